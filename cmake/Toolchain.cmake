@@ -1,0 +1,36 @@
+# Language level, warnings and sanitizers, for every target.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+# CHECK and assert stay on in every build: a wrong answer is worse than a lost microsecond.
+string(REPLACE "-DNDEBUG" "" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+endif()
+
+add_library(tutti_flags INTERFACE)
+target_compile_options(tutti_flags INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wsign-compare -Wnon-virtual-dtor -Wvla -Werror
+  -fno-omit-frame-pointer
+  # Bits must not depend on which template instance the compiler happened to fuse.
+  -ffp-contract=off)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  target_compile_options(tutti_flags INTERFACE -Wthread-safety)
+endif()
+
+set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for every target, as given to -fsanitize=")
+if(TUTTI_SANITIZE)
+  target_compile_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -g1)
+  target_link_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE})
+  target_compile_definitions(tutti_flags INTERFACE TUTTI_SANITIZED=1)
+endif()
+option(TUTTI_FUZZ "Build the libFuzzer targets (clang only)" OFF)

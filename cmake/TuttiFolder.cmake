@@ -1,0 +1,67 @@
+# tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [LINK <target>...] [TEST_LINK <target>...])
+#
+# Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
+# *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
+# become <folder>_bench. DEPENDS are the only folders whose headers this one may include; the declared
+# graph is written to ranks.json, which tests/ranks_test.py compares with the includes and the map.
+function(tutti_folder)
+  cmake_parse_arguments(F "" "NAME;RANK" "DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  string(REPLACE "/" "_" target ${F_NAME})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
+  foreach(list_file ${nested})       # a sub-folder with its own CMakeLists.txt is a library of its own
+    get_filename_component(nested_dir ${list_file} DIRECTORY)
+    list(FILTER sources EXCLUDE REGEX "^${nested_dir}/")
+  endforeach()
+  foreach(pattern ${F_EXCLUDE})
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
+  set(tests ${sources})
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  set(benches ${sources})
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
+  list(FILTER sources EXCLUDE REGEX "_(test|bench)\\.cc$")
+
+  if(sources)
+    add_library(tutti_${target} STATIC ${sources})
+    set(scope PUBLIC)
+  else()
+    add_library(tutti_${target} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  target_include_directories(tutti_${target} ${scope} ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM F_DEPENDS REPLACE "/" "_" OUTPUT_VARIABLE dep_targets)
+  list(TRANSFORM dep_targets PREPEND "tutti_")
+  target_link_libraries(tutti_${target} ${scope} tutti_flags ${dep_targets} ${F_LINK} Threads::Threads)
+
+  if(tests)
+    add_executable(${target}_test ${tests})
+    target_link_libraries(${target}_test PRIVATE tutti_${target} tutti_test_support ${F_TEST_LINK}
+                          GTest::gmock GTest::gtest_main)
+    tutti_register_test(${target}_test)
+  endif()
+  if(benches)
+    add_executable(${target}_bench EXCLUDE_FROM_ALL ${benches})
+    target_link_libraries(${target}_bench PRIVATE tutti_${target} benchmark::benchmark_main)
+  endif()
+  list(JOIN F_DEPENDS "\", \"" deps)
+  if(deps)
+    set(deps "\"${deps}\"")
+  endif()
+  set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
+               "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${deps}]}")
+endfunction()
+
+# Runs a gtest program under ctest, leaving its per-case times where `make test` looks for the slowest.
+function(tutti_register_test target)
+  add_test(NAME ${target}
+           COMMAND ${target} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-times/${target}.xml)
+  set_tests_properties(${target} PROPERTIES
+    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${CMAKE_BINARY_DIR}" TIMEOUT 900)
+endfunction()
+
+function(tutti_write_ranks path)
+  get_property(rows GLOBAL PROPERTY TUTTI_RANKS)
+  list(JOIN rows ",\n " body)
+  file(WRITE ${path} "[${body}]\n")
+endfunction()

@@ -1,0 +1,38 @@
+// Monotonic time behind an interface, so that every deadline, budget and wait can run under test time.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+namespace tutti {
+
+using Duration = std::chrono::nanoseconds;
+// Monotonic, no relation to wall time. time_point::max() means "never".
+using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
+
+inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+inline double ToMillis(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+// Any thread.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual TimePoint Now() const = 0;
+};
+
+class SteadyClock final : public Clock {
+ public:
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+// Stands still until told to move. Any thread.
+class ManualClock final : public Clock {
+ public:
+  TimePoint Now() const override { return TimePoint(Duration(ns_.load(std::memory_order_acquire))); }
+  void Advance(Duration by) { ns_.fetch_add(by.count(), std::memory_order_acq_rel); }
+
+ private:
+  std::atomic<int64_t> ns_{1'000'000'000};
+};
+
+}  // namespace tutti

@@ -1,0 +1,78 @@
+// Mutex and roles that clang's thread-safety analysis understands (-Wthread-safety, preset `analysis`).
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define TUTTI_TS(x) __attribute__((x))
+#else
+#define TUTTI_TS(x)
+#endif
+#define CAPABILITY(x) TUTTI_TS(capability(x))
+#define SCOPED_CAPABILITY TUTTI_TS(scoped_lockable)
+#define GUARDED_BY(x) TUTTI_TS(guarded_by(x))
+#define REQUIRES(...) TUTTI_TS(requires_capability(__VA_ARGS__))
+#define EXCLUDES(...) TUTTI_TS(locks_excluded(__VA_ARGS__))
+#define ACQUIRE(...) TUTTI_TS(acquire_capability(__VA_ARGS__))
+#define RELEASE(...) TUTTI_TS(release_capability(__VA_ARGS__))
+#define NO_THREAD_SAFETY_ANALYSIS TUTTI_TS(no_thread_safety_analysis)
+
+namespace tutti {
+
+class CAPABILITY("mutex") Mutex {
+ public:
+  void Lock() ACQUIRE() { mutex_.lock(); }
+  void Unlock() RELEASE() { mutex_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+class SCOPED_CAPABILITY MutexLock {
+ public:
+  explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
+  ~MutexLock() RELEASE() { mutex_.Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex& mutex_;
+};
+
+// Waits atomically release the mutex and hold it again on return. Always wait in a loop over the condition.
+class CondVar {
+ public:
+  void Wait(Mutex& mutex) REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    cv_.wait(lock);
+    lock.release();
+  }
+  // False when the time passed first.
+  template <typename Rep, typename Period>
+  bool WaitFor(Mutex& mutex, std::chrono::duration<Rep, Period> timeout) REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
+    const bool notified = cv_.wait_for(lock, timeout) == std::cv_status::no_timeout;
+    lock.release();
+    return notified;
+  }
+  void NotifyOne() { cv_.notify_one(); }
+  void NotifyAll() { cv_.notify_all(); }
+
+ private:
+  std::condition_variable cv_;
+};
+
+// A capability without a lock: "runs on the engine thread". Functions REQUIRES(role); the thread's main
+// function holds a ScopedRole, which costs nothing at run time.
+class CAPABILITY("role") ThreadRole {};
+
+class SCOPED_CAPABILITY ScopedRole {
+ public:
+  explicit ScopedRole(ThreadRole& role) ACQUIRE(role) { (void)role; }
+  ~ScopedRole() RELEASE() {}
+};
+
+}  // namespace tutti

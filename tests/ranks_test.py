@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+"""The ranks hold: a folder of src/ includes and links only folders of strictly lower rank that it declares.
+
+Reads ranks.json (written by the build from every tutti_folder() call) and checks
+ 1. the declared graph: each dependency exists and has a strictly lower rank;
+ 2. every #include "folder/..." in src/ against the declaration of the folder it stands in;
+ 3. the walls that ranks alone do not express (WALLS);
+ 4. the diagram in ARCHITECTURE.md, which is the text this program prints with --print.
+"""
+import argparse
+import json
+import pathlib
+import re
+import sys
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
+BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
+
+# folder -> folders that may not appear anywhere in its transitive dependencies
+WALLS = {
+    "engine": {"model", "kernels", "runner", "gguf", "doors/http", "gateway", "wire"},
+    "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf"},
+    "wire": {"engine", "kv", "sampling", "model", "kernels"},
+    "api": {"wire", "engine"},
+}
+
+
+def owner(path, folders):
+    """The declared folder a path below src/ belongs to: the longest declared prefix."""
+    parts = path.split("/")
+    for n in range(len(parts) - 1, 0, -1):
+        name = "/".join(parts[:n])
+        if name in folders:
+            return name
+    return None
+
+
+def closure(name, folders):
+    seen, todo = set(), [name]
+    while todo:
+        for dep in folders[todo.pop()]["depends"]:
+            if dep in folders and dep not in seen:
+                seen.add(dep)
+                todo.append(dep)
+    return seen
+
+
+def check_graph(folders):
+    for name, folder in folders.items():
+        for dep in folder["depends"]:
+            if dep not in folders:
+                yield f"{name} depends on {dep}, which is not a declared folder"
+            elif folders[dep]["rank"] >= folder["rank"]:
+                yield f"{name} (rank {folder['rank']}) depends on {dep} (rank {folders[dep]['rank']})"
+        for wall in sorted(WALLS.get(name, set()) & closure(name, folders)):
+            yield f"{name} must not reach {wall}, but links it through its dependencies"
+
+
+def check_includes(source, folders):
+    files = 0
+    for path in sorted((source / "src").rglob("*")):
+        if path.suffix not in (".h", ".cc", ".inc"):
+            continue
+        files += 1
+        relative = path.relative_to(source / "src").as_posix()
+        mine = owner(relative, folders)
+        if mine is None:
+            yield f"src/{relative} lies in no declared folder"
+            continue
+        allowed = set(folders[mine]["depends"]) | {mine}
+        for target in INCLUDE.findall(path.read_text(encoding="utf-8")):
+            theirs = owner(target, folders)
+            if theirs is None:
+                if not (source / "include" / target).exists() and "/" in target:
+                    yield f"src/{relative} includes \"{target}\", which is in no declared folder"
+            elif theirs not in allowed:
+                yield f"src/{relative} includes \"{target}\", but {mine} does not declare {theirs}"
+    if files == 0:
+        yield "no source files found: wrong --source?"
+
+
+def diagram(folders):
+    lines = ["| rank | folder | may include |", "|---|---|---|"]
+    for folder in sorted(folders.values(), key=lambda f: (f["rank"], f["folder"])):
+        lines.append(f"| {folder['rank']} | `{folder['folder']}` | "
+                     + (", ".join(f"`{d}`" for d in sorted(folder["depends"])) or "nothing") + " |")
+    return "\n".join(lines)
+
+
+def check_map(source, folders):
+    text = (source / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    if BEGIN not in text or END not in text:
+        yield f"ARCHITECTURE.md has no {BEGIN} ... {END} section"
+        return
+    written = text.split(BEGIN)[1].split(END)[0].strip()
+    if written != diagram(folders):
+        yield "the ranks in ARCHITECTURE.md differ from the build: run `make ranks`"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--source", type=pathlib.Path, required=True)
+    parser.add_argument("--ranks", type=pathlib.Path, required=True)
+    parser.add_argument("--write", action="store_true", help="update ARCHITECTURE.md instead of checking it")
+    args = parser.parse_args()
+    folders = {row["folder"]: row for row in json.loads(args.ranks.read_text())}
+    if args.write:
+        path = args.source / "ARCHITECTURE.md"
+        head, rest = path.read_text(encoding="utf-8").split(BEGIN)
+        path.write_text(head + BEGIN + "\n" + diagram(folders) + "\n" + END + rest.split(END)[1], encoding="utf-8")
+        return 0
+    faults = [*check_graph(folders), *check_includes(args.source, folders), *check_map(args.source, folders)]
+    for fault in faults:
+        print("ranks:", fault)
+    print(f"ranks: {len(folders)} folders, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
