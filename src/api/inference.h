@@ -1,0 +1,53 @@
+// api::Inference: the narrow waist. Every door (HTTP, the library, later gRPC, WebSocket, MQTT, jobs) speaks
+// to this port and to nothing behind it; the same prompt gives the same tokens through each.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/token_stream.h"
+#include "api/types.h"
+#include "base/status.h"
+
+namespace tutti::api {
+
+struct TokenizeRequest {
+  std::string model;  // empty = the default model
+  Prompt prompt;
+};
+
+struct TokenizeResult {
+  std::vector<TokenId> tokens;
+  std::vector<std::string> pieces;  // each token's own bytes
+  std::string text;                 // the rendered prompt
+  int max_model_len = 0;
+};
+
+// Thread-safe; every call returns without waiting for inference.
+class Inference {
+ public:
+  virtual ~Inference() = default;
+
+  // Refuses at once what can be refused at once (unknown model, bad parameter, full queue, drain). Otherwise
+  // returns a handle; preparation (template, tokeniser) may go on elsewhere, and a failure found there ends the
+  // stream with its Status before any token. `waker` is told when the stream grows; may be null (polling).
+  virtual Result<Generation> Generate(GenerateRequest request, std::shared_ptr<StreamWaker> waker) = 0;
+
+  virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
+  virtual Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens) = 0;
+
+  virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
+  virtual LoadSnapshot Load() const = 0;
+};
+
+// Truth about the process for the health routes; every method reads atomics only.
+class HealthProbe {
+ public:
+  virtual ~HealthProbe() = default;
+  virtual bool started() const = 0;   // the first load has ended
+  virtual Status live() const = 0;    // the step loop makes progress whenever it has work
+  virtual Status ready() const = 0;   // a model answers, not draining
+};
+
+}  // namespace tutti::api

@@ -1,0 +1,82 @@
+#include "api/token_stream.h"
+
+#include <array>
+
+namespace tutti::api {
+
+namespace {
+constexpr size_t kChunkEvents = 16;  // a short answer fits in two or three chunks
+}
+
+struct TokenStream::Chunk {
+  std::array<StreamEvent, kChunkEvents> events;
+  std::unique_ptr<Chunk> next;  // published with the size that first reaches into it
+};
+
+TokenStream::TokenStream(std::shared_ptr<StreamWaker> waker)
+    : waker_(std::move(waker)), first_(std::make_unique<Chunk>()), last_(first_.get()) {}
+
+TokenStream::~TokenStream() {
+  // Iteratively: a long stream must not unwind one stack frame per chunk.
+  for (std::unique_ptr<Chunk> chunk = std::move(first_); chunk != nullptr;) chunk = std::move(chunk->next);
+}
+
+void TokenStream::Append(StreamEvent event) {
+  CHECK(!ended_.load(std::memory_order_relaxed)) << "an event after the terminal one";
+  const size_t slot = appended_ % kChunkEvents;
+  if (slot == 0 && appended_ > 0) {
+    last_->next = std::make_unique<Chunk>();
+    last_ = last_->next.get();
+  }
+  appended_bytes_.fetch_add(event.text.size(), std::memory_order_relaxed);
+  last_->events[slot] = std::move(event);
+  size_.store(++appended_, std::memory_order_release);
+}
+
+void TokenStream::Finish(Status status, Usage usage, Timings timings) {
+  status_ = std::move(status);
+  StreamEvent end;
+  end.kind = StreamEvent::Kind::kEnd;
+  end.usage = usage;
+  end.timings = timings;
+  Append(std::move(end));
+  ended_.store(true, std::memory_order_release);
+}
+
+size_t TokenStream::unread_bytes() const {
+  const size_t consumed = consumed_bytes_.load(std::memory_order_acquire);
+  const size_t appended = appended_bytes_.load(std::memory_order_relaxed);
+  return appended > consumed ? appended - consumed : 0;
+}
+
+const StreamEvent* TokenStream::Cursor::Next() {
+  if (stream_ == nullptr || index_ >= stream_->size()) return nullptr;
+  if (index_ > 0 && index_ % kChunkEvents == 0) chunk_ = chunk_->next.get();
+  return &chunk_->events[index_++ % kChunkEvents];
+}
+
+const Status& TokenStream::status() const {
+  CHECK(ended()) << "the status of a stream is known at its end";
+  return status_;
+}
+
+Generation::Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control)
+    : stream_(std::move(stream)), control_(std::move(control)), cursor_(*stream_) {}
+
+Generation& Generation::operator=(Generation&& other) noexcept {
+  if (this != &other) {
+    Cancel();
+    stream_ = std::move(other.stream_);
+    control_ = std::move(other.control_);
+    cursor_ = other.cursor_;
+  }
+  return *this;
+}
+
+Generation::~Generation() { Cancel(); }
+
+void Generation::Cancel() {
+  if (control_ != nullptr && !stream_->ended()) control_->Cancel();
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,106 @@
+// TokenStream: the append-only event log of one generation, and Generation, a door's handle on it.
+//
+// One writer (the gateway until the request is submitted, then the engine thread), any number of readers.
+// The length is release-published: an event below size() is immutable and may be read without a lock.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <memory>
+
+#include "api/types.h"
+#include "base/status.h"
+
+namespace tutti::api {
+
+// Told that streams it reads have grown. Wake() is called from the writer's thread, at most once a step for
+// each distinct waker however many streams it serves, and must be cheap, non-blocking and non-throwing.
+class StreamWaker {
+ public:
+  virtual ~StreamWaker() = default;
+  virtual void Wake() noexcept = 0;
+};
+
+class TokenStream {
+ public:
+  explicit TokenStream(std::shared_ptr<StreamWaker> waker);
+  ~TokenStream();
+  TokenStream(const TokenStream&) = delete;
+  TokenStream& operator=(const TokenStream&) = delete;
+
+  // --- writer ---
+  void Append(StreamEvent event);        // not kEnd; CHECKs that the stream has not ended
+  void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
+  const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
+  // Bytes of text appended and not yet consumed by the (slowest) reader: the back-pressure signal.
+  size_t unread_bytes() const;
+
+  // --- readers, any thread ---
+  size_t size() const { return size_.load(std::memory_order_acquire); }
+  class Cursor;                               // reads the events in order, each in O(1)
+  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  const Status& status() const;               // after ended(): OK, or why it failed
+  // The reader has passed on (written to its socket) this many more bytes of text.
+  void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
+
+ private:
+  struct Chunk;  // fixed-size run of events; linked, so that events never move
+  const std::shared_ptr<StreamWaker> waker_;
+  std::unique_ptr<Chunk> first_;
+  Chunk* last_;            // writer only
+  size_t appended_ = 0;    // writer only
+  std::atomic<size_t> size_{0};
+  std::atomic<bool> ended_{false};
+  std::atomic<size_t> appended_bytes_{0}, consumed_bytes_{0};
+  Status status_;          // written before ended_ is published
+};
+
+// One reader's place in a stream; any number of them, each used by one thread at a time. The stream must
+// outlive it.
+class TokenStream::Cursor {
+ public:
+  Cursor() = default;
+  explicit Cursor(const TokenStream& stream) : stream_(&stream), chunk_(stream.first_.get()) {}
+  // The next unread event, or nullptr when there is none yet. Valid as long as the stream.
+  const StreamEvent* Next();
+  size_t position() const { return index_; }  // events read
+
+ private:
+  const TokenStream* stream_ = nullptr;
+  const Chunk* chunk_ = nullptr;
+  size_t index_ = 0;
+};
+
+// What destroying or cancelling a Generation reaches. Any thread, idempotent, cheap; the work stops at the
+// next step boundary.
+class Cancellable {
+ public:
+  virtual ~Cancellable() = default;
+  virtual void Cancel() noexcept = 0;
+};
+
+// The read end of one request. Owned by the door's connection; **destroying it cancels the request**, so a
+// client that went away cannot be forgotten. Movable. Not thread-safe itself; the stream it reads is.
+class Generation {
+ public:
+  Generation() = default;
+  Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control);
+  Generation(Generation&&) noexcept = default;
+  Generation& operator=(Generation&& other) noexcept;
+  ~Generation();
+
+  explicit operator bool() const { return stream_ != nullptr; }
+  const TokenStream& stream() const { return *stream_; }
+  // The next unread event, or nullptr when there is none yet. Valid as long as this handle.
+  const StreamEvent* Next() { return cursor_.Next(); }
+  // Text of that many bytes has left for the client; an unread backlog pauses the sequence.
+  void Consumed(size_t bytes) { stream_->Consumed(bytes); }
+  void Cancel();
+
+ private:
+  std::shared_ptr<TokenStream> stream_;
+  std::shared_ptr<Cancellable> control_;
+  TokenStream::Cursor cursor_;
+};
+
+}  // namespace tutti::api

@@ -1,0 +1,79 @@
+#include "api/token_stream.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace tutti::api {
+namespace {
+
+class CountingControl : public Cancellable {
+ public:
+  void Cancel() noexcept override { ++cancels; }
+  int cancels = 0;
+};
+
+StreamEvent Text(std::string text) {
+  StreamEvent event;
+  event.text = std::move(text);
+  return event;
+}
+
+TEST(TokenStream, AReaderSeesEveryEventOnceAndInOrderWhileTheWriterAppends) {
+  constexpr int kEvents = 5000;
+  TokenStream stream(nullptr);
+  std::thread writer([&] {
+    for (int i = 0; i < kEvents; ++i) stream.Append(Text(std::to_string(i)));
+    stream.Finish(OkStatus(), {}, {});
+  });
+  TokenStream::Cursor cursor(stream);
+  int next = 0;
+  bool ended = false;
+  while (!ended) {
+    while (const StreamEvent* event = cursor.Next()) {
+      if (event->kind == StreamEvent::Kind::kEnd) {
+        ended = true;
+      } else {
+        ASSERT_EQ(event->text, std::to_string(next++));
+      }
+    }
+  }
+  writer.join();
+  EXPECT_EQ(next, kEvents);
+  EXPECT_TRUE(stream.ended());
+}
+
+TEST(TokenStream, UnreadBytesAreWhatTheReaderHasNotPassedOn) {
+  TokenStream stream(nullptr);
+  stream.Append(Text("hello"));
+  EXPECT_EQ(stream.unread_bytes(), 5u);
+  stream.Consumed(3);
+  EXPECT_EQ(stream.unread_bytes(), 2u);
+}
+
+TEST(TokenStreamDeathTest, NothingFollowsTheTerminalEvent) {
+  TokenStream stream(nullptr);
+  stream.Finish(OkStatus(), {}, {});
+  EXPECT_DEATH(stream.Append(Text("x")), "after the terminal");
+}
+
+TEST(Generation, DestroyingAnUnfinishedHandleCancelsTheRequest) {
+  auto stream = std::make_shared<TokenStream>(nullptr);
+  auto control = std::make_shared<CountingControl>();
+  { Generation generation(stream, control); }
+  EXPECT_EQ(control->cancels, 1);
+}
+
+TEST(Generation, AFinishedOneIsNotCancelledAndAMovedFromOneNeither) {
+  auto stream = std::make_shared<TokenStream>(nullptr);
+  auto control = std::make_shared<CountingControl>();
+  {
+    Generation generation(stream, control);
+    Generation moved = std::move(generation);
+    stream->Finish(OkStatus(), {}, {});
+  }
+  EXPECT_EQ(control->cancels, 0);
+}
+
+}  // namespace
+}  // namespace tutti::api

@@ -1,0 +1,157 @@
+// The words every door speaks: what may be asked of a model and what comes back. Plain values: no JSON, no
+// threads, no model types. Defaults are those of the OpenAI-compatible doors (interfaces 1.2).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/types.h"
+
+namespace tutti::api {
+
+enum class Role { kSystem, kUser, kAssistant, kTool };
+
+struct ChatMessage {
+  Role role = Role::kUser;
+  std::string content;  // text parts already joined with '\n'
+  std::string name;     // optional participant name
+};
+
+// Rendered with the model's own template; user text never yields special tokens.
+struct ChatPrompt {
+  std::vector<ChatMessage> messages;
+  bool add_generation_prompt = true;
+  bool continue_final_message = false;  // excludes add_generation_prompt; the last message is continued
+};
+
+struct TextPrompt {
+  std::string text;
+  bool add_special = true;    // BOS / EOS where the model file says so
+  bool parse_special = true;  // special tokens written in the text are parsed as such
+};
+
+// Ids are used as given.
+struct TokenPrompt {
+  std::vector<TokenId> tokens;
+};
+
+using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
+
+// Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature, top_k, top_p,
+// min_p, draw. Ranges are checked by ValidateSampling() (api/validate.h).
+struct SamplingParams {
+  double temperature = 1.0;  // 0..2; 0 = argmax, no random number is used
+  double top_p = 1.0;        // (0, 1]
+  int top_k = 0;             // 0 or -1 = off
+  double min_p = 0.0;        // 0..1, relative to the most probable token
+  double repetition_penalty = 1.0;  // (0, 10]; prompt and output tokens
+  double presence_penalty = 0.0;    // -2..2; output tokens only
+  double frequency_penalty = 0.0;   // -2..2; output tokens only
+  std::vector<std::pair<TokenId, float>> logit_bias;  // at most 1,024; -100..100
+  std::vector<TokenId> allowed_token_ids;             // empty = all
+  std::vector<TokenId> banned_token_ids;              // never drawn
+  std::optional<int64_t> seed;  // absent: the server draws one. Choice i of n uses stream (seed, i)
+  std::optional<int> max_tokens;  // absent: the rest of the context
+  int min_tokens = 0;             // no end of text before this many output tokens
+  std::vector<std::string> stop;  // at most 16, 1-256 bytes each; matched on text across token borders
+  std::vector<TokenId> stop_token_ids;
+  bool ignore_eos = false;
+  bool include_stop_in_output = false;
+  bool skip_special_tokens = true;
+  int logprobs = -1;         // -1 = none; k >= 0: the chosen token and the k most probable, k <= 20
+  int prompt_logprobs = -1;  // the same for the prompt's tokens (echo)
+};
+
+enum class Priority { kInteractive, kFlex, kBatch };
+
+struct GenerateRequest {
+  std::string request_id;  // <= 128 of [A-Za-z0-9._-]; appears in logs
+  std::string model;       // served name or alias
+  Prompt prompt;
+  SamplingParams sampling;
+  int n = 1;  // 1..8 sequences that share the prompt's blocks
+  Priority priority = Priority::kInteractive;
+  TimePoint deadline = TimePoint::max();
+  std::string tenant;      // unit of isolation: keys the prefix cache and fair share
+  std::string cache_salt;  // further partition of the prefix cache
+  bool use_prefix_cache = true;
+  std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
+  bool score_only = false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
+};
+
+enum class FinishReason {
+  kStop,    // end of text, stop token or stop string
+  kLength,  // max_tokens or the context is used up
+};
+
+struct Logprob {
+  TokenId token = kNoToken;
+  float logprob = 0;  // natural log, of the raw logits before bias, penalties and temperature
+  std::string bytes;  // the token's own bytes, not necessarily valid UTF-8
+  bool special = false;
+};
+
+// For one position: the token that stands there, and the most probable ones in order.
+struct TokenLogprobs {
+  Logprob chosen;
+  std::vector<Logprob> top;
+};
+
+struct Usage {
+  int prompt_tokens = 0;
+  int cached_tokens = 0;      // of prompt_tokens, those whose KV came from the prefix cache
+  int completion_tokens = 0;  // over all choices
+};
+
+// Where the time of a request went. Zero where a stage was not reached.
+struct Timings {
+  Duration prepare{0};      // template and tokeniser
+  Duration queue{0};        // accepted until its first lane
+  Duration prefill{0};      // first lane until the first token
+  Duration decode{0};       // first token until the last
+};
+
+// One entry of the append-only log of a generation.
+struct StreamEvent {
+  enum class Kind {
+    kStarted,      // first event: the prompt is known (prompt_tokens in usage), nothing computed yet
+    kPromptToken,  // echo / prompt_logprobs: one per prompt token, in order
+    kToken,        // one sampled token; text may be empty while a character or stop string is open
+    kChoiceEnd,    // a choice has ended; text holds what was still held back
+    kEnd,          // the one terminal event: OK, or why the generation failed
+  };
+  Kind kind = Kind::kToken;
+  int choice = 0;
+  TokenId token = kNoToken;
+  std::string text;  // complete UTF-8 characters only
+  std::optional<TokenLogprobs> logprobs;
+  // kChoiceEnd
+  FinishReason finish_reason = FinishReason::kStop;
+  std::variant<std::monostate, TokenId, std::string> stop_reason;  // what matched; monostate = end of text
+  // kStarted, kEnd
+  Usage usage;
+  Timings timings;
+};
+
+struct ModelInfo {
+  std::string id;
+  std::vector<std::string> aliases;
+  int64_t created_unix_s = 0;
+  int max_model_len = 0;  // tokens, prompt and output together
+  int vocab_size = 0;
+  std::string architecture, quantisation;
+  std::string digest;  // of the weights file's header, hex
+};
+
+// What the engine is doing now; a snapshot from atomics.
+struct LoadSnapshot {
+  int running = 0, waiting = 0, lanes = 0;
+  int kv_blocks_used = 0, kv_blocks_total = 0;
+};
+
+}  // namespace tutti::api
