@@ -1,0 +1,59 @@
+// Plans one step's attention: which items exist, in which order workers should take them.
+//
+// Pure function of the sequences and the number of workers; the plan decides who computes what and when, never
+// a bit of the result (see attention.h). Owner: the runner, one per engine, rebuilt every step on the engine
+// thread; read by all workers during the step. Build reuses its storage, so a steady state allocates nothing.
+//
+// Three things happen here:
+//   - sequences with many new rows (prefill) are cut into tiles of queries, all heads of a kv head together;
+//   - the contexts of sequences with few new rows (decode) are cut at chunk borders when there are too few of
+//     them to fill the workers;
+//   - chunks whose blocks are the same for several decoding sequences (a shared prefix) become one item with
+//     the rows of all of them, so that those keys and values are read once.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "kernels/attention.h"
+
+namespace tutti::kernels {
+
+// One sequence's new rows in a step. Rows of one sequence are adjacent, in order of position.
+struct AttentionSequence {
+  const int32_t* blocks;  // block table from position 0, at least (start + rows + 31) / 32 ids; outlives the step
+  int32_t start;          // tokens already in the cache = position of the first new row
+  int32_t rows;           // new rows, >= 1
+  int32_t first_row;      // index of the first in the batch's matrices
+};
+
+class AttentionPlan {
+ public:
+  // `workers` >= 1. `share_prefixes` off: every sequence reads its own blocks (for comparison).
+  void Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int workers,
+             bool share_prefixes = true);
+
+  int32_t items() const { return static_cast<int32_t>(items_.size()); }
+  // Valid until the next Build. Take items in order 0..items()-1 (longest first).
+  AttentionWork work() { return {items_.data(), segments_.data(), groups_.data()}; }
+  // Place of every row of the batch, for rope_append; as many as the sequences have rows.
+  std::span<const RowPlace> places() const { return places_; }
+  // Size of AttentionArgs::partials.
+  size_t partial_floats() const { return partial_floats_; }
+  // Sum of the items' costs.
+  double cost() const { return cost_; }
+
+ private:
+  struct Shared;
+  void PlaceRows(std::span<const AttentionSequence> sequences);
+
+  std::vector<AttentionItem> items_;
+  std::vector<AttentionSegment> segments_;
+  std::vector<AttentionGroup> groups_;
+  std::vector<RowPlace> places_;
+  size_t partial_floats_ = 0;
+  double cost_ = 0;
+};
+
+}  // namespace tutti::kernels
