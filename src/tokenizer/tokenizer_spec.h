@@ -1,0 +1,61 @@
+// TokenizerSpec: what a model file says about its tokenizer, as plain data.
+//
+// Filled by whoever reads the file (GGUF metadata, tokenizer.json) and consumed by Tokenizer::Create(), which
+// validates it; nothing here is trusted. Field names follow the GGUF keys in the trailing comments.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tutti::tokenizer {
+
+// Numeric values are those of tokenizer.ggml.token_type.
+enum class TokenType : uint8_t {
+  kUndefined = 0,
+  kNormal = 1,
+  kUnknown = 2,
+  kControl = 3,      // structure: never produced from text that is not trusted
+  kUserDefined = 4,  // cut out of the text before pre-tokenising
+  kUnused = 5,
+  kByte = 6,  // "<0x0A>": one raw byte (SentencePiece style)
+};
+
+struct TokenizerSpec {
+  std::string model;                 // tokenizer.ggml.model: "gpt2", "llama" or "bert"
+  std::string pre;                   // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
+  std::vector<std::string> tokens;   // tokenizer.ggml.tokens, index = id
+  std::vector<float> scores;         // tokenizer.ggml.scores: empty, or one per token ("llama": required)
+  std::vector<int32_t> token_types;  // tokenizer.ggml.token_type: empty (all normal), or one per token
+  std::vector<std::string> merges;   // tokenizer.ggml.merges: "left right", index = rank ("gpt2" only)
+
+  // tokenizer.ggml.*_token_id; absent means the default of the model kind.
+  std::optional<int64_t> bos;      // bos_token_id
+  std::optional<int64_t> eos;      // eos_token_id
+  std::optional<int64_t> eot;      // eot_token_id
+  std::optional<int64_t> eom;      // eom_token_id
+  std::optional<int64_t> unk;      // unknown_token_id
+  std::optional<int64_t> sep;      // seperator_token_id (spelled so in the format)
+  std::optional<int64_t> pad;      // padding_token_id
+  std::optional<int64_t> cls;      // cls_token_id
+  std::optional<int64_t> mask;     // mask_token_id
+  std::optional<int64_t> fim_pre;  // fim_pre_token_id
+  std::optional<int64_t> fim_suf;  // fim_suf_token_id
+  std::optional<int64_t> fim_mid;  // fim_mid_token_id
+  std::optional<int64_t> fim_pad;  // fim_pad_token_id
+  std::optional<int64_t> fim_rep;  // fim_rep_token_id
+  std::optional<int64_t> fim_sep;  // fim_sep_token_id
+
+  std::optional<bool> add_bos;           // add_bos_token
+  std::optional<bool> add_eos;           // add_eos_token
+  std::optional<bool> add_space_prefix;  // add_space_prefix
+  std::optional<bool> lowercase;         // normalizer.lowercase ("bert"; absent = true)
+  std::optional<bool> strip_accents;     // normalizer.strip_accents ("bert"; absent = as lowercase)
+  // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before words).
+  bool wordpiece_plain_vocabulary = false;
+
+  std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here
+};
+
+}  // namespace tutti::tokenizer

@@ -1,0 +1,108 @@
+// Vocabulary: the tokens of one model: spelling, raw bytes, score, type, special ids and flags.
+//
+// Immutable after Create(); shared by any number of threads without locks. Ids are dense, 0 <= id < size().
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "tokenizer/flat_table.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tutti::tokenizer {
+
+// Bounds of what a model file may ask for; beyond them the file is refused with tokenizer_limit.
+inline constexpr size_t kMaxTokens = size_t{1} << 20;         // largest published vocabularies: 262,144
+inline constexpr size_t kMaxMerges = size_t{1} << 22;         // about two merges per token in the largest
+inline constexpr size_t kMaxTokenBytes = 4096;                // one token's spelling
+inline constexpr size_t kMaxSpecialBytes = 512;               // a spelling that is searched for in the text
+inline constexpr size_t kMaxVocabularyBytes = size_t{64} << 20;  // all spellings together
+
+enum class ModelKind : uint8_t {
+  kByteBpe,        // "gpt2": byte-level BPE with ranked merges
+  kSentencePiece,  // "llama": BPE by scores, U+2581 for space, byte fallback
+  kWordPiece,      // "bert"
+};
+
+// kNoToken where the model has none.
+struct SpecialIds {
+  TokenId bos = kNoToken;
+  TokenId eos = kNoToken;
+  TokenId eot = kNoToken;
+  TokenId eom = kNoToken;
+  TokenId unk = kNoToken;
+  TokenId sep = kNoToken;
+  TokenId pad = kNoToken;
+  TokenId cls = kNoToken;
+  TokenId mask = kNoToken;
+  TokenId fim_pre = kNoToken;
+  TokenId fim_suf = kNoToken;
+  TokenId fim_mid = kNoToken;
+  TokenId fim_pad = kNoToken;
+  TokenId fim_rep = kNoToken;
+  TokenId fim_sep = kNoToken;
+};
+
+class Vocabulary {
+ public:
+  // Validates all but pre-tokenizer and merges, and moves the strings out of `spec`. Errors:
+  // tokenizer_invalid (lists of unequal length, equal spellings, ids out of range, unknown type),
+  // tokenizer_unsupported (model name), tokenizer_limit.
+  static Result<Vocabulary> Create(TokenizerSpec& spec);
+
+  ModelKind kind() const { return kind_; }
+  int32_t size() const { return static_cast<int32_t>(texts_.size()); }
+  bool Contains(int64_t id) const { return id >= 0 && id < size(); }
+
+  // The four below need Contains(id).
+  std::string_view Text(TokenId id) const { return texts_[static_cast<size_t>(id)]; }  // as in the file
+  std::string_view Piece(TokenId id) const;  // the raw bytes it stands for; may split a character
+  float Score(TokenId id) const { return scores_.empty() ? 0.0F : scores_[static_cast<size_t>(id)]; }
+  TokenType Type(TokenId id) const { return types_[static_cast<size_t>(id)]; }
+
+  // The token whose spelling in the file is exactly `text`, or kNoToken.
+  TokenId Find(std::string_view text) const;
+
+  const SpecialIds& special() const { return special_; }
+  // True for every token after which a generation is over (eos, eot, eom and their known spellings).
+  bool IsEog(TokenId id) const { return Contains(id) && is_eog_[static_cast<size_t>(id)]; }
+  const std::vector<TokenId>& eog_tokens() const { return eog_tokens_; }  // ascending
+  // Structure, not text: dropped by decoding with skip_special. Control and unknown tokens.
+  bool IsSpecial(TokenId id) const {
+    return Contains(id) && (Type(id) == TokenType::kControl || Type(id) == TokenType::kUnknown);
+  }
+
+  bool add_bos() const { return add_bos_; }
+  bool add_eos() const { return add_eos_; }
+  bool add_space_prefix() const { return add_space_prefix_; }
+  const std::string& pre() const { return pre_; }  // pre-tokenizer as named by the file
+
+ private:
+  Vocabulary() = default;
+  Status TakeTokens(TokenizerSpec& spec);
+  Status TakeSpecialIds(const TokenizerSpec& spec);
+  Status IndexTexts();
+  void FillPieces(const TokenizerSpec& spec);
+  void FindEndOfGeneration();
+
+  ModelKind kind_ = ModelKind::kByteBpe;
+  std::string pre_;
+  std::vector<std::string> texts_;
+  std::vector<float> scores_;          // empty, or one per token
+  std::vector<TokenType> types_;       // one per token
+  std::string pieces_;                 // all pieces, back to back
+  std::vector<uint32_t> piece_start_;  // size() + 1 offsets into pieces_
+  StringTable by_text_;                // spelling -> id
+  SpecialIds special_;
+  std::vector<bool> is_eog_;
+  std::vector<TokenId> eog_tokens_;
+  bool add_bos_ = false;
+  bool add_eos_ = false;
+  bool add_space_prefix_ = false;
+};
+
+}  // namespace tutti::tokenizer
