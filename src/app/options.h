@@ -1,0 +1,55 @@
+// The table of every configuration key: what its flag, TOML key and environment variable accept, its default
+// and its help text. --help, --print-config, the checks and docs are all made from this one table.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::app {
+
+enum class OptionType {
+  kInt,     // decimal, within [min, max]
+  kSize,    // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
+  kNumber,  // decimal fraction, within [min, max]
+  kChoice,  // one of `choices`, separated by '|'
+  kText,    // anything without control characters; empty = unset
+};
+
+enum class OptionGroup {
+  kModel,   // every command that runs a model
+  kServer,  // `tutti serve` only
+};
+
+struct OptionSpec {
+  const char* key;       // "sched.itl_target_ms": TOML key; flag --sched-itl-target-ms; TUTTI_SCHED_ITL_TARGET_MS
+  OptionType type;
+  OptionGroup group;
+  const char* fallback;  // default, as text; "" = decided at start (help says how)
+  const char* help;      // one line, with the unit
+  int64_t min = 0;
+  int64_t max = 0;
+  const char* choices = "";
+  const char* alias = "";  // second TOML name, "engine.lanes"
+};
+
+std::span<const OptionSpec> AllOptions();
+const OptionSpec* FindOption(std::string_view key);  // by key or alias; null when unknown
+
+std::string FlagName(const OptionSpec& option);         // "--sched-itl-target-ms"
+std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARGET_MS"
+
+// OK when `text` is a legal value; otherwise says what would be. Never echoes more than 64 bytes.
+Status CheckOptionValue(const OptionSpec& option, std::string_view text);
+
+// "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB (binary) and KB MB GB TB (decimal), case-insensitive.
+Result<int64_t> ParseSize(std::string_view text);
+
+// The known name closest to a mistyped one (edit distance <= 3), or "".
+std::string Suggestion(std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace tutti::app

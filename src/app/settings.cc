@@ -1,0 +1,195 @@
+#include "app/settings.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include <toml++/toml.h>
+
+#include "base/check.h"
+
+extern char** environ;
+
+namespace tutti::app {
+namespace {
+
+// Variables that are no options: secrets, places of files, and switches of the test suite.
+constexpr std::string_view kReserved[] = {"TUTTI_API_KEY", "TUTTI_CACHE", "TUTTI_MODEL_FILE", "TUTTI_CONFIG"};
+constexpr std::string_view kReservedPrefixes[] = {"TUTTI_TEST_", "TUTTI_SOURCE_", "TUTTI_BINARY_", "TUTTI_BENCH_"};
+
+bool IsReserved(std::string_view name) {
+  for (const std::string_view reserved : kReserved) {
+    if (name == reserved) return true;
+  }
+  for (const std::string_view prefix : kReservedPrefixes) {
+    if (name.starts_with(prefix)) return true;
+  }
+  return false;
+}
+
+Status UnknownKey(std::string_view where, std::string_view name, const std::vector<std::string>& known) {
+  const std::string meant = Suggestion(name, known);
+  return InvalidArgument("unknown_parameter",
+                         fmt::format("{}: unknown key {}{}", where, name.substr(0, 64),
+                                     meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
+
+// Depth-first walk over tables: "sched" { "itl_target_ms" = 50 } becomes sched.itl_target_ms.
+Status Flatten(const toml::table& table, const std::string& prefix, int depth,
+               std::map<std::string, std::string>& out) {
+  for (const auto& [name, node] : table) {
+    const std::string key = prefix + std::string(name.str());
+    if (const toml::table* inner = node.as_table()) {
+      if (depth == 0) return InvalidArgument("invalid_value", key + " is nested too deeply");
+      RETURN_IF_ERROR(Flatten(*inner, key + ".", depth - 1, out));
+    } else if (const auto text = node.value_exact<std::string>()) {
+      out[key] = *text;
+    } else if (const auto integer = node.value_exact<int64_t>()) {
+      out[key] = std::to_string(*integer);
+    } else if (const auto number = node.value_exact<double>()) {
+      out[key] = fmt::format("{}", *number);
+    } else if (const auto flag = node.value_exact<bool>()) {
+      out[key] = *flag ? "on" : "off";
+    } else {
+      return InvalidArgument("invalid_value", key + " must be a string, a number or a truth value");
+    }
+  }
+  return OkStatus();
+}
+
+Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return InvalidArgument("invalid_value", "cannot read the configuration file " + path);
+  std::stringstream text;
+  text << file.rdbuf();
+  std::map<std::string, std::string> out;
+  try {  // the library reports by exception; none leaves this function
+    RETURN_IF_ERROR(Flatten(toml::parse(text.str(), path), "", 3, out));
+  } catch (const toml::parse_error& error) {
+    return InvalidArgument("invalid_value",
+                           fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+  }
+  return out;
+}
+
+std::vector<std::string> KnownKeys() {
+  std::vector<std::string> keys;
+  for (const OptionSpec& option : AllOptions()) keys.emplace_back(option.key);
+  return keys;
+}
+
+std::string_view SourceName(Source source) {
+  switch (source) {
+    case Source::kDefault: return "default";
+    case Source::kFile: return "file";
+    case Source::kEnvironment: return "environment";
+    case Source::kFlag: return "flag";
+  }
+  return "default";
+}
+
+}  // namespace
+
+Result<Settings> Settings::Resolve(const Inputs& inputs) {
+  Settings settings;
+  for (const OptionSpec& option : AllOptions()) settings.values_[option.key] = {option.fallback, Source::kDefault};
+
+  const auto assign = [&](const OptionSpec& option, const std::string& text, Source source,
+                          const std::string& where) -> Status {
+    if (Status status = CheckOptionValue(option, text); !status.ok()) return std::move(status).WithContext(where);
+    settings.values_[option.key] = {text, source};
+    return OkStatus();
+  };
+
+  if (!inputs.file.empty()) {
+    ASSIGN_OR_RETURN(const auto entries, ReadToml(inputs.file));
+    for (const auto& [key, text] : entries) {
+      const OptionSpec* option = FindOption(key);
+      if (option == nullptr) return UnknownKey(inputs.file, key, KnownKeys());
+      RETURN_IF_ERROR(assign(*option, text, Source::kFile, inputs.file));
+    }
+  }
+  std::vector<std::string> variables;
+  for (const OptionSpec& option : AllOptions()) variables.push_back(EnvironmentName(option));
+  for (const auto& [name, text] : inputs.environment) {
+    if (IsReserved(name)) continue;
+    const OptionSpec* found = nullptr;
+    for (const OptionSpec& option : AllOptions()) {
+      if (EnvironmentName(option) == name) found = &option;
+    }
+    if (found == nullptr) return UnknownKey("environment", name, variables);
+    RETURN_IF_ERROR(assign(*found, text, Source::kEnvironment, name));
+  }
+  for (const auto& [key, text] : inputs.flags) {
+    const OptionSpec* option = FindOption(key);
+    CHECK(option != nullptr) << key;  // flags are declared from the same table
+    RETURN_IF_ERROR(assign(*option, text, Source::kFlag, "command line"));
+  }
+  return settings;
+}
+
+const Settings::Value& Settings::Find(std::string_view key) const {
+  const auto found = values_.find(key);
+  CHECK(found != values_.end()) << key;
+  return found->second;
+}
+
+const std::string& Settings::Text(std::string_view key) const { return Find(key).text; }
+Source Settings::SourceOf(std::string_view key) const { return Find(key).source; }
+
+std::optional<int64_t> Settings::OptionalInt(std::string_view key) const {
+  const std::string& text = Text(key);
+  if (text.empty()) return std::nullopt;
+  if (FindOption(key)->type == OptionType::kSize) return ParseSize(text).value();
+  int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+std::optional<double> Settings::OptionalNumber(std::string_view key) const {
+  const std::string& text = Text(key);
+  if (text.empty()) return std::nullopt;
+  double value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+int64_t Settings::Int(std::string_view key) const {
+  const std::optional<int64_t> value = OptionalInt(key);
+  CHECK(value.has_value()) << key;
+  return *value;
+}
+
+double Settings::Number(std::string_view key) const {
+  const std::optional<double> value = OptionalNumber(key);
+  CHECK(value.has_value()) << key;
+  return *value;
+}
+
+std::string Settings::Print(bool with_server_options) const {
+  std::string out;
+  for (const OptionSpec& option : AllOptions()) {
+    if (option.group == OptionGroup::kServer && !with_server_options) continue;
+    const Value& value = Find(option.key);
+    out += fmt::format("{:<24} = {:<16} # {}\n", option.key, value.text.empty() ? "(automatic)" : value.text,
+                       SourceName(value.source));
+  }
+  return out;
+}
+
+std::map<std::string, std::string> TuttiEnvironment() {
+  std::map<std::string, std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const size_t equals = text.find('=');
+    if (text.starts_with("TUTTI_") && equals != std::string_view::npos) {
+      out[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
+    }
+  }
+  return out;
+}
+
+}  // namespace tutti::app

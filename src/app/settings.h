@@ -1,0 +1,53 @@
+// Settings: the value of every option and where it came from. flag > environment > file > default.
+// Immutable after Resolve(); any thread.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "app/options.h"
+#include "base/status.h"
+
+namespace tutti::app {
+
+enum class Source { kDefault, kFile, kEnvironment, kFlag };
+
+class Settings {
+ public:
+  struct Inputs {
+    std::map<std::string, std::string> flags;        // option key -> text
+    std::map<std::string, std::string> environment;  // TUTTI_* variables as they are
+    std::string file;                                // path of a TOML file, or empty
+  };
+
+  // Checks every value of every source, unknown keys included, before anything else happens. A failure is
+  // bad configuration (exit status 78); its message names the source and, for a typo, the key meant.
+  static Result<Settings> Resolve(const Inputs& inputs);
+
+  const std::string& Text(std::string_view key) const;
+  bool IsSet(std::string_view key) const { return !Text(key).empty(); }
+  bool On(std::string_view key) const { return Text(key) == "on"; }
+  int64_t Int(std::string_view key) const;                // kInt and kSize; CHECKs that it is set
+  double Number(std::string_view key) const;
+  std::optional<int64_t> OptionalInt(std::string_view key) const;
+  std::optional<double> OptionalNumber(std::string_view key) const;
+  Source SourceOf(std::string_view key) const;
+
+  // One line per option of the groups shown: key = value, and where it came from.
+  std::string Print(bool with_server_options) const;
+
+ private:
+  struct Value {
+    std::string text;
+    Source source = Source::kDefault;
+  };
+  const Value& Find(std::string_view key) const;
+  std::map<std::string, Value, std::less<>> values_;
+};
+
+// The TUTTI_* variables of this process.
+std::map<std::string, std::string> TuttiEnvironment();
+
+}  // namespace tutti::app

@@ -1,0 +1,102 @@
+#include "app/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+
+namespace tutti::app {
+namespace {
+
+std::string WriteToml(const std::string& text) {
+  const std::string path = ::testing::TempDir() + "settings_test.toml";
+  std::ofstream(path) << text;
+  return path;
+}
+
+// A legal value that differs from the default, for any option.
+std::string OtherValue(const OptionSpec& option) {
+  switch (option.type) {
+    case OptionType::kInt: return std::to_string(option.min);
+    case OptionType::kNumber: return std::to_string(option.max);
+    case OptionType::kSize: return "2MiB";
+    case OptionType::kChoice: {
+      const std::string all = option.choices;
+      return all.substr(all.rfind('|') + 1);
+    }
+    case OptionType::kText: return "x";
+  }
+  return "";
+}
+
+TEST(Settings, EveryOptionCanBeSetInAllThreePlacesAndTheLaterOneWins) {
+  int checked = 0;
+  for (const OptionSpec& option : AllOptions()) {
+    const std::string value = OtherValue(option);
+    Settings::Inputs inputs;
+    inputs.file = WriteToml(std::string(option.key) + " = \"" + value + "\"\n");
+    EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kFile) << option.key;
+    inputs.environment[EnvironmentName(option)] = value;
+    EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kEnvironment) << option.key;
+    inputs.flags[option.key] = value;
+    const Settings settings = Settings::Resolve(inputs).value();
+    EXPECT_EQ(settings.SourceOf(option.key), Source::kFlag) << option.key;
+    EXPECT_EQ(settings.Text(option.key), value) << option.key;
+    ++checked;
+  }
+  EXPECT_GT(checked, 25);
+}
+
+TEST(Settings, DefaultsAreLegalValues) {
+  for (const OptionSpec& option : AllOptions()) {
+    EXPECT_TRUE(CheckOptionValue(option, option.fallback).ok()) << option.key;
+  }
+}
+
+TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
+  Settings::Inputs inputs;
+  inputs.file = WriteToml("[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n");
+  const Settings settings = Settings::Resolve(inputs).value();
+  EXPECT_EQ(settings.Int("lanes"), 3);
+  EXPECT_EQ(settings.Number("sched.itl_target_ms"), 20.5);
+  EXPECT_EQ(settings.Int("prep"), 1);
+}
+
+TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
+  Settings::Inputs inputs;
+  inputs.file = WriteToml("lannes = 3\n");
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean lanes"), std::string::npos);
+  inputs.file.clear();
+  inputs.environment["TUTTI_THREAD"] = "2";
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("TUTTI_THREADS"), std::string::npos);
+}
+
+TEST(Settings, BadValuesAreRefusedWithTheRange) {
+  for (const auto& [key, value] : std::map<std::string, std::string>{
+           {"lanes", "0"}, {"lanes", "eight"}, {"kv-cache-bytes", "1 parsec"}, {"strategy", "fast"},
+           {"port", "65536"}, {"sched.itl_target_ms", "nan"}, {"kv-cache-bytes", "99999999999999999999GiB"}}) {
+    Settings::Inputs inputs;
+    inputs.flags[key] = value;
+    const Status status = Settings::Resolve(inputs).status();
+    EXPECT_EQ(status.reason(), "invalid_value") << key << "=" << value;
+  }
+}
+
+TEST(Settings, ABrokenFileNamesItsLine) {
+  Settings::Inputs inputs;
+  inputs.file = WriteToml("lanes = 3\nport = = 2\n");
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find(":2:"), std::string::npos);
+  inputs.file = "/nonexistent.toml";
+  EXPECT_FALSE(Settings::Resolve(inputs).ok());
+}
+
+TEST(Settings, SizesKnowBinaryAndDecimalUnits) {
+  EXPECT_EQ(ParseSize("1GiB").value(), 1 << 30);
+  EXPECT_EQ(ParseSize("5mb").value(), 5000000);
+  EXPECT_EQ(ParseSize("77").value(), 77);
+  EXPECT_FALSE(ParseSize("-1").ok());
+  EXPECT_FALSE(ParseSize("").ok());
+}
+
+}  // namespace
+}  // namespace tutti::app
