@@ -1,0 +1,87 @@
+#include "api/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+
+namespace tutti::api {
+namespace {
+
+GenerateRequest Legal() {
+  GenerateRequest request;
+  request.prompt = TextPrompt{.text = "hello"};
+  request.sampling.max_tokens = 8;
+  return request;
+}
+
+struct Case {
+  const char* param;
+  std::function<void(GenerateRequest&)> spoil;
+};
+
+TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<Case> cases = {
+      {"temperature", [](auto& r) { r.sampling.temperature = 2.01; }},
+      {"temperature", [](auto& r) { r.sampling.temperature = -0.01; }},
+      {"temperature", [=](auto& r) { r.sampling.temperature = kNan; }},
+      {"top_p", [](auto& r) { r.sampling.top_p = 0; }},
+      {"top_p", [=](auto& r) { r.sampling.top_p = kNan; }},
+      {"top_k", [](auto& r) { r.sampling.top_k = -2; }},
+      {"min_p", [](auto& r) { r.sampling.min_p = 1.5; }},
+      {"repetition_penalty", [](auto& r) { r.sampling.repetition_penalty = 0; }},
+      {"repetition_penalty", [](auto& r) { r.sampling.repetition_penalty = 10.1; }},
+      {"presence_penalty", [](auto& r) { r.sampling.presence_penalty = 2.1; }},
+      {"frequency_penalty", [](auto& r) { r.sampling.frequency_penalty = -2.1; }},
+      {"logit_bias", [](auto& r) { r.sampling.logit_bias = {{1, 100.5f}}; }},
+      {"logit_bias", [](auto& r) { r.sampling.logit_bias.resize(1025); }},
+      {"stop", [](auto& r) { r.sampling.stop = {""}; }},
+      {"stop", [](auto& r) { r.sampling.stop = {std::string(257, 'x')}; }},
+      {"stop", [](auto& r) { r.sampling.stop.assign(17, "x"); }},
+      {"logprobs", [](auto& r) { r.sampling.logprobs = 21; }},
+      {"prompt_logprobs", [](auto& r) { r.sampling.prompt_logprobs = -2; }},
+      {"max_tokens", [](auto& r) { r.sampling.max_tokens = 0; }},
+      {"max_tokens", [](auto& r) { r.score_only = true; }},
+      {"min_tokens", [](auto& r) { r.sampling.min_tokens = 9; }},
+      {"min_tokens", [](auto& r) { r.sampling.min_tokens = -1; }},
+      {"n", [](auto& r) { r.n = 0; }},
+      {"n", [](auto& r) { r.n = 9; }},
+      {"request_id", [](auto& r) { r.request_id = std::string(129, 'x'); }},
+      {"truncate_prompt_tokens", [](auto& r) { r.truncate_prompt_tokens = 0; }},
+      {"messages", [](auto& r) { r.prompt = ChatPrompt{}; }},
+      {"messages", [](auto& r) { r.prompt = ChatPrompt{.messages = {{Role::kAssistant, "hi", ""}}}; }},
+      {"continue_final_message",
+       [](auto& r) {
+         r.prompt = ChatPrompt{
+             .messages = {{Role::kUser, "hi", ""}}, .add_generation_prompt = false, .continue_final_message = true};
+       }},
+  };
+  EXPECT_TRUE(ValidateRequest(Legal()).ok());
+  for (const Case& c : cases) {
+    GenerateRequest request = Legal();
+    c.spoil(request);
+    const Status status = ValidateRequest(request);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument) << c.param;
+    EXPECT_EQ(status.param(), c.param) << status.ToString();
+  }
+}
+
+TEST(ValidateTokenIds, IdsOutsideTheVocabularyAreNamed) {
+  SamplingParams params;
+  params.stop_token_ids = {100};
+  EXPECT_EQ(ValidateTokenIds(params, 100).reason(), "token_out_of_range");
+  EXPECT_TRUE(ValidateTokenIds(params, 101).ok());
+  params.logit_bias = {{-1, 1.0f}};
+  EXPECT_EQ(ValidateTokenIds(params, 101).param(), "logit_bias");
+}
+
+TEST(ValidateTokenIds, BanningEveryAllowedTokenIsRefused) {
+  SamplingParams params;
+  params.allowed_token_ids = {1, 2};
+  params.banned_token_ids = {2, 1};
+  EXPECT_EQ(ValidateTokenIds(params, 10).reason(), "no_token_allowed");
+}
+
+}  // namespace
+}  // namespace tutti::api
