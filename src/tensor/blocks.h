@@ -1,0 +1,112 @@
+// The blocks of the quantised types as they lie in a file: little-endian, packed, two-byte aligned.
+//
+// `d` scales, `m`/`dmin` offsets; both are fp16 bit patterns (tensor/half.h). Value formulas are
+// beside each type. Plain data; any thread. Source: ggml's block definitions.
+//
+// The functions are `static inline` on purpose: each translation unit keeps its own copy, so one
+// compiled with AVX-512 flags can never become the copy a plain translation unit runs.
+#pragma once
+
+#include <cstdint>
+
+namespace tutti::tensor {
+
+inline constexpr int kBlock = 32;        // elements of a block of the simple types
+inline constexpr int kSuperBlock = 256;  // elements of a block of the K types
+
+// d * (q - 8); low nibbles are elements 0..15, high nibbles 16..31.
+struct BlockQ4_0 {
+  uint16_t d;
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ4_0) == 18);
+
+// d * q + m; nibbles as Q4_0.
+struct BlockQ4_1 {
+  uint16_t d;
+  uint16_t m;
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ4_1) == 20);
+
+// d * (q - 16); nibbles as Q4_0, bit j of qh (little-endian 32 bits) is the fifth bit of element j.
+struct BlockQ5_0 {
+  uint16_t d;
+  uint8_t qh[4];
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ5_0) == 22);
+
+// d * q + m; bits as Q5_0.
+struct BlockQ5_1 {
+  uint16_t d;
+  uint16_t m;
+  uint8_t qh[4];
+  uint8_t qs[16];
+};
+static_assert(sizeof(BlockQ5_1) == 24);
+
+// d * q.
+struct BlockQ8_0 {
+  uint16_t d;
+  int8_t qs[32];
+};
+static_assert(sizeof(BlockQ8_0) == 34);
+
+// (d * sc[j]) * q - (dmin * mn[j]) with j = element / 32; `scales` packs eight 6-bit (sc, mn)
+// pairs. Each 32 bytes of qs hold 64 elements: low nibbles the first 32, high nibbles the next 32.
+struct BlockQ4_K {
+  uint16_t d;
+  uint16_t dmin;
+  uint8_t scales[12];
+  uint8_t qs[128];
+};
+static_assert(sizeof(BlockQ4_K) == 144);
+
+// As Q4_K with a fifth bit: for 64-element group g and l = 0..31, bit 2g of qh[l] belongs to
+// element l of the group, bit 2g + 1 to element 32 + l.
+struct BlockQ5_K {
+  uint16_t d;
+  uint16_t dmin;
+  uint8_t scales[12];
+  uint8_t qh[32];
+  uint8_t qs[128];
+};
+static_assert(sizeof(BlockQ5_K) == 176);
+
+// (d * scales[element / 16]) * (q - 32). Per half h of 128 elements and l = 0..31, with L = ql +
+// 64h and H = qh + 32h: elements l, l+32, l+64, l+96 take their low four bits from the low nibbles
+// of L[l], L[l+32] and the high nibbles of L[l], L[l+32], and their upper two from bits 0-1, 2-3,
+// 4-5, 6-7 of H[l].
+struct BlockQ6_K {
+  uint8_t ql[128];
+  uint8_t qh[64];
+  int8_t scales[16];
+  uint16_t d;
+};
+static_assert(sizeof(BlockQ6_K) == 210);
+
+static_assert(alignof(BlockQ4_0) == 2 && alignof(BlockQ4_1) == 2 && alignof(BlockQ5_0) == 2 &&
+              alignof(BlockQ5_1) == 2 && alignof(BlockQ8_0) == 2 && alignof(BlockQ4_K) == 2 &&
+              alignof(BlockQ5_K) == 2 && alignof(BlockQ6_K) == 2);
+
+// Unpacks the eight 6-bit scales and minimums of a Q4_K or Q5_K block.
+static inline void UnpackScalesK(const uint8_t packed[12], uint8_t sc[8], uint8_t mn[8]) {
+  for (int j = 0; j < 4; ++j) {
+    sc[j] = packed[j] & 63;
+    mn[j] = packed[j + 4] & 63;
+    sc[j + 4] = static_cast<uint8_t>((packed[j + 8] & 15) | ((packed[j] >> 6) << 4));
+    mn[j + 4] = static_cast<uint8_t>((packed[j + 8] >> 4) | ((packed[j + 4] >> 6) << 4));
+  }
+}
+
+// The inverse; every value must be below 64.
+static inline void PackScalesK(const uint8_t sc[8], const uint8_t mn[8], uint8_t packed[12]) {
+  for (int j = 0; j < 4; ++j) {
+    packed[j] = static_cast<uint8_t>(sc[j] | ((sc[j + 4] >> 4) << 6));
+    packed[j + 4] = static_cast<uint8_t>(mn[j] | ((mn[j + 4] >> 4) << 6));
+    packed[j + 8] = static_cast<uint8_t>((sc[j + 4] & 15) | ((mn[j + 4] & 15) << 4));
+  }
+}
+
+}  // namespace tutti::tensor

@@ -1,0 +1,144 @@
+#include "tensor/dequantize.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "tensor/blocks.h"
+#include "tensor/half.h"
+
+namespace tutti::tensor {
+namespace {
+
+void Dequantize(const BlockQ4_0& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>((block.qs[i] & 15) - 8);
+    out[i + 16] = d * static_cast<float>((block.qs[i] >> 4) - 8);
+  }
+}
+
+void Dequantize(const BlockQ4_1& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  const float m = HalfToFloat(block.m);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(block.qs[i] & 15) + m;
+    out[i + 16] = d * static_cast<float>(block.qs[i] >> 4) + m;
+  }
+}
+
+int FifthBit(const uint8_t qh[4], int element) {
+  return ((qh[element / 8] >> (element % 8)) & 1) << 4;
+}
+
+void Dequantize(const BlockQ5_0& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>(((block.qs[i] & 15) | FifthBit(block.qh, i)) - 16);
+    out[i + 16] = d * static_cast<float>(((block.qs[i] >> 4) | FifthBit(block.qh, i + 16)) - 16);
+  }
+}
+
+void Dequantize(const BlockQ5_1& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  const float m = HalfToFloat(block.m);
+  for (int i = 0; i < 16; ++i) {
+    out[i] = d * static_cast<float>((block.qs[i] & 15) | FifthBit(block.qh, i)) + m;
+    out[i + 16] = d * static_cast<float>((block.qs[i] >> 4) | FifthBit(block.qh, i + 16)) + m;
+  }
+}
+
+void Dequantize(const BlockQ8_0& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int i = 0; i < kBlock; ++i) out[i] = d * static_cast<float>(block.qs[i]);
+}
+
+// Q4_K and Q5_K differ only in the fifth bit; qh is null for Q4_K.
+void DequantizeK(uint16_t d_bits, uint16_t dmin_bits, const uint8_t scales[12], const uint8_t* qh,
+                 const uint8_t qs[128], float* out) {
+  const float d = HalfToFloat(d_bits);
+  const float dmin = HalfToFloat(dmin_bits);
+  uint8_t sc[8];
+  uint8_t mn[8];
+  UnpackScalesK(scales, sc, mn);
+  for (int j = 0; j < 8; ++j) {  // sub-block of 32 elements
+    const float scale = d * static_cast<float>(sc[j]);
+    const float offset = dmin * static_cast<float>(mn[j]);
+    const int nibble_shift = (j % 2) * 4;
+    const uint8_t* q = qs + (j / 2) * 32;
+    for (int l = 0; l < 32; ++l) {
+      const int high = qh == nullptr ? 0 : ((qh[l] >> j) & 1) << 4;
+      const int value = ((q[l] >> nibble_shift) & 15) | high;
+      out[j * 32 + l] = scale * static_cast<float>(value) - offset;
+    }
+  }
+}
+
+void Dequantize(const BlockQ4_K& block, float* out) {
+  DequantizeK(block.d, block.dmin, block.scales, nullptr, block.qs, out);
+}
+
+void Dequantize(const BlockQ5_K& block, float* out) {
+  DequantizeK(block.d, block.dmin, block.scales, block.qh, block.qs, out);
+}
+
+void Dequantize(const BlockQ6_K& block, float* out) {
+  const float d = HalfToFloat(block.d);
+  for (int half = 0; half < 2; ++half) {
+    const uint8_t* ql = block.ql + half * 64;
+    const uint8_t* qh = block.qh + half * 32;
+    for (int quarter = 0; quarter < 4; ++quarter) {  // 32 elements each
+      const uint8_t* low = ql + (quarter % 2) * 32;
+      const int nibble_shift = (quarter / 2) * 4;
+      for (int l = 0; l < 32; ++l) {
+        const int element = half * 128 + quarter * 32 + l;
+        const int value = ((low[l] >> nibble_shift) & 15) | (((qh[l] >> (quarter * 2)) & 3) << 4);
+        const float scale = d * static_cast<float>(block.scales[element / 16]);
+        out[element] = scale * static_cast<float>(value - 32);
+      }
+    }
+  }
+}
+
+template <typename Block>
+void DequantizeBlocks(const void* blocks, float* out, int64_t n, int block_elements) {
+  const Block* block = static_cast<const Block*>(blocks);
+  for (int64_t i = 0; i < n; i += block_elements) Dequantize(*block++, out + i);
+}
+
+}  // namespace
+
+void DequantizeRow(DType dtype, const void* blocks, float* out, int64_t n) {
+  const size_t bytes = RowBytes(dtype, n);
+  switch (dtype) {
+    case DType::kF32:
+      if (bytes > 0) std::memcpy(out, blocks, bytes);
+      return;
+    case DType::kF16:
+      for (int64_t i = 0; i < n; ++i) out[i] = HalfToFloat(static_cast<const uint16_t*>(blocks)[i]);
+      return;
+    case DType::kBF16:
+      for (int64_t i = 0; i < n; ++i) {
+        out[i] = BFloatToFloat(static_cast<const uint16_t*>(blocks)[i]);
+      }
+      return;
+    case DType::kQ4_0:
+      return DequantizeBlocks<BlockQ4_0>(blocks, out, n, kBlock);
+    case DType::kQ4_1:
+      return DequantizeBlocks<BlockQ4_1>(blocks, out, n, kBlock);
+    case DType::kQ5_0:
+      return DequantizeBlocks<BlockQ5_0>(blocks, out, n, kBlock);
+    case DType::kQ5_1:
+      return DequantizeBlocks<BlockQ5_1>(blocks, out, n, kBlock);
+    case DType::kQ8_0:
+      return DequantizeBlocks<BlockQ8_0>(blocks, out, n, kBlock);
+    case DType::kQ4_K:
+      return DequantizeBlocks<BlockQ4_K>(blocks, out, n, kSuperBlock);
+    case DType::kQ5_K:
+      return DequantizeBlocks<BlockQ5_K>(blocks, out, n, kSuperBlock);
+    case DType::kQ6_K:
+      return DequantizeBlocks<BlockQ6_K>(blocks, out, n, kSuperBlock);
+  }
+  CHECK(false) << "type id " << static_cast<uint32_t>(dtype);
+}
+
+}  // namespace tutti::tensor

@@ -1,0 +1,18 @@
+// DequantizeRow: the scalar meaning of every readable type, the oracle of all faster paths.
+//
+// Values equal those of the format's reference to the bit: one float multiplication per scale
+// product, then one per element, then one addition or subtraction where the type has an offset.
+// Pure; any thread.
+#pragma once
+
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace tutti::tensor {
+
+// Writes n floats. `blocks` holds RowBytes(dtype, n) bytes, aligned as the type's block (2 bytes
+// for quantised and 16-bit types, 4 for F32); n is a multiple of the block.
+void DequantizeRow(DType dtype, const void* blocks, float* out, int64_t n);
+
+}  // namespace tutti::tensor
