@@ -1,0 +1,90 @@
+// The metrics of a serving process under the names of the interfaces page: own `tutti_*` names, and on request
+// the same values once more under the `vllm:*` names and buckets that existing boards and scalers read.
+//
+// One per served model, made by the composition root, told by the gateway, the engine's observer and the
+// doors; any thread. Every method is a handful of atomic adds.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/metrics.h"
+
+namespace tutti {
+
+enum class DoorKind { kHttp, kGrpc, kWs, kMqtt, kJob, kLib };
+enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kOther };
+enum class CancelCause { kDisconnect, kDeadline, kApi, kDrain };
+enum class RequestPhase { kQueued, kPrefill, kDecode };
+enum class StepKind { kPrefill, kDecode, kMixed };
+enum class FinishKind { kStop, kLength, kAbort, kError };
+enum class PromptSource { kComputed, kPrefix };
+
+class ServingMetrics {
+ public:
+  struct Options {
+    std::string model;           // served name: the `model` label
+    bool vllm_aliases = false;
+    int64_t max_model_len = 8192;  // last size bucket
+    // Labels of the info metrics.
+    std::string version, isa, architecture, quantisation, digest;
+    int block_tokens = 32;
+    int64_t kv_blocks = 0;
+  };
+  // What a scrape reads from the live engine.
+  struct EngineGauges {
+    int running = 0, waiting = 0, waiting_deferred = 0;
+    int64_t waiting_tokens = 0;
+    double oldest_waiting_s = 0;
+    int64_t kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
+    double heartbeat_age_s = 0;
+  };
+
+  ServingMetrics(MetricsRegistry& registry, Options options);
+  ~ServingMetrics();
+
+  // `read` is called at every scrape.
+  void SetEngineGauges(std::function<EngineGauges()> read);
+
+  // --- gateway: one call per request at each of these points ---
+  void RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n);
+  void RequestRejected(std::string_view code);
+  void RequestCancelled(CancelCause cause, RequestPhase phase);
+  struct Finished {
+    FinishKind reason = FinishKind::kStop;
+    int64_t output_tokens = 0;
+    Duration queue{0}, prefill{0}, decode{0}, total{0};  // accepted -> lane -> first token -> last token
+    int preemptions = 0;
+  };
+  void RequestFinished(const Finished& finished);
+  void FirstToken(Duration since_accepted);
+  void InterToken(Duration gap, int64_t tokens = 1);
+  void QueueWait(Duration wait);
+
+  // --- engine observer ---
+  void Step(StepKind kind, Duration took, int64_t tokens, int sequences);
+  void PromptTokens(PromptSource source, int64_t tokens);
+  void OutputTokens(int64_t tokens);
+  void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
+  void Preemption(std::string_view reason);
+  void WastedTokens(std::string_view cause, int64_t tokens);
+  void KvEvicted(int64_t blocks);
+
+  // --- doors ---
+  void Stage(std::string_view stage, Duration took);  // parse auth template tokenize queue prefill decode write
+  void DoorRequest(DoorKind door, OpKind op, int code, Duration took);
+  void InFlight(OpKind op, int delta);
+  void StreamsOpen(DoorKind door, int delta);
+  void SlowReaderCancelled(DoorKind door);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti
