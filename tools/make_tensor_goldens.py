@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+"""Writes the golden vectors of tensor types: tests/data/gguf/{dequantize,quantize}_<TYPE>.bin.
+
+The values come from the format's own Python package, so that our decoders are compared with an outside
+reference and not with themselves. Needs `pip install gguf numpy`; run once, the files are committed.
+
+Layout, little-endian: u32 count of elements, the blocks, the elements as float32.
+  dequantize_*: random blocks (any bits; scales finite fp16, subnormal and negative ones included), then what
+                the reference makes of them.
+  quantize_*:   the blocks the reference makes of the elements, then the elements.
+"""
+import argparse
+import pathlib
+
+import numpy as np
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Q
+from gguf.quants import dequantize, quantize
+
+DECODED = [Q.F32, Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.Q4_K, Q.Q5_K, Q.Q6_K]
+ENCODED = [Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0]
+# Byte offsets of the fp16 fields inside a block.
+HALVES = {Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q8_0: [0],
+          Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208]}
+ELEMENTS = 2048
+
+
+def finite_halves(rng, count):
+    bits = rng.integers(0, 1 << 16, count, dtype=np.uint16)
+    bits[(bits & 0x7C00) == 0x7C00] &= 0x83FF  # infinities and NaNs become subnormals
+    return bits
+
+
+def random_blocks(rng, qtype):
+    if qtype == Q.F32:
+        bits = rng.integers(0, 1 << 32, ELEMENTS, dtype=np.uint32)
+        bits[(bits & 0x7F800000) == 0x7F800000] &= 0x807FFFFF
+        return bits.view(np.uint8)
+    if qtype == Q.F16:
+        return finite_halves(rng, ELEMENTS).view(np.uint8)
+    if qtype == Q.BF16:
+        bits = rng.integers(0, 1 << 16, ELEMENTS, dtype=np.uint16)
+        bits[(bits & 0x7F80) == 0x7F80] &= 0x807F
+        return bits.view(np.uint8)
+    size, width = GGML_QUANT_SIZES[qtype]
+    blocks = rng.integers(0, 256, (ELEMENTS // size, width), dtype=np.uint8)
+    for at in HALVES[qtype]:
+        blocks[:, at:at + 2] = finite_halves(rng, len(blocks)).view(np.uint8).reshape(-1, 2)
+    return blocks.reshape(-1)
+
+
+def write(path, blocks, values):
+    values = np.ascontiguousarray(values, dtype=np.float32).reshape(-1)
+    assert np.isfinite(values).all()
+    path.write_bytes(np.uint32(len(values)).tobytes() + np.ascontiguousarray(blocks).tobytes() + values.tobytes())
+    print(f"{path}: {len(values)} elements")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tests/data/gguf"))
+    out = parser.parse_args().out
+    rng = np.random.default_rng(85)
+    for qtype in DECODED:
+        blocks = random_blocks(rng, qtype)
+        write(out / f"dequantize_{qtype.name}.bin", blocks, dequantize(blocks, qtype))
+    # Ordinary weights, a block of zeros, one of equal values, one with an outlier, exact halves.
+    values = rng.normal(0, 0.02, ELEMENTS).astype(np.float32)
+    values[0:32] = 0
+    values[32:64] = 0.125
+    values[64] = -7.5
+    values[96:128] = np.arange(32) / 2 - 8
+    values[128:160] = rng.normal(0, 1e-7, 32)
+    for qtype in ENCODED:
+        write(out / f"quantize_{qtype.name}.bin", quantize(values, qtype).view(np.uint8), values)
+
+
+if __name__ == "__main__":
+    main()
