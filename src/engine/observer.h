@@ -1,0 +1,54 @@
+// EngineObserver: what the engine tells about its work, so that metrics and traces can live above it. Called on
+// the engine thread, between steps; must not block, throw or call back into the engine.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace tutti::engine {
+
+enum class Phase { kQueued, kPrefill, kDecode };
+
+// One forward pass.
+struct StepEvent {
+  uint64_t step = 0;
+  TimePoint begin{}, end{};    // plan to last event appended
+  Duration forward{0};         // the runner's own figure
+  int decode_sequences = 0;    // rows of one token
+  int prefill_sequences = 0;
+  int prefill_tokens = 0;
+  int output_tokens = 0;       // tokens drawn and delivered
+  Status status;               // of the whole step
+};
+
+// The end of one request, told once, just before its terminal event.
+struct RequestEvent {
+  std::string_view id, tenant;
+  api::Priority priority = api::Priority::kInteractive;
+  Status status;               // of the terminal event
+  Phase phase = Phase::kQueued;  // how far it had come
+  api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0, when status is OK
+  api::Usage usage;
+  api::Timings timings;
+  int n = 1;
+  int preemptions = 0;         // over all choices
+  int wasted_tokens = 0;       // computed for it although it was cancelled, failed or preempted
+};
+
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  virtual void OnStep(const StepEvent& /*event*/) {}
+  virtual void OnFirstLane(Duration /*waited since accepted*/) {}
+  virtual void OnFirstToken(Duration /*since accepted*/) {}
+  virtual void OnNextToken(Duration /*since the choice's last token*/) {}
+  virtual void OnPrefixLookup(int /*queried_tokens*/, int /*hit_tokens*/) {}
+  virtual void OnPreemption(std::string_view /*reason*/, int /*tokens_to_recompute*/) {}
+  virtual void OnFinished(const RequestEvent& /*event*/) {}
+};
+
+}  // namespace tutti::engine
