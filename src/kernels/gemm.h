@@ -146,10 +146,23 @@ struct GemmArgs {
   const uint8_t* next = nullptr;
 
   GemmPath path = GemmPath::kAuto;
+  // Off for weights that stay in a cache between calls (small encoders): saves the instructions.
+  bool prefetch = true;
 };
 
 // Bytes of 64-byte aligned scratch per worker for any call with at most these rows and columns.
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
+
+// The parts of that scratch, as the kernels use them.
+inline constexpr int kChunkBlockCount = 256;  // blocks of K unpacked at a time: 32 x 8,192 bytes, half an L2
+struct GemmScratch {
+  float* tile;      // [kMaxTile][32]: a register tile on its way to the epilogue
+  float* rows;      // [M][32]: sums between chunks of K
+  float* gated;     // [M][32]: two gated panels, to be quantised together
+  uint8_t* panel;   // unpacked chunk: [block][8][32 rows][4] u8
+  float* scales;    // of the chunk: [block][d[32], m[32]]
+};
+GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols);
 
 // A worker's contiguous share of a matrix's panels: [begin, end), borders on multiples of `granule` panels (2 where
 // GemmArgs::quantized is used), as even as that allows.

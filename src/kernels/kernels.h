@@ -7,25 +7,14 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "kernels/attention.h"
 #include "kernels/gemm.h"
+#include "kernels/isa.h"
 #include "kernels/rows.h"
 
 namespace tutti::kernels {
-
-// Instruction sets Tutti has kernels for, each better than the one before.
-enum class Isa : uint8_t {
-  kScalar,      // any machine: the oracle
-  kAvx2,        // AVX2, FMA, F16C
-  kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
-  kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
-};
-std::string_view IsaName(Isa isa);                     // "scalar", "avx2", "avxvnni", "avx512vnni"
-std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
 struct KernelTable {
   Isa isa;
@@ -33,9 +22,6 @@ struct KernelTable {
   const AttentionKernels& attention;
   const RowKernels& rows;
 };
-
-// What this machine and its operating system can run, ascending; kScalar is always first.
-std::vector<Isa> DetectIsas();
 
 // The best table, or the one named (`--isa`). An unknown or unsupported name is invalid_value, and the message lists
 // what is supported here. The pointer is never null and lives for the process.

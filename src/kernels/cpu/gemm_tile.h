@@ -1,0 +1,38 @@
+// TileArgs: what one register tile computes, passed between the driver and the tile kernels of one instruction set.
+//
+// Plain data only, so that translation units with different instruction sets may share it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::kernels {
+
+// c[m][0..31] (+)= the panel's 32 rows times the activations of row m, for the tile's rows.
+struct TileArgs {
+  const uint8_t* w = nullptr;     // the panel's blocks, or the unpacked lines [block][8][128]
+  const float* scales = nullptr;  // unpacked only: [block][d[32], m[32]]
+
+  // Quantised formats: the tile's part of QuantizedRows, [block][row].
+  const int8_t* q = nullptr;
+  const float* d = nullptr;
+  const float* s = nullptr;
+  const int32_t* start = nullptr;
+
+  // Float formats: row m at x + m * x_stride.
+  const float* x = nullptr;
+  size_t x_stride = 0;
+
+  int32_t rows = 0;         // of activations, 1..kMaxTile; most kernels are compiled for one value
+  int32_t blocks = 0;       // of 32 along K
+  bool accumulate = false;  // start from c instead of zero
+  float* c = nullptr;
+  size_t c_stride = 0;
+
+  const uint8_t* prefetch = nullptr;  // prefetch_lines x 64 bytes from here, per block
+  int32_t prefetch_lines = 0;
+};
+
+using TileKernel = void (*)(const TileArgs& args);
+
+}  // namespace tutti::kernels

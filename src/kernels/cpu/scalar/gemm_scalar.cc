@@ -1,0 +1,152 @@
+// The oracle: the GEMM of gemm.h in plain C++, for any machine. Slow on purpose where that keeps it obvious.
+#include "kernels/cpu/gemm_tile.h"
+#include "kernels/cpu/scalar/gemm_vec.h"
+#include "kernels/gemm.h"
+
+namespace tutti::kernels {
+namespace {
+
+#include "kernels/cpu/gemm_rows.inc"
+
+constexpr int32_t kUnpackFromRows = 2;  // unpacking is most of the work of a row here
+
+inline bool FormatHasMinimum(WeightFormat format) {
+  return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
+}
+
+// One block to lines of u8 [8][32 rows][4] and float scales d[32], m[32] (m only for formats that have it).
+void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* scales) {
+  if (format == WeightFormat::kQ8_0) {
+    std::memcpy(lines, w, 1024);
+    WidenHalf32(w + 1024, scales);
+    return;
+  }
+  for (int i = 0; i < 512; ++i) {
+    lines[i] = w[i] & 15;
+    lines[512 + i] = w[i] >> 4;
+  }
+  const uint8_t* tail = w + 512;
+  if (format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1) {
+    for (int i = 0; i < 1024; ++i) {
+      const int fifth = (tail[i / 8] >> (i % 8)) & 1;
+      lines[i] = static_cast<uint8_t>(lines[i] | (fifth << 4));
+    }
+    tail += 128;
+  }
+  WidenHalf32(tail, scales);
+  if (FormatHasMinimum(format)) WidenHalf32(tail + 64, scales + 32);
+}
+
+void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint8_t* panel, float* scales) {
+  const size_t block_bytes = BlockBytes(format);
+  for (int32_t b = 0; b < count; ++b) {
+    UnpackBlock(format, blocks + static_cast<size_t>(b) * block_bytes, panel + b * 1024, scales + b * 64);
+  }
+}
+
+// One unpacked block against one activation block: f[32] grows by its contribution.
+void MultiplyBlock(const uint8_t* lines, const float* scales, bool has_min, const int8_t* q, float d, float s,
+                   int32_t start, float* f) {
+  int32_t sum[32];
+  for (int n = 0; n < 32; ++n) sum[n] = has_min ? 0 : start;
+  for (int g = 0; g < 8; ++g) {
+    for (int n = 0; n < 32; ++n) {
+      const uint8_t* w = lines + g * 128 + n * 4;
+      const int8_t* x = q + g * 4;
+      sum[n] += w[0] * x[0] + w[1] * x[1] + w[2] * x[2] + w[3] * x[3];
+    }
+  }
+  for (int n = 0; n < 32; ++n) {
+    f[n] = std::fma(static_cast<float>(sum[n]), scales[n] * d, f[n]);
+    if (has_min) f[n] = std::fma(scales[32 + n], s, f[n]);
+  }
+}
+
+void StartTile(const TileArgs& args) {
+  if (args.accumulate) return;
+  for (int32_t m = 0; m < args.rows; ++m) {
+    for (size_t n = 0; n < 32; ++n) args.c[static_cast<size_t>(m) * args.c_stride + n] = 0.0f;
+  }
+}
+
+void MultiplyRows(const TileArgs& args, const uint8_t* lines, const float* scales, bool has_min, int32_t block) {
+  for (int32_t m = 0; m < args.rows; ++m) {
+    const int32_t i = block * args.rows + m;
+    MultiplyBlock(lines, scales, has_min, args.q + i * 32, args.d[i], args.s[i], args.start[i],
+                  args.c + static_cast<size_t>(m) * args.c_stride);
+  }
+}
+
+template <bool kHasMin>
+void TileUnpacked(const TileArgs& args) {
+  StartTile(args);
+  for (int32_t b = 0; b < args.blocks; ++b) {
+    MultiplyRows(args, args.w + b * 1024, args.scales + b * 64, kHasMin, b);
+  }
+}
+
+template <WeightFormat kFormat>
+void TileDirect(const TileArgs& args) {
+  StartTile(args);
+  const size_t block_bytes = BlockBytes(kFormat);
+  for (int32_t b = 0; b < args.blocks; ++b) {
+    uint8_t lines[1024];
+    float scales[64];
+    UnpackBlock(kFormat, args.w + static_cast<size_t>(b) * block_bytes, lines, scales);
+    MultiplyRows(args, lines, scales, FormatHasMinimum(kFormat), b);
+  }
+}
+
+template <WeightFormat kFormat>
+void TileFloat(const TileArgs& args) {
+  StartTile(args);
+  constexpr size_t kBytes = kFormat == WeightFormat::kF32 ? 4 : 2;
+  for (int32_t k = 0; k < args.blocks * 32; ++k) {
+    float w[32];
+    const uint8_t* source = args.w + static_cast<size_t>(k) * 32 * kBytes;
+    if (kFormat == WeightFormat::kF32) {
+      std::memcpy(w, source, sizeof w);
+    } else if (kFormat == WeightFormat::kF16) {
+      WidenHalf32(source, w);
+    } else {
+      for (int n = 0; n < 32; ++n) {
+        uint16_t bits;
+        std::memcpy(&bits, source + 2 * n, sizeof bits);
+        w[n] = tensor::BFloatToFloat(bits);
+      }
+    }
+    for (int32_t m = 0; m < args.rows; ++m) {
+      const float x = args.x[static_cast<size_t>(m) * args.x_stride + static_cast<size_t>(k)];
+      float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+      for (int n = 0; n < 32; ++n) c[n] = std::fma(w[n], x, c[n]);
+    }
+  }
+}
+
+TileKernel DirectTile(WeightFormat format, int32_t) {
+  switch (format) {
+    case WeightFormat::kQ4_0: return TileDirect<WeightFormat::kQ4_0>;
+    case WeightFormat::kQ4_1: return TileDirect<WeightFormat::kQ4_1>;
+    case WeightFormat::kQ5_0: return TileDirect<WeightFormat::kQ5_0>;
+    case WeightFormat::kQ5_1: return TileDirect<WeightFormat::kQ5_1>;
+    case WeightFormat::kQ8_0: return TileDirect<WeightFormat::kQ8_0>;
+    case WeightFormat::kF32: return TileFloat<WeightFormat::kF32>;
+    case WeightFormat::kF16: return TileFloat<WeightFormat::kF16>;
+    case WeightFormat::kBf16: return TileFloat<WeightFormat::kBf16>;
+  }
+  __builtin_unreachable();
+}
+
+TileKernel UnpackedTile(bool has_min, int32_t) { return has_min ? TileUnpacked<true> : TileUnpacked<false>; }
+
+void PrefetchRange(const uint8_t*, size_t) {}
+
+#include "kernels/cpu/gemm_driver.inc"
+
+constexpr GemmKernels kTable = {"scalar", QuantizeRange, GemmRange};
+
+}  // namespace
+
+const GemmKernels& ScalarGemmKernels() { return kTable; }
+
+}  // namespace tutti::kernels

@@ -1,0 +1,139 @@
+#include "kernels/gemm.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tutti::kernels {
+namespace {
+
+constexpr size_t RoundUp(size_t value, size_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+}  // namespace
+
+size_t BlockBytes(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_0: return 512 + 64;
+    case WeightFormat::kQ4_1: return 512 + 128;
+    case WeightFormat::kQ5_0: return 512 + 128 + 64;
+    case WeightFormat::kQ5_1: return 512 + 128 + 128;
+    case WeightFormat::kQ8_0: return 1024 + 64;
+    case WeightFormat::kF32: return 4096;
+    case WeightFormat::kF16:
+    case WeightFormat::kBf16: return 2048;
+  }
+  CHECK(false) << "weight format " << static_cast<int>(format);
+  return 0;
+}
+
+bool IsQuantized(WeightFormat format) { return format <= WeightFormat::kQ8_0; }
+
+const char* WeightFormatName(WeightFormat format) {
+  switch (format) {
+    case WeightFormat::kQ4_0: return "Q4_0";
+    case WeightFormat::kQ4_1: return "Q4_1";
+    case WeightFormat::kQ5_0: return "Q5_0";
+    case WeightFormat::kQ5_1: return "Q5_1";
+    case WeightFormat::kQ8_0: return "Q8_0";
+    case WeightFormat::kF32: return "F32";
+    case WeightFormat::kF16: return "F16";
+    case WeightFormat::kBf16: return "BF16";
+  }
+  return "?";
+}
+
+size_t PanelBytes(const PackedMatrix& matrix) {
+  return BlockBytes(matrix.format) * static_cast<size_t>(matrix.cols / kQuantBlock);
+}
+
+int32_t PanelCount(const PackedMatrix& matrix) { return matrix.rows / kPanelRows; }
+
+size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
+  const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
+  return RoundUp(blocks * kQuantBlock, 64) + 5 * RoundUp(blocks * sizeof(float), 64);
+}
+
+QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols) {
+  CHECK_EQ(cols % kQuantBlock, 0);
+  CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
+  const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
+  const size_t part = RoundUp(blocks * sizeof(float), 64);
+  QuantizedRows out;
+  out.q = reinterpret_cast<int8_t*>(memory);
+  memory += RoundUp(blocks * kQuantBlock, 64);
+  out.d = reinterpret_cast<float*>(memory);
+  out.s = reinterpret_cast<float*>(memory + part);
+  out.minus8 = reinterpret_cast<int32_t*>(memory + 2 * part);
+  out.minus16 = reinterpret_cast<int32_t*>(memory + 3 * part);
+  out.minus128 = reinterpret_cast<int32_t*>(memory + 4 * part);
+  out.rows = rows;
+  out.cols = cols;
+  return out;
+}
+
+int32_t TileCount(int32_t rows) { return (rows + kMaxTile - 1) / kMaxTile; }
+
+int32_t TileBegin(int32_t rows, int32_t tile) {
+  const int32_t count = TileCount(rows);
+  const int32_t small = rows / count;
+  const int32_t larger = rows % count;  // so many tiles have one row more
+  return tile * small + std::min(tile, larger);
+}
+
+bool IsGated(Epilogue epilogue) {
+  return epilogue == Epilogue::kSwiGlu || epilogue == Epilogue::kGeGlu;
+}
+
+ArgmaxState MergeArgmax(const ArgmaxState& a, const ArgmaxState& b) {
+  if (a.value > b.value) return a;
+  if (b.value > a.value) return b;
+  return a.id < b.id ? a : b;
+}
+
+namespace {
+
+struct ScratchSizes {
+  size_t tile, rows, panel, scales;
+};
+
+ScratchSizes SizesFor(int32_t rows, int32_t cols) {
+  const size_t blocks = static_cast<size_t>(std::min(cols / kQuantBlock, kChunkBlockCount));
+  return {kMaxTile * kPanelRows * sizeof(float),
+          static_cast<size_t>(rows) * kPanelRows * sizeof(float), blocks * 1024,
+          blocks * 2 * kPanelRows * sizeof(float)};
+}
+
+}  // namespace
+
+size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols) {
+  const ScratchSizes sizes = SizesFor(max_rows, max_cols);
+  return sizes.tile + 2 * sizes.rows + sizes.panel + sizes.scales;
+}
+
+GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols) {
+  const ScratchSizes sizes = SizesFor(rows, cols);
+  GemmScratch out;
+  out.tile = reinterpret_cast<float*>(scratch);
+  scratch += sizes.tile;
+  out.rows = reinterpret_cast<float*>(scratch);
+  scratch += sizes.rows;
+  out.gated = reinterpret_cast<float*>(scratch);
+  scratch += sizes.rows;
+  out.panel = reinterpret_cast<uint8_t*>(scratch);
+  scratch += sizes.panel;
+  out.scales = reinterpret_cast<float*>(scratch);
+  return out;
+}
+
+PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t workers, int32_t granule) {
+  CHECK(worker >= 0 && worker < workers && granule >= 1);
+  const int64_t panels = PanelCount(matrix);
+  const int64_t units = (panels + granule - 1) / granule;
+  const int64_t begin = units * worker / workers * granule;
+  const int64_t end = units * (worker + 1) / workers * granule;
+  return {static_cast<int32_t>(std::min(begin, panels)), static_cast<int32_t>(std::min(end, panels))};
+}
+
+}  // namespace tutti::kernels

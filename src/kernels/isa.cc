@@ -1,0 +1,78 @@
+#include "kernels/isa.h"
+
+#include <cpuid.h>
+
+#include <cstdint>
+
+namespace tutti::kernels {
+namespace {
+
+constexpr struct {
+  Isa isa;
+  std::string_view name;
+} kNames[] = {{Isa::kScalar, "scalar"},
+              {Isa::kAvx2, "avx2"},
+              {Isa::kAvxVnni, "avxvnni"},
+              {Isa::kAvx512Vnni, "avx512vnni"}};
+
+// Which register state the operating system saves (XCR0); 0 where it does not say.
+uint64_t EnabledState() {
+  uint32_t eax, ebx, ecx, edx;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & bit_OSXSAVE) == 0) return 0;
+  uint32_t low, high;
+  __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  return (static_cast<uint64_t>(high) << 32) | low;
+}
+
+struct Features {
+  bool avx2 = false;
+  bool avx_vnni = false;
+  bool avx512_vnni = false;
+};
+
+// Source: Intel SDM volume 2, CPUID leaves 1 and 7; XCR0 bits 1-2 (xmm, ymm) and 5-7 (masks, zmm).
+Features DetectFeatures() {
+  Features out;
+  uint32_t eax, ebx, ecx, edx;
+  if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx)) return out;
+  const bool fma_f16c = (ecx & bit_FMA) != 0 && (ecx & bit_F16C) != 0;
+  if (!__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx)) return out;
+  const uint64_t state = EnabledState();
+  const bool ymm = (state & 0x06) == 0x06;
+  const bool zmm = (state & 0xe6) == 0xe6;
+  out.avx2 = ymm && fma_f16c && (ebx & bit_AVX2) != 0;
+  out.avx512_vnni = out.avx2 && zmm && (ebx & bit_AVX512F) != 0 && (ebx & bit_AVX512BW) != 0 &&
+                    (ebx & bit_AVX512DQ) != 0 && (ebx & bit_AVX512VL) != 0 && (ecx & bit_AVX512VNNI) != 0;
+  const bool has_leaf_7_1 = eax >= 1;
+  constexpr uint32_t kAvxVnniBit = 1u << 4;  // leaf 7.1, eax
+  out.avx_vnni = out.avx2 && has_leaf_7_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
+                 (eax & kAvxVnniBit) != 0;
+  return out;
+}
+
+}  // namespace
+
+std::string_view IsaName(Isa isa) {
+  for (const auto& entry : kNames) {
+    if (entry.isa == isa) return entry.name;
+  }
+  return "?";
+}
+
+std::optional<Isa> IsaFromName(std::string_view name) {
+  for (const auto& entry : kNames) {
+    if (entry.name == name) return entry.isa;
+  }
+  return std::nullopt;
+}
+
+std::vector<Isa> DetectIsas() {
+  const Features features = DetectFeatures();
+  std::vector<Isa> out = {Isa::kScalar};
+  if (features.avx2) out.push_back(Isa::kAvx2);
+  if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
+  if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
+  return out;
+}
+
+}  // namespace tutti::kernels

@@ -1,0 +1,23 @@
+// Instruction sets: their names and which of them this machine can run. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+namespace tutti::kernels {
+
+// Instruction sets Tutti has kernels for, each better than the one before.
+enum class Isa {
+  kScalar,      // any machine: the oracle
+  kAvx2,        // AVX2, FMA, F16C
+  kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
+  kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
+};
+std::string_view IsaName(Isa isa);                     // "scalar", "avx2", "avxvnni", "avx512vnni"
+std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
+
+// What this machine and its operating system can run, ascending; kScalar is always first.
+std::vector<Isa> DetectIsas();
+
+}  // namespace tutti::kernels

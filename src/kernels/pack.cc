@@ -1,0 +1,373 @@
+#include "kernels/pack.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "tensor/blocks.h"
+#include "tensor/dequantize.h"
+#include "tensor/half.h"
+
+namespace tutti::kernels {
+namespace {
+
+using tensor::DType;
+
+// Thirty-two weights of one row in the form of the target format: value = d * (q - offset) or d * q + m.
+struct RowBlock {
+  uint8_t q[32];  // as stored: nibble, five bits, or q + 128
+  uint16_t d;     // fp16
+  uint16_t m;     // fp16, formats with a minimum
+};
+
+void SplitNibbles(const uint8_t* qs, uint8_t* q) {
+  for (int i = 0; i < 16; ++i) {
+    q[i] = qs[i] & 15;
+    q[16 + i] = qs[i] >> 4;
+  }
+}
+
+void AddFifthBits(const uint8_t* qh, uint8_t* q) {
+  for (int i = 0; i < 32; ++i) {
+    const int bit = (qh[i / 8] >> (i % 8)) & 1;
+    q[i] = static_cast<uint8_t>(q[i] | (bit << 4));
+  }
+}
+
+// Floats to Q8_0: fp16 step, quants to nearest even against the step as stored.
+RowBlock QuantizeQ8(const float* x) {
+  float max = 0.0f;
+  bool finite = true;
+  for (int i = 0; i < 32; ++i) {
+    max = std::max(max, std::fabs(x[i]));
+    finite = finite && std::isfinite(x[i]);
+  }
+  RowBlock out{};
+  out.d = finite ? tensor::FloatToHalf(max / 127.0f) : uint16_t{0x7e00};
+  const float step = tensor::HalfToFloat(out.d);
+  for (int i = 0; i < 32; ++i) {
+    const float q = finite && step > 0.0f ? std::nearbyint(x[i] / step) : 0.0f;
+    out.q[i] = static_cast<uint8_t>(static_cast<int>(std::clamp(q, -127.0f, 127.0f)) + 128);
+  }
+  return out;
+}
+
+// Block `block` (of 32) of a row.
+RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
+  RowBlock out{};
+  switch (dtype) {
+    case DType::kQ4_0: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ4_0*>(row)[block];
+      SplitNibbles(b.qs, out.q);
+      out.d = b.d;
+      return out;
+    }
+    case DType::kQ4_1: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ4_1*>(row)[block];
+      SplitNibbles(b.qs, out.q);
+      out.d = b.d;
+      out.m = b.m;
+      return out;
+    }
+    case DType::kQ5_0: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ5_0*>(row)[block];
+      SplitNibbles(b.qs, out.q);
+      AddFifthBits(b.qh, out.q);
+      out.d = b.d;
+      return out;
+    }
+    case DType::kQ5_1: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ5_1*>(row)[block];
+      SplitNibbles(b.qs, out.q);
+      AddFifthBits(b.qh, out.q);
+      out.d = b.d;
+      out.m = b.m;
+      return out;
+    }
+    case DType::kQ8_0: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ8_0*>(row)[block];
+      for (int i = 0; i < 32; ++i) out.q[i] = static_cast<uint8_t>(b.qs[i] + 128);
+      out.d = b.d;
+      return out;
+    }
+    case DType::kQ4_K:
+    case DType::kQ5_K: {
+      const int part = block % 8;
+      const int shift = part % 2 == 0 ? 0 : 4;
+      const auto* q4 = reinterpret_cast<const tensor::BlockQ4_K*>(row) + block / 8;
+      const auto* q5 = reinterpret_cast<const tensor::BlockQ5_K*>(row) + block / 8;
+      const bool five = dtype == DType::kQ5_K;
+      const uint8_t* qs = (five ? q5->qs : q4->qs) + part / 2 * 32;
+      for (int i = 0; i < 32; ++i) {
+        out.q[i] = (qs[i] >> shift) & 15;
+        if (five) out.q[i] = static_cast<uint8_t>(out.q[i] | (((q5->qh[i] >> part) & 1) << 4));
+      }
+      uint8_t sc[8];
+      uint8_t mn[8];
+      tensor::UnpackScalesK(five ? q5->scales : q4->scales, sc, mn);
+      const float d = tensor::HalfToFloat(five ? q5->d : q4->d);
+      const float dmin = tensor::HalfToFloat(five ? q5->dmin : q4->dmin);
+      out.d = tensor::FloatToHalf(d * static_cast<float>(sc[part]));
+      out.m = tensor::FloatToHalf(-(dmin * static_cast<float>(mn[part])));
+      return out;
+    }
+    case DType::kQ6_K: {
+      // Whole superblocks dequantise; a row's eight blocks each read the same one, which load time can afford.
+      float x[tensor::kSuperBlock];
+      tensor::DequantizeRow(dtype, reinterpret_cast<const tensor::BlockQ6_K*>(row) + block / 8, x,
+                            tensor::kSuperBlock);
+      return QuantizeQ8(x + block % 8 * 32);
+    }
+    case DType::kF32:
+    case DType::kF16:
+    case DType::kBF16: {
+      float x[32];
+      tensor::DequantizeRow(dtype, row + tensor::RowBytes(dtype, 32) * static_cast<size_t>(block), x, 32);
+      return QuantizeQ8(x);
+    }
+  }
+  CHECK(false) << "unreadable type";
+  return out;
+}
+
+bool IsFiniteHalf(uint16_t half) { return (half & 0x7c00u) != 0x7c00u; }
+
+// Position of (row of panel, k) among the u8 lines.
+constexpr int LineIndex(int row, int k) { return k / 4 * 128 + row / 16 * 64 + row % 16 * 4 + k % 4; }
+
+void StoreHalf(uint8_t* p, uint16_t half) { std::memcpy(p, &half, sizeof half); }
+
+bool HasMinimum(WeightFormat format) {
+  return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
+}
+
+// Writes one row's block into the panel's block. Lines start zeroed (nibbles and masks are or-ed in).
+void WriteBlock(WeightFormat format, int row, const RowBlock& in, uint8_t* block) {
+  if (format == WeightFormat::kQ8_0) {
+    for (int k = 0; k < 32; ++k) block[LineIndex(row, k)] = in.q[k];
+    StoreHalf(block + 1024 + 2 * row, in.d);
+    return;
+  }
+  for (int k = 0; k < 16; ++k) {
+    block[LineIndex(row, k)] = static_cast<uint8_t>((in.q[k] & 15) | ((in.q[k + 16] & 15) << 4));
+  }
+  uint8_t* tail = block + 512;
+  if (format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1) {
+    for (int k = 0; k < 32; ++k) {
+      const int index = LineIndex(row, k);
+      tail[index / 8] = static_cast<uint8_t>(tail[index / 8] | ((in.q[k] >> 4) << (index % 8)));
+    }
+    tail += 128;
+  }
+  StoreHalf(tail + 2 * row, in.d);
+  if (HasMinimum(format)) StoreHalf(tail + 64 + 2 * row, in.m);
+}
+
+Status NonFinite(const PackRow& row) {
+  return InvalidArgument("model_nonfinite", "row " + std::to_string(row.row) + " of part " +
+                                                std::to_string(row.source) +
+                                                " has a scale or weight that is infinite or not a number");
+}
+
+Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, uint8_t* panel) {
+  const tensor::TensorView& source = spec.sources[static_cast<size_t>(from.source)];
+  const std::byte* data = source.row(from.row);
+  const size_t block_bytes = BlockBytes(spec.format);
+  for (int32_t b = 0; b < spec.cols / kQuantBlock; ++b) {
+    const RowBlock block = ReadBlock(source.dtype, data, b);
+    if (!IsFiniteHalf(block.d) || !IsFiniteHalf(block.m)) return NonFinite(from);
+    WriteBlock(spec.format, row, block, panel + static_cast<size_t>(b) * block_bytes);
+  }
+  return OkStatus();
+}
+
+Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x, uint8_t* panel) {
+  const tensor::TensorView& source = spec.sources[static_cast<size_t>(from.source)];
+  const std::byte* data = source.row(from.row);
+  if (spec.format == WeightFormat::kF32) {
+    tensor::DequantizeRow(source.dtype, data, x.data(), spec.cols);
+    for (size_t k = 0; k < x.size(); ++k) {
+      if (!std::isfinite(x[k])) return NonFinite(from);
+      std::memcpy(panel + (k * kPanelRows + static_cast<size_t>(row)) * 4, &x[k], 4);
+    }
+    return OkStatus();
+  }
+  const uint32_t exponent = spec.format == WeightFormat::kF16 ? 0x7c00u : 0x7f80u;
+  for (size_t k = 0; k < static_cast<size_t>(spec.cols); ++k) {
+    uint16_t bits;
+    std::memcpy(&bits, data + 2 * k, sizeof bits);
+    if ((bits & exponent) == exponent) return NonFinite(from);
+    StoreHalf(panel + (k * kPanelRows + static_cast<size_t>(row)) * 2, bits);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+WeightFormat NativeFormat(tensor::DType dtype) {
+  switch (dtype) {
+    case DType::kF32: return WeightFormat::kF32;
+    case DType::kF16: return WeightFormat::kF16;
+    case DType::kBF16: return WeightFormat::kBf16;
+    case DType::kQ4_0: return WeightFormat::kQ4_0;
+    case DType::kQ4_1:
+    case DType::kQ4_K: return WeightFormat::kQ4_1;
+    case DType::kQ5_0: return WeightFormat::kQ5_0;
+    case DType::kQ5_1:
+    case DType::kQ5_K: return WeightFormat::kQ5_1;
+    case DType::kQ8_0:
+    case DType::kQ6_K: return WeightFormat::kQ8_0;
+  }
+  CHECK(false) << "unreadable type";
+  return WeightFormat::kF32;
+}
+
+bool CanPack(tensor::DType dtype, WeightFormat format) {
+  if (format == NativeFormat(dtype) || format == WeightFormat::kF32) return true;
+  return format == WeightFormat::kQ8_0 && !tensor::IsQuantized(dtype);
+}
+
+PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat format) {
+  PackSpec spec;
+  spec.format = format;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    for (int64_t row = 0; row < sources[i].shape.rows(); ++row) {
+      spec.rows.push_back({static_cast<int32_t>(i), static_cast<int32_t>(row)});
+    }
+  }
+  if (!sources.empty()) spec.cols = static_cast<int32_t>(sources[0].shape.columns());
+  spec.sources = std::move(sources);
+  return spec;
+}
+
+PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up, WeightFormat format) {
+  PackSpec spec;
+  spec.sources = {gate, up};
+  spec.cols = static_cast<int32_t>(gate.shape.columns());
+  spec.format = format;
+  const int32_t rows = static_cast<int32_t>(gate.shape.rows());
+  for (int32_t first = 0; first < rows; first += 16) {
+    for (int32_t source = 0; source < 2; ++source) {
+      for (int32_t i = 0; i < 16; ++i) spec.rows.push_back({source, first + i});
+    }
+  }
+  return spec;
+}
+
+Status CheckPack(const PackSpec& spec) {
+  if (spec.cols <= 0 || spec.cols % kQuantBlock != 0) {
+    return InvalidArgument("model_hparam", "matrix width " + std::to_string(spec.cols) + " is not a multiple of 32");
+  }
+  constexpr size_t kMaxRows = size_t{1} << 30;  // row numbers, padded, must fit int32
+  if (spec.rows.empty() || spec.rows.size() > kMaxRows) {
+    return InvalidArgument("model_hparam", "matrix of " + std::to_string(spec.rows.size()) + " rows");
+  }
+  for (const tensor::TensorView& source : spec.sources) {
+    if (source.shape.columns() != spec.cols) {
+      return InvalidArgument("model_hparam", "matrices to be joined are " + std::to_string(spec.cols) + " and " +
+                                                 std::to_string(source.shape.columns()) + " wide");
+    }
+    if (!CanPack(source.dtype, spec.format)) {
+      return InvalidArgument("gguf_quant", std::string(tensor::Name(source.dtype)) + " cannot be packed as " +
+                                               WeightFormatName(spec.format));
+    }
+  }
+  for (const PackRow& row : spec.rows) {
+    if (row.source == -1) continue;
+    if (row.source < 0 || static_cast<size_t>(row.source) >= spec.sources.size() || row.row < 0 ||
+        row.row >= spec.sources[static_cast<size_t>(row.source)].shape.rows()) {
+      return InvalidArgument("model_hparam", "row " + std::to_string(row.row) + " of part " +
+                                                 std::to_string(row.source) + " does not exist");
+    }
+  }
+  return OkStatus();
+}
+
+PackedMatrix DescribePacked(const PackSpec& spec) {
+  PackedMatrix out;
+  out.format = spec.format;
+  out.used_rows = static_cast<int32_t>(spec.rows.size());
+  out.rows = (out.used_rows + kPanelRows - 1) / kPanelRows * kPanelRows;
+  out.cols = spec.cols;
+  return out;
+}
+
+size_t PackedBytes(const PackedMatrix& matrix) {
+  return PanelBytes(matrix) * static_cast<size_t>(PanelCount(matrix));
+}
+
+Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, uint8_t* out) {
+  const PackedMatrix matrix = DescribePacked(spec);
+  const size_t panel_bytes = PanelBytes(matrix);
+  std::vector<float> x(static_cast<size_t>(spec.cols));
+  for (int32_t p = panel_begin; p < panel_end; ++p) {
+    uint8_t* panel = out + static_cast<size_t>(p) * panel_bytes;
+    std::memset(panel, 0, panel_bytes);
+    for (int row = 0; row < kPanelRows; ++row) {
+      const size_t index = static_cast<size_t>(p) * kPanelRows + static_cast<size_t>(row);
+      if (index >= spec.rows.size() || spec.rows[index].source == -1) continue;
+      RETURN_IF_ERROR(IsQuantized(spec.format) ? PackQuantizedRow(spec, spec.rows[index], row, panel)
+                                               : PackFloatRow(spec, spec.rows[index], row, x, panel));
+    }
+  }
+  return OkStatus();
+}
+
+Result<OwnedMatrix> PackMatrix(const PackSpec& spec) {
+  RETURN_IF_ERROR(CheckPack(spec));
+  OwnedMatrix out;
+  out.view = DescribePacked(spec);
+  ASSIGN_OR_RETURN(out.memory, AlignedBuffer::Allocate(PackedBytes(out.view)));
+  uint8_t* data = reinterpret_cast<uint8_t*>(out.memory.data());
+  RETURN_IF_ERROR(PackPanels(spec, 0, PanelCount(out.view), data));
+  out.view.data = data;
+  return out;
+}
+
+void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
+  CHECK(row >= 0 && row < matrix.rows);
+  const size_t block_bytes = BlockBytes(matrix.format);
+  const uint8_t* panel = matrix.data + static_cast<size_t>(row / kPanelRows) * PanelBytes(matrix);
+  const int r = row % kPanelRows;
+  const auto half_at = [](const uint8_t* p) {
+    uint16_t half;
+    std::memcpy(&half, p, sizeof half);
+    return half;
+  };
+  for (int32_t b = 0; b < matrix.cols / kQuantBlock; ++b, panel += block_bytes, out += kQuantBlock) {
+    if (matrix.format == WeightFormat::kF32) {
+      for (int k = 0; k < 32; ++k) std::memcpy(out + k, panel + (k * kPanelRows + r) * 4, 4);
+      continue;
+    }
+    if (!IsQuantized(matrix.format)) {
+      for (int k = 0; k < 32; ++k) {
+        const uint16_t bits = half_at(panel + (k * kPanelRows + r) * 2);
+        out[k] = matrix.format == WeightFormat::kF16 ? tensor::HalfToFloat(bits) : tensor::BFloatToFloat(bits);
+      }
+      continue;
+    }
+    const bool eight = matrix.format == WeightFormat::kQ8_0;
+    const bool five = matrix.format == WeightFormat::kQ5_0 || matrix.format == WeightFormat::kQ5_1;
+    const uint8_t* masks = panel + 512;
+    const uint8_t* scales = eight ? panel + 1024 : masks + (five ? 128 : 0);
+    const float d = tensor::HalfToFloat(half_at(scales + 2 * r));
+    const float m = HasMinimum(matrix.format) ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
+    const int offset = eight ? 128 : matrix.format == WeightFormat::kQ4_0 ? 8 : five ? 16 : 0;
+    for (int k = 0; k < 32; ++k) {
+      const int index = LineIndex(r, k);
+      int q;
+      if (eight) {
+        q = panel[index];
+      } else {
+        q = k < 16 ? panel[index] & 15 : panel[LineIndex(r, k - 16)] >> 4;
+        if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
+      }
+      out[k] = HasMinimum(matrix.format) ? d * static_cast<float>(q) + m : d * static_cast<float>(q - offset);
+    }
+  }
+}
+
+}  // namespace tutti::kernels
