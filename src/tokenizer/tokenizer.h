@@ -13,12 +13,12 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "tokenizer/encoder.h"
+#include "tokenizer/special_matcher.h"
 #include "tokenizer/tokenizer_spec.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
-
-class Encoder;
 
 struct EncodeOptions {
   bool add_special = true;     // BOS and EOS where the model asks for them; [CLS] and [SEP] for WordPiece
@@ -66,15 +66,19 @@ class Tokenizer {
     return vocabulary_.Contains(id) ? vocabulary_.Piece(id) : std::string_view();
   }
 
-  // Appends what `id` contributes to a text after `position` tokens that left text; the shared step of
-  // Decode() and StreamDecoder. Returns false when the token leaves none.
+  // The shared step of Decode() and StreamDecoder: appends the bytes that `id` contributes. `first` says that
+  // no token has contributed yet. False when the token leaves no text.
   bool AppendPiece(TokenId id, bool first, const DecodeOptions& options, std::string& bytes) const;
 
  private:
-  Tokenizer(Vocabulary vocabulary, std::string chat_template);
-  void AddSpecial(std::vector<TokenId>& ids, size_t front) const;
+  Tokenizer(Vocabulary vocabulary, SpecialMatcher specials, std::string chat_template);
+  void EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
+                  std::vector<TokenId>& ids) const;
+  void AppendPrefix(std::vector<TokenId>& ids) const;
+  void AppendSuffix(std::vector<TokenId>& ids) const;
 
   Vocabulary vocabulary_;
+  SpecialMatcher specials_;
   std::string chat_template_;
   std::unique_ptr<const Encoder> encoder_;  // refers to vocabulary_
 };

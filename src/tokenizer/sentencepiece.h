@@ -1,0 +1,45 @@
+// SentencePiece-style BPE (tokenizer.ggml.model = "llama"): merges characters by token score.
+//
+// Immutable after Create(); any thread. Always the pair whose token scores highest, the leftmost of equals;
+// what is no token in the end falls back to its bytes. Spaces count as U+2581, and one is put before each
+// stretch of text where the model asks for it. Control, unknown and byte tokens are never merged into, so text
+// cannot spell them. Stretches that no token could bridge are merged separately, which leaves the result as it
+// is and keeps the queues short. Source: SentencePiece's bpe_model.cc (Kudo and Richardson, 2018).
+#pragma once
+
+#include <array>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "tokenizer/encoder.h"
+#include "tokenizer/flat_table.h"
+#include "tokenizer/vocabulary.h"
+
+namespace tutti::tokenizer {
+
+class SentencePiece final : public Encoder {
+ public:
+  // `vocabulary` must outlive the encoder. Errors: tokenizer_limit.
+  static Result<std::unique_ptr<const Encoder>> Create(const Vocabulary& vocabulary);
+
+  void Encode(std::string_view text, std::vector<TokenId>& ids) const override;
+
+ private:
+  struct Scratch;
+
+  explicit SentencePiece(const Vocabulary& vocabulary) : vocabulary_(vocabulary) {}
+  Status IndexTokens();
+  TokenId FindToken(std::string_view spelling) const;
+  void MergeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
+  void Emit(std::string_view text, TokenId id, Scratch& scratch, std::vector<TokenId>& ids) const;
+
+  const Vocabulary& vocabulary_;
+  StringTable tokens_;         // spelling -> token, for the tokens that text can become
+  size_t longest_ = 0;         // bytes of the longest of them
+  PairTable neighbours_;       // pairs of characters that stand side by side in some token
+  std::array<TokenId, 256> byte_token_{};
+};
+
+}  // namespace tutti::tokenizer

@@ -1,0 +1,157 @@
+#include "tokenizer/tokenizer.h"
+
+#include <array>
+#include <utility>
+
+#include "tokenizer/byte_bpe.h"
+#include "tokenizer/sentencepiece.h"
+#include "tokenizer/special_matcher.h"
+#include "tokenizer/utf8.h"
+#include "tokenizer/wordpiece.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+// Hugging Face's WordPiece decoder writes these without the space that separates other words.
+bool ClingsToTheLeft(std::string_view piece) {
+  constexpr std::array<std::string_view, 9> kClinging = {".",  "?",  "!",   ",",  "n't",
+                                                         "'m", "'s", "'ve", "'re"};
+  for (const std::string_view clinging : kClinging) {
+    if (piece.starts_with(clinging)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Tokenizer::Tokenizer(Vocabulary vocabulary, SpecialMatcher specials, std::string chat_template)
+    : vocabulary_(std::move(vocabulary)),
+      specials_(std::move(specials)),
+      chat_template_(std::move(chat_template)) {}
+
+Tokenizer::~Tokenizer() = default;
+
+Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
+  ASSIGN_OR_RETURN(Vocabulary vocabulary, Vocabulary::Create(spec));
+  ASSIGN_OR_RETURN(SpecialMatcher specials, SpecialMatcher::Create(vocabulary));
+  // The encoder refers to the vocabulary, so the tokenizer is where it is going to stay first.
+  std::shared_ptr<Tokenizer> tokenizer(
+      new Tokenizer(std::move(vocabulary), std::move(specials), std::move(spec.chat_template)));
+  switch (tokenizer->vocabulary_.kind()) {
+    case ModelKind::kByteBpe: {
+      ASSIGN_OR_RETURN(tokenizer->encoder_, ByteBpe::Create(tokenizer->vocabulary_, spec.merges));
+      break;
+    }
+    case ModelKind::kSentencePiece: {
+      ASSIGN_OR_RETURN(tokenizer->encoder_, SentencePiece::Create(tokenizer->vocabulary_));
+      break;
+    }
+    case ModelKind::kWordPiece: {
+      const bool lowercase = spec.lowercase.value_or(true);
+      const WordPieceOptions options{.lowercase = lowercase,
+                                     .strip_accents = spec.strip_accents.value_or(lowercase)};
+      ASSIGN_OR_RETURN(tokenizer->encoder_, WordPiece::Create(tokenizer->vocabulary_, options));
+      break;
+    }
+  }
+  return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
+}
+
+std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
+  const TextSegment segment{text, options.parse_special};
+  return Encode(std::span(&segment, 1), options.add_special);
+}
+
+std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments, bool add_special) const {
+  std::vector<TokenId> ids;
+  if (add_special) AppendPrefix(ids);
+  if (segments.size() == 1) {
+    std::vector<TextRange> trusted;
+    if (segments[0].parse_special) trusted.push_back({0, segments[0].text.size()});
+    EncodeText(segments[0].text, trusted, ids);
+  } else {
+    std::string text;
+    std::vector<TextRange> trusted;
+    for (const TextSegment& segment : segments) {
+      const size_t begin = text.size();
+      text.append(segment.text);
+      if (!segment.parse_special || segment.text.empty()) continue;
+      if (!trusted.empty() && trusted.back().end == begin) {
+        trusted.back().end = text.size();
+      } else {
+        trusted.push_back({begin, text.size()});
+      }
+    }
+    EncodeText(text, trusted, ids);
+  }
+  if (add_special) AppendSuffix(ids);
+  return ids;
+}
+
+void Tokenizer::EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
+                           std::vector<TokenId>& ids) const {
+  SpecialMatcher::Cursor cursor;
+  for (size_t at = 0; at < text.size();) {
+    const SpecialMatcher::Match match = specials_.Next(text, trusted, at, cursor);
+    if (match.begin > at) encoder_->Encode(text.substr(at, match.begin - at), ids);
+    if (match.id != kNoToken) ids.push_back(match.id);
+    at = match.end;
+  }
+}
+
+void Tokenizer::AppendPrefix(std::vector<TokenId>& ids) const {
+  if (vocabulary_.kind() == ModelKind::kWordPiece) {
+    ids.push_back(vocabulary_.special().cls);
+  } else if (vocabulary_.add_bos()) {
+    ids.push_back(vocabulary_.special().bos);
+  }
+}
+
+void Tokenizer::AppendSuffix(std::vector<TokenId>& ids) const {
+  if (vocabulary_.kind() == ModelKind::kWordPiece) {
+    ids.push_back(vocabulary_.special().sep);
+  } else if (vocabulary_.add_eos()) {
+    ids.push_back(vocabulary_.special().eos);
+  }
+}
+
+bool Tokenizer::AppendPiece(TokenId id, bool first, const DecodeOptions& options,
+                            std::string& bytes) const {
+  if (!vocabulary_.Contains(id)) return false;
+  const bool special = vocabulary_.IsSpecial(id);
+  if (special && options.skip_special) return false;
+  std::string_view piece = vocabulary_.Piece(id);
+  if (vocabulary_.kind() == ModelKind::kWordPiece) {
+    if (first) {
+      // The first token of a text shows itself as it is.
+    } else if (piece.starts_with("##")) {
+      piece.remove_prefix(2);
+    } else if (!ClingsToTheLeft(piece)) {
+      bytes.push_back(' ');
+    }
+  } else if (first && options.strip_space_prefix && !special && vocabulary_.add_space_prefix() &&
+             piece.starts_with(' ')) {
+    piece.remove_prefix(1);
+  }
+  bytes.append(piece);
+  return true;
+}
+
+std::string Tokenizer::DecodeBytes(std::span<const TokenId> ids, DecodeOptions options) const {
+  std::string bytes;
+  bool first = true;
+  for (const TokenId id : ids) {
+    if (AppendPiece(id, first, options, bytes)) first = false;
+  }
+  return bytes;
+}
+
+std::string Tokenizer::Decode(std::span<const TokenId> ids, DecodeOptions options) const {
+  std::string text;
+  Utf8Repair repair;
+  repair.Push(DecodeBytes(ids, options), text);
+  repair.Finish(text);
+  return text;
+}
+
+}  // namespace tutti::tokenizer

@@ -1,0 +1,64 @@
+// The Unicode classes that pre-tokenizers ask for: \p{L}, \p{N}, \p{P}, \s. Pure functions over ICU's data.
+//
+// A byte that is no UTF-8 is a symbol of its own with no class, like any other character that is neither
+// letter, number nor space.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "tokenizer/utf8.h"
+
+namespace tutti::tokenizer {
+
+// A set of bits.
+enum CharClass : uint8_t {
+  kLetter = 1,        // \p{L}
+  kNumber = 2,        // \p{N}
+  kSpace = 4,         // \s: Unicode's White_Space
+  kLineEnd = 8,       // CR or LF; also kSpace
+  kPunctuation = 16,  // \p{P}
+};
+
+uint8_t ClassOfWide(char32_t code_point);  // any code point, through ICU
+
+namespace internal {
+constexpr std::array<uint8_t, 128> MakeAsciiClasses() {
+  std::array<uint8_t, 128> t{};
+  for (size_t c = 0; c < 128; ++c) {
+    if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) {
+      t[c] = kLetter;
+    } else if (c >= '0' && c <= '9') {
+      t[c] = kNumber;
+    } else if (c == ' ' || (c >= 0x09 && c <= 0x0D)) {
+      t[c] = static_cast<uint8_t>(kSpace | (c == '\r' || c == '\n' ? kLineEnd : 0));
+    } else if (c > 0x20 && c < 0x7F && std::string_view("$+<=>^`|~").find(static_cast<char>(c)) ==
+                                           std::string_view::npos) {
+      t[c] = kPunctuation;  // the nine left out are symbols (\p{S})
+    }
+  }
+  return t;
+}
+inline constexpr std::array<uint8_t, 128> kAsciiClasses = MakeAsciiClasses();
+}  // namespace internal
+
+// One step over a text, classified.
+struct Symbol {
+  char32_t code_point;
+  uint8_t length;   // bytes
+  uint8_t classes;  // bits of CharClass
+  bool Is(uint8_t any_of) const { return (classes & any_of) != 0; }
+  // Neither space, letter nor number: what [^\s\p{L}\p{N}] matches.
+  bool IsOther() const { return !Is(kSpace | kLetter | kNumber); }
+};
+
+// Needs position < text.size().
+inline Symbol SymbolAt(std::string_view text, size_t position) {
+  const auto byte = static_cast<unsigned char>(text[position]);
+  if (byte < 0x80) return {byte, 1, internal::kAsciiClasses[byte]};
+  const CodePoint c = DecodeMultibyte(text, position);
+  return {c.code_point, c.length, c.valid ? ClassOfWide(c.code_point) : uint8_t{0}};
+}
+
+}  // namespace tutti::tokenizer

@@ -1,0 +1,274 @@
+#include "tokenizer/vocabulary.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <optional>
+#include <utility>
+
+#include "tokenizer/byte_alphabet.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581, stands for a space
+
+Status Invalid(std::string message) { return InvalidArgument("tokenizer_invalid", std::move(message)); }
+Status TooLarge(std::string message) { return InvalidArgument("tokenizer_limit", std::move(message)); }
+
+// A name from a file, made fit for a message: printable ASCII and at most 64 bytes.
+std::string Quoted(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, 64)) out.push_back(c >= 0x20 && c < 0x7F ? c : '?');
+  return out + "'";
+}
+
+std::optional<ModelKind> KindOf(std::string_view model) {
+  if (model == "gpt2") return ModelKind::kByteBpe;
+  if (model == "llama") return ModelKind::kSentencePiece;
+  if (model == "bert") return ModelKind::kWordPiece;
+  return std::nullopt;
+}
+
+// Spellings that end a turn in published models whose files do not name them as eos, eot or eom.
+constexpr std::array<std::string_view, 13> kEndSpellings = {
+    "<|im_end|>",     "<|eot_id|>",   "<|eom_id|>", "<|end|>",
+    "<end_of_turn>",  "<|endoftext|>", "<EOT>",      "<|end_of_text|>",
+    "<|EOT|>",        "<|return|>",   "<|call|>",   "<end_of_utterance>",
+    "<|END_OF_TURN_TOKEN|>"};
+
+// "<0x0A>" -> 0x0A.
+std::optional<unsigned char> ByteOfSpelling(std::string_view text) {
+  if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
+  const auto digit = [](char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return -1;
+  };
+  const int high = digit(text[3]);
+  const int low = digit(text[4]);
+  if (high < 0 || low < 0) return std::nullopt;
+  return static_cast<unsigned char>(high * 16 + low);
+}
+
+std::string SpacesFromMarks(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    if (text.starts_with(kWordMark)) {
+      out.push_back(' ');
+      text.remove_prefix(kWordMark.size());
+    } else {
+      out.push_back(text.front());
+      text.remove_prefix(1);
+    }
+  }
+  return out;
+}
+
+// GGUF writes "##ing" as "ing" and "word" as U+2581 + "word"; this is the way back to vocab.txt.
+std::string PlainWordPiece(std::string_view text) {
+  if (text.starts_with(kWordMark)) return std::string(text.substr(kWordMark.size()));
+  // Files of older converters left "[unused7]" and its like as they were.
+  if (text.size() > 2 && text.front() == '[' && text.back() == ']') return std::string(text);
+  return "##" + std::string(text);
+}
+
+}  // namespace
+
+Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec) {
+  const std::optional<ModelKind> kind = KindOf(spec.model);
+  if (!kind) {
+    return InvalidArgument("tokenizer_unsupported",
+                           "tokenizer model " + Quoted(spec.model) +
+                               " is not supported; supported are gpt2, llama and bert");
+  }
+  Vocabulary v;
+  v.kind_ = *kind;
+  v.pre_ = spec.pre;
+  RETURN_IF_ERROR(v.TakeTokens(spec));
+  RETURN_IF_ERROR(v.IndexTexts());
+  RETURN_IF_ERROR(v.TakeSpecialIds(spec));
+  v.FillPieces(spec);
+  v.FindEndOfGeneration();
+  return v;
+}
+
+Status Vocabulary::TakeTokens(TokenizerSpec& spec) {
+  const size_t count = spec.tokens.size();
+  if (count == 0) return Invalid("the vocabulary is empty");
+  if (count > kMaxTokens) {
+    return TooLarge("vocabulary of " + std::to_string(count) + " tokens; the limit is " +
+                    std::to_string(kMaxTokens));
+  }
+  if (!spec.scores.empty() && spec.scores.size() != count) {
+    return Invalid(std::to_string(spec.scores.size()) + " scores for " + std::to_string(count) +
+                   " tokens");
+  }
+  if (!spec.token_types.empty() && spec.token_types.size() != count) {
+    return Invalid(std::to_string(spec.token_types.size()) + " token types for " +
+                   std::to_string(count) + " tokens");
+  }
+  if (kind_ == ModelKind::kSentencePiece && spec.scores.empty()) {
+    return Invalid("a tokenizer of model llama needs scores");
+  }
+  size_t bytes = 0;
+  for (size_t id = 0; id < count; ++id) {
+    const std::string& text = spec.tokens[id];
+    bytes += text.size();
+    if (text.size() > kMaxTokenBytes || bytes > kMaxVocabularyBytes) {
+      return TooLarge("token " + std::to_string(id) + " of " + std::to_string(text.size()) +
+                      " bytes; the limits are " + std::to_string(kMaxTokenBytes) + " for one and " +
+                      std::to_string(kMaxVocabularyBytes) + " for all");
+    }
+    if (!spec.scores.empty() && std::isnan(spec.scores[id])) {
+      return Invalid("the score of token " + std::to_string(id) + " is not a number");
+    }
+  }
+  types_.assign(count, TokenType::kNormal);
+  for (size_t id = 0; id < spec.token_types.size(); ++id) {
+    const int32_t type = spec.token_types[id];
+    if (type < 0 || type > static_cast<int32_t>(TokenType::kByte)) {
+      return Invalid("token " + std::to_string(id) + " has type " + std::to_string(type) +
+                     "; types are 0 to 6");
+    }
+    types_[id] = type == 0 ? TokenType::kNormal : static_cast<TokenType>(type);
+    if (types_[id] == TokenType::kByte && kind_ == ModelKind::kSentencePiece &&
+        !ByteOfSpelling(spec.tokens[id])) {
+      return Invalid("byte token " + std::to_string(id) + " is spelled " + Quoted(spec.tokens[id]) +
+                     " and not <0xNN>");
+    }
+  }
+  texts_ = std::move(spec.tokens);
+  scores_ = std::move(spec.scores);
+  return OkStatus();
+}
+
+Status Vocabulary::IndexTexts() {
+  by_text_.Reserve(texts_.size());
+  const auto text_of = [this](TokenId id) { return Text(id); };
+  for (TokenId id = 0; id < size(); ++id) {
+    switch (by_text_.Insert(Text(id), id, text_of)) {
+      case Inserted::kNew:
+        break;
+      case Inserted::kDuplicate:
+        return Invalid("tokens " + std::to_string(Find(Text(id))) + " and " + std::to_string(id) +
+                       " have the same text " + Quoted(Text(id)));
+      case Inserted::kTooManyProbes:
+        return TooLarge("token texts collide in the hash table");
+    }
+  }
+  return OkStatus();
+}
+
+Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
+  struct Field {
+    const char* name;
+    const std::optional<int64_t>& given;
+    TokenId* id;
+    int llama_default;
+    int bert_default;
+  };
+  SpecialIds& s = special_;
+  const Field fields[] = {
+      {"bos_token_id", spec.bos, &s.bos, 1, -1},        {"eos_token_id", spec.eos, &s.eos, 2, -1},
+      {"eot_token_id", spec.eot, &s.eot, -1, -1},       {"eom_token_id", spec.eom, &s.eom, -1, -1},
+      {"unknown_token_id", spec.unk, &s.unk, 0, 100},   {"seperator_token_id", spec.sep, &s.sep, -1, 102},
+      {"padding_token_id", spec.pad, &s.pad, -1, 0},    {"cls_token_id", spec.cls, &s.cls, -1, 101},
+      {"mask_token_id", spec.mask, &s.mask, -1, 103},   {"fim_pre_token_id", spec.fim_pre, &s.fim_pre, -1, -1},
+      {"fim_suf_token_id", spec.fim_suf, &s.fim_suf, -1, -1},
+      {"fim_mid_token_id", spec.fim_mid, &s.fim_mid, -1, -1},
+      {"fim_pad_token_id", spec.fim_pad, &s.fim_pad, -1, -1},
+      {"fim_rep_token_id", spec.fim_rep, &s.fim_rep, -1, -1},
+      {"fim_sep_token_id", spec.fim_sep, &s.fim_sep, -1, -1},
+  };
+  for (const Field& field : fields) {
+    if (field.given) {
+      if (!Contains(*field.given)) {
+        return Invalid(std::string(field.name) + " is " + std::to_string(*field.given) +
+                       ", outside the vocabulary of " + std::to_string(size()));
+      }
+      *field.id = static_cast<TokenId>(*field.given);
+      continue;
+    }
+    int fallback = -1;
+    if (kind_ == ModelKind::kSentencePiece) fallback = field.llama_default;
+    if (kind_ == ModelKind::kWordPiece) fallback = field.bert_default;
+    if (Contains(fallback)) *field.id = fallback;
+  }
+  if (kind_ == ModelKind::kWordPiece) {
+    if (s.cls == kNoToken) s.cls = s.bos;
+    if (s.unk == kNoToken || s.cls == kNoToken || s.sep == kNoToken) {
+      return Invalid("a tokenizer of model bert needs the tokens [UNK], [CLS] and [SEP]");
+    }
+  }
+  // A file without types, and WordPiece files in general, name their structure only by id.
+  if (spec.token_types.empty() || kind_ == ModelKind::kWordPiece) {
+    for (const TokenId id : {s.bos, s.eos, s.eot, s.eom, s.sep, s.pad, s.cls, s.mask}) {
+      if (id != kNoToken) types_[static_cast<size_t>(id)] = TokenType::kControl;
+    }
+    if (s.unk != kNoToken) types_[static_cast<size_t>(s.unk)] = TokenType::kUnknown;
+  }
+  const bool llama3 = pre_ == "llama-bpe" || pre_ == "llama3";
+  const bool bos_by_default = kind_ == ModelKind::kSentencePiece ||
+                              (kind_ == ModelKind::kByteBpe && llama3);
+  add_bos_ = spec.add_bos.value_or(bos_by_default) && s.bos != kNoToken;
+  add_eos_ = spec.add_eos.value_or(false) && s.eos != kNoToken;
+  add_space_prefix_ = spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece);
+  return OkStatus();
+}
+
+void Vocabulary::FillPieces(const TokenizerSpec& spec) {
+  piece_start_.reserve(texts_.size() + 1);
+  piece_start_.push_back(0);
+  for (TokenId id = 0; id < size(); ++id) {
+    const std::string_view text = Text(id);
+    const TokenType type = Type(id);
+    const bool spelled_out = type == TokenType::kControl || type == TokenType::kUserDefined ||
+                             type == TokenType::kUnknown;
+    if (spelled_out) {
+      pieces_.append(text);
+    } else if (kind_ == ModelKind::kByteBpe) {
+      // An added token may hold characters outside the alphabet; it then stands for itself.
+      const std::optional<std::string> bytes = BytesOfSpelling(text);
+      pieces_.append(bytes ? std::string_view(*bytes) : text);
+    } else if (kind_ == ModelKind::kSentencePiece) {
+      if (type == TokenType::kByte) {
+        pieces_.push_back(static_cast<char>(*ByteOfSpelling(text)));
+      } else {
+        pieces_.append(SpacesFromMarks(text));
+      }
+    } else {
+      pieces_.append(spec.wordpiece_plain_vocabulary ? std::string(text) : PlainWordPiece(text));
+    }
+    piece_start_.push_back(static_cast<uint32_t>(pieces_.size()));
+  }
+}
+
+void Vocabulary::FindEndOfGeneration() {
+  is_eog_.assign(texts_.size(), false);
+  const auto mark = [this](TokenId id) {
+    if (id != kNoToken) is_eog_[static_cast<size_t>(id)] = true;
+  };
+  mark(special_.eos);
+  mark(special_.eot);
+  mark(special_.eom);
+  for (const std::string_view spelling : kEndSpellings) {
+    const TokenId id = Find(spelling);
+    if (id != kNoToken && Type(id) == TokenType::kControl) mark(id);
+  }
+  for (TokenId id = 0; id < size(); ++id) {
+    if (is_eog_[static_cast<size_t>(id)]) eog_tokens_.push_back(id);
+  }
+}
+
+std::string_view Vocabulary::Piece(TokenId id) const {
+  const auto i = static_cast<size_t>(id);
+  return std::string_view(pieces_).substr(piece_start_[i], piece_start_[i + 1] - piece_start_[i]);
+}
+
+TokenId Vocabulary::Find(std::string_view text) const {
+  return by_text_.Find(text, [this](TokenId id) { return Text(id); });
+}
+
+}  // namespace tutti::tokenizer
