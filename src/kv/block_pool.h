@@ -1,0 +1,101 @@
+// KvBlockPool: who holds which block of the device's KV memory. Counts references and never touches the memory.
+//
+// Owned by a decoder slot; engine thread only. A block is free, active (referenced) or cached (unreferenced but
+// in the prefix index; taken back when blocks run short). A promise keeps blocks back for a sequence that must
+// be able to reach its end; its later reservations draw on the promise first.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kv/block_table.h"
+#include "kv/prefix_index.h"
+#include "kv/types.h"
+
+namespace tutti::kv {
+
+class KvBlockPool;
+
+// Blocks appended to a table for a step that may yet fail. Destroyed uncommitted, it takes them off the table
+// and returns them. Movable.
+class KvReservation {
+ public:
+  KvReservation() = default;
+  KvReservation(KvReservation&& other) noexcept;
+  KvReservation& operator=(KvReservation&& other) noexcept;
+  ~KvReservation() { Return(); }
+
+  int count() const { return count_; }
+  void Commit() { pool_ = nullptr; }
+  void Return();
+
+ private:
+  friend class KvBlockPool;
+  KvBlockPool* pool_ = nullptr;
+  BlockTable* table_ = nullptr;
+  int count_ = 0;
+  int from_promise_ = 0;
+};
+
+class KvBlockPool {
+ public:
+  explicit KvBlockPool(int blocks, const PrefixOptions& prefix = {});
+
+  int total() const { return static_cast<int>(references_.size()); }
+  int free() const { return static_cast<int>(free_.size()); }
+  int cached() const { return index_.unreferenced(); }
+  int active() const { return total() - free() - cached(); }
+  int promised() const { return promised_; }
+  // Blocks that a sequence without a promise could get now.
+  int available() const { return free() + cached() - promised_; }
+  uint64_t evicted() const { return evicted_; }  // cached blocks taken back, since the beginning
+
+  // Appends `count` blocks to `table`. kv_exhausted when there are not so many, or by the fault hook.
+  Result<KvReservation> Reserve(BlockTable& table, int count, uint32_t owner);
+  // Keeps `count` more blocks back for `table`; false (and nothing changed) when they are not available.
+  bool Promise(BlockTable& table, int count);
+  void DropPromise(BlockTable& table);
+
+  // Appends blocks that live already, taking a reference on each.
+  void Share(BlockTable& table, std::span<const BlockId> blocks);
+  // Gives back all blocks of `table`, last first, and its promise.
+  void Release(BlockTable& table);
+  // Enters table[i] into the index; where equal contents are there already, the table changes over to them.
+  // Blocks before i must have been entered. `tokens` fill the block, or its beginning if it is the last.
+  void Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens);
+
+  // A reference outside any table, for the source of a copy.
+  void Retain(BlockId block) { Reference(block); }
+  void Drop(BlockId block) { Unreference(block); }
+
+  int references(BlockId block) const { return references_[static_cast<size_t>(block)]; }
+  // Changes whenever the block returns to the free list or is evicted.
+  uint32_t generation(BlockId block) const { return generations_[static_cast<size_t>(block)]; }
+
+  PrefixIndex& index() { return index_; }
+  const PrefixIndex& index() const { return index_; }
+
+  // Injects failures: Reserve for an owner fails where this returns true.
+  void SetAllocationFault(std::function<bool(uint32_t owner)> fault) { fault_ = std::move(fault); }
+
+ private:
+  friend class KvReservation;
+  void Reference(BlockId block);
+  void Unreference(BlockId block);
+  BlockId Take();
+  void PopBack(BlockTable& table);
+
+  std::vector<int32_t> references_;
+  std::vector<uint32_t> generations_;
+  std::vector<BlockId> free_;  // a stack: the most recently freed block is the warmest
+  PrefixIndex index_;
+  int promised_ = 0;
+  uint64_t evicted_ = 0;
+  std::function<bool(uint32_t)> fault_;
+};
+
+}  // namespace tutti::kv

@@ -1,0 +1,284 @@
+#include "kv/prefix_index.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace tutti::kv {
+namespace {
+
+// Siblings looked at for a partial match. The newest come first, so a few find the useful ones.
+constexpr int kSiblingsScanned = 32;
+
+int CommonPrefix(std::span<const TokenId> a, std::span<const TokenId> b) {
+  const size_t limit = std::min(a.size(), b.size());
+  size_t i = 0;
+  while (i < limit && a[i] == b[i]) ++i;
+  return static_cast<int>(i);
+}
+
+std::string RootName(std::string_view tenant, std::string_view salt) {
+  // The length keeps ("ab", "c") apart from ("a", "bc"); never empty.
+  return std::to_string(tenant.size()) + ':' + std::string(tenant) + std::string(salt);
+}
+
+}  // namespace
+
+PrefixIndex::PrefixIndex(int blocks, const PrefixOptions& options)
+    : options_(options),
+      nodes_(static_cast<size_t>(blocks)),
+      buckets_(std::bit_ceil(static_cast<size_t>(std::max(blocks, 1))), kNoBlock) {
+  CHECK(options.hash_bits >= 1 && options.hash_bits <= 128);
+  evictable_.reserve(static_cast<size_t>(blocks));
+}
+
+RootId PrefixIndex::AcquireRoot(std::string_view tenant, std::string_view salt) {
+  std::string name = RootName(tenant, salt);
+  if (const auto it = root_ids_.find(name); it != root_ids_.end()) {
+    ++roots_[static_cast<size_t>(it->second)].holders;
+    return it->second;
+  }
+  size_t slot = 0;
+  while (slot < roots_.size() && !roots_[slot].name.empty()) ++slot;
+  if (slot == roots_.size()) roots_.emplace_back();
+  roots_[slot].name = name;
+  roots_[slot].holders = 1;
+  const auto id = static_cast<RootId>(slot);
+  root_ids_.emplace(std::move(name), id);
+  return id;
+}
+
+void PrefixIndex::ReleaseRoot(RootId root) {
+  Root& r = roots_[static_cast<size_t>(root)];
+  CHECK_GT(r.holders, 0);
+  if (--r.holders > 0) return;
+  CHECK_EQ(r.first_child, kNoBlock);
+  root_ids_.erase(r.name);
+  r.name.clear();
+}
+
+Hash128 PrefixIndex::HashOf(RootId root, BlockId parent, std::span<const TokenId> tokens) const {
+  uint8_t message[sizeof(Hash128) + sizeof(int32_t) * kBlockTokens];
+  const Hash128 before = parent == kNoBlock ? Hash128{static_cast<uint64_t>(root), ~uint64_t{0}} : at(parent).hash;
+  std::memcpy(message, before.data(), sizeof(before));
+  std::memcpy(message + sizeof(before), tokens.data(), tokens.size_bytes());
+  Hash128 hash = SipHash128(options_.key, {message, sizeof(before) + tokens.size_bytes()});
+  if (options_.hash_bits < 64) {
+    hash = {hash[0] & ((uint64_t{1} << options_.hash_bits) - 1), 0};
+  } else if (options_.hash_bits < 128) {
+    hash[1] &= (uint64_t{1} << (options_.hash_bits - 64)) - 1;
+  }
+  return hash;
+}
+
+BlockId PrefixIndex::Find(RootId root, BlockId parent, std::span<const TokenId> tokens, const Hash128& hash) const {
+  for (BlockId b = buckets_[BucketOf(hash)]; b != kNoBlock; b = at(b).next_in_bucket) {
+    const Node& node = at(b);
+    if (node.hash == hash && node.root == root && node.parent == parent &&
+        node.count == static_cast<int>(tokens.size()) && std::equal(tokens.begin(), tokens.end(), node.tokens)) {
+      return b;
+    }
+  }
+  return kNoBlock;
+}
+
+BlockId PrefixIndex::FirstChild(RootId root, BlockId parent) const {
+  return parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child : at(parent).first_child;
+}
+
+PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tokens,
+                                       std::vector<BlockId>& blocks) const {
+  Match match;
+  BlockId parent = kNoBlock;
+  while (tokens.size() >= kBlockTokens && FirstChild(root, parent) != kNoBlock) {
+    const auto run = tokens.first(kBlockTokens);
+    const BlockId found = Find(root, parent, run, HashOf(root, parent, run));
+    if (found == kNoBlock) break;
+    blocks.push_back(found);
+    ++match.full_blocks;
+    parent = found;
+    tokens = tokens.subspan(kBlockTokens);
+  }
+  if (tokens.empty()) return match;
+  int scanned = 0;
+  for (BlockId b = FirstChild(root, parent); b != kNoBlock && scanned < kSiblingsScanned; b = at(b).next_sibling) {
+    ++scanned;
+    const int common = CommonPrefix(tokens, {at(b).tokens, static_cast<size_t>(at(b).count)});
+    if (common > match.partial_tokens) {
+      match.partial_tokens = common;
+      match.partial = b;
+    }
+  }
+  return match;
+}
+
+BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId> tokens, BlockId block) {
+  CHECK(!tokens.empty() && tokens.size() <= kBlockTokens);
+  CHECK(parent == kNoBlock || (at(parent).root == root && at(parent).count == kBlockTokens));
+  if (indexed(block)) return block;
+  const Hash128 hash = HashOf(root, parent, tokens);
+  if (const BlockId found = Find(root, parent, tokens, hash); found != kNoBlock) return found;
+
+  Node& node = at(block);
+  node.hash = hash;
+  node.root = root;
+  node.parent = parent;
+  node.first_child = kNoBlock;
+  node.previous_sibling = kNoBlock;
+  node.count = static_cast<int32_t>(tokens.size());
+  node.last_use = ++clock_;
+  node.referenced = true;
+  std::copy(tokens.begin(), tokens.end(), node.tokens);
+
+  BlockId& head = parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child : at(parent).first_child;
+  node.next_sibling = head;
+  if (head != kNoBlock) at(head).previous_sibling = block;
+  head = block;
+  if (parent != kNoBlock) UpdateEvictable(parent);
+
+  BlockId& bucket = buckets_[BucketOf(hash)];
+  node.next_in_bucket = bucket;
+  bucket = block;
+  ++roots_[static_cast<size_t>(root)].holders;
+  ++size_;
+  return block;
+}
+
+void PrefixIndex::SetReferenced(BlockId block, bool referenced) {
+  Node& node = at(block);
+  CHECK(node.root != kNoRoot && node.referenced != referenced);
+  node.referenced = referenced;
+  node.last_use = ++clock_;
+  unreferenced_ += referenced ? -1 : 1;
+  UpdateEvictable(block);
+}
+
+void PrefixIndex::UpdateEvictable(BlockId block) {
+  const Node& node = at(block);
+  const bool evictable = !node.referenced && node.first_child == kNoBlock;
+  if (evictable && node.heap_slot < 0) HeapPush(block);
+  if (!evictable && node.heap_slot >= 0) HeapRemove(block);
+}
+
+BlockId PrefixIndex::EvictLeastRecentlyUsed() {
+  if (evictable_.empty()) return kNoBlock;
+  const BlockId block = evictable_.front();
+  HeapRemove(block);
+  Unlink(block);
+  return block;
+}
+
+void PrefixIndex::Unlink(BlockId block) {
+  Node& node = at(block);
+  const RootId root = node.root;
+  const BlockId parent = node.parent;
+
+  BlockId* link = &buckets_[BucketOf(node.hash)];
+  while (*link != block) link = &at(*link).next_in_bucket;
+  *link = node.next_in_bucket;
+
+  if (node.previous_sibling != kNoBlock) {
+    at(node.previous_sibling).next_sibling = node.next_sibling;
+  } else if (parent != kNoBlock) {
+    at(parent).first_child = node.next_sibling;
+  } else {
+    roots_[static_cast<size_t>(root)].first_child = node.next_sibling;
+  }
+  if (node.next_sibling != kNoBlock) at(node.next_sibling).previous_sibling = node.previous_sibling;
+
+  node.root = kNoRoot;
+  --unreferenced_;
+  --size_;
+  if (parent != kNoBlock) UpdateEvictable(parent);
+  ReleaseRoot(root);
+}
+
+void PrefixIndex::HeapPush(BlockId block) {
+  evictable_.push_back(block);
+  at(block).heap_slot = static_cast<int32_t>(evictable_.size()) - 1;
+  SiftUp(evictable_.size() - 1);
+}
+
+void PrefixIndex::HeapRemove(BlockId block) {
+  const auto slot = static_cast<size_t>(at(block).heap_slot);
+  at(block).heap_slot = -1;
+  const BlockId last = evictable_.back();
+  evictable_.pop_back();
+  if (last == block) return;
+  evictable_[slot] = last;
+  at(last).heap_slot = static_cast<int32_t>(slot);
+  SiftUp(slot);
+  SiftDown(static_cast<size_t>(at(last).heap_slot));
+}
+
+void PrefixIndex::SiftUp(size_t slot) {
+  while (slot > 0) {
+    const size_t up = (slot - 1) / 2;
+    if (!Older(evictable_[slot], evictable_[up])) break;
+    std::swap(evictable_[slot], evictable_[up]);
+    at(evictable_[slot]).heap_slot = static_cast<int32_t>(slot);
+    slot = up;
+  }
+  at(evictable_[slot]).heap_slot = static_cast<int32_t>(slot);
+}
+
+void PrefixIndex::SiftDown(size_t slot) {
+  for (;;) {
+    size_t oldest = slot;
+    for (size_t child = 2 * slot + 1; child <= 2 * slot + 2 && child < evictable_.size(); ++child) {
+      if (Older(evictable_[child], evictable_[oldest])) oldest = child;
+    }
+    if (oldest == slot) break;
+    std::swap(evictable_[slot], evictable_[oldest]);
+    at(evictable_[slot]).heap_slot = static_cast<int32_t>(slot);
+    slot = oldest;
+  }
+  at(evictable_[slot]).heap_slot = static_cast<int32_t>(slot);
+}
+
+bool PrefixIndex::Check(std::string* why) const {
+  const auto fail = [why](std::string text) {
+    if (why != nullptr) *why = std::move(text);
+    return false;
+  };
+  int size = 0, unreferenced = 0;
+  size_t evictable = 0;
+  std::vector<int> children(nodes_.size(), 0);
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    const Node& node = nodes_[i];
+    if (node.root == kNoRoot) {
+      if (node.heap_slot >= 0) return fail("a block without node is in the heap");
+      continue;
+    }
+    ++size;
+    unreferenced += node.referenced ? 0 : 1;
+    if (node.heap_slot >= 0) {
+      ++evictable;
+      if (evictable_[static_cast<size_t>(node.heap_slot)] != static_cast<BlockId>(i)) return fail("heap slot is stale");
+    }
+    if ((node.heap_slot >= 0) != (!node.referenced && node.first_child == kNoBlock)) {
+      return fail("block " + std::to_string(i) + " is in the heap without being a free leaf, or the reverse");
+    }
+    if (node.parent != kNoBlock) {
+      const Node& parent = at(node.parent);
+      if (parent.root != node.root) return fail("parent of another root");
+      if (node.referenced && !parent.referenced) return fail("a referenced node under an unreferenced one");
+      ++children[static_cast<size_t>(node.parent)];
+    }
+  }
+  for (size_t i = 0; i < nodes_.size(); ++i) {
+    int listed = 0;
+    if (nodes_[i].root == kNoRoot) continue;
+    for (BlockId b = nodes_[i].first_child; b != kNoBlock; b = at(b).next_sibling) ++listed;
+    if (listed != children[i]) return fail("child list of block " + std::to_string(i) + " is wrong");
+  }
+  if (size != size_ || unreferenced != unreferenced_ || evictable != evictable_.size()) return fail("counters are wrong");
+  for (size_t i = 1; i < evictable_.size(); ++i) {
+    if (Older(evictable_[i], evictable_[(i - 1) / 2])) return fail("heap order is wrong");
+  }
+  return true;
+}
+
+}  // namespace tutti::kv
