@@ -105,7 +105,7 @@ struct AttentionItem {
 
 // A (sequence, kv head) whose chunks run as several items; the worker that finishes the last one merges.
 struct AttentionGroup {
-  int64_t partial_offset;  // floats: state of (chunk c, row r) is at offset + (c*rows*G + r) * PartialFloats
+  int64_t partial_offset;  // floats: state of (chunk c, row r) is at offset + (c*rows*G + r) * (head_dim + 16)
   int32_t chunks;
   int32_t items;       // items that contribute
   int32_t unfinished;  // atomic; items - finished; back at items after the merge, ready for the next layer
@@ -120,8 +120,8 @@ struct AttentionWork {
   AttentionGroup* groups;
 };
 
-// Floats of a saved softmax state of one row and head: o[head_dim], max, sum.
-inline constexpr int PartialFloats(int head_dim) { return head_dim + 16; }
+// Floats of a saved softmax state of one row and head: o[head_dim], max, sum, padding to 64 bytes.
+inline constexpr int kPartialExtra = 16;
 
 // One layer's matrices. Rows of q and out are those of the step's batch.
 struct AttentionArgs {

@@ -12,6 +12,7 @@
 //     the rows of all of them, so that those keys and values are read once.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -45,13 +46,30 @@ class AttentionPlan {
   double cost() const { return cost_; }
 
  private:
-  struct Shared;
-  void PlaceRows(std::span<const AttentionSequence> sequences);
+  struct SharedChunk {
+    size_t sequence;
+    int32_t chunk;
+    auto operator<=>(const SharedChunk&) const = default;
+  };
 
+  bool Splittable(const AttentionSequence& sequence) const;
+  void PlaceRows(std::span<const AttentionSequence> sequences);
+  void ShareChunks(std::span<const AttentionSequence> sequences);
+  void EmitOwnChunks(size_t index, const AttentionSequence& sequence, double limit);
+  void EmitTiles(const AttentionSequence& sequence, double limit);
+  void Emit(int32_t segment_begin, int32_t segment_count, int32_t chunk_begin, int32_t chunk_end, double cost);
+  int32_t GroupOf(size_t sequence_index, const AttentionSequence& sequence);
+
+  int32_t kv_heads_ = 0;
+  int32_t heads_per_kv_ = 0;
+  int32_t head_dim_ = 0;
   std::vector<AttentionItem> items_;
   std::vector<AttentionSegment> segments_;
   std::vector<AttentionGroup> groups_;
   std::vector<RowPlace> places_;
+  std::vector<int32_t> sequence_groups_;  // first group of a sequence, or -1
+  std::vector<SharedChunk> shared_;       // chunks that shared items cover, sorted
+  std::vector<size_t> members_;           // sequences that reach the chunk being compared
   size_t partial_floats_ = 0;
   double cost_ = 0;
 };

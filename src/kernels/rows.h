@@ -22,7 +22,7 @@ struct RowCandidate {
 // Entries per block maximum of top_k.
 inline constexpr int kTopKBlock = 64;
 // Bytes of scratch that top_k needs, 64-byte aligned.
-inline constexpr size_t TopKScratchBytes(int32_t n) {
+static constexpr size_t TopKScratchBytes(int32_t n) {
   return (static_cast<size_t>(n) / kTopKBlock + 2) * 2 * sizeof(float) + static_cast<size_t>(n) * 8 + 128;
 }
 

@@ -1,0 +1,97 @@
+// Test support: a paged cache with random block tables, sequences with random projections, and steps over them.
+//
+// Keeps the float inputs, so that a float64 reference can be computed from first principles.
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/attention.h"
+#include "kernels/attention_plan.h"
+#include "kernels/kernels.h"
+
+namespace tutti::kernels::testing {
+
+struct FreeAligned {
+  void operator()(void* p) const { std::free(p); }
+};
+template <typename T>
+using AlignedArray = std::unique_ptr<T[], FreeAligned>;
+template <typename T>
+AlignedArray<T> MakeAligned(size_t count) {
+  return AlignedArray<T>(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64 + 64)));
+}
+
+// A table and a cache format to test it with.
+struct Variant {
+  Isa isa;
+  KvFormat format;
+  const AttentionKernels* kernels;
+  std::string Name() const;
+};
+// What this machine can run: every table with float and with its own 16-bit cache.
+std::vector<Variant> Variants();
+
+// One sequence's inputs for every token, and the outputs computed so far.
+struct RigSequence {
+  int32_t tokens = 0;         // of input available
+  int32_t done = 0;           // of them computed
+  std::vector<float> qkv;     // [tokens][(heads + 2 kv_heads) * head_dim], before rotation
+  std::vector<float> out;     // [tokens][heads * head_dim]
+  std::vector<int32_t> blocks;
+};
+
+struct StepRows {
+  size_t sequence;
+  int32_t rows;
+};
+
+class Rig {
+ public:
+  Rig(const Variant& variant, const AttentionShape& shape, int32_t blocks, uint64_t seed);
+
+  // Random inputs, scaled so that softmax is neither flat nor a single peak. Its blocks are drawn at random.
+  size_t AddSequence(int32_t tokens);
+  // A sequence whose first `shared` computed tokens (a multiple of 32) are those of `parent`, in the same blocks.
+  size_t AddFork(size_t parent, int32_t shared, int32_t tokens);
+  // The same tokens in other blocks, nothing computed.
+  size_t AddCopy(size_t original);
+
+  // Appends and attends to the next rows of some sequences, on `workers` threads.
+  void Step(const std::vector<StepRows>& rows, int workers = 1, bool share_prefixes = true);
+  // Computes all of a sequence in steps of at most `chunk` rows.
+  void Run(size_t sequence, int32_t chunk, int workers = 1);
+
+  RigSequence& operator[](size_t i) { return sequences_[i]; }
+  const AttentionShape& shape() const { return shape_; }
+  const AttentionPlan& plan() const { return plan_; }
+  // Fills every slot of every block with what an unlucky earlier user could have left.
+  void PoisonFreeBlocks();
+
+  // Float64 attention over the float inputs, with the scale and rotation of the shape; [heads * head_dim].
+  std::vector<double> Reference(const RigSequence& sequence, int32_t position) const;
+
+ private:
+  int32_t TakeBlock();
+  std::vector<double> Rotated(const RigSequence& sequence, int32_t position) const;
+
+  Variant variant_;
+  AttentionShape shape_;
+  KvLayout layout_;
+  Random random_;
+  AlignedArray<std::byte> pool_;
+  size_t block_stride_;
+  std::vector<int32_t> free_;
+  std::vector<float> cos_sin_;
+  std::vector<RigSequence> sequences_;
+  AttentionPlan plan_;
+};
+
+// sqrt(sum of squared differences / sum of squares of the reference)
+double RelativeError(const std::vector<double>& reference, const float* values);
+
+}  // namespace tutti::kernels::testing

@@ -1,0 +1,28 @@
+// What the AVX-512 attention files share: the int16 grid and the append function.
+//
+// Int16 form: a row x of head_dim values is stored as round(x / scale), scale = max|x| / top. Two such rows multiply
+// in vpdpwssd, pairs of int16 into int32, exactly, because top is chosen so that no sum can overflow.
+#pragma once
+
+#include "kernels/attention.h"
+
+namespace tutti::kernels::avx512vnni {
+
+// Greatest magnitude of a quantised query or key, by head_dim / 16: floor(sqrt((2^31 - 1) / head_dim)).
+constexpr int32_t kScoreTops[17] = {0,    11585, 8191, 6688, 5792, 5181, 4729, 4378, 4095,
+                                    3861, 3663,  3493, 3344, 3213, 3096, 2991, 2896};
+constexpr bool ScoreTopsFit() {
+  for (int64_t i = 1; i <= 16; ++i) {
+    if (kScoreTops[i] * int64_t{kScoreTops[i]} * 16 * i >= int64_t{1} << 31) return false;
+  }
+  return true;
+}
+static_assert(ScoreTopsFit());
+// Greatest magnitude of a quantised value and of a probability: 8191 * 8192 * 32 < 2^31.
+constexpr int32_t kValueTop = 8191;
+// A row of zeros gets this for its maximum, so that its scale is not zero.
+constexpr float kTiny = 1e-20f;
+
+void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end);
+
+}  // namespace tutti::kernels::avx512vnni

@@ -1,0 +1,343 @@
+// Attention items with AVX-512: int16 dot products (vpdpwssd) for the 16-bit cache, FMA for the float one.
+//
+// One kernel serves prefill and decode; only the number of rows per tile differs. The cache lies in the order the
+// multiply reads it, so nothing is converted:
+//   scores   tile of MT rows x 32 keys:  query pairs broadcast, keys in lanes, K [head_dim/2][32][2]
+//   values   tile of MT rows x 64 dims:  probability pairs broadcast, dims in lanes, V [16][head_dim][2]
+// Probabilities are scaled to int16 with the value's own scale folded in, relative to the greatest value scale among
+// the keys the row sees (running, so that a block still filling up does not change rows already computed).
+// Error against float64 on Gaussian data: about 0.05 % relative L2 (bfloat16 products: 0.4 %).
+#include <immintrin.h>
+
+#include "kernels/attention.h"
+#include "kernels/cpu/avx512vnni/attention_avx512.h"
+
+namespace tutti::kernels {
+namespace {
+
+using avx512vnni::kScoreTops;
+using avx512vnni::kTiny;
+using avx512vnni::kValueTop;
+
+#include "kernels/cpu/attention_driver.inc"
+
+#define TUTTI_INLINE inline __attribute__((always_inline))
+
+// 2^x for x <= 0 (and kNoScore): degree 4, 4e-6 relative, for probabilities that are rounded to 13 bits anyway.
+TUTTI_INLINE __m512 Exp2Short(__m512 x) {
+  const __m512 n = _mm512_roundscale_ps(x, 0);
+  const __m512 r = _mm512_sub_ps(x, n);
+  __m512 p = _mm512_set1_ps(9.6716950e-3f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.5850267e-2f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.4022651e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.9314718e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(p, n);
+}
+
+// Degree 5: 2e-7 relative.
+TUTTI_INLINE __m512 Exp2Long(__m512 x) {
+  const __m512 n = _mm512_roundscale_ps(x, 0);
+  const __m512 r = _mm512_sub_ps(x, n);
+  __m512 p = _mm512_set1_ps(1.8775767e-3f);
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.9893397e-3f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.5826318e-2f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.4015361e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.9315308e-1f));
+  p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f));
+  return _mm512_scalef_ps(p, n);
+}
+
+struct Int16 {
+  static constexpr bool kQuantised = true;
+  static constexpr int kPerLane = 2;  // values of the sum per 32-bit lane
+  static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) { sum = _mm512_dpwssd_epi32(sum, b, x); }
+};
+struct Float32 {
+  static constexpr bool kQuantised = false;
+  static constexpr int kPerLane = 1;
+  static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) {
+    sum = _mm512_castps_si512(
+        _mm512_fmadd_ps(_mm512_castsi512_ps(b), _mm512_castsi512_ps(x), _mm512_castsi512_ps(sum)));
+  }
+};
+
+// sum[m][v] += a[m][steps] * b[steps][v]; a step is one 32-bit lane. Lines of b at `ahead` are prefetched.
+template <class Number, int kVectors, int kRows>
+TUTTI_INLINE void Dot(__m512i (&sum)[kRows][kVectors], const std::byte* a, size_t a_stride, const std::byte* b,
+                      size_t b_stride, int32_t steps, ptrdiff_t ahead) {
+#pragma GCC unroll 4
+  for (int32_t i = 0; i < steps; ++i) {
+    __m512i line[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      line[v] = _mm512_load_si512(b + v * 64);
+      _mm_prefetch(reinterpret_cast<const char*>(b + v * 64 + ahead), _MM_HINT_T0);
+    }
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+      const __m512i x = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(a + static_cast<size_t>(m) * a_stride));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) Number::Multiply(sum[m][v], line[v], x);
+    }
+    a += 4;
+    b += b_stride;
+  }
+}
+
+struct Tile {
+  const std::byte* k;
+  const std::byte* v;
+  const float* k_scale;
+  const float* v_scale;
+  int32_t keys;  // filled
+};
+
+// Lanes of keys 0..last of vector v.
+TUTTI_INLINE __mmask16 Visible(int32_t last, int v) {
+  const int32_t count = last - v * 16 + 1;
+  return static_cast<__mmask16>(count <= 0 ? 0 : count >= 16 ? 0xFFFF : (1 << count) - 1);
+}
+
+template <int kRows>
+struct Probabilities {
+  alignas(64) std::byte p[kRows * kBlockTokens * 4];  // [row][32] int16 or float
+  float keep[kRows];                                  // factor of what was summed before
+  float unit[kRows];                                  // quantised: what one step of p * v is worth
+  bool raised;                                        // some row's maximum grew
+};
+
+// Values: columns [16*first, 16*(first+kVectors)) of the sums of kRows rows.
+template <class Number, int kVectors, int kRows>
+TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, int32_t head_dim,
+                            float* o, int32_t first, ptrdiff_t ahead) {
+  constexpr size_t kStride = kBlockTokens * 4 / Number::kPerLane;
+  const size_t dims = static_cast<size_t>(head_dim);
+  __m512i sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      sum[m][v] = Number::kQuantised ? _mm512_setzero_si512()
+                                     : _mm512_load_si512(o + static_cast<size_t>(m) * dims + (first + v) * 16);
+    }
+  }
+  if (!Number::kQuantised && p.raised) {
+#pragma GCC unroll 8
+    for (int m = 0; m < kRows; ++m) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sum[m][v] = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(sum[m][v]), _mm512_set1_ps(p.keep[m])));
+      }
+    }
+  }
+  const std::byte* lines = tile.v + first * 64;
+  if (steps == kBlockTokens / Number::kPerLane) {
+    Dot<Number, kVectors, kRows>(sum, p.p, kStride, lines, dims * 4, kBlockTokens / Number::kPerLane, ahead);
+  } else {
+    Dot<Number, kVectors, kRows>(sum, p.p, kStride, lines, dims * 4, steps, ahead);
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = o + static_cast<size_t>(m) * dims + (first + v) * 16;
+      if (Number::kQuantised) {
+        const __m512 before = _mm512_mul_ps(_mm512_load_ps(to), _mm512_set1_ps(p.keep[m]));
+        _mm512_store_ps(to, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m][v]), _mm512_set1_ps(p.unit[m]), before));
+      } else {
+        _mm512_store_si512(to, sum[m][v]);
+      }
+    }
+  }
+}
+
+// kRows rows against one tile of 32 keys. kHeadDim 0: known at run time only.
+template <class Number, int kHeadDim, int kRows>
+__attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile, int32_t base,
+                                          bool diagonal, ptrdiff_t ahead) {
+  const int32_t head_dim = kHeadDim > 0 ? kHeadDim : states.head_dim;
+  const size_t q_bytes = static_cast<size_t>(head_dim) * 4 / Number::kPerLane;
+
+  __m512i s[kRows][2];
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m) s[m][0] = s[m][1] = _mm512_setzero_si512();
+  Dot<Number, 2, kRows>(s, states.q + static_cast<size_t>(row) * q_bytes, q_bytes, tile.k, 128,
+                        head_dim / Number::kPerLane, ahead);
+
+  Probabilities<kRows> p;
+  p.raised = false;
+  __m512 v_scale[2];
+  float all_unit = 0;
+  if (Number::kQuantised) {
+    v_scale[0] = _mm512_load_ps(tile.v_scale);
+    v_scale[1] = _mm512_load_ps(tile.v_scale + 16);
+    all_unit = _mm512_reduce_max_ps(_mm512_max_ps(v_scale[0], v_scale[1]));
+  }
+#pragma GCC unroll 8
+  for (int m = 0; m < kRows; ++m) {
+    const int32_t r = row + m;
+    const int32_t last = states.position[r] - base;
+    const __m512 q_scale = _mm512_set1_ps(states.q_scale[r]);
+    __m512 x[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      x[v] = Number::kQuantised
+                 ? _mm512_mul_ps(_mm512_cvtepi32_ps(s[m][v]), _mm512_load_ps(tile.k_scale + v * 16))
+                 : _mm512_castsi512_ps(s[m][v]);
+      if (diagonal) x[v] = _mm512_mask_blend_ps(Visible(last, v), _mm512_set1_ps(kNoScore), x[v]);
+    }
+    float greatest = _mm512_reduce_max_ps(_mm512_max_ps(x[0], x[1]));
+    if (Number::kQuantised) greatest *= states.q_scale[r];
+    const float before = states.m[r];
+    p.keep[m] = 1.0f;
+    if (greatest > before) {
+      p.raised = true;
+      p.keep[m] = _mm512_cvtss_f32(Exp2Long(_mm512_set1_ps(before - greatest)));
+      states.m[r] = greatest;
+    } else {
+      greatest = before;
+    }
+    const __m512 top = _mm512_set1_ps(greatest);
+    __m512 to_int16 = top;
+    if (Number::kQuantised) {
+      float unit = all_unit;
+      if (diagonal && last < kBlockTokens - 1) {
+        const __m512 low = _mm512_maskz_mov_ps(Visible(last, 0), v_scale[0]);
+        const __m512 high = _mm512_maskz_mov_ps(Visible(last, 1), v_scale[1]);
+        unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
+      }
+      to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / unit);
+      p.unit[m] = unit * (1.0f / static_cast<float>(kValueTop));
+    }
+    float* lanes = states.l + static_cast<size_t>(r) * kLanes;
+    __m512 sum = _mm512_load_ps(lanes);
+    std::byte* to = p.p + static_cast<size_t>(m) * (kBlockTokens * 4 / Number::kPerLane);
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      __m512 e;
+      if (Number::kQuantised) {
+        e = Exp2Short(_mm512_fmsub_ps(x[v], q_scale, top));
+        // A hidden key must stay nothing even if its scale, not yet written, is not a number.
+        __m512 weight = _mm512_mul_ps(e, _mm512_mul_ps(v_scale[v], to_int16));
+        if (diagonal) weight = _mm512_maskz_mov_ps(Visible(last, v), weight);
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(weight)));
+      } else {
+        e = Exp2Long(_mm512_sub_ps(x[v], top));
+        _mm512_store_ps(reinterpret_cast<float*>(to + v * 64), e);
+      }
+      sum = v == 0 ? _mm512_fmadd_ps(sum, _mm512_set1_ps(p.keep[m]), e) : _mm512_add_ps(sum, e);
+    }
+    _mm512_store_ps(lanes, sum);
+  }
+
+  const int32_t last_row = states.position[row + kRows - 1] - base + 1;
+  const int32_t keys = last_row < kBlockTokens ? last_row : kBlockTokens;
+  const int32_t steps = (keys + Number::kPerLane - 1) / Number::kPerLane;
+  float* o = states.o + static_cast<size_t>(row) * static_cast<size_t>(head_dim);
+  int32_t first = 0;
+  for (; first + 4 <= head_dim / 16; first += 4) {
+    AddValues<Number, 4, kRows>(p, tile, steps, head_dim, o, first, ahead);
+  }
+  if (kHeadDim == 0) {
+    switch (head_dim / 16 - first) {
+      case 3: AddValues<Number, 3, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
+      case 2: AddValues<Number, 2, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
+      case 1: AddValues<Number, 1, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
+      default: break;
+    }
+  }
+}
+
+template <class Number, int kHeadDim>
+struct TileForm {
+  static constexpr int kTileRows = 6;
+  struct Block : Tile {
+    const std::byte* head;
+  };
+
+  static size_t QueryBytes(int32_t head_dim) { return static_cast<size_t>(head_dim) * 4 / Number::kPerLane; }
+  static size_t BlockBytes(int32_t /*head_dim*/) { return 0; }
+
+  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst, float* q_scale) {
+    const __m512 factor = _mm512_set1_ps(scale);
+    if (!Number::kQuantised) {
+      float* out = reinterpret_cast<float*>(dst);
+      for (int32_t d = 0; d < head_dim; d += 16) {
+        _mm512_store_ps(out + d, _mm512_mul_ps(_mm512_loadu_ps(q + d), factor));
+      }
+      *q_scale = 1.0f;
+      return;
+    }
+    __m512 greatest = _mm512_set1_ps(kTiny);
+    for (int32_t d = 0; d < head_dim; d += 16) {
+      greatest = _mm512_max_ps(greatest, _mm512_abs_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor)));
+    }
+    const float limit = static_cast<float>(kScoreTops[head_dim / 16]);
+    const float top = _mm512_reduce_max_ps(greatest);
+    const __m512 inverse = _mm512_set1_ps(limit / top);
+    *q_scale = top / limit;
+    int16_t* out = reinterpret_cast<int16_t*>(dst);
+    for (int32_t d = 0; d < head_dim; d += 16) {
+      const __m512 x = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor), inverse);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out + d), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
+    }
+  }
+
+  static TUTTI_INLINE Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys, std::byte*) {
+    Block block;
+    block.k = head;
+    block.v = head + layout.v_offset;
+    block.k_scale = reinterpret_cast<const float*>(head + layout.k_scale_offset);
+    block.v_scale = reinterpret_cast<const float*>(head + layout.v_scale_offset);
+    block.keys = keys;
+    block.head = head;
+    return block;
+  }
+
+  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count, const Block& block, int32_t base,
+                                bool diagonal, const std::byte* next) {
+    const ptrdiff_t ahead = next - block.head;
+    switch (count) {
+      case 1: return RowsByTile<Number, kHeadDim, 1>(states, row, block, base, diagonal, ahead);
+      case 2: return RowsByTile<Number, kHeadDim, 2>(states, row, block, base, diagonal, ahead);
+      case 3: return RowsByTile<Number, kHeadDim, 3>(states, row, block, base, diagonal, ahead);
+      case 4: return RowsByTile<Number, kHeadDim, 4>(states, row, block, base, diagonal, ahead);
+      case 5: return RowsByTile<Number, kHeadDim, 5>(states, row, block, base, diagonal, ahead);
+      default: return RowsByTile<Number, kHeadDim, 6>(states, row, block, base, diagonal, ahead);
+    }
+  }
+
+  static float Exp2(float x) { return _mm512_cvtss_f32(Exp2Long(_mm512_set1_ps(x))); }
+};
+
+size_t ScratchBytes(const AttentionShape& shape) {
+  return FormScratchBytes<TileForm<Float32, 0>>(shape.head_dim);  // the larger of the two
+}
+
+template <class Number>
+void RunItemOf(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+  switch (args.shape.head_dim) {
+    case 64: return RunItemForm<TileForm<Number, 64>>(args, work, index, scratch);
+    case 128: return RunItemForm<TileForm<Number, 128>>(args, work, index, scratch);
+    default: return RunItemForm<TileForm<Number, 0>>(args, work, index, scratch);
+  }
+}
+
+void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+  if (args.layout.format == KvFormat::kF32) {
+    RunItemOf<Float32>(args, work, index, scratch);
+  } else {
+    RunItemOf<Int16>(args, work, index, scratch);
+  }
+}
+
+}  // namespace
+
+const AttentionKernels& Avx512VnniAttentionKernels() {
+  static constexpr AttentionKernels kKernels = {"avx512vnni", KvFormat::kI16, avx512vnni::RopeAppend, ScratchBytes,
+                                                RunItem};
+  return kKernels;
+}
+
+}  // namespace tutti::kernels

@@ -1,0 +1,134 @@
+// Attention in plain C++: the oracle. Float32 arithmetic; the cache in float or half precision.
+#include "kernels/attention.h"
+
+#include "tensor/half.h"
+
+namespace tutti::kernels {
+namespace {
+
+#include "kernels/cpu/attention_driver.inc"
+
+struct ScalarForm {
+  static constexpr int kTileRows = 1;
+
+  struct Block {
+    const float* k;  // [head_dim][32]
+    const float* v;  // [32][head_dim]
+    int32_t keys;
+  };
+
+  static size_t QueryBytes(int32_t head_dim) { return static_cast<size_t>(head_dim) * sizeof(float); }
+  static size_t BlockBytes(int32_t head_dim) {
+    return 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float);
+  }
+
+  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst, float* q_scale) {
+    float* out = reinterpret_cast<float*>(dst);
+    for (int32_t d = 0; d < head_dim; ++d) out[d] = q[d] * scale;
+    *q_scale = 1.0f;
+  }
+
+  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys, std::byte* scratch) {
+    if (layout.format == KvFormat::kF32) {
+      return {reinterpret_cast<const float*>(head), reinterpret_cast<const float*>(head + layout.v_offset), keys};
+    }
+    const int32_t count = layout.head_dim * kBlockTokens;
+    const uint16_t* k = reinterpret_cast<const uint16_t*>(head);
+    const uint16_t* v = reinterpret_cast<const uint16_t*>(head + layout.v_offset);
+    float* wide = reinterpret_cast<float*>(scratch);
+    for (int32_t i = 0; i < count; ++i) wide[i] = tensor::HalfToFloat(k[i]);
+    for (int32_t i = 0; i < keys * layout.head_dim; ++i) wide[count + i] = tensor::HalfToFloat(v[i]);
+    return {wide, wide + count, keys};
+  }
+
+  static void Rows(const RowStates& states, int32_t row, int32_t /*count*/, const Block& block, int32_t base,
+                   bool /*diagonal*/, const std::byte* /*next*/) {
+    const int32_t head_dim = states.head_dim;
+    const float* q = reinterpret_cast<const float*>(states.q + static_cast<size_t>(row) * states.q_bytes);
+    float score[kBlockTokens] = {};
+    for (int32_t d = 0; d < head_dim; ++d) {
+      for (int t = 0; t < kBlockTokens; ++t) score[t] += q[d] * block.k[d * kBlockTokens + t];
+    }
+    const int32_t last = states.position[row] - base;
+    const int32_t keys = last + 1 < block.keys ? last + 1 : block.keys;
+    float greatest = states.m[row];
+    for (int32_t t = 0; t < keys; ++t) greatest = score[t] > greatest ? score[t] : greatest;
+
+    float* o = states.o + static_cast<size_t>(row) * static_cast<size_t>(head_dim);
+    float& sum = states.l[static_cast<size_t>(row) * kLanes];
+    if (greatest > states.m[row]) {
+      const float keep = Exp2(states.m[row] - greatest);
+      sum *= keep;
+      for (int32_t d = 0; d < head_dim; ++d) o[d] *= keep;
+      states.m[row] = greatest;
+    }
+    for (int32_t t = 0; t < keys; ++t) {
+      const float p = Exp2(score[t] - greatest);
+      sum += p;
+      const float* v = block.v + static_cast<size_t>(t) * static_cast<size_t>(head_dim);
+      for (int32_t d = 0; d < head_dim; ++d) o[d] += p * v[d];
+    }
+  }
+
+  static float Exp2(float x) { return __builtin_exp2f(x); }
+};
+
+void WriteValue(const KvLayout& layout, std::byte* matrix, int32_t index, float value) {
+  if (layout.format == KvFormat::kF32) {
+    reinterpret_cast<float*>(matrix)[index] = value;
+  } else {
+    reinterpret_cast<uint16_t*>(matrix)[index] = tensor::FloatToHalf(value);
+  }
+}
+
+void RotateHead(const AttentionShape& shape, const float* cos_sin, float* x) {
+  const int32_t half = shape.rope_dims / 2;
+  const int32_t step = shape.rope_mode == RopeMode::kAdjacent ? 2 : 1;
+  const int32_t partner = shape.rope_mode == RopeMode::kAdjacent ? 1 : half;
+  for (int32_t i = 0; i < half; ++i) {
+    const float c = cos_sin[i];
+    const float s = cos_sin[half + i];
+    const float a = x[i * step];
+    const float b = x[i * step + partner];
+    x[i * step] = a * c - b * s;
+    x[i * step + partner] = a * s + b * c;
+  }
+}
+
+void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
+  const AttentionShape& shape = args.shape;
+  const int32_t head_dim = shape.head_dim;
+  for (int32_t r = row_begin; r < row_end; ++r) {
+    const RowPlace place = args.rows[r];
+    float* q = args.qkv + static_cast<size_t>(r) * args.stride;
+    float* k = q + shape.heads * head_dim;
+    const float* v = k + shape.kv_heads * head_dim;
+    if (shape.rope_mode != RopeMode::kNone) {
+      const float* cos_sin = args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
+      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h) RotateHead(shape, cos_sin, q + h * head_dim);
+    }
+    const int32_t slot = place.position % kBlockTokens;
+    std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
+    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
+      for (int32_t d = 0; d < head_dim; ++d) {
+        WriteValue(args.layout, head, d * kBlockTokens + slot, k[h * head_dim + d]);
+        WriteValue(args.layout, head + args.layout.v_offset, slot * head_dim + d, v[h * head_dim + d]);
+      }
+    }
+  }
+}
+
+size_t ScratchBytes(const AttentionShape& shape) { return FormScratchBytes<ScalarForm>(shape.head_dim); }
+
+void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+  RunItemForm<ScalarForm>(args, work, index, scratch);
+}
+
+}  // namespace
+
+const AttentionKernels& ScalarAttentionKernels() {
+  static constexpr AttentionKernels kKernels = {"scalar", KvFormat::kF16, RopeAppend, ScratchBytes, RunItem};
+  return kKernels;
+}
+
+}  // namespace tutti::kernels
