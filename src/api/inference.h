@@ -20,6 +20,7 @@ struct TokenizeRequest {
 struct TokenizeResult {
   std::vector<TokenId> tokens;
   std::vector<std::string> pieces;  // each token's own bytes
+  std::vector<bool> special;        // whether it is a special token; as many as tokens, or empty if not told
   std::string text;                 // the rendered prompt
   int max_model_len = 0;
 };

@@ -1,0 +1,150 @@
+#include "wire/error.h"
+
+#include <algorithm>
+#include <array>
+
+#include "wire/json_writer.h"
+
+namespace tutti::wire {
+namespace {
+
+using C = StatusCode;
+constexpr std::string_view kBad = "invalid_request_error", kServer = "server_error";
+
+constexpr ErrorRow Bad(std::string_view code) { return {code, C::kInvalidArgument, 400, kBad, 0x99, 4400, Retry::kNo}; }
+constexpr ErrorRow Limit(std::string_view code, std::string_view type) {
+  return {code, C::kResourceExhausted, 429, type, 0x97, 4429, Retry::kYes};
+}
+constexpr ErrorRow Quota(std::string_view code) {
+  return {code, C::kResourceExhausted, 429, "insufficient_quota", 0x97, 4429, Retry::kNo};
+}
+constexpr ErrorRow Busy(std::string_view code) { return {code, C::kUnavailable, 503, kServer, 0x89, 1013, Retry::kYes}; }
+constexpr ErrorRow Conflict(std::string_view code) {
+  return {code, C::kAborted, 409, "conflict_error", 0, 4409, Retry::kYes};
+}
+
+// The first rows of each canonical status stand for codes that are not listed.
+constexpr auto kTable = std::to_array<ErrorRow>({
+    Bad("invalid_value"),
+    Bad("invalid_json"),
+    Bad("invalid_utf8"),
+    Bad("json_depth"),
+    Bad("duplicate_key"),
+    Bad("missing_required_parameter"),
+    Bad("unsupported_parameter"),
+    Bad("unknown_parameter"),
+    Bad("empty_prompt"),
+    Bad("token_out_of_range"),
+    Bad("no_token_allowed"),
+    Bad("schema_*"),
+    Bad("grammar_*"),
+    Bad("template_*"),
+    {"context_length_exceeded", C::kInvalidArgument, 400, kBad, 0, 4400, Retry::kNo},
+    {"invalid_api_key", C::kUnauthenticated, 401, kBad, 0x86, 4401, Retry::kNo},
+    {"key_revoked", C::kUnauthenticated, 401, kBad, 0x86, 4401, Retry::kNo},
+    {"insufficient_scope", C::kPermissionDenied, 403, "permission_error", 0x87, 4403, Retry::kNo},
+    {"not_found", C::kNotFound, 404, kBad, 0, 4404, Retry::kNo},
+    {"model_not_found", C::kNotFound, 404, kBad, 0, 4404, Retry::kNo},
+    {"expired", C::kNotFound, 410, kBad, 0, 4410, Retry::kNo},
+    {"not_implemented", C::kUnimplemented, 501, kServer, 0x83, 4400, Retry::kNo},
+    {"method_not_allowed", C::kUnimplemented, 405, kBad, 0x90, 1003, Retry::kNo},
+    {"uri_too_long", C::kUnimplemented, 414, kBad, 0x90, 1003, Retry::kNo},
+    {"unsupported_media_type", C::kUnimplemented, 415, kBad, 0x90, 1003, Retry::kNo},
+    {"headers_too_large", C::kUnimplemented, 431, kBad, 0x90, 1003, Retry::kNo},
+    {"expectation_failed", C::kUnimplemented, 417, kBad, 0x90, 1003, Retry::kNo},
+    {"http_version_not_supported", C::kUnimplemented, 505, kBad, 0x90, 1003, Retry::kNo},
+    {"deadline_exceeded", C::kDeadlineExceeded, 504, kServer, 0, 4504, Retry::kNo},
+    {"request_timeout", C::kDeadlineExceeded, 408, kBad, 0x8D, 1008, Retry::kYes},
+    Conflict("conversation_busy"),
+    Conflict("idempotency_in_progress"),
+    Conflict("already_finished"),
+    Conflict("stale_item"),
+    {"version_mismatch", C::kFailedPrecondition, 412, kBad, 0, 4409, Retry::kNo},
+    {"idempotency_key_mismatch", C::kInvalidArgument, 422, kBad, 0, 4409, Retry::kNo},
+    Limit("rate_limit_exceeded", "requests"),
+    {"request_too_large", C::kResourceExhausted, 413, kBad, 0x95, 1009, Retry::kNo},
+    {"never_fits", C::kInvalidArgument, 413, kBad, 0x95, 4400, Retry::kNo},
+    Limit("tenant_rate", "requests"),
+    Limit("tenant_tokens", "tokens"),
+    Limit("tenant_concurrency", "concurrency"),
+    Limit("tenant_queue_full", "requests"),
+    Limit("mailbox_full", "requests"),
+    Quota("insufficient_quota"),
+    Quota("request_exceeds_limit"),
+    {"client_closed", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
+    {"internal_error", C::kInternal, 500, kServer, 0x80, 1011, Retry::kYes},
+    {"callback_failed", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
+    Busy("overloaded"),
+    Busy("queue_full"),
+    Busy("kv_exhausted"),
+    Busy("model_loading"),
+    Busy("engine_stalled"),
+    Busy("storage_full"),
+    Busy("storage_error"),
+    {"draining", C::kUnavailable, 503, kServer, 0x8B, 1001, Retry::kYes},
+});
+
+constexpr std::chrono::milliseconds kDefaultRetry{1000};
+
+bool Matches(std::string_view pattern, std::string_view code) {
+  if (pattern.back() == '*') return code.substr(0, pattern.size() - 1) == pattern.substr(0, pattern.size() - 1);
+  return pattern == code;
+}
+
+// What an openai client does by itself when nothing tells it otherwise.
+bool ClientRetriesByDefault(int http) { return http == 408 || http == 409 || http == 429 || http >= 500; }
+
+}  // namespace
+
+std::span<const ErrorRow> ErrorTable() { return kTable; }
+
+const ErrorRow& FindError(const Status& status) {
+  for (const ErrorRow& row : kTable) {
+    if (Matches(row.code, status.reason())) return row;
+  }
+  for (const ErrorRow& row : kTable) {
+    if (row.canonical == status.code()) return row;
+  }
+  return *std::find_if(kTable.begin(), kTable.end(), [](const ErrorRow& row) { return row.code == "internal_error"; });
+}
+
+ErrorView ViewError(const Status& status, const ErrorOptions& options) {
+  const ErrorRow& row = FindError(status);
+  ErrorView view;
+  view.http = row.http;
+  view.type = row.type;
+  const bool known = Matches(row.code, status.reason());
+  view.code = known ? status.reason() : std::string(row.code);
+  view.message = status.message();
+  view.param = status.param();
+  if (row.http == 500) view.message = "the server failed to answer this request";  // details are in the log
+  if (view.code == "queue_full" && options.queue_full_http == 429) {
+    view.http = 429;
+    view.type = "requests";
+  }
+  const bool tell_when = view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
+  if (tell_when || status.retry_after().has_value()) view.retry_after = status.retry_after().value_or(kDefaultRetry);
+  const bool retry = row.retry == Retry::kYes;
+  if (ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
+  return view;
+}
+
+std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Key("error").BeginObject();
+  json.Member("message", error.message).Member("type", error.type);
+  if (error.param.empty()) {
+    json.Member("param", nullptr);
+  } else {
+    json.Member("param", error.param);
+  }
+  json.Member("code", error.code);
+  if (context.has_value()) {
+    json.Member("n_prompt_tokens", context->prompt_tokens).Member("n_ctx", context->context);
+  }
+  json.EndObject().EndObject();
+  return body;
+}
+
+}  // namespace tutti::wire

@@ -1,0 +1,327 @@
+#include "wire/openai_request.h"
+
+#include <algorithm>
+
+#include "api/validate.h"
+#include "wire/utf8.h"
+
+namespace tutti::wire {
+namespace {
+
+constexpr int kDefaultCompletionTokens = 16;
+
+Status Bad(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
+}
+
+std::string_view View(const Json& text) { return {text.get_string().data(), text.get_string().size()}; }
+
+// A string, or text parts joined with a line break.
+Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict, IgnoredFields* ignored) {
+  if (content.is_string()) return std::string(View(content));
+  if (!content.is_array()) return Bad(param, param + " must be a string or a list of text parts");
+  if (content.get_array().empty()) return Bad(param, param + " must hold at least one part");
+  std::string joined;
+  for (size_t i = 0; i < content.get_array().size(); ++i) {
+    const std::string path = param + "[" + std::to_string(i) + "]";
+    const Json& element = content.get_array()[i];
+    // Before the schema: an image part is to be refused for what it is, not for its url field.
+    const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
+    if (type != nullptr && type->is_string() && View(*type) != "text") {
+      return InvalidArgument("unsupported_parameter", path + " is of type " + Excerpt(View(*type)) +
+                                                          "; this model reads text parts only")
+          .WithParam(path);
+    }
+    ASSIGN_OR_RETURN(const CheckedObject part, CheckedObject::Check(kPart, element, path, strict, ignored));
+    const std::optional<std::string> text = part.Text("text");
+    if (!text.has_value()) {
+      return InvalidArgument("missing_required_parameter", path + ".text is missing").WithParam(path + ".text");
+    }
+    if (i > 0) joined += '\n';
+    joined += *text;
+  }
+  return joined;
+}
+
+api::Role RoleOf(const std::string& word) {
+  if (word == "user") return api::Role::kUser;
+  if (word == "assistant") return api::Role::kAssistant;
+  if (word == "tool") return api::Role::kTool;
+  return api::Role::kSystem;  // system, developer
+}
+
+Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path, bool strict, IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kMessage, value, path, strict, ignored));
+  api::ChatMessage message;
+  message.role = RoleOf(*object.Text("role"));
+  message.name = object.Text("name").value_or("");
+  if (message.role == api::Role::kTool && !object.Has("tool_call_id")) {
+    return InvalidArgument("missing_required_parameter", path + " answers a tool call but has no tool_call_id")
+        .WithParam(path + ".tool_call_id");
+  }
+  const Json* content = object.Find("content");
+  if (content == nullptr) {
+    return InvalidArgument("missing_required_parameter", path + ".content is missing").WithParam(path + ".content");
+  }
+  ASSIGN_OR_RETURN(message.content, ReadContent(*content, path + ".content", strict, ignored));
+  return message;
+}
+
+Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call, api::SamplingParams* params,
+                   bool* score_only) {
+  std::optional<int64_t> most = object.Int("max_tokens");
+  const char* name = "max_tokens";
+  if (dialect == Dialect::kChat) {
+    const std::optional<int64_t> newer = object.Int("max_completion_tokens");
+    if (most.has_value() && newer.has_value() && *most != *newer) {
+      return Bad("max_completion_tokens", "max_tokens and max_completion_tokens are both given and differ");
+    }
+    if (newer.has_value()) {
+      most = newer;
+      name = "max_completion_tokens";
+    }
+  }
+  if (dialect == Dialect::kText && !most.has_value()) most = kDefaultCompletionTokens;
+  params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
+  if (most == 0) {
+    if (!call->echo) return Bad("max_tokens", "max_tokens may be 0 only together with echo");
+    *score_only = true;
+  }
+  if (most.has_value()) {
+    if (params->min_tokens > *most) {
+      return Bad("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) + ") exceeds " + name + " (" +
+                                   std::to_string(*most) + ")");
+    }
+    params->max_tokens = static_cast<int>(*most);
+  }
+  return OkStatus();
+}
+
+void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
+  params->temperature = object.Number("temperature").value_or(params->temperature);
+  params->top_p = object.Number("top_p").value_or(params->top_p);
+  params->top_k = static_cast<int>(object.Int("top_k").value_or(params->top_k));
+  params->min_p = object.Number("min_p").value_or(params->min_p);
+  params->frequency_penalty = object.Number("frequency_penalty").value_or(params->frequency_penalty);
+  params->presence_penalty = object.Number("presence_penalty").value_or(params->presence_penalty);
+  params->repetition_penalty = object.Number("repetition_penalty").value_or(params->repetition_penalty);
+  params->logit_bias = object.Bias("logit_bias");
+  params->allowed_token_ids = object.Tokens("allowed_token_ids");
+  params->seed = object.Int("seed");
+  params->ignore_eos = object.Bool("ignore_eos").value_or(false);
+  params->stop = object.Strings("stop");
+  params->stop_token_ids = object.Tokens("stop_token_ids");
+  params->include_stop_in_output = object.Bool("include_stop_str_in_output").value_or(false);
+  params->skip_special_tokens = object.Bool("skip_special_tokens").value_or(true);
+}
+
+Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall* call, api::SamplingParams* params) {
+  if (dialect == Dialect::kGenerate) return OkStatus();
+  if (dialect == Dialect::kText) {
+    call->logprobs = static_cast<int>(object.Int("logprobs").value_or(-1));
+    // Scoring: with echo the prompt's own log-probabilities are part of the answer.
+    if (call->echo && call->logprobs >= 0) params->prompt_logprobs = call->logprobs;
+  } else {
+    const bool wanted = object.Bool("logprobs").value_or(false);
+    if (object.Has("top_logprobs") && !wanted) {
+      return Bad("top_logprobs", "top_logprobs needs logprobs: true");
+    }
+    if (wanted) call->logprobs = static_cast<int>(object.Int("top_logprobs").value_or(0));
+  }
+  params->logprobs = call->logprobs;
+  if (const std::optional<int64_t> depth = object.Int("prompt_logprobs"); depth.has_value()) {
+    if (call->stream) return Bad("prompt_logprobs", "prompt_logprobs cannot be streamed");
+    params->prompt_logprobs = std::max(params->prompt_logprobs, static_cast<int>(*depth));
+    call->prompt_logprobs = true;
+  }
+  return OkStatus();
+}
+
+Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict, IgnoredFields* ignored,
+                     GenerationCall* call) {
+  call->stream = object.Bool("stream").value_or(dialect == Dialect::kGenerate);
+  if (dialect == Dialect::kGenerate) return OkStatus();
+  const Json* value = object.Find("stream_options");
+  if (value == nullptr) return OkStatus();
+  if (!call->stream) return Bad("stream_options", "stream_options needs stream: true");
+  ASSIGN_OR_RETURN(const CheckedObject options,
+                   CheckedObject::Check(kStreamOptions, *value, "stream_options", strict, ignored));
+  call->include_usage = options.Bool("include_usage").value_or(false);
+  call->continuous_usage = options.Bool("continuous_usage_stats").value_or(false);
+  call->obfuscation = options.Bool("include_obfuscation").value_or(false);
+  return OkStatus();
+}
+
+Status Empty(std::string param) {
+  return InvalidArgument("empty_prompt", param + " is empty; a prompt needs at least one token").WithParam(param);
+}
+
+api::Prompt MakeText(const CheckedObject& object, std::string text) {
+  api::TextPrompt prompt;
+  prompt.text = std::move(text);
+  prompt.add_special = object.Bool("add_special_tokens").value_or(true);
+  prompt.parse_special = object.Bool("parse_special").value_or(true);
+  return prompt;
+}
+
+Result<api::Prompt> MakeTokens(const JsonArray& array, const std::string& param) {
+  if (array.empty()) return Empty(param);
+  ASSIGN_OR_RETURN(std::vector<TokenId> ids, ReadTokenIds(array, param));
+  return api::Prompt(api::TokenPrompt{std::move(ids)});
+}
+
+// string | [string] | [int] | [[int]]
+Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
+  const Json& value = *object.Find("prompt");
+  std::vector<api::Prompt> prompts;
+  if (value.is_string()) {
+    if (value.get_string().empty()) return Empty("prompt");
+    prompts.push_back(MakeText(object, std::string(View(value))));
+    return prompts;
+  }
+  if (!value.is_array()) return Bad("prompt", "prompt must be a string, a list of strings or token ids");
+  const JsonArray& array = value.get_array();
+  if (array.empty()) return Empty("prompt");
+  if (array[0].is_number()) {
+    ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(array, "prompt"));
+    prompts.push_back(std::move(tokens));
+    return prompts;
+  }
+  const auto most = static_cast<size_t>(FindField(kText, "prompt")->high);
+  if (array.size() > most) return Bad("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
+  for (size_t i = 0; i < array.size(); ++i) {
+    const std::string param = "prompt[" + std::to_string(i) + "]";
+    if (array[i].kind() != array[0].kind()) return Bad(param, "prompt must not mix kinds of elements");
+    if (array[i].is_string()) {
+      if (array[i].get_string().empty()) return Empty(param);
+      prompts.push_back(MakeText(object, std::string(View(array[i]))));
+    } else if (array[i].is_array()) {
+      ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(array[i].get_array(), param));
+      prompts.push_back(std::move(tokens));
+    } else {
+      return Bad(param, param + " must be a string or a list of token ids");
+    }
+  }
+  return prompts;
+}
+
+Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObject& object, bool strict,
+                                             IgnoredFields* ignored) {
+  if (dialect == Dialect::kText) return ReadTextPrompts(object);
+  std::vector<api::Prompt> prompts;
+  if (dialect == Dialect::kGenerate) {
+    const std::optional<std::string> text = object.Text("prompt");
+    if (text.has_value() == object.Has("messages")) {
+      if (!text.has_value()) {
+        return InvalidArgument("missing_required_parameter", "one of prompt and messages is needed").WithParam("prompt");
+      }
+      return Bad("prompt", "prompt and messages exclude each other");
+    }
+    if (text.has_value()) {
+      if (text->empty()) return Empty("prompt");
+      prompts.push_back(MakeText(object, *text));
+      return prompts;
+    }
+  }
+  ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, strict, ignored));
+  prompts.emplace_back(std::move(chat));
+  return prompts;
+}
+
+Scope ScopeOf(Dialect dialect) {
+  switch (dialect) {
+    case Dialect::kChat: return kChat;
+    case Dialect::kText: return kText;
+    case Dialect::kGenerate: return kGenerate;
+  }
+  return kChat;
+}
+
+// vLLM's priority is a number, lower first; here it picks a lane.
+api::Priority LaneOf(const CheckedObject& object, const std::string& tier) {
+  if (tier == "flex" || object.Int("priority").value_or(0) > 0) return api::Priority::kFlex;
+  return api::Priority::kInteractive;
+}
+
+}  // namespace
+
+bool IsRequestId(std::string_view id) {
+  return !id.empty() && id.size() <= api::kMaxRequestIdBytes && std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
+           c == '-';
+  });
+}
+
+Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict, IgnoredFields* ignored) {
+  const JsonArray& array = object.Find("messages")->get_array();
+  api::ChatPrompt chat;
+  chat.messages.reserve(array.size());
+  for (size_t i = 0; i < array.size(); ++i) {
+    ASSIGN_OR_RETURN(api::ChatMessage message,
+                     ReadMessage(array[i], "messages[" + std::to_string(i) + "]", strict, ignored));
+    chat.messages.push_back(std::move(message));
+  }
+  chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
+  if (chat.continue_final_message && object.Bool("add_generation_prompt").value_or(false)) {
+    return Bad("continue_final_message", "continue_final_message and add_generation_prompt exclude each other");
+  }
+  chat.add_generation_prompt = object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
+  const std::string last = "messages[" + std::to_string(array.size() - 1) + "].role";
+  const bool ends_with_assistant = chat.messages.back().role == api::Role::kAssistant;
+  if (ends_with_assistant && !chat.continue_final_message) {
+    return Bad(last, "the last message is the assistant's; set continue_final_message to continue it");
+  }
+  if (!ends_with_assistant && chat.continue_final_message) {
+    return Bad(last, "continue_final_message needs a last message of role assistant");
+  }
+  return chat;
+}
+
+Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(ScopeOf(dialect), body, "", options.strict, &ignored));
+  GenerationCall call;
+  call.dialect = dialect;
+  call.model = object.Text("model").value_or("");
+
+  api::GenerateRequest base;
+  base.model = call.model;
+  RETURN_IF_ERROR(ReadStreaming(dialect, object, options.strict, &ignored, &call));
+  if (dialect == Dialect::kText) call.echo = object.Bool("echo").value_or(false);
+  ReadSampling(object, &base.sampling);
+  RETURN_IF_ERROR(ReadLengths(dialect, object, &call, &base.sampling, &base.score_only));
+  RETURN_IF_ERROR(ReadLogprobs(dialect, object, &call, &base.sampling));
+  if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));
+  if (dialect == Dialect::kText && object.Int("best_of").value_or(base.n) != base.n) {
+    return Bad("best_of", "best_of must equal n");
+  }
+  call.skip_special_tokens = base.sampling.skip_special_tokens;
+  call.timings = object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
+
+  const std::string tier = object.Text("service_tier").value_or("auto");
+  call.service_tier = tier == "auto" ? "default" : tier;
+  base.priority = LaneOf(object, tier);
+  base.request_id = object.Text("request_id").value_or("");
+  if (!base.request_id.empty() && !IsRequestId(base.request_id)) {
+    return Bad("request_id", "request_id may hold letters, digits, '.', '_' and '-'");
+  }
+  if (const std::optional<int64_t> ms = object.Int("deadline_ms"); ms.has_value()) {
+    base.deadline = options.now + std::min<Duration>(std::chrono::milliseconds(*ms), options.deadline_cap);
+  }
+  base.cache_salt = object.Text("cache_salt").value_or("");
+  base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
+  if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {
+    base.truncate_prompt_tokens = static_cast<int>(*cut);
+  }
+
+  ASSIGN_OR_RETURN(std::vector<api::Prompt> prompts, ReadPrompts(dialect, object, options.strict, &ignored));
+  for (api::Prompt& prompt : prompts) {
+    call.requests.push_back(base);
+    call.requests.back().prompt = std::move(prompt);
+  }
+  call.ignored = ignored.names();
+  return call;
+}
+
+}  // namespace tutti::wire
