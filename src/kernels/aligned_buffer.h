@@ -1,7 +1,8 @@
-// AlignedBuffer: zeroed anonymous memory, aligned for kernels and backed by huge pages where the kernel grants them.
+// AlignedBuffer: zeroed anonymous memory, aligned for kernels and backed by huge pages where the
+// kernel grants them.
 //
-// Owner: move-only value; unmapped when destroyed. Thread: as any value. Pages appear when first touched, on the NUMA
-// node of the toucher. Errors: kResourceExhausted with the size.
+// Owner: move-only value; unmapped when destroyed. Thread: as any value. Pages appear when first
+// touched, on the NUMA node of the toucher. Errors: kResourceExhausted with the size.
 #pragma once
 
 #include <cstddef>

@@ -15,14 +15,21 @@ constexpr size_t RoundUp(size_t value, size_t multiple) {
 
 size_t BlockBytes(WeightFormat format) {
   switch (format) {
-    case WeightFormat::kQ4_0: return 512 + 64;
-    case WeightFormat::kQ4_1: return 512 + 128;
-    case WeightFormat::kQ5_0: return 512 + 128 + 64;
-    case WeightFormat::kQ5_1: return 512 + 128 + 128;
-    case WeightFormat::kQ8_0: return 1024 + 64;
-    case WeightFormat::kF32: return 4096;
+    case WeightFormat::kQ4_0:
+      return 512 + 64;
+    case WeightFormat::kQ4_1:
+      return 512 + 128;
+    case WeightFormat::kQ5_0:
+      return 512 + 128 + 64;
+    case WeightFormat::kQ5_1:
+      return 512 + 128 + 128;
+    case WeightFormat::kQ8_0:
+      return 1024 + 64;
+    case WeightFormat::kF32:
+      return 4096;
     case WeightFormat::kF16:
-    case WeightFormat::kBf16: return 2048;
+    case WeightFormat::kBf16:
+      return 2048;
   }
   CHECK(false) << "weight format " << static_cast<int>(format);
   return 0;
@@ -32,14 +39,22 @@ bool IsQuantized(WeightFormat format) { return format <= WeightFormat::kQ8_0; }
 
 const char* WeightFormatName(WeightFormat format) {
   switch (format) {
-    case WeightFormat::kQ4_0: return "Q4_0";
-    case WeightFormat::kQ4_1: return "Q4_1";
-    case WeightFormat::kQ5_0: return "Q5_0";
-    case WeightFormat::kQ5_1: return "Q5_1";
-    case WeightFormat::kQ8_0: return "Q8_0";
-    case WeightFormat::kF32: return "F32";
-    case WeightFormat::kF16: return "F16";
-    case WeightFormat::kBf16: return "BF16";
+    case WeightFormat::kQ4_0:
+      return "Q4_0";
+    case WeightFormat::kQ4_1:
+      return "Q4_1";
+    case WeightFormat::kQ5_0:
+      return "Q5_0";
+    case WeightFormat::kQ5_1:
+      return "Q5_1";
+    case WeightFormat::kQ8_0:
+      return "Q8_0";
+    case WeightFormat::kF32:
+      return "F32";
+    case WeightFormat::kF16:
+      return "F16";
+    case WeightFormat::kBf16:
+      return "BF16";
   }
   return "?";
 }
@@ -127,13 +142,15 @@ GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols) {
   return out;
 }
 
-PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t workers, int32_t granule) {
+PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t workers,
+                        int32_t granule) {
   CHECK(worker >= 0 && worker < workers && granule >= 1);
   const int64_t panels = PanelCount(matrix);
   const int64_t units = (panels + granule - 1) / granule;
   const int64_t begin = units * worker / workers * granule;
   const int64_t end = units * (worker + 1) / workers * granule;
-  return {static_cast<int32_t>(std::min(begin, panels)), static_cast<int32_t>(std::min(end, panels))};
+  return {static_cast<int32_t>(std::min(begin, panels)),
+          static_cast<int32_t>(std::min(end, panels))};
 }
 
 }  // namespace tutti::kernels

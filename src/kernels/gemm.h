@@ -1,21 +1,26 @@
-// Quantised matrix products: weight panels, quantised activations, and the table of kernels over them.
+// Quantised matrix products: weight panels, quantised activations, and the table of kernels over
+// them.
 //
-// What: y[m][n] = sum_k x[m][k] * w[n][k] for M rows of activations (tokens) and N rows of weights, with fused
-// epilogues. Plain data and one table of function pointers per instruction set; safe to include from per-ISA
-// translation units, because nothing here is an inline function with external linkage that does work.
-// Owner: the caller owns all memory; kernels own nothing, never allocate and never fail.
-// Thread: SPMD. Every worker calls gemm() for its own range of panels and quantize() for its own range of rows,
-// all at once, each with its own scratch; the caller puts a barrier between producer and consumer.
-// Units: strides are in floats. Errors: none; shapes are checked where a matrix is packed (pack.h).
+// What: y[m][n] = sum_k x[m][k] * w[n][k] for M rows of activations (tokens) and N rows of weights,
+// with fused epilogues. Plain data and one table of function pointers per instruction set; safe to
+// include from per-ISA translation units, because nothing here is an inline function with external
+// linkage that does work. Owner: the caller owns all memory; kernels own nothing, never allocate
+// and never fail. Thread: SPMD. Every worker calls gemm() for its own range of panels and
+// quantize() for its own range of rows, all at once, each with its own scratch; the caller puts a
+// barrier between producer and consumer. Units: strides are in floats. Errors: none; shapes are
+// checked where a matrix is packed (pack.h).
 //
-// Bits: an output row depends on its own activations and on the weights only: never on M, its place in the
-// batch, the tiling, the path, the range of panels or the number of workers. All tables give the same bits as
-// the scalar one. The arithmetic, per output, over the 32-wide blocks b of K in ascending order:
-//   quantised formats: i_b = sum of (w - offset) * q as integers (exact), f = fma(float(i_b), d_w * d_x, f), and for
+// Bits: an output row depends on its own activations and on the weights only: never on M, its place
+// in the batch, the tiling, the path, the range of panels or the number of workers. All tables give
+// the same bits as the scalar one. The arithmetic, per output, over the 32-wide blocks b of K in
+// ascending order:
+//   quantised formats: i_b = sum of (w - offset) * q as integers (exact), f = fma(float(i_b), d_w *
+//   d_x, f), and for
 //                      formats with a minimum f = fma(m_w, s_x, f) right after it
 //   float formats:     f = fma(w, x, f), k ascending
 //   then bias (one add), then the epilogue.
-// Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from the load ports.
+// Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from
+// the load ports.
 #pragma once
 
 #include <cstddef>
@@ -23,25 +28,26 @@
 
 namespace tutti::kernels {
 
-inline constexpr int kPanelRows = 32;  // weight rows per panel; N is padded to it
+inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
 inline constexpr int kQuantBlock = 32;  // activations and weights per scale
-inline constexpr int kMaxTile = 8;     // activation rows of one register tile
+inline constexpr int kMaxTile = 8;      // activation rows of one register tile
 
-// What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K, contiguous, each a
-// multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs to row v*16 + l and k = 4g + j.
+// What a packed matrix holds. A panel is 32 rows x all of K; inside, one block per 32 of K,
+// contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs
+// to row v*16 + l and k = 4g + j.
 enum class WeightFormat : uint8_t {
-  kQ4_0,  // 8 lines (g < 4): low nibble k, high nibble k + 16; then fp16 d[32].                value d*(q-8)
-  kQ4_1,  // the same lines; fp16 d[32], fp16 m[32].                                            value d*q+m
-  kQ5_0,  // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32].              value d*(q-16)
-  kQ5_1,  // 8 lines; 16 masks; fp16 d[32], fp16 m[32].                                         value d*q+m
-  kQ8_0,  // 16 lines (g < 8) of q + 128; fp16 d[32].                                           value d*q
+  kQ4_0,  // 8 lines (g < 4): low nibble k, high nibble k + 16; then fp16 d[32]. value d*(q-8)
+  kQ4_1,  // the same lines; fp16 d[32], fp16 m[32]. value d*q+m
+  kQ5_0,  // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32]. value d*(q-16)
+  kQ5_1,  // 8 lines; 16 masks; fp16 d[32], fp16 m[32]. value d*q+m
+  kQ8_0,  // 16 lines (g < 8) of q + 128; fp16 d[32]. value d*q
   kF32,   // float [32 k][32 rows]
   kF16,   // IEEE half [32 k][32 rows], widened exactly when read
   kBf16,  // bfloat16 [32 k][32 rows], widened exactly when read
 };
 // Bytes of one block of a panel: 576, 640, 704, 768, 1088, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
-bool IsQuantized(WeightFormat format);     // q formats: activations must be quantised as well
+bool IsQuantized(WeightFormat format);  // q formats: activations must be quantised as well
 const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
 
 // A packed matrix in someone else's memory. Immutable, any thread.
@@ -55,14 +61,15 @@ struct PackedMatrix {
 size_t PanelBytes(const PackedMatrix& matrix);
 int32_t PanelCount(const PackedMatrix& matrix);
 
-// M rows quantised to int8 per 32, in the order register tiles read them. The M rows are cut into equal tiles of
-// at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t rows keeps block b of its row
-// r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i], s[i], minus*[i].
-// A view: memory of QuantizedRowsBytes(), 64-byte aligned, made by MakeQuantizedRows.
+// M rows quantised to int8 per 32, in the order register tiles read them. The M rows are cut into
+// equal tiles of at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t
+// rows keeps block b of its row r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i],
+// s[i], minus*[i]. A view: memory of QuantizedRowsBytes(), 64-byte aligned, made by
+// MakeQuantizedRows.
 struct QuantizedRows {
-  int8_t* q = nullptr;          // round to nearest even of x * (127 / max|x|)
-  float* d = nullptr;           // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
-  float* s = nullptr;           // d * sum(q), for formats with a minimum
+  int8_t* q = nullptr;  // round to nearest even of x * (127 / max|x|)
+  float* d = nullptr;   // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
+  float* s = nullptr;   // d * sum(q), for formats with a minimum
   int32_t* minus8 = nullptr;    // -8 * sum(q): what integer sums of Q4_0 start from
   int32_t* minus16 = nullptr;   // -16 * sum(q): Q5_0
   int32_t* minus128 = nullptr;  // -128 * sum(q): Q8_0
@@ -72,34 +79,36 @@ struct QuantizedRows {
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols);
 QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols);
 
-// The tiling of M rows: equal tiles, the larger ones first. TileBegin(rows, TileCount(rows)) == rows.
+// The tiling of M rows: equal tiles, the larger ones first. TileBegin(rows, TileCount(rows)) ==
+// rows.
 int32_t TileCount(int32_t rows);
 int32_t TileBegin(int32_t rows, int32_t tile);
 
-// quantize(): rows of floats to QuantizedRows, with an RMSNorm before it if `norm_weight` is set. Row i of `out`
-// comes from row (gather ? gather[i] : i) of x.
+// quantize(): rows of floats to QuantizedRows, with an RMSNorm before it if `norm_weight` is set.
+// Row i of `out` comes from row (gather ? gather[i] : i) of x.
 struct QuantizeArgs {
   const float* x = nullptr;  // [*][out.cols]
   size_t x_stride = 0;
-  const int32_t* gather = nullptr;      // [out.rows] or null
-  const float* norm_weight = nullptr;   // [out.cols] or null
+  const int32_t* gather = nullptr;     // [out.rows] or null
+  const float* norm_weight = nullptr;  // [out.cols] or null
   float norm_eps = 0.0f;
   QuantizedRows out;
 };
 
 // What becomes of y = x * w + bias.
 enum class Epilogue : uint8_t {
-  kStore,    // out[m][n] = y
-  kAdd,      // out[m][n] += y                            the residual stream
-  kGelu,     // out[m][n] = gelu(y), the exact (erf) form  encoders
-  kSwiGlu,   // out[m][16p + l] = silu(y[32p + l]) * y[32p + 16 + l], l < 16: gate and up interleaved 16 + 16
-  kGeGlu,    // the same with the tanh form of gelu
-  kArgmax,   // best[m] = greatest y and its n; out is not written, logits[m] is if given
+  kStore,   // out[m][n] = y
+  kAdd,     // out[m][n] += y                            the residual stream
+  kGelu,    // out[m][n] = gelu(y), the exact (erf) form  encoders
+  kSwiGlu,  // out[m][16p + l] = silu(y[32p + l]) * y[32p + 16 + l], l < 16: gate and up interleaved
+            // 16 + 16
+  kGeGlu,   // the same with the tanh form of gelu
+  kArgmax,  // best[m] = greatest y and its n; out is not written, logits[m] is if given
 };
 bool IsGated(Epilogue epilogue);
 
-// Greatest logit so far and its row of weights; of equals the lowest id. Starts as below; stays so if every logit is
-// NaN or -inf (a broken model: the caller must notice id == kNoArgmax).
+// Greatest logit so far and its row of weights; of equals the lowest id. Starts as below; stays so
+// if every logit is NaN or -inf (a broken model: the caller must notice id == kNoArgmax).
 inline constexpr int32_t kNoArgmax = 0x7fffffff;
 struct ArgmaxState {
   float value = -__builtin_huge_valf();
@@ -127,22 +136,24 @@ struct GemmArgs {
   Epilogue epilogue = Epilogue::kStore;
   const float* bias = nullptr;  // [weight.rows] in packed order, or null
 
-  // kStore, kAdd, kGelu: [rows][>= weight.rows]; gated: [rows][>= weight.rows / 2]. Columns of padding rows are
-  // written too. May be null for gated epilogues with `quantized`.
+  // kStore, kAdd, kGelu: [rows][>= weight.rows]; gated: [rows][>= weight.rows / 2]. Columns of
+  // padding rows are written too. May be null for gated epilogues with `quantized`.
   float* out = nullptr;
   size_t out_stride = 0;
 
-  // Gated epilogues: also (or only, if out is null) quantises the result for the next matrix, whose K is
-  // weight.rows / 2. Set if quantized.q is; then ranges of panels must begin even and end even.
+  // Gated epilogues: also (or only, if out is null) quantises the result for the next matrix, whose
+  // K is weight.rows / 2. Set if quantized.q is; then ranges of panels must begin even and end
+  // even.
   QuantizedRows quantized;
 
   // kArgmax: [rows], this worker's own; the caller initialises and merges.
   ArgmaxState* best = nullptr;
-  // kArgmax: null, or per row null or [weight.rows] floats that receive the logits of this range of panels.
+  // kArgmax: null, or per row null or [weight.rows] floats that receive the logits of this range of
+  // panels.
   float* const* logits = nullptr;
 
-  // What this worker will read after its range (its first panel of the next matrix), or null: prefetched during the
-  // last panel.
+  // What this worker will read after its range (its first panel of the next matrix), or null:
+  // prefetched during the last panel.
   const uint8_t* next = nullptr;
 
   GemmPath path = GemmPath::kAuto;
@@ -154,31 +165,33 @@ struct GemmArgs {
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 
 // The parts of that scratch, as the kernels use them.
-inline constexpr int kChunkBlockCount = 256;  // blocks of K unpacked at a time: 32 x 8,192 bytes, half an L2
+inline constexpr int kChunkBlockCount =
+    256;  // blocks of K unpacked at a time: 32 x 8,192 bytes, half an L2
 struct GemmScratch {
-  float* tile;      // [kMaxTile][32]: a register tile on its way to the epilogue
-  float* rows;      // [M][32]: sums between chunks of K
-  float* gated;     // [M][32]: two gated panels, to be quantised together
-  uint8_t* panel;   // unpacked chunk: [block][8][32 rows][4] u8
-  float* scales;    // of the chunk: [block][d[32], m[32]]
+  float* tile;     // [kMaxTile][32]: a register tile on its way to the epilogue
+  float* rows;     // [M][32]: sums between chunks of K
+  float* gated;    // [M][32]: two gated panels, to be quantised together
+  uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8
+  float* scales;   // of the chunk: [block][d[32], m[32]]
 };
 GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols);
 
-// A worker's contiguous share of a matrix's panels: [begin, end), borders on multiples of `granule` panels (2 where
-// GemmArgs::quantized is used), as even as that allows.
+// A worker's contiguous share of a matrix's panels: [begin, end), borders on multiples of `granule`
+// panels (2 where GemmArgs::quantized is used), as even as that allows.
 struct PanelRange {
   int32_t begin;
   int32_t end;
 };
-PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t workers, int32_t granule);
+PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t workers,
+                        int32_t granule);
 
 // One set per instruction set. Pointers are never null.
 struct GemmKernels {
   const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni"
 
-  // Quantises rows [row_begin, row_end) of args.out. Ranges of different workers write disjoint bytes.
-  // RMSNorm: ((x * (1 / sqrt(mean(x^2) + eps))) * weight), squares summed by FMA in 16 lanes (lane = index mod 16),
-  // lanes added in halves (8, 4, 2, 1).
+  // Quantises rows [row_begin, row_end) of args.out. Ranges of different workers write disjoint
+  // bytes. RMSNorm: ((x * (1 / sqrt(mean(x^2) + eps))) * weight), squares summed by FMA in 16 lanes
+  // (lane = index mod 16), lanes added in halves (8, 4, 2, 1).
   void (*quantize)(const QuantizeArgs& args, int32_t row_begin, int32_t row_end);
 
   // The product over panels [panel_begin, panel_end), all rows. An empty range does nothing.

@@ -42,7 +42,8 @@ Features DetectFeatures() {
   const bool zmm = (state & 0xe6) == 0xe6;
   out.avx2 = ymm && fma_f16c && (ebx & bit_AVX2) != 0;
   out.avx512_vnni = out.avx2 && zmm && (ebx & bit_AVX512F) != 0 && (ebx & bit_AVX512BW) != 0 &&
-                    (ebx & bit_AVX512DQ) != 0 && (ebx & bit_AVX512VL) != 0 && (ecx & bit_AVX512VNNI) != 0;
+                    (ebx & bit_AVX512DQ) != 0 && (ebx & bit_AVX512VL) != 0 &&
+                    (ecx & bit_AVX512VNNI) != 0;
   const bool has_leaf_7_1 = eax >= 1;
   constexpr uint32_t kAvxVnniBit = 1u << 4;  // leaf 7.1, eax
   out.avx_vnni = out.avx2 && has_leaf_7_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&

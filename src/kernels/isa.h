@@ -14,7 +14,7 @@ enum class Isa {
   kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
   kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
 };
-std::string_view IsaName(Isa isa);                     // "scalar", "avx2", "avxvnni", "avx512vnni"
+std::string_view IsaName(Isa isa);                      // "scalar", "avx2", "avxvnni", "avx512vnni"
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
 // What this machine and its operating system can run, ascending; kScalar is always first.

@@ -20,18 +20,22 @@ std::string SupportedNames() {
 }  // namespace
 
 const KernelTable& KernelsFor(Isa isa) {
-  // Each table is built when first asked for, so that no function compiled for an instruction set runs without it.
+  // Each table is built when first asked for, so that no function compiled for an instruction set
+  // runs without it.
   switch (isa) {
     case Isa::kScalar: {
-      static const KernelTable table = {isa, ScalarGemmKernels(), ScalarAttentionKernels(), ScalarRowKernels()};
+      static const KernelTable table = {isa, ScalarGemmKernels(), ScalarAttentionKernels(),
+                                        ScalarRowKernels()};
       return table;
     }
     case Isa::kAvx2: {
-      static const KernelTable table = {isa, Avx2GemmKernels(), Avx2AttentionKernels(), Avx2RowKernels()};
+      static const KernelTable table = {isa, Avx2GemmKernels(), Avx2AttentionKernels(),
+                                        Avx2RowKernels()};
       return table;
     }
     case Isa::kAvxVnni: {
-      static const KernelTable table = {isa, AvxVnniGemmKernels(), Avx2AttentionKernels(), Avx2RowKernels()};
+      static const KernelTable table = {isa, AvxVnniGemmKernels(), Avx2AttentionKernels(),
+                                        Avx2RowKernels()};
       return table;
     }
     case Isa::kAvx512Vnni: {
@@ -50,9 +54,10 @@ Result<const KernelTable*> SelectKernels(std::optional<std::string> forced) {
   const std::optional<Isa> isa = IsaFromName(*forced);
   if (!isa.has_value() || std::find(supported.begin(), supported.end(), *isa) == supported.end()) {
     const std::string shown = forced->substr(0, 64);
-    return InvalidArgument("invalid_value", "isa \"" + shown + "\" is " +
-                                                (isa.has_value() ? "not supported by this machine" : "unknown") +
-                                                "; it runs " + SupportedNames());
+    return InvalidArgument("invalid_value",
+                           "isa \"" + shown + "\" is " +
+                               (isa.has_value() ? "not supported by this machine" : "unknown") +
+                               "; it runs " + SupportedNames());
   }
   return &KernelsFor(*isa);
 }

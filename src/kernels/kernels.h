@@ -1,8 +1,9 @@
 // The list of operations a forward pass is made of, and the choice of who computes them.
 //
-// A KernelTable is a bundle of constant function pointers for one instruction set. It is picked once, when a model is
-// loaded, and passed on; there is no process-wide "current" table. Tables are immutable and live for the process;
-// any thread. Threads, shapes and bits of the operations: gemm.h, attention.h, rows.h.
+// A KernelTable is a bundle of constant function pointers for one instruction set. It is picked
+// once, when a model is loaded, and passed on; there is no process-wide "current" table. Tables are
+// immutable and live for the process; any thread. Threads, shapes and bits of the operations:
+// gemm.h, attention.h, rows.h.
 #pragma once
 
 #include <optional>
@@ -23,8 +24,8 @@ struct KernelTable {
   const RowKernels& rows;
 };
 
-// The best table, or the one named (`--isa`). An unknown or unsupported name is invalid_value, and the message lists
-// what is supported here. The pointer is never null and lives for the process.
+// The best table, or the one named (`--isa`). An unknown or unsupported name is invalid_value, and
+// the message lists what is supported here. The pointer is never null and lives for the process.
 Result<const KernelTable*> SelectKernels(std::optional<std::string> forced = std::nullopt);
 
 // The table of one instruction set, which must be among DetectIsas().

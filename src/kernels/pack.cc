@@ -16,7 +16,8 @@ namespace {
 
 using tensor::DType;
 
-// Thirty-two weights of one row in the form of the target format: value = d * (q - offset) or d * q + m.
+// Thirty-two weights of one row in the form of the target format: value = d * (q - offset) or d * q
+// + m.
 struct RowBlock {
   uint8_t q[32];  // as stored: nibble, five bits, or q + 128
   uint16_t d;     // fp16
@@ -115,7 +116,8 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
       return out;
     }
     case DType::kQ6_K: {
-      // Whole superblocks dequantise; a row's eight blocks each read the same one, which load time can afford.
+      // Whole superblocks dequantise; a row's eight blocks each read the same one, which load time
+      // can afford.
       float x[tensor::kSuperBlock];
       tensor::DequantizeRow(dtype, reinterpret_cast<const tensor::BlockQ6_K*>(row) + block / 8, x,
                             tensor::kSuperBlock);
@@ -125,7 +127,8 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
     case DType::kF16:
     case DType::kBF16: {
       float x[32];
-      tensor::DequantizeRow(dtype, row + tensor::RowBytes(dtype, 32) * static_cast<size_t>(block), x, 32);
+      tensor::DequantizeRow(dtype, row + tensor::RowBytes(dtype, 32) * static_cast<size_t>(block),
+                            x, 32);
       return QuantizeQ8(x);
     }
   }
@@ -136,7 +139,9 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
 bool IsFiniteHalf(uint16_t half) { return (half & 0x7c00u) != 0x7c00u; }
 
 // Position of (row of panel, k) among the u8 lines.
-constexpr int LineIndex(int row, int k) { return k / 4 * 128 + row / 16 * 64 + row % 16 * 4 + k % 4; }
+constexpr int LineIndex(int row, int k) {
+  return k / 4 * 128 + row / 16 * 64 + row % 16 * 4 + k % 4;
+}
 
 void StoreHalf(uint8_t* p, uint16_t half) { std::memcpy(p, &half, sizeof half); }
 
@@ -144,7 +149,8 @@ bool HasMinimum(WeightFormat format) {
   return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
 }
 
-// Writes one row's block into the panel's block. Lines start zeroed (nibbles and masks are or-ed in).
+// Writes one row's block into the panel's block. Lines start zeroed (nibbles and masks are or-ed
+// in).
 void WriteBlock(WeightFormat format, int row, const RowBlock& in, uint8_t* block) {
   if (format == WeightFormat::kQ8_0) {
     for (int k = 0; k < 32; ++k) block[LineIndex(row, k)] = in.q[k];
@@ -167,9 +173,10 @@ void WriteBlock(WeightFormat format, int row, const RowBlock& in, uint8_t* block
 }
 
 Status NonFinite(const PackRow& row) {
-  return InvalidArgument("model_nonfinite", "row " + std::to_string(row.row) + " of part " +
-                                                std::to_string(row.source) +
-                                                " has a scale or weight that is infinite or not a number");
+  return InvalidArgument("model_nonfinite",
+                         "row " + std::to_string(row.row) + " of part " +
+                             std::to_string(row.source) +
+                             " has a scale or weight that is infinite or not a number");
 }
 
 Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, uint8_t* panel) {
@@ -184,7 +191,8 @@ Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, uint
   return OkStatus();
 }
 
-Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x, uint8_t* panel) {
+Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
+                    uint8_t* panel) {
   const tensor::TensorView& source = spec.sources[static_cast<size_t>(from.source)];
   const std::byte* data = source.row(from.row);
   if (spec.format == WeightFormat::kF32) {
@@ -209,17 +217,25 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
 
 WeightFormat NativeFormat(tensor::DType dtype) {
   switch (dtype) {
-    case DType::kF32: return WeightFormat::kF32;
-    case DType::kF16: return WeightFormat::kF16;
-    case DType::kBF16: return WeightFormat::kBf16;
-    case DType::kQ4_0: return WeightFormat::kQ4_0;
+    case DType::kF32:
+      return WeightFormat::kF32;
+    case DType::kF16:
+      return WeightFormat::kF16;
+    case DType::kBF16:
+      return WeightFormat::kBf16;
+    case DType::kQ4_0:
+      return WeightFormat::kQ4_0;
     case DType::kQ4_1:
-    case DType::kQ4_K: return WeightFormat::kQ4_1;
-    case DType::kQ5_0: return WeightFormat::kQ5_0;
+    case DType::kQ4_K:
+      return WeightFormat::kQ4_1;
+    case DType::kQ5_0:
+      return WeightFormat::kQ5_0;
     case DType::kQ5_1:
-    case DType::kQ5_K: return WeightFormat::kQ5_1;
+    case DType::kQ5_K:
+      return WeightFormat::kQ5_1;
     case DType::kQ8_0:
-    case DType::kQ6_K: return WeightFormat::kQ8_0;
+    case DType::kQ6_K:
+      return WeightFormat::kQ8_0;
   }
   CHECK(false) << "unreadable type";
   return WeightFormat::kF32;
@@ -243,7 +259,8 @@ PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat f
   return spec;
 }
 
-PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up, WeightFormat format) {
+PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up,
+                          WeightFormat format) {
   PackSpec spec;
   spec.sources = {gate, up};
   spec.cols = static_cast<int32_t>(gate.shape.columns());
@@ -259,19 +276,23 @@ PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorVi
 
 Status CheckPack(const PackSpec& spec) {
   if (spec.cols <= 0 || spec.cols % kQuantBlock != 0) {
-    return InvalidArgument("model_hparam", "matrix width " + std::to_string(spec.cols) + " is not a multiple of 32");
+    return InvalidArgument(
+        "model_hparam", "matrix width " + std::to_string(spec.cols) + " is not a multiple of 32");
   }
   constexpr size_t kMaxRows = size_t{1} << 30;  // row numbers, padded, must fit int32
   if (spec.rows.empty() || spec.rows.size() > kMaxRows) {
-    return InvalidArgument("model_hparam", "matrix of " + std::to_string(spec.rows.size()) + " rows");
+    return InvalidArgument("model_hparam",
+                           "matrix of " + std::to_string(spec.rows.size()) + " rows");
   }
   for (const tensor::TensorView& source : spec.sources) {
     if (source.shape.columns() != spec.cols) {
-      return InvalidArgument("model_hparam", "matrices to be joined are " + std::to_string(spec.cols) + " and " +
+      return InvalidArgument("model_hparam", "matrices to be joined are " +
+                                                 std::to_string(spec.cols) + " and " +
                                                  std::to_string(source.shape.columns()) + " wide");
     }
     if (!CanPack(source.dtype, spec.format)) {
-      return InvalidArgument("gguf_quant", std::string(tensor::Name(source.dtype)) + " cannot be packed as " +
+      return InvalidArgument("gguf_quant", std::string(tensor::Name(source.dtype)) +
+                                               " cannot be packed as " +
                                                WeightFormatName(spec.format));
     }
   }
@@ -309,8 +330,9 @@ Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, 
     for (int row = 0; row < kPanelRows; ++row) {
       const size_t index = static_cast<size_t>(p) * kPanelRows + static_cast<size_t>(row);
       if (index >= spec.rows.size() || spec.rows[index].source == -1) continue;
-      RETURN_IF_ERROR(IsQuantized(spec.format) ? PackQuantizedRow(spec, spec.rows[index], row, panel)
-                                               : PackFloatRow(spec, spec.rows[index], row, x, panel));
+      RETURN_IF_ERROR(IsQuantized(spec.format)
+                          ? PackQuantizedRow(spec, spec.rows[index], row, panel)
+                          : PackFloatRow(spec, spec.rows[index], row, x, panel));
     }
   }
   return OkStatus();
@@ -337,7 +359,8 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
     std::memcpy(&half, p, sizeof half);
     return half;
   };
-  for (int32_t b = 0; b < matrix.cols / kQuantBlock; ++b, panel += block_bytes, out += kQuantBlock) {
+  for (int32_t b = 0; b < matrix.cols / kQuantBlock;
+       ++b, panel += block_bytes, out += kQuantBlock) {
     if (matrix.format == WeightFormat::kF32) {
       for (int k = 0; k < 32; ++k) std::memcpy(out + k, panel + (k * kPanelRows + r) * 4, 4);
       continue;
@@ -345,7 +368,8 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
     if (!IsQuantized(matrix.format)) {
       for (int k = 0; k < 32; ++k) {
         const uint16_t bits = half_at(panel + (k * kPanelRows + r) * 2);
-        out[k] = matrix.format == WeightFormat::kF16 ? tensor::HalfToFloat(bits) : tensor::BFloatToFloat(bits);
+        out[k] = matrix.format == WeightFormat::kF16 ? tensor::HalfToFloat(bits)
+                                                     : tensor::BFloatToFloat(bits);
       }
       continue;
     }
@@ -354,7 +378,8 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
     const uint8_t* masks = panel + 512;
     const uint8_t* scales = eight ? panel + 1024 : masks + (five ? 128 : 0);
     const float d = tensor::HalfToFloat(half_at(scales + 2 * r));
-    const float m = HasMinimum(matrix.format) ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
+    const float m =
+        HasMinimum(matrix.format) ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
     const int offset = eight ? 128 : matrix.format == WeightFormat::kQ4_0 ? 8 : five ? 16 : 0;
     for (int k = 0; k < 32; ++k) {
       const int index = LineIndex(r, k);
@@ -365,7 +390,8 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
         q = k < 16 ? panel[index] & 15 : panel[LineIndex(r, k - 16)] >> 4;
         if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
       }
-      out[k] = HasMinimum(matrix.format) ? d * static_cast<float>(q) + m : d * static_cast<float>(q - offset);
+      out[k] = HasMinimum(matrix.format) ? d * static_cast<float>(q) + m
+                                         : d * static_cast<float>(q - offset);
     }
   }
 }

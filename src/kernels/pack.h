@@ -1,14 +1,16 @@
 // Packing: rows of a weight file into the panels that gemm.h reads.
 //
-// A packed matrix is described row by row, so that matrices which share their input are fused (Q, K and V into one)
-// and matrices that meet in an epilogue are interleaved (gate and up, 16 + 16 rows per panel).
-// Owner: the caller owns sources and destination; sources may be unmapped once packed. Thread: panels are
-// independent, any number of workers may pack disjoint ranges of one spec.
-// Errors: Status, because scales come from files: model_nonfinite names the row. Cost: about 1 ns per weight.
+// A packed matrix is described row by row, so that matrices which share their input are fused (Q, K
+// and V into one) and matrices that meet in an epilogue are interleaved (gate and up, 16 + 16 rows
+// per panel). Owner: the caller owns sources and destination; sources may be unmapped once packed.
+// Thread: panels are independent, any number of workers may pack disjoint ranges of one spec.
+// Errors: Status, because scales come from files: model_nonfinite names the row. Cost: about 1 ns
+// per weight.
 //
 // Exactness, type by type (w: the value DequantizeRow gives):
 //   Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, F32, F16, BF16 in their own format: the same numbers.
-//   Q4_K, Q5_K as Q4_1, Q5_1: scale and minimum of each 32 are rounded to fp16 once more, at most 2^-11 of either:
+//   Q4_K, Q5_K as Q4_1, Q5_1: scale and minimum of each 32 are rounded to fp16 once more, at most
+//   2^-11 of either:
 //     some fifty times below the format's own step.
 //   Q6_K as Q8_0: requantised per 32 with step max|w| / 127; at most half of that step off.
 //   F32, F16, BF16 as Q8_0: the same rounding. Anything as F32: exactly w.
@@ -28,7 +30,8 @@ namespace tutti::kernels {
 
 // The compact format for a type: its own, or the one named above.
 WeightFormat NativeFormat(tensor::DType dtype);
-// Whether rows of `dtype` can be packed as `format`: its native format, F32, and for float types also Q8_0.
+// Whether rows of `dtype` can be packed as `format`: its native format, F32, and for float types
+// also Q8_0.
 bool CanPack(tensor::DType dtype, WeightFormat format);
 
 // Row `row` of source `source`; source -1 is a row of zeros.
@@ -46,19 +49,21 @@ struct PackSpec {
 
 // All rows of the sources one after another (Q, K, V; or one matrix as it is).
 PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat format);
-// Panels of 16 gate rows and the same 16 up rows, for the gated epilogues. The rows must be a multiple of 16.
-PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up, WeightFormat format);
+// Panels of 16 gate rows and the same 16 up rows, for the gated epilogues. The rows must be a
+// multiple of 16.
+PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up,
+                          WeightFormat format);
 
-// Whether the spec can be packed: K a multiple of 32, sources of that width and of packable types, rows within them.
-// model_hparam or gguf_quant otherwise.
+// Whether the spec can be packed: K a multiple of 32, sources of that width and of packable types,
+// rows within them. model_hparam or gguf_quant otherwise.
 Status CheckPack(const PackSpec& spec);
 
 // The geometry of the packed spec, with no data yet; its bytes are PackedBytes.
 PackedMatrix DescribePacked(const PackSpec& spec);
 size_t PackedBytes(const PackedMatrix& matrix);
 
-// Packs panels [panel_begin, panel_end) to their places in `out` (of the whole matrix, 64-byte aligned). The spec must
-// have passed CheckPack.
+// Packs panels [panel_begin, panel_end) to their places in `out` (of the whole matrix, 64-byte
+// aligned). The spec must have passed CheckPack.
 Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, uint8_t* out);
 
 // A packed matrix with its memory.
@@ -69,7 +74,8 @@ struct OwnedMatrix {
 // CheckPack, allocate, pack on the calling thread.
 Result<OwnedMatrix> PackMatrix(const PackSpec& spec);
 
-// Row `row` of a packed matrix as floats [matrix.cols]: embedding lookup from a tied head, and tests.
+// Row `row` of a packed matrix as floats [matrix.cols]: embedding lookup from a tied head, and
+// tests.
 void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out);
 
 }  // namespace tutti::kernels

@@ -1,4 +1,5 @@
-// TileArgs: what one register tile computes, passed between the driver and the tile kernels of one instruction set.
+// TileArgs: what one register tile computes, passed between the driver and the tile kernels of one
+// instruction set.
 //
 // Plain data only, so that translation units with different instruction sets may share it.
 #pragma once

@@ -1,4 +1,5 @@
-// The oracle: the GEMM of gemm.h in plain C++, for any machine. Slow on purpose where that keeps it obvious.
+// The oracle: the GEMM of gemm.h in plain C++, for any machine. Slow on purpose where that keeps it
+// obvious.
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/scalar/gemm_vec.h"
 #include "kernels/gemm.h"
@@ -14,7 +15,8 @@ inline bool FormatHasMinimum(WeightFormat format) {
   return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
 }
 
-// One block to lines of u8 [8][32 rows][4] and float scales d[32], m[32] (m only for formats that have it).
+// One block to lines of u8 [8][32 rows][4] and float scales d[32], m[32] (m only for formats that
+// have it).
 void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* scales) {
   if (format == WeightFormat::kQ8_0) {
     std::memcpy(lines, w, 1024);
@@ -37,16 +39,18 @@ void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* s
   if (FormatHasMinimum(format)) WidenHalf32(tail + 64, scales + 32);
 }
 
-void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint8_t* panel, float* scales) {
+void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint8_t* panel,
+                 float* scales) {
   const size_t block_bytes = BlockBytes(format);
   for (int32_t b = 0; b < count; ++b) {
-    UnpackBlock(format, blocks + static_cast<size_t>(b) * block_bytes, panel + b * 1024, scales + b * 64);
+    UnpackBlock(format, blocks + static_cast<size_t>(b) * block_bytes, panel + b * 1024,
+                scales + b * 64);
   }
 }
 
 // One unpacked block against one activation block: f[32] grows by its contribution.
-void MultiplyBlock(const uint8_t* lines, const float* scales, bool has_min, const int8_t* q, float d, float s,
-                   int32_t start, float* f) {
+void MultiplyBlock(const uint8_t* lines, const float* scales, bool has_min, const int8_t* q,
+                   float d, float s, int32_t start, float* f) {
   int32_t sum[32];
   for (int n = 0; n < 32; ++n) sum[n] = has_min ? 0 : start;
   for (int g = 0; g < 8; ++g) {
@@ -69,7 +73,8 @@ void StartTile(const TileArgs& args) {
   }
 }
 
-void MultiplyRows(const TileArgs& args, const uint8_t* lines, const float* scales, bool has_min, int32_t block) {
+void MultiplyRows(const TileArgs& args, const uint8_t* lines, const float* scales, bool has_min,
+                  int32_t block) {
   for (int32_t m = 0; m < args.rows; ++m) {
     const int32_t i = block * args.rows + m;
     MultiplyBlock(lines, scales, has_min, args.q + i * 32, args.d[i], args.s[i], args.start[i],
@@ -125,19 +130,29 @@ void TileFloat(const TileArgs& args) {
 
 TileKernel DirectTile(WeightFormat format, int32_t) {
   switch (format) {
-    case WeightFormat::kQ4_0: return TileDirect<WeightFormat::kQ4_0>;
-    case WeightFormat::kQ4_1: return TileDirect<WeightFormat::kQ4_1>;
-    case WeightFormat::kQ5_0: return TileDirect<WeightFormat::kQ5_0>;
-    case WeightFormat::kQ5_1: return TileDirect<WeightFormat::kQ5_1>;
-    case WeightFormat::kQ8_0: return TileDirect<WeightFormat::kQ8_0>;
-    case WeightFormat::kF32: return TileFloat<WeightFormat::kF32>;
-    case WeightFormat::kF16: return TileFloat<WeightFormat::kF16>;
-    case WeightFormat::kBf16: return TileFloat<WeightFormat::kBf16>;
+    case WeightFormat::kQ4_0:
+      return TileDirect<WeightFormat::kQ4_0>;
+    case WeightFormat::kQ4_1:
+      return TileDirect<WeightFormat::kQ4_1>;
+    case WeightFormat::kQ5_0:
+      return TileDirect<WeightFormat::kQ5_0>;
+    case WeightFormat::kQ5_1:
+      return TileDirect<WeightFormat::kQ5_1>;
+    case WeightFormat::kQ8_0:
+      return TileDirect<WeightFormat::kQ8_0>;
+    case WeightFormat::kF32:
+      return TileFloat<WeightFormat::kF32>;
+    case WeightFormat::kF16:
+      return TileFloat<WeightFormat::kF16>;
+    case WeightFormat::kBf16:
+      return TileFloat<WeightFormat::kBf16>;
   }
   __builtin_unreachable();
 }
 
-TileKernel UnpackedTile(bool has_min, int32_t) { return has_min ? TileUnpacked<true> : TileUnpacked<false>; }
+TileKernel UnpackedTile(WeightFormat format, int32_t) {
+  return FormatHasMinimum(format) ? TileUnpacked<true> : TileUnpacked<false>;
+}
 
 void PrefetchRange(const uint8_t*, size_t) {}
 

@@ -1,7 +1,9 @@
-// Vec16: sixteen floats as one value, in plain C++. The other instruction sets define the same operations over their
-// registers, and the code above them (cpu/gemm_*.inc) is the same text, so the bits are the same too.
+// Vec16: sixteen floats as one value, in plain C++. The other instruction sets define the same
+// operations over their registers, and the code above them (cpu/gemm_*.inc) is the same text, so
+// the bits are the same too.
 //
-// Everything is in an unnamed namespace: each translation unit keeps its own copy (see cpu/gemm_rows.inc).
+// Everything is in an unnamed namespace: each translation unit keeps its own copy (see
+// cpu/gemm_rows.inc).
 #pragma once
 
 #include <cmath>
@@ -16,8 +18,8 @@ struct Vec16 {
   float lane[16];
 };
 
-#define TUTTI_LANES(expression)                  \
-  Vec16 out;                                     \
+#define TUTTI_LANES(expression)                            \
+  Vec16 out;                                               \
   for (int i = 0; i < 16; ++i) out.lane[i] = (expression); \
   return out
 
@@ -28,7 +30,9 @@ inline Vec16 Add(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] + b.lane[i]); }
 inline Vec16 Sub(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] - b.lane[i]); }
 inline Vec16 Mul(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] * b.lane[i]); }
 inline Vec16 Div(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] / b.lane[i]); }
-inline Vec16 Fma(Vec16 a, Vec16 b, Vec16 c) { TUTTI_LANES(std::fma(a.lane[i], b.lane[i], c.lane[i])); }
+inline Vec16 Fma(Vec16 a, Vec16 b, Vec16 c) {
+  TUTTI_LANES(std::fma(a.lane[i], b.lane[i], c.lane[i]));
+}
 // As maxps and minps: the second operand if either is NaN.
 inline Vec16 Max(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] > b.lane[i] ? a.lane[i] : b.lane[i]); }
 inline Vec16 Min(Vec16 a, Vec16 b) { TUTTI_LANES(a.lane[i] < b.lane[i] ? a.lane[i] : b.lane[i]); }
@@ -69,7 +73,8 @@ inline uint32_t MaxMagnitude32(const float* x) {
   }
   return max;
 }
-// out[i] = x[i] * scale to the nearest integer, ties to even; what fits no int32 (NaN too) becomes 0. Returns the sum.
+// out[i] = x[i] * scale to the nearest integer, ties to even; what fits no int32 (NaN too) becomes
+// 0. Returns the sum.
 inline int32_t QuantizeBlock32(const float* x, float scale, int8_t* out) {
   int32_t sum = 0;
   for (int i = 0; i < 32; ++i) {

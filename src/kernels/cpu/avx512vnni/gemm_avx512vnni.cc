@@ -1,0 +1,102 @@
+// The GEMM table of AVX-512 VNNI: driver, quantisation and unpacking; the tiles are in
+// gemm_tiles_*.cc.
+#include <immintrin.h>
+
+#include "kernels/cpu/avx512vnni/gemm_tiles.h"
+#include "kernels/cpu/avx512vnni/gemm_vec.h"
+#include "kernels/gemm.h"
+
+namespace tutti::kernels {
+namespace avx512vnni {
+namespace {
+
+#include "kernels/cpu/gemm_rows.inc"
+
+// Measured: see docs/kernels.md.
+constexpr int32_t kUnpackFromRows = 128;
+
+TileKernel DirectTile(WeightFormat format, int32_t rows) {
+  switch (format) {
+    case WeightFormat::kQ4_0:
+      return kTilesQ4_0[rows - 1];
+    case WeightFormat::kQ4_1:
+      return kTilesQ4_1[rows - 1];
+    case WeightFormat::kQ5_0:
+      return kTilesQ5_0[rows - 1];
+    case WeightFormat::kQ5_1:
+      return kTilesQ5_1[rows - 1];
+    case WeightFormat::kQ8_0:
+      return kTilesQ8_0[rows - 1];
+    case WeightFormat::kF32:
+      return kTilesF32[rows - 1];
+    case WeightFormat::kF16:
+      return kTilesF16[rows - 1];
+    case WeightFormat::kBf16:
+      return kTilesBf16[rows - 1];
+  }
+  __builtin_unreachable();
+}
+
+TileKernel UnpackedTile(WeightFormat format, int32_t rows) {
+  const bool has_min = format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
+  return has_min ? kTilesUnpackedMin[rows - 1] : kTilesUnpacked[rows - 1];
+}
+
+inline void WidenScales(const uint8_t* halves, float* out) {
+  const __m256i* h = reinterpret_cast<const __m256i*>(halves);
+  _mm512_store_ps(out, _mm512_cvtph_ps(_mm256_load_si256(h)));
+  _mm512_store_ps(out + 16, _mm512_cvtph_ps(_mm256_load_si256(h + 1)));
+}
+
+void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint8_t* panel,
+                 float* scales) {
+  const bool bytes = format == WeightFormat::kQ8_0;
+  const bool five = format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1;
+  const bool has_min = format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
+  const __m512i low = _mm512_set1_epi8(15);
+  const __m512i sixteen = _mm512_set1_epi8(16);
+  const uint8_t* w = blocks;
+  for (int32_t b = 0; b < count; ++b, panel += 1024, scales += 64) {
+    if (bytes) {
+      for (int i = 0; i < 1024; i += 64) _mm512_store_si512(panel + i, _mm512_load_si512(w + i));
+      w += 1024;
+    } else {
+      for (int i = 0; i < 8; ++i) {
+        const __m512i nibbles = _mm512_load_si512(w + i * 64);
+        __m512i first = _mm512_and_si512(nibbles, low);
+        __m512i second = _mm512_and_si512(_mm512_srli_epi16(nibbles, 4), low);
+        if (five) {
+          const __mmask64* masks = reinterpret_cast<const __mmask64*>(w + 512);
+          first = _mm512_mask_add_epi8(first, masks[i], first, sixteen);
+          second = _mm512_mask_add_epi8(second, masks[8 + i], second, sixteen);
+        }
+        _mm512_store_si512(panel + i * 64, first);
+        _mm512_store_si512(panel + 512 + i * 64, second);
+      }
+      w += five ? 640 : 512;
+    }
+    WidenScales(w, scales);
+    w += 64;
+    if (has_min) {
+      WidenScales(w, scales + 32);
+      w += 64;
+    }
+  }
+}
+
+inline void PrefetchRange(const uint8_t* begin, size_t bytes) {
+  for (size_t i = 0; i < bytes; i += 64) {
+    _mm_prefetch(reinterpret_cast<const char*>(begin + i), _MM_HINT_T1);
+  }
+}
+
+#include "kernels/cpu/gemm_driver.inc"
+
+constexpr GemmKernels kTable = {"avx512vnni", QuantizeRange, GemmRange};
+
+}  // namespace
+}  // namespace avx512vnni
+
+const GemmKernels& Avx512VnniGemmKernels() { return avx512vnni::kTable; }
+
+}  // namespace tutti::kernels

@@ -1,0 +1,585 @@
+// Every instruction set this machine can run against the scalar oracle, bit for bit; the oracle
+// against float64.
+#include "kernels/gemm.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+
+#include "kernels/gemm_test_support.h"
+#include "tensor/dequantize.h"
+
+namespace tutti::kernels {
+
+// The AVX-VNNI text with EVEX encodings: cpu/avxvnni/gemm_avxvnni_evex_test.cc.
+const GemmKernels& AvxVnniEvexGemmKernelsForTest();
+
+namespace {
+
+using tensor::DType;
+using testing::FileTensor;
+using testing::PackOrDie;
+using testing::QuantizeAll;
+using testing::QuantizedBuffer;
+using testing::RandomFloats;
+
+constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+                            DType::kQ8_0, DType::kF32,  DType::kF16,  DType::kBF16};
+
+std::vector<const GemmKernels*> AllKernels() {
+  std::vector<const GemmKernels*> out;
+  for (Isa isa : DetectIsas()) {
+    switch (isa) {
+      case Isa::kScalar:
+        out.push_back(&ScalarGemmKernels());
+        break;
+      case Isa::kAvx2:
+        out.push_back(&Avx2GemmKernels());
+        break;
+      case Isa::kAvxVnni:
+        out.push_back(&AvxVnniGemmKernels());
+        break;
+      case Isa::kAvx512Vnni:
+        out.push_back(&AvxVnniEvexGemmKernelsForTest());
+        out.push_back(&Avx512VnniGemmKernels());
+        break;
+    }
+  }
+  return out;
+}
+
+// One matrix of a type, ready to be multiplied.
+struct Weights {
+  FileTensor file;
+  OwnedMatrix packed;
+  Weights(DType dtype, int64_t rows, int64_t cols, uint64_t seed)
+      : file(dtype, rows, cols, seed),
+        packed(PackOrDie(ConcatenateRows({file.view}, NativeFormat(dtype)))) {}
+};
+
+// A call with its memory: everything a test may want to change is public.
+struct Call {
+  const GemmKernels& kernels;
+  GemmArgs args;
+  std::vector<float> x;
+  QuantizedBuffer quantized;
+  AlignedBuffer scratch;
+  std::vector<float> out;
+
+  Call(const GemmKernels& table, const PackedMatrix& weight, std::vector<float> activations)
+      : kernels(table),
+        x(std::move(activations)),
+        quantized(static_cast<int32_t>(x.size()) / weight.cols, weight.cols),
+        scratch(
+            AlignedBuffer::Allocate(GemmScratchBytes(quantized.rows.rows, weight.cols)).value()),
+        out(static_cast<size_t>(quantized.rows.rows) * static_cast<size_t>(weight.rows), -7.0f) {
+    args.weight = weight;
+    args.rows = quantized.rows.rows;
+    args.out = out.data();
+    args.out_stride = static_cast<size_t>(weight.rows);
+    if (IsQuantized(weight.format)) {
+      QuantizeAll(kernels, x.data(), quantized);
+      args.x = quantized.rows;
+    } else {
+      args.x_f32 = x.data();
+      args.x_stride = static_cast<size_t>(weight.cols);
+    }
+  }
+
+  const std::vector<float>& Run() {
+    kernels.gemm(args, 0, PanelCount(args.weight), scratch.data());
+    return out;
+  }
+};
+
+std::vector<float> Product(const GemmKernels& kernels, const PackedMatrix& weight,
+                           const std::vector<float>& x, GemmPath path = GemmPath::kAuto) {
+  Call call(kernels, weight, x);
+  call.args.path = path;
+  return call.Run();
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(Tiling, IsEqualTilesOfAtMostEight) {
+  for (int32_t rows = 1; rows <= 70; ++rows) {
+    const int32_t tiles = TileCount(rows);
+    EXPECT_EQ(tiles, (rows + 7) / 8);
+    EXPECT_EQ(TileBegin(rows, 0), 0);
+    EXPECT_EQ(TileBegin(rows, tiles), rows);
+    for (int32_t t = 0; t < tiles; ++t) {
+      const int32_t size = TileBegin(rows, t + 1) - TileBegin(rows, t);
+      EXPECT_TRUE(size == rows / tiles || size == rows / tiles + 1);
+      EXPECT_LE(size, kMaxTile);
+    }
+  }
+}
+
+TEST(WorkerPanels, CoverEveryPanelOnceOnGranules) {
+  PackedMatrix matrix;
+  for (int32_t panels : {1, 2, 7, 30, 96}) {
+    matrix.rows = panels * kPanelRows;
+    for (int32_t workers : {1, 2, 3, 8, 64}) {
+      for (int32_t granule : {1, 2}) {
+        int32_t next = 0;
+        for (int32_t w = 0; w < workers; ++w) {
+          const PanelRange range = WorkerPanels(matrix, w, workers, granule);
+          EXPECT_EQ(range.begin, next);
+          EXPECT_TRUE(range.begin % granule == 0 || range.begin == panels);
+          next = range.end;
+        }
+        EXPECT_EQ(next, panels);
+      }
+    }
+  }
+}
+
+TEST(Quantize, RoundsToTheNearestOf255Steps) {
+  const int32_t rows = 11;
+  const int32_t cols = 96;
+  std::vector<float> x = RandomFloats(static_cast<size_t>(rows * cols), 21, 3.0f);
+  std::fill(x.begin() + 32, x.begin() + 64, 0.0f);  // an empty block
+  for (const GemmKernels* kernels : AllKernels()) {
+    SCOPED_TRACE(kernels->name);
+    QuantizedBuffer out(rows, cols);
+    QuantizeAll(*kernels, x.data(), out);
+    for (int32_t t = 0; t < TileCount(rows); ++t) {
+      const int32_t begin = TileBegin(rows, t);
+      const int32_t size = TileBegin(rows, t + 1) - begin;
+      for (int32_t r = 0; r < size; ++r) {
+        for (int32_t b = 0; b < cols / 32; ++b) {
+          const size_t i = static_cast<size_t>(begin * (cols / 32) + b * size + r);
+          const float* source = x.data() + (begin + r) * cols + b * 32;
+          float max = 0;
+          int sum = 0;
+          for (int k = 0; k < 32; ++k) max = std::max(max, std::fabs(source[k]));
+          ASSERT_EQ(out.rows.d[i], max / 127.0f);
+          for (int k = 0; k < 32; ++k) {
+            const int q = out.rows.q[i * 32 + static_cast<size_t>(k)];
+            ASSERT_LE(std::abs(q), 127);
+            ASSERT_NEAR(static_cast<float>(q) * out.rows.d[i], source[k], max / 127 * 0.5001);
+            sum += q;
+          }
+          ASSERT_EQ(out.rows.s[i], out.rows.d[i] * static_cast<float>(sum));
+          ASSERT_EQ(out.rows.minus8[i], -8 * sum);
+          ASSERT_EQ(out.rows.minus16[i], -16 * sum);
+          ASSERT_EQ(out.rows.minus128[i], -128 * sum);
+        }
+      }
+    }
+  }
+}
+
+TEST(Quantize, CarriesNaNAndInfinityInTheScale) {
+  for (const GemmKernels* kernels : AllKernels()) {
+    SCOPED_TRACE(kernels->name);
+    std::vector<float> x = RandomFloats(96, 5);
+    x[3] = std::numeric_limits<float>::quiet_NaN();
+    x[40] = -std::numeric_limits<float>::infinity();
+    x[64] = 1e-40f;  // with 95 zeros: the inverse scale overflows, the block is still finite
+    std::fill(x.begin() + 65, x.end(), 0.0f);
+    QuantizedBuffer out(1, 96);
+    QuantizeAll(*kernels, x.data(), out);
+    EXPECT_TRUE(std::isnan(out.rows.d[0]));
+    EXPECT_TRUE(std::isinf(out.rows.d[1]));
+    EXPECT_TRUE(std::isfinite(out.rows.d[2]) && std::isfinite(out.rows.s[2]));
+    const Weights weights(DType::kQ8_0, 32, 96, 1);
+    for (float y : Product(*kernels, weights.packed.view, x)) EXPECT_FALSE(std::isfinite(y));
+  }
+}
+
+TEST(Quantize, IsTheSameForEveryInstructionSetSplitAndGather) {
+  const int32_t rows = 29;
+  const int32_t cols = 224;
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(rows * cols), 33, 5.0f);
+  const std::vector<float> norm = RandomFloats(static_cast<size_t>(cols), 34);
+  std::vector<int32_t> gather(static_cast<size_t>(rows));
+  for (int32_t i = 0; i < rows; ++i) gather[static_cast<size_t>(i)] = i * 7 % rows;
+  for (int variant = 0; variant < 4; ++variant) {
+    QuantizedBuffer want(rows, cols);
+    for (const GemmKernels* kernels : AllKernels()) {
+      QuantizedBuffer got(rows, cols);
+      QuantizeArgs args;
+      args.x = x.data();
+      args.x_stride = static_cast<size_t>(cols);
+      args.gather = variant & 1 ? gather.data() : nullptr;
+      args.norm_weight = variant & 2 ? norm.data() : nullptr;
+      args.norm_eps = 1e-5f;
+      args.out = got.rows;
+      kernels->quantize(args, 13, rows);
+      kernels->quantize(args, 0, 1);
+      kernels->quantize(args, 1, 13);
+      if (kernels == &ScalarGemmKernels()) {
+        args.out = want.rows;
+        kernels->quantize(args, 0, rows);
+      }
+      ASSERT_EQ(std::memcmp(got.memory.data(), want.memory.data(), got.memory.size()), 0)
+          << kernels->name << " variant " << variant;
+    }
+  }
+}
+
+TEST(Quantize, NormalisesByTheRootMeanSquare) {
+  const int32_t cols = 576;
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(cols), 3, 4.0f);
+  const std::vector<float> weight = RandomFloats(static_cast<size_t>(cols), 4);
+  double squares = 0;
+  for (float v : x) squares += static_cast<double>(v) * v;
+  const double scale = 1.0 / std::sqrt(squares / cols + 1e-5);
+  for (const GemmKernels* kernels : AllKernels()) {
+    QuantizedBuffer out(1, cols);
+    QuantizeArgs args;
+    args.x = x.data();
+    args.x_stride = static_cast<size_t>(cols);
+    args.norm_weight = weight.data();
+    args.norm_eps = 1e-5f;
+    args.out = out.rows;
+    kernels->quantize(args, 0, 1);
+    for (size_t k = 0; k < x.size(); ++k) {
+      const double want = x[k] * scale * weight[k];
+      ASSERT_NEAR(out.rows.q[k] * out.rows.d[k / 32], want, out.rows.d[k / 32] * 0.501 + 1e-6)
+          << kernels->name;
+    }
+  }
+}
+
+// The definition in float64 over what the packed operands mean; only the final sums differ.
+TEST(Gemm, EqualsTheDefinitionWithinFloatRounding) {
+  Random random(77);
+  for (DType dtype : kTypes) {
+    const int32_t n = static_cast<int32_t>(random.Between(1, 100));
+    const int32_t k = static_cast<int32_t>(random.Between(1, 20)) * 32;
+    const int32_t m = static_cast<int32_t>(random.Between(1, 12));
+    const Weights weights(dtype, n, k, 100);
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 101, 2.0f);
+    for (const GemmKernels* kernels : AllKernels()) {
+      Call call(*kernels, weights.packed.view, x);
+      const std::vector<float>& got = call.Run();
+      std::vector<float> row(static_cast<size_t>(k));
+      for (int32_t i = 0; i < n; ++i) {
+        tensor::DequantizeRow(dtype, weights.file.view.row(i), row.data(), k);
+        for (int32_t j = 0; j < m; ++j) {
+          const int32_t t = [&] {
+            int32_t tile = 0;
+            while (TileBegin(m, tile + 1) <= j) ++tile;
+            return tile;
+          }();
+          const int32_t begin = TileBegin(m, t);
+          const int32_t size = TileBegin(m, t + 1) - begin;
+          double want = 0;
+          double magnitude = 0;
+          for (int32_t c = 0; c < k; ++c) {
+            double value = x[static_cast<size_t>(j * k + c)];
+            if (tensor::IsQuantized(dtype)) {
+              const size_t at = static_cast<size_t>(begin * (k / 32) + c / 32 * size + (j - begin));
+              value = static_cast<double>(
+                          call.quantized.rows.q[at * 32 + static_cast<size_t>(c % 32)]) *
+                      static_cast<double>(call.quantized.rows.d[at]);
+            }
+            want += value * row[static_cast<size_t>(c)];
+            magnitude += std::fabs(value * row[static_cast<size_t>(c)]);
+          }
+          ASSERT_NEAR(got[static_cast<size_t>(j * weights.packed.view.rows + i)], want,
+                      1e-5 * magnitude + 1e-12)
+              << kernels->name << " " << dtype << " n=" << n << " k=" << k << " m=" << m;
+        }
+      }
+    }
+  }
+}
+
+// With powers of two for scales, every product is an integer: no rounding is allowed anywhere.
+TEST(Gemm, SumsIntegersExactly) {
+  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0}) {
+    const int32_t k = 256;
+    FileTensor file(dtype, 64, k, 55);
+    // d = 1 (and m = -3): the first and second half of every block.
+    const size_t block_bytes = tensor::RowBytes(dtype, 32);
+    Random random(56);
+    for (size_t at = 0; at < file.bytes.size(); at += block_bytes) {
+      for (size_t i = 0; i < block_bytes; ++i)
+        file.bytes[at + i] = static_cast<std::byte>(random.Below(256));
+      const uint16_t one = 0x3c00;
+      const uint16_t minus_three = 0xc200;
+      std::memcpy(&file.bytes[at], &one, 2);
+      if (dtype == DType::kQ4_1 || dtype == DType::kQ5_1)
+        std::memcpy(&file.bytes[at + 2], &minus_three, 2);
+    }
+    const OwnedMatrix packed = PackOrDie(ConcatenateRows({file.view}, NativeFormat(dtype)));
+    const int32_t m = 9;
+    std::vector<float> x(static_cast<size_t>(m * k));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(random.Between(-127, 127));
+    // Extremes in every block make its scale exactly one.
+    for (size_t i = 0; i < x.size(); i += 32) x[i] = i % 64 == 0 ? 127.0f : -127.0f;
+    for (const GemmKernels* kernels : AllKernels()) {
+      for (GemmPath path : {GemmPath::kDirect, GemmPath::kUnpacked}) {
+        const std::vector<float> got = Product(*kernels, packed.view, x, path);
+        std::vector<float> row(static_cast<size_t>(k));
+        for (int32_t n = 0; n < 64; ++n) {
+          tensor::DequantizeRow(dtype, file.view.row(n), row.data(), k);
+          for (int32_t j = 0; j < m; ++j) {
+            int64_t want = 0;
+            for (int32_t c = 0; c < k; ++c) {
+              want += static_cast<int64_t>(row[static_cast<size_t>(c)]) *
+                      static_cast<int64_t>(x[static_cast<size_t>(j * k + c)]);
+            }
+            ASSERT_EQ(got[static_cast<size_t>(j * 64 + n)], static_cast<float>(want))
+                << kernels->name << " " << dtype;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, EveryInstructionSetAndPathGivesTheScalarBits) {
+  Random random(31);
+  for (DType dtype : kTypes) {
+    for (int trial = 0; trial < 6; ++trial) {
+      const int32_t n = static_cast<int32_t>(random.Between(1, 160));
+      const int32_t k = static_cast<int32_t>(random.Between(1, 24)) * 32;
+      const int32_t m = static_cast<int32_t>(random.Between(1, 40));
+      const Weights weights(dtype, n, k, random.Next());
+      const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), random.Next(), 2.0f);
+      const std::vector<float> want = Product(ScalarGemmKernels(), weights.packed.view, x);
+      for (const GemmKernels* kernels : AllKernels()) {
+        for (GemmPath path : {GemmPath::kAuto, GemmPath::kDirect, GemmPath::kUnpacked}) {
+          ASSERT_TRUE(SameBits(Product(*kernels, weights.packed.view, x, path), want))
+              << kernels->name << " " << dtype << " n=" << n << " k=" << k << " m=" << m << " path "
+              << static_cast<int>(path);
+        }
+      }
+    }
+  }
+}
+
+TEST(Gemm, ARowHasTheSameBitsAtEveryBatchSizeAndPlace) {
+  const int32_t n = 96;
+  const int32_t k = 160;
+  constexpr int32_t kMost = 70;
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(kMost * k), 9, 2.0f);
+  for (DType dtype : kTypes) {
+    const Weights weights(dtype, n, k, 8);
+    for (const GemmKernels* kernels : AllKernels()) {
+      if (kernels == &ScalarGemmKernels())
+        continue;                // its tiles are loops; equality with it is tested above
+      std::vector<float> alone;  // each row in a batch of its own
+      for (int32_t row = 0; row < kMost; ++row) {
+        const std::vector<float> y = Product(*kernels, weights.packed.view,
+                                             {x.begin() + row * k, x.begin() + (row + 1) * k});
+        alone.insert(alone.end(), y.begin(), y.end());
+      }
+      for (int32_t m = 1; m <= kMost; ++m) {
+        const int32_t first = (m * 13) % (kMost - m + 1);
+        const std::vector<float> part(x.begin() + first * k, x.begin() + (first + m) * k);
+        const std::vector<float> want(alone.begin() + first * n, alone.begin() + (first + m) * n);
+        ASSERT_TRUE(SameBits(Product(*kernels, weights.packed.view, part), want))
+            << kernels->name << " " << dtype << " m=" << m;
+        ASSERT_TRUE(
+            SameBits(Product(*kernels, weights.packed.view, part, GemmPath::kUnpacked), want))
+            << kernels->name << " " << dtype << " m=" << m << " unpacked";
+      }
+    }
+  }
+}
+
+TEST(Gemm, AnySplitOfThePanelsGivesTheSameBits) {
+  const Weights weights(DType::kQ4_1, 224, 192, 4);
+  const std::vector<float> x = RandomFloats(11 * 192, 5);
+  for (const GemmKernels* kernels : AllKernels()) {
+    Call whole(*kernels, weights.packed.view, x);
+    whole.Run();
+    for (int32_t workers = 2; workers <= 7; ++workers) {
+      Call split(*kernels, weights.packed.view, x);
+      for (int32_t w = workers - 1; w >= 0; --w) {
+        const PanelRange range = WorkerPanels(weights.packed.view, w, workers, 1);
+        split.args.next = weights.packed.view.data;
+        split.kernels.gemm(split.args, range.begin, range.end, split.scratch.data());
+      }
+      ASSERT_TRUE(SameBits(split.out, whole.out)) << kernels->name << " workers " << workers;
+    }
+  }
+}
+
+TEST(Gemm, AVeryWideMatrixIsUnpackedInChunksWithTheSameBits) {
+  const int32_t k = (2 * kChunkBlockCount + 3) * 32;
+  for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0}) {
+    const Weights weights(dtype, 40, k, 6);
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(10 * k), 7);
+    const std::vector<float> want =
+        Product(ScalarGemmKernels(), weights.packed.view, x, GemmPath::kDirect);
+    for (const GemmKernels* kernels : AllKernels()) {
+      for (GemmPath path : {GemmPath::kDirect, GemmPath::kUnpacked}) {
+        ASSERT_TRUE(SameBits(Product(*kernels, weights.packed.view, x, path), want))
+            << kernels->name << " " << dtype;
+      }
+    }
+  }
+}
+
+double Gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
+double Silu(double x) { return x / (1.0 + std::exp(-x)); }
+double GeluTanh(double x) {
+  return 0.5 * x *
+         (1.0 + std::tanh(std::sqrt(2.0 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(GemmEpilogue, BiasResidualAndGeluMatchTheirDefinitions) {
+  const Weights weights(DType::kQ8_0, 96, 128, 14);
+  const std::vector<float> x = RandomFloats(13 * 128, 15, 4.0f);
+  const std::vector<float> bias = RandomFloats(96, 16);
+  std::vector<float> gelu_bits;
+  for (const GemmKernels* kernels : AllKernels()) {
+    SCOPED_TRACE(kernels->name);
+    const std::vector<float> plain = Product(*kernels, weights.packed.view, x);
+    for (Epilogue epilogue : {Epilogue::kStore, Epilogue::kAdd, Epilogue::kGelu}) {
+      Call call(*kernels, weights.packed.view, x);
+      call.args.epilogue = epilogue;
+      call.args.bias = bias.data();
+      call.Run();
+      for (size_t i = 0; i < plain.size(); ++i) {
+        const float y = plain[i] + bias[i % 96];
+        const double want = epilogue == Epilogue::kGelu  ? Gelu(y)
+                            : epilogue == Epilogue::kAdd ? -7.0f + y
+                                                         : y;
+        // GELU is an approximation; the others are one rounding.
+        const double tolerance = epilogue == Epilogue::kGelu ? 1e-6 + 1e-6 * std::fabs(y) : 0.0;
+        ASSERT_NEAR(call.out[i], want, tolerance);
+      }
+      if (epilogue != Epilogue::kGelu) continue;
+      if (gelu_bits.empty()) gelu_bits = call.out;
+      ASSERT_TRUE(SameBits(call.out, gelu_bits));
+    }
+  }
+}
+
+TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
+  const int32_t ff = 96;
+  const int32_t k = 128;
+  const FileTensor gate(DType::kQ4_1, ff, k, 1);
+  const FileTensor up(DType::kQ4_1, ff, k, 2);
+  const OwnedMatrix packed = PackOrDie(InterleaveGateUp(gate.view, up.view, WeightFormat::kQ4_1));
+  for (Epilogue epilogue : {Epilogue::kSwiGlu, Epilogue::kGeGlu}) {
+    for (int32_t m : {1, 8, 19}) {
+      const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 3, 8.0f);
+      std::vector<float> want;
+      for (const GemmKernels* kernels : AllKernels()) {
+        SCOPED_TRACE(kernels->name);
+        const std::vector<float> y = Product(*kernels, packed.view, x);
+        Call call(*kernels, packed.view, x);
+        QuantizedBuffer quantized(m, ff);
+        std::vector<float> h(static_cast<size_t>(m * ff));
+        call.args.epilogue = epilogue;
+        call.args.out = h.data();
+        call.args.out_stride = static_cast<size_t>(ff);
+        call.args.quantized = quantized.rows;
+        // Two workers, borders on pairs.
+        for (int32_t w = 0; w < 2; ++w) {
+          const PanelRange range = WorkerPanels(packed.view, w, 2, 2);
+          kernels->gemm(call.args, range.begin, range.end, call.scratch.data());
+        }
+        for (int32_t j = 0; j < m; ++j) {
+          for (int32_t i = 0; i < ff; ++i) {
+            const double g = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16)];
+            const double u = y[static_cast<size_t>(j * 2 * ff + i / 16 * 32 + i % 16 + 16)];
+            const double exact = (epilogue == Epilogue::kSwiGlu ? Silu(g) : GeluTanh(g)) * u;
+            ASSERT_NEAR(h[static_cast<size_t>(j * ff + i)], exact, 2e-6 * std::fabs(g * u) + 1e-7);
+          }
+        }
+        if (want.empty()) want = h;
+        ASSERT_TRUE(SameBits(h, want));
+        QuantizedBuffer separately(m, ff);
+        QuantizeAll(*kernels, h.data(), separately);
+        ASSERT_EQ(
+            std::memcmp(quantized.memory.data(), separately.memory.data(), quantized.memory.size()),
+            0);
+        // Without `out` the quantised result is the same.
+        QuantizedBuffer only(m, ff);
+        call.args.out = nullptr;
+        call.args.quantized = only.rows;
+        kernels->gemm(call.args, 0, PanelCount(packed.view), call.scratch.data());
+        ASSERT_EQ(std::memcmp(only.memory.data(), separately.memory.data(), only.memory.size()), 0);
+      }
+    }
+  }
+}
+
+TEST(GemmEpilogue, ArgmaxFindsTheLowestOfTheGreatest) {
+  const int32_t n = 150;  // ten padding rows
+  const int32_t k = 64;
+  const FileTensor file(DType::kQ8_0, n, k, 71);
+  PackSpec spec = ConcatenateRows({file.view}, WeightFormat::kQ8_0);
+  spec.rows[101] = spec.rows[44];  // ties within and across panels
+  spec.rows[50] = spec.rows[44];
+  const OwnedMatrix packed = PackOrDie(spec);
+  const int32_t m = 37;
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 72);
+  for (const GemmKernels* kernels : AllKernels()) {
+    SCOPED_TRACE(kernels->name);
+    const std::vector<float> logits = Product(*kernels, packed.view, x);
+    for (int32_t workers : {1, 3}) {
+      std::vector<ArgmaxState> merged(static_cast<size_t>(m));
+      std::vector<std::vector<float>> stored(static_cast<size_t>(m),
+                                             std::vector<float>(160, -1.0f));
+      std::vector<float*> rows(static_cast<size_t>(m), nullptr);
+      for (size_t j = 0; j < rows.size(); j += 3) rows[j] = stored[j].data();
+      for (int32_t w = 0; w < workers; ++w) {
+        Call call(*kernels, packed.view, x);
+        std::vector<ArgmaxState> best(static_cast<size_t>(m));
+        call.args.epilogue = Epilogue::kArgmax;
+        call.args.out = nullptr;
+        call.args.best = best.data();
+        call.args.logits = rows.data();
+        const PanelRange range = WorkerPanels(packed.view, w, workers, 1);
+        kernels->gemm(call.args, range.begin, range.end, call.scratch.data());
+        for (size_t j = 0; j < best.size(); ++j) merged[j] = MergeArgmax(best[j], merged[j]);
+      }
+      for (int32_t j = 0; j < m; ++j) {
+        const float* row = logits.data() + j * 160;
+        const int32_t want = static_cast<int32_t>(std::max_element(row, row + n) - row);
+        ASSERT_EQ(merged[static_cast<size_t>(j)].id, want);
+        ASSERT_EQ(merged[static_cast<size_t>(j)].value, row[want]);
+        if (j % 3 == 0) {
+          ASSERT_EQ(std::memcmp(stored[static_cast<size_t>(j)].data(), row, 160 * sizeof(float)),
+                    0);
+        }
+      }
+    }
+  }
+}
+
+TEST(GemmEpilogue, ArgmaxIgnoresPaddingAndNaN) {
+  const FileTensor file(DType::kF32, 33, 32, 1);
+  const OwnedMatrix packed = PackOrDie(ConcatenateRows({file.view}, WeightFormat::kF32));
+  for (const GemmKernels* kernels : AllKernels()) {
+    SCOPED_TRACE(kernels->name);
+    // All 33 logits negative: the 31 zeros of the padding must not win.
+    std::vector<float> x(32, 0.0f);
+    std::vector<float> bias(64, 0.0f);
+    for (size_t i = 0; i < 33; ++i) bias[i] = -1.0f - static_cast<float>(i);
+    bias[0] = std::numeric_limits<float>::quiet_NaN();
+    Call call(*kernels, packed.view, x);
+    ArgmaxState best;
+    call.args.epilogue = Epilogue::kArgmax;
+    call.args.best = &best;
+    call.args.bias = bias.data();
+    call.Run();
+    EXPECT_EQ(best.id, 1);
+    EXPECT_EQ(best.value, -2.0f);
+    // A row of NaN leaves the state as it was.
+    x[0] = std::numeric_limits<float>::quiet_NaN();
+    Call broken(*kernels, packed.view, x);
+    ArgmaxState none;
+    broken.args.epilogue = Epilogue::kArgmax;
+    broken.args.best = &none;
+    broken.Run();
+    EXPECT_EQ(none.id, kNoArgmax);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::kernels
