@@ -1,5 +1,8 @@
 // Sampling: from a row of logits to one token. Pure functions of (row, parameters, history, position); the
 // random number is keyed by (seed, stream, position), so batch order, preemption and retries change nothing.
+//
+// Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature, top_k, top_p,
+// min_p, draw. Equal logits rank by lowest id. Any thread; a SamplerScratch serves one at a time.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +26,8 @@ struct RowState {
   uint32_t stream = 0;                          // choice index: choice i of n draws from (seed, i)
 
   bool greedy() const { return params->temperature == 0.0; }
-  // True when the plain argmax of the raw logits is the answer: the runner may fuse it into the output head.
+  // True when the token is the plain argmax of the raw logits and no log-probabilities are asked: the runner
+  // may then fuse the argmax (lowest id wins) into the output head and never store the row.
   bool plain_argmax() const;
 };
 
@@ -43,13 +47,28 @@ struct Draw {
   TokenId token = kNoToken;
 };
 
-// Reusable scratch of one compute thread.
-class SamplerScratch;
+// Reusable scratch of one compute thread; grows to a few times the vocabulary and stays.
+class SamplerScratch {
+ public:
+  struct Candidate {
+    float logit = 0;
+    TokenId token = kNoToken;
+  };
 
-// Draws one token from logits[vocab]. `logits` is overwritten. Deterministic for equal inputs.
+  // Implementation detail of this folder.
+  std::vector<float> block_max, block_sum, sorted_max, values, weights;
+  std::vector<Candidate> candidates;
+  std::vector<int32_t> counts;     // by token; zero between calls
+  std::vector<TokenId> touched;    // tokens whose count is not zero
+};
+
+// Draws one token from logits[vocab]. `logits` is overwritten. Deterministic for equal inputs. Ids outside the
+// row are ignored wherever they occur.
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch);
 
-// Log-probabilities of `chosen` and the `top` most probable tokens of a raw row. Sums in a fixed order.
+// Log-probabilities of `chosen` and the `top` most probable tokens of a raw row. Sums in a fixed order. A row
+// that is not finite gives NaN for `chosen` and an empty list; the engine fails that sequence.
+RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top, SamplerScratch& scratch);
 RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top);
 
 }  // namespace tutti::sampling

@@ -1,0 +1,211 @@
+#include "sampling/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/random.h"
+#include "sampling/chain.h"
+#include "sampling/row_ops.h"
+
+namespace tutti::sampling {
+namespace {
+
+constexpr float kMasked = -std::numeric_limits<float>::infinity();
+// Candidates looked at first for top_p: nearly always enough, and cheap to select.
+constexpr size_t kFirstCandidates = 256;
+
+// 1 / temperature, bounded so that 0 * scale stays 0.
+float ScaleOf(double temperature) { return static_cast<float>(std::min(1.0 / temperature, 1e30)); }
+
+TokenId ArgMax(std::span<const float> logits, const SamplerScratch& scratch, float max) {
+  const auto block = std::find(scratch.block_max.begin(), scratch.block_max.end(), max);
+  const auto first = static_cast<size_t>(block - scratch.block_max.begin()) * kRowBlock;
+  const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(first);
+  return static_cast<TokenId>(first) + static_cast<TokenId>(std::find(begin, logits.end(), max) - begin);
+}
+
+// scratch.weights[i] = exp((logit - max) * scale) of candidate i.
+void Weigh(float max, float scale, SamplerScratch& scratch) {
+  const size_t count = scratch.candidates.size();
+  scratch.values.resize(count);
+  scratch.weights.resize(count);
+  for (size_t i = 0; i < count; ++i) scratch.values[i] = scratch.candidates[i].logit;
+  PickedRowOps().exp(scratch.values.data(), count, max, scale, scratch.weights.data());
+}
+
+// How many of the weights, highest first, it takes to reach `mass`; all when they do not.
+size_t CountToMass(std::span<const float> weights, double mass, bool* reached) {
+  double sum = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    sum += weights[i];
+    if (sum >= mass) {
+      *reached = true;
+      return i + 1;
+    }
+  }
+  *reached = false;
+  return weights.size();
+}
+
+// The candidate at `u` of the way through the weights of the first `count`.
+TokenId Pick(const SamplerScratch& scratch, size_t count, double u) {
+  double total = 0;
+  for (size_t i = 0; i < count; ++i) total += scratch.weights[i];
+  const double at = u * total;
+  double sum = 0;
+  TokenId last = scratch.candidates.front().token;
+  for (size_t i = 0; i < count; ++i) {
+    if (scratch.weights[i] == 0) continue;
+    sum += scratch.weights[i];
+    last = scratch.candidates[i].token;
+    if (sum > at) break;
+  }
+  return last;
+}
+
+double Total(std::span<const float> block_sum) {
+  double total = 0;
+  for (const float sum : block_sum) total += sum;
+  return total;
+}
+
+void SumBlocks(std::span<const float> logits, float max, float scale, SamplerScratch& scratch) {
+  scratch.block_sum.resize(RowBlocks(logits.size()));
+  PickedRowOps().block_exp_sum(logits.data(), logits.size(), max, scale, scratch.block_sum.data());
+}
+
+// A draw from the whole row, in order of id: first the block, then the token in it.
+TokenId PickFromRow(std::span<const float> logits, float max, float scale, double u, SamplerScratch& scratch) {
+  SumBlocks(logits, max, scale, scratch);
+  const double at = u * Total(scratch.block_sum);
+  double sum = 0;
+  size_t block = 0, last_block = 0;
+  double before = 0;
+  for (; block < scratch.block_sum.size(); ++block) {
+    if (scratch.block_sum[block] == 0) continue;
+    before = sum;
+    last_block = block;
+    sum += scratch.block_sum[block];
+    if (sum > at) break;
+  }
+  const size_t begin = last_block * kRowBlock;
+  const size_t count = std::min(kRowBlock, logits.size() - begin);
+  scratch.candidates.clear();
+  float weights[kRowBlock];
+  PickedRowOps().exp(logits.data() + begin, count, max, scale, weights);
+  TokenId last = kNoToken;
+  sum = before;
+  for (size_t i = 0; i < count; ++i) {
+    if (weights[i] == 0) continue;
+    sum += weights[i];
+    last = static_cast<TokenId>(begin + i);
+    if (sum > at) break;
+  }
+  return last;
+}
+
+// Candidates of top_p over the whole row, most probable first, with their weights. Returns how many count.
+size_t SelectMass(std::span<const float> logits, float max, float scale, double top_p, SamplerScratch& scratch) {
+  SumBlocks(logits, max, scale, scratch);
+  const double mass = top_p * Total(scratch.block_sum);
+  for (size_t k = std::min(kFirstCandidates, logits.size());; k = std::min(k * 16, logits.size())) {
+    SelectTop(logits, k, scratch);
+    Weigh(max, scale, scratch);
+    bool reached = false;
+    const size_t count = CountToMass(scratch.weights, mass, &reached);
+    if (reached || k == logits.size()) return count;
+  }
+}
+
+bool HasPenalties(const api::SamplingParams& params) {
+  return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
+}
+
+}  // namespace
+
+bool RowState::plain_argmax() const {
+  return greedy() && params->logprobs < 0 && params->logit_bias.empty() && params->allowed_token_ids.empty() &&
+         params->banned_token_ids.empty() && !HasPenalties(*params) &&
+         (end_tokens.empty() || output.size() >= static_cast<size_t>(std::max(params->min_tokens, 0)));
+}
+
+Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
+  const api::SamplingParams& params = *state.params;
+  const RowOps& ops = PickedRowOps();
+  ApplyMasks(logits, state, scratch);
+  ApplyBias(logits, params);
+  if (HasPenalties(params)) ApplyPenalties(logits, state, scratch);
+
+  scratch.block_max.resize(RowBlocks(logits.size()));
+  if (logits.empty() || !ops.block_max(logits.data(), logits.size(), scratch.block_max.data())) {
+    return {Internal("the model gave a value that is not finite"), kNoToken};
+  }
+  const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
+  if (max == kMasked) return {InvalidArgument("no_token_allowed", "every token is masked"), kNoToken};
+  if (state.greedy()) return {OkStatus(), ArgMax(logits, scratch, max)};
+
+  const float scale = ScaleOf(params.temperature);
+  const double u = UniformAt(state.seed, state.stream, state.output.size());
+  const bool has_top_k = params.top_k > 0 && static_cast<size_t>(params.top_k) < logits.size();
+  size_t count = 0;
+  if (has_top_k) {
+    SelectTop(logits, static_cast<size_t>(params.top_k), scratch);
+    Weigh(max, scale, scratch);
+    count = scratch.candidates.size();
+    if (params.top_p < 1.0) {
+      double total = 0;
+      for (const float weight : scratch.weights) total += weight;
+      bool reached = false;
+      count = CountToMass(scratch.weights, params.top_p * total, &reached);
+    }
+  } else if (params.top_p < 1.0) {
+    count = SelectMass(logits, max, scale, params.top_p, scratch);
+  } else if (params.min_p > 0.0) {
+    // A little below the floor, so that rounding cannot lose a token the exact test below would keep.
+    const double floor = static_cast<double>(max) + std::log(params.min_p) / static_cast<double>(scale);
+    SelectAbove(logits, static_cast<float>(floor - 1e-3 * std::abs(floor) - 1e-3), scratch);
+    Weigh(max, scale, scratch);
+    count = scratch.candidates.size();
+  } else {
+    return {OkStatus(), PickFromRow(logits, max, scale, u, scratch)};
+  }
+  if (params.min_p > 0.0) {  // the most probable token weighs 1
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i) {
+      if (static_cast<double>(scratch.weights[i]) < params.min_p) continue;
+      scratch.weights[kept] = scratch.weights[i];
+      scratch.candidates[kept++] = scratch.candidates[i];
+    }
+    count = kept;
+  }
+  return {OkStatus(), Pick(scratch, count, u)};
+}
+
+RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top, SamplerScratch& scratch) {
+  RowLogprobs result;
+  result.chosen = {chosen, std::numeric_limits<float>::quiet_NaN()};
+  scratch.block_max.resize(RowBlocks(logits.size()));
+  if (logits.empty() || !PickedRowOps().block_max(logits.data(), logits.size(), scratch.block_max.data())) return result;
+  const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
+  if (max == kMasked || chosen < 0 || static_cast<size_t>(chosen) >= logits.size()) return result;
+  SumBlocks(logits, max, 1.0F, scratch);
+  const double log_sum = std::log(Total(scratch.block_sum));
+  const auto logprob = [&](float logit) {
+    return static_cast<float>(static_cast<double>(logit) - static_cast<double>(max) - log_sum);
+  };
+  result.chosen.logprob = logprob(logits[static_cast<size_t>(chosen)]);
+  if (top > 0) {
+    SelectTop(logits, static_cast<size_t>(top), scratch);
+    result.top.reserve(scratch.candidates.size());
+    for (const auto& candidate : scratch.candidates) result.top.push_back({candidate.token, logprob(candidate.logit)});
+  }
+  return result;
+}
+
+RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top) {
+  SamplerScratch scratch;
+  return RowLogprobsOf(logits, chosen, top, scratch);
+}
+
+}  // namespace tutti::sampling
