@@ -1,0 +1,217 @@
+#include "wire/tokenizer_routes.h"
+
+#include <algorithm>
+
+#include "wire/json_writer.h"
+#include "wire/openai_response.h"
+#include "wire/schema.h"
+#include "wire/utf8.h"
+
+namespace tutti::wire {
+namespace {
+
+Status Bad(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
+}
+
+api::TextPrompt MakeText(std::string text, bool add_special, const CheckedObject& object) {
+  return {std::move(text), add_special, object.Bool("parse_special").value_or(true)};
+}
+
+Status ReadTeiInputs(const CheckedObject& object, const std::string& model, TokenizeCall* call) {
+  const Json& inputs = *object.Find("inputs");
+  const bool add_special = object.Bool("add_special_tokens").value_or(true);
+  const auto add = [&](const Json& text, const std::string& param) -> Status {
+    if (!text.is_string()) return Bad(param, param + " must be a string");
+    const std::string copy(text.get_string().data(), text.get_string().size());
+    call->requests.push_back({model, MakeText(copy, add_special, object)});
+    return OkStatus();
+  };
+  if (!inputs.is_array()) return add(inputs, "inputs");
+  const JsonArray& array = inputs.get_array();
+  const auto most = static_cast<size_t>(FindField(kTokenize, "inputs")->high);
+  if (array.empty() || array.size() > most) {
+    return Bad("inputs", "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
+  }
+  for (size_t i = 0; i < array.size(); ++i) RETURN_IF_ERROR(add(array[i], "inputs[" + std::to_string(i) + "]"));
+  return OkStatus();
+}
+
+void WritePiece(const std::string& bytes, JsonWriter* json) {
+  if (IsValidUtf8(bytes)) {
+    json->String(bytes);
+    return;
+  }
+  json->BeginArray();
+  for (const char c : bytes) json->Int(static_cast<unsigned char>(c));
+  json->EndArray();
+}
+
+void WriteVllm(const TokenizeCall& call, const api::TokenizeResult& result, JsonWriter* json) {
+  json->BeginObject()
+      .Member("count", static_cast<int64_t>(result.tokens.size()))
+      .Member("max_model_len", result.max_model_len);
+  json->Key("tokens").BeginArray();
+  for (const TokenId id : result.tokens) json->Int(id);
+  json->EndArray().Key("token_strs");
+  if (call.pieces) {
+    json->BeginArray();
+    for (const std::string& piece : result.pieces) json->String(TokenText(piece));
+    json->EndArray();
+  } else {
+    json->Null();
+  }
+  json->EndObject();
+}
+
+void WriteLlama(const TokenizeCall& call, const api::TokenizeResult& result, JsonWriter* json) {
+  json->BeginObject().Key("tokens").BeginArray();
+  for (size_t i = 0; i < result.tokens.size(); ++i) {
+    if (call.pieces && i < result.pieces.size()) {
+      json->BeginObject().Member("id", result.tokens[i]).Key("piece");
+      WritePiece(result.pieces[i], json);
+      json->EndObject();
+    } else {
+      json->Int(result.tokens[i]);
+    }
+  }
+  json->EndArray().EndObject();
+}
+
+void WriteTei(std::span<const api::TokenizeResult> results, JsonWriter* json) {
+  json->BeginArray();
+  for (const api::TokenizeResult& result : results) {
+    json->BeginArray();
+    for (size_t i = 0; i < result.tokens.size(); ++i) {
+      json->BeginObject().Member("id", result.tokens[i]);
+      json->Member("text", i < result.pieces.size() ? TokenText(result.pieces[i]) : std::string());
+      json->Member("special", i < result.special.size() && result.special[i]).EndObject();
+    }
+    json->EndArray();
+  }
+  json->EndArray();
+}
+
+void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* json) {
+  json->BeginObject()
+      .Member("id", id)
+      .Member("object", "model")
+      .Member("created", model.created_unix_s)
+      .Member("owned_by", "tutti")
+      .Member("root", model.id)
+      .Member("parent", nullptr)
+      .Member("max_model_len", model.max_model_len);
+  json->Key("permission").BeginArray().EndArray();
+  json->Key("tasks").BeginArray().String("generate").EndArray();
+  json->Member("digest", model.digest).Member("state", "ready").EndObject();
+}
+
+}  // namespace
+
+Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kTokenize, body, "", options.strict, &ignored));
+  const int given = object.Has("prompt") + object.Has("messages") + object.Has("content") + object.Has("inputs");
+  if (given == 0) {
+    return InvalidArgument("missing_required_parameter", "one of prompt, messages, content and inputs is needed")
+        .WithParam("prompt");
+  }
+  if (given > 1) return Bad("prompt", "prompt, messages, content and inputs exclude each other");
+
+  TokenizeCall call;
+  const std::string model = object.Text("model").value_or("");
+  if (object.Has("messages")) {
+    if (object.Bool("add_special_tokens").value_or(false)) {
+      return InvalidArgument("unsupported_parameter", "add_special_tokens is not supported with messages: the chat "
+                                                      "template writes them")
+          .WithParam("add_special_tokens");
+    }
+    ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, options.strict, &ignored));
+    call.requests.push_back({model, std::move(chat)});
+    call.pieces = object.Bool("return_token_strs").value_or(false);
+  } else if (object.Has("prompt")) {
+    const bool add_special = object.Bool("add_special_tokens").value_or(true);
+    call.requests.push_back({model, MakeText(*object.Text("prompt"), add_special, object)});
+    call.pieces = object.Bool("return_token_strs").value_or(false);
+  } else if (object.Has("content")) {
+    call.dialect = TokenizeDialect::kLlama;
+    const bool add_special = object.Bool("add_special").value_or(false);
+    call.requests.push_back({model, MakeText(*object.Text("content"), add_special, object)});
+    call.pieces = object.Bool("with_pieces").value_or(false);
+  } else {
+    call.dialect = TokenizeDialect::kTei;
+    RETURN_IF_ERROR(ReadTeiInputs(object, model, &call));
+  }
+  call.ignored = ignored.names();
+  return call;
+}
+
+std::string TokenizeBody(const TokenizeCall& call, std::span<const api::TokenizeResult> results) {
+  std::string body;
+  JsonWriter json(&body);
+  switch (call.dialect) {
+    case TokenizeDialect::kVllm: WriteVllm(call, results[0], &json); break;
+    case TokenizeDialect::kLlama: WriteLlama(call, results[0], &json); break;
+    case TokenizeDialect::kTei: WriteTei(results, &json); break;
+  }
+  return body;
+}
+
+Result<DetokenizeCall> ParseDetokenize(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kDetokenize, body, "", options.strict, &ignored));
+  return DetokenizeCall{object.Text("model").value_or(""), object.Tokens("tokens"), ignored.names()};
+}
+
+std::string DetokenizeBody(std::string_view text) {
+  std::string body;
+  JsonWriter(&body).BeginObject().Member("prompt", text).Member("content", text).EndObject();
+  return body;
+}
+
+Result<ApplyTemplateCall> ParseApplyTemplate(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kApplyTemplate, body, "", options.strict, &ignored));
+  ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, options.strict, &ignored));
+  return ApplyTemplateCall{{object.Text("model").value_or(""), std::move(chat)}, ignored.names()};
+}
+
+std::string ApplyTemplateBody(const api::TokenizeResult& result) {
+  std::string body;
+  JsonWriter(&body)
+      .BeginObject()
+      .Member("prompt", result.text)
+      .Member("count", static_cast<int64_t>(result.tokens.size()))
+      .Member("max_model_len", result.max_model_len)
+      .EndObject();
+  return body;
+}
+
+std::string ModelListBody(std::span<const api::ModelInfo> models) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Member("object", "list").Key("data").BeginArray();
+  for (const api::ModelInfo& model : models) WriteModel(model, model.id, &json);
+  for (const api::ModelInfo& model : models) {
+    for (const std::string& alias : model.aliases) WriteModel(model, alias, &json);
+  }
+  json.EndArray().EndObject();
+  return body;
+}
+
+const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id) {
+  const auto found = std::find_if(models.begin(), models.end(), [&](const api::ModelInfo& model) {
+    return model.id == id || std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
+  });
+  return found == models.end() ? nullptr : &*found;
+}
+
+std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
+  std::string body;
+  JsonWriter json(&body);
+  WriteModel(model, id, &json);
+  return body;
+}
+
+}  // namespace tutti::wire
