@@ -1,0 +1,56 @@
+// Describe: what a GGUF file holds and what is wrong with it, as plain values for `tutti inspect`.
+//
+// Works on broken files too: everything understood before the fault is reported beside it. Text
+// taken from the file is escaped, so it can go to a terminal. Values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::gguf {
+
+struct MetadataLine {
+  std::string key;
+  std::string type;   // "uint32", "array of string"
+  uint64_t count;     // elements of an array; otherwise 1
+  std::string value;  // rendered, cut to DescribeOptions::max_value_bytes
+};
+
+struct TensorLine {
+  std::string name;
+  std::string type;            // "Q4_1"; "type 99" for unknown ids
+  std::vector<int64_t> shape;  // ne[0] first
+  uint64_t file_offset;        // 0 when the layout was not reached
+  uint64_t bytes;
+};
+
+struct TypeTotal {
+  std::string type;
+  uint64_t tensors;
+  uint64_t elements;
+  uint64_t bytes;
+};
+
+struct Description {
+  Status verdict;  // of the container and, if asked, of the data's finiteness
+  uint64_t file_bytes = 0;
+  uint32_t version = 0;
+  uint64_t alignment = 0;
+  uint64_t data_offset = 0;
+  uint64_t parameters = 0;  // elements of all tensors
+  std::vector<MetadataLine> metadata;
+  std::vector<TensorLine> tensors;
+  std::vector<TypeTotal> types;  // by bytes, largest first
+};
+
+struct DescribeOptions {
+  size_t max_value_bytes = 80;
+  bool scan_data = true;  // read all tensors and report NaN or infinite scales
+};
+
+Description Describe(const std::string& path, const DescribeOptions& options = {});
+
+}  // namespace tutti::gguf

@@ -1,0 +1,104 @@
+#include "gguf/file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tensor/dequantize.h"
+#include "tensor/finite.h"
+
+namespace tutti::gguf {
+namespace {
+
+// Tensors are streamed through a buffer of about this size: large enough to hide the call, small
+// for L2.
+constexpr int64_t kChunkBytes = 1 << 20;
+
+size_t RowBytesOf(const TensorInfo& tensor) {
+  return tensor::RowBytes(tensor.dtype(), tensor.shape.columns());
+}
+
+// Calls fn(first_element, elements, blocks) for successive runs of whole blocks, which may begin
+// and end inside rows (rows have no padding); stops at the first failure.
+template <typename Fn>
+Status ForEachChunk(const File& file, const TensorInfo& tensor, Fn fn) {
+  const tensor::DTypeInfo& type = tensor::Info(tensor.dtype());
+  const int64_t step = kChunkBytes / type.block_bytes * type.block_elements;
+  const int64_t total = tensor.shape.elements();
+  std::vector<std::byte> buffer(tensor::RowBytes(tensor.dtype(), std::min(step, total)));
+  for (int64_t first = 0; first < total; first += step) {
+    const int64_t elements = std::min(step, total - first);
+    const std::span<std::byte> chunk(buffer.data(), tensor::RowBytes(tensor.dtype(), elements));
+    RETURN_IF_ERROR(file.Read(tensor, tensor::RowBytes(tensor.dtype(), first), chunk));
+    RETURN_IF_ERROR(fn(first, elements, chunk.data()));
+  }
+  return OkStatus();
+}
+
+Status CheckFiniteElements(const TensorInfo& tensor, int64_t first, int64_t elements,
+                           const std::byte* blocks) {
+  const int64_t found = tensor::FirstNonFinite(tensor.dtype(), blocks, elements);
+  if (found < 0) return OkStatus();
+  const int64_t columns = tensor.shape.columns();
+  return InvalidArgument(
+      "model_nonfinite",
+      fmt::format("tensor {} has a NaN or infinite {} at row {}, column {}", Quote(tensor.name),
+                  tensor::IsQuantized(tensor.dtype()) ? "scale" : "value",
+                  (first + found) / columns, (first + found) % columns));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const File>> File::Open(const std::string& path, const std::string& root) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const Source> source, OpenSource(path, root));
+  return FromSource(std::move(source));
+}
+
+Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const Source> source) {
+  std::shared_ptr<File> file(new File);
+  file->source_ = std::move(source);
+  RETURN_IF_ERROR(Header::Parse(file->source_, &file->header_));
+  return std::shared_ptr<const File>(std::move(file));
+}
+
+Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
+  CHECK(offset <= tensor.bytes && out.size() <= tensor.bytes - offset)
+      << "bytes " << offset << " + " << out.size() << " of " << tensor.name;
+  Status status = source_->ReadAt(tensor.file_offset + offset, out);
+  if (status.ok()) return status;
+  return std::move(status).WithContext(fmt::format("tensor {}", Quote(tensor.name)));
+}
+
+Status File::ReadRows(const TensorInfo& tensor, int64_t first, int64_t rows,
+                      std::span<std::byte> out) const {
+  const size_t row_bytes = RowBytesOf(tensor);
+  CHECK(first >= 0 && rows >= 0 && first <= tensor.shape.rows() &&
+        rows <= tensor.shape.rows() - first);
+  CHECK_EQ(out.size(), row_bytes * static_cast<size_t>(rows));
+  return Read(tensor, row_bytes * static_cast<size_t>(first), out);
+}
+
+Result<std::vector<float>> File::ReadFloats(const TensorInfo& tensor) const {
+  std::vector<float> floats(static_cast<size_t>(tensor.shape.elements()));
+  RETURN_IF_ERROR(
+      ForEachChunk(*this, tensor, [&](int64_t first, int64_t elements, const std::byte* blocks) {
+        tensor::DequantizeRow(tensor.dtype(), blocks, floats.data() + first, elements);
+        return OkStatus();
+      }));
+  return floats;
+}
+
+Status File::CheckFinite(const TensorInfo& tensor) const {
+  return ForEachChunk(*this, tensor, [&](int64_t first, int64_t elements, const std::byte* blocks) {
+    return CheckFiniteElements(tensor, first, elements, blocks);
+  });
+}
+
+Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,
+                       std::span<const std::byte> rows) {
+  const int64_t columns = tensor.shape.columns();
+  const int64_t count = static_cast<int64_t>(rows.size() / RowBytesOf(tensor)) * columns;
+  return CheckFiniteElements(tensor, first_row * columns, count, rows.data());
+}
+
+}  // namespace tutti::gguf

@@ -1,0 +1,63 @@
+// File: an opened, fully validated GGUF. Metadata is in memory; tensors are read when asked for.
+//
+// Tensors are copied out by positioned reads, never mapped (gguf/source.h says why): whatever
+// another process does to the file, a read gives bytes or a Status. A loader reads all it needs,
+// then asks CheckUnchanged() once, and keeps nothing of the file. Immutable; any thread; closed
+// with the last reference.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/header.h"
+#include "gguf/metadata.h"
+#include "gguf/source.h"
+
+namespace tutti::gguf {
+
+class File {
+ public:
+  // Codes: gguf_* for the contents, model_path and model_not_found for the path; messages do not
+  // name it. `root` as in OpenSource. Tensor data is not read (see CheckFinite).
+  static Result<std::shared_ptr<const File>> Open(const std::string& path,
+                                                  const std::string& root = "");
+  static Result<std::shared_ptr<const File>> FromSource(std::shared_ptr<const Source> source);
+
+  const Header& header() const { return header_; }
+  std::span<const TensorInfo> tensors() const { return header_.tensors(); }
+  const TensorInfo* FindTensor(std::string_view name) const { return header_.FindTensor(name); }
+
+  // Fills `out` with bytes of the tensor from `offset`; the range must lie in the tensor (CHECKed).
+  Status Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
+
+  // Fills `out` with rows [first, first + rows), packed as in the file; out.size() = rows * row
+  // bytes.
+  Status ReadRows(const TensorInfo& tensor, int64_t first, int64_t rows,
+                  std::span<std::byte> out) const;
+
+  // The whole tensor as floats, row after row: for norms, biases and tests.
+  Result<std::vector<float>> ReadFloats(const TensorInfo& tensor) const;
+
+  // model_nonfinite when a value or a block scale of the tensor is NaN or infinite. Reads all of
+  // it.
+  Status CheckFinite(const TensorInfo& tensor) const;
+
+  // gguf_truncated when the file was written or cut since Open. A file replaced by rename is not
+  // noticed and does no harm: this one still reads the old contents.
+  Status CheckUnchanged() const { return source_->CheckUnchanged(); }
+
+ private:
+  File() = default;
+  std::shared_ptr<const Source> source_;
+  Header header_;
+};
+
+// The same check over rows that a loader already holds: `first_row` only names them in the message.
+Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,
+                       std::span<const std::byte> rows);
+
+}  // namespace tutti::gguf

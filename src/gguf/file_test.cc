@@ -1,0 +1,309 @@
+// Sound files: what is written is what is read, metadata in every type, tensors to the byte.
+#include "gguf/file.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+
+#include "gguf/testing/writer.h"
+#include "tensor/dequantize.h"
+
+namespace tutti::gguf {
+namespace {
+
+using tensor::DType;
+using testing::Bytes;
+using testing::TempFile;
+using testing::Writer;
+
+std::shared_ptr<const File> MustOpen(const Writer& writer) {
+  Result<std::shared_ptr<const File>> file = File::FromSource(MemorySource(writer.Build()));
+  EXPECT_TRUE(file.ok()) << file.status();
+  return file.ok() ? *file : nullptr;
+}
+
+std::vector<float> Ramp(size_t n) {
+  std::vector<float> values(n);
+  for (size_t i = 0; i < n; ++i) values[i] = static_cast<float>(i) * 0.01f - 1.0f;
+  return values;
+}
+
+Writer Small() {
+  Writer writer;
+  writer.String("general.architecture", "llama").U32("llama.block_count", 2);
+  writer.Tensor("a.weight", DType::kF32, {32, 3}, Ramp(96));
+  writer.Tensor("b.weight", DType::kQ8_0, {64, 2}, Ramp(128));
+  return writer;
+}
+
+TEST(File, ReadsMetadataOfEveryType) {
+  Writer writer;
+  writer.Number("u8", ValueType::kUint8, uint8_t{200})
+      .Number("i8", ValueType::kInt8, int8_t{-3})
+      .Number("u16", ValueType::kUint16, uint16_t{60000})
+      .Number("i16", ValueType::kInt16, int16_t{-300})
+      .U32("u32", 4000000000u)
+      .Number("i32", ValueType::kInt32, int32_t{-70000})
+      .U64("u64", uint64_t{1} << 63)
+      .Number("i64", ValueType::kInt64, int64_t{-1})
+      .F32("f32", 0.5f)
+      .Number("f64", ValueType::kFloat64, 1e-5)
+      .Bool("yes", true)
+      .Bool("no", false)
+      .String("text", "caf\xc3\xa9")
+      .Strings("words", std::vector<std::string>{"a", "", "bc"})
+      .Floats("scores", std::vector<float>{1, -2})
+      .Int32s("ids", std::vector<int32_t>{-1, 7});
+  const auto file = MustOpen(writer);
+  ASSERT_NE(file, nullptr);
+  const Header& header = file->header();
+  EXPECT_EQ(header.entry_count(), 16u);
+  EXPECT_EQ(header.entry(0).key, "u8");
+  EXPECT_EQ(*GetU32(header, "u8"), 200u);
+  EXPECT_EQ(*GetU32(header, "u16"), 60000u);
+  EXPECT_EQ(*GetU32(header, "u32"), 4000000000u);
+  EXPECT_EQ(*GetUint(header, "u64"), uint64_t{1} << 63);
+  EXPECT_EQ(*GetF32(header, "f32"), 0.5f);
+  EXPECT_EQ(*GetF32(header, "f64"), 1e-5f);
+  EXPECT_TRUE(*GetBool(header, "yes"));
+  EXPECT_FALSE(*GetBool(header, "no"));
+  EXPECT_EQ(*GetString(header, "text"), "caf\xc3\xa9");
+  const StringArray words = *GetStrings(header, "words");
+  EXPECT_THAT(std::vector<std::string_view>(words.begin(), words.end()),
+              ::testing::ElementsAre("a", "", "bc"));
+  EXPECT_EQ((*GetFloats(header, "scores"))[1], -2.0f);
+  EXPECT_EQ((*GetInt32s(header, "ids"))[0], -1);
+  EXPECT_THAT(*GetU32List(header, "u8", 4), ::testing::ElementsAre(200u));
+}
+
+TEST(File, AnswersEveryMismatchOfMetadataWithACode) {
+  Writer writer;
+  writer.String("text", "x").U32("u32", 7).U64("big", uint64_t{1} << 32).F32("inf", INFINITY);
+  writer.Number("negative", ValueType::kInt32, int32_t{-1}).Bool("bool", true);
+  writer.Int32s("list", std::vector<int32_t>{1, 2, 3}).Int32s("below", std::vector<int32_t>{1, -2});
+  writer.RawArray("unsigned", 4, 1, Bytes(4, std::byte{0xFF}));
+  const auto file = MustOpen(writer);
+  ASSERT_NE(file, nullptr);
+  const Header& header = file->header();
+  EXPECT_EQ(GetU32(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetString(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetU32(header, "text").status().reason(), "gguf_type");
+  EXPECT_EQ(GetU32(header, "list").status().reason(), "gguf_type");
+  EXPECT_EQ(GetU32(header, "bool").status().reason(), "gguf_type");
+  EXPECT_EQ(GetBool(header, "u32").status().reason(), "gguf_type");
+  EXPECT_EQ(GetF32(header, "u32").status().reason(), "gguf_type");
+  EXPECT_EQ(GetString(header, "u32").status().reason(), "gguf_type");
+  EXPECT_EQ(GetStrings(header, "text").status().reason(), "gguf_type");
+  EXPECT_EQ(GetStrings(header, "list").status().reason(), "gguf_type");
+  EXPECT_EQ(GetFloats(header, "list").status().reason(), "gguf_type");
+  EXPECT_EQ(GetInt32s(header, "text").status().reason(), "gguf_type");
+  EXPECT_EQ(GetU32(header, "big").status().reason(), "gguf_limit");
+  EXPECT_EQ(GetU32(header, "negative").status().reason(), "gguf_limit");
+  EXPECT_EQ(GetF32(header, "inf").status().reason(), "gguf_limit");
+  EXPECT_EQ(GetInt32s(header, "unsigned").status().reason(), "gguf_limit");
+  EXPECT_EQ(GetU32List(header, "list", 2).status().reason(), "gguf_limit");
+  EXPECT_EQ(GetU32List(header, "below", 2).status().reason(), "gguf_limit");
+  EXPECT_EQ(GetU32List(header, "text", 2).status().reason(), "gguf_type");
+  EXPECT_EQ(*GetU32Or(header, "absent", 9), 9u);
+  EXPECT_EQ(*GetStringOr(header, "absent", "none"), "none");
+  EXPECT_EQ(GetU32Or(header, "text", 9).status().reason(), "gguf_type")
+      << "a wrong value is not a missing one";
+  EXPECT_EQ(GetBoolOr(header, "text", true).status().reason(), "gguf_type");
+  EXPECT_EQ(GetF32Or(header, "text", 1).status().reason(), "gguf_type");
+}
+
+TEST(File, ReadsTensorsToTheByte) {
+  for (uint64_t alignment : {8, 24, 32, 4096}) {
+    Writer writer = Small();
+    writer.alignment = alignment;
+    writer.U32("general.alignment", static_cast<uint32_t>(alignment));
+    const auto file = MustOpen(writer);
+    ASSERT_NE(file, nullptr) << alignment;
+    const TensorInfo* a = file->FindTensor("a.weight");
+    const TensorInfo* b = file->FindTensor("b.weight");
+    ASSERT_TRUE(a != nullptr && b != nullptr);
+    EXPECT_EQ(file->FindTensor("c.weight"), nullptr);
+    EXPECT_EQ(a->shape, (tensor::Shape{32, 3}));
+    EXPECT_EQ(a->bytes, 32u * 3 * 4);
+    EXPECT_EQ(b->dtype(), DType::kQ8_0);
+    EXPECT_EQ(b->bytes, 2u * 2 * 34);
+    EXPECT_EQ(a->file_offset % alignment, 0u);
+    EXPECT_THAT(*file->ReadFloats(*a), ::testing::Pointwise(::testing::Eq(), Ramp(96)));
+    EXPECT_THAT(*file->ReadFloats(*b),
+                ::testing::Pointwise(::testing::FloatNear(0.01f), Ramp(128)));
+    std::vector<float> row(32);
+    ASSERT_TRUE(file->ReadRows(*a, 1, 1, std::as_writable_bytes(std::span(row))).ok());
+    EXPECT_EQ(row[0], Ramp(96)[32]);
+    EXPECT_TRUE(file->CheckFinite(*a).ok());
+    EXPECT_TRUE(file->CheckFinite(*b).ok());
+  }
+}
+
+TEST(File, ReadsVersionTwoAndFilesWithoutTensors) {
+  Writer writer = Small();
+  writer.version = 2;
+  EXPECT_NE(MustOpen(writer), nullptr);
+  Writer vocabulary;
+  vocabulary.String("tokenizer.ggml.model", "gpt2");
+  const auto file = File::FromSource(MemorySource(vocabulary.BuildHeader()));  // not even padded
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->tensors().empty());
+}
+
+TEST(File, FindsNonFiniteValuesAndScalesByName) {
+  for (DType dtype : tensor::kReadableTypes) {
+    const int64_t last_row = 4, columns = 256;
+    const size_t row_bytes = tensor::RowBytes(dtype, columns);
+    // Byte of the high half of a scale (or value) in the last block of row 4.
+    const size_t block = static_cast<size_t>(tensor::Info(dtype).block_bytes);
+    const size_t scale_at = dtype == DType::kF32 ? 2 : dtype == DType::kQ6_K ? 208 : 0;
+    for (int special : {0x7C, 0xFC, 0x7E}) {
+      testing::WriterTensor tensor{
+          "blk.0.ffn_up.weight", {256, 5}, static_cast<uint32_t>(dtype), {}, {}};
+      tensor.data.resize(5 * row_bytes);
+      const size_t at = last_row * row_bytes + (row_bytes / block - 1) * block + scale_at;
+      tensor.data[at] = std::byte{0x80};  // for the 32- and 16-bit float types: exponent bits below
+      const bool wide = dtype == DType::kF32 || dtype == DType::kBF16;
+      tensor.data[at + 1] = static_cast<std::byte>(wide ? special | 0x7F : special);
+      Writer writer;
+      writer.String("general.architecture", "llama");
+      writer.Tensor(tensor);
+      const auto file = MustOpen(writer);
+      ASSERT_NE(file, nullptr);
+      const Status status = file->CheckFinite(file->tensors()[0]);
+      EXPECT_EQ(status.reason(), "model_nonfinite") << dtype << " " << special;
+      EXPECT_THAT(status.message(), ::testing::HasSubstr("blk.0.ffn_up.weight")) << dtype;
+      EXPECT_THAT(status.message(), ::testing::HasSubstr("row 4")) << dtype;
+    }
+  }
+}
+
+TEST(File, FindsNonFiniteOffsetsToo) {
+  for (DType dtype : {DType::kQ4_1, DType::kQ5_1, DType::kQ4_K, DType::kQ5_K}) {
+    testing::WriterTensor tensor{"w", {256, 1}, static_cast<uint32_t>(dtype), {}, {}};
+    tensor.data.resize(tensor::RowBytes(dtype, 256));
+    tensor.data[3] = std::byte{0x7C};
+    Writer writer;
+    writer.String("general.architecture", "llama").Tensor(tensor);
+    const auto file = MustOpen(writer);
+    ASSERT_NE(file, nullptr);
+    EXPECT_EQ(file->CheckFinite(file->tensors()[0]).reason(), "model_nonfinite") << dtype;
+  }
+}
+
+// --- paths (G13) and files that change under us (G12)
+
+std::string CodeOf(const std::string& path, const std::string& root = "") {
+  const auto file = File::Open(path, root);
+  return file.ok() ? "ok" : file.status().reason();
+}
+
+class Paths : public ::testing::Test {
+ protected:
+  Paths() {
+    std::string folder = "/tmp/tutti-paths-XXXXXX";
+    folder_ = mkdtemp(folder.data());
+    const Bytes bytes = Small().Build();
+    for (const char* place :
+         {"model.gguf", "root/model.gguf", "root/deep/model.gguf", "outside/model.gguf"}) {
+      const std::filesystem::path path = folder_ / place;
+      std::filesystem::create_directories(path.parent_path());
+      std::ofstream(path, std::ios::binary)
+          .write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+    }
+  }
+  ~Paths() override { std::filesystem::remove_all(folder_); }
+  std::string Path(const std::string& name) const { return (folder_ / name).string(); }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Paths, OnlyReadableRegularFilesAreOpened) {
+  EXPECT_EQ(CodeOf(Path("model.gguf")), "ok");
+  EXPECT_EQ(CodeOf(Path("nothing.gguf")), "model_not_found");
+  EXPECT_EQ(CodeOf(Path("model.gguf/below")), "model_not_found");
+  EXPECT_EQ(CodeOf(Path("root")), "model_path");
+  EXPECT_EQ(CodeOf("/dev/zero"), "model_path");
+  EXPECT_EQ(CodeOf("/dev/null"), "model_path");
+  EXPECT_EQ(CodeOf(""), "model_path");
+  EXPECT_EQ(CodeOf(Path("model.gguf") + std::string("\0x", 2)), "model_path");
+  EXPECT_EQ(CodeOf(std::string(5000, 'a')), "model_path");
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(CodeOf(Path("fifo")), "model_path") << "and it did not wait for a writer";
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  EXPECT_EQ(CodeOf(Path("loop")), "model_path");
+}
+
+TEST_F(Paths, AnUnreadableFileIsRefused) {
+  std::filesystem::permissions(folder_ / "model.gguf", std::filesystem::perms::none);
+  std::filesystem::permissions(folder_, std::filesystem::perms::all);
+  const pid_t child = fork();  // root reads everything, so ask as nobody
+  if (child == 0) {
+    if (geteuid() == 0 && setuid(65534) != 0) _exit(3);
+    _exit(CodeOf(Path("model.gguf")) == "model_path" ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
+
+TEST_F(Paths, NothingOutsideTheRootIsReached) {
+  const std::string root = Path("root");
+  EXPECT_EQ(CodeOf("model.gguf", root), "ok");
+  EXPECT_EQ(CodeOf("deep/model.gguf", root), "ok");
+  EXPECT_EQ(CodeOf("../outside/model.gguf", root), "model_path");
+  EXPECT_EQ(CodeOf("deep/../../outside/model.gguf", root), "model_path");
+  EXPECT_EQ(CodeOf(Path("outside/model.gguf"), root), "model_path");
+  std::filesystem::create_symlink("../outside/model.gguf", folder_ / "root/link.gguf");
+  std::filesystem::create_symlink("../outside", folder_ / "root/folder");
+  std::filesystem::create_symlink(Path("outside/model.gguf"), folder_ / "root/absolute.gguf");
+  EXPECT_EQ(CodeOf("link.gguf", root), "model_path");
+  EXPECT_EQ(CodeOf("folder/model.gguf", root), "model_path");
+  EXPECT_EQ(CodeOf("absolute.gguf", root), "model_path");
+  EXPECT_EQ(CodeOf("deep", root), "model_path");
+  EXPECT_EQ(CodeOf("nothing.gguf", root), "model_not_found");
+}
+
+TEST(ChangingFile, TruncationAfterOpenIsAStatusAndNoSignal) {
+  const TempFile temp(Small().Build());
+  const auto file = File::Open(temp.path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE((*file)->CheckUnchanged().ok());
+  const TensorInfo& b = *(*file)->FindTensor("b.weight");
+  ASSERT_EQ(truncate(temp.path().c_str(), static_cast<off_t>(b.file_offset + 1)), 0);
+  EXPECT_EQ((*file)->ReadFloats(b).status().reason(), "gguf_truncated");
+  EXPECT_THAT((*file)->ReadFloats(b).status().message(), ::testing::HasSubstr("b.weight"));
+  EXPECT_EQ((*file)->CheckFinite(b).reason(), "gguf_truncated");
+  EXPECT_EQ((*file)->CheckUnchanged().reason(), "gguf_truncated");
+  EXPECT_EQ(*GetU32((*file)->header(), "llama.block_count"), 2u) << "metadata is a copy";
+}
+
+TEST(ChangingFile, OverwritingIsNoticedAndReplacingIsHarmless) {
+  const TempFile overwritten(Small().Build());
+  const auto file = File::Open(overwritten.path());
+  ASSERT_TRUE(file.ok()) << file.status();
+  const timespec times[2] = {{1, 0},
+                             {1, 0}};  // stands for a write long enough ago to show in the times
+  ASSERT_EQ(utimensat(AT_FDCWD, overwritten.path().c_str(), times, 0), 0);
+  EXPECT_EQ((*file)->CheckUnchanged().reason(), "gguf_truncated");
+
+  const TempFile replaced(Small().Build());
+  const auto old = File::Open(replaced.path());
+  ASSERT_TRUE(old.ok()) << old.status();
+  const TempFile other(Bytes(10));
+  std::filesystem::copy_file(other.path(), replaced.path() + ".new");
+  std::filesystem::rename(replaced.path() + ".new", replaced.path());
+  EXPECT_TRUE((*old)->ReadFloats((*old)->tensors()[0]).ok());
+  EXPECT_TRUE((*old)->CheckUnchanged().ok());
+}
+
+}  // namespace
+}  // namespace tutti::gguf

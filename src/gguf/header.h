@@ -1,0 +1,93 @@
+// Header: everything a GGUF says before its data, checked, in memory of about the header's own
+// size.
+//
+// What Parse accepts satisfies every rule of the format that does not need the tensors' bytes:
+// known version, bounded counts, valid unique keys, well-formed values, legal alignment, readable
+// types, shapes whose products do not overflow, and extents that lie in the file, in order, without
+// overlap or hole. Nothing in it is trusted before that: no allocation is larger than bytes
+// actually present allow.
+//
+// Owner: File. Immutable after parsing; any thread.
+// Source: the GGUF specification, version 3.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/header_buffer.h"
+#include "gguf/value.h"
+#include "tensor/tensor_view.h"
+
+namespace tutti::gguf {
+
+// Caps. Generous against every known model (the largest has about 10^3 tensors per split and 3 *
+// 10^5 tokens), small against memory: tables at their caps take 14 MiB.
+inline constexpr uint64_t kMaxKeys = 65536;
+inline constexpr uint64_t kMaxTensors = 65536;
+inline constexpr uint64_t kMaxKeyBytes = 65535;
+inline constexpr uint64_t kMaxTensorNameBytes = 64;
+inline constexpr uint64_t kMaxStringBytes = uint64_t{16} << 20;
+inline constexpr uint64_t kMaxArrayElements = uint64_t{64} << 20;
+inline constexpr uint64_t kMaxAlignment = 65536;
+inline constexpr uint64_t kDefaultAlignment = 32;
+
+struct TensorInfo {
+  std::string_view name;
+  uint32_t type_id = 0;  // as in the file; a readable type unless Parse refused the file
+  tensor::Shape shape;
+  uint64_t file_offset = 0;  // of the first byte, from the start of the file
+  uint64_t bytes = 0;        // without padding
+
+  tensor::DType dtype() const { return static_cast<tensor::DType>(type_id); }
+};
+
+class Header {
+ public:
+  // Parses from the start of `source`. On failure *header holds what was understood before the
+  // fault, for reports; it must not be used to load a model. Codes: gguf_*.
+  static Status Parse(std::shared_ptr<const Source> source, Header* header);
+
+  uint32_t version() const { return version_; }
+  uint64_t alignment() const { return alignment_; }
+  uint64_t data_offset() const {
+    return data_offset_;
+  }  // of the data area; the header's padded length
+  uint64_t file_bytes() const { return buffer_.file_bytes(); }
+
+  size_t entry_count() const { return entries_.size(); }
+  Entry entry(size_t i) const;                            // in file order
+  std::optional<Value> Find(std::string_view key) const;  // O(log n)
+
+  std::span<const TensorInfo> tensors() const { return tensors_; }  // in file order
+  const TensorInfo* FindTensor(std::string_view name) const;        // O(log n); null when absent
+
+ private:
+  friend class Parser;
+
+  struct EntryRecord {  // positions, because the buffer moves while it grows
+    uint64_t key_at;
+    uint64_t value_at;
+    uint64_t value_bytes;
+    uint64_t count;
+    uint32_t key_bytes;
+    ValueType type;
+    ValueType element;
+  };
+  std::string_view KeyOf(const EntryRecord& record) const;
+
+  HeaderBuffer buffer_;
+  uint32_t version_ = 0;
+  uint64_t alignment_ = kDefaultAlignment;
+  uint64_t data_offset_ = 0;
+  std::vector<EntryRecord> entries_;
+  std::vector<uint32_t> keys_sorted_;  // indices into entries_, by key
+  std::vector<TensorInfo> tensors_;
+  std::vector<uint32_t> names_sorted_;  // indices into tensors_, by name
+};
+
+}  // namespace tutti::gguf

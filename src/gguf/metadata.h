@@ -1,0 +1,42 @@
+// Typed access to metadata: every mismatch between what a caller needs and what the file holds is a
+// Status.
+//
+// Missing required keys: gguf_key. A value of another type: gguf_type. A number that does not fit:
+// gguf_limit. Writers disagree about integer widths, so every integer type is accepted where the
+// value fits, and both float widths. The `Or` forms return the default only when the key is absent,
+// never when it is wrong. Pure; any thread. Views live as long as the header.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/header.h"
+
+namespace tutti::gguf {
+
+Result<uint64_t> GetUint(const Header& header, std::string_view key);
+Result<uint64_t> GetUintOr(const Header& header, std::string_view key, uint64_t otherwise);
+Result<uint32_t> GetU32(const Header& header, std::string_view key);
+Result<uint32_t> GetU32Or(const Header& header, std::string_view key, uint32_t otherwise);
+Result<float> GetF32(const Header& header, std::string_view key);
+Result<float> GetF32Or(const Header& header, std::string_view key, float otherwise);
+Result<bool> GetBool(const Header& header, std::string_view key);
+Result<bool> GetBoolOr(const Header& header, std::string_view key, bool otherwise);
+Result<std::string_view> GetString(const Header& header, std::string_view key);
+Result<std::string_view> GetStringOr(const Header& header, std::string_view key,
+                                     std::string_view otherwise);
+
+Result<StringArray> GetStrings(const Header& header, std::string_view key);
+Result<NumberArray<float>> GetFloats(const Header& header,
+                                     std::string_view key);  // element float32
+Result<NumberArray<int32_t>> GetInt32s(const Header& header,
+                                       std::string_view key);  // int32, or uint32 < 2^31
+
+// One integer or an array of at most max_count of them, as the per-layer keys come in both forms.
+Result<std::vector<uint32_t>> GetU32List(const Header& header, std::string_view key,
+                                         size_t max_count);
+
+}  // namespace tutti::gguf
