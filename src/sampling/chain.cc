@@ -24,10 +24,6 @@ void ForgetCounts(SamplerScratch& scratch) {
   scratch.touched.clear();
 }
 
-bool RanksBefore(const SamplerScratch::Candidate& a, const SamplerScratch::Candidate& b) {
-  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
-}
-
 }  // namespace
 
 void ApplyMasks(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {

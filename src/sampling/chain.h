@@ -7,6 +7,11 @@
 
 namespace tutti::sampling {
 
+// Highest logit first, of equals the lowest id.
+inline bool RanksBefore(const SamplerScratch::Candidate& a, const SamplerScratch::Candidate& b) {
+  return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
+}
+
 // Masks with -infinity what may not be drawn: outside allowed_token_ids, banned_token_ids, and end tokens while
 // fewer than min_tokens are there.
 void ApplyMasks(std::span<float> logits, const RowState& state, SamplerScratch& scratch);

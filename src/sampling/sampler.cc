@@ -1,6 +1,7 @@
 #include "sampling/sampler.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -105,17 +106,49 @@ TokenId PickFromRow(std::span<const float> logits, float max, float scale, doubl
   return last;
 }
 
-// Candidates of top_p over the whole row, most probable first, with their weights. Returns how many count.
+// top_p over a flat row: weighs every token, finds by a histogram over the logits the band in which the mass is
+// reached, and sorts only that band. Candidates above the band stand in order of id.
+size_t SelectMassOfFlatRow(std::span<const float> logits, float max, float scale, double mass,
+                           SamplerScratch& scratch) {
+  constexpr size_t kBands = 1024;
+  constexpr float kBandsPerUnit = static_cast<float>(kBands) / 88.0F;  // weights below e^-87 are 0
+  const size_t vocab = logits.size();
+  scratch.values.resize(vocab);
+  PickedRowOps().exp(logits.data(), vocab, max, scale, scratch.values.data());
+  const auto band_of = [&](size_t i) {
+    const float depth = (max - logits[i]) * scale * kBandsPerUnit;
+    return depth < static_cast<float>(kBands - 1) ? static_cast<size_t>(depth) : kBands - 1;
+  };
+  std::array<double, kBands> band_mass{};
+  for (size_t i = 0; i < vocab; ++i) band_mass[band_of(i)] += static_cast<double>(scratch.values[i]);
+  size_t band = 0;
+  double above = 0;
+  while (band + 1 < kBands && above + band_mass[band] < mass) above += band_mass[band++];
+
+  scratch.candidates.clear();
+  for (size_t i = 0; i < vocab; ++i) {
+    if (scratch.values[i] > 0 && band_of(i) < band) scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
+  }
+  const auto border = static_cast<std::ptrdiff_t>(scratch.candidates.size());
+  for (size_t i = 0; i < vocab; ++i) {
+    if (scratch.values[i] > 0 && band_of(i) == band) scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
+  }
+  std::sort(scratch.candidates.begin() + border, scratch.candidates.end(), RanksBefore);
+  Weigh(max, scale, scratch);
+  bool reached = false;
+  return CountToMass(scratch.weights, mass, &reached);
+}
+
+// Candidates of top_p over the whole row, with their weights. Returns how many count.
 size_t SelectMass(std::span<const float> logits, float max, float scale, double top_p, SamplerScratch& scratch) {
   SumBlocks(logits, max, scale, scratch);
   const double mass = top_p * Total(scratch.block_sum);
-  for (size_t k = std::min(kFirstCandidates, logits.size());; k = std::min(k * 16, logits.size())) {
-    SelectTop(logits, k, scratch);
-    Weigh(max, scale, scratch);
-    bool reached = false;
-    const size_t count = CountToMass(scratch.weights, mass, &reached);
-    if (reached || k == logits.size()) return count;
-  }
+  SelectTop(logits, std::min(kFirstCandidates, logits.size()), scratch);
+  Weigh(max, scale, scratch);
+  bool reached = false;
+  const size_t count = CountToMass(scratch.weights, mass, &reached);
+  if (reached || logits.size() <= kFirstCandidates) return count;
+  return SelectMassOfFlatRow(logits, max, scale, mass, scratch);
 }
 
 bool HasPenalties(const api::SamplingParams& params) {
