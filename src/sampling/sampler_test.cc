@@ -158,7 +158,7 @@ TEST(SampleRow, FrequenciesMatchTheFilteredDistribution) {
     params.min_p = m;
     return params;
   };
-  uint64_t seed = 100;
+  uint64_t seed = 200;  // fixed; over six such seeds 1 of 54 tests fell below 0.01, as chance has it
   for (const auto& params : {with(1, 0, 1, 0), with(0.7, 0, 1, 0), with(1, 20, 1, 0), with(1, 0, 0.9, 0),
                              with(1.3, 50, 0.8, 0), with(1, 0, 1, 0.05), with(2, 0, 0.99, 0.01), with(1, 400, 0.95, 0)}) {
     ExpectFrequencies(row, params, 20'000, ++seed);
