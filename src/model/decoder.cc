@@ -1,0 +1,365 @@
+#include "model/decoder.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::model {
+namespace {
+
+using kernels::Epilogue;
+
+// Up to so many activations (rows x columns) every worker converts for itself: that takes less time than the
+// barrier after which it could read what the others converted.
+constexpr int kOwnCopyFloats = 2048;
+// Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one block of 32.
+constexpr int kGatedGranule = 2;
+
+// Hands out pieces of one allocation, each on a 64-byte line. First run: measures (base null).
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* Take(size_t count) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  size_t used_ = 0;
+};
+
+kernels::KvFormat CacheFormat(WeightMode mode, const kernels::KernelTable& kernels) {
+  return mode == WeightMode::kF32 ? kernels::KvFormat::kF32 : kernels.attention.native16;
+}
+
+kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
+  if (config.rope_mode == kernels::RopeMode::kNone) return {};
+  kernels::RopeParams params{};
+  params.dims = config.rope_dims;
+  params.freq_base = config.rope_freq_base;
+  params.linear_factor = config.rope_linear_factor;
+  params.freq_factors = config.rope_freq_factors;
+  return kernels::RopeTable(params, context);
+}
+
+// The part of a projection's panels, counted over all its parts, that `team.worker()` computes.
+Team::Range SharePanels(const Projection& projection, const Team& team, int granule) {
+  const int units = (projection.panels() + granule - 1) / granule;
+  const Team::Range share = team.Share(units);
+  return {share.begin * granule, std::min(share.end * granule, projection.panels())};
+}
+
+// Where this worker starts reading `projection`, for prefetching; null if it reads nothing of it.
+const uint8_t* FirstPanel(const Projection* projection, const Team& team, int granule) {
+  if (projection == nullptr) return nullptr;
+  Team::Range share = SharePanels(*projection, team, granule);
+  if (share.begin == share.end) return nullptr;
+  for (const kernels::PackedMatrix& part : projection->parts) {
+    const int panels = kernels::PanelCount(part);
+    if (share.begin < panels) {
+      return part.data + static_cast<size_t>(share.begin) * kernels::PanelBytes(part);
+    }
+    share.begin -= panels;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode, const kernels::KernelTable& kernels) {
+  const kernels::KvLayout layout =
+      kernels::MakeKvLayout(CacheFormat(mode, kernels), config.kv_heads, config.head_dim);
+  return layout.layer_bytes * static_cast<size_t>(config.layers);
+}
+
+Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
+                 const Options& options)
+    : weights_(std::move(weights)),
+      kernels_(kernels),
+      options_(options),
+      shape_(weights_->config().attention_shape()),
+      kv_layout_(kernels::MakeKvLayout(CacheFormat(weights_->mode(), kernels), shape_.kv_heads, shape_.head_dim)),
+      kv_block_bytes_(KvBlockBytes(weights_->config(), weights_->mode(), kernels)),
+      rope_(MakeRope(weights_->config(), options.context)),
+      workers_(static_cast<size_t>(options.workers)),
+      next_item_(static_cast<size_t>(weights_->config().layers)) {}
+
+Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
+                                                 const kernels::KernelTable& kernels, const Options& options) {
+  CHECK(weights->fused());
+  CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_head_rows >= 1);
+  CHECK(options.context >= 1 && options.context <= weights->config().context_length) << options.context;
+  CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
+  std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
+  RETURN_IF_ERROR(decoder->Allocate());
+  return decoder;
+}
+
+Status Decoder::Allocate() {
+  const ModelConfig& config = weights_->config();
+  const int widest = std::max(config.width, config.q_rows());
+  const auto max_rows = static_cast<size_t>(options_.max_rows);
+  const int qkv_columns = weights_->layer(0).qkv.columns();
+  const int max_cols = std::max({widest, config.feed_forward});
+
+  const auto take_activations = [](Carver& carver, int rows, int cols) {
+    ActivationMemory memory;
+    memory.quantized = carver.Take<std::byte>(kernels::QuantizedRowsBytes(rows, cols));
+    memory.floats = carver.Take<float>(static_cast<size_t>(rows) * static_cast<size_t>(cols));
+    return memory;
+  };
+  const auto carve = [&](std::byte* base) {
+    Carver carver(base);
+    x_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
+    qkv_ = carver.Take<float>(max_rows * static_cast<size_t>(qkv_columns));
+    attn_ = carver.Take<float>(max_rows * static_cast<size_t>(config.q_rows()));
+    shared_ = take_activations(carver, options_.max_rows, widest);
+    shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
+    for (Worker& worker : workers_) {
+      // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for rounding to lines.
+      worker.own.quantized = carver.Take<std::byte>(kernels::QuantizedRowsBytes(1, kOwnCopyFloats) + 6 * 64);
+      worker.own.floats = carver.Take<float>(kOwnCopyFloats);
+      worker.gemm = carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
+      worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
+      worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
+    }
+    return carver.used();
+  };
+  ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
+  carve(memory_.data());
+  return OkStatus();
+}
+
+void Decoder::RunLayers(const DecoderBatch& batch, const Team& team) {
+  const int rows = static_cast<int>(batch.tokens.size());
+  CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size()) << rows;
+  const ModelConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const auto qkv_stride = static_cast<size_t>(weights_->layer(0).qkv.columns());
+  const auto q_stride = static_cast<size_t>(config.q_rows());
+
+  Embed(batch, team);
+  team.Sync();
+  for (int i = 0; i < config.layers; ++i) {
+    const LayerWeights& layer = weights_->layer(i);
+
+    const Activations normed = Prepare(
+        {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.attn_norm},
+        layer.qkv, team);
+    Project(layer.qkv, normed, Epilogue::kStore, qkv_, qkv_stride, &layer.attn_output, team);
+    team.Sync();
+    RopeAppend(i, batch, team);
+    team.Sync();
+    Attend(i, batch, team);
+    team.Sync();
+    const Activations attended = Prepare(
+        {.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()}, layer.attn_output, team);
+    Project(layer.attn_output, attended, Epilogue::kAdd, x_, width, &layer.gate_up, team);
+    team.Sync();
+
+    const Activations ffn_in = Prepare(
+        {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
+        layer.gate_up, team);
+    const Activations gated = GateUp(layer, ffn_in, team);
+    team.Sync();
+    const Projection* next = i + 1 < config.layers ? &weights_->layer(i + 1).qkv : &weights_->head();
+    Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
+    team.Sync();
+  }
+}
+
+void Decoder::RunHead(const HeadBatch& batch, const Team& team) {
+  const int rows = static_cast<int>(batch.rows.size());
+  CHECK(rows >= 1 && rows <= options_.max_head_rows) << rows;
+  CHECK(batch.logits.empty() || batch.logits.size() == batch.rows.size());
+  const ModelConfig& config = weights_->config();
+  const Projection& head = weights_->head();
+  const Activations in = Prepare({.x = x_,
+                                  .stride = static_cast<size_t>(config.width),
+                                  .rows = rows,
+                                  .cols = config.width,
+                                  .gather = batch.rows.data(),
+                                  .norm_weight = weights_->output_norm()},
+                                 head, team);
+  Worker& worker = workers_[static_cast<size_t>(team.worker())];
+  std::fill_n(worker.best, rows, kernels::ArgmaxState{});
+
+  kernels::GemmArgs args;
+  args.weight = head.parts[0];
+  args.x = in.quantized;
+  args.x_f32 = in.floats;
+  args.x_stride = in.stride;
+  args.rows = rows;
+  args.epilogue = Epilogue::kArgmax;
+  args.best = worker.best;
+  args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
+  const Team::Range share = SharePanels(head, team, 1);
+  kernels_.gemm.gemm(args, share.begin, share.end, worker.gemm);
+  team.Sync();
+}
+
+kernels::ArgmaxState Decoder::Best(int i) const {
+  kernels::ArgmaxState best;
+  for (const Worker& worker : workers_) best = kernels::MergeArgmax(best, worker.best[i]);
+  return best;
+}
+
+void Decoder::Embed(const DecoderBatch& batch, const Team& team) {
+  if (team.worker() == 0) {
+    for (std::atomic<int>& next : next_item_) next.store(0, std::memory_order_relaxed);
+  }
+  const auto width = static_cast<size_t>(weights_->config().width);
+  const Team::Range share = team.Share(static_cast<int>(batch.tokens.size()));
+  for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
+    kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x_ + row * width);
+  }
+}
+
+// Activations for `consumer`, complete for this worker when it returns.
+Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer, const Team& team) {
+  const bool own = team.workers() > 1 && source.rows * source.cols <= kOwnCopyFloats;
+  const ActivationMemory& memory =
+      own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
+  Activations out;
+  out.rows = source.rows;
+  if (consumer.reads_quantized()) {
+    out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols);
+  }
+  const bool as_they_are = source.gather == nullptr && source.norm_weight == nullptr;
+  if (consumer.reads_floats()) {
+    out.floats = as_they_are ? source.x : memory.floats;
+    out.stride = as_they_are ? source.stride : static_cast<size_t>(source.cols);
+  }
+  if (own) {
+    Convert(source, consumer, 0, source.rows, out);
+  } else {
+    const Team::Range share = team.Share(source.rows);
+    Convert(source, consumer, share.begin, share.end, out);
+    team.Sync();
+  }
+  return out;
+}
+
+// Rows [begin, end) of `source` into the memory `out` points to.
+void Decoder::Convert(const Source& source, const Projection& consumer, int begin, int end, Activations& out) {
+  const float eps = weights_->config().norm_eps;
+  if (consumer.reads_quantized() && begin < end) {
+    kernels::QuantizeArgs args;
+    args.x = source.x;
+    args.x_stride = source.stride;
+    args.gather = source.gather;
+    args.norm_weight = source.norm_weight;
+    args.norm_eps = eps;
+    args.out = out.quantized;
+    kernels_.gemm.quantize(args, begin, end);
+  }
+  if (!consumer.reads_floats() || out.floats == source.x) return;
+  // Not const: Prepare pointed it at this pass's own memory.
+  auto* floats = const_cast<float*>(out.floats);
+  for (int row = begin; row < end; ++row) {
+    const int from = source.gather == nullptr ? row : source.gather[row];
+    const float* x = source.x + static_cast<size_t>(from) * source.stride;
+    float* to = floats + static_cast<size_t>(row) * out.stride;
+    if (source.norm_weight != nullptr) {
+      kernels_.rows.rms_norm(x, source.norm_weight, eps, source.cols, to);
+    } else {
+      std::memcpy(to, x, static_cast<size_t>(source.cols) * sizeof(float));
+    }
+  }
+}
+
+// This worker's panels of out (+)= in * projection.
+void Decoder::Project(const Projection& projection, const Activations& in, Epilogue epilogue, float* out,
+                      size_t out_stride, const Projection* next, const Team& team) {
+  const Team::Range share = SharePanels(projection, team, 1);
+  kernels::GemmArgs args;
+  args.x = in.quantized;
+  args.x_f32 = in.floats;
+  args.x_stride = in.stride;
+  args.rows = in.rows;
+  args.epilogue = epilogue;
+  args.out_stride = out_stride;
+  args.next = FirstPanel(next, team, 1);
+  int first_panel = 0;  // of the part
+  for (const kernels::PackedMatrix& part : projection.parts) {
+    const int panels = kernels::PanelCount(part);
+    const int begin = std::max(share.begin - first_panel, 0);
+    const int end = std::min(share.end - first_panel, panels);
+    if (begin < end) {
+      const int column = first_panel * kernels::kPanelRows;
+      args.weight = part;
+      args.out = out + column;
+      kernels_.gemm.gemm(args, begin, end, workers_[static_cast<size_t>(team.worker())].gemm);
+    }
+    first_panel += panels;
+  }
+}
+
+// silu(gate) * up in the form that `down` reads; complete for all after the next Sync.
+Decoder::Activations Decoder::GateUp(const LayerWeights& layer, const Activations& in, const Team& team) {
+  const int width = weights_->config().feed_forward;
+  Activations gated;
+  gated.rows = in.rows;
+
+  kernels::GemmArgs args;
+  args.weight = layer.gate_up.parts[0];
+  args.x = in.quantized;
+  args.x_f32 = in.floats;
+  args.x_stride = in.stride;
+  args.rows = in.rows;
+  args.epilogue = Epilogue::kSwiGlu;
+  if (layer.down.reads_quantized()) {
+    gated.quantized = kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width);
+    args.quantized = gated.quantized;
+  }
+  if (layer.down.reads_floats()) {
+    gated.floats = shared_ffn_.floats;
+    gated.stride = static_cast<size_t>(width);
+    args.out = shared_ffn_.floats;
+    args.out_stride = gated.stride;
+  }
+  args.next = FirstPanel(&layer.down, team, 1);
+  const Team::Range share = SharePanels(layer.gate_up, team, kGatedGranule);
+  kernels_.gemm.gemm(args, share.begin, share.end, workers_[static_cast<size_t>(team.worker())].gemm);
+  return gated;
+}
+
+kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
+  return {batch.kv + static_cast<size_t>(layer) * kv_layout_.layer_bytes, kv_block_bytes_};
+}
+
+void Decoder::RopeAppend(int layer, const DecoderBatch& batch, const Team& team) {
+  kernels::RopeAppendArgs args{};
+  args.shape = shape_;
+  args.layout = kv_layout_;
+  args.kv = KvOf(layer, batch);
+  args.qkv = qkv_;
+  args.stride = static_cast<size_t>(weights_->layer(layer).qkv.columns());
+  args.rows = batch.places.data();
+  args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone ? nullptr : rope_.data();
+  const Team::Range share = team.Share(static_cast<int>(batch.tokens.size()));
+  if (share.begin < share.end) kernels_.attention.rope_append(args, share.begin, share.end);
+}
+
+void Decoder::Attend(int layer, const DecoderBatch& batch, const Team& team) {
+  kernels::AttentionArgs args{};
+  args.shape = shape_;
+  args.layout = kv_layout_;
+  args.kv = KvOf(layer, batch);
+  args.q = qkv_;
+  args.q_stride = static_cast<size_t>(weights_->layer(layer).qkv.columns());
+  args.out = attn_;
+  args.out_stride = static_cast<size_t>(weights_->config().q_rows());
+  args.partials = batch.partials;
+  std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
+  std::atomic<int>& next = next_item_[static_cast<size_t>(layer)];
+  for (int item = next.fetch_add(1, std::memory_order_relaxed); item < batch.attention_items;
+       item = next.fetch_add(1, std::memory_order_relaxed)) {
+    kernels_.attention.run_item(args, batch.attention, item, scratch);
+  }
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,131 @@
+// Decoder: the forward pass of a llama-family model, written once over the kernels.
+//
+// One step runs a batch of rows (tokens of any sequences, any positions) through all layers, appends their keys and
+// values to the paged cache, and turns chosen rows into logits or an argmax. SPMD: every worker of a team calls the
+// same function at the same time; phases are separated by the team's barrier.
+// Owner: the runner, one per device; owns its scratch, allocated once, and never allocates afterwards.
+// Bits: a row's result depends on its token, its position and the cached rows before it, never on the other rows,
+// the number of workers or how the step was cut (gemm.h and attention.h say why).
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/kernels.h"
+#include "kernels/rows_rope.h"
+#include "model/spin_barrier.h"
+#include "model/weights.h"
+
+namespace tutti::model {
+
+// The rows of one step. Everything it points to stays unchanged during the step.
+struct DecoderBatch {
+  std::span<const TokenId> tokens;               // [rows], each < vocab_size
+  std::span<const kernels::RowPlace> places;     // [rows], each position < context
+  kernels::AttentionWork attention{};            // built over the same rows
+  int attention_items = 0;
+  float* partials = nullptr;                     // AttentionPlan::partial_floats()
+  std::byte* kv = nullptr;                       // the pool: block b starts at kv + b * kv_block_bytes()
+};
+
+// Rows that leave the decoder.
+struct HeadBatch {
+  std::span<const int32_t> rows;       // [n] row of the step, n <= max_head_rows
+  std::span<float* const> logits;      // [n] where to put the row's logits ([logits_stride()]), or null; or empty
+};
+
+class Decoder {
+ public:
+  struct Options {
+    int workers = 1;
+    int max_rows = 512;       // rows of one step
+    int max_head_rows = 64;   // rows of one HeadBatch
+    int context = 0;          // positions, <= config.context_length
+  };
+  // Errors: resource exhausted when the scratch cannot be had.
+  static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const Weights> weights,
+                                                 const kernels::KernelTable& kernels, const Options& options);
+
+  const Options& options() const { return options_; }
+  const Weights& weights() const { return *weights_; }
+  const kernels::AttentionShape& attention_shape() const { return shape_; }
+  // Bytes of KV cache per block of kBlockTokens, all layers together.
+  size_t kv_block_bytes() const { return kv_block_bytes_; }
+  static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode, const kernels::KernelTable& kernels);
+  // Floats between rows of logits: the vocabulary, padded.
+  int logits_stride() const { return weights_->head().columns(); }
+
+  // All layers for all rows. Every worker calls it; complete for all when it returns.
+  void RunLayers(const DecoderBatch& batch, const Team& team);
+
+  // The output head for some rows of the last RunLayers(). Every worker calls it; complete for all when it returns.
+  void RunHead(const HeadBatch& batch, const Team& team);
+  // After RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if no logit is a number.
+  kernels::ArgmaxState Best(int i) const;
+
+ private:
+  // A matrix of activations in the forms its consumer reads.
+  struct Activations {
+    kernels::QuantizedRows quantized;
+    const float* floats = nullptr;
+    size_t stride = 0;
+    int rows = 0;
+  };
+  // Where activations of one matrix are put: the team's, or one worker's own copy.
+  struct ActivationMemory {
+    std::byte* quantized = nullptr;
+    float* floats = nullptr;
+  };
+  struct Source {
+    const float* x = nullptr;
+    size_t stride = 0;
+    int rows = 0;
+    int cols = 0;
+    const int32_t* gather = nullptr;
+    const float* norm_weight = nullptr;
+  };
+
+  Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels, const Options& options);
+  Status Allocate();
+
+  void Embed(const DecoderBatch& batch, const Team& team);
+  Activations Prepare(const Source& source, const Projection& consumer, const Team& team);
+  void Convert(const Source& source, const Projection& consumer, int begin, int end, Activations& out);
+  void Project(const Projection& projection, const Activations& in, kernels::Epilogue epilogue, float* out,
+               size_t out_stride, const Projection* next, const Team& team);
+  Activations GateUp(const LayerWeights& layer, const Activations& in, const Team& team);
+  void RopeAppend(int layer, const DecoderBatch& batch, const Team& team);
+  void Attend(int layer, const DecoderBatch& batch, const Team& team);
+  kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
+
+  const std::shared_ptr<const Weights> weights_;
+  const kernels::KernelTable kernels_;
+  const Options options_;
+  const kernels::AttentionShape shape_;
+  const kernels::KvLayout kv_layout_;
+  const size_t kv_block_bytes_;
+  const kernels::RopeTable rope_;
+
+  // Scratch. R = max_rows.
+  kernels::AlignedBuffer memory_;
+  float* x_ = nullptr;     // [R][width] the residual stream
+  float* qkv_ = nullptr;   // [R][qkv columns]
+  float* attn_ = nullptr;  // [R][q_rows]
+  ActivationMemory shared_;      // [R][max(width, q_rows)]
+  ActivationMemory shared_ffn_;  // [R][feed_forward]
+  struct Worker {
+    ActivationMemory own;            // for steps of few rows: see Prepare
+    std::byte* gemm = nullptr;       // kernels' scratch
+    std::byte* attention = nullptr;
+    kernels::ArgmaxState* best = nullptr;  // [max_head_rows]
+  };
+  std::vector<Worker> workers_;
+  std::vector<std::atomic<int>> next_item_;  // of each layer's attention
+};
+
+}  // namespace tutti::model

@@ -1,0 +1,90 @@
+// Weights: every matrix and vector of a decoder in the form the kernels read, packed once when a model is loaded.
+//
+// Immutable and shared: all sequences, runners and threads read the same object, and its pages are mapped read-only,
+// so a stray write is a fault at the place that made it and not a wrong answer somewhere else. One arena holds
+// everything, on huge pages where the system grants them. The file may be closed once Load returns.
+// Matrices that share their input are one matrix (Q, K and V), matrices that meet in an epilogue are interleaved
+// (gate and up), see kernels/pack.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/file.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/gemm.h"
+#include "kernels/pack.h"
+#include "model/config.h"
+
+namespace tutti::model {
+
+// What the weights are computed in.
+enum class WeightMode {
+  kInt8,  // as the file has them; activations of quantised matrices in int8 blocks of 32
+  kF32,   // everything widened to float: the oracle. Four bytes per weight
+};
+
+// Matrices with one input, whose output rows follow one another. One part in most files; several where the file gives
+// the matrices different types.
+struct Projection {
+  std::vector<kernels::PackedMatrix> parts;
+  int columns() const;          // of the output, padding included
+  int panels() const;
+  bool reads_quantized() const;  // some part wants its activations quantised
+  bool reads_floats() const;     // some part wants them as floats
+};
+
+struct LayerWeights {
+  const float* attn_norm = nullptr;  // [width]
+  Projection qkv;                    // [width] -> q_rows + 2 * kv_rows
+  Projection attn_output;            // [q_rows] -> width
+  const float* ffn_norm = nullptr;   // [width]
+  Projection gate_up;                // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
+  Projection gate, up;               // [width] -> feed_forward each; empty if fused
+  Projection down;                   // [feed_forward] -> width
+};
+
+struct LoadOptions {
+  WeightMode mode = WeightMode::kInt8;
+  int threads = 1;    // that pack, the calling one included
+  bool fuse = true;   // false: q, k, v, gate and up stay matrices of their own (for UnfusedDecoder)
+  // Called on the loading thread with the bytes packed so far and in all; false abandons the load (cancelled).
+  std::function<bool(size_t done, size_t total)> progress;
+};
+
+class Weights {
+ public:
+  // Reads, checks and packs every tensor. The file must have exactly the tensors of the architecture. Errors:
+  // model_tensor_missing, gguf_shape (a tensor of another shape than the hyper-parameters say), model_hparam (a
+  // tensor that does not belong, a width the kernels cannot run), model_nonfinite, gguf_quant, insufficient memory.
+  static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file, const LoadOptions& options);
+
+  const ModelConfig& config() const { return config_; }
+  WeightMode mode() const { return mode_; }
+  bool fused() const { return fused_; }
+  const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+  const float* output_norm() const { return output_norm_; }  // [width]
+  const Projection& head() const { return head_; }            // [width] -> vocab_size; one part
+  const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
+
+  // Of the arena, which is all the memory weights take.
+  size_t bytes() const { return arena_.size(); }
+  const std::byte* data() const { return arena_.data(); }
+
+ private:
+  friend class WeightsLoader;
+  Weights() = default;
+
+  ModelConfig config_;
+  WeightMode mode_ = WeightMode::kInt8;
+  bool fused_ = true;
+  std::vector<LayerWeights> layers_;
+  const float* output_norm_ = nullptr;
+  Projection head_;
+  kernels::PackedMatrix embedding_;
+  kernels::AlignedBuffer arena_;
+};
+
+}  // namespace tutti::model

@@ -1,0 +1,246 @@
+#include "runner/cpu_model_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <utility>
+
+#include "sampling/sampler.h"
+
+namespace tutti::runner {
+namespace {
+
+// Rows whose logits are held at once: a step with more runs its head in rounds. 64 rows make the head's weights
+// compute-bound, and 64 x 262,144 logits are 64 MiB.
+constexpr int kMaxHeadRows = 64;
+
+Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& options, size_t block_bytes) {
+  const auto refuse = [](const std::string& what) { return InvalidArgument("invalid_value", what); };
+  if (options.context < 1 || options.context > weights.config().context_length) {
+    return refuse("a context of " + std::to_string(options.context) + " tokens was asked, the model has " +
+                  std::to_string(weights.config().context_length));
+  }
+  if (options.max_step_tokens < 1 || options.max_step_slices < 1 || options.compute.workers < 1) {
+    return refuse("threads, tokens and sequences of a step must be at least 1");
+  }
+  if (options.kv_bytes < block_bytes) {
+    return refuse("KV memory of " + std::to_string(options.kv_bytes) + " bytes does not hold one block of " +
+                  std::to_string(block_bytes) + " bytes; raise --kv-cache-bytes");
+  }
+  if (options.kv_bytes / block_bytes > INT32_MAX / 2) return refuse("more KV blocks than ids");
+  return OkStatus();
+}
+
+Status NotFinite() {
+  return Internal("the model produced logits that are not numbers for this sequence");
+}
+
+}  // namespace
+
+struct CpuModelRunner::SamplerSlot {
+  sampling::SamplerScratch scratch;
+  std::vector<float> copy;  // of a row that is sampled and reported: sampling overwrites it
+};
+
+Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(std::shared_ptr<const model::Weights> weights,
+                                                               const CpuRunnerOptions& options) {
+  CHECK(options.kernels != nullptr);
+  const size_t block_bytes = KvBlockBytes(*weights, *options.kernels);
+  RETURN_IF_ERROR(CheckOptions(*weights, options, block_bytes));
+
+  engine::RunnerLimits limits;
+  limits.kv_blocks = static_cast<int>(options.kv_bytes / block_bytes);
+  limits.max_step_tokens = options.max_step_tokens;
+  limits.max_step_slices = options.max_step_slices;
+  limits.context = options.context;
+  limits.vocab_size = weights->config().vocab_size;
+
+  model::Decoder::Options decoder_options;
+  decoder_options.workers = options.compute.workers;
+  decoder_options.max_rows = options.max_step_tokens;
+  decoder_options.max_head_rows = std::min(kMaxHeadRows, options.max_step_tokens);
+  decoder_options.context = options.context;
+  ASSIGN_OR_RETURN(auto decoder, model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
+  ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) * block_bytes));
+  const size_t logits_bytes = static_cast<size_t>(decoder_options.max_head_rows) *
+                              static_cast<size_t>(decoder->logits_stride()) * sizeof(float);
+  ASSIGN_OR_RETURN(auto logits, kernels::AlignedBuffer::Allocate(logits_bytes));
+  return std::unique_ptr<CpuModelRunner>(
+      new CpuModelRunner(options, std::move(decoder), std::move(kv), std::move(logits), limits));
+}
+
+CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
+                               kernels::AlignedBuffer kv, kernels::AlignedBuffer logits,
+                               engine::RunnerLimits limits)
+    : options_(options),
+      limits_(limits),
+      pool_(options.compute),
+      decoder_(std::move(decoder)),
+      kv_(std::move(kv)),
+      logits_(std::move(logits)) {
+  layout_.Reserve(limits.max_step_tokens, limits.max_step_slices);
+  for (int i = 0; i < pool_.workers(); ++i) {
+    samplers_.push_back(std::make_unique<SamplerSlot>());
+    samplers_.back()->copy.resize(static_cast<size_t>(limits.vocab_size));
+  }
+}
+
+CpuModelRunner::~CpuModelRunner() = default;
+
+void CpuModelRunner::Launch(const engine::StepPlan& plan) {
+  CHECK(!result_.has_value()) << "step " << plan.step << " launched before the last one was collected";
+  CHECK_LE(plan.slices.size(), static_cast<size_t>(limits_.max_step_slices));
+  const auto start = std::chrono::steady_clock::now();
+  result_.emplace();
+  layout_.Build(plan, limits_.vocab_size, options_.logits_tap != nullptr);
+  CHECK_LE(layout_.tokens().size(), static_cast<size_t>(limits_.max_step_tokens));
+  if (!plan.slices.empty()) {
+    attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(), options_.share_prefixes);
+    if (Status status = ReservePartials(); !status.ok()) {
+      result_->status = std::move(status);
+      return;
+    }
+  }
+  result_->slices.resize(plan.slices.size());
+  for (const HeadRow& row : layout_.head()) {
+    if (row.successor == kNoToken) continue;
+    auto& scored = result_->slices[static_cast<size_t>(row.slice)].prompt_logprobs;
+    scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset) + 1));
+  }
+  if (!plan.slices.empty() || !plan.copies.empty()) {
+    pool_.Run([&](const model::Team& team) { RunStep(plan, team); });
+    ReportRows(plan);
+  }
+  result_->forward = std::chrono::steady_clock::now() - start;
+}
+
+engine::StepResult CpuModelRunner::Collect() {
+  CHECK(result_.has_value()) << "nothing was launched";
+  engine::StepResult result = std::move(*result_);
+  result_.reset();
+  return result;
+}
+
+Status CpuModelRunner::ReservePartials() {
+  const size_t need = attention_.partial_floats() * sizeof(float);
+  if (need <= partials_.size()) return OkStatus();
+  ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
+  return OkStatus();
+}
+
+float* CpuModelRunner::LogitsRow(int index_in_batch) {
+  return reinterpret_cast<float*>(logits_.data()) +
+         static_cast<size_t>(index_in_batch) * static_cast<size_t>(decoder_->logits_stride());
+}
+
+// On every worker: copies, layers, then the head in rounds with the rows of each round finished on the pool.
+void CpuModelRunner::RunStep(const engine::StepPlan& plan, const model::Team& team) {
+  if (!plan.copies.empty()) CopyBlocks(plan, team);
+  if (plan.slices.empty()) return;
+
+  model::DecoderBatch batch;
+  batch.tokens = layout_.tokens();
+  batch.places = attention_.places();
+  batch.attention = attention_.work();
+  batch.attention_items = attention_.items();
+  batch.partials = reinterpret_cast<float*>(partials_.data());
+  batch.kv = kv_.data();
+  decoder_->RunLayers(batch, team);
+
+  const std::span<const HeadRow> head = layout_.head();
+  const auto round_rows = static_cast<size_t>(decoder_->options().max_head_rows);
+  for (size_t begin = 0; begin < head.size(); begin += round_rows) {
+    const size_t count = std::min(round_rows, head.size() - begin);
+    const std::span<const HeadRow> round = head.subspan(begin, count);
+    float* logits[kMaxHeadRows];
+    bool any = false;
+    for (size_t i = 0; i < count; ++i) {
+      logits[i] = round[i].needs_logits ? LogitsRow(static_cast<int>(i)) : nullptr;
+      any |= round[i].needs_logits;
+    }
+    model::HeadBatch out;
+    out.rows = layout_.head_rows().subspan(begin, count);
+    if (any) out.logits = {logits, count};
+    decoder_->RunHead(out, team);
+    // Interleaved, not in runs: rows that sample and rows that only take the argmax come in runs.
+    for (size_t i = static_cast<size_t>(team.worker()); i < count; i += static_cast<size_t>(team.workers())) {
+      FinishRow(plan, round[i], static_cast<int>(i), team.worker());
+    }
+    team.Sync();
+  }
+}
+
+void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, const model::Team& team) {
+  // In order, because a copy may read what an earlier one wrote; each worker copies its part of every block.
+  const size_t bytes = decoder_->kv_block_bytes();
+  const auto lines = static_cast<int>(bytes / 64);
+  const model::Team::Range share = team.Share(lines);
+  for (const engine::BlockCopy& copy : plan.copies) {
+    CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 && copy.to < limits_.kv_blocks);
+    const std::byte* from = kv_.data() + static_cast<size_t>(copy.from) * bytes;
+    std::byte* to = kv_.data() + static_cast<size_t>(copy.to) * bytes;
+    const size_t begin = static_cast<size_t>(share.begin) * 64;
+    const size_t end = static_cast<size_t>(share.end) * 64;
+    if (begin < end && from != to) std::memcpy(to + begin, from + begin, end - begin);
+  }
+  team.Sync();
+}
+
+// Argmax, sampling and log-probabilities of one row, on one worker.
+void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch, int worker) {
+  const engine::SequenceSlice& slice = plan.slices[static_cast<size_t>(row.slice)];
+  engine::SliceResult& result = result_->slices[static_cast<size_t>(row.slice)];
+  const kernels::ArgmaxState best = decoder_->Best(index_in_batch);
+  if (!row.needs_logits) {
+    if (best.id == kernels::kNoArgmax) {
+      result.status = NotFinite();
+    } else {
+      result.token = best.id;
+    }
+    return;
+  }
+
+  SamplerSlot& slot = *samplers_[static_cast<size_t>(worker)];
+  const std::span<float> logits(LogitsRow(index_in_batch), static_cast<size_t>(limits_.vocab_size));
+  if (options_.logits_tap != nullptr) options_.logits_tap(slice.sequence, slice.start + row.offset, logits);
+  if (row.successor != kNoToken) {
+    result.prompt_logprobs[static_cast<size_t>(row.offset)] =
+        sampling::RowLogprobsOf(logits, row.successor, slice.prompt_logprobs, slot.scratch);
+  }
+  if (!row.sample) return;
+
+  const int alternatives = slice.sampler->params->logprobs;
+  std::span<float> scratch_row = logits;
+  if (alternatives >= 0) {
+    std::copy(logits.begin(), logits.end(), slot.copy.begin());
+    scratch_row = slot.copy;
+  }
+  const sampling::Draw draw = sampling::SampleRow(scratch_row, *slice.sampler, slot.scratch);
+  result.status = draw.status;
+  if (!draw.status.ok()) return;
+  result.token = draw.token;
+  if (alternatives >= 0) {
+    result.logprobs = sampling::RowLogprobsOf(logits, draw.token, alternatives, slot.scratch);
+  }
+}
+
+// Faults that several rows of a slice may have found: joined here, on one thread.
+void CpuModelRunner::ReportRows(const engine::StepPlan& plan) {
+  for (size_t i = 0; i < plan.slices.size(); ++i) {
+    engine::SliceResult& result = result_->slices[i];
+    if (layout_.bad_token(static_cast<int>(i))) {
+      result = {};
+      result.status = InvalidArgument("token_out_of_range", "a token id outside the model's vocabulary of " +
+                                                                std::to_string(limits_.vocab_size));
+      continue;
+    }
+    const auto not_a_number = [](const sampling::RowLogprobs& row) { return !std::isfinite(row.chosen.logprob); };
+    if (result.status.ok() &&
+        std::any_of(result.prompt_logprobs.begin(), result.prompt_logprobs.end(), not_a_number)) {
+      result.status = NotFinite();
+    }
+  }
+}
+
+}  // namespace tutti::runner
