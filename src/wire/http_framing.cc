@@ -175,6 +175,7 @@ void FramingGuard::EndHead() {
     return Fail("request_too_large", "the body has " + std::to_string(content_length()) + " bytes; at most " +
                                          std::to_string(limits_.body_bytes) + " are accepted");
   }
+  head_done_ = true;
   remaining_ = content_length();
   if (chunked_) {
     state_ = State::kChunkSize;

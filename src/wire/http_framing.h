@@ -32,7 +32,7 @@ class FramingGuard {
   // unless it ends or faults there.
   size_t Scan(std::string_view bytes);
 
-  bool head_done() const { return state_ >= State::kBody; }
+  bool head_done() const { return head_done_; }
   bool done() const { return state_ == State::kDone; }
   bool failed() const { return !fault_.ok(); }
   // OK, or with the code of the error table: 400 invalid_value, 413 request_too_large, 414 uri_too_long,
@@ -75,7 +75,7 @@ class FramingGuard {
   int hosts_ = 0;
   bool minor_zero_ = false;  // HTTP/1.0
   std::optional<uint64_t> content_length_;
-  bool chunked_ = false;
+  bool chunked_ = false, head_done_ = false;
   uint64_t body_bytes_ = 0;
   uint64_t remaining_ = 0;   // of the body or the chunk
   int size_digits_ = 0;

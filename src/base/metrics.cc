@@ -1,0 +1,140 @@
+#include "base/metrics.h"
+
+#include <prometheus/counter.h>
+#include <prometheus/family.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <set>
+
+#include "base/check.h"
+#include "base/mutex.h"
+
+namespace tutti {
+namespace {
+
+constexpr size_t kMaxLabelBytes = 128;
+constexpr size_t kMaxSeries = 100;  // label sets of one family, then "other"
+
+// Printable ASCII, so that a hostile name can neither break a line nor a dashboard.
+std::string BoundedLabel(const std::string& value) {
+  std::string out;
+  for (const char c : value.substr(0, kMaxLabelBytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte >= 0x7F ? '?' : c;
+  }
+  return out;
+}
+
+}  // namespace
+
+void Counter::Add(double amount) {
+  if (counter_ != nullptr) counter_->Increment(amount);
+}
+double Counter::Value() const { return counter_ == nullptr ? 0 : counter_->Value(); }
+void Gauge::Set(double value) {
+  if (gauge_ != nullptr) gauge_->Set(value);
+}
+void Gauge::Add(double amount) {
+  if (gauge_ != nullptr) gauge_->Increment(amount);
+}
+double Gauge::Value() const { return gauge_ == nullptr ? 0 : gauge_->Value(); }
+void Histogram::Observe(double value) {
+  if (histogram_ != nullptr) histogram_->Observe(value);
+}
+uint64_t Histogram::Count() const {
+  return histogram_ == nullptr ? 0 : histogram_->Collect().histogram.sample_count;
+}
+double Histogram::Sum() const { return histogram_ == nullptr ? 0 : histogram_->Collect().histogram.sample_sum; }
+
+const Buckets& LatencyBuckets() {
+  static const Buckets buckets = {.001, .0025, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75,
+                                  1,    2.5,   5,    7.5, 10,  20,  40,  80,  160, 640, 2560};
+  return buckets;
+}
+
+const Buckets& ShortLatencyBuckets() {
+  static const Buckets buckets = [] {
+    Buckets all = {.0001, .00025, .0005};
+    all.insert(all.end(), LatencyBuckets().begin(), LatencyBuckets().end());
+    return all;
+  }();
+  return buckets;
+}
+
+const Buckets& BatchBuckets() {
+  static const Buckets buckets = {1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
+  return buckets;
+}
+
+const Buckets& ChoiceBuckets() {
+  static const Buckets buckets = {1, 2, 5, 10, 20};
+  return buckets;
+}
+
+Buckets SizeBuckets(int64_t limit) {
+  Buckets buckets;
+  for (double decade = 1;; decade *= 10) {
+    for (const double step : {1.0, 2.0, 5.0}) {
+      buckets.push_back(decade * step);
+      if (buckets.back() >= static_cast<double>(limit)) return buckets;
+    }
+  }
+}
+
+struct MetricsRegistry::Impl {
+  Mutex mutex;
+  prometheus::Registry registry;
+  std::map<std::string, std::set<MetricLabels>> series GUARDED_BY(mutex);
+  std::vector<std::function<void()>> collectors GUARDED_BY(mutex);
+
+  MetricLabels Bound(const std::string& name, MetricLabels labels) {
+    for (auto& [key, value] : labels) value = BoundedLabel(value);
+    const MutexLock lock(mutex);
+    std::set<MetricLabels>& known = series[name];
+    if (known.size() >= kMaxSeries && !known.contains(labels)) {
+      for (auto& [key, value] : labels) value = "other";
+    }
+    known.insert(labels);
+    return labels;
+  }
+};
+
+MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
+MetricsRegistry::~MetricsRegistry() = default;
+
+Counter MetricsRegistry::GetCounter(const std::string& name, const std::string& help, MetricLabels labels) {
+  labels = impl_->Bound(name, std::move(labels));
+  return Counter(&prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry).Add(labels));
+}
+
+Gauge MetricsRegistry::GetGauge(const std::string& name, const std::string& help, MetricLabels labels) {
+  labels = impl_->Bound(name, std::move(labels));
+  return Gauge(&prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(labels));
+}
+
+Histogram MetricsRegistry::GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,
+                                        MetricLabels labels) {
+  labels = impl_->Bound(name, std::move(labels));
+  return Histogram(
+      &prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry).Add(labels, buckets));
+}
+
+void MetricsRegistry::AddCollector(std::function<void()> collector) {
+  const MutexLock lock(impl_->mutex);
+  impl_->collectors.push_back(std::move(collector));
+}
+
+std::string MetricsRegistry::Expose() const {
+  std::vector<std::function<void()>> collectors;
+  {
+    const MutexLock lock(impl_->mutex);
+    collectors = impl_->collectors;
+  }
+  for (const auto& collect : collectors) collect();
+  return prometheus::TextSerializer().Serializer::Serialize(impl_->registry.Collect());
+}
+
+}  // namespace tutti
