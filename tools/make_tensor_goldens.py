@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Writes the golden vectors of tensor types: tests/data/gguf/{dequantize,quantize}_<TYPE>.bin.
+"""Writes the golden data of tests/data/gguf: vectors of tensor types, and a file by the reference writer.
+
+{dequantize,quantize}_<TYPE>.bin hold vectors, reference_writer.gguf metadata of every type and three tensors.
 
 The values come from the format's own Python package, so that our decoders are compared with an outside
 reference and not with themselves. Needs `pip install gguf numpy`; run once, the files are committed.
 
-Layout, little-endian: u32 count of elements, the blocks, the elements as float32.
+Layout of a vector file, little-endian: u32 count of elements, the blocks, the elements as float32.
   dequantize_*: random blocks (any bits; scales finite fp16, subnormal and negative ones included), then what
                 the reference makes of them.
   quantize_*:   the blocks the reference makes of the elements, then the elements.
@@ -13,7 +15,7 @@ import argparse
 import pathlib
 
 import numpy as np
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Q
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Q, GGUFValueType as V, GGUFWriter
 from gguf.quants import dequantize, quantize
 
 DECODED = [Q.F32, Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.Q4_K, Q.Q5_K, Q.Q6_K]
@@ -55,6 +57,28 @@ def write(path, blocks, values):
     print(f"{path}: {len(values)} elements")
 
 
+def write_reference_file(path):
+    """What src/gguf/reference_test.cc expects to find, value by value."""
+    writer = GGUFWriter(path, "llama")
+    for name, kind, value in [("u8", V.UINT8, 255), ("i8", V.INT8, -128), ("u16", V.UINT16, 65535),
+                              ("i16", V.INT16, -32768), ("u32", V.UINT32, 2**32 - 1), ("i32", V.INT32, -2**31),
+                              ("u64", V.UINT64, 2**64 - 1), ("i64", V.INT64, -2**63), ("f32", V.FLOAT32, 0.25),
+                              ("f64", V.FLOAT64, 1e-3), ("bool", V.BOOL, True), ("text", V.STRING, "caf\u00e9")]:
+        writer.add_key_value(f"test.{name}", value, kind)
+    writer.add_array("test.strings", ["a", "", "\u4e16\u754c"])
+    writer.add_array("test.ints", [-1, 0, 7])
+    writer.add_array("test.floats", [0.5, -2.0])
+    values = (np.arange(192) - 96).astype(np.float32)
+    writer.add_tensor("plain", values.reshape(3, 64))
+    writer.add_tensor("half", values.reshape(2, 3, 32).astype(np.float16))
+    writer.add_tensor("coded", quantize(values.reshape(3, 64), Q.Q8_0), raw_dtype=Q.Q8_0)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    print(f"{path}: {path.stat().st_size} bytes")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("tests/data/gguf"))
@@ -72,6 +96,7 @@ def main():
     values[128:160] = rng.normal(0, 1e-7, 32)
     for qtype in ENCODED:
         write(out / f"quantize_{qtype.name}.bin", quantize(values, qtype).view(np.uint8), values)
+    write_reference_file(out / "reference_writer.gguf")
 
 
 if __name__ == "__main__":
