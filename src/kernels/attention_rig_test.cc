@@ -60,8 +60,10 @@ size_t Rig::AddSequence(int32_t tokens) {
   const size_t width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
   sequence.qkv.resize(width * static_cast<size_t>(tokens));
   for (float& x : sequence.qkv) {
-    double sum = -2;  // near enough to a normal distribution, standard deviation 1.2
-    for (int i = 0; i < 4; ++i) sum += random_.Uniform();
+    // Four 16-bit uniforms in one draw: near enough to a normal distribution, standard deviation 1.2.
+    const uint64_t bits = random_.Next();
+    double sum = -2;
+    for (int i = 0; i < 64; i += 16) sum += static_cast<double>(bits >> i & 0xFFFF) / 65536.0;
     x = static_cast<float>(2 * sum);
   }
   sequence.out.resize(static_cast<size_t>(tokens * shape_.heads * shape_.head_dim));
@@ -132,10 +134,12 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   const RopeAppendArgs append = {shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
   const AttentionArgs args = {shape_, layout_, view, qkv.get(), stride, out.get(), out_width, partials.get()};
 
-  // Twice, as two layers would: the plan must be ready again after the first. Appending twice writes the same.
+  // A plan that counts is run twice, as two layers would: it must be ready again after the first. Appending twice
+  // writes the same.
+  const int layers = plan_.partial_floats() > 0 ? 2 : 1;
   const size_t q_copy = stride * static_cast<size_t>(total);
   std::vector<float> unrotated(qkv.get(), qkv.get() + q_copy);
-  for (int layer = 0; layer < 2; ++layer) {
+  for (int layer = 0; layer < layers; ++layer) {
     std::copy(unrotated.begin(), unrotated.end(), qkv.get());
     std::atomic<int32_t> next_row{0};
     std::atomic<int32_t> next_item{0};
@@ -174,52 +178,60 @@ void Rig::Run(size_t sequence, int32_t chunk, int workers) {
   }
 }
 
-std::vector<double> Rig::Rotated(const RigSequence& sequence, int32_t position) const {
+const double* Rig::Rotated(RigSequence& sequence, int32_t position) const {
   const size_t head_dim = static_cast<size_t>(shape_.head_dim);
   const size_t width = static_cast<size_t>(shape_.heads + 2 * shape_.kv_heads) * head_dim;
-  const float* row = sequence.qkv.data() + static_cast<size_t>(position) * width;
-  std::vector<double> x(row, row + width);
-  if (shape_.rope_mode == RopeMode::kNone) return x;
-  const size_t half = static_cast<size_t>(shape_.rope_dims) / 2;
-  for (size_t h = 0; h < static_cast<size_t>(shape_.heads + shape_.kv_heads); ++h) {
+  for (size_t t = sequence.rotated.size() / width; t <= static_cast<size_t>(position); ++t) {
+    const float* row = sequence.qkv.data() + t * width;
+    sequence.rotated.insert(sequence.rotated.end(), row, row + width);
+    if (shape_.rope_mode == RopeMode::kNone) continue;
+    double* x = sequence.rotated.data() + t * width;
+    const size_t half = static_cast<size_t>(shape_.rope_dims) / 2;
+    const bool adjacent = shape_.rope_mode == RopeMode::kAdjacent;
     for (size_t i = 0; i < half; ++i) {
-      const double angle = position * std::pow(10000.0, -2.0 * static_cast<double>(i) / shape_.rope_dims);
-      const bool adjacent = shape_.rope_mode == RopeMode::kAdjacent;
-      double& a = x[h * head_dim + (adjacent ? 2 * i : i)];
-      double& b = x[h * head_dim + (adjacent ? 2 * i + 1 : half + i)];
-      const double rotated = a * std::cos(angle) - b * std::sin(angle);
-      b = a * std::sin(angle) + b * std::cos(angle);
-      a = rotated;
+      const double angle =
+          static_cast<double>(t) * std::pow(10000.0, -2.0 * static_cast<double>(i) / shape_.rope_dims);
+      const double c = std::cos(angle);
+      const double s = std::sin(angle);
+      for (size_t h = 0; h < static_cast<size_t>(shape_.heads + shape_.kv_heads); ++h) {
+        double& a = x[h * head_dim + (adjacent ? 2 * i : i)];
+        double& b = x[h * head_dim + (adjacent ? 2 * i + 1 : half + i)];
+        const double rotated = a * c - b * s;
+        b = a * s + b * c;
+        a = rotated;
+      }
     }
   }
-  return x;
+  return sequence.rotated.data();
 }
 
-std::vector<double> Rig::Reference(const RigSequence& sequence, int32_t position) const {
+std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) const {
+  const size_t width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
+  const double* rows = Rotated(sequence, position);
+  const size_t count = static_cast<size_t>(position) + 1;
+  const double* query = rows + (count - 1) * width;
   const size_t head_dim = static_cast<size_t>(shape_.head_dim);
   const size_t heads = static_cast<size_t>(shape_.heads);
   const size_t group = heads / static_cast<size_t>(shape_.kv_heads);
   const size_t k_at = heads * head_dim;
   const size_t v_at = k_at + static_cast<size_t>(shape_.kv_heads) * head_dim;
-  std::vector<std::vector<double>> rows;
-  for (int32_t t = 0; t <= position; ++t) rows.push_back(Rotated(sequence, t));
   std::vector<double> out(heads * head_dim);
-  std::vector<double> score(rows.size());
+  std::vector<double> score(count);
   for (size_t h = 0; h < heads; ++h) {
     double greatest = -1e300;
-    for (size_t t = 0; t < rows.size(); ++t) {
+    for (size_t t = 0; t < count; ++t) {
       double dot = 0;
       for (size_t d = 0; d < head_dim; ++d) {
-        dot += rows.back()[h * head_dim + d] * rows[t][k_at + h / group * head_dim + d];
+        dot += query[h * head_dim + d] * rows[t * width + k_at + h / group * head_dim + d];
       }
       score[t] = dot * static_cast<double>(shape_.scale);
       greatest = std::max(greatest, score[t]);
     }
     double sum = 0;
-    for (size_t t = 0; t < rows.size(); ++t) {
+    for (size_t t = 0; t < count; ++t) {
       const double p = std::exp(score[t] - greatest);
       sum += p;
-      for (size_t d = 0; d < head_dim; ++d) out[h * head_dim + d] += p * rows[t][v_at + h / group * head_dim + d];
+      for (size_t d = 0; d < head_dim; ++d) out[h * head_dim + d] += p * rows[t * width + v_at + h / group * head_dim + d];
     }
     for (size_t d = 0; d < head_dim; ++d) out[h * head_dim + d] /= sum;
   }

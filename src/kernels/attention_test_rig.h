@@ -43,6 +43,7 @@ struct RigSequence {
   std::vector<float> qkv;     // [tokens][(heads + 2 kv_heads) * head_dim], before rotation
   std::vector<float> out;     // [tokens][heads * head_dim]
   std::vector<int32_t> blocks;
+  std::vector<double> rotated;  // float64 rows of qkv after rotation, as far as a reference needed them
 };
 
 struct StepRows {
@@ -73,11 +74,11 @@ class Rig {
   void PoisonFreeBlocks();
 
   // Float64 attention over the float inputs, with the scale and rotation of the shape; [heads * head_dim].
-  std::vector<double> Reference(const RigSequence& sequence, int32_t position) const;
+  std::vector<double> Reference(RigSequence& sequence, int32_t position) const;
 
  private:
   int32_t TakeBlock();
-  std::vector<double> Rotated(const RigSequence& sequence, int32_t position) const;
+  const double* Rotated(RigSequence& sequence, int32_t position) const;
 
   Variant variant_;
   AttentionShape shape_;

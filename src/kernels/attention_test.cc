@@ -1,0 +1,248 @@
+#include "kernels/attention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "kernels/attention_test_rig.h"
+
+namespace tutti::kernels::testing {
+namespace {
+
+AttentionShape Shape(int32_t heads, int32_t kv_heads, int32_t head_dim, RopeMode mode = RopeMode::kAdjacent) {
+  return {heads, kv_heads, head_dim, 1.0f / std::sqrt(static_cast<float>(head_dim)), mode, head_dim};
+}
+const AttentionShape kSmolShape = Shape(9, 3, 64);
+
+// Relative L2 error of one row of all heads that each form may show on the rig's data.
+double Bound(const Variant& variant) {
+  if (variant.format == KvFormat::kF32) return 5e-6;
+  if (variant.format == KvFormat::kI16) return 2e-3;
+  return 2e-3;  // half precision
+}
+
+class AttentionTest : public ::testing::TestWithParam<Variant> {};
+INSTANTIATE_TEST_SUITE_P(All, AttentionTest, ::testing::ValuesIn(Variants()),
+                         [](const auto& test) { return test.param.Name(); });
+
+size_t OutWidth(const Rig& rig) { return static_cast<size_t>(rig.shape().heads * rig.shape().head_dim); }
+
+double ErrorAt(Rig& rig, size_t sequence, int32_t position) {
+  return RelativeError(rig.Reference(rig[sequence], position),
+                       rig[sequence].out.data() + static_cast<size_t>(position) * OutWidth(rig));
+}
+
+// How many positions of [from, tokens) differ in any bit.
+int DifferingRows(Rig& rig, size_t a, size_t b, int32_t from = 0) {
+  int differing = 0;
+  for (int32_t t = from; t < std::min(rig[a].done, rig[b].done); ++t) {
+    const size_t at = static_cast<size_t>(t) * OutWidth(rig);
+    differing += std::memcmp(&rig[a].out[at], &rig[b].out[at], OutWidth(rig) * sizeof(float)) != 0;
+  }
+  return differing;
+}
+
+TEST_P(AttentionTest, AgreesWithFloat64AroundBlockAndChunkBorders) {
+  Rig rig(GetParam(), kSmolShape, 64, 1);
+  const size_t s = rig.AddSequence(600);
+  rig.Run(s, 64);
+  for (int32_t position : {0, 1, 15, 16, 30, 31, 32, 33, 63, 64, 65, 254, 255, 256, 257, 511, 512, 513, 599}) {
+    EXPECT_LE(ErrorAt(rig, s, position), Bound(GetParam())) << "position " << position;
+  }
+}
+
+TEST_P(AttentionTest, DecodesALongContextWithinTheBound) {
+  const AttentionShape shape = Shape(3, 1, 64);
+  Rig rig(GetParam(), shape, 80, 2);
+  const size_t s = rig.AddSequence(2000);
+  rig.Run(s, 512);
+  EXPECT_LE(ErrorAt(rig, s, 1500), Bound(GetParam()));
+  EXPECT_LE(ErrorAt(rig, s, 1999), Bound(GetParam()));
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsForEveryPrefillChunkSize) {
+  Rig rig(GetParam(), kSmolShape, 400, 3);
+  const size_t whole = rig.AddSequence(577);
+  rig.Run(whole, 577);
+  for (int32_t chunk : {1, 3, 8, 9, 31, 32, 33, 64, 128, 512}) {
+    const size_t copy = rig.AddCopy(whole);
+    rig.Run(copy, chunk);
+    EXPECT_EQ(DifferingRows(rig, whole, copy), 0) << "chunk " << chunk;
+  }
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsOnAnyNumberOfWorkers) {
+  Rig rig(GetParam(), kSmolShape, 400, 4);
+  const size_t one = rig.AddSequence(900);
+  rig.Run(one, 300, 1);
+  for (int workers : {2, 3, 7}) {
+    for (int32_t chunk : {300, 7}) {
+      const size_t copy = rig.AddCopy(one);
+      rig.Step({{copy, 880}}, workers);
+      rig.Run(copy, chunk, workers);
+      EXPECT_EQ(DifferingRows(rig, one, copy), 0) << workers << " workers, chunk " << chunk;
+    }
+  }
+}
+
+TEST_P(AttentionTest, GivesTheSameBitsAloneAndInAMixedBatch) {
+  Rig rig(GetParam(), kSmolShape, 400, 5);
+  std::vector<size_t> batch;
+  std::vector<size_t> alone;
+  for (int32_t tokens : {5, 33, 290, 300, 40, 520}) {
+    batch.push_back(rig.AddSequence(tokens));
+    alone.push_back(rig.AddCopy(batch.back()));
+    rig.Run(alone.back(), 1000);
+  }
+  Random random(55);
+  for (;;) {  // some sequences of the batch, random rows each, until all are done
+    std::vector<StepRows> step;
+    for (size_t s : batch) {
+      const int32_t left = rig[s].tokens - rig[s].done;
+      if (left > 0 && random.Chance(0.8)) {
+        const int32_t most = random.Chance(0.5) ? 3 : 100;
+        step.push_back({s, std::min<int32_t>(left, 1 + static_cast<int32_t>(random.Below(most)))});
+      }
+    }
+    if (!step.empty()) rig.Step(step, 2);
+    if (std::all_of(batch.begin(), batch.end(), [&](size_t s) { return rig[s].done == rig[s].tokens; })) break;
+  }
+  for (size_t i = 0; i < batch.size(); ++i) EXPECT_EQ(DifferingRows(rig, batch[i], alone[i]), 0) << i;
+}
+
+TEST_P(AttentionTest, SharedPrefixesAreReadTogetherAndChangeNoBit) {
+  Rig rig(GetParam(), kSmolShape, 200, 6);
+  const size_t parent = rig.AddSequence(600);
+  rig.Run(parent, 600);
+  std::vector<StepRows> step;
+  for (int i = 0; i < 7; ++i) {
+    const size_t fork = rig.AddFork(parent, 544, 620);
+    rig.Step({{fork, 10 + i}});
+    step.push_back({fork, i % 3 + 1});
+  }
+  std::vector<StepRows> copies;
+  for (const StepRows& r : step) {
+    const size_t copy = rig.AddCopy(r.sequence);
+    rig.Step({{copy, rig[r.sequence].done}});
+    copies.push_back({copy, r.rows});
+  }
+  rig.Step(step, 2);
+  int shared_items = 0;
+  const AttentionWork work = const_cast<AttentionPlan&>(rig.plan()).work();
+  for (int32_t i = 0; i < rig.plan().items(); ++i) shared_items += work.items[i].segment_count > 1;
+  EXPECT_EQ(shared_items, 2 * 3) << "two whole chunks of 256 for each of three kv heads";
+  rig.Step(copies, 1, /*share_prefixes=*/false);
+  for (size_t i = 0; i < step.size(); ++i) {
+    EXPECT_EQ(DifferingRows(rig, step[i].sequence, copies[i].sequence, 544), 0) << i;
+    EXPECT_LE(ErrorAt(rig, step[i].sequence, rig[step[i].sequence].done - 1), Bound(GetParam()));
+  }
+}
+
+TEST_P(AttentionTest, WhatAnEarlierOwnerLeftInABlockIsNeverSeen) {
+  Rig rig(GetParam(), kSmolShape, 60, 7);
+  const size_t clean = rig.AddSequence(300);
+  rig.Run(clean, 100);
+  rig.PoisonFreeBlocks();
+  for (int32_t chunk : {1, 45, 300}) {
+    const size_t copy = rig.AddCopy(clean);
+    rig.Run(copy, chunk);
+    EXPECT_EQ(DifferingRows(rig, clean, copy), 0) << "chunk " << chunk;
+  }
+}
+
+TEST_P(AttentionTest, RandomShapesAgreeWithFloat64AndWithThemselves) {
+  Random random(8);
+  for (int round = 0; round < 24; ++round) {
+    const bool multi_query = random.Chance(0.1);
+    const int32_t kv_heads = multi_query ? 1 : static_cast<int32_t>(random.Between(1, 3));
+    const int32_t group = static_cast<int32_t>(multi_query ? random.Between(10, 71) : random.Between(1, 5));
+    const int32_t head_dim = round < 16 ? 16 * (round + 1) : (random.Chance(0.5) ? 64 : 128);
+    AttentionShape shape = Shape(kv_heads * group, kv_heads, head_dim,
+                                 random.Chance(0.5) ? RopeMode::kAdjacent : RopeMode::kHalf);
+    if (random.Chance(0.3)) shape.rope_dims = 2 * static_cast<int32_t>(random.Between(1, head_dim / 2));
+    const int32_t tokens = static_cast<int32_t>(random.Between(1, multi_query ? 80 : 280));
+    SCOPED_TRACE(::testing::Message() << "heads " << shape.heads << "/" << kv_heads << " dim " << head_dim << " rope "
+                                      << shape.rope_dims << " mode " << static_cast<int>(shape.rope_mode)
+                                      << " tokens " << tokens);
+    Rig rig(GetParam(), shape, 40, 100 + static_cast<uint64_t>(round));
+    const size_t a = rig.AddSequence(tokens);
+    rig.Run(a, tokens);
+    EXPECT_LE(ErrorAt(rig, a, tokens - 1), 2 * Bound(GetParam()));
+    const size_t b = rig.AddCopy(a);
+    rig.Run(b, static_cast<int32_t>(random.Between(1, 40)), 2);
+    EXPECT_EQ(DifferingRows(rig, a, b), 0);
+  }
+}
+
+TEST_P(AttentionTest, SharpAndFlatScoresAndZeroRowsStayFinite) {
+  for (const float factor : {0.0f, 1e-3f, 30.0f}) {
+    Rig rig(GetParam(), kSmolShape, 20, 9);
+    const size_t s = rig.AddSequence(280);
+    for (float& x : rig[s].qkv) x *= factor;
+    rig.Run(s, 280);
+    const size_t at = 279 * OutWidth(rig);
+    for (size_t i = 0; i < OutWidth(rig); ++i) ASSERT_TRUE(std::isfinite(rig[s].out[at + i])) << factor;
+    // A sharp softmax doubles what rounding of the scores does.
+    if (factor == 0) continue;
+    EXPECT_LE(ErrorAt(rig, s, 279), factor > 1 ? 0.05 : Bound(GetParam())) << factor;
+  }
+}
+
+TEST_P(AttentionTest, ASequenceOfNotANumbersSpoilsNobodyElse) {
+  Rig rig(GetParam(), kSmolShape, 60, 10);
+  const size_t good = rig.AddSequence(100);
+  const size_t alone = rig.AddCopy(good);
+  rig.Run(alone, 100);
+  const size_t bad = rig.AddSequence(100);
+  for (float& x : rig[bad].qkv) x = std::nanf("");
+  rig.Step({{bad, 50}, {good, 50}}, 2);
+  rig.Step({{good, 50}, {bad, 50}}, 2);
+  EXPECT_EQ(DifferingRows(rig, good, alone), 0);
+}
+
+TEST(AttentionClosenessTest, VectorTablesAgreeWithTheScalarOracle) {
+  std::vector<Rig> rigs;
+  const std::vector<Variant> variants = Variants();
+  for (const Variant& variant : variants) {
+    rigs.emplace_back(variant, kSmolShape, 20, 11);
+    rigs.back().Run(rigs.back().AddSequence(320), 320);
+  }
+  const std::vector<float>& oracle = rigs[0][0].out;  // scalar, float
+  ASSERT_EQ(variants[0].Name(), "scalar_float");
+  const std::vector<double> reference(oracle.begin(), oracle.end());
+  for (size_t i = 1; i < rigs.size(); ++i) {
+    EXPECT_LE(RelativeError(reference, rigs[i][0].out.data()), Bound(variants[i])) << variants[i].Name();
+  }
+}
+
+TEST(KvLayoutTest, SixteenBitCachesTakeHalfOfFloatAndFloatTakesFourBytes) {
+  EXPECT_EQ(MakeKvLayout(KvFormat::kF32, 3, 64).layer_bytes, 3u * 2 * 32 * 64 * 4);
+  EXPECT_EQ(MakeKvLayout(KvFormat::kF16, 3, 64).layer_bytes, 3u * 2 * 32 * 64 * 2);
+  EXPECT_EQ(MakeKvLayout(KvFormat::kI16, 3, 64).layer_bytes, 3u * (2 * 32 * 64 * 2 + 2 * 32 * 4));
+  for (int32_t head_dim = 16; head_dim <= 256; head_dim += 16) {
+    for (KvFormat format : {KvFormat::kF32, KvFormat::kF16, KvFormat::kI16}) {
+      EXPECT_EQ(MakeKvLayout(format, 1, head_dim).head_bytes % 64, 0u);
+      EXPECT_EQ(MakeKvLayout(format, 1, head_dim).v_offset % 64, 0u);
+    }
+  }
+}
+
+TEST(AttentionShapeTest, FaultsAreNamed) {
+  EXPECT_EQ(AttentionShapeFault(kSmolShape), nullptr);
+  EXPECT_NE(AttentionShapeFault(Shape(8, 3, 64)), nullptr);
+  EXPECT_NE(AttentionShapeFault(Shape(0, 0, 64)), nullptr);
+  EXPECT_NE(AttentionShapeFault(Shape(8, 8, 24)), nullptr);
+  EXPECT_NE(AttentionShapeFault(Shape(8, 8, 272)), nullptr);
+  EXPECT_NE(AttentionShapeFault(Shape(129, 1, 64)), nullptr);
+  AttentionShape odd = kSmolShape;
+  odd.rope_dims = 63;
+  EXPECT_NE(AttentionShapeFault(odd), nullptr);
+  odd.rope_mode = RopeMode::kNone;
+  EXPECT_EQ(AttentionShapeFault(odd), nullptr);
+}
+
+}  // namespace
+}  // namespace tutti::kernels::testing

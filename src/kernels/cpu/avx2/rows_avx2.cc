@@ -1,0 +1,65 @@
+// Row operations with AVX2.
+#include "kernels/rows.h"
+
+#include "kernels/cpu/avx2/gemm_vec.h"
+#include "kernels/rows_top_k.h"
+
+namespace tutti::kernels {
+namespace {
+
+inline Vec16 LoadFirst(const float* p, int32_t count, float fill) {
+  alignas(32) float values[16];
+  for (int32_t i = 0; i < 16; ++i) values[i] = i < count ? p[i] : fill;
+  return Load16(values);
+}
+inline void StoreFirst(float* p, Vec16 v, int32_t count) {
+  alignas(32) float values[16];
+  Store16(values, v);
+  for (int32_t i = 0; i < count; ++i) p[i] = values[i];
+}
+inline float MaxLanes(Vec16 v) {
+  const __m256 eight = _mm256_max_ps(v.low, v.high);
+  const __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
+  const __m128 two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+  return _mm_cvtss_f32(_mm_max_ss(two, _mm_movehdup_ps(two)));
+}
+inline Vec16 ZeroWhereLess(Vec16 x, Vec16 limit, Vec16 y) {
+  return {_mm256_andnot_ps(_mm256_cmp_ps(x.low, limit.low, _CMP_LT_OQ), y.low),
+          _mm256_andnot_ps(_mm256_cmp_ps(x.high, limit.high, _CMP_LT_OQ), y.high)};
+}
+inline Vec16 WhereGreater(Vec16 x, Vec16 limit, Vec16 y, Vec16 z) {
+  return {_mm256_blendv_ps(y.low, z.low, _mm256_cmp_ps(x.low, limit.low, _CMP_GT_OQ)),
+          _mm256_blendv_ps(y.high, z.high, _mm256_cmp_ps(x.high, limit.high, _CMP_GT_OQ))};
+}
+inline uint32_t EqualLanes(Vec16 v, float x) {
+  const __m256 all = _mm256_set1_ps(x);
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v.low, all, _CMP_EQ_OQ)) |
+                               _mm256_movemask_ps(_mm256_cmp_ps(v.high, all, _CMP_EQ_OQ)) << 8);
+}
+inline uint32_t AtLeastLanes(Vec16 v, float x) {
+  const __m256 all = _mm256_set1_ps(x);
+  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v.low, all, _CMP_GE_OQ)) |
+                               _mm256_movemask_ps(_mm256_cmp_ps(v.high, all, _CMP_GE_OQ)) << 8);
+}
+inline int32_t CompressCandidates(Vec16 v, uint32_t lanes, int32_t first_id, RowCandidate* out) {
+  alignas(32) float values[16];
+  Store16(values, v);
+  int32_t found = 0;
+  for (; lanes != 0; lanes &= lanes - 1) {
+    const int32_t lane = __builtin_ctz(lanes);
+    out[found++] = {values[lane], first_id + lane};
+  }
+  return found;
+}
+
+#include "kernels/cpu/rows_vector.inc"
+
+}  // namespace
+
+const RowKernels& Avx2RowKernels() {
+  static constexpr RowKernels kKernels = {"avx2", RmsNorm,   AddRow,       SiluMul,    ExpRow,
+                                          MaxRow, ArgmaxRow, LogSumExpRow, SoftmaxRow, TopKRow};
+  return kKernels;
+}
+
+}  // namespace tutti::kernels

@@ -1,0 +1,223 @@
+#include "kernels/rows.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/kernels.h"
+#include "kernels/rows_rope.h"
+
+namespace tutti::kernels {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+const float kNan = std::nanf("");
+
+class RowsTest : public ::testing::TestWithParam<Isa> {
+ protected:
+  const RowKernels& rows() const { return KernelsFor(GetParam()).rows; }
+  std::vector<RowCandidate> TopK(const std::vector<float>& x, int32_t k) const {
+    std::vector<RowCandidate> best(static_cast<size_t>(k));
+    const size_t bytes = (TopKScratchBytes(static_cast<int32_t>(x.size())) + 63) / 64 * 64;
+    std::unique_ptr<void, void (*)(void*)> scratch(std::aligned_alloc(64, bytes), std::free);
+    best.resize(static_cast<size_t>(
+        rows().top_k(x.data(), static_cast<int32_t>(x.size()), k, best.data(), scratch.get())));
+    return best;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, RowsTest, ::testing::ValuesIn(DetectIsas()),
+                         [](const auto& test) { return std::string(IsaName(test.param)); });
+
+std::vector<float> RandomRow(Random& random, size_t n, double spread) {
+  std::vector<float> x(n);
+  for (float& v : x) v = static_cast<float>((random.Uniform() + random.Uniform() + random.Uniform() - 1.5) * spread);
+  return x;
+}
+
+// Every length up to three vectors and a few longer ones: all tails.
+std::vector<int32_t> Lengths() {
+  std::vector<int32_t> lengths = {63, 64, 65, 127, 128, 129, 576, 1000, 4095, 4096, 4097, 49152};
+  for (int32_t n = 1; n <= 50; ++n) lengths.push_back(n);
+  return lengths;
+}
+
+TEST_P(RowsTest, RmsNormIsTheDefinition) {
+  Random random(1);
+  for (int32_t n : Lengths()) {
+    const std::vector<float> x = RandomRow(random, static_cast<size_t>(n), 4);
+    const std::vector<float> w = RandomRow(random, static_cast<size_t>(n), 2);
+    double sum = 0;
+    for (float v : x) sum += static_cast<double>(v) * static_cast<double>(v);
+    const double scale = 1 / std::sqrt(sum / n + 1e-5);
+    std::vector<float> out = x;  // in place
+    rows().rms_norm(out.data(), w.data(), 1e-5f, n, out.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = static_cast<double>(x[i]) * scale * static_cast<double>(w[i]);
+      ASSERT_NEAR(out[i], expected, 1e-5 * std::abs(expected) + 1e-30) << n << " at " << i;
+    }
+  }
+}
+
+TEST_P(RowsTest, AddAndSiluMulAreTheirDefinitions) {
+  Random random(2);
+  for (int32_t n : Lengths()) {
+    const std::vector<float> x = RandomRow(random, static_cast<size_t>(n), 20);
+    const std::vector<float> y = RandomRow(random, static_cast<size_t>(n), 3);
+    std::vector<float> sum = x;
+    rows().add(sum.data(), y.data(), n);
+    std::vector<float> product = y;  // out may be up
+    rows().silu_mul(x.data(), product.data(), n, product.data());
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(sum[i], x[i] + y[i]);
+      const double g = x[i];
+      const double expected = g / (1 + std::exp(-g)) * static_cast<double>(y[i]);
+      ASSERT_NEAR(product[i], expected, 1e-6 * std::abs(expected) + 1e-37) << n << " at " << i << " gate " << g;
+    }
+  }
+}
+
+TEST_P(RowsTest, SiluOfGreatMagnitudesHasItsLimits) {
+  const std::vector<float> gate = {-1000, -200, -100, 100, 1000, 0};
+  const std::vector<float> up(gate.size(), 2.0f);
+  std::vector<float> out(gate.size());
+  rows().silu_mul(gate.data(), up.data(), static_cast<int32_t>(gate.size()), out.data());
+  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-35f), {0.f, 0.f, 0.f, 200.f, 2000.f, 0.f}));
+}
+
+TEST_P(RowsTest, ExpIsWithinThreeInTenMillionAndExactAtItsLimits) {
+  std::vector<float> x;
+  for (int i = -87000; i <= 88000; ++i) x.push_back(static_cast<float>(i) / 1000.0f);
+  std::vector<float> out(x.size());
+  rows().exp(x.data(), static_cast<int32_t>(x.size()), out.data());
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double expected = std::exp(static_cast<double>(x[i]));
+    worst = std::max(worst, std::abs(out[i] - expected) / expected);
+  }
+  EXPECT_LE(worst, 3e-7);
+
+  x = {-kInf, -1000, -104, 0, 89, 1000, kInf};
+  out.resize(x.size());
+  rows().exp(x.data(), static_cast<int32_t>(x.size()), out.data());
+  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-38f), {0.f, 0.f, 0.f, 1.f, kInf, kInf, kInf}));
+  EXPECT_EQ(out[0], 0.0f) << "a masked token must have no probability at all";
+  EXPECT_EQ(out[3], 1.0f);
+}
+
+TEST_P(RowsTest, MaxAndArgmaxPreferTheLowestIdAndIgnoreNotANumbers) {
+  Random random(3);
+  for (int32_t n : Lengths()) {
+    std::vector<float> x(static_cast<size_t>(n));
+    for (float& v : x) v = static_cast<float>(random.Below(20)) - 30.0f;  // many ties, all negative
+    const auto best = std::max_element(x.begin(), x.end());
+    ASSERT_EQ(rows().max(x.data(), n), *best);
+    ASSERT_EQ(rows().argmax(x.data(), n), best - x.begin());
+    const float greatest = *best;
+    for (float& v : x) {
+      if (random.Chance(0.3) && v < greatest) v = kNan;
+    }
+    ASSERT_EQ(rows().max(x.data(), n), greatest) << n;
+    ASSERT_EQ(x[static_cast<size_t>(rows().argmax(x.data(), n))], greatest);
+  }
+  const std::vector<float> nothing(37, kNan);
+  EXPECT_EQ(rows().max(nothing.data(), 37), -kInf);
+  EXPECT_EQ(rows().argmax(nothing.data(), 37), 0);
+  EXPECT_EQ(rows().max(nothing.data(), 0), -kInf);
+}
+
+TEST_P(RowsTest, LogSumExpAndSoftmaxAgreeWithFloat64AndSkipMaskedEntries) {
+  Random random(4);
+  for (int32_t n : Lengths()) {
+    std::vector<float> x = RandomRow(random, static_cast<size_t>(n), 15);
+    for (size_t i = 1; i < x.size(); ++i) {
+      if (random.Chance(0.2)) x[i] = -kInf;
+    }
+    double sum = 0;
+    for (float v : x) sum += std::exp(static_cast<double>(v));
+    ASSERT_NEAR(rows().log_sum_exp(x.data(), n), std::log(sum), 1e-5) << n;
+    std::vector<float> p = x;
+    rows().softmax(p.data(), n);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = std::exp(static_cast<double>(x[i])) / sum;
+      ASSERT_NEAR(p[i], expected, 4e-6 * expected) << n << " at " << i;
+    }
+  }
+  const std::vector<float> masked(100, -kInf);
+  EXPECT_EQ(rows().log_sum_exp(masked.data(), 100), -std::numeric_limits<double>::infinity());
+  const std::vector<float> high(100000, 1e4f);
+  EXPECT_NEAR(rows().log_sum_exp(high.data(), 100000), 1e4 + std::log(1e5), 1e-5);
+}
+
+TEST_P(RowsTest, TopKIsTheSortedHead) {
+  Random random(5);
+  for (int32_t n : {1, 5, 63, 64, 65, 200, 1000, 4097, 49152}) {
+    for (int32_t k : {1, 2, 40, 64, 256, 5000}) {
+      std::vector<float> x(static_cast<size_t>(n));
+      const bool ties = random.Chance(0.5);
+      for (float& v : x) {
+        v = ties ? static_cast<float>(random.Below(30)) : static_cast<float>(random.Uniform() - 0.5);
+        if (random.Chance(0.05)) v = random.Chance(0.5) ? -kInf : kNan;
+      }
+      std::vector<RowCandidate> all;
+      for (int32_t i = 0; i < n; ++i) {
+        if (x[static_cast<size_t>(i)] > -kInf) all.push_back({x[static_cast<size_t>(i)], i});
+      }
+      std::stable_sort(all.begin(), all.end(),
+                       [](const RowCandidate& a, const RowCandidate& b) { return a.value > b.value; });
+      all.resize(std::min(all.size(), static_cast<size_t>(k)));
+      const std::vector<RowCandidate> best = TopK(x, k);
+      ASSERT_EQ(best.size(), all.size()) << n << " " << k;
+      for (size_t i = 0; i < all.size(); ++i) {
+        ASSERT_EQ(best[i].id, all[i].id) << "rank " << i << " of " << n << " k " << k;
+        ASSERT_EQ(best[i].value, all[i].value);
+      }
+    }
+  }
+  EXPECT_TRUE(TopK(std::vector<float>(70, -kInf), 3).empty());
+}
+
+TEST_P(RowsTest, ARowGivesTheSameBitsWhereverItLies) {
+  Random random(6);
+  const std::vector<float> x = RandomRow(random, 1003, 5);
+  std::vector<float> shifted(1100);
+  const double sum = rows().log_sum_exp(x.data(), 1003);
+  for (size_t offset : {1u, 3u, 16u, 17u}) {
+    std::copy(x.begin(), x.end(), shifted.begin() + static_cast<ptrdiff_t>(offset));
+    EXPECT_EQ(rows().log_sum_exp(shifted.data() + offset, 1003), sum);
+  }
+}
+
+TEST(RopeTableTest, HoldsTheAnglesOfEveryPositionWithScaling) {
+  const std::vector<float> factors = {1.0f, 2.0f, 8.0f};
+  const RopeTable table({.dims = 6, .freq_base = 500.0, .linear_factor = 4.0, .freq_factors = factors}, 100);
+  for (int position : {0, 1, 50, 99}) {
+    for (int i = 0; i < 3; ++i) {
+      const double angle =
+          position / 4.0 * std::pow(500.0, -2.0 * i / 6) / static_cast<double>(factors[static_cast<size_t>(i)]);
+      EXPECT_NEAR(table.data()[position * 6 + i], std::cos(angle), 1e-7);
+      EXPECT_NEAR(table.data()[position * 6 + 3 + i], std::sin(angle), 1e-7);
+    }
+  }
+}
+
+// The published parameters of Llama 3.2 1B (factor 32, low 1, high 4, original context 8,192, theta 500,000):
+// high frequencies stay, low ones are divided by the factor, and the blend between is monotonic.
+TEST(RopeTableTest, Llama3FactorsKeepHighFrequenciesAndDivideLowOnes) {
+  const std::vector<float> factors = Llama3FreqFactors(64, 500000.0, 32.0, 1.0, 4.0, 8192.0);
+  ASSERT_EQ(factors.size(), 32u);
+  for (size_t i = 0; i <= 13; ++i) EXPECT_EQ(factors[i], 1.0f) << i;  // wavelength below 8192 / 4
+  for (size_t i = 18; i < 32; ++i) EXPECT_EQ(factors[i], 32.0f) << i;  // above 8192
+  for (size_t i = 1; i < 32; ++i) EXPECT_GE(factors[i], factors[i - 1]);
+  EXPECT_GT(factors[15], 1.0f);
+  EXPECT_LT(factors[15], 32.0f);
+}
+
+}  // namespace
+}  // namespace tutti::kernels
