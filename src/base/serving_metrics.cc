@@ -33,7 +33,6 @@ const char* Name(FinishKind kind) {
   constexpr std::array kNames = {"stop", "length", "abort", "error"};
   return kNames[static_cast<size_t>(kind)];
 }
-const char* Name(PromptSource source) { return source == PromptSource::kComputed ? "computed" : "prefix"; }
 
 // Buckets that the vllm:* histograms have in vLLM, so that boards and alerts fit.
 const Buckets kVllmTtft = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
