@@ -1,0 +1,137 @@
+#include "kernels/machine_limits.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "base/check.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/cpu/gemm_peak.h"
+#include "kernels/spmd.h"
+
+namespace tutti::kernels {
+namespace {
+
+constexpr size_t kReadBytes = size_t{128} << 20;
+constexpr size_t kSliceBytes = size_t{8} << 20;
+constexpr double kSecondsPerLimit = 0.035;
+constexpr double kBurstSeconds = 0.0005;
+
+const PeakKernels& PeaksFor(Isa isa) {
+  switch (isa) {
+    case Isa::kScalar:
+      return ScalarPeakKernels();
+    case Isa::kAvx2:
+      return Avx2PeakKernels();
+    case Isa::kAvxVnni:
+      return AvxVnniPeakKernels();
+    case Isa::kAvx512Vnni:
+      return Avx512VnniPeakKernels();
+  }
+  CHECK(false) << "instruction set " << static_cast<int>(isa);
+  __builtin_unreachable();
+}
+
+double Seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Greatest rate over many short bursts of all threads: a burst is short against a scheduler's
+// slice, so that on a busy machine some are undisturbed. `burst(worker, i)` returns the units it
+// did.
+template <typename Burst>
+double BestRate(int threads, const Burst& burst) {
+  double best = 0;
+  bool stop = false;
+  SpinBarrier barrier(threads);
+  RunOnThreads(threads, [&](int worker) {
+    const double deadline = Seconds() + kSecondsPerLimit;
+    for (int i = 0;; ++i) {
+      barrier.Wait();
+      if (stop) return;
+      const double begin = Seconds();
+      const double units = burst(worker, i) * threads;
+      barrier.Wait();
+      const double end = Seconds();
+      if (worker == 0) {
+        if (i > 0)
+          best = std::max(best, units / (end - begin));  // the first warms up pages and clock
+        stop = i >= 3 && end > deadline;
+      }
+    }
+  });
+  return best;
+}
+
+// Sums 64-byte lines in four streams, prefetching ahead of the hardware's reach across pages.
+uint64_t SumLines(const std::byte* data, size_t bytes) {
+  uint64_t sum[8] = {};
+  for (size_t i = 0; i + 64 <= bytes; i += 64) {
+    __builtin_prefetch(data + i + 2048);
+    uint64_t line[8];
+    std::memcpy(line, data + i, sizeof line);
+    for (int j = 0; j < 8; ++j) sum[j] += line[j];
+  }
+  uint64_t total = 0;
+  for (uint64_t s : sum) total += s;
+  return total;
+}
+
+double MeasureRead(int threads) {
+  Result<AlignedBuffer> buffer = AlignedBuffer::Allocate(kReadBytes);
+  if (!buffer.ok()) return 0;
+  const size_t part = kReadBytes / static_cast<size_t>(threads) / 4096 * 4096;
+  // First touch by the thread that will read.
+  RunOnThreads(threads, [&](int worker) {
+    std::memset(buffer->data() + static_cast<size_t>(worker) * part, 1, part);
+  });
+  // Each burst continues where the last one ended, so that every line was last touched a whole
+  // round ago.
+  const size_t slice = std::min(part, kSliceBytes);
+  const size_t slices = part / slice;
+  std::atomic<uint64_t> sink{0};
+  return BestRate(threads, [&](int worker, int i) {
+    const size_t at = static_cast<size_t>(worker) * part + static_cast<size_t>(i) % slices * slice;
+    sink += SumLines(buffer->data() + at, slice);
+    return static_cast<double>(slice);
+  });
+}
+
+// Rounds that take about kBurstSeconds.
+template <typename Kernel>
+int64_t RoundsFor(Kernel kernel) {
+  int64_t rounds = 1000;
+  for (;;) {
+    const double begin = Seconds();
+    kernel(rounds);
+    if (Seconds() - begin > kBurstSeconds) return rounds;
+    rounds *= 2;
+  }
+}
+
+}  // namespace
+
+MachineLimits MeasureMachineLimits(Isa isa, int threads) {
+  CHECK_GE(threads, 1);
+  const PeakKernels& peaks = PeaksFor(isa);
+  MachineLimits out{};
+  out.isa = isa;
+  out.threads = threads;
+  const int64_t int8_rounds = RoundsFor(peaks.int8);
+  out.int8_ops_per_s = BestRate(threads, [&](int, int) { return peaks.int8(int8_rounds); });
+  const int64_t float_rounds = RoundsFor(peaks.float32);
+  out.float32_ops_per_s = BestRate(threads, [&](int, int) { return peaks.float32(float_rounds); });
+  out.read_bytes_per_s = MeasureRead(threads);
+  return out;
+}
+
+int UsableCores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
+  return std::max(1, CPU_COUNT(&set));
+}
+
+}  // namespace tutti::kernels
