@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""Reads the compiled objects of the per-ISA folders and proves what the sources promise.
+
+usage: isa_symbols_test.py OBJECT... (objects elsewhere than in cpu/<isa>/ are ignored)
+
+1. No weak symbol: the linker merges weak functions by name, so one compiled for AVX-512 could become everybody's.
+2. Each folder uses only its own instructions: no zmm or mask register below avx512vnni, no ymm in scalar, and the
+   AVX-VNNI objects hold vpdpbusd in its VEX form only (no machine here can run those; this is their check).
+3. The int8 tiles of AVX-512 keep their accumulators in registers: 16 vpdpbusd per activation row, and no zmm goes to
+   or comes from the stack between the first and the last of a block.
+"""
+import re
+import subprocess
+import sys
+
+
+def run(*command):
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def folder_of(path):
+    match = re.search(r"/cpu/(scalar|avx2|avxvnni|avx512vnni)/", path)
+    return match.group(1) if match else None
+
+
+def functions(listing):
+    """(name, instruction lines) of every function of an objdump listing."""
+    name, lines = None, []
+    for line in listing.splitlines():
+        header = re.match(r"^[0-9a-f]+ <(.*)>:$", line)
+        if header:
+            if name:
+                yield name, lines
+            name, lines = header.group(1), []
+        elif "\t" in line:
+            lines.append(line.split("\t", 1)[1])
+    if name:
+        yield name, lines
+
+
+def check_tiles(path, listing, faults):
+    tiles = 0
+    for name, lines in functions(listing):
+        match = re.search(r"Int8Tile<.*, (\d+)>\(", name)
+        if not match:
+            continue
+        tiles += 1
+        dots = [i for i, line in enumerate(lines) if "vpdpbusd" in line]
+        if len(dots) != 16 * int(match.group(1)):
+            faults.append(f"{path}: {name}: {len(dots)} vpdpbusd")
+            continue
+        spills = [line for line in lines[dots[0]:dots[-1]] if "zmm" in line and re.search(r"%r[sb]p", line)]
+        if spills:
+            faults.append(f"{path}: {name}: {len(spills)} stack accesses in the block, as {spills[0]}")
+    return tiles
+
+
+def main():
+    faults, seen, tiles = [], {}, 0
+    for path in sys.argv[1:]:
+        folder = folder_of(path)
+        if folder is None:
+            continue
+        seen[folder] = seen.get(folder, 0) + 1
+        for line in run("nm", "-C", path).splitlines():
+            if re.match(r"^[0-9a-f]+ [WVu] ", line):
+                faults.append(f"{path}: weak symbol {line.split(' ', 2)[2]}")
+        listing = run("objdump", "-d", "-C", "--no-show-raw-insn", path)
+        if folder != "avx512vnni" and re.search(r"%zmm|\{%k[1-7]\}|%[xy]mm(1[6-9]|2\d|3[01])\b", listing):
+            faults.append(f"{path}: AVX-512 registers in {folder}")
+        if folder == "scalar" and "%ymm" in listing:
+            faults.append(f"{path}: ymm registers in scalar")
+        if folder == "avx2" and "vpdpbusd" in listing:
+            faults.append(f"{path}: VNNI instructions in avx2")
+        if folder == "avxvnni" and ("vpdpbusd" not in listing or re.search(r"(?<!\{vex\} )vpdpbusd", listing)):
+            faults.append(f"{path}: vpdpbusd missing or not in VEX form")
+        if folder == "avx512vnni":
+            tiles += check_tiles(path, listing, faults)
+    for folder in ("scalar", "avx2", "avxvnni", "avx512vnni"):
+        if not seen.get(folder):
+            faults.append(f"no objects of {folder} were given")
+    if tiles < 7 * 8:
+        faults.append(f"only {tiles} int8 tiles found")
+    for fault in faults:
+        print(fault)
+    print(f"{sum(seen.values())} objects, {tiles} tiles: {'FAILED' if faults else 'ok'}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
