@@ -1,0 +1,186 @@
+#include "runner/direct_driver.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/random.h"
+
+namespace tutti::runner {
+
+api::SamplingParams GreedyParams() {
+  api::SamplingParams params;
+  params.temperature = 0;
+  return params;
+}
+
+DirectDriver::DirectDriver(engine::ModelRunner& runner, uint64_t block_seed) : runner_(runner) {
+  const int blocks = runner.limits().kv_blocks;
+  for (int id = blocks - 1; id >= 0; --id) free_.push_back(id);
+  if (block_seed == 0) return;
+  Random random(block_seed);
+  for (size_t i = free_.size(); i > 1; --i) std::swap(free_[i - 1], free_[random.Below(i)]);
+}
+
+int DirectDriver::NewSequence(api::SamplingParams params, uint64_t seed) {
+  auto sequence = std::make_unique<Sequence>();
+  sequence->params = std::move(params);
+  sequence->sampler.params = &sequence->params;
+  sequence->sampler.seed = seed;
+  sequences_.push_back(std::move(sequence));
+  return static_cast<int>(sequences_.size()) - 1;
+}
+
+int DirectDriver::Fork(int other, int tokens) {
+  CHECK(tokens >= 0 && tokens <= Of(other).length) << tokens;
+  const int id = NewSequence(Of(other).params, Of(other).sampler.seed);
+  const Sequence& from = Of(other);
+  Sequence& to = Of(id);
+  const auto full = static_cast<size_t>(tokens / kBlockTokens);
+  to.blocks.assign(from.blocks.begin(), from.blocks.begin() + static_cast<std::ptrdiff_t>(full));
+  to.owned.assign(full, false);
+  to.prompt.assign(from.prompt.begin(), from.prompt.begin() + std::min<std::ptrdiff_t>(tokens, std::ssize(from.prompt)));
+  if (tokens % kBlockTokens != 0) {
+    CHECK(Cover(to, tokens).ok());
+    copies_.push_back({from.blocks[full], to.blocks[full]});
+  }
+  to.length = tokens;
+  return id;
+}
+
+void DirectDriver::Evict(int sequence) {
+  Sequence& s = Of(sequence);
+  for (size_t i = 0; i < s.blocks.size(); ++i) {
+    if (s.owned[i]) free_.push_back(s.blocks[i]);
+  }
+  s.blocks.clear();
+  s.owned.clear();
+  s.length = 0;
+}
+
+Status DirectDriver::Cover(Sequence& sequence, int tokens) {
+  while (static_cast<int>(sequence.blocks.size()) * kBlockTokens < tokens) {
+    if (free_.empty()) {
+      return ResourceExhausted("kv_exhausted", "all " + std::to_string(runner_.limits().kv_blocks) +
+                                                   " KV blocks are in use; raise --kv-cache-bytes");
+    }
+    sequence.blocks.push_back(free_.back());
+    sequence.owned.push_back(true);
+    free_.pop_back();
+  }
+  return OkStatus();
+}
+
+Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
+  plan_.step = ++step_;
+  plan_.copies = std::move(copies_);
+  copies_.clear();
+  plan_.slices.clear();
+  plan_.tokens = 0;
+  for (const Part& part : parts) {
+    Sequence& s = Of(part.sequence);
+    const auto rows = static_cast<int>(part.tokens.size());
+    RETURN_IF_ERROR(Cover(s, s.length + rows));
+    if (s.output.empty()) {
+      s.prompt.resize(static_cast<size_t>(s.length));  // tokens of an evicted prompt come again
+      s.prompt.insert(s.prompt.end(), part.tokens.begin(), part.tokens.end());
+    }
+    s.sampler.prompt = s.prompt;
+    s.sampler.output = s.output;
+    engine::SequenceSlice slice;
+    slice.sequence = static_cast<uint32_t>(part.sequence);
+    slice.tokens = part.tokens;
+    slice.start = s.length;
+    slice.blocks = s.blocks;
+    slice.sample = part.sample;
+    slice.sampler = &s.sampler;
+    slice.prompt_logprobs = part.prompt_logprobs;
+    slice.next_token = part.next_token;
+    plan_.slices.push_back(slice);
+    plan_.tokens += rows;
+  }
+  runner_.Launch(plan_);
+  engine::StepResult result = runner_.Collect();
+  if (!result.status.ok()) return result.status;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    Sequence& s = Of(parts[i].sequence);
+    s.length += static_cast<int>(parts[i].tokens.size());
+    if (result.slices[i].token != kNoToken) s.output.push_back(result.slices[i].token);
+  }
+  return result;
+}
+
+Result<TokenId> DirectDriver::Prefill(int sequence, std::span<const TokenId> tokens, int chunk) {
+  TokenId drawn = kNoToken;
+  for (size_t begin = 0; begin < tokens.size();) {
+    const size_t count = std::min(tokens.size() - begin, static_cast<size_t>(chunk));
+    const auto part_tokens = tokens.subspan(begin, count);
+    begin += count;
+    const Part part{sequence, {part_tokens.begin(), part_tokens.end()}, begin == tokens.size()};
+    ASSIGN_OR_RETURN(const engine::StepResult result, Step({&part, 1}));
+    RETURN_IF_ERROR(result.slices[0].status);
+    drawn = result.slices[0].token;
+  }
+  return drawn;
+}
+
+Status DirectDriver::Decode(std::span<const int> sequences, std::vector<TokenId>& feed) {
+  std::vector<Part> parts;
+  for (size_t i = 0; i < sequences.size(); ++i) parts.push_back({sequences[i], {feed[i]}});
+  ASSIGN_OR_RETURN(const engine::StepResult result, Step(parts));
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    RETURN_IF_ERROR(result.slices[i].status);
+    feed[i] = result.slices[i].token;
+  }
+  return OkStatus();
+}
+
+Result<ForwardBenchResult> RunForwardBench(engine::ModelRunner& runner, const ForwardBench& bench) {
+  CHECK(bench.batch >= 1 && bench.prompt_tokens >= 1 && bench.new_tokens >= 2 && bench.chunk >= 1);
+  DirectDriver driver(runner);
+  Random random(bench.seed);
+  std::vector<int> sequences;
+  std::vector<std::vector<TokenId>> prompts;
+  for (int i = 0; i < bench.batch; ++i) {
+    sequences.push_back(driver.NewSequence());
+    prompts.emplace_back();
+    for (int t = 0; t < bench.prompt_tokens; ++t) {
+      prompts.back().push_back(
+          static_cast<TokenId>(random.Below(static_cast<uint64_t>(runner.limits().vocab_size))));
+    }
+  }
+
+  const auto seconds_since = [](auto start) { return ToSeconds(std::chrono::steady_clock::now() - start); };
+  ForwardBenchResult out;
+  std::vector<TokenId> feed(sequences.size(), kNoToken);
+  auto start = std::chrono::steady_clock::now();
+  // Prompts in order, packed into steps of `chunk` rows: a prompt's end and the next one's start share a step.
+  std::vector<DirectDriver::Part> parts;
+  int room = bench.chunk;
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    for (size_t begin = 0; begin < prompts[i].size();) {
+      const size_t count = std::min(prompts[i].size() - begin, static_cast<size_t>(room));
+      const auto first = prompts[i].begin() + static_cast<std::ptrdiff_t>(begin);
+      begin += count;
+      room -= static_cast<int>(count);
+      parts.push_back({sequences[i], {first, first + static_cast<std::ptrdiff_t>(count)}, begin == prompts[i].size()});
+      if (room > 0 && !(i + 1 == sequences.size() && begin == prompts[i].size())) continue;
+      ASSIGN_OR_RETURN(const engine::StepResult result, driver.Step(parts));
+      for (size_t p = 0; p < parts.size(); ++p) {
+        RETURN_IF_ERROR(result.slices[p].status);
+        if (parts[p].sample) feed[static_cast<size_t>(parts[p].sequence)] = result.slices[p].token;
+      }
+      parts.clear();
+      room = bench.chunk;
+    }
+  }
+  out.prefill_seconds = seconds_since(start);
+
+  start = std::chrono::steady_clock::now();
+  for (int t = 1; t < bench.new_tokens; ++t) RETURN_IF_ERROR(driver.Decode(sequences, feed));
+  out.decode_seconds = seconds_since(start);
+  for (const int sequence : sequences) out.outputs.push_back(driver.output(sequence));
+  return out;
+}
+
+}  // namespace tutti::runner
