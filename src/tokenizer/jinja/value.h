@@ -87,6 +87,7 @@ class Value {
   const DictRep& dict() const;
   // Same shared payload (or equal scalar): Python's `is`.
   bool SameAs(const Value& other) const;
+  bool shared() const { return rep_.use_count() > 1; }  // another Value holds the same payload
 
  private:
   union Scalar {

@@ -1,0 +1,212 @@
+#include "tokenizer/chat_template.h"
+
+#include <algorithm>
+#include <array>
+
+#include "tokenizer/jinja/interpreter.h"
+#include "tokenizer/jinja/parser.h"
+#include "tokenizer/jinja/unicode.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+using jinja::Origin;
+using jinja::Text;
+using jinja::Value;
+
+using Variables = std::vector<std::pair<std::string, Value>>;
+
+// Marks where a continued message ends. The blank at its end shows whether the template keeps trailing white
+// space. Not a secret: the place is found by origin, not by spelling.
+constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
+
+// Roles a template may write inside a control token ("<|" + role + "|>") because no client chose their spelling.
+constexpr std::array<std::string_view, 14> kKnownRoles{
+    "system",   "user",         "assistant", "tool",          "developer", "function", "ipython",
+    "model",    "tool_results", "documents", "tool_response", "control",   "context",  "environment"};
+
+// What the engine itself provides or reserves: not for clients to set.
+constexpr std::array<std::string_view, 20> kReserved{
+    "messages",        "tools",        "add_generation_prompt", "bos_token", "eos_token",
+    "unk_token",       "pad_token",    "range",                 "namespace", "dict",
+    "loop",            "caller",       "varargs",               "kwargs",    "self",
+    "raise_exception", "strftime_now", "chat_template",         "tokenize",  "continue_final_message"};
+
+bool IsKnownRole(std::string_view role) {
+  return std::find(kKnownRoles.begin(), kKnownRoles.end(), role) != kKnownRoles.end();
+}
+
+bool IsReserved(std::string_view name) {
+  return name.empty() || name[0] == '_' || std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+}
+
+// Appends the mark to the message's text: to a string, or to the last part with text, which goes to `*continued`.
+// Undefined if there is none.
+Value Marked(const Value& content, Text* continued) {
+  if (content.is_string()) {
+    Text text = content.text();
+    *continued = text;
+    text.Append(kMark, Origin::kMark);
+    return Value::String(std::move(text));
+  }
+  if (!content.is_list()) return Value();
+  std::vector<Value> parts = content.items();
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const Value* const text = part->Find("text");
+    if (text == nullptr || !text->is_string()) continue;
+    std::vector<Value::Member> members;
+    for (const auto& [key, value] : part->members()) {
+      const bool is_text = key.is_string() && key.text().bytes() == "text";
+      members.emplace_back(key.is_string() ? key.text().bytes() : "", is_text ? Marked(value, continued) : value);
+    }
+    *part = Value::Dict(std::move(members));
+    return Value::List(std::move(parts));
+  }
+  return Value();
+}
+
+Value MessageValue(const ChatMessage& message, const Value& content) {
+  std::vector<Value::Member> members;
+  members.emplace_back("role",
+                       Value::String(message.role, IsKnownRole(message.role) ? Origin::kTemplate : Origin::kClient));
+  if (content.defined()) members.emplace_back("content", content);
+  if (!message.name.empty()) members.emplace_back("name", Value::String(message.name));
+  if (message.tool_calls.defined()) members.emplace_back("tool_calls", message.tool_calls);
+  if (!message.tool_call_id.empty()) members.emplace_back("tool_call_id", Value::String(message.tool_call_id));
+  for (const auto& [key, value] : message.extra) members.emplace_back(key, value);
+  return Value::Dict(std::move(members));
+}
+
+Status BadMessages(std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam("messages");
+}
+
+// Ends the prompt where the mark stands, as transformers does: exactly there if the template kept the blank of
+// the mark, else without the white space before it.
+//
+// `continued` is the text the message should end with.
+Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
+  size_t begin = 0;
+  size_t last_begin = 0;
+  size_t last_end = 0;
+  for (const Text::Run& run : rendered.Runs()) {
+    if (run.origin == Origin::kMark) {
+      last_begin = begin;
+      last_end = run.end;
+    }
+    begin = run.end;
+  }
+  const jinja::Span core = jinja::Strip(continued.bytes(), true, true);
+  const std::string_view wanted = std::string_view(continued.bytes()).substr(core.begin, core.end - core.begin);
+  if (last_end == 0 || jinja::Find(rendered.bytes(), wanted) == std::string::npos) {
+    return BadMessages("the chat template does not show the whole last message, so it cannot be continued");
+  }
+  Text cut = rendered.Slice(0, last_begin);
+  if (last_end - last_begin == kMark.size()) return cut;
+  return cut.Slice(0, jinja::Strip(cut.bytes(), false, true).end);
+}
+
+}  // namespace
+
+struct ChatTemplate::Compiled {
+  std::string source;
+  SpecialTokens tokens;
+  jinja::Program program;
+};
+
+std::string RenderedPrompt::Text() const {
+  std::string text;
+  for (const PromptSegment& segment : segments) text += segment.text;
+  return text;
+}
+
+Result<ChatTemplate> ChatTemplate::Compile(std::string source, SpecialTokens tokens) {
+  ASSIGN_OR_RETURN(jinja::Program program, jinja::Parse(source));
+  auto compiled = std::make_shared<Compiled>();
+  compiled->source = std::move(source);
+  compiled->tokens = std::move(tokens);
+  compiled->program = std::move(program);
+  return ChatTemplate(std::move(compiled));
+}
+
+Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input, const RenderOptions& options) const {
+  const auto token = [](const std::string& text) { return Value::String(text, Origin::kTemplate); };
+  Variables variables{
+      {"bos_token", token(compiled_->tokens.bos)},
+      {"eos_token", token(compiled_->tokens.eos)},
+      {"unk_token", token(compiled_->tokens.unk)},
+      {"pad_token", token(compiled_->tokens.pad)},
+      {"add_generation_prompt", Value::Bool(input.add_generation_prompt && !input.continue_final_message)},
+      {"tools", input.tools.defined() ? input.tools : Value::None()},
+      {"documents", Value::None()},
+  };
+  for (const auto& [name, value] : input.extra) {
+    if (!AcceptsExtra(name)) {
+      return InvalidArgument("unsupported_parameter", "the chat template of this model has no such option")
+          .WithParam("chat_template_kwargs." + name.substr(0, 64));
+    }
+    const auto given = std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.first == name; });
+    if (given != variables.end()) {
+      given->second = value;
+    } else {
+      variables.emplace_back(name, value);
+    }
+  }
+
+  Text continued;
+  std::vector<Value> messages;
+  messages.reserve(input.messages.size());
+  for (size_t i = 0; i < input.messages.size(); ++i) {
+    const ChatMessage& message = input.messages[i];
+    Value content = message.content;
+    if (input.continue_final_message && i + 1 == input.messages.size()) {
+      content = Marked(content, &continued);
+      if (!content.defined()) return BadMessages("the last message has no text to continue");
+    }
+    messages.push_back(MessageValue(message, content));
+  }
+  if (input.continue_final_message && messages.empty()) return BadMessages("there is no message to continue");
+  variables.emplace_back("messages", Value::List(std::move(messages)));
+  for (const auto& [name, value] : variables) {
+    if (value.depth() > Value::kMaxDepth) {
+      return InvalidArgument("template_depth", "nested deeper than " + std::to_string(Value::kMaxDepth)).WithParam(name);
+    }
+  }
+
+  const jinja::Limits limits{.steps = options.max_steps,
+                             .output_bytes = options.max_output_bytes,
+                             .live_bytes = options.max_live_bytes,
+                             .now_unix_s = options.now_unix_s};
+  ASSIGN_OR_RETURN(Text rendered, jinja::Run(compiled_->program, variables, limits));
+  if (input.continue_final_message) {
+    ASSIGN_OR_RETURN(rendered, CutAtMark(rendered, continued));
+  }
+  RenderedPrompt prompt;
+  size_t begin = 0;
+  for (const Text::Run& run : rendered.Runs()) {
+    const std::string_view part = std::string_view(rendered.bytes()).substr(begin, run.end - begin);
+    begin = run.end;
+    if (run.origin == Origin::kMark) continue;  // an earlier copy of the continued message
+    const bool trusted = run.origin == Origin::kTemplate;
+    if (!prompt.segments.empty() && prompt.segments.back().trusted == trusted) {
+      prompt.segments.back().text += part;
+    } else {
+      prompt.segments.push_back({std::string(part), trusted});
+    }
+  }
+  return prompt;
+}
+
+bool ChatTemplate::Reads(std::string_view variable) const {
+  const jinja::Program& program = compiled_->program;
+  for (size_t i = 0; i < program.names.size(); ++i) {
+    if (program.names[i] == variable) return program.free[i];
+  }
+  return false;
+}
+
+bool ChatTemplate::AcceptsExtra(std::string_view variable) const { return !IsReserved(variable) && Reads(variable); }
+const std::string& ChatTemplate::source() const { return compiled_->source; }
+const std::vector<std::string>& ChatTemplate::warnings() const { return compiled_->program.warnings; }
+
+}  // namespace tutti::tokenizer
