@@ -7,12 +7,21 @@
 #include <cstdint>
 
 #include "base/check.h"
+#include "tokenizer/unicode_class.h"
 
 namespace tutti::tokenizer {
 namespace {
 
 UChar32 Icu(char32_t c) { return static_cast<UChar32>(c); }
-uint32_t CategoryMask(char32_t c) { return U_GET_GC_MASK(Icu(c)); }
+
+bool IsNonspacingMark(char32_t c) {
+  if (c == 0x1734) return true;                                  // Mn until Unicode 13
+  if (c == 0x1885 || c == 0x1886 || c == 0x111C9) return false;  // Mn since Unicode 9 and 11
+  return HasCategoryInUnicode8(c, U_GC_MN_MASK);
+}
+
+// The one character whose decomposition is younger than the reference's tables.
+constexpr char32_t kDecomposesSinceUnicode13 = 0x11938;
 
 const UNormalizer2* Nfd() {
   UErrorCode error = U_ZERO_ERROR;
@@ -21,23 +30,45 @@ const UNormalizer2* Nfd() {
   return nfd;
 }
 
+// Capitals of Unicode 15.1 to 17, which the reference's case tables have and ICU 72 does not.
+struct CaseRange {
+  char32_t first;
+  char32_t last;
+  char32_t lower;  // of `first`; the others follow in order
+};
+constexpr CaseRange kNewCapitals[] = {
+    {0x1C89, 0x1C89, 0x1C8A}, {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
+    {0xA7CE, 0xA7CE, 0xA7CF}, {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
+    {0xA7DA, 0xA7DA, 0xA7DB}, {0xA7DC, 0xA7DC, 0x019B}, {0x10D50, 0x10D65, 0x10D70},
+    {0x16EA0, 0x16EB8, 0x16EBB},
+};
+
 // Full, unconditional lower case: simple mappings, and the one that takes two characters.
 void AppendLower(char32_t c, std::u32string& out) {
   if (c == 0x130) {
     out.append(U"i\u0307");
-  } else {
-    out.push_back(static_cast<char32_t>(u_tolower(Icu(c))));
+    return;
   }
+  for (const CaseRange& range : kNewCapitals) {
+    if (c >= range.first && c <= range.last) {
+      out.push_back(range.lower + (c - range.first));
+      return;
+    }
+  }
+  out.push_back(static_cast<char32_t>(u_tolower(Icu(c))));
 }
 
 }  // namespace
 
 bool IsBertRemoved(char32_t c) {
-  if (c == '\t' || c == '\n' || c == '\r') return false;
-  return c == 0 || c == 0xFFFD || (CategoryMask(c) & U_GC_C_MASK) != 0;
+  if (c < 0x80) return c < 0x20 ? c != '\t' && c != '\n' && c != '\r' : c == 0x7F;
+  return c == 0xFFFD || HasCategoryInUnicode8(c, U_GC_CC_MASK | U_GC_CF_MASK | U_GC_CO_MASK);
 }
 
-bool IsBertSpace(char32_t c) { return u_isUWhiteSpace(Icu(c)) != 0; }
+bool IsBertSpace(char32_t c) {
+  if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
+  return u_isUWhiteSpace(Icu(c)) != 0;
+}
 
 bool IsBertIdeograph(char32_t c) {
   return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
@@ -47,8 +78,11 @@ bool IsBertIdeograph(char32_t c) {
 }
 
 bool IsBertPunctuation(char32_t c) {
-  if (c < 0x80) return c > 0x20 && c < 0x7F && u_isalnum(Icu(c)) == 0;
-  return (CategoryMask(c) & U_GC_P_MASK) != 0;
+  if (c < 0x80) {
+    return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+           (c >= '{' && c <= '~');
+  }
+  return IsPunctuationInUnicode8(c);
 }
 
 void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32string& out) {
@@ -67,15 +101,15 @@ void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32st
     append(c);
     return;
   }
+  const auto keep = [&](char32_t part) {
+    if (!IsNonspacingMark(part)) append(part);
+  };
   // A character decomposes into at most 4 code points; one that does not decompose gives a negative length.
   std::array<UChar, 16> units{};
   UErrorCode error = U_ZERO_ERROR;
   const int32_t length =
       unorm2_getDecomposition(Nfd(), Icu(c), units.data(), static_cast<int32_t>(units.size()), &error);
-  const auto keep = [&](char32_t part) {
-    if ((CategoryMask(part) & U_GC_MN_MASK) == 0) append(part);
-  };
-  if (length < 0 || U_FAILURE(error) != 0) {
+  if (length < 0 || U_FAILURE(error) != 0 || c == kDecomposesSinceUnicode13) {
     keep(c);
     return;
   }

@@ -9,8 +9,6 @@
 namespace tutti::tokenizer {
 namespace {
 
-using internal::kAsciiClasses;
-
 // End of the run of symbols of `classes` that begins at `at`.
 size_t RunEnd(std::string_view text, size_t at, uint8_t classes) {
   while (at < text.size()) {
@@ -212,20 +210,13 @@ size_t DeepseekIdeographs(std::string_view text, size_t at) {
 size_t FalconPunctuation(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Symbol s = SymbolAt(text, at);
-    const bool ascii_symbol = s.code_point < 0x80 && s.IsOther() && s.code_point > 0x20 &&
-                              s.code_point != 0x7F;
-    if (!s.Is(kPunctuation) && !ascii_symbol) break;
+    const char32_t c = s.code_point;
+    // In ASCII, punctuation and symbols; nothing printable else is neither letter, number nor space.
+    const bool member = c < 0x80 ? c > 0x20 && c < 0x7F && s.IsOther() : IsPunctuationInUnicode8(c);
+    if (!member) break;
     at += s.length;
   }
   return at;
-}
-
-size_t ThreeDigits(std::string_view text, size_t at) {
-  if (text.size() - at < 3) return at;
-  for (size_t i = at; i < at + 3; ++i) {
-    if (text[i] < '0' || text[i] > '9') return at;
-  }
-  return at + 3;
 }
 
 void SplitByStages(std::span<const Stage> stages, std::string_view text, WordSink& sink);
@@ -280,7 +271,55 @@ constexpr std::array<Stage, 6> kDeepseekLlmStages = {
     TrailingSpaceStage, DeepseekIdeographs,       OneNumber};
 constexpr std::array<Stage, 5> kDeepseekCoderStages = {
     OneLineEnd, SpaceThenLetters, SpaceThenPunctuation, DeepseekIdeographs, OneNumber};
-constexpr std::array<Stage, 3> kFalconStages = {FalconPunctuation, MatchGpt2, ThreeDigits};
+constexpr std::array<Stage, 2> kFalconStages = {FalconPunctuation, MatchGpt2};
+
+// Falcon's last two steps see the byte alphabet instead of the text: runs of "numeric" bytes are set apart, and
+// digits inside them cut in threes. Bytes that stand for themselves as superscripts and fractions count.
+class FalconDigits final : public WordSink {
+ public:
+  explicit FalconDigits(WordSink& sink) : sink_(sink) {}
+
+  void OnWord(std::string_view word) override {
+    for (size_t at = 0; at < word.size();) {
+      const bool numeric = IsNumeric(word[at]);
+      size_t end = at + 1;
+      while (end < word.size() && IsNumeric(word[end]) == numeric) ++end;
+      if (numeric) {
+        CutInThrees(word.substr(at, end - at));
+      } else {
+        sink_.OnWord(word.substr(at, end - at));
+      }
+      at = end;
+    }
+  }
+
+ private:
+  static bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+  // The alphabet's symbols of these six bytes are U+00B2, B3, B9, BC, BD and BE, all of category No.
+  static bool IsNumeric(char c) {
+    return IsDigit(c) || std::string_view("\xB2\xB3\xB9\xBC\xBD\xBE").find(c) != std::string_view::npos;
+  }
+
+  // [0-9][0-9][0-9], each match and each stretch between matches a word.
+  void CutInThrees(std::string_view run) {
+    size_t gap = 0;
+    const auto emit = [&](size_t begin, size_t end) {
+      if (end > begin) sink_.OnWord(run.substr(begin, end - begin));
+    };
+    for (size_t at = 0; at + 3 <= run.size();) {
+      if (!IsDigit(run[at]) || !IsDigit(run[at + 1]) || !IsDigit(run[at + 2])) {
+        ++at;
+        continue;
+      }
+      emit(gap, at);
+      emit(at, at + 3);
+      gap = at += 3;
+    }
+    emit(gap, run.size());
+  }
+
+  WordSink& sink_;
+};
 
 struct NamedPreTokenizer {
   std::string_view name;
@@ -326,8 +365,10 @@ void SplitWords(PreTokenizer family, std::string_view text, WordSink& sink) {
       return SplitByStages(kDeepseekLlmStages, text, sink);
     case PreTokenizer::kDeepseekCoder:
       return SplitByStages(kDeepseekCoderStages, text, sink);
-    case PreTokenizer::kFalcon:
-      return SplitByStages(kFalconStages, text, sink);
+    case PreTokenizer::kFalcon: {
+      FalconDigits digits(sink);
+      return SplitByStages(kFalconStages, text, digits);
+    }
   }
 }
 

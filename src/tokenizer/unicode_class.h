@@ -23,6 +23,11 @@ enum CharClass : uint8_t {
 
 uint8_t ClassOfWide(char32_t code_point);  // any code point, through ICU
 
+// Hugging Face's own character tests (BERT, Falcon's punctuation) go by the tables of Unicode 8: what was
+// assigned later has no category there. `category_mask` is of ICU's U_GC_*_MASK.
+bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask);
+bool IsPunctuationInUnicode8(char32_t code_point);
+
 namespace internal {
 constexpr std::array<uint8_t, 128> MakeAsciiClasses() {
   std::array<uint8_t, 128> t{};
