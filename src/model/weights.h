@@ -51,7 +51,7 @@ struct LoadOptions {
   int threads = 1;    // that pack, the calling one included
   bool fuse = true;   // false: q, k, v, gate and up stay matrices of their own (for UnfusedDecoder)
   // Called on the loading thread with the bytes packed so far and in all; false abandons the load (cancelled).
-  std::function<bool(size_t done, size_t total)> progress;
+  std::function<bool(size_t done, size_t total)> progress = nullptr;
 };
 
 class Weights {

@@ -34,7 +34,7 @@ struct CpuRunnerOptions {
   int max_step_slices = 256;
   bool share_prefixes = true;  // read blocks that several decoding sequences share once for all of them
   // For tests: receives the raw logits of every row that is sampled or scored, on a compute thread, in no order.
-  std::function<void(uint32_t sequence, int position, std::span<const float> logits)> logits_tap;
+  std::function<void(uint32_t sequence, int position, std::span<const float> logits)> logits_tap = nullptr;
 };
 
 class CpuModelRunner final : public engine::ModelRunner {

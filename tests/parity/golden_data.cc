@@ -1,0 +1,82 @@
+#include "golden_data.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "gguf/file.h"
+
+namespace tutti::parity {
+namespace {
+
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+std::ifstream OpenGolden(const std::string& name) {
+  std::ifstream in(Environment("TUTTI_SOURCE_DIR", ".") + "/tests/golden/" + name);
+  EXPECT_TRUE(in.is_open()) << "tests/golden/" << name << " cannot be read; TUTTI_SOURCE_DIR names the sources";
+  return in;
+}
+
+}  // namespace
+
+std::string TestModelPath() {
+  const std::string cache = Environment("TUTTI_CACHE", Environment("HOME", "") + "/.cache/tutti");
+  return Environment("TUTTI_TEST_MODEL", cache + "/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+}
+
+std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode) {
+  static std::shared_ptr<const model::Weights> loaded[2];
+  auto& weights = loaded[static_cast<size_t>(mode)];
+  if (weights == nullptr) {
+    const auto file = gguf::File::Open(TestModelPath());
+    EXPECT_TRUE(file.ok()) << file.status() << " (" << TestModelPath() << "; `make models` fetches it)";
+    if (!file.ok()) return nullptr;
+    auto result = model::Weights::Load(**file, {.mode = mode, .threads = 2});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (result.ok()) weights = *result;
+  }
+  return weights;
+}
+
+std::vector<GreedyReference> ReadGreedyReferences() {
+  std::vector<GreedyReference> out;
+  std::ifstream in = OpenGolden("greedy.txt");
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    if (line.rfind("prompt", 0) == 0) {
+      out.emplace_back();
+      std::string skip;
+      words >> skip;
+      for (TokenId id; words >> id;) out.back().prompt.push_back(id);
+    } else if (!out.empty()) {
+      TokenId id = kNoToken;
+      float margin = 0;
+      words >> id >> margin;
+      out.back().tokens.push_back(id);
+      out.back().margins.push_back(margin);
+    }
+  }
+  return out;
+}
+
+std::vector<ScoredToken> ReadScoredText() {
+  std::vector<ScoredToken> out;
+  std::ifstream in = OpenGolden("logprobs.txt");
+  for (std::string line; std::getline(in, line);) {
+    std::istringstream words(line);
+    ScoredToken scored;
+    std::string logprob;
+    words >> scored.token >> logprob >> scored.top;
+    scored.logprob = std::strtof(logprob.c_str(), nullptr);  // strtof reads "nan", streams do not
+    out.push_back(scored);
+  }
+  return out;
+}
+
+}  // namespace tutti::parity

@@ -1,0 +1,37 @@
+// The reference outputs of tests/golden and the model file they belong to, for the tests that need real weights.
+//
+// Everything here fails the running test when a file is missing: real-model tests do not skip.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "kernels/kernels.h"
+#include "model/weights.h"
+
+namespace tutti::parity {
+
+// TUTTI_TEST_MODEL, else the default model in TUTTI_CACHE or ~/.cache/tutti.
+std::string TestModelPath();
+
+// The default model, loaded once per mode and kept for the process.
+std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode);
+
+struct GreedyReference {
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> tokens;  // the float32 continuation
+  std::vector<float> margins;   // by how much the best logit led the second
+};
+std::vector<GreedyReference> ReadGreedyReferences();
+
+struct ScoredToken {
+  TokenId token = kNoToken;
+  float logprob = 0;       // NaN for the first of a window
+  TokenId top = kNoToken;  // the most probable token there
+};
+inline constexpr int kWindow = 512;
+std::vector<ScoredToken> ReadScoredText();
+
+}  // namespace tutti::parity

@@ -1,0 +1,163 @@
+// The default model against an outside float32 implementation (tests/golden/README.md).
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "golden_data.h"
+#include "runner/cpu_model_runner.h"
+#include "runner/direct_driver.h"
+
+namespace tutti::parity {
+namespace {
+
+using kernels::Isa;
+using model::WeightMode;
+using runner::DirectDriver;
+
+std::unique_ptr<runner::CpuModelRunner> MakeRunner(WeightMode mode, Isa isa) {
+  const auto weights = TestWeights(mode);
+  if (weights == nullptr) return nullptr;
+  runner::CpuRunnerOptions options;
+  options.kernels = &kernels::KernelsFor(isa);
+  options.compute.workers = 2;
+  options.kv_bytes = size_t{256} << 20;
+  options.context = 1024;
+  auto runner = runner::CpuModelRunner::Create(weights, options);
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return runner.ok() ? std::move(runner).value() : nullptr;
+}
+
+Isa BestIsa() { return kernels::DetectIsas().back(); }
+
+// All references' continuations, decoded together: 20 sequences in one batch.
+std::vector<std::vector<TokenId>> GreedyTexts(engine::ModelRunner& runner,
+                                              const std::vector<GreedyReference>& references) {
+  DirectDriver driver(runner);
+  std::vector<int> sequences;
+  std::vector<TokenId> feed;
+  for (const GreedyReference& reference : references) {
+    sequences.push_back(driver.NewSequence());
+    const auto drawn = driver.Prefill(sequences.back(), reference.prompt, 512);
+    EXPECT_TRUE(drawn.ok()) << drawn.status();
+    feed.push_back(drawn.ok() ? *drawn : 0);
+  }
+  for (size_t i = 1; i < references[0].tokens.size(); ++i) {
+    const Status status = driver.Decode(sequences, feed);
+    EXPECT_TRUE(status.ok()) << status;
+  }
+  std::vector<std::vector<TokenId>> texts;
+  for (const int sequence : sequences) texts.push_back(driver.output(sequence));
+  return texts;
+}
+
+struct Score {
+  int tokens = 0;
+  int same_top = 0;
+  double logprob = 0;            // sums
+  double reference_logprob = 0;
+  double absolute_difference = 0;
+  double worst_difference = 0;
+  double perplexity() const { return std::exp(-logprob / tokens); }
+  double reference_perplexity() const { return std::exp(-reference_logprob / tokens); }
+};
+
+// Scores windows of the text, as many at once as a step holds.
+Score ScoreText(engine::ModelRunner& runner, const std::vector<ScoredToken>& text, size_t begin, size_t end) {
+  Score score;
+  for (size_t at = begin; at < end; at += kWindow) {
+    const std::span<const ScoredToken> window(text.data() + at, std::min<size_t>(kWindow, end - at));
+    DirectDriver driver(runner);
+    DirectDriver::Part part{driver.NewSequence(), {}, false, 1};
+    for (const ScoredToken& scored : window) part.tokens.push_back(scored.token);
+    const auto result = driver.Step({&part, 1});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return score;
+    const auto& rows = result->slices[0].prompt_logprobs;
+    EXPECT_EQ(rows.size(), window.size() - 1);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const ScoredToken& want = window[i + 1];
+      EXPECT_EQ(rows[i].chosen.token, want.token);
+      const double difference = std::fabs(static_cast<double>(rows[i].chosen.logprob) - want.logprob);
+      ++score.tokens;
+      score.same_top += rows[i].top.at(0).token == want.top ? 1 : 0;
+      score.logprob += rows[i].chosen.logprob;
+      score.reference_logprob += want.logprob;
+      score.absolute_difference += difference;
+      score.worst_difference = std::max(score.worst_difference, difference);
+    }
+  }
+  return score;
+}
+
+TEST(GoldenTest, FloatPathContinuesTwentyPromptsAsTheReference) {
+  const auto references = ReadGreedyReferences();
+  ASSERT_EQ(references.size(), 20u);
+  const auto runner = MakeRunner(WeightMode::kF32, BestIsa());
+  ASSERT_NE(runner, nullptr);
+  const auto texts = GreedyTexts(*runner, references);
+  for (size_t i = 0; i < references.size(); ++i) {
+    ASSERT_EQ(references[i].tokens.size(), 64u);
+    EXPECT_EQ(texts[i], references[i].tokens) << "prompt " << i;
+  }
+}
+
+// Once a text has left the reference the rest of it is another text; what counts is why it left.
+TEST(GoldenTest, Int8PathLeavesTheReferenceOnlyAtNearTies) {
+  const auto references = ReadGreedyReferences();
+  ASSERT_EQ(references.size(), 20u);
+  for (const Isa isa : kernels::DetectIsas()) {
+    if (isa == Isa::kScalar) continue;  // minutes; it gives the same matrix products to the bit (kernels_test)
+    const auto runner = MakeRunner(WeightMode::kInt8, isa);
+    ASSERT_NE(runner, nullptr);
+    const auto texts = GreedyTexts(*runner, references);
+    int equal = 0, followed = 0;
+    for (size_t i = 0; i < references.size(); ++i) {
+      const auto& want = references[i].tokens;
+      ASSERT_EQ(texts[i].size(), want.size());
+      const auto at = std::mismatch(want.begin(), want.end(), texts[i].begin()).first - want.begin();
+      followed += static_cast<int>(at);
+      if (at == std::ssize(want)) {
+        ++equal;
+      } else {
+        EXPECT_LT(references[i].margins[static_cast<size_t>(at)], 0.5f)
+            << kernels::IsaName(isa) << ", prompt " << i << ", token " << at;
+      }
+    }
+    std::printf("[ %s ] %d of 20 continuations equal, %d of 1280 tokens before the first near tie\n",
+                kernels::IsaName(isa).data(), equal, followed);
+    EXPECT_GE(followed, 400);
+  }
+}
+
+TEST(GoldenTest, ScalarFloatPathReproducesLogProbabilitiesOf512Tokens) {
+  const auto text = ReadScoredText();
+  ASSERT_EQ(text.size(), 10000u);
+  const auto runner = MakeRunner(WeightMode::kF32, Isa::kScalar);
+  ASSERT_NE(runner, nullptr);
+  const Score score = ScoreText(*runner, text, 0, kWindow);
+  EXPECT_EQ(score.tokens, 511);
+  EXPECT_LT(score.worst_difference, 1e-3);
+  EXPECT_EQ(score.same_top, 511);
+}
+
+TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
+  const auto text = ReadScoredText();
+  ASSERT_EQ(text.size(), 10000u);
+  const auto runner = MakeRunner(WeightMode::kInt8, BestIsa());
+  ASSERT_NE(runner, nullptr);
+  const Score score = ScoreText(*runner, text, 0, text.size());
+  EXPECT_EQ(score.tokens, 9980);
+  const double agreement = 100.0 * score.same_top / score.tokens;
+  const double difference = score.absolute_difference / score.tokens;
+  std::printf("[ %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean |delta logprob| %.4f\n",
+              kernels::IsaName(BestIsa()).data(), score.perplexity(), score.reference_perplexity(),
+              100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), agreement, difference);
+  EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.01);
+  EXPECT_GT(agreement, 95.0);
+  EXPECT_LT(difference, 0.08);
+}
+
+}  // namespace
+}  // namespace tutti::parity

@@ -1,0 +1,236 @@
+// Batch-invariance: a sequence's logits are the same bytes whatever else runs, however its prompt is cut, on any number
+// of threads, with its prefix computed or reused, and after preemption. Compared with memcmp, never with a tolerance.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "base/random.h"
+#include "golden_data.h"
+#include "runner/cpu_model_runner.h"
+#include "runner/direct_driver.h"
+#include "tiny_model.h"
+
+namespace tutti::parity {
+namespace {
+
+using kernels::Isa;
+using runner::DirectDriver;
+
+constexpr int kNewTokens = 4;
+
+struct Scenario {
+  std::string name;
+  int threads = 2;
+  int batch = 1;       // sequences in flight at once
+  int chunk = 512;     // most prompt tokens of one sequence in a step
+  uint64_t block_seed = 0;
+  bool share_prefixes = true;
+  bool reuse_prefix = false;  // every sequence starts from blocks computed for another one
+  bool preempt = false;       // every sequence loses its cache after its second token and is computed again
+};
+
+using Prompts = std::vector<std::vector<TokenId>>;
+// Logits by (prompt, position): all rows that were sampled from.
+using Rows = std::map<std::pair<size_t, int>, std::vector<float>>;
+
+// A small continuous batcher: decode rows first, then prompt chunks while the step has room.
+class Batcher {
+ public:
+  Batcher(std::shared_ptr<const model::Weights> weights, Isa isa, const Scenario& scenario)
+      : scenario_(scenario) {
+    runner::CpuRunnerOptions options;
+    options.kernels = &kernels::KernelsFor(isa);
+    options.compute.workers = scenario.threads;
+    options.kv_bytes = runner::CpuModelRunner::KvBlockBytes(*weights, *options.kernels) * 512;
+    options.context = 512;
+    options.share_prefixes = scenario.share_prefixes;
+    options.logits_tap = [this](uint32_t sequence, int position, std::span<const float> logits) {
+      const std::lock_guard lock(mutex_);
+      rows_[{prompt_of_.at(sequence), position}].assign(logits.begin(), logits.end());
+    };
+    auto made = runner::CpuModelRunner::Create(std::move(weights), options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    runner_ = std::move(made).value();
+    driver_ = std::make_unique<DirectDriver>(*runner_, scenario.block_seed);
+  }
+
+  Rows Run(const Prompts& prompts) {
+    size_t next = 0;
+    while (next < prompts.size() || !lanes_.empty()) {
+      while (next < prompts.size() && std::ssize(lanes_) < scenario_.batch) Admit(prompts, next++);
+      Step();
+    }
+    return std::move(rows_);
+  }
+
+ private:
+  struct Lane {
+    int sequence;
+    std::vector<TokenId> tokens;  // prompt and output
+    int drawn = 0;
+    bool preempted = false;
+  };
+
+  void Admit(const Prompts& prompts, size_t index) {
+    Lane lane;
+    lane.tokens = prompts[index];
+    const int keep = static_cast<int>(lane.tokens.size()) - 1;  // the last token is always computed
+    if (scenario_.reuse_prefix && keep > 0) {
+      const int donor = driver_->NewSequence();
+      prompt_of_[static_cast<uint32_t>(donor)] = prompts.size() + index;  // its rows are not compared
+      EXPECT_TRUE(driver_->Prefill(donor, lane.tokens, scenario_.chunk).ok());
+      lane.sequence = driver_->Fork(donor, keep);
+    } else {
+      lane.sequence = driver_->NewSequence();
+    }
+    prompt_of_[static_cast<uint32_t>(lane.sequence)] = index;
+    lanes_.push_back(std::move(lane));
+  }
+
+  void Step() {
+    std::vector<DirectDriver::Part> parts;
+    std::vector<size_t> of;
+    int room = runner_->limits().max_step_tokens;
+    for (const bool decode : {true, false}) {
+      for (size_t i = 0; i < lanes_.size() && room > 0; ++i) {
+        const Lane& lane = lanes_[i];
+        const int done = driver_->length(lane.sequence);
+        const int left = static_cast<int>(lane.tokens.size()) - done;
+        if ((left == 1) != decode) continue;
+        const int count = std::min({left, scenario_.chunk, room});
+        room -= count;
+        parts.push_back({lane.sequence, {lane.tokens.begin() + done, lane.tokens.begin() + done + count},
+                         count == left});
+        of.push_back(i);
+      }
+    }
+    const auto result = driver_->Step(parts);
+    ASSERT_TRUE(result.ok()) << result.status();
+    std::vector<Lane> staying;
+    for (size_t p = 0; p < parts.size(); ++p) {
+      Lane& lane = lanes_[of[p]];
+      ASSERT_TRUE(result->slices[p].status.ok()) << result->slices[p].status;
+      if (!parts[p].sample) continue;
+      lane.tokens.push_back(result->slices[p].token);
+      ++lane.drawn;
+      if (scenario_.preempt && lane.drawn == 2 && !lane.preempted) {
+        driver_->Evict(lane.sequence);
+        lane.preempted = true;
+      }
+    }
+    for (Lane& lane : lanes_) {
+      if (lane.drawn < kNewTokens) {
+        staying.push_back(std::move(lane));
+      } else {
+        driver_->Evict(lane.sequence);
+      }
+    }
+    lanes_ = std::move(staying);
+  }
+
+  const Scenario scenario_;
+  std::unique_ptr<runner::CpuModelRunner> runner_;
+  std::unique_ptr<DirectDriver> driver_;
+  std::vector<Lane> lanes_;
+  std::mutex mutex_;
+  std::map<uint32_t, size_t> prompt_of_;
+  Rows rows_;
+};
+
+int CountDifferences(const Rows& want, const Rows& got, size_t prompts) {
+  int different = 0;
+  for (const auto& [key, row] : want) {
+    if (key.first >= prompts) continue;
+    const auto it = got.find(key);
+    if (it == got.end() || it->second.size() != row.size() ||
+        std::memcmp(it->second.data(), row.data(), row.size() * sizeof(float)) != 0) {
+      ++different;
+    }
+  }
+  return different;
+}
+
+std::vector<Scenario> Scenarios() {
+  return {
+      {.name = "two threads"},
+      {.name = "three threads", .threads = 3, .batch = 4},
+      {.name = "chunks of 1, batch 32", .batch = 32, .chunk = 1},
+      {.name = "chunks of 32, batch 7, shuffled blocks", .batch = 7, .chunk = 32, .block_seed = 5},
+      {.name = "chunks of 128, batch 16, one thread", .threads = 1, .batch = 16, .chunk = 128},
+      {.name = "whole prompts, batch 32", .batch = 32},
+      {.name = "batch 2, chunks of 31, prefixes read apart", .batch = 2, .chunk = 31, .share_prefixes = false},
+      {.name = "prefix reused, batch 5", .batch = 5, .chunk = 128, .reuse_prefix = true},
+      {.name = "preempted and computed again, batch 8", .batch = 8, .chunk = 64, .block_seed = 9, .preempt = true},
+  };
+}
+
+void ExpectInvariant(const std::shared_ptr<const model::Weights>& weights, Isa isa, const Prompts& prompts) {
+  ASSERT_NE(weights, nullptr);
+  const Rows alone = Batcher(weights, isa, {.name = "alone", .threads = 1}).Run(prompts);
+  ASSERT_EQ(alone.size(), prompts.size() * kNewTokens);
+  for (const Scenario& scenario : Scenarios()) {
+    const Rows rows = Batcher(weights, isa, scenario).Run(prompts);
+    EXPECT_EQ(CountDifferences(alone, rows, prompts.size()), 0)
+        << "of " << alone.size() << " rows, " << kernels::IsaName(isa) << ", " << scenario.name;
+  }
+}
+
+// Prompts of every length class around the block and chunk borders.
+Prompts RandomPrompts(int count, int longest, int vocab_size, uint64_t seed) {
+  Random random(seed);
+  Prompts prompts;
+  for (int i = 0; i < count; ++i) {
+    const int64_t length = i % 3 == 0 ? random.Between(1, 8) : random.Between(9, longest);
+    prompts.emplace_back();
+    for (int64_t t = 0; t < length; ++t) {
+      prompts.back().push_back(static_cast<TokenId>(random.Below(static_cast<uint64_t>(vocab_size))));
+    }
+  }
+  // Two pairs with a common beginning: the shared-prefix reading of blocks.
+  prompts[1] = prompts[2];
+  prompts[1].push_back(3);
+  return prompts;
+}
+
+TEST(InvarianceTest, FiftyPromptsOfTheDefaultModelGiveTheSameBytes) {
+  Prompts prompts;
+  for (const GreedyReference& reference : ReadGreedyReferences()) prompts.push_back(reference.prompt);
+  const auto text = ReadScoredText();
+  ASSERT_EQ(prompts.size(), 20u);
+  ASSERT_EQ(text.size(), 10000u);
+  Random random(4);
+  while (prompts.size() < 50) {
+    const int64_t begin = random.Between(0, 9000), length = random.Between(1, 140);
+    prompts.emplace_back();
+    for (int64_t i = 0; i < length; ++i) prompts.back().push_back(text[static_cast<size_t>(begin + i)].token);
+  }
+  prompts[49] = prompts[48];  // a shared prefix of many blocks
+  prompts[49].push_back(42);
+  ExpectInvariant(TestWeights(model::WeightMode::kInt8), kernels::DetectIsas().back(), prompts);
+}
+
+class InvarianceOnEveryIsa : public testing::TestWithParam<Isa> {};
+
+TEST_P(InvarianceOnEveryIsa, GeneratedModelsGiveTheSameBytes) {
+  for (const auto mode : {model::WeightMode::kInt8, model::WeightMode::kF32}) {
+    gguf::testing::CheckpointSpec spec;
+    spec.width = 128;
+    spec.heads = 6;
+    spec.kv_heads = 2;
+    spec.head_width = 32;
+    spec.feed_forward = 192;
+    spec.context = 512;
+    spec.type = tensor::DType::kQ4_1;
+    spec.embedding_type = tensor::DType::kQ8_0;
+    const TinyModel model = MakeTinyModel(spec, mode);
+    ExpectInvariant(model.weights, GetParam(), RandomPrompts(24, 120, model.reference.vocab_size, 11));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, InvarianceOnEveryIsa, testing::ValuesIn(kernels::DetectIsas()),
+                         [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
+
+}  // namespace
+}  // namespace tutti::parity

@@ -1,0 +1,193 @@
+// Every tensor type, head and rope variant, on generated checkpoints against the plain double-precision reference.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "runner/direct_driver.h"
+#include "tiny_model.h"
+
+namespace tutti::parity {
+namespace {
+
+using gguf::testing::CheckpointSpec;
+using gguf::testing::RopeScaling;
+using kernels::Isa;
+using model::WeightMode;
+using runner::DirectDriver;
+using tensor::DType;
+
+CheckpointSpec SmallSpec() {
+  CheckpointSpec spec;
+  spec.context = 256;
+  return spec;
+}
+
+std::vector<TokenId> SomePrompt(int vocab_size, int count) {
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < count; ++i) prompt.push_back((i * 37 + 11) % vocab_size);
+  return prompt;
+}
+
+// Greedy decoding beside the reference, which is fed the runner's tokens: at every step the runner's choice must be
+// the reference's best token but for `tie` (in logits), and its log-probabilities within `tolerance`.
+struct Comparison {
+  int tokens = 0;
+  int same = 0;
+  double worst_gap = 0;    // reference's best logit - its logit of the runner's token
+  double worst_error = 0;  // of a log-probability of the 20 most probable tokens
+};
+
+Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prompt_tokens, int new_tokens) {
+  api::SamplingParams params = runner::GreedyParams();
+  params.logprobs = 20;
+  DirectDriver driver(runner, 7);
+  const int sequence = driver.NewSequence(params);
+  std::vector<TokenId> all = SomePrompt(model.reference.vocab_size, prompt_tokens);
+  DirectDriver::Part part{sequence, all};
+  Comparison out;
+  std::vector<engine::SliceResult> results;
+  for (int i = 0; i < new_tokens; ++i) {
+    auto result = driver.Step({&part, 1});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok()) return out;
+    EXPECT_TRUE(result->slices[0].status.ok()) << result->slices[0].status;
+    results.push_back(result->slices[0]);
+    part.tokens = {result->slices[0].token};
+    all.push_back(result->slices[0].token);
+  }
+  const auto logits = model.reference.Logits(all);  // one pass scores all steps
+  for (int i = 0; i < new_tokens; ++i) {
+    const auto& row = logits[static_cast<size_t>(prompt_tokens + i - 1)];
+    const auto logprobs = LogSoftmax(row);
+    const auto best = std::max_element(row.begin(), row.end());
+    const auto& result = results[static_cast<size_t>(i)];
+    ++out.tokens;
+    out.same += best - row.begin() == result.token ? 1 : 0;
+    out.worst_gap = std::max(out.worst_gap, *best - row[static_cast<size_t>(result.token)]);
+    for (const auto& top : result.logprobs->top) {
+      const double error = std::fabs(static_cast<double>(top.logprob) - logprobs[static_cast<size_t>(top.token)]);
+      out.worst_error = std::max(out.worst_error, error);
+    }
+  }
+  return out;
+}
+
+class TinyModelTest : public testing::TestWithParam<Isa> {};
+
+// Float weights and activations: the only differences are the order of sums and the 16-bit transcendental error.
+TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
+  for (const DType type : tensor::kReadableTypes) {
+    CheckpointSpec spec = SmallSpec();
+    spec.type = type;
+    const TinyModel model = MakeTinyModel(spec, WeightMode::kF32);
+    const auto runner = MakeTinyRunner(model.weights, GetParam());
+    ASSERT_NE(runner, nullptr);
+    const Comparison c = Compare(model, *runner, 40, 24);
+    EXPECT_EQ(c.same, c.tokens) << tensor::Name(type);
+    EXPECT_LT(c.worst_error, 1e-4) << tensor::Name(type);
+  }
+}
+
+// Weights as the file has them, activations in int8 blocks, 16-bit KV: errors of a few hundredths in a logit, and the
+// best token except where the reference itself nearly ties.
+TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
+  for (const DType type : tensor::kReadableTypes) {
+    CheckpointSpec spec = SmallSpec();
+    spec.type = type;
+    const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8);
+    const auto runner = MakeTinyRunner(model.weights, GetParam());
+    ASSERT_NE(runner, nullptr);
+    const Comparison c = Compare(model, *runner, 40, 24);
+    const bool floats = !tensor::IsQuantized(type);  // only the KV cache is rounded
+    EXPECT_LT(c.worst_error, floats ? 0.02 : 0.15) << tensor::Name(type);
+    EXPECT_LT(c.worst_gap, floats ? 0.02 : 0.15) << tensor::Name(type);
+    EXPECT_GE(c.same, c.tokens - (floats ? 1 : 6)) << tensor::Name(type);
+  }
+}
+
+TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
+  std::vector<CheckpointSpec> specs;
+  for (const bool tied : {true, false}) {
+    for (const RopeScaling rope : {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kLlama3}) {
+      CheckpointSpec spec = SmallSpec();
+      spec.tied = tied;
+      spec.rope = rope;
+      specs.push_back(spec);
+    }
+  }
+  for (const uint32_t kv_heads : {1u, 3u, 6u}) {  // multi-query, grouped, one to one; heads x 32 is not the width
+    CheckpointSpec spec = SmallSpec();
+    spec.heads = 6;
+    spec.kv_heads = kv_heads;
+    spec.head_width = 32;
+    spec.rope_base = 100000.0f;
+    specs.push_back(spec);
+  }
+  for (CheckpointSpec& spec : specs) {
+    spec.type = DType::kQ8_0;
+    spec.embedding_type = DType::kF16;
+    const TinyModel model = MakeTinyModel(spec, WeightMode::kF32);
+    const auto runner = MakeTinyRunner(model.weights, GetParam());
+    ASSERT_NE(runner, nullptr);
+    // Past 128 positions, where all bands of the Llama 3 scaling have turned.
+    const Comparison c = Compare(model, *runner, 120, 24);
+    EXPECT_EQ(c.same, c.tokens) << "tied " << spec.tied << " rope " << static_cast<int>(spec.rope) << " kv heads "
+                                << spec.kv_heads;
+    EXPECT_LT(c.worst_error, 1e-4);
+  }
+}
+
+// Files mix types by layer part: value in one type, query and key in another, gate and up apart.
+TEST_P(TinyModelTest, MatricesOfDifferentTypesInOneLayerMatchTheReference) {
+  CheckpointSpec spec = SmallSpec();
+  spec.layers = 1;
+  spec.type = DType::kQ4_0;
+  gguf::testing::CheckpointSpec other = spec;
+  other.type = DType::kQ8_0;
+  // Two writers of the same model in two types; the mixed file takes some tensors from each.
+  const TinyModel low = MakeTinyModel(spec, WeightMode::kF32);
+  const TinyModel high = MakeTinyModel(other, WeightMode::kF32);
+  spec.tensors = false;
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(spec);
+  TinyModel mixed;
+  mixed.reference = low.reference;
+  const auto add = [&](const std::string& name, DType type, std::initializer_list<uint64_t> ne, bool from_high) {
+    const auto& values = (from_high ? high : low).reference.tensors.at(name);
+    writer.Tensor(name, type, ne, values);  // exact: the values came from this encoding
+    mixed.reference.tensors[name] = values;
+  };
+  const uint64_t vocabulary = static_cast<uint64_t>(low.reference.vocab_size);
+  add("token_embd.weight", DType::kQ8_0, {256, vocabulary}, true);
+  add("output_norm.weight", DType::kF32, {256}, true);
+  add("blk.0.attn_norm.weight", DType::kF32, {256}, true);
+  add("blk.0.attn_q.weight", DType::kQ4_0, {256, 256}, false);
+  add("blk.0.attn_k.weight", DType::kQ4_0, {256, 128}, false);
+  add("blk.0.attn_v.weight", DType::kQ8_0, {256, 128}, true);
+  add("blk.0.attn_output.weight", DType::kF32, {256, 256}, true);
+  add("blk.0.ffn_norm.weight", DType::kF32, {256}, true);
+  add("blk.0.ffn_gate.weight", DType::kQ4_0, {256, 512}, false);
+  add("blk.0.ffn_up.weight", DType::kQ8_0, {256, 512}, true);
+  add("blk.0.ffn_down.weight", DType::kF16, {512, 256}, true);
+  const auto bytes = writer.Build();
+  const auto file = gguf::File::FromSource(gguf::MemorySource(bytes));
+  ASSERT_TRUE(file.ok()) << file.status();
+  for (const gguf::TensorInfo& tensor : (*file)->tensors()) {  // down was rounded to F16: what the file holds counts
+    mixed.reference.tensors[std::string(tensor.name)] = *(*file)->ReadFloats(tensor);
+  }
+  for (const WeightMode mode : {WeightMode::kF32, WeightMode::kInt8}) {
+    const auto weights = model::Weights::Load(**file, {.mode = mode});
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const auto runner = MakeTinyRunner(*weights, GetParam());
+    ASSERT_NE(runner, nullptr);
+    const Comparison c = Compare(mixed, *runner, 40, 24);
+    EXPECT_LT(c.worst_error, mode == WeightMode::kF32 ? 1e-4 : 0.15);
+    EXPECT_GE(c.same, mode == WeightMode::kF32 ? c.tokens : c.tokens - 6);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, TinyModelTest, testing::ValuesIn(kernels::DetectIsas()),
+                         [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
+
+}  // namespace
+}  // namespace tutti::parity
