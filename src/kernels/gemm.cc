@@ -114,10 +114,14 @@ struct ScratchSizes {
 };
 
 ScratchSizes SizesFor(int32_t rows, int32_t cols) {
-  const size_t blocks = static_cast<size_t>(std::min(cols / kQuantBlock, kChunkBlockCount));
+  const int32_t blocks = cols / kQuantBlock;
+  // Whichever form is larger: u8 lines of many blocks, or floats of few.
+  const size_t int8_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksInt8));
+  const size_t float_blocks = static_cast<size_t>(std::min(blocks, kChunkBlocksFloat));
   return {kMaxTile * kPanelRows * sizeof(float),
-          static_cast<size_t>(rows) * kPanelRows * sizeof(float), blocks * 1024,
-          blocks * 2 * kPanelRows * sizeof(float)};
+          static_cast<size_t>(rows) * kPanelRows * sizeof(float),
+          std::max(int8_blocks * 1024, float_blocks * 4096),
+          int8_blocks * 2 * kPanelRows * sizeof(float)};
 }
 
 }  // namespace

@@ -165,13 +165,14 @@ struct GemmArgs {
 size_t GemmScratchBytes(int32_t max_rows, int32_t max_cols);
 
 // The parts of that scratch, as the kernels use them.
-inline constexpr int kChunkBlockCount =
-    256;  // blocks of K unpacked at a time: 32 x 8,192 bytes, half an L2
+// K is unpacked in chunks of so many blocks, 256 KiB in either form: what stays in an L2.
+inline constexpr int kChunkBlocksInt8 = 256;
+inline constexpr int kChunkBlocksFloat = 64;
 struct GemmScratch {
   float* tile;     // [kMaxTile][32]: a register tile on its way to the epilogue
   float* rows;     // [M][32]: sums between chunks of K
   float* gated;    // [M][32]: two gated panels, to be quantised together
-  uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8
+  uint8_t* panel;  // unpacked chunk: [block][8][32 rows][4] u8, or float [k][32]
   float* scales;   // of the chunk: [block][d[32], m[32]]
 };
 GemmScratch CarveGemmScratch(std::byte* scratch, int32_t rows, int32_t cols);

@@ -406,8 +406,8 @@ TEST(Gemm, AnySplitOfThePanelsGivesTheSameBits) {
 }
 
 TEST(Gemm, AVeryWideMatrixIsUnpackedInChunksWithTheSameBits) {
-  const int32_t k = (2 * kChunkBlockCount + 3) * 32;
-  for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0}) {
+  const int32_t k = (2 * kChunkBlocksInt8 + 3) * 32;
+  for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kF16, DType::kBF16}) {
     const Weights weights(dtype, 40, k, 6);
     const std::vector<float> x = RandomFloats(static_cast<size_t>(10 * k), 7);
     const std::vector<float> want =

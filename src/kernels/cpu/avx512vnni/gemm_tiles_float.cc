@@ -29,6 +29,13 @@ __attribute__((noinline)) void FloatTile(const TileArgs& args) {
     x[m] = args.x + static_cast<size_t>(m) * args.x_stride;
     f0[m] = f1[m] = _mm512_setzero_ps();
   }
+  if (args.accumulate) {
+    TUTTI_UNROLL(8)
+    for (int m = 0; m < kRows; ++m) {
+      f0[m] = _mm512_loadu_ps(args.c + static_cast<size_t>(m) * args.c_stride);
+      f1[m] = _mm512_loadu_ps(args.c + static_cast<size_t>(m) * args.c_stride + 16);
+    }
+  }
   for (int32_t b = 0; b < args.blocks; ++b) {
     for (int k = 0; k < kQuantBlock; ++k) {
       const __m512 w0 = LoadWeights<kFormat>(w);

@@ -9,7 +9,12 @@ namespace {
 
 #include "kernels/cpu/gemm_rows.inc"
 
-constexpr int32_t kUnpackFromRows = 2;  // unpacking is most of the work of a row here
+constexpr int32_t kNever = 0x7fffffff;
+
+// Unpacking is most of the work of a row here; widening floats is not.
+inline int32_t UnpackFromRows(WeightFormat format) {
+  return format <= WeightFormat::kQ8_0 ? 2 : kNever;
+}
 
 inline bool FormatHasMinimum(WeightFormat format) {
   return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
@@ -39,8 +44,28 @@ void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* s
   if (FormatHasMinimum(format)) WidenHalf32(tail + 64, scales + 32);
 }
 
+// 32 weights of one k of a float format.
+void WidenRow(WeightFormat format, const uint8_t* source, float* out) {
+  if (format == WeightFormat::kF32) {
+    std::memcpy(out, source, 32 * sizeof(float));
+  } else if (format == WeightFormat::kF16) {
+    WidenHalf32(source, out);
+  } else {
+    for (int n = 0; n < 32; ++n) {
+      uint16_t bits;
+      std::memcpy(&bits, source + 2 * n, sizeof bits);
+      out[n] = tensor::BFloatToFloat(bits);
+    }
+  }
+}
+
 void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint8_t* panel,
                  float* scales) {
+  if (format > WeightFormat::kQ8_0) {
+    float* out = reinterpret_cast<float*>(panel);
+    for (int32_t k = 0; k < count * 32; ++k) WidenRow(format, blocks + k * 64, out + k * 32);
+    return;
+  }
   const size_t block_bytes = BlockBytes(format);
   for (int32_t b = 0; b < count; ++b) {
     UnpackBlock(format, blocks + static_cast<size_t>(b) * block_bytes, panel + b * 1024,
@@ -108,18 +133,7 @@ void TileFloat(const TileArgs& args) {
   constexpr size_t kBytes = kFormat == WeightFormat::kF32 ? 4 : 2;
   for (int32_t k = 0; k < args.blocks * 32; ++k) {
     float w[32];
-    const uint8_t* source = args.w + static_cast<size_t>(k) * 32 * kBytes;
-    if (kFormat == WeightFormat::kF32) {
-      std::memcpy(w, source, sizeof w);
-    } else if (kFormat == WeightFormat::kF16) {
-      WidenHalf32(source, w);
-    } else {
-      for (int n = 0; n < 32; ++n) {
-        uint16_t bits;
-        std::memcpy(&bits, source + 2 * n, sizeof bits);
-        w[n] = tensor::BFloatToFloat(bits);
-      }
-    }
+    WidenRow(kFormat, args.w + static_cast<size_t>(k) * 32 * kBytes, w);
     for (int32_t m = 0; m < args.rows; ++m) {
       const float x = args.x[static_cast<size_t>(m) * args.x_stride + static_cast<size_t>(k)];
       float* c = args.c + static_cast<size_t>(m) * args.c_stride;
@@ -151,6 +165,7 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
 }
 
 TileKernel UnpackedTile(WeightFormat format, int32_t) {
+  if (format > WeightFormat::kQ8_0) return TileFloat<WeightFormat::kF32>;
   return FormatHasMinimum(format) ? TileUnpacked<true> : TileUnpacked<false>;
 }
 
