@@ -69,13 +69,6 @@ Status Parser::Skip(uint64_t bytes) {
   return OkStatus();
 }
 
-template <typename T>
-Status Parser::Read(T* value) {
-  RETURN_IF_ERROR(Skip(sizeof(T)));
-  *value = LoadUnaligned<T>(buffer_.data() + at_ - sizeof(T));
-  return OkStatus();
-}
-
 Status Parser::ParsePreamble() {
   uint32_t magic = 0;
   RETURN_IF_ERROR(Read(&magic));

@@ -39,7 +39,11 @@ class Parser {
 
   uint64_t remaining() const { return buffer_.file_bytes() - at_; }
   template <typename T>
-  Status Read(T* value);  // a number at the cursor
+  Status Read(T* value) {  // a number at the cursor
+    RETURN_IF_ERROR(Skip(sizeof(T)));
+    *value = LoadUnaligned<T>(buffer_.data() + at_ - sizeof(T));
+    return OkStatus();
+  }
   // Moves the cursor over `bytes` bytes, which are loaded then.
   Status Skip(uint64_t bytes);
   std::string_view Bytes(uint64_t at, uint64_t length) const {

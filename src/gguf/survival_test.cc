@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <map>
 
@@ -269,9 +269,14 @@ TEST(Survival, ALargeFileOfNothingButHeaderIsAnsweredInUnderASecond) {
   for (int i = 0; i < 60000; ++i)
     writer.U32(std::string(200, 'p') + std::to_string(i), 1);  // long equal fronts
   const Bytes bytes = writer.Build();
-  const auto start = std::chrono::steady_clock::now();
+#if defined(TUTTI_SANITIZED)
+  constexpr double kLimit = 10;
+#else
+  constexpr double kLimit = 1;
+#endif
+  const std::clock_t start = std::clock();  // of this process: the machine may be busy with others
   EXPECT_TRUE(File::FromSource(MemorySource(bytes)).ok());
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
+  EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, kLimit);
 }
 
 }  // namespace
