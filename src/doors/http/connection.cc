@@ -1,0 +1,485 @@
+#include "doors/http/connection.h"
+
+#include <algorithm>
+#include <boost/asio/post.hpp>
+#include <chrono>
+#include <utility>
+
+#include "wire/openai_request.h"
+
+namespace tutti::http {
+namespace {
+
+constexpr Duration kLingerTime = std::chrono::seconds(2);
+constexpr uint64_t kLingerBytes = 1 << 20;
+constexpr size_t kMaxPipelined = 64 << 10;   // of further requests, read while one is answered
+constexpr size_t kSmallBody = 64 << 10;      // read to its end even when the request is refused
+
+std::string IdFor(const HttpRequest& request, IoLoop& loop) {
+  const std::string* given = request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
+  return given != nullptr && wire::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
+}
+
+}  // namespace
+
+Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context, std::shared_ptr<Transport> transport,
+                       std::string peer)
+    : loop_(std::move(loop)),
+      context_(context),
+      transport_(std::move(transport)),
+      peer_(std::move(peer)),
+      error_options_{context.options.queue_full_status} {}
+
+Connection::~Connection() = default;
+
+void Connection::Start() {
+  context_.connections.fetch_add(1);
+  phase_start_ = loop_->clock().Now();
+  Reschedule();
+  transport_->Handshake([self = shared_from_this()](bool ok, size_t) {
+    if (self->phase_ == Phase::kClosed) return;
+    if (!ok) return self->Close(false);
+    self->Read();
+  });
+}
+
+void Connection::Abort() { Close(true); }
+
+void Connection::CloseIfIdle() {
+  if (phase_ == Phase::kIdle) Close(false);
+}
+
+// --- reading ---
+
+void Connection::Read() {
+  if (reading_ || peer_done_ || phase_ == Phase::kClosed) return;
+  reading_ = true;
+  transport_->ReadSome(read_buffer_.data(), read_buffer_.size(), [self = shared_from_this()](bool ok, size_t bytes) {
+    self->reading_ = false;
+    self->OnRead(ok, bytes);
+  });
+}
+
+void Connection::OnRead(bool ok, size_t bytes) {
+  if (phase_ == Phase::kClosed) return;
+  if (!ok) {
+    peer_done_ = true;
+    return OnPeerGone();
+  }
+  if (phase_ == Phase::kLingering) {
+    lingered_bytes_ += bytes;
+    if (lingered_bytes_ > kLingerBytes) return Close(true);
+    return Read();
+  }
+  input_.append(read_buffer_.data(), bytes);
+  if (phase_ == Phase::kBusy || phase_ == Phase::kFlushing) {
+    if (input_.size() > kMaxPipelined) return Close(true);
+  } else {
+    Advance();
+  }
+  if (phase_ != Phase::kClosed) Read();
+}
+
+void Connection::OnPeerGone() {
+  // An answer that is already complete may still reach a peer that only closed its sending side.
+  if (phase_ == Phase::kFlushing) {
+    close_after_ = true;
+    return;
+  }
+  Close(phase_ == Phase::kBusy);
+}
+
+void Connection::Advance() {
+  while (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody) {
+    if (phase_ == Phase::kIdle) {
+      // One empty line before a request is old clients' habit (RFC 9112 2.2).
+      if (input_.starts_with("\r\n")) input_.erase(0, 2);
+      if (input_.empty() || input_ == "\r") break;
+      phase_ = Phase::kHead;
+      phase_start_ = request_start_ = loop_->clock().Now();
+      const HttpLimits& limits = context_.options.limits;
+      parser_ = std::make_unique<MessageParser>(
+          wire::FramingLimits{limits.request_line_bytes, limits.header_bytes, limits.header_fields, limits.body_bytes});
+    }
+    const size_t used = parser_->Feed(input_);
+    input_.erase(0, used);
+    if (!parser_->fault().ok()) {
+      // Bytes behind a complete request that are no request themselves: one answer was given, no second one.
+      if (pipelined_ && phase_ == Phase::kHead) return Linger();
+      close_after_ = true;
+      return Refuse(parser_->fault());
+    }
+    if (phase_ == Phase::kHead && parser_->head_done()) OnHead();
+    if (phase_ == Phase::kBody && !refused_.has_value() && !ReserveBody()) return;
+    if (phase_ == Phase::kBody && parser_->done()) {
+      OnMessage();
+    } else if (phase_ == Phase::kHead || phase_ == Phase::kBody) {
+      break;  // more bytes are needed
+    }
+  }
+  Reschedule();
+}
+
+void Connection::OnHead() {
+  phase_ = Phase::kBody;
+  phase_start_ = loop_->clock().Now();
+  request_id_ = IdFor(parser_->head(), *loop_);
+  decision_ = context_.router.Decide(parser_->head());
+  const std::string* expect = parser_->head().Find("expect");
+  const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() && input_.empty() &&
+                     parser_->body_bytes() == 0;
+  if (decision_.refusal.ok()) {
+    if (waits) {
+      pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
+      Write();
+    }
+    return;
+  }
+  refused_ = decision_.refusal;
+  // A small body is read to its end so that the connection can go on; a large one is not worth it.
+  if (waits || parser_->chunked() || parser_->announced_body() > kSmallBody) {
+    close_after_ = true;
+    Refuse(*refused_);
+  }
+}
+
+bool Connection::ReserveBody() {
+  const auto wanted = static_cast<int64_t>(std::max(parser_->announced_body(), parser_->body_bytes()));
+  const int64_t more = wanted - reserved_;
+  if (more <= 0) return true;
+  reserved_ += more;
+  if (context_.body_bytes.fetch_add(more) + more <= DoorContext::kBodyBudget) return true;
+  close_after_ = true;
+  Refuse(Unavailable("overloaded", "too many large requests are being read"));
+  return false;
+}
+
+void Connection::ReleaseBody() { context_.body_bytes.fetch_sub(std::exchange(reserved_, 0)); }
+
+std::string Connection::TakeBody() {
+  ReleaseBody();
+  return std::move(request_.body);
+}
+
+void Connection::OnMessage() {
+  request_ = parser_->Take();
+  parser_.reset();
+  if (!request_.keep_alive) close_after_ = true;
+  if (refused_.has_value()) return Refuse(*std::exchange(refused_, std::nullopt));
+  phase_ = Phase::kBusy;
+  context_.active.fetch_add(1);
+  if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.route->op, 1);
+  if (decision_.options) {
+    HeaderList headers = {{"Allow", decision_.allow}};
+    if (decision_.preflight) {
+      headers.emplace_back("Access-Control-Allow-Methods", decision_.allow);
+      headers.emplace_back("Access-Control-Allow-Headers",
+                           "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings");
+      headers.emplace_back("Access-Control-Max-Age", "600");
+    }
+    return Respond(204, std::move(headers), "");
+  }
+  ++exchange_serial_;
+  exchange_ = MakeExchange(*decision_.route, *this);
+  RunExchange([this] { exchange_->Start(); });
+}
+
+// --- the exchange ---
+
+void Connection::RunExchange(const std::function<void()>& call) {
+  if (exchange_ == nullptr) return;
+  const auto self = shared_from_this();
+  in_exchange_ = true;
+  call();
+  in_exchange_ = false;
+  if (finished_ || phase_ == Phase::kClosed) exchange_.reset();
+  if (finished_ && !write_in_flight_ && pending_.empty()) OnFlushed();
+  if (phase_ != Phase::kClosed) Reschedule();
+}
+
+void Connection::Pump() {
+  RunExchange([this] { exchange_->Pump(); });
+}
+
+void Connection::Offload(std::function<Continuation()> work) {
+  boost::asio::post(context_.worker, [self = shared_from_this(), serial = exchange_serial_, work = std::move(work)] {
+    Continuation then = work();
+    boost::asio::post(self->loop_->context(), [self, serial, then = std::move(then)] {
+      if (self->exchange_ != nullptr && self->exchange_serial_ == serial) self->RunExchange(then);
+    });
+  });
+}
+
+// --- the answer ---
+
+void Connection::WriteHead(HeadSpec head) {
+  head.headers.emplace_back("X-Request-Id", request_id_);
+  head.headers.emplace_back("X-Content-Type-Options", "nosniff");
+  if (!decision_.cors_origin.empty()) {
+    head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
+    head.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after, x-tutti-ignored");
+    head.headers.emplace_back("Vary", "Origin");
+  }
+  if (context_.draining.load()) close_after_ = true;
+  head.keep_alive = !close_after_;
+  head.http_1_0 = request_.http_1_0;
+  status_ = head.status;
+  pending_ += SerializeHead(head);
+}
+
+void Connection::Respond(int status, HeaderList headers, std::string body) {
+  HeadSpec head{status, std::move(headers), BodyFraming::kLength, body.size()};
+  if (status == 204) head.framing = BodyFraming::kNone;
+  WriteHead(std::move(head));
+  if (!decision_.head_only) {
+    unsent_ += body.size();
+    sent_bytes_ += body.size();
+    pending_ += body;
+  }
+  Finish();
+}
+
+void Connection::RespondError(const Status& status, std::optional<wire::ContextNumbers> numbers) {
+  const wire::ErrorView error = wire::ViewError(status, error_options_);
+  if (error.http == 500 && context_.deps.log != nullptr) {
+    context_.deps.log->Error("http.internal_error", {{"id", request_id_}, {"what", status.message()}});
+  }
+  HeaderList headers = {{"Content-Type", "application/json"}};
+  if (error.retry_after.has_value()) {
+    const int64_t ms = std::max<int64_t>(1, error.retry_after->count());
+    headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
+    headers.emplace_back("retry-after-ms", std::to_string(ms));
+  }
+  if (error.should_retry.has_value()) headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+  if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
+  if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
+  if (context_.deps.serving != nullptr) context_.deps.serving->RequestRejected(error.code);
+  Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));
+}
+
+void Connection::Refuse(const Status& status) {
+  if (phase_ != Phase::kBusy) {
+    context_.active.fetch_add(1);
+    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(OpKind::kOther, 1);
+  }
+  phase_ = Phase::kBusy;
+  if (request_id_.empty()) request_id_ = "req-" + loop_->RandomId(24);
+  decision_.route = nullptr;
+  if (parser_ != nullptr && parser_->head_done()) request_ = parser_->head();
+  refused_.reset();
+  RespondError(status);
+}
+
+void Connection::BeginStream(int status, HeaderList headers) {
+  HeadSpec head{status, std::move(headers), BodyFraming::kChunked};
+  if (request_.http_1_0) {
+    head.framing = BodyFraming::kUntilClose;
+    close_after_ = true;
+  }
+  framing_ = head.framing;
+  streaming_ = true;
+  last_progress_ = last_send_ = loop_->clock().Now();
+  if (context_.deps.serving != nullptr) context_.deps.serving->StreamsOpen(DoorKind::kHttp, 1);
+  WriteHead(std::move(head));
+}
+
+void Connection::Send(std::string_view data) {
+  if (data.empty()) return;
+  last_send_ = loop_->clock().Now();
+  unsent_ += data.size();
+  sent_bytes_ += data.size();
+  if (framing_ == BodyFraming::kChunked) {
+    AppendChunk(data, &pending_);
+  } else {
+    pending_ += data;
+  }
+  Write();
+}
+
+void Connection::EndStream() {
+  if (framing_ == BodyFraming::kChunked) pending_ += kLastChunk;
+  Finish();
+}
+
+void Connection::Finish() {
+  finished_ = true;
+  phase_ = Phase::kFlushing;
+  loop_->SetStreaming(this, false);
+  Account(status_);
+  ReleaseBody();
+  Write();
+  // Inside an exchange its caller goes on; an answer without one may already be out.
+  if (!in_exchange_ && !write_in_flight_ && pending_.empty()) OnFlushed();
+}
+
+void Connection::Account(int code) {
+  if (request_id_.empty()) return;
+  const Duration took = loop_->clock().Now() - request_start_;
+  const OpKind op = decision_.route == nullptr ? OpKind::kOther : decision_.route->op;
+  context_.active.fetch_sub(1);
+  if (ServingMetrics* serving = context_.deps.serving; serving != nullptr) {
+    serving->DoorRequest(DoorKind::kHttp, op, code, took);
+    serving->InFlight(op, -1);
+    if (streaming_) serving->StreamsOpen(DoorKind::kHttp, -1);
+  }
+  if (context_.options.access_log && context_.deps.log != nullptr) {
+    context_.deps.log->Info("http.request", {{"id", request_id_},
+                                             {"peer", peer_},
+                                             {"method", request_.method},
+                                             {"route", decision_.name()},
+                                             {"status", code},
+                                             {"ms", ToMillis(took)},
+                                             {"bytes", sent_bytes_}});
+  }
+}
+
+// --- writing ---
+
+void Connection::Write() {
+  if (write_in_flight_ || phase_ == Phase::kClosed) return;
+  if (written_ == writing_.size()) {
+    if (pending_.empty()) return;
+    writing_.clear();
+    writing_.swap(pending_);
+    written_ = 0;
+    last_progress_ = loop_->clock().Now();
+  }
+  write_in_flight_ = true;
+  Reschedule();
+  transport_->WriteSome(writing_.data() + written_, writing_.size() - written_,
+                        [self = shared_from_this()](bool ok, size_t bytes) {
+                          self->write_in_flight_ = false;
+                          self->OnWritten(ok, bytes);
+                        });
+}
+
+void Connection::OnWritten(bool ok, size_t bytes) {
+  if (phase_ == Phase::kClosed) return;
+  if (!ok) return Close(true);
+  written_ += bytes;
+  if (bytes > 0) last_progress_ = loop_->clock().Now();
+  const bool drained = written_ == writing_.size();
+  if (drained) unsent_ = std::min(unsent_, pending_.size());
+  Write();
+  if (write_in_flight_ && !drained) return;
+  if (finished_ && !write_in_flight_) return OnFlushed();
+  if (exchange_ != nullptr) Pump();  // room again
+}
+
+void Connection::OnFlushed() {
+  if (phase_ != Phase::kFlushing || write_in_flight_ || !pending_.empty()) return;
+  exchange_.reset();
+  if (close_after_ || peer_done_) return Linger();
+  NextRequest();
+}
+
+void Connection::NextRequest() {
+  phase_ = Phase::kIdle;
+  phase_start_ = loop_->clock().Now();
+  pipelined_ = !input_.empty();
+  parser_.reset();
+  request_ = HttpRequest();
+  decision_ = Decision();
+  request_id_.clear();
+  refused_.reset();
+  status_ = 0;
+  streaming_ = finished_ = false;
+  sent_bytes_ = 0;
+  unsent_ = 0;
+  if (context_.draining.load() && input_.empty()) return Close(false);
+  // Through the loop, so that a client with many requests in hand neither nests calls nor starves others.
+  boost::asio::post(loop_->context(), [self = shared_from_this()] {
+    if (self->phase_ == Phase::kIdle) self->Advance();
+  });
+  Reschedule();
+  Read();
+}
+
+// What the peer has sent meanwhile must be read before closing, or a reset could take the answer from it.
+void Connection::Linger() {
+  if (peer_done_) return Close(false);
+  phase_ = Phase::kLingering;
+  phase_start_ = loop_->clock().Now();
+  transport_->ShutdownSend();
+  Reschedule();
+  Read();
+}
+
+void Connection::Close(bool reset) {
+  if (phase_ == Phase::kClosed) return;
+  const auto self = shared_from_this();
+  if (phase_ == Phase::kBusy) Account(499);
+  phase_ = Phase::kClosed;
+  ReleaseBody();
+  if (!in_exchange_) exchange_.reset();
+  parser_.reset();
+  transport_->Close(reset);
+  loop_->Remove(this);
+  context_.connections.fetch_sub(1);
+  if (context_.on_closed) context_.on_closed();
+}
+
+// --- time ---
+
+TimePoint Connection::Due() const {
+  const HttpLimits& limits = context_.options.limits;
+  TimePoint due = TimePoint::max();
+  switch (phase_) {
+    case Phase::kIdle:
+      due = phase_start_ + limits.idle_time;
+      break;
+    case Phase::kHead:
+      due = phase_start_ + limits.header_time;
+      break;
+    case Phase::kBody: {
+      const double earned_s = static_cast<double>(parser_ == nullptr ? 0 : parser_->body_bytes()) / limits.body_bytes_per_s;
+      due = phase_start_ + limits.body_grace + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(earned_s));
+      break;
+    }
+    case Phase::kBusy:
+      if (exchange_ != nullptr) due = exchange_->Due();
+      break;
+    case Phase::kLingering:
+      due = phase_start_ + kLingerTime;
+      break;
+    case Phase::kFlushing:
+    case Phase::kClosed:
+      break;
+  }
+  if (write_in_flight_) due = std::min(due, last_progress_ + limits.reader_stall);
+  return due;
+}
+
+void Connection::Reschedule() {
+  if (phase_ == Phase::kClosed) return;
+  if (const TimePoint due = Due(); due != TimePoint::max()) loop_->Schedule(this, due);
+}
+
+void Connection::OnTimer(TimePoint now) {
+  const auto self = shared_from_this();
+  if (Due() > now) return Reschedule();
+  if (write_in_flight_ && last_progress_ + context_.options.limits.reader_stall <= now) {
+    if (phase_ == Phase::kBusy && context_.deps.serving != nullptr) {
+      context_.deps.serving->SlowReaderCancelled(DoorKind::kHttp);
+    }
+    return Close(true);
+  }
+  switch (phase_) {
+    case Phase::kIdle:
+    case Phase::kLingering:
+      return Close(false);
+    case Phase::kHead:
+    case Phase::kBody:
+      close_after_ = true;
+      return Refuse(Status(StatusCode::kDeadlineExceeded, "request_timeout",
+                           phase_ == Phase::kHead ? "the header did not arrive in time"
+                                                  : "the body arrives too slowly"));
+    case Phase::kBusy:
+      return RunExchange([this, now] { exchange_->OnTimer(now); });
+    case Phase::kFlushing:
+    case Phase::kClosed:
+      return;
+  }
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,96 @@
+#include "doors/http/exchange.h"
+
+#include <utility>
+
+#include "doors/http/connection.h"
+#include "wire/json_writer.h"
+#include "wire/tokenizer_routes.h"
+
+namespace tutti::http {
+namespace {
+
+// Routes answered at once from atomics and snapshots: health, models, versions, metrics.
+class ImmediateExchange final : public Exchange {
+ public:
+  ImmediateExchange(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+
+  void Start() override {
+    const HttpDoor::Dependencies& deps = connection_.context().deps;
+    switch (route_) {
+      case RouteId::kLive:
+        return Health(deps.health->live());
+      case RouteId::kHealth:
+        return Health(deps.health->live().ok() ? deps.health->ready() : deps.health->live());
+      case RouteId::kReady:
+        return Health(deps.health->ready());
+      case RouteId::kStarted:
+        return Health(deps.health->started() ? OkStatus() : Unavailable("model_loading", "the model is being loaded"));
+      case RouteId::kVersion: {
+        std::string body;
+        wire::JsonWriter(&body).BeginObject().Member("version", connection_.context().options.version).EndObject();
+        return Json(std::move(body));
+      }
+      case RouteId::kLoad:
+        return Json(LoadBody(deps.inference->Load()));
+      case RouteId::kMetrics:
+        return connection_.Respond(200, {{"Content-Type", std::string(MetricsRegistry::kContentType)}},
+                                   deps.metrics->Expose());
+      case RouteId::kModels:
+        return Json(wire::ModelListBody(deps.inference->Models()));
+      case RouteId::kModel: {
+        const std::vector<api::ModelInfo> models = deps.inference->Models();
+        const std::string& id = connection_.decision().argument;
+        if (const api::ModelInfo* model = wire::FindModel(models, id)) return Json(wire::ModelBody(*model, id));
+        return connection_.RespondError(NotFound("model_not_found", "there is no such model").WithParam("model"));
+      }
+      default:
+        return connection_.RespondError(Internal("a route without an answer"));
+    }
+  }
+
+ private:
+  static Status NotFound(std::string_view code, std::string message) { return tutti::NotFound(code, std::move(message)); }
+
+  void Health(const Status& status) {
+    if (!status.ok()) return connection_.RespondError(status);
+    Json("{\"status\":\"ok\"}");
+  }
+  void Json(std::string body) {
+    connection_.Respond(200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}}, std::move(body));
+  }
+  static std::string LoadBody(const api::LoadSnapshot& load) {
+    std::string body;
+    wire::JsonWriter(&body)
+        .BeginObject()
+        .Member("server_load", load.running + load.waiting)
+        .Member("running", load.running)
+        .Member("waiting", load.waiting)
+        .Member("lanes", load.lanes)
+        .Member("kv_blocks_used", load.kv_blocks_used)
+        .Member("kv_blocks_total", load.kv_blocks_total)
+        .EndObject();
+    return body;
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection) {
+  switch (route.id) {
+    case RouteId::kChat:
+    case RouteId::kText:
+    case RouteId::kGenerate:
+      return MakeGenerationExchange(route.id, connection);
+    case RouteId::kTokenize:
+    case RouteId::kDetokenize:
+    case RouteId::kApplyTemplate:
+      return MakeTokenizerExchange(route.id, connection);
+    default:
+      return std::make_unique<ImmediateExchange>(route.id, connection);
+  }
+}
+
+}  // namespace tutti::http

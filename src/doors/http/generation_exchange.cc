@@ -1,0 +1,288 @@
+// POST /v1/chat/completions, /v1/completions, /generate: JSON -> requests -> streams -> JSON or SSE.
+//
+// The status line is held back until there is something to show (the first text or the first keep-alive), so that
+// a failure before it is an ordinary HTTP error. Reading stops while too much waits for the socket; the unread
+// log then pauses the sequence itself. Destroying the exchange cancels its generations.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "doors/http/connection.h"
+#include "wire/json.h"
+#include "wire/openai_request.h"
+#include "wire/openai_response.h"
+#include "wire/tokenizer_routes.h"
+
+namespace tutti::http {
+namespace {
+
+constexpr size_t kInlineBytes = 16 << 10;  // of JSON that an io thread parses itself
+
+wire::Dialect DialectOf(RouteId route) {
+  switch (route) {
+    case RouteId::kText: return wire::Dialect::kText;
+    case RouteId::kGenerate: return wire::Dialect::kGenerate;
+    default: return wire::Dialect::kChat;
+  }
+}
+
+const char* IdPrefix(wire::Dialect dialect) {
+  switch (dialect) {
+    case wire::Dialect::kChat: return "chatcmpl-";
+    case wire::Dialect::kText: return "cmpl-";
+    case wire::Dialect::kGenerate: return "gen-";
+  }
+  return "";
+}
+
+// Thread-safe.
+Result<wire::GenerationCall> Parse(wire::Dialect dialect, std::string_view body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
+  return wire::ParseGeneration(dialect, document.root(), options);
+}
+
+// X-Request-Timeout-Ms: a positive number of milliseconds; absent = no deadline.
+Result<std::optional<TimePoint>> HeaderDeadline(const HttpRequest& request, TimePoint start, Duration cap) {
+  const std::string* text = request.Find("x-request-timeout-ms");
+  if (text == nullptr) return std::optional<TimePoint>();
+  const bool digits = !text->empty() && text->size() <= 12 &&
+                      std::all_of(text->begin(), text->end(), [](char c) { return c >= '0' && c <= '9'; });
+  const int64_t ms = digits ? std::stoll(*text) : 0;
+  if (ms < 1) {
+    return InvalidArgument("invalid_value", "X-Request-Timeout-Ms must be a positive number of milliseconds")
+        .WithParam("X-Request-Timeout-Ms");
+  }
+  return std::optional(start + std::min<Duration>(std::chrono::milliseconds(ms), cap));
+}
+
+class GenerationExchange final : public Exchange {
+ public:
+  GenerationExchange(RouteId route, Connection& connection)
+      : dialect_(DialectOf(route)), connection_(connection), clock_(connection.loop()->clock()) {}
+
+  ~GenerationExchange() override { connection_.WatchStreams(false); }
+
+  void Start() override {
+    const HttpOptions& options = connection_.context().options;
+    parse_start_ = clock_.Now();
+    const wire::ParseOptions parse{options.strict, connection_.request_start(), options.limits.deadline_cap};
+    if (connection_.request().body.size() <= kInlineBytes) {
+      return OnParsed(Parse(dialect_, connection_.TakeBody(), parse));
+    }
+    auto body = std::make_shared<std::string>(connection_.TakeBody());
+    connection_.Offload([this, dialect = dialect_, body, parse]() -> Connection::Continuation {
+      auto call = std::make_shared<Result<wire::GenerationCall>>(Parse(dialect, *body, parse));
+      return [this, call] { OnParsed(std::move(*call)); };
+    });
+  }
+
+  void Pump() override {
+    if (writer_ == nullptr) return;  // still being parsed
+    const size_t cap = connection_.context().options.limits.unsent_bytes;
+    std::string frames;
+    for (size_t i = 0; i < generations_.size(); ++i) {
+      while (connection_.unsent() + frames.size() < cap) {
+        const api::StreamEvent* event = generations_[i].Next();
+        if (event == nullptr) break;
+        generations_[i].Consumed(event->text.size());
+        if (event->kind == api::StreamEvent::Kind::kEnd) {
+          if (const Status& status = generations_[i].stream().status(); !status.ok()) return Fail(status, event, &frames);
+          timings_ = event->timings;
+          --running_;
+        }
+        writer_->OnEvent(static_cast<int>(i), *event, &frames);
+      }
+    }
+    if (running_ == 0) return Succeed(&frames);
+    Show(frames);
+  }
+
+  TimePoint Due() const override {
+    if (writer_ == nullptr || !call_->stream || keepalive_ <= Duration::zero()) return TimePoint::max();
+    return std::max(quiet_since_, connection_.last_send()) + keepalive_;
+  }
+
+  void OnTimer(TimePoint now) override {
+    if (now < Due()) return;
+    if (!streaming_) Begin();
+    quiet_since_ = now;
+    // While the reader is behind, what waits for it keeps the connection alive.
+    if (connection_.unsent() == 0) connection_.Send(wire::kSsePing);
+  }
+
+ private:
+  void OnParsed(Result<wire::GenerationCall> parsed) {
+    const TimePoint parsed_at = clock_.Now();
+    parse_took_ = parsed_at - parse_start_;
+    if (ServingMetrics* serving = connection_.context().deps.serving) serving->Stage("parse", parse_took_);
+    if (!parsed.ok()) return connection_.RespondError(parsed.status());
+    call_.emplace(std::move(parsed).value());
+
+    const HttpOptions& options = connection_.context().options;
+    Result<std::optional<TimePoint>> deadline =
+        HeaderDeadline(connection_.request(), connection_.request_start(), options.limits.deadline_cap);
+    if (!deadline.ok()) return connection_.RespondError(deadline.status());
+    const bool id_in_body = !call_->requests.front().request_id.empty();
+    if (id_in_body && connection_.request().Find("x-request-id") == nullptr) {
+      connection_.set_request_id(call_->requests.front().request_id);
+    }
+    for (size_t i = 0; i < call_->requests.size(); ++i) {
+      api::GenerateRequest& request = call_->requests[i];
+      request.request_id = connection_.request_id();
+      if (deadline->has_value()) request.deadline = std::min(request.deadline, **deadline);
+    }
+    keepalive_ = options.keepalive.value_or(dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5)
+                                                                                 : std::chrono::seconds(15));
+    Submit();
+  }
+
+  void Submit() {
+    api::Inference& inference = *connection_.context().deps.inference;
+    Result<std::vector<std::string>> echo = EchoTexts(inference);
+    if (!echo.ok()) return connection_.RespondError(echo.status());
+    wire::ResponseHead head = MakeHead(inference);
+    connection_.WatchStreams(true);
+    // Copies: the call keeps its shape (prompts, n) for the writer.
+    for (size_t i = 0; i < call_->requests.size(); ++i) {
+      api::GenerateRequest request = call_->requests[i];
+      call_->requests[i].prompt = api::Prompt();  // no longer needed here
+      Result<api::Generation> generation = inference.Generate(std::move(request), connection_.loop());
+      if (!generation.ok()) {
+        generations_.clear();
+        return connection_.RespondError(WithPrompt(generation.status(), i));
+      }
+      generations_.push_back(std::move(generation).value());
+    }
+    running_ = generations_.size();
+    quiet_since_ = clock_.Now();
+    writer_ = wire::MakeResponseWriter(*call_, std::move(head), std::move(echo).value());
+    Pump();
+  }
+
+  // The text that echo repeats: as sent, or decoded from the token ids.
+  Result<std::vector<std::string>> EchoTexts(api::Inference& inference) const {
+    std::vector<std::string> texts;
+    if (!call_->echo) return texts;
+    for (const api::GenerateRequest& request : call_->requests) {
+      if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
+        texts.push_back(text->text);
+      } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
+        ASSIGN_OR_RETURN(std::string decoded, inference.Detokenize(request.model, tokens->tokens));
+        texts.push_back(std::move(decoded));
+      }
+    }
+    return texts;
+  }
+
+  wire::ResponseHead MakeHead(const api::Inference& inference) {
+    const std::vector<api::ModelInfo> models = inference.Models();
+    const api::ModelInfo* model = call_->model.empty() ? (models.empty() ? nullptr : &models.front())
+                                                       : wire::FindModel(models, call_->model);
+    wire::ResponseHead head;
+    head.id = IdPrefix(dialect_) + connection_.loop()->RandomId(24);
+    head.model = !call_->model.empty() ? call_->model : model == nullptr ? "" : model->id;
+    head.created_s = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+                         .count();
+    head.fingerprint = "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
+    context_tokens_ = model == nullptr ? 0 : model->max_model_len;
+    return head;
+  }
+
+  // Which of several prompts is to blame.
+  Status WithPrompt(Status status, size_t index) const {
+    if (call_->requests.size() == 1 || status.param() != "prompt") return status;
+    return std::move(status).WithParam("prompt[" + std::to_string(index) + "]");
+  }
+
+  HeaderList Headers() const {
+    HeaderList headers;
+    if (call_->stream) {
+      headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
+                 {"Cache-Control", "no-cache"},
+                 {"X-Accel-Buffering", "no"}};
+    } else {
+      headers = {{"Content-Type", "application/json"}};
+    }
+    if (!call_->ignored.empty()) headers.emplace_back("x-tutti-ignored", JoinNames(call_->ignored));
+    return headers;
+  }
+
+  void Begin() {
+    streaming_ = true;
+    connection_.BeginStream(200, Headers());
+  }
+
+  void Show(const std::string& frames) {
+    if (frames.empty()) return;
+    if (!streaming_) Begin();
+    connection_.Send(frames);
+  }
+
+  void Succeed(std::string* frames) {
+    const TimePoint done = clock_.Now();
+    writer_->OnDone(frames);
+    connection_.WatchStreams(false);
+    if (!call_->stream) {
+      HeaderList headers = Headers();
+      if (connection_.request().Find("x-tutti-timings") != nullptr) {
+        headers.emplace_back("Server-Timing", ServerTiming(done));
+      }
+      return connection_.Respond(200, std::move(headers), std::move(*frames));
+    }
+    Show(*frames);
+    connection_.EndStream();
+  }
+
+  void Fail(const Status& status, const api::StreamEvent* end, std::string* frames) {
+    connection_.WatchStreams(false);
+    for (api::Generation& generation : generations_) generation.Cancel();  // the other prompts of this call
+    if (streaming_ || (call_->stream && !frames->empty())) {
+      writer_->OnError(wire::ViewError(status), frames);
+      Show(*frames);
+      return connection_.EndStream();
+    }
+    std::optional<wire::ContextNumbers> numbers;
+    if (status.reason() == "context_length_exceeded" && end->usage.prompt_tokens > 0) {
+      numbers = wire::ContextNumbers{end->usage.prompt_tokens, context_tokens_};
+    }
+    connection_.RespondError(status, numbers);
+  }
+
+  // Where the time went, in milliseconds, from the first byte of the request to the finished answer.
+  std::string ServerTiming(TimePoint done) const {
+    const double total = ToMillis(clock_.Now() - connection_.request_start());
+    return fmt::format(
+        "read;dur={:.3f}, parse;dur={:.3f}, tokenize;dur={:.3f}, queue;dur={:.3f}, prefill;dur={:.3f}, "
+        "decode;dur={:.3f}, serialise;dur={:.3f}, total;dur={:.3f}",
+        ToMillis(parse_start_ - connection_.request_start()), ToMillis(parse_took_), ToMillis(timings_.prepare),
+        ToMillis(timings_.queue), ToMillis(timings_.prefill), ToMillis(timings_.decode), ToMillis(clock_.Now() - done),
+        total);
+  }
+
+  const wire::Dialect dialect_;
+  Connection& connection_;
+  const Clock& clock_;
+  TimePoint parse_start_, quiet_since_;
+  Duration parse_took_{0};
+  Duration keepalive_{0};
+  std::optional<wire::GenerationCall> call_;
+  std::vector<api::Generation> generations_;  // one for each prompt
+  size_t running_ = 0;                        // generations that have not ended
+  std::unique_ptr<wire::ResponseWriter> writer_;
+  bool streaming_ = false;                    // the head is out
+  int context_tokens_ = 0;
+  api::Timings timings_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection) {
+  return std::make_unique<GenerationExchange>(route, connection);
+}
+
+}  // namespace tutti::http

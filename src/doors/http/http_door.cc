@@ -1,0 +1,237 @@
+#include "doors/http/http_door.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fstream>
+
+#include "base/mutex.h"
+#include "doors/http/connection.h"
+#include "doors/http/door_context.h"
+#include "doors/http/io_loop.h"
+#include "doors/http/transport.h"
+
+namespace tutti::http {
+namespace {
+
+using boost::asio::ip::tcp;
+using boost::system::error_code;
+
+constexpr int kBacklog = 1024;
+constexpr size_t kMaxKeyBytes = 4096;
+constexpr Duration kAcceptPause = std::chrono::milliseconds(50);  // after a failure such as no descriptors
+
+Status Bad(const char* option, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
+}
+
+Result<boost::asio::ip::address> ParseAddress(const std::string& host) {
+  error_code ec;
+  const auto address = boost::asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, ec);
+  if (ec) return Bad("host", "--host must be an IP address or localhost");
+  return address;
+}
+
+void Tune(tcp::socket& socket, const HttpOptions& options) {
+  error_code ignored;
+  socket.set_option(tcp::no_delay(true), ignored);
+  socket.set_option(boost::asio::socket_base::keep_alive(true), ignored);
+  if (options.send_buffer_bytes > 0) {
+    socket.set_option(boost::asio::socket_base::send_buffer_size(options.send_buffer_bytes), ignored);
+  }
+  const auto ms = static_cast<unsigned>(std::chrono::duration_cast<std::chrono::milliseconds>(options.limits.reader_stall).count());
+  setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+}  // namespace
+
+Status CheckBind(const HttpOptions& options) {
+  ASSIGN_OR_RETURN(const auto address, ParseAddress(options.host));
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
+    return Bad("tls-cert", "--tls-cert and --tls-key belong together");
+  }
+  const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
+  if (address.is_loopback() || safe || options.allow_insecure_bind) return OkStatus();
+  return Bad("host", "listening on " + options.host +
+                         " would show this server to a network: that needs a key (--api-key-file or TUTTI_API_KEY) "
+                         "and TLS (--tls-cert, --tls-key)");
+}
+
+Result<std::string> ReadApiKeyFile(const std::string& path) {
+  struct stat info{};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
+    return Bad("api-key-file", "--api-key-file " + path + " is not a readable file");
+  }
+  if ((info.st_mode & (S_IROTH | S_IRGRP)) != 0) {
+    return Bad("api-key-file", "--api-key-file " + path + " can be read by others: chmod 600 it");
+  }
+  std::ifstream file(path);
+  std::string line;
+  if (!file || !std::getline(file, line)) return Bad("api-key-file", "--api-key-file " + path + " holds no key");
+  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
+  while (!line.empty() && blank(line.back())) line.pop_back();
+  line.erase(line.begin(), std::find_if_not(line.begin(), line.end(), blank));
+  const bool printable = std::all_of(line.begin(), line.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  if (line.empty() || line.size() > kMaxKeyBytes || !printable) {
+    return Bad("api-key-file", "the key in --api-key-file " + path + " must be 1 to 4096 printable characters");
+  }
+  return line;
+}
+
+struct HttpDoor::Impl {
+  Impl(HttpOptions o, Dependencies d) : options(std::move(o)), deps(d) {}
+
+  Status Start() {
+    RETURN_IF_ERROR(CheckBind(options));
+    ASSIGN_OR_RETURN(const auto address, ParseAddress(options.host));
+    if (!options.tls_cert_file.empty()) {
+      ASSIGN_OR_RETURN(tls, TlsContext::Load(options.tls_cert_file, options.tls_key_file));
+    }
+    context = std::make_unique<DoorContext>(options, deps, address.is_loopback());
+    const int threads = std::clamp(options.io_threads, 1, 4);
+    for (int i = 0; i < threads; ++i) loops.push_back(std::make_shared<IoLoop>(*deps.clock, deps.log));
+    accept_loop = loops.front();
+    acceptor = std::make_unique<tcp::acceptor>(accept_loop->context());
+    retry = std::make_unique<boost::asio::steady_timer>(accept_loop->context());
+    RETURN_IF_ERROR(Listen(tcp::endpoint(address, static_cast<uint16_t>(options.port))));
+    context->on_closed = [this] {
+      {
+        const MutexLock lock(mutex);
+        closed.NotifyAll();
+      }
+      boost::asio::post(accept_loop->context(), [this] { Accept(); });
+    };
+    for (const auto& loop : loops) loop->Start();
+    boost::asio::post(accept_loop->context(), [this] { Accept(); });
+    running = true;
+    return OkStatus();
+  }
+
+  Status Listen(const tcp::endpoint& endpoint) {
+    error_code ec;
+    acceptor->open(endpoint.protocol(), ec);
+    if (!ec) acceptor->set_option(tcp::acceptor::reuse_address(true), ec);
+    if (!ec) acceptor->bind(endpoint, ec);
+    if (!ec) acceptor->listen(kBacklog, ec);
+    if (!ec) bound = acceptor->local_endpoint(ec);
+    if (!ec) return OkStatus();
+    return Bad("port", "cannot listen on " + options.host + " port " + std::to_string(options.port) + ": " + ec.message());
+  }
+
+  // On the accept loop. At most one accept waits, and none while the connections are at their limit.
+  void Accept() {
+    if (accepting || !acceptor->is_open()) return;
+    if (context->connections.load() >= options.max_connections) return;
+    accepting = true;
+    const std::shared_ptr<IoLoop> loop = loops[next_loop++ % loops.size()];
+    acceptor->async_accept(loop->context(), [this, loop](error_code ec, tcp::socket socket) {
+      accepting = false;
+      if (!ec) {
+        Hand(loop, std::move(socket));
+      } else if (acceptor->is_open()) {
+        retry->expires_after(kAcceptPause);
+        retry->async_wait([this](error_code cancelled) {
+          if (!cancelled) Accept();
+        });
+        return;
+      }
+      Accept();
+    });
+  }
+
+  void Hand(const std::shared_ptr<IoLoop>& loop, tcp::socket socket) {
+    error_code ignored;
+    Tune(socket, options);
+    const std::string peer = socket.remote_endpoint(ignored).address().to_string(ignored);
+    std::shared_ptr<Transport> transport =
+        tls != nullptr ? tls->Wrap(std::move(socket)) : MakePlainTransport(std::move(socket));
+    auto connection = std::make_shared<Connection>(loop, *context, std::move(transport), peer);
+    boost::asio::post(loop->context(), [loop, connection] {
+      if (loop->Add(connection)) connection->Start();
+    });
+  }
+
+  void StopAccepting() {
+    if (!running) return;
+    boost::asio::post(accept_loop->context(), [this] {
+      error_code ignored;
+      acceptor->close(ignored);
+      retry->cancel();
+    });
+  }
+
+  bool Drain(Duration limit) {
+    if (!running) return true;
+    context->draining.store(true);
+    StopAccepting();
+    for (const auto& loop : loops) {
+      boost::asio::post(loop->context(), [raw = loop.get()] {
+        raw->ForEach([](Connection& connection) { connection.CloseIfIdle(); });
+      });
+    }
+    const TimePoint end = deps.clock->Now() + limit;
+    const MutexLock lock(mutex);
+    while (context->connections.load() > 0) {
+      const Duration left = end - deps.clock->Now();
+      if (left <= Duration::zero()) return context->active.load() == 0;
+      closed.WaitFor(mutex, left);
+    }
+    return true;
+  }
+
+  void Stop() {
+    if (!running) return;
+    running = false;
+    StopAccepting();
+    for (const auto& loop : loops) {
+      loop->Stop();
+    }
+    context->worker.stop();
+    context->worker.join();
+    for (const auto& loop : loops) loop->Sweep();  // continuations of work that outlived its connection
+    acceptor.reset();
+    retry.reset();
+  }
+
+  const HttpOptions options;
+  const Dependencies deps;
+  std::shared_ptr<TlsContext> tls;
+  std::unique_ptr<DoorContext> context;  // outlives the connections
+  std::vector<std::shared_ptr<IoLoop>> loops;
+  std::shared_ptr<IoLoop> accept_loop;
+  std::unique_ptr<tcp::acceptor> acceptor;             // accept loop, after Start()
+  std::unique_ptr<boost::asio::steady_timer> retry;    // accept loop
+  bool accepting = false;                              // accept loop
+  size_t next_loop = 0;                                // accept loop
+  tcp::endpoint bound;
+  bool running = false;                                // owner
+  Mutex mutex;
+  CondVar closed;                                      // with mutex: context->connections went down
+};
+
+HttpDoor::HttpDoor(HttpOptions options, Dependencies dependencies)
+    : impl_(std::make_unique<Impl>(std::move(options), dependencies)) {}
+
+HttpDoor::~HttpDoor() { Stop(); }
+
+Status HttpDoor::Start() { return impl_->Start(); }
+int HttpDoor::port() const { return impl_->bound.port(); }
+
+std::string HttpDoor::address() const {
+  const std::string host = impl_->bound.address().to_string();
+  return std::string(impl_->tls != nullptr ? "https://" : "http://") +
+         (impl_->bound.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(port());
+}
+
+void HttpDoor::StopAccepting() { impl_->StopAccepting(); }
+bool HttpDoor::Drain(Duration limit) { return impl_->Drain(limit); }
+void HttpDoor::Stop() { impl_->Stop(); }
+int HttpDoor::open_connections() const { return impl_->context == nullptr ? 0 : impl_->context->connections.load(); }
+int HttpDoor::active_requests() const { return impl_->context == nullptr ? 0 : impl_->context->active.load(); }
+
+}  // namespace tutti::http

@@ -1,0 +1,115 @@
+#include "doors/http/message_parser.h"
+
+#include <algorithm>
+#include <boost/asio/buffer.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <limits>
+#include <optional>
+
+namespace tutti::http {
+
+namespace beast = boost::beast;
+
+namespace {
+
+std::string LowerCase(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return out;
+}
+
+}  // namespace
+
+const std::string* HttpRequest::Find(std::string_view name) const {
+  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; });
+  return found == fields.end() ? nullptr : &found->second;
+}
+
+size_t HttpRequest::Count(std::string_view name) const {
+  return static_cast<size_t>(
+      std::count_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; }));
+}
+
+struct MessageParser::Impl {
+  explicit Impl(const wire::FramingLimits& limits) : guard(limits) {
+    // The guard enforces the limits; these only keep the second reader from having others.
+    parser.header_limit(std::numeric_limits<std::uint32_t>::max());
+    parser.body_limit(boost::none);
+    parser.eager(true);
+  }
+
+  void Disagree() { fault = InvalidArgument("invalid_value", "malformed HTTP request"); }
+
+  // Gives the accepted bytes to Beast, which leaves a partial line for later.
+  void Parse(std::string_view accepted) {
+    pending.append(accepted);
+    size_t at = 0;
+    while (at < pending.size() && !parser.is_done()) {
+      beast::error_code ec;
+      const size_t used = parser.put(boost::asio::buffer(pending.data() + at, pending.size() - at), ec);
+      at += used;
+      if (ec == beast::http::error::need_more) break;
+      if (ec) return Disagree();
+      if (used == 0) break;
+    }
+    pending.erase(0, at);
+    if (guard.head_done() && !head.has_value()) {
+      if (!parser.is_header_done()) return Disagree();
+      ReadHead();
+    }
+    if (guard.done() != parser.is_done()) Disagree();
+  }
+
+  void ReadHead() {
+    const auto& message = parser.get();
+    head.emplace();
+    head->method = std::string(message.method_string());
+    head->target = std::string(message.target());
+    head->http_1_0 = message.version() == 10;
+    head->keep_alive = message.keep_alive();
+    for (const auto& field : message) {
+      head->fields.emplace_back(LowerCase({field.name_string().data(), field.name_string().size()}),
+                                std::string(field.value()));
+    }
+  }
+
+  wire::FramingGuard guard;
+  beast::http::request_parser<beast::http::string_body> parser;
+  std::string pending;  // accepted by the guard, not yet taken by Beast
+  std::optional<HttpRequest> head;
+  Status fault;
+};
+
+MessageParser::MessageParser(const wire::FramingLimits& limits) : impl_(std::make_unique<Impl>(limits)) {}
+MessageParser::~MessageParser() = default;
+
+size_t MessageParser::Feed(std::string_view bytes) {
+  if (!impl_->fault.ok()) return 0;
+  const size_t accepted = impl_->guard.Scan(bytes);
+  if (impl_->guard.failed()) {
+    impl_->fault = impl_->guard.fault();
+    return accepted;
+  }
+  impl_->Parse(bytes.substr(0, accepted));
+  return accepted;
+}
+
+bool MessageParser::head_done() const { return impl_->head.has_value() && impl_->fault.ok(); }
+bool MessageParser::done() const { return impl_->guard.done() && impl_->fault.ok(); }
+const Status& MessageParser::fault() const { return impl_->fault; }
+const HttpRequest& MessageParser::head() const { return *impl_->head; }
+
+HttpRequest MessageParser::Take() {
+  HttpRequest request = std::move(*impl_->head);
+  request.body = std::move(impl_->parser.get().body());
+  return request;
+}
+
+bool MessageParser::has_body() const { return impl_->guard.chunked() || impl_->guard.content_length() > 0; }
+uint64_t MessageParser::announced_body() const { return impl_->guard.content_length(); }
+bool MessageParser::chunked() const { return impl_->guard.chunked(); }
+uint64_t MessageParser::body_bytes() const { return impl_->guard.body_bytes(); }
+
+}  // namespace tutti::http

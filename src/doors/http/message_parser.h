@@ -1,0 +1,54 @@
+// MessageParser: bytes of a connection -> HttpRequest. Two readers look at every byte: wire::FramingGuard decides
+// what may pass and where the message ends, Boost.Beast what it means; a message counts only when both agree.
+// One per message; one thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "wire/http_framing.h"
+
+namespace tutti::http {
+
+struct HttpRequest {
+  std::string method;
+  std::string target;   // as sent
+  bool http_1_0 = false;
+  bool keep_alive = true;
+  std::vector<std::pair<std::string, std::string>> fields;  // names in lower case, in order
+  std::string body;     // decoded
+
+  const std::string* Find(std::string_view name) const;  // the first; `name` in lower case
+  size_t Count(std::string_view name) const;
+};
+
+class MessageParser {
+ public:
+  explicit MessageParser(const wire::FramingLimits& limits);
+  ~MessageParser();
+  MessageParser(const MessageParser&) = delete;
+  MessageParser& operator=(const MessageParser&) = delete;
+
+  // Takes what belongs to this message from the front of `bytes`; returns how many bytes that was.
+  size_t Feed(std::string_view bytes);
+
+  bool head_done() const;
+  bool done() const;
+  const Status& fault() const;       // OK, or why the message is refused; then close
+  const HttpRequest& head() const;   // after head_done(): everything but the body
+  HttpRequest Take();                // after done()
+  bool has_body() const;             // after head_done(): a body is announced
+  uint64_t announced_body() const;   // Content-Length; 0 when chunked
+  bool chunked() const;
+  uint64_t body_bytes() const;       // decoded so far
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::http

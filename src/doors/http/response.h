@@ -1,0 +1,31 @@
+// Response heads as bytes. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tutti::http {
+
+using HeaderList = std::vector<std::pair<std::string, std::string>>;
+
+enum class BodyFraming { kLength, kChunked, kUntilClose, kNone };
+
+struct HeadSpec {
+  int status = 200;
+  HeaderList headers;                    // ours: no line breaks (checked)
+  BodyFraming framing = BodyFraming::kLength;
+  size_t length = 0;                     // kLength
+  bool keep_alive = true;
+  bool http_1_0 = false;                 // of the request: keep-alive must then be said
+};
+
+std::string SerializeHead(const HeadSpec& head);
+std::string_view ReasonPhrase(int status);
+void AppendChunk(std::string_view data, std::string* out);  // nothing for empty data
+inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
+
+}  // namespace tutti::http

@@ -1,0 +1,321 @@
+#include "doors/http/router.h"
+
+#include <openssl/crypto.h>
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace tutti::http {
+namespace {
+
+constexpr bool kOpen = true, kProbe = true;
+
+constexpr auto kRoutes = std::to_array<Route>({
+    {"/v1/chat/completions", "POST", RouteId::kChat, OpKind::kChat},
+    {"/v1/completions", "POST", RouteId::kText, OpKind::kCompletion},
+    {"/generate", "POST", RouteId::kGenerate, OpKind::kGenerate},
+    {"/tokenize", "POST", RouteId::kTokenize, OpKind::kTokenize},
+    {"/v1/tokenize", "POST", RouteId::kTokenize, OpKind::kTokenize},
+    {"/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
+    {"/v1/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
+    {"/apply-template", "POST", RouteId::kApplyTemplate, OpKind::kTokenize},
+    {"/v1/models", "GET", RouteId::kModels},
+    {"/v1/models/{id}", "GET", RouteId::kModel},
+    {"/version", "GET", RouteId::kVersion},
+    {"/load", "GET", RouteId::kLoad},
+    {"/metrics", "GET", RouteId::kMetrics},
+    {"/livez", "GET", RouteId::kLive, OpKind::kOther, kOpen, kProbe},
+    {"/healthz", "GET", RouteId::kLive, OpKind::kOther, kOpen},
+    {"/ping", "GET", RouteId::kLive, OpKind::kOther, kOpen},
+    {"/readyz", "GET", RouteId::kReady, OpKind::kOther, kOpen, kProbe},
+    {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
+    {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
+    {"/v1/embeddings", "POST", RouteId::kLater},
+    {"/embeddings", "POST", RouteId::kLater},
+    {"/v1/rerank", "POST", RouteId::kLater},
+    {"/v2/rerank", "POST", RouteId::kLater},
+    {"/rerank", "POST", RouteId::kLater},
+    {"/v1/score", "POST", RouteId::kLater},
+    {"/score", "POST", RouteId::kLater},
+    {"/v1/responses", "POST", RouteId::kLater},
+    {"/v1/conversations", "POST", RouteId::kLater},
+    {"/v1/files", "POST", RouteId::kLater},
+    {"/v1/batches", "POST", RouteId::kLater},
+    {"/v1/messages", "POST", RouteId::kLater},
+    {"/embed", "POST", RouteId::kLater},
+    {"/embed_all", "POST", RouteId::kLater},
+    {"/predict", "POST", RouteId::kLater},
+    {"/similarity", "POST", RouteId::kLater},
+    {"/decode", "POST", RouteId::kLater},
+    {"/info", "GET", RouteId::kLater},
+});
+
+constexpr std::array<std::string_view, 9> kMethods = {"GET",   "HEAD",   "POST",    "OPTIONS", "PUT",
+                                                      "PATCH", "DELETE", "CONNECT", "TRACE"};
+constexpr std::string_view kIdMark = "{id}";
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return out;
+}
+
+int Hex(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
+  return -1;
+}
+
+// Characters that never need an escape, and those that must not hide behind one.
+bool EscapeIsSuspicious(int c) {
+  const bool unreserved = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
+                          c == '.' || c == '_' || c == '~';
+  return unreserved || c < 0x20 || c == 0x7F || c == '\\';
+}
+
+// Escapes undone; CanonicalPath has checked them.
+std::string Decoded(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '%') {
+      out += static_cast<char>(Hex(text[i + 1]) * 16 + Hex(text[i + 2]));
+      i += 2;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
+}
+
+const Route* FindRoute(std::string_view path, std::string* argument) {
+  for (const Route& route : kRoutes) {
+    if (route.pattern.ends_with(kIdMark)) {
+      const std::string_view stem = route.pattern.substr(0, route.pattern.size() - kIdMark.size());
+      if (path.size() > stem.size() && path.starts_with(stem)) {
+        *argument = Decoded(path.substr(stem.size()));
+        return &route;
+      }
+    } else if (path == route.pattern) {
+      return &route;
+    }
+  }
+  return nullptr;
+}
+
+std::string AllowOf(const Route& route) {
+  return route.method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route.method) + ", OPTIONS";
+}
+
+// "127.0.0.1:8080" -> "127.0.0.1"; "[::1]:80" -> "::1". Nothing when it is not host[:port].
+std::optional<std::string> HostName(std::string_view authority) {
+  std::string_view host = authority, rest;
+  if (authority.starts_with('[')) {
+    const size_t end = authority.find(']');
+    if (end == std::string_view::npos) return std::nullopt;
+    host = authority.substr(1, end - 1);
+    rest = authority.substr(end + 1);
+  } else {
+    const size_t colon = std::min(authority.find(':'), authority.size());
+    host = authority.substr(0, colon);
+    rest = authority.substr(colon);
+  }
+  const bool port = rest.empty() || (rest[0] == ':' && rest.size() <= 6 && rest.size() > 1 &&
+                                     std::all_of(rest.begin() + 1, rest.end(), [](char c) { return c >= '0' && c <= '9'; }));
+  const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
+           c == '_' || c == ':';
+  });
+  if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
+  return Lower(host);
+}
+
+Status Malformed(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+Status Forbidden(std::string message) {
+  return Status(StatusCode::kPermissionDenied, "insufficient_scope", std::move(message));
+}
+Status Unimplemented(std::string_view code, std::string message) {
+  return Status(StatusCode::kUnimplemented, code, std::move(message));
+}
+
+Status CheckMedia(const HttpRequest& request) {
+  const auto unsupported = [](std::string message) {
+    return Unimplemented("unsupported_media_type", std::move(message));
+  };
+  if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
+    if (Lower(*encoding) != "identity") return unsupported("content encodings are not accepted");
+  }
+  if (request.Count("content-type") > 1) return unsupported("more than one Content-Type");
+  const std::string* type = request.Find("content-type");
+  if (type == nullptr) return OkStatus();
+  std::string media = Lower(*type);
+  std::string parameters;
+  if (const size_t semicolon = media.find(';'); semicolon != std::string::npos) {
+    parameters = media.substr(semicolon + 1);
+    media.resize(semicolon);
+  }
+  std::erase_if(parameters, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
+  while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.pop_back();
+  if (media != "application/json") return unsupported("the body must be application/json");
+  if (!parameters.empty() && parameters != "charset=utf-8") return unsupported("the body must be UTF-8");
+  return OkStatus();
+}
+
+std::array<unsigned char, 32> Hash(std::string_view text) {
+  std::array<unsigned char, 32> digest{};
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
+  return digest;
+}
+
+}  // namespace
+
+std::span<const Route> Routes() { return kRoutes; }
+
+std::optional<std::string> CanonicalPath(std::string_view target) {
+  std::string_view path = target.substr(0, target.find('?'));
+  if (path.empty() || path[0] != '/' || target.find('#') != std::string_view::npos) return std::nullopt;
+  for (size_t i = 0; i < path.size(); ++i) {
+    const char c = path[i];
+    if (c <= 0x20 || c >= 0x7F || c == '\\') return std::nullopt;
+    if (c == '%') {
+      if (i + 2 >= path.size()) return std::nullopt;
+      const int high = Hex(path[i + 1]), low = Hex(path[i + 2]);
+      if (high < 0 || low < 0 || EscapeIsSuspicious(high * 16 + low)) return std::nullopt;
+      i += 2;
+    }
+  }
+  for (std::string_view rest = path.substr(1); path.size() > 1;) {
+    const size_t slash = rest.find('/');
+    const std::string_view segment = rest.substr(0, slash);
+    if (segment.empty() || segment == "." || segment == "..") return std::nullopt;
+    if (slash == std::string_view::npos) break;
+    rest.remove_prefix(slash + 1);
+  }
+  return std::string(path);
+}
+
+bool IsLoopbackAddress(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+Router::Router(const HttpOptions& options, bool loopback)
+    : origins_(options.cors_origins),
+      hosts_(options.allowed_hosts),
+      loopback_(loopback),
+      has_key_(!options.api_key.empty()) {
+  if (has_key_) key_hash_ = Hash(options.api_key);
+}
+
+// On a loopback address only local names are answered, so that a page whose name was made to point at 127.0.0.1
+// cannot talk to this server.
+Status Router::CheckHost(const HttpRequest& request) const {
+  const std::string* host = request.Find("host");
+  if (host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
+  const std::optional<std::string> name = HostName(*host);
+  if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
+  const bool allowed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
+  if (allowed || (!loopback_ && hosts_.empty()) || (loopback_ && IsLoopbackAddress(*name))) return OkStatus();
+  return Forbidden("this server is not known by the name that the Host field gives");
+}
+
+Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const {
+  const size_t count = request.Count("origin");
+  if (count == 0) return OkStatus();
+  if (count > 1) return Malformed("malformed HTTP request: more than one Origin");
+  const std::string& origin = *request.Find("origin");
+  for (const std::string& allowed : origins_) {
+    if (allowed == "*" || allowed == origin) {
+      *echo = origin;
+      return OkStatus();
+    }
+  }
+  const size_t scheme = origin.find("://");
+  const std::string* host = request.Find("host");
+  if (scheme != std::string::npos && host != nullptr && Lower(origin.substr(scheme + 3)) == Lower(*host)) {
+    return OkStatus();  // a page of this very server
+  }
+  return Forbidden("this origin may not call this server; see --cors-origin");
+}
+
+bool Router::HasValidKey(const HttpRequest& request) const {
+  if (!has_key_) return true;
+  const std::string* field = request.Count("authorization") == 1 ? request.Find("authorization") : nullptr;
+  // Always one hash and one compare of equal length, whatever was sent.
+  std::string_view key;
+  if (field != nullptr && field->size() > 7 && Lower(std::string_view(*field).substr(0, 7)) == "bearer ") {
+    key = std::string_view(*field).substr(7);
+  }
+  const auto digest = Hash(key);
+  return CRYPTO_memcmp(digest.data(), key_hash_.data(), digest.size()) == 0 && !key.empty();
+}
+
+Decision Router::Decide(const HttpRequest& request) const {
+  Decision decision;
+  decision.head_only = request.method == "HEAD";
+  const auto refuse = [&](Status status) {
+    decision.refusal = std::move(status);
+    decision.route = nullptr;
+    return decision;
+  };
+
+  // Absolute form: the same as an origin-form target whose Host is that authority.
+  std::string target = request.target;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
+    const size_t slash = std::min(target.find_first_of("/?", scheme.size()), target.size());
+    const std::string* host = request.Find("host");
+    if (host != nullptr && Lower(*host) != Lower(target.substr(scheme.size(), slash - scheme.size()))) {
+      return refuse(Malformed("malformed HTTP request: the target and the Host field differ"));
+    }
+    target.erase(0, slash);
+    if (target.empty()) target.push_back('/');
+  }
+
+  if (Status status = CheckHost(request); !status.ok()) return refuse(std::move(status));
+  if (Status status = CheckOrigin(request, &decision.cors_origin); !status.ok()) return refuse(std::move(status));
+  decision.preflight = request.method == "OPTIONS" && !decision.cors_origin.empty() &&
+                       request.Find("access-control-request-method") != nullptr;
+
+  const std::optional<std::string> path = CanonicalPath(target);
+  const Route* route = path.has_value() ? FindRoute(*path, &decision.argument) : nullptr;
+  const bool probe = request.method == "HEAD" || request.method == "OPTIONS";
+  const bool open = decision.preflight || (route != nullptr && ((request.method == "GET" && route->open) ||
+                                                                (probe && route->open_probe)));
+  if (!open && !HasValidKey(request)) {
+    return refuse(Status(StatusCode::kUnauthenticated, "invalid_api_key",
+                         "a valid key is needed: Authorization: Bearer <key>"));
+  }
+
+  if (std::find(kMethods.begin(), kMethods.end(), request.method) == kMethods.end()) {
+    return refuse(Unimplemented("not_implemented", "this method is not known here"));
+  }
+  if (request.method == "CONNECT" || request.method == "TRACE") {
+    decision.allow = route == nullptr ? "GET, HEAD, POST, OPTIONS" : AllowOf(*route);
+    return refuse(Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
+  }
+  if (route == nullptr) return refuse(NotFound("not_found", "there is no such route"));
+  decision.allow = AllowOf(*route);
+  if (request.method == "OPTIONS") {
+    decision.options = true;
+    decision.route = route;
+    return decision;
+  }
+  const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
+  if (!fits && route->id != RouteId::kLater) {
+    return refuse(Unimplemented("method_not_allowed", "this route answers " + decision.allow));
+  }
+  if (route->id == RouteId::kLater) {
+    return refuse(Unimplemented("not_implemented", "this route is not in this release"));
+  }
+  if (route->method == "POST") {
+    if (Status status = CheckMedia(request); !status.ok()) return refuse(std::move(status));
+  }
+  if (const std::string* expect = request.Find("expect"); expect != nullptr && Lower(*expect) != "100-continue") {
+    return refuse(Unimplemented("expectation_failed", "only 100-continue can be expected"));
+  }
+  decision.route = route;
+  return decision;
+}
+
+}  // namespace tutti::http

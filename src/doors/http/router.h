@@ -1,0 +1,77 @@
+// Router: what a request may do and which route answers it. Default deny: every route but the health ones asks
+// for the key, if there is one, before it is even looked up. One table of routes; pure but for the key compare.
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/serving_metrics.h"
+#include "base/status.h"
+#include "doors/http/http_door.h"
+#include "doors/http/message_parser.h"
+
+namespace tutti::http {
+
+enum class RouteId {
+  kChat, kText, kGenerate, kTokenize, kDetokenize, kApplyTemplate,
+  kModels, kModel, kVersion, kLoad, kMetrics,
+  kLive, kReady, kStarted, kHealth,
+  kLater,  // documented, not in this release
+};
+
+struct Route {
+  std::string_view pattern;  // "/v1/models/{id}": also what logs and metrics show; {id} takes the rest of a path
+  std::string_view method;   // GET (HEAD too) or POST
+  RouteId id;
+  OpKind op = OpKind::kOther;
+  bool open = false;         // GET needs no key
+  bool open_probe = false;   // HEAD and OPTIONS need no key
+};
+
+std::span<const Route> Routes();
+
+// The verdict on a request's head.
+struct Decision {
+  const Route* route = nullptr;  // null with a refusal, or when options answers
+  Status refusal;                // OK = go on
+  std::string argument;          // {id}, decoded
+  std::string allow;             // for 405 and OPTIONS
+  std::string cors_origin;       // to be echoed; empty = none
+  bool head_only = false;        // HEAD: the answer without its body
+  bool options = false;          // OPTIONS: 204 with `allow`
+  bool preflight = false;        // a browser's question before a cross-origin request
+
+  std::string_view name() const { return route == nullptr ? std::string_view("-") : route->pattern; }
+};
+
+class Router {
+ public:
+  // `options` is copied; `loopback` tells whether the listening address is one.
+  Router(const HttpOptions& options, bool loopback);
+
+  // The order: host, origin, key, path, method, media type, expectation.
+  Decision Decide(const HttpRequest& request) const;
+
+  bool HasKey() const { return has_key_; }
+
+ private:
+  Status CheckHost(const HttpRequest& request) const;
+  Status CheckOrigin(const HttpRequest& request, std::string* echo) const;
+  bool HasValidKey(const HttpRequest& request) const;
+
+  const std::vector<std::string> origins_, hosts_;
+  const bool loopback_;
+  const bool has_key_;
+  std::array<unsigned char, 32> key_hash_{};
+};
+
+// The path of a request target without its query, or nothing when it is not in canonical form: no empty, "." or
+// ".." segments, no escapes of characters that need none, nothing outside printable ASCII.
+std::optional<std::string> CanonicalPath(std::string_view target);
+
+bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
+
+}  // namespace tutti::http
