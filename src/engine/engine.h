@@ -47,8 +47,8 @@ struct AdmitRequest {
 
 // For the liveness probe.
 struct Heartbeat {
-  TimePoint last_step{};      // when the loop last came round; never older than ~1 s unless a step runs
-  bool busy = false;          // it has work now
+  TimePoint last_step{};      // when the loop last came round; while busy every 0.5 s, unless a step runs
+  bool busy = false;          // it has requests
   Duration average_step{0};   // moving average; zero before the first
 };
 

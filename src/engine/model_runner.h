@@ -26,6 +26,10 @@ class ModelRunner {
   virtual void Launch(const StepPlan& plan) = 0;
   // Waits for the launched step and returns its result. Never throws; a failure is in the status.
   virtual StepResult Collect() = 0;
+
+  // Gets back a result that Collect returned, once it was read: its memory may serve the next step, so that a
+  // steady step allocates nothing.
+  virtual void Recycle(StepResult /*used*/) {}
 };
 
 }  // namespace tutti::engine

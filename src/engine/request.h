@@ -84,6 +84,7 @@ class Ticket {
   friend class Engine;
   friend class Decoder;
   void Release();
+  void LeaveQueue();  // the request has its first lane: its bytes and tokens no longer wait
 
   std::shared_ptr<QueueLedger> ledger_;
   std::shared_ptr<RequestControl> control_;
@@ -91,6 +92,7 @@ class Ticket {
   int n_ = 0;
   int64_t bytes_ = 0;
   int64_t tokens_ = 0;  // set by Submit
+  bool submitted_ = false;
 };
 
 }  // namespace tutti::engine

@@ -1,0 +1,602 @@
+#include "engine/decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <random>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// Readers that are behind are looked at this often; they cannot tell us that they caught up.
+constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
+// With requests alive but nothing to do, the loop still comes round this often, for the heartbeat.
+constexpr Duration kIdleBeat = std::chrono::milliseconds(500);
+
+kv::PrefixOptions RandomlyKeyed() {
+  std::random_device device;
+  const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
+  kv::PrefixOptions options;
+  options.key = {word(), word()};
+  return options;
+}
+
+void Average(double& average, double sample) { average += average == 0 ? sample : (sample - average) / 16; }
+
+std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const RunnerLimits& limits) {
+  auto ledger = std::make_shared<QueueLedger>();
+  ledger->limits = options.queue;
+  ledger->lanes = LaneLimit(options.scheduler);
+  ledger->token_limit = static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
+                                             static_cast<double>(limits.kv_blocks) * kBlockTokens);
+  return ledger;
+}
+
+}  // namespace
+
+Decoder::Decoder(const EngineOptions& options, const EngineDependencies& dependencies, std::shared_ptr<Signal> signal)
+    : options_(options),
+      deps_(dependencies),
+      limits_(dependencies.runner->limits()),
+      max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
+      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
+      ledger_(MakeLedger(options, limits_)),
+      pool_(limits_.kv_blocks, RandomlyKeyed()),
+      scheduler_(options.scheduler, limits_, &pool_) {
+  CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 && limits_.context > 0);
+  published_.kv_free.store(pool_.free());
+}
+
+Decoder::~Decoder() {
+  EndAll(Unavailable("draining", "the server is shutting down"));
+  mailbox_->Close();
+}
+
+std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) const {
+  auto work = std::make_unique<Work>();
+  work->request = std::move(request);
+  work->stream = std::move(stream);
+  work->control = ticket.control();
+  work->ticket = std::move(ticket);
+  const Request& r = work->request;
+  work->stops = sampling::StopSet(r.sampling.stop);
+  work->usage.prompt_tokens = static_cast<int>(r.prompt.size());
+  work->live_choices = r.n;
+  const int prompt = static_cast<int>(r.prompt.size());
+  // The last token is drawn and never computed, so a full pool serves one token more than it holds.
+  const int room = std::min(limits_.context, limits_.kv_blocks * kBlockTokens + 1) - prompt;
+  const int output = r.score_only ? 0 : std::min(r.sampling.max_tokens.value_or(room), room);
+  for (int i = 0; i < r.n; ++i) {
+    auto choice = std::make_unique<Choice>();
+    Sequence& s = choice->sequence;
+    s.choice = i;
+    s.request = &work->request;
+    s.prompt_tokens = prompt;
+    s.target_tokens = prompt + output;
+    s.tokens.reserve(static_cast<size_t>(s.target_tokens));
+    s.tokens.assign(r.prompt.begin(), r.prompt.end());
+    s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
+    s.end_tokens = r.sampling.stop_token_ids;
+    if (!r.sampling.ignore_eos) s.end_tokens.insert(s.end_tokens.end(), r.end_tokens.begin(), r.end_tokens.end());
+    s.sampler.params = &r.sampling;
+    s.sampler.prompt = r.prompt;
+    s.sampler.end_tokens = s.end_tokens;
+    s.sampler.seed = r.seed;
+    s.sampler.stream = static_cast<uint32_t>(i);
+    choice->text = TextOutput(deps_.text, &work->stops, r.sampling.include_stop_in_output,
+                              r.sampling.skip_special_tokens, r.sampling.min_tokens);
+    work->sequences.push_back(&s);
+    work->choices.push_back(std::move(choice));
+  }
+  for (const auto& choice : work->choices) choice->sequence.siblings = work->sequences;
+  return work;
+}
+
+// --- between steps ---
+
+SlotReadiness Decoder::Prepare(TimePoint now) {
+  TakeInbox(now);
+  EndExpired(now);
+  WatchReaders(now);
+  WakeReaders();
+  finished_.clear();
+  SlotReadiness readiness;
+  const TimePoint next = scheduler_.NextWork(now);
+  readiness.ready = next <= now;
+  readiness.next_work = std::min({next, next_expiry_, next_reader_check_});
+  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
+  if (!readiness.ready) Publish(now);
+  return readiness;
+}
+
+void Decoder::TakeInbox(TimePoint now) {
+  if (mailbox_->empty()) return;
+  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
+                  [&](RequestControl& control) { ApplyTouch(control, now); });
+}
+
+void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
+  Work& work = *owned;
+  work.index = works_.size();
+  work.control->work_ = &work;
+  works_.push_back(std::move(owned));
+  live_choices_ += work.live_choices;
+  const uint64_t arrival = ++arrivals_;
+  const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
+  for (const auto& choice : work.choices) {
+    Sequence& s = choice->sequence;
+    if (free_ids_.empty()) {
+      s.id = static_cast<uint32_t>(by_sequence_.size());
+      by_sequence_.push_back(&work);
+    } else {
+      s.id = free_ids_.back();
+      free_ids_.pop_back();
+      by_sequence_[s.id] = &work;
+    }
+    s.arrival = arrival;
+    s.queued_at = work.ticket.accepted_at();
+    scheduler_.Add(s, wait_for_grant);
+    choice->pause = wait_for_grant ? kPausedForGrant : 0;
+  }
+  api::StreamEvent started;
+  started.kind = api::StreamEvent::Kind::kStarted;
+  started.usage = work.usage;
+  work.stream->Append(std::move(started));
+  to_wake_.push_back(&work);
+  work.woken = true;
+  NoteExpiry(work);
+  if (work.control->cancelled()) {
+    return EndRequest(work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
+  }
+  // The first prompt token has no log-probability; where it is the only one, or none are asked for, there is
+  // nothing to compute for the prompt.
+  const bool unscored = work.request.sampling.prompt_logprobs < 0;
+  if (work.request.prompt.size() == 1 && !unscored) DeliverPromptLogprobs(work, Outcome());
+  if (work.request.score_only && (work.request.prompt.size() == 1 || unscored)) {
+    for (size_t i = 0; i < work.choices.size(); ++i) {
+      EndChoice(work, *work.choices[i], api::FinishReason::kLength, std::monostate{}, {}, now);
+    }
+  }
+}
+
+void Decoder::ApplyTouch(RequestControl& control, TimePoint now) {
+  auto* work = static_cast<Work*>(control.work_);
+  if (work == nullptr) return;  // not submitted yet, or ended
+  if (control.cancelled()) {
+    return EndRequest(*work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
+  }
+  for (const auto& choice : work->choices) {
+    if (!choice->ended && choice->sequence.output_tokens() < control.granted()) SetPause(*choice, kPausedForGrant, false);
+  }
+}
+
+void Decoder::NoteExpiry(const Work& work) {
+  next_expiry_ = std::min(next_expiry_, work.request.deadline);
+  if (work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive && !work.request.stepwise &&
+      options_.queue.age != Duration::max()) {
+    next_expiry_ = std::min(next_expiry_, work.ticket.accepted_at() + options_.queue.age);
+  }
+}
+
+void Decoder::EndExpired(TimePoint now) {
+  if (now.time_since_epoch().count() >= ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+    EndAll(Unavailable("draining", "the server is shutting down and the time to finish has passed"));
+  }
+  if (now < next_expiry_) return;
+  next_expiry_ = TimePoint::max();
+  for (size_t i = 0; i < works_.size();) {
+    Work& work = *works_[i];
+    if (work.request.deadline <= now) {
+      EndRequest(work, Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed"), now);
+      continue;  // another one stands at i now
+    }
+    const bool bound_by_age = work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+                              !work.request.stepwise && options_.queue.age != Duration::max();
+    if (bound_by_age && work.ticket.accepted_at() + options_.queue.age <= now) {
+      const Duration wait = PredictWait(ledger_->unfinished.load(), ledger_->lanes, Duration(static_cast<int64_t>(service_ns_)));
+      EndRequest(work,
+                 Unavailable("overloaded", "the request waited " +
+                                               std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
+                                               " s and found no free lane")
+                     .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
+                 now);
+      continue;
+    }
+    NoteExpiry(work);
+    ++i;
+  }
+}
+
+void Decoder::WatchReaders(TimePoint now) {
+  if (now < next_reader_check_) return;
+  next_reader_check_ = paused_.empty() ? TimePoint::max() : now + kReaderCheck;
+  for (size_t i = 0; i < paused_.size();) {
+    Work& work = *paused_[i];
+    const size_t unread = work.stream->unread_bytes();
+    if (unread < work.reader_unread) {
+      work.reader_unread = unread;
+      work.reader_since = now;
+    }
+    if (unread <= options_.reader.unread_bytes) {
+      paused_[i] = paused_.back();
+      paused_.pop_back();
+      work.reader_paused = false;
+      for (const auto& choice : work.choices) {
+        if (!choice->ended) SetPause(*choice, kPausedForReader, false);
+      }
+    } else if (now - work.reader_since >= options_.reader.patience) {
+      ++count_.reader_cancels;
+      EndRequest(work, Status(StatusCode::kCancelled, "cancelled",
+                              "the reader left " + std::to_string(unread) + " bytes unread for " +
+                                  std::to_string(static_cast<int64_t>(ToSeconds(options_.reader.patience))) + " s"),
+                 now);
+    } else {
+      ++i;
+    }
+  }
+}
+
+// --- the step ---
+
+bool Decoder::Step() {
+  const TimePoint begin = deps_.clock->Now();
+  const StepPlan& plan = scheduler_.Plan(begin);
+  NoteAdmissions(begin);
+  StepResult result;
+  if (!plan.slices.empty()) {
+    deps_.runner->Launch(plan);
+    result = deps_.runner->Collect();
+  }
+  const TimePoint now = deps_.clock->Now();
+  const Status status = result.status;
+  const std::span<Outcome> outcomes = scheduler_.Commit(result, now);
+  const uint64_t drawn = count_.output_tokens;
+  for (Outcome& outcome : outcomes) Deliver(outcome, now);
+  WakeReaders();
+
+  const bool ran = !plan.slices.empty() || !outcomes.empty();
+  if (!plan.slices.empty()) {
+    ++count_.steps;
+    count_.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
+    Average(step_ns_, static_cast<double>((now - begin).count()));
+    if (deps_.observer != nullptr) {
+      StepEvent event;
+      event.step = plan.step;
+      event.begin = begin;
+      event.end = deps_.clock->Now();
+      event.forward = result.forward;
+      event.decode_sequences = scheduler_.decode_rows();
+      event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
+      event.prefill_tokens = scheduler_.prefill_tokens();
+      event.output_tokens = static_cast<int>(count_.output_tokens - drawn);
+      event.status = status;
+      deps_.observer->OnStep(event);
+    }
+    deps_.runner->Recycle(std::move(result));
+  }
+  finished_.clear();
+  Publish(now);
+  return ran;
+}
+
+void Decoder::NoteAdmissions(TimePoint now) {
+  for (const Preempted& p : scheduler_.preempted()) {
+    Work& work = *by_sequence_[p.sequence->id];
+    ++work.preemptions;
+    work.lost_tokens += p.lost_tokens;
+    count_.wasted += static_cast<uint64_t>(p.lost_tokens);
+    if (deps_.observer != nullptr) deps_.observer->OnPreemption("kv", p.lost_tokens);
+  }
+  for (const Admitted& a : scheduler_.admitted()) {
+    Work& work = *by_sequence_[a.sequence->id];
+    count_.prefix_queried += static_cast<uint64_t>(a.queried_tokens);
+    count_.prefix_hits += static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
+    if (deps_.observer != nullptr && a.queried_tokens > 0) {
+      deps_.observer->OnPrefixLookup(a.queried_tokens, a.cached_tokens);
+    }
+    if (work.phase != Phase::kQueued) continue;
+    work.phase = Phase::kPrefill;
+    work.first_lane = now;
+    work.usage.cached_tokens = a.sequence->cached_tokens;
+    work.ticket.LeaveQueue();
+    if (deps_.observer != nullptr) deps_.observer->OnFirstLane(now - work.ticket.accepted_at());
+  }
+}
+
+void Decoder::Deliver(Outcome& outcome, TimePoint now) {
+  Work* found = by_sequence_[outcome.sequence->id];
+  if (found == nullptr) return;  // its request ended in this step, through a sibling
+  Work& work = *found;
+  Choice& choice = *work.choices[static_cast<size_t>(outcome.sequence->choice)];
+  if (choice.ended) return;
+  if (outcome.kind == Outcome::Kind::kFailed) return EndRequest(work, std::move(outcome.status), now);
+  if (!work.woken) {
+    work.woken = true;
+    to_wake_.push_back(&work);
+  }
+  if (outcome.result != nullptr && !outcome.result->prompt_logprobs.empty()) DeliverPromptLogprobs(work, outcome);
+  if (outcome.kind == Outcome::Kind::kToken) {
+    DeliverToken(work, choice, outcome, now);
+  } else if (outcome.ended) {
+    EndChoice(work, choice, outcome.finish_reason, std::monostate{}, {}, now);
+  }
+}
+
+void Decoder::DeliverPromptLogprobs(Work& work, const Outcome& outcome) {
+  const std::vector<TokenId>& prompt = work.request.prompt;
+  const auto deliver = [&](size_t position, const sampling::RowLogprobs* logprobs) {
+    api::StreamEvent event;
+    event.kind = api::StreamEvent::Kind::kPromptToken;
+    event.token = prompt[position];
+    std::string bytes;
+    deps_.text->AppendBytes(prompt[position], position == 0, /*skip_special=*/false, bytes);
+    work.prompt_text.Push(bytes, event.text);
+    if (position + 1 == prompt.size()) work.prompt_text.Finish(event.text);
+    if (logprobs != nullptr) event.logprobs = WithBytes(*logprobs);
+    work.stream->Append(std::move(event));
+  };
+  if (outcome.result == nullptr || outcome.scored_from == 1) deliver(0, nullptr);
+  if (outcome.result == nullptr) return;
+  size_t position = static_cast<size_t>(outcome.scored_from);
+  for (const auto& logprobs : outcome.result->prompt_logprobs) deliver(position++, &logprobs);
+}
+
+void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoint now) {
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kToken;
+  event.choice = outcome.sequence->choice;
+  event.token = outcome.token;
+  std::optional<size_t> stop;
+  if (!outcome.stop_token || work.request.sampling.include_stop_in_output) stop = choice.text.Push(outcome.token, event.text);
+  if (outcome.result->logprobs) event.logprobs = WithBytes(*outcome.result->logprobs);
+  work.stream->Append(std::move(event));
+
+  ++work.usage.completion_tokens;
+  ++count_.output_tokens;
+  if (work.phase != Phase::kDecode) {
+    work.phase = Phase::kDecode;
+    work.first_token = now;
+    if (deps_.observer != nullptr) deps_.observer->OnFirstToken(now - work.ticket.accepted_at());
+  } else if (deps_.observer != nullptr && choice.last_token != TimePoint{}) {
+    deps_.observer->OnNextToken(now - choice.last_token);
+  }
+  choice.last_token = work.last_token = now;
+
+  if (stop) {
+    return EndChoice(work, choice, api::FinishReason::kStop, work.stops.text(*stop), {}, now);
+  }
+  if (outcome.ended) {
+    std::string rest;
+    choice.text.Finish(rest);
+    if (outcome.named_stop) return EndChoice(work, choice, outcome.finish_reason, outcome.token, std::move(rest), now);
+    return EndChoice(work, choice, outcome.finish_reason, std::monostate{}, std::move(rest), now);
+  }
+  if (work.request.stepwise && choice.sequence.output_tokens() >= work.control->granted()) {
+    SetPause(choice, kPausedForGrant, true);
+  }
+  PauseIfBehind(work, now);
+}
+
+void Decoder::EndChoice(Work& work, Choice& choice, api::FinishReason reason,
+                        std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest, TimePoint now) {
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kChoiceEnd;
+  event.choice = choice.sequence.choice;
+  event.text = std::move(rest);
+  event.finish_reason = reason;
+  event.stop_reason = std::move(stop_reason);
+  work.stream->Append(std::move(event));
+  if (choice.sequence.choice == 0) work.finish_reason = reason;
+  choice.ended = true;
+  --live_choices_;
+  scheduler_.Finish(choice.sequence, /*keep_tail_for_reuse=*/true);
+  if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
+}
+
+// The one place where a request ends.
+void Decoder::EndRequest(Work& work, Status status, TimePoint now) {
+  for (const auto& choice : work.choices) {
+    const Sequence& s = choice->sequence;
+    work.computed_tokens += s.computed;
+    if (!choice->ended) {
+      choice->ended = true;
+      --live_choices_;
+      const bool failed = status.code() == StatusCode::kInternal;
+      scheduler_.Finish(choice->sequence, /*keep_tail_for_reuse=*/!failed);
+    }
+    by_sequence_[s.id] = nullptr;
+    free_ids_.push_back(s.id);
+  }
+  if (!status.ok()) count_.wasted += static_cast<uint64_t>(work.computed_tokens);
+  ++count_.finished;
+  if (work.phase != Phase::kQueued) {
+    Average(service_ns_, static_cast<double>((now - work.first_lane).count()));
+    ledger_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
+  }
+
+  api::Timings timings;
+  const TimePoint accepted = work.ticket.accepted_at();
+  const TimePoint lane = std::min(work.first_lane, now);
+  timings.prepare = work.request.prepare;
+  timings.queue = std::max(Duration(0), lane - accepted - work.request.prepare);
+  if (work.phase != Phase::kQueued) timings.prefill = std::min(work.first_token, now) - lane;
+  if (work.phase == Phase::kDecode) timings.decode = work.last_token - work.first_token;
+
+  if (deps_.observer != nullptr) {
+    RequestEvent event;
+    event.id = work.request.id;
+    event.tenant = work.request.tenant;
+    event.priority = work.request.priority;
+    event.status = status;
+    event.phase = work.phase;
+    event.finish_reason = work.finish_reason;
+    event.usage = work.usage;
+    event.timings = timings;
+    event.n = work.request.n;
+    event.preemptions = work.preemptions;
+    event.wasted_tokens = work.lost_tokens + (status.ok() ? 0 : work.computed_tokens);
+    deps_.observer->OnFinished(event);
+  }
+  work.control->work_ = nullptr;
+  if (work.reader_paused) std::erase(paused_, &work);
+  if (!work.woken) {
+    work.woken = true;
+    to_wake_.push_back(&work);
+  }
+  work.stream->Finish(std::move(status), work.usage, timings);
+  work.ticket.Release();
+
+  const size_t index = work.index;
+  finished_.push_back(std::move(works_[index]));
+  if (index + 1 < works_.size()) {
+    works_[index] = std::move(works_.back());
+    works_[index]->index = index;
+  }
+  works_.pop_back();
+}
+
+void Decoder::EndAll(const Status& status) {
+  const TimePoint now = deps_.clock->Now();
+  // What was submitted but not taken in yet ends the same way.
+  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); }, [](RequestControl&) {});
+  while (!works_.empty()) EndRequest(*works_.back(), status, now);
+  WakeReaders();
+  finished_.clear();
+  Publish(now);
+}
+
+// --- pauses ---
+
+void Decoder::PauseIfBehind(Work& work, TimePoint now) {
+  if (work.reader_paused || work.stream->unread_bytes() <= options_.reader.unread_bytes) return;
+  work.reader_paused = true;
+  work.reader_since = now;
+  work.reader_unread = work.stream->unread_bytes();
+  paused_.push_back(&work);
+  next_reader_check_ = std::min(next_reader_check_, now + kReaderCheck);
+  ++count_.reader_pauses;
+  for (const auto& choice : work.choices) {
+    if (!choice->ended) SetPause(*choice, kPausedForReader, true);
+  }
+}
+
+void Decoder::SetPause(Choice& choice, unsigned bit, bool on) {
+  const unsigned before = choice.pause;
+  choice.pause = on ? before | bit : before & ~bit;
+  if (before == 0 && choice.pause != 0) scheduler_.Pause(choice.sequence);
+  if (before != 0 && choice.pause == 0) scheduler_.Resume(choice.sequence);
+}
+
+// --- out ---
+
+void Decoder::WakeReaders() {
+  for (Work* work : to_wake_) {
+    work->woken = false;
+    api::StreamWaker* waker = work->stream->waker().get();
+    if (waker != nullptr) wakers_.push_back(waker);
+  }
+  to_wake_.clear();
+  if (wakers_.empty()) return;
+  std::sort(wakers_.begin(), wakers_.end());
+  wakers_.erase(std::unique(wakers_.begin(), wakers_.end()), wakers_.end());
+  for (api::StreamWaker* waker : wakers_) waker->Wake();
+  wakers_.clear();
+}
+
+api::Logprob Decoder::WithBytes(const sampling::TokenLogprob& logprob) const {
+  api::Logprob out;
+  out.token = logprob.token;
+  out.logprob = logprob.logprob;
+  deps_.text->AppendBytes(logprob.token, /*first=*/false, /*skip_special=*/false, out.bytes);
+  out.special = deps_.text->IsSpecial(logprob.token);
+  return out;
+}
+
+api::TokenLogprobs Decoder::WithBytes(const sampling::RowLogprobs& logprobs) const {
+  api::TokenLogprobs out;
+  out.chosen = WithBytes(logprobs.chosen);
+  out.top.reserve(logprobs.top.size());
+  for (const auto& top : logprobs.top) out.top.push_back(WithBytes(top));
+  return out;
+}
+
+void Decoder::Publish(TimePoint now) {
+  constexpr auto kRelaxed = std::memory_order_relaxed;
+  const int running = scheduler_.running(), waiting = scheduler_.waiting();
+  published_.running.store(running, kRelaxed);
+  published_.waiting.store(waiting, kRelaxed);
+  published_.deferred.store(live_choices_ - running - waiting, kRelaxed);
+  published_.kv_free.store(pool_.free(), kRelaxed);
+  published_.kv_cached.store(pool_.cached(), kRelaxed);
+  published_.kv_waste.store(scheduler_.unused_slots(), kRelaxed);
+  published_.oldest_ns.store(scheduler_.OldestWaiting().time_since_epoch().count(), kRelaxed);
+  published_.steps.store(count_.steps, kRelaxed);
+  published_.prompt_tokens.store(count_.prompt_tokens, kRelaxed);
+  published_.output_tokens.store(count_.output_tokens, kRelaxed);
+  published_.preemptions.store(scheduler_.preemptions(), kRelaxed);
+  published_.prefix_queried.store(count_.prefix_queried, kRelaxed);
+  published_.prefix_hits.store(count_.prefix_hits, kRelaxed);
+  published_.evicted.store(pool_.evicted(), kRelaxed);
+  published_.wasted.store(count_.wasted, kRelaxed);
+  published_.reader_pauses.store(count_.reader_pauses, kRelaxed);
+  published_.reader_cancels.store(count_.reader_cancels, kRelaxed);
+  published_.finished.store(count_.finished, kRelaxed);
+  published_.step_ns.store(static_cast<int64_t>(step_ns_), kRelaxed);
+  published_.alive.store(!works_.empty(), kRelaxed);
+  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
+}
+
+EngineStats Decoder::stats(TimePoint now) const {
+  EngineStats s;
+  s.lanes = ledger_->lanes;
+  s.running = published_.running.load();
+  s.waiting_capacity = published_.waiting.load();
+  s.waiting_deferred = published_.deferred.load();
+  s.preparing = ledger_->preparing.load();
+  s.queued_prompt_tokens = ledger_->queued_tokens.load();
+  s.queued_bytes = ledger_->queued_bytes.load();
+  const TimePoint oldest{Duration(published_.oldest_ns.load())};
+  s.oldest_waiting = oldest == TimePoint::max() || oldest > now ? Duration(0) : now - oldest;
+  s.predicted_wait = PredictWait(ledger_->unfinished.load(), s.lanes, Duration(ledger_->service_ns.load()));
+  s.kv_blocks_total = limits_.kv_blocks;
+  s.kv_blocks_free = published_.kv_free.load();
+  s.kv_blocks_cached = published_.kv_cached.load();
+  s.kv_blocks_active = s.kv_blocks_total - s.kv_blocks_free - s.kv_blocks_cached;
+  s.kv_waste_tokens = published_.kv_waste.load();
+  s.steps = published_.steps.load();
+  s.prompt_tokens_computed = published_.prompt_tokens.load();
+  s.output_tokens = published_.output_tokens.load();
+  s.preemptions = published_.preemptions.load();
+  s.prefix_queried_tokens = published_.prefix_queried.load();
+  s.prefix_hit_tokens = published_.prefix_hits.load();
+  s.kv_evicted_blocks = published_.evicted.load();
+  s.wasted_tokens = published_.wasted.load();
+  s.reader_pauses = published_.reader_pauses.load();
+  s.reader_cancels = published_.reader_cancels.load();
+  s.refused = ledger_->refused.load();
+  s.finished = published_.finished.load();
+  return s;
+}
+
+api::LoadSnapshot Decoder::Load() const {
+  api::LoadSnapshot load;
+  load.running = published_.running.load();
+  load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
+  load.lanes = ledger_->lanes;
+  load.kv_blocks_total = limits_.kv_blocks;
+  load.kv_blocks_used = limits_.kv_blocks - published_.kv_free.load() - published_.kv_cached.load();
+  return load;
+}
+
+Heartbeat Decoder::heartbeat() const {
+  Heartbeat beat;
+  beat.last_step = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
+  beat.busy = published_.alive.load() || !mailbox_->empty();
+  beat.average_step = Duration(published_.step_ns.load());
+  return beat;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,98 @@
+#include "engine/device_loop.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tutti::engine {
+namespace {
+// A slot that called itself ready and then had nothing to run is looked at again after this, not at once.
+constexpr Duration kFalseStart = std::chrono::milliseconds(1);
+}  // namespace
+
+DeviceLoop::DeviceLoop(const Clock* clock) : clock_(*clock), signal_(std::make_shared<Signal>()) {}
+
+DeviceLoop::~DeviceLoop() { Stop(); }
+
+void DeviceLoop::Add(Slot* slot) { ChangeSlots(true, slot); }
+void DeviceLoop::Remove(Slot* slot) { ChangeSlots(false, slot); }
+
+void DeviceLoop::ChangeSlots(bool add, Slot* slot) {
+  uint64_t mine = 0;
+  {
+    const MutexLock lock(mutex_);
+    changes_.push_back({add, slot});
+    mine = ++asked_;
+    has_changes_.store(true, std::memory_order_release);
+  }
+  if (!started()) return ApplyChanges();
+  signal_->Notify();
+  const MutexLock lock(mutex_);
+  while (done_ < mine) applied_.Wait(mutex_);
+}
+
+void DeviceLoop::ApplyChanges() {
+  const MutexLock lock(mutex_);
+  for (const Change& change : changes_) {
+    if (change.add) {
+      seats_.emplace_back().slot = change.slot;
+    } else {
+      std::erase_if(seats_, [&](const Seat& seat) { return seat.slot == change.slot; });
+    }
+  }
+  changes_.clear();
+  done_ = asked_;
+  has_changes_.store(false, std::memory_order_release);
+  applied_.NotifyAll();
+}
+
+void DeviceLoop::Start() {
+  CHECK(!started());
+  stop_.store(false);
+  thread_ = std::thread([this] { Main(); });
+}
+
+void DeviceLoop::Stop() {
+  if (!started()) return;
+  stop_.store(true, std::memory_order_release);
+  signal_->Notify();
+  thread_.join();
+}
+
+void DeviceLoop::Main() {
+  while (!stop_.load(std::memory_order_acquire)) {
+    if (RunOnce()) continue;
+    const TimePoint next = next_work_;
+    signal_->Wait(next == TimePoint::max() ? Duration::max() : next - clock_.Now());
+  }
+  if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
+}
+
+bool DeviceLoop::RunOnce() {
+  if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
+  const TimePoint now = clock_.Now();
+  next_work_ = TimePoint::max();
+  views_.clear();
+  for (Seat& seat : seats_) {
+    const SlotReadiness readiness = seat.slot->Prepare(now);
+    seat.view.ready = readiness.ready;
+    seat.view.weight = seat.slot->weight();
+    if (!readiness.ready) next_work_ = std::min(next_work_, readiness.next_work);
+    views_.push_back(seat.view);
+  }
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].view.ready && !seats_[i].was_ready) {
+      seats_[i].view.used = views_[i].used = LiftedUse(views_, static_cast<int>(i));
+    }
+    seats_[i].was_ready = seats_[i].view.ready;
+  }
+  const int turn = ShareDevice(views_);
+  if (turn < 0) return false;
+  Seat& seat = seats_[static_cast<size_t>(turn)];
+  const bool ran = seat.slot->Step();
+  seat.view.used += std::max(clock_.Now() - now, Duration(1));
+  if (!ran) next_work_ = std::min(next_work_, now + kFalseStart);
+  return ran;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,95 @@
+// DeviceLoop: one thread for one device, shared by slots (decoder models, later encoders). It alone drives their
+// runners, so that forwards of one device never overlap and never oversubscribe its cores.
+//
+// An idle loop waits on one eventfd with the next deadline as time-out and burns no CPU.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/mailbox.h"
+#include "engine/policy/share_device.h"
+
+namespace tutti::engine {
+
+struct SlotReadiness {
+  bool ready = false;                      // Step() has something to do now
+  TimePoint next_work = TimePoint::max();  // otherwise: when to look again without being told
+};
+
+// A model on a device. Engine thread only. Destroyed after it was removed from its loop.
+class Slot {
+ public:
+  virtual ~Slot() = default;
+  // Takes what other threads handed over, applies cancels, deadlines and pauses. Called before every step of
+  // any slot: cheap.
+  virtual SlotReadiness Prepare(TimePoint now) = 0;
+  // One forward pass and all that follows from it. False when there was nothing to run after all.
+  virtual bool Step() = 0;
+  // Ends every request with `status`.
+  virtual void EndAll(const Status& status) = 0;
+  virtual double weight() const { return 1; }
+};
+
+class DeviceLoop {
+ public:
+  explicit DeviceLoop(const Clock* clock);
+  ~DeviceLoop();  // stops
+  DeviceLoop(const DeviceLoop&) = delete;
+  DeviceLoop& operator=(const DeviceLoop&) = delete;
+
+  // Wakes the loop; given to the mailboxes of its slots. Any thread.
+  const std::shared_ptr<Signal>& signal() const { return signal_; }
+
+  // Slots outlive their stay. Add and Remove take effect at the next step boundary and return after it; any
+  // thread but the loop's own. Before Start() they act at once.
+  void Add(Slot* slot);
+  void Remove(Slot* slot);
+
+  void Start();
+  void Stop();  // ends after the step in progress; idempotent
+  bool started() const { return thread_.joinable(); }
+
+  // Without a thread: prepares all slots and runs one step of the slot whose turn it is. False when no slot had
+  // work.
+  bool RunOnce();
+  // When RunOnce() could next have work, as told by the last one.
+  TimePoint next_work() const { return next_work_; }
+
+ private:
+  struct Seat {
+    Slot* slot = nullptr;
+    SlotView view;
+    bool was_ready = false;
+  };
+  void Main();
+  void ChangeSlots(bool add, Slot* slot);
+  void ApplyChanges();
+
+  const Clock& clock_;
+  const std::shared_ptr<Signal> signal_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false};
+
+  // Loop thread.
+  std::vector<Seat> seats_;
+  std::vector<SlotView> views_;
+  TimePoint next_work_ = TimePoint::max();
+
+  // Requests to add or remove a slot.
+  Mutex mutex_;
+  CondVar applied_;
+  struct Change {
+    bool add = false;
+    Slot* slot = nullptr;
+  };
+  std::vector<Change> changes_ GUARDED_BY(mutex_);
+  uint64_t asked_ GUARDED_BY(mutex_) = 0, done_ GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> has_changes_{false};
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,221 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/validate.h"
+#include "base/check.h"
+#include "engine/decoder.h"
+#include "engine/device_loop.h"
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// The watchdog's patience: never below this, and twenty times an average step.
+constexpr Duration kStuck = std::chrono::seconds(10);
+
+Status Draining() { return Unavailable("draining", "the server is shutting down and takes no new requests"); }
+
+}  // namespace
+
+struct Engine::Impl {
+  Impl(const EngineOptions& options, const EngineDependencies& dependencies, DeviceLoop* outside)
+      : clock(*dependencies.clock),
+        own_loop(outside == nullptr ? std::make_unique<DeviceLoop>(dependencies.clock) : nullptr),
+        loop(outside == nullptr ? own_loop.get() : outside),
+        decoder(options, dependencies, loop->signal()) {
+    loop->Add(&decoder);
+  }
+
+  Status QueueFull(const std::string& what) {
+    QueueLedger& ledger = *decoder.ledger();
+    ledger.refused.fetch_add(1, std::memory_order_relaxed);
+    const Duration wait = PredictWait(ledger.unfinished.load(), ledger.lanes, Duration(ledger.service_ns.load()));
+    return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, ledger.salt++));
+  }
+
+  Status CheckPrompt(const Request& request) const;
+
+  const Clock& clock;
+  const std::unique_ptr<DeviceLoop> own_loop;
+  DeviceLoop* const loop;
+  Decoder decoder;
+};
+
+Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies, DeviceLoop* loop)
+    : impl_(std::make_unique<Impl>(options, dependencies, loop)) {}
+
+Engine::~Engine() {
+  impl_->decoder.ledger()->closed.store(true, std::memory_order_release);
+  impl_->loop->Remove(&impl_->decoder);
+  if (impl_->own_loop != nullptr) impl_->own_loop->Stop();
+}
+
+void Engine::Start() {
+  CHECK(impl_->own_loop != nullptr) << "an outside loop is started by its owner";
+  impl_->own_loop->Start();
+}
+
+Result<Ticket> Engine::Admit(const AdmitRequest& request) {
+  const std::shared_ptr<QueueLedger>& ledger = impl_->decoder.ledger();
+  if (ledger->draining.load(std::memory_order_acquire)) return Draining();
+  const int n = std::max(request.n, 1);
+  const int limit = ledger->lanes + ledger->limits.requests;
+  const TimePoint now = impl_->clock.Now();
+  if (n > limit || request.bytes > ledger->limits.bytes) {
+    return InvalidArgument("never_fits", "the request counts as " + std::to_string(n) + " requests of " +
+                                             std::to_string(request.bytes) + " bytes; lanes and queue hold " +
+                                             std::to_string(limit) + " and " + std::to_string(ledger->limits.bytes));
+  }
+  if (request.deadline <= now) {
+    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed");
+  }
+  const int unfinished = ledger->unfinished.load(std::memory_order_relaxed);
+  if (request.deadline != TimePoint::max() && unfinished >= ledger->lanes) {
+    // Half of the estimate: refusing a request that would have made it is worse than one wasted wait.
+    const Duration wait = PredictWait(unfinished, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
+    if (wait > request.deadline - now) {
+      ledger->refused.fetch_add(1, std::memory_order_relaxed);
+      return Unavailable("overloaded", "the expected wait is longer than the request's deadline allows")
+          .WithRetryAfter(RetryAfter(wait, ledger->salt++));
+    }
+  }
+  const auto bytes = static_cast<int64_t>(request.bytes);
+  if (ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes > static_cast<int64_t>(ledger->limits.bytes)) {
+    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    return impl_->QueueFull("the waiting requests hold " + std::to_string(ledger->limits.bytes) + " bytes, the most allowed");
+  }
+  if (!ledger->TryEnter(n, limit)) {
+    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    return impl_->QueueFull("all " + std::to_string(ledger->lanes) + " lanes and " +
+                            std::to_string(ledger->limits.requests) + " places in the queue are taken");
+  }
+  ledger->preparing.fetch_add(n, std::memory_order_relaxed);
+  Ticket ticket;
+  ticket.ledger_ = ledger;
+  ticket.control_ = std::make_shared<RequestControl>(impl_->decoder.mailbox());
+  ticket.accepted_at_ = now;
+  ticket.n_ = n;
+  ticket.bytes_ = bytes;
+  return ticket;
+}
+
+Status Engine::Impl::CheckPrompt(const Request& request) const {
+  const RunnerLimits& limits = decoder.limits();
+  const auto prompt = static_cast<int64_t>(request.prompt.size());
+  if (prompt == 0) return InvalidArgument("empty_prompt", "the prompt has no tokens");
+  if (request.n < 1 || request.n > api::kMaxChoices) return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
+  for (const TokenId id : request.prompt) {
+    if (id < 0 || id >= limits.vocab_size) {
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) + " is outside the vocabulary of " +
+                                                       std::to_string(limits.vocab_size));
+    }
+  }
+  const int64_t asked = request.score_only ? 0 : std::max(request.sampling.max_tokens.value_or(1), 1);
+  const auto too_long = [&](int64_t limit) {
+    return InvalidArgument("context_length_exceeded",
+                           "the prompt has " + std::to_string(prompt) + " tokens and " + std::to_string(asked) +
+                               " are asked for; the context holds " + std::to_string(limit));
+  };
+  if (prompt + asked > limits.context) return too_long(limits.context);
+  const int64_t blocks = WorstCaseBlocks(static_cast<int>(prompt + asked));
+  if (blocks > limits.kv_blocks) {
+    const bool by_prompt = BlocksFor(static_cast<int>(prompt)) > limits.kv_blocks;
+    return InvalidArgument("never_fits", std::string(by_prompt ? "prompt needs " : "prompt and output need ") +
+                                             std::to_string(by_prompt ? BlocksFor(static_cast<int>(prompt)) : blocks) +
+                                             " KV blocks, pool has " + std::to_string(limits.kv_blocks) +
+                                             "; raise --kv-cache-bytes");
+  }
+  return OkStatus();
+}
+
+Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) {
+  CHECK(ticket && stream != nullptr);
+  QueueLedger& ledger = *impl_->decoder.ledger();
+  if (ledger.closed.load(std::memory_order_acquire)) return Draining();
+  RETURN_IF_ERROR(impl_->CheckPrompt(request));
+  if (request.n != ticket.n_) {
+    return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
+  }
+  if (request.deadline <= impl_->clock.Now()) {
+    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed");
+  }
+  // An empty queue takes any prompt that fits the context; the bound is for what piles up.
+  const auto tokens = static_cast<int64_t>(request.prompt.size());
+  const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
+  if (before > 0 && before + tokens > ledger.token_limit) {
+    ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+    return impl_->QueueFull("the waiting prompts hold " + std::to_string(before) + " tokens, the most allowed is " +
+                            std::to_string(ledger.token_limit));
+  }
+  ticket.tokens_ = tokens;
+  ticket.submitted_ = true;
+  ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
+  impl_->decoder.mailbox()->Submit(impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)));
+  return OkStatus();
+}
+
+Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<api::StreamWaker> waker) {
+  AdmitRequest admit;
+  admit.n = request.n;
+  admit.bytes = request.prompt.size() * sizeof(TokenId);
+  admit.priority = request.priority;
+  admit.deadline = request.deadline;
+  ASSIGN_OR_RETURN(Ticket ticket, Admit(admit));
+  auto stream = std::make_shared<api::TokenStream>(std::move(waker));
+  std::shared_ptr<RequestControl> control = ticket.control();
+  RETURN_IF_ERROR(Submit(std::move(ticket), std::move(request), stream));
+  return api::Generation(std::move(stream), std::move(control));
+}
+
+void Engine::BeginDrain() { impl_->decoder.ledger()->draining.store(true, std::memory_order_release); }
+
+bool Engine::draining() const { return impl_->decoder.ledger()->draining.load(std::memory_order_acquire); }
+
+bool Engine::Drain(TimePoint deadline) {
+  CHECK(impl_->loop->started()) << "Drain waits for the engine thread";
+  BeginDrain();
+  QueueLedger& ledger = *impl_->decoder.ledger();
+  const auto wait_until = [&](TimePoint limit) {
+    const MutexLock lock(ledger.mutex);
+    while (ledger.unfinished.load(std::memory_order_acquire) > 0) {
+      const Duration left = limit - impl_->clock.Now();
+      if (left.count() <= 0) return false;
+      ledger.idle.WaitFor(ledger.mutex, std::min<Duration>(left, std::chrono::milliseconds(100)));
+    }
+    return true;
+  };
+  if (wait_until(deadline)) return true;
+  ledger.closed.store(true, std::memory_order_release);
+  ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
+  impl_->loop->signal()->Notify();
+  // The step in progress ends first. Tickets that are still in preparation do not reach the engine any more.
+  wait_until(impl_->clock.Now() + std::chrono::seconds(2));
+  return false;
+}
+
+bool Engine::RunOneStep() {
+  CHECK(!impl_->loop->started()) << "the engine has a thread of its own";
+  return impl_->loop->RunOnce();
+}
+
+TimePoint Engine::NextWork() const { return impl_->loop->next_work(); }
+
+int Engine::max_model_len() const { return impl_->decoder.max_model_len(); }
+const RunnerLimits& Engine::limits() const { return impl_->decoder.limits(); }
+api::LoadSnapshot Engine::Load() const { return impl_->decoder.Load(); }
+EngineStats Engine::stats() const { return impl_->decoder.stats(impl_->clock.Now()); }
+Heartbeat Engine::heartbeat() const { return impl_->decoder.heartbeat(); }
+
+Status Engine::Live() const {
+  const Heartbeat beat = heartbeat();
+  if (!beat.busy) return OkStatus();
+  const Duration silent = impl_->clock.Now() - beat.last_step;
+  if (beat.last_step == TimePoint{} || silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
+  return Unavailable("engine_stalled", "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
+}
+
+Decoder& Engine::decoder_for_test() { return impl_->decoder; }
+
+}  // namespace tutti::engine

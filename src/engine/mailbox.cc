@@ -1,0 +1,193 @@
+#include "engine/mailbox.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/check.h"
+#include "engine/decoder.h"
+
+namespace tutti::engine {
+
+// --- Signal ---
+
+Signal::Signal() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  CHECK(fd_ >= 0) << "eventfd: the process has no file descriptor left at start";
+}
+
+Signal::~Signal() { close(fd_); }
+
+void Signal::Notify() noexcept {
+  const uint64_t one = 1;
+  // Fails only when the counter is full, and then it is signalled.
+  [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof(one));
+}
+
+void Signal::Wait(Duration timeout) noexcept {
+  pollfd descriptor{fd_, POLLIN, 0};
+  timespec limit{};
+  const bool bounded = timeout != Duration::max();
+  if (bounded) {
+    const int64_t ns = std::max<int64_t>(timeout.count(), 0);
+    limit.tv_sec = ns / 1'000'000'000;
+    limit.tv_nsec = ns % 1'000'000'000;
+  }
+  ppoll(&descriptor, 1, bounded ? &limit : nullptr, nullptr);
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = read(fd_, &count, sizeof(count));
+}
+
+// --- Mailbox ---
+
+namespace {
+
+template <typename Node, typename Next>
+Node* Reversed(Node* newest, Next next) {
+  Node* oldest = nullptr;
+  while (newest != nullptr) {
+    Node* older = next(newest);
+    next(newest) = oldest;
+    oldest = newest;
+    newest = older;
+  }
+  return oldest;
+}
+
+}  // namespace
+
+Mailbox::~Mailbox() {
+  for (Work* work = submissions_.load(); work != nullptr;) {
+    Work* next = NextOf(work);
+    delete work;
+    work = next;
+  }
+}
+
+void Mailbox::Submit(std::unique_ptr<Work> work) {
+  Work* node = work.release();
+  Work* head = submissions_.load(std::memory_order_relaxed);
+  do {
+    node->next_submission = head;
+  } while (!submissions_.compare_exchange_weak(head, node, std::memory_order_release, std::memory_order_relaxed));
+  if (head == nullptr) signal_->Notify();
+}
+
+void Mailbox::Touch(RequestControl* control) noexcept {
+  if (control->queued_.exchange(true, std::memory_order_acq_rel)) return;  // the engine will see this touch too
+  control->self_ = control->shared_from_this();
+  RequestControl* head = touched_.load(std::memory_order_relaxed);
+  do {
+    control->next_ = head;
+  } while (!touched_.compare_exchange_weak(head, control, std::memory_order_seq_cst, std::memory_order_relaxed));
+  if (head == nullptr) signal_->Notify();
+  if (closed_.load(std::memory_order_seq_cst)) Close();
+}
+
+void Mailbox::Close() {
+  closed_.store(true, std::memory_order_seq_cst);
+  for (RequestControl* control = TakeTouched(); control != nullptr;) {
+    RequestControl* next = control->next_;
+    Untouch(control);
+    control = next;
+  }
+}
+
+Work* Mailbox::NextOf(Work* work) { return work->next_submission; }
+std::unique_ptr<Work> Mailbox::Own(Work* work) { return std::unique_ptr<Work>(work); }
+
+Work* Mailbox::TakeSubmissions() {
+  return Reversed(submissions_.exchange(nullptr, std::memory_order_acquire),
+                  [](Work* w) -> Work*& { return w->next_submission; });
+}
+
+RequestControl* Mailbox::TakeTouched() {
+  return Reversed(touched_.exchange(nullptr, std::memory_order_seq_cst),
+                  [](RequestControl* c) -> RequestControl*& { return c->next_; });
+}
+
+std::shared_ptr<RequestControl> Mailbox::Untouch(RequestControl* control) {
+  std::shared_ptr<RequestControl> alive = std::move(control->self_);
+  // From here on a new touch queues it again; what was written before it is read by the caller after this.
+  control->queued_.exchange(false, std::memory_order_acq_rel);
+  return alive;
+}
+
+// --- RequestControl ---
+
+RequestControl::RequestControl(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+RequestControl::~RequestControl() = default;
+
+void RequestControl::Cancel() noexcept {
+  if (cancelled_.exchange(true, std::memory_order_acq_rel)) return;
+  Notify();
+}
+
+void RequestControl::Grant(int64_t tokens) noexcept {
+  if (tokens <= 0) return;
+  granted_.fetch_add(tokens, std::memory_order_acq_rel);
+  Notify();
+}
+
+void RequestControl::Notify() noexcept { mailbox_->Touch(this); }
+
+// --- QueueLedger, Ticket ---
+
+bool QueueLedger::TryEnter(int n, int limit) {
+  int now = unfinished.load(std::memory_order_relaxed);
+  do {
+    if (now > limit - n) return false;
+  } while (!unfinished.compare_exchange_weak(now, now + n, std::memory_order_acq_rel, std::memory_order_relaxed));
+  return true;
+}
+
+void QueueLedger::Leave(int n) {
+  if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
+  const MutexLock lock(mutex);  // so that a waiter between its test and its wait cannot miss this
+  idle.NotifyAll();
+}
+
+Ticket::Ticket(Ticket&& other) noexcept
+    : ledger_(std::move(other.ledger_)),
+      control_(std::move(other.control_)),
+      accepted_at_(other.accepted_at_),
+      n_(other.n_),
+      bytes_(other.bytes_),
+      tokens_(other.tokens_),
+      submitted_(other.submitted_) {
+  other.ledger_ = nullptr;
+}
+
+Ticket& Ticket::operator=(Ticket&& other) noexcept {
+  if (this != &other) {
+    Release();
+    ledger_ = std::move(other.ledger_);
+    other.ledger_ = nullptr;
+    control_ = std::move(other.control_);
+    accepted_at_ = other.accepted_at_;
+    n_ = other.n_;
+    bytes_ = other.bytes_;
+    tokens_ = other.tokens_;
+    submitted_ = other.submitted_;
+  }
+  return *this;
+}
+
+Ticket::~Ticket() { Release(); }
+
+void Ticket::LeaveQueue() {
+  ledger_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
+  ledger_->queued_tokens.fetch_sub(std::exchange(tokens_, 0), std::memory_order_relaxed);
+}
+
+void Ticket::Release() {
+  if (ledger_ == nullptr) return;
+  LeaveQueue();
+  if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
+  const std::shared_ptr<QueueLedger> ledger = std::move(ledger_);
+  ledger_ = nullptr;
+  ledger->Leave(n_);
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,38 @@
+// Who is first: fair share between tenants, then priority with aging, then arrival. Pure.
+#pragma once
+
+#include <cstdint>
+
+#include "api/types.h"
+#include "base/clock.h"
+
+namespace tutti::engine {
+
+// Service is counted in tokens: a computed prompt token costs 1, a drawn one 2 (VTC: Sheng et al., "Fairness in
+// Serving Large Language Models", OSDI 2024). Cached and recomputed tokens are free.
+inline constexpr double kPromptTokenCost = 1;
+inline constexpr double kOutputTokenCost = 2;
+
+// 0 = first. Waiting `aging` lifts by one class, so that under constant high load a batch request still runs.
+inline int EffectiveClass(api::Priority priority, Duration waited, Duration aging) {
+  const int own = static_cast<int>(priority);
+  if (aging.count() <= 0 || waited.count() <= 0) return own;
+  const int64_t lifted = own - waited / aging;
+  return lifted > 0 ? static_cast<int>(lifted) : 0;
+}
+
+// Order in which running sequences keep their blocks: the last one that may be preempted is the victim.
+struct KeepKey {
+  bool pinned = false;
+  int priority = 0;
+  uint64_t arrival = 0;
+  int choice = 0;
+};
+inline bool KeepsBefore(const KeepKey& a, const KeepKey& b) {
+  if (a.pinned != b.pinned) return a.pinned;
+  if (a.priority != b.priority) return a.priority < b.priority;
+  if (a.arrival != b.arrival) return a.arrival < b.arrival;
+  return a.choice < b.choice;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,66 @@
+#include "engine/policy/prefill_chunk.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tutti::engine {
+namespace {
+
+void Average(double& average, double sample) {
+  // Quick at first, then over about the last eight. A single slow step (a busy host) must not shrink chunks for
+  // long, so a sample counts at most as twice the average.
+  if (average == 0) {
+    average = sample;
+    return;
+  }
+  average += (std::min(sample, 2 * average) - average) / 8;
+}
+
+}  // namespace
+
+int StepCost::BucketOf(int rows) {
+  int bucket = 0;
+  for (int r = rows - 1; r > 0 && bucket < kBuckets - 1; r /= 2) ++bucket;
+  return bucket;
+}
+
+void StepCost::Observe(int decode_rows, int prefill_tokens, Duration took) {
+  const auto ns = static_cast<double>(took.count());
+  if (ns <= 0) return;
+  if (prefill_tokens == 0) {
+    if (decode_rows > 0) Average(decode_ns_[static_cast<size_t>(BucketOf(decode_rows))], ns);
+    return;
+  }
+  const double beside = decode_rows == 0 ? 0.0 : static_cast<double>(Decode(decode_rows).count());
+  if (decode_rows > 0 && beside == 0) return;
+  // Short chunks alone say little about the cost of a token: reading the weights dominates them.
+  if (decode_rows == 0 && prefill_tokens < kFirstChunk) return;
+  const double sample = std::max(ns - beside, 0.0) / prefill_tokens;
+  if (sample > 0) Average(prefill_token_ns_, sample);
+}
+
+Duration StepCost::Decode(int rows) const {
+  if (rows <= 0) return Duration(0);
+  const int own = BucketOf(rows);
+  // The nearest known number of rows; larger ones first, which errs towards smaller chunks.
+  for (int b = own; b < kBuckets; ++b) {
+    if (decode_ns_[static_cast<size_t>(b)] > 0) return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
+  }
+  for (int b = own - 1; b >= 0; --b) {
+    if (decode_ns_[static_cast<size_t>(b)] > 0) return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
+  }
+  return Duration(0);
+}
+
+int PrefillChunk(const ChunkInputs& in) {
+  if (in.decode_rows == 0 || in.longest_chunk <= kSmallestChunk) return in.longest_chunk;
+  if (in.per_token.count() <= 0) return std::min(in.longest_chunk, kFirstChunk);
+  // Where decoding alone takes longer than half the target, half as much again is allowed: gaps then stay well
+  // below twice their length without the prompt, and the prompt still finishes.
+  const Duration limit = std::max(in.itl_target * 9 / 10, in.decode_time * 3 / 2);
+  const auto tokens = (limit - in.decode_time).count() / in.per_token.count();
+  const auto whole = std::clamp<int64_t>(tokens, kSmallestChunk, in.longest_chunk);
+  return static_cast<int>(whole - whole % kSmallestChunk);  // whole tiles of rows
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,24 @@
+// How long a request that comes now will wait, and what to tell one that is refused. Pure.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::engine {
+
+// `unfinished` sequences share `lanes` lanes, each holding one for `service` on average.
+inline Duration PredictWait(int unfinished, int lanes, Duration service) {
+  const int ahead = std::max(0, unfinished - lanes + 1);
+  return lanes <= 0 ? Duration(0) : service * ahead / lanes;
+}
+
+// Whole seconds from 1 to 60, spread by up to a quarter so that refused clients do not come back together.
+inline std::chrono::milliseconds RetryAfter(Duration wait, uint64_t salt) {
+  const double seconds = std::max(0.0, ToSeconds(wait)) * (1.0 + static_cast<double>(salt % 256) / 1024.0);
+  return std::chrono::seconds(std::clamp<int64_t>(static_cast<int64_t>(seconds + 0.999), 1, 60));
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,580 @@
+#include "engine/scheduler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/admission.h"
+#include "engine/policy/order.h"
+
+namespace tutti::engine {
+namespace {
+
+// Sequences that do not fit and are looked past in one plan; bounds the work of a plan with a long queue.
+constexpr size_t kSkipWindow = 64;
+
+KeepKey KeyOf(const Sequence& s) {
+  return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
+}
+
+bool Contains(std::span<const TokenId> ids, TokenId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool)
+    : options_(options), limits_(limits), pool_(*pool) {
+  const auto lanes = static_cast<size_t>(LaneLimit(options));
+  running_.reserve(lanes);
+  plan_.slices.reserve(lanes);
+  planned_.reserve(lanes);
+  admitted_.reserve(lanes);
+  preempted_.reserve(lanes);
+  outcomes_.reserve(lanes);
+}
+
+// --- membership ---
+
+void Scheduler::Add(Sequence& s, bool paused) {
+  CHECK(s.state() == SequenceState::kWaiting);
+  s.tenant = waiting_.JoinTenant(s.request->tenant);
+  if (options_.prefix_cache && s.request->use_prefix_cache) {
+    s.root = pool_.index().AcquireRoot(s.request->tenant, s.request->cache_salt);
+  }
+  if (paused) {
+    s.SetState(SequenceState::kPaused);
+  } else {
+    waiting_.Insert(s);
+  }
+}
+
+void Scheduler::Pause(Sequence& s) {
+  CHECK(planned_.empty()) << "pause inside a step";
+  if (s.state() == SequenceState::kRunning) {
+    EraseRunning(s);
+    if (!s.blocks.empty() || s.copy_from != kv::kNoBlock) SetIdle(s, true);
+  } else {
+    waiting_.Remove(s);
+  }
+  pool_.DropPromise(s.blocks);  // it may be long; a pinned sequence reserves anew when it comes back
+  s.SetState(SequenceState::kPaused);
+}
+
+void Scheduler::Resume(Sequence& s) {
+  s.SetState(SequenceState::kWaiting);
+  s.refused_at = -1;
+  waiting_.Insert(s);
+}
+
+void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
+  CHECK(planned_.empty()) << "a sequence leaves inside a step";
+  switch (s.state()) {
+    case SequenceState::kRunning: EraseRunning(s); break;
+    case SequenceState::kWaiting: waiting_.Remove(s); break;
+    case SequenceState::kPaused: break;
+    case SequenceState::kFinished: CHECK(false) << "sequence " << s.id << " finishes twice";
+  }
+  SetIdle(s, false);
+  SetSuspect(s, false);
+  ReleaseBlocks(s, keep_tail_for_reuse);
+  if (s.root != kv::kNoRoot) pool_.index().ReleaseRoot(std::exchange(s.root, kv::kNoRoot));
+  waiting_.LeaveTenant(s.tenant);
+  s.SetState(SequenceState::kFinished);
+}
+
+void Scheduler::InsertRunning(Sequence& s) {
+  const auto at = std::upper_bound(running_.begin(), running_.end(), &s, [](const Sequence* a, const Sequence* b) {
+    return KeepsBefore(KeyOf(*a), KeyOf(*b));
+  });
+  running_.insert(at, &s);
+}
+
+void Scheduler::EraseRunning(Sequence& s) { running_.erase(std::find(running_.begin(), running_.end(), &s)); }
+
+void Scheduler::SetIdle(Sequence& s, bool idle) {
+  const auto at = std::find(idle_.begin(), idle_.end(), &s);
+  if (idle == (at != idle_.end())) return;
+  if (idle) {
+    idle_.push_back(&s);
+  } else {
+    *at = idle_.back();
+    idle_.pop_back();
+  }
+}
+
+void Scheduler::SetSuspect(Sequence& s, bool suspect) {
+  suspects_ += static_cast<int>(suspect) - static_cast<int>(s.suspect);
+  s.suspect = suspect;
+}
+
+// --- planning ---
+
+const StepPlan& Scheduler::Plan(TimePoint now) {
+  Rollback();
+  plan_.step = ++step_;
+  plan_.copies.clear();
+  plan_.slices.clear();
+  plan_.tokens = 0;
+  decode_rows_ = 0;
+  admitted_.clear();
+  preempted_.clear();
+  failures_.clear();
+
+  if (suspects_ > 0) {
+    PlanSuspect();
+    if (!plan_.slices.empty() || !failures_.empty()) return plan_;
+  }
+  if (!SharedForward(options_.strategy)) {
+    PlanAdmissions(now, /*with_slices=*/false);
+    PlanTurn();
+  } else {
+    PlanDecodes();
+    PlanPrefills();
+    if (preempted_.empty()) PlanAdmissions(now, /*with_slices=*/true);
+  }
+  // Running sequences that all wait for each other's blocks: the last in the order of keeping gives way.
+  while (plan_.slices.empty() && failures_.empty() && !running_.empty()) {
+    Sequence& last = *running_.back();
+    if (running_.size() == 1) {
+      // Alone and with everything reclaimable reclaimed: the pool cannot hold it. Refused at submission, so this
+      // is a fault of memory elsewhere; it must end rather than wait for ever.
+      failures_.push_back({.sequence = &last,
+                           .kind = Outcome::Kind::kFailed,
+                           .status = Unavailable("kv_exhausted", "no KV block is left for the only running sequence")});
+      break;
+    }
+    Preempt(last);
+    if (SharedForward(options_.strategy)) {
+      PlanDecodes();
+      PlanPrefills();
+    } else {
+      PlanTurn();
+    }
+  }
+  return plan_;
+}
+
+void Scheduler::Rollback() {
+  // Reservations nobody committed return their blocks, the last taken first.
+  while (!planned_.empty()) planned_.pop_back();
+}
+
+void Scheduler::PlanSuspect() {
+  for (Sequence* s : running_) {
+    if (!s->suspect) continue;
+    if (AddSlice(*s, std::min(options_.prefill_chunk, TokensLeft()), /*may_preempt=*/true)) return;
+    if (!failures_.empty()) return;
+  }
+}
+
+void Scheduler::PlanTurn() {
+  // The one whose turn is longest ago; a new one has had none.
+  std::vector<Sequence*>& order = skipped_;
+  order.assign(running_.begin(), running_.end());
+  std::stable_sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) { return a->last_turn < b->last_turn; });
+  for (Sequence* s : order) {
+    if (s->state() != SequenceState::kRunning) continue;  // preempted for one before it
+    if (AddSlice(*s, ChunkBudget(), /*may_preempt=*/true) || !failures_.empty()) return;
+  }
+}
+
+void Scheduler::PlanDecodes() {
+  // In the order of keeping blocks: whoever is preempted comes later and has no slice yet.
+  for (size_t i = 0; i < running_.size();) {
+    Sequence& s = *running_[i];
+    if (!s.decoding() || s.planned_in == step_) {
+      ++i;
+      continue;
+    }
+    if (!SlicesLeft() || TokensLeft() < 1) return;
+    if (!AddSlice(s, 1, /*may_preempt=*/true) && failures_.empty() && running_.size() > 1) {
+      Preempt(s);  // nobody behind it has blocks to give
+      continue;
+    }
+    ++i;
+  }
+}
+
+int Scheduler::ChunkBudget() const {
+  const int decoding = SharedForward(options_.strategy)
+                           ? decode_rows_
+                           : static_cast<int>(std::count_if(running_.begin(), running_.end(),
+                                                            [](const Sequence* s) { return s->decoding(); }));
+  ChunkInputs in;
+  in.decode_rows = decoding;
+  in.longest_chunk = std::min(decoding > 0 ? options_.prefill_chunk : std::max(options_.prefill_chunk_alone, 1), TokensLeft());
+  in.decode_time = cost_.Decode(decoding);
+  in.per_token = cost_.PerPrefillToken();
+  in.itl_target = options_.itl_target;
+  return PrefillChunk(in);
+}
+
+void Scheduler::PlanPrefills() {
+  int budget = ChunkBudget() - (plan_.tokens - decode_rows_);
+  for (size_t i = 0; i < running_.size() && budget > 0 && SlicesLeft(); ++i) {
+    Sequence& s = *running_[i];
+    if (s.decoding() || s.planned_in == step_) continue;
+    const int before = plan_.tokens;
+    AddSlice(s, budget, /*may_preempt=*/true);
+    budget -= plan_.tokens - before;
+  }
+}
+
+bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
+  const int start = s.reached();
+  int count = std::min(s.wanted() - start, budget);
+  if (count <= 0) return false;
+  const bool scores = s.scoring() && start < s.prompt_tokens;
+  if (scores) count = std::min(count, s.prompt_tokens - start);  // the recomputed output is not scored
+
+  int needed = BlocksFor(start + count) - s.blocks.size();
+  if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
+    // A prompt takes what there is.
+    const int got = std::max(0, s.blocks.promised() + pool_.available());
+    count = std::min(count, (s.blocks.size() + got) * kBlockTokens - start);
+    if (count <= 0) return false;
+    needed = BlocksFor(start + count) - s.blocks.size();
+  }
+  const bool copies = s.copy_from != kv::kNoBlock;
+  Planned planned;
+  if (needed > 0) {
+    const int first_new = s.blocks.size();
+    Result<kv::KvReservation> reservation = pool_.Reserve(s.blocks, needed, s.id);
+    if (!reservation.ok()) {
+      failures_.push_back({.sequence = &s, .kind = Outcome::Kind::kFailed, .status = std::move(reservation).status()});
+      return false;
+    }
+    planned.reservation = *std::move(reservation);
+    if (copies) plan_.copies.push_back({s.copy_from, s.blocks[first_new]});
+  }
+  s.sampler.output = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
+  SequenceSlice slice;
+  slice.sequence = s.id;
+  slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(start), static_cast<size_t>(count));
+  slice.start = start;
+  slice.blocks = s.blocks.ids();
+  slice.sample = !s.request->score_only && start + count == static_cast<int>(s.tokens.size());
+  slice.sampler = slice.sample ? &s.sampler : nullptr;
+  if (scores) {
+    slice.prompt_logprobs = s.request->sampling.prompt_logprobs;
+    if (start + count < s.prompt_tokens) slice.next_token = s.tokens[static_cast<size_t>(start + count)];
+  }
+  if (s.decoding()) ++decode_rows_;
+  planned.sequence = &s;
+  planned.copies = copies;
+  planned.computed_after = start + count;
+  planned.scores = scores;
+  planned.score_from = start + 1;
+  plan_.slices.push_back(slice);
+  plan_.tokens += count;
+  planned_.push_back(std::move(planned));
+  s.planned_in = step_;
+  s.last_turn = step_;
+  return true;
+}
+
+// --- admission ---
+
+void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
+  if (waiting_.size() == 0) return;
+  const QueueView view{running(), waiting_.size(), waiting_.OldestQueuedAt(), now};
+  if (AdmissionOpens(options_, view) > now) return;
+  int budget = with_slices ? ChunkBudget() - (plan_.tokens - decode_rows_) : 1;
+  const int lanes = LaneLimit(options_);
+  skipped_.clear();
+  WaitingQueue::Scan scan(waiting_, now, options_.priority_aging);
+  while (running() < lanes && budget > 0 && SlicesLeft()) {
+    Sequence* s = scan.Next();
+    if (s == nullptr) return;
+    const Fit fit = TryAdmit(*s);
+    if (fit == Fit::kWaitsForSibling) continue;
+    if (fit == Fit::kDoesNotFit) {
+      if (s->overtaken >= options_.max_overtakes) return;  // from now on, all wait for it
+      skipped_.push_back(s);
+      if (skipped_.size() >= kSkipWindow) return;
+      continue;
+    }
+    for (Sequence* passed : skipped_) ++passed->overtaken;
+    if (!with_slices) continue;
+    const int before = plan_.tokens;
+    AddSlice(*s, budget, /*may_preempt=*/false);
+    budget -= plan_.tokens - before;
+  }
+}
+
+bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
+  if (!WaitsForSibling(options_.strategy) || s.computed > 0 || s.prompt_tokens < 2) return false;
+  bool computing = false;
+  for (const Sequence* other : s.siblings) {
+    if (other == &s || other->state() == SequenceState::kFinished) continue;
+    if (other->computed >= s.prompt_tokens - 1) return false;  // ready to be shared
+    computing |= other->state() == SequenceState::kRunning;
+  }
+  return computing;
+}
+
+Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
+  if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+  if (s.refused_at >= 0 && pool_.available() <= s.refused_at && idle_.empty()) return Fit::kDoesNotFit;
+
+  const int size = static_cast<int>(s.tokens.size());
+  const bool fresh = s.blocks.empty() && s.copy_from == kv::kNoBlock;
+  const std::span<const TokenId> known = std::span<const TokenId>(s.tokens).first(static_cast<size_t>(size - 1));
+  kv::PrefixIndex::Match found;
+  const Sequence* donor = nullptr;
+  int queried = 0;
+  const auto look_up = [&] {
+    match_.clear();
+    found = {};
+    donor = nullptr;
+    if (!fresh || s.scoring()) return;
+    if (s.root != kv::kNoRoot) {
+      queried = size - 1;
+      found = pool_.index().Lookup(s.root, known, match_);
+    }
+    const int shared = s.prompt_tokens - 1;
+    if (found.full_blocks * kBlockTokens + found.partial_tokens >= shared) return;
+    for (const Sequence* other : s.siblings) {
+      if (other == &s || other->computed < shared || BlocksFor(shared) > other->blocks.size()) continue;
+      donor = other;
+      const auto ids = other->blocks.ids();
+      found.full_blocks = shared / kBlockTokens;
+      found.partial_tokens = shared % kBlockTokens;
+      found.partial = found.partial_tokens > 0 ? ids[static_cast<size_t>(found.full_blocks)] : kv::kNoBlock;
+      match_.assign(ids.begin(), ids.begin() + found.full_blocks);
+      return;
+    }
+  };
+
+  AdmissionView view;
+  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
+  for (const Sequence* r : running_) {
+    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict) continue;
+    ++view.growing;
+    view.outstanding += std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
+  }
+  const auto fits = [&] {
+    const int held = fresh ? found.full_blocks : s.blocks.size();
+    view.new_blocks = std::max(0, BlocksFor(size) - held);
+    view.worst_blocks = std::max(0, WorstCaseBlocks(s.target_tokens) - held);
+    view.revived = 0;
+    for (const kv::BlockId block : match_) view.revived += pool_.references(block) == 0 ? 1 : 0;
+    if (found.partial != kv::kNoBlock) view.revived += pool_.references(found.partial) == 0 ? 1 : 0;
+    view.available = pool_.available();
+    return BlocksToAdmit(view) <= view.available;
+  };
+
+  look_up();
+  while (!fits()) {
+    if (found.partial != kv::kNoBlock && pool_.references(found.partial) == 0) {
+      found.partial = kv::kNoBlock;  // the copy's source costs a block for a moment; do without
+      found.partial_tokens = 0;
+    } else if (ReclaimIdle(s)) {
+      look_up();  // what it held may be in the index now, or a donor may be gone
+    } else {
+      s.refused_at = pool_.available();
+      return Fit::kDoesNotFit;
+    }
+  }
+
+  waiting_.Remove(s);
+  SetIdle(s, false);
+  if (fresh) {
+    pool_.Share(s.blocks, match_);
+    s.computed = found.full_blocks * kBlockTokens;
+    s.indexed = s.root == kv::kNoRoot ? 0 : found.full_blocks;
+    if (found.partial != kv::kNoBlock) {
+      pool_.Retain(found.partial);
+      s.copy_from = found.partial;
+      s.copy_tokens = found.partial_tokens;
+    }
+  }
+  if (view.reserve_worst) CHECK(pool_.Promise(s.blocks, view.worst_blocks));
+  s.SetState(SequenceState::kRunning);
+  s.refused_at = -1;
+  InsertRunning(s);
+  const bool first = !std::exchange(s.had_lane, true);
+  const int cached = fresh ? s.reached() : 0;
+  if (first) {
+    s.cached_tokens = std::min(cached, s.prompt_tokens);
+    waiting_.Charge(s.tenant, kPromptTokenCost * (s.prompt_tokens - s.cached_tokens));
+  }
+  admitted_.push_back({&s, cached, queried, first});
+  return Fit::kAdmitted;
+}
+
+// --- memory ---
+
+bool Scheduler::MakeRoom(const Sequence& s, int count, bool may_preempt) {
+  const auto enough = [&] { return s.blocks.promised() + pool_.available() >= count; };
+  while (!enough()) {
+    if (ReclaimIdle(s)) continue;
+    if (!may_preempt) return false;
+    Sequence* victim = running_.back();
+    if (victim == &s || victim->pinned || victim->planned_in == step_ || KeepsBefore(KeyOf(*victim), KeyOf(s))) return false;
+    Preempt(*victim);
+  }
+  return true;
+}
+
+bool Scheduler::ReclaimIdle(const Sequence& except) {
+  // Paused sequences first, then those that wait with blocks; of each the one that would keep last.
+  Sequence* victim = nullptr;
+  for (Sequence* s : idle_) {
+    if (s == &except) continue;
+    const bool paused = s->state() == SequenceState::kPaused;
+    const bool victim_paused = victim != nullptr && victim->state() == SequenceState::kPaused;
+    if (victim == nullptr || (paused && !victim_paused) ||
+        (paused == victim_paused && KeepsBefore(KeyOf(*victim), KeyOf(*s)))) {
+      victim = s;
+    }
+  }
+  if (victim == nullptr) return false;
+  SetIdle(*victim, false);
+  ReleaseBlocks(*victim, /*keep_tail=*/true);
+  return true;
+}
+
+void Scheduler::Preempt(Sequence& s) {
+  CHECK(!s.pinned && s.planned_in != step_);
+  preempted_.push_back({&s, s.computed});
+  ++preemptions_;
+  EraseRunning(s);
+  ReleaseBlocks(s, /*keep_tail=*/true);
+  if (++s.preemptions >= options_.max_preemptions) s.pinned = true;
+  s.SetState(SequenceState::kWaiting);
+  s.refused_at = -1;
+  waiting_.Insert(s);
+}
+
+void Scheduler::ReleaseBlocks(Sequence& s, bool keep_tail) {
+  if (s.copy_from != kv::kNoBlock) {
+    pool_.Drop(s.copy_from);
+    s.copy_from = kv::kNoBlock;
+    s.copy_tokens = 0;
+  }
+  if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens && s.indexed < s.blocks.size()) {
+    const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
+    pool_.Index(s.blocks, s.indexed, s.root,
+                std::span<const TokenId>(s.tokens).subspan(from, static_cast<size_t>(s.computed) - from));
+  }
+  pool_.Release(s.blocks);
+  s.computed = 0;
+  s.indexed = 0;
+}
+
+void Scheduler::IndexFullBlocks(Sequence& s) {
+  if (s.root == kv::kNoRoot) return;
+  for (; (s.indexed + 1) * kBlockTokens <= s.computed; ++s.indexed) {
+    const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
+    pool_.Index(s.blocks, s.indexed, s.root, std::span<const TokenId>(s.tokens).subspan(from, kBlockTokens));
+  }
+}
+
+// --- commit ---
+
+std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
+  outcomes_.clear();
+  Status whole = result.status;
+  if (whole.ok() && result.slices.size() != planned_.size()) {
+    whole = Internal("the runner answered " + std::to_string(result.slices.size()) + " of " +
+                     std::to_string(planned_.size()) + " slices");
+  }
+  if (!whole.ok()) {
+    const bool alone = planned_.size() == 1;
+    for (size_t i = 0; i < planned_.size(); ++i) {
+      Sequence& s = *planned_[i].sequence;
+      SetSuspect(s, true);
+      if (alone) outcomes_.push_back({.sequence = &s, .kind = Outcome::Kind::kFailed, .status = whole});
+    }
+    Rollback();
+  } else {
+    if (!planned_.empty()) cost_.Observe(decode_rows_, prefill_tokens(), result.forward);
+    for (size_t i = 0; i < planned_.size(); ++i) CommitSlice(i, result.slices[i]);
+    planned_.clear();
+  }
+  for (Outcome& failure : failures_) outcomes_.push_back(std::move(failure));
+  failures_.clear();
+  return outcomes_;
+}
+
+void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
+  Planned& planned = planned_[i];
+  Sequence& s = *planned.sequence;
+  outcomes_.emplace_back();
+  Outcome& outcome = outcomes_.back();
+  outcome.sequence = &s;
+  outcome.result = &slice;
+  const auto fail = [&](Status status) {
+    outcome.kind = Outcome::Kind::kFailed;
+    outcome.status = std::move(status);
+    planned.reservation.Return();
+  };
+  if (!slice.status.ok()) return fail(slice.status);
+  if (planned.scores) {
+    const int successors = std::min(planned.computed_after, s.prompt_tokens - 1) - (planned.score_from - 1);
+    if (static_cast<int>(slice.prompt_logprobs.size()) != successors) return fail(Internal("prompt log-probabilities are missing"));
+    for (const auto& logprobs : slice.prompt_logprobs) {
+      if (!std::isfinite(logprobs.chosen.logprob)) return fail(Internal("the model gave a value that is not finite"));
+    }
+  }
+  planned.reservation.Commit();
+  if (planned.copies) {
+    pool_.Drop(std::exchange(s.copy_from, kv::kNoBlock));
+    s.copy_tokens = 0;
+  }
+  s.computed = planned.computed_after;
+  SetSuspect(s, false);
+  IndexFullBlocks(s);
+  if (planned.scores) {
+    // A resumed sequence computes again what it delivered already.
+    const int again = std::clamp(s.scored + 1 - planned.score_from, 0, static_cast<int>(slice.prompt_logprobs.size()));
+    slice.prompt_logprobs.erase(slice.prompt_logprobs.begin(), slice.prompt_logprobs.begin() + again);
+    outcome.scored_from = planned.score_from + again;
+    s.scored += static_cast<int>(slice.prompt_logprobs.size());
+  }
+  if (plan_.slices[i].sample) return CommitToken(s, slice, outcome);
+  if (s.request->score_only && s.computed >= s.wanted()) {
+    outcome.ended = true;
+    outcome.finish_reason = api::FinishReason::kLength;
+  }
+}
+
+void Scheduler::CommitToken(Sequence& s, SliceResult& slice, Outcome& outcome) {
+  const TokenId token = slice.token;
+  const bool finite = !slice.logprobs || std::isfinite(slice.logprobs->chosen.logprob);
+  if (token < 0 || token >= limits_.vocab_size || !finite) {
+    outcome.kind = Outcome::Kind::kFailed;
+    outcome.status = Internal("the runner gave no valid token");
+    return;
+  }
+  s.tokens.push_back(token);
+  waiting_.Charge(s.tenant, kOutputTokenCost);
+  outcome.kind = Outcome::Kind::kToken;
+  outcome.token = token;
+  const api::SamplingParams& params = s.request->sampling;
+  outcome.named_stop = Contains(params.stop_token_ids, token);
+  outcome.stop_token = outcome.named_stop || (!params.ignore_eos && Contains(s.request->end_tokens, token));
+  if (outcome.stop_token) {
+    outcome.ended = true;
+    outcome.finish_reason = api::FinishReason::kStop;
+  } else if (static_cast<int>(s.tokens.size()) >= s.target_tokens) {
+    outcome.ended = true;
+    outcome.finish_reason = api::FinishReason::kLength;
+  }
+}
+
+// --- views ---
+
+TimePoint Scheduler::NextWork(TimePoint now) const {
+  if (!running_.empty()) return now;
+  return AdmissionOpens(options_, {running(), waiting_.size(), waiting_.OldestQueuedAt(), now});
+}
+
+int64_t Scheduler::unused_slots() const {
+  int64_t slots = 0;
+  for (const Sequence* s : running_) slots += int64_t{s->blocks.size()} * kBlockTokens - s->computed;
+  return slots;
+}
+
+}  // namespace tutti::engine

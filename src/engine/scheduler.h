@@ -1,0 +1,162 @@
+// Scheduler: decides what each step computes. Pure: no clock, log, lock, thread or text inside; the same calls
+// give the same plans.
+//
+//   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
+//   ... run it ...
+//   for (const Outcome& o : scheduler.Commit(result, now)) ...   // what each sequence got
+//
+// A step is a transaction. Blocks taken for it are reservations; progress is written by Commit alone. A slice
+// that failed gives its blocks back and only its own sequence fails; a step that failed as a whole changes
+// nothing, and its members are then run one by one, so that one that breaks every step it is in fails alone.
+// A plan that is never committed is rolled back by the next Plan().
+//
+// Owned by a decoder; engine thread. Holds pointers to sequences from Add() to Finish(); owns none.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/model_runner.h"
+#include "engine/options.h"
+#include "engine/policy/prefill_chunk.h"
+#include "engine/policy/strategy.h"
+#include "engine/sequence.h"
+#include "engine/step_plan.h"
+#include "engine/waiting_queue.h"
+#include "kv/block_pool.h"
+
+namespace tutti::engine {
+
+// What a committed step meant for one sequence.
+struct Outcome {
+  enum class Kind {
+    kComputed,  // tokens were computed, none was drawn
+    kToken,     // a token was drawn and appended
+    kFailed,    // the sequence cannot go on; the caller finishes it
+  };
+  Sequence* sequence = nullptr;
+  Kind kind = Kind::kComputed;
+  Status status;                       // kFailed: why
+  TokenId token = kNoToken;            // kToken
+  bool ended = false;                  // by a token, by length, or because nothing is to be drawn
+  api::FinishReason finish_reason = api::FinishReason::kLength;
+  bool stop_token = false;             // `token` is one of stop_token_ids or an end of text; its text is not output
+  bool named_stop = false;             // ... and of stop_token_ids
+  int scored_from = 0;                 // prompt tokens [scored_from, scored_from + result->prompt_logprobs.size())
+  SliceResult* result = nullptr;       // log-probabilities; valid as long as the StepResult given to Commit
+};
+
+struct Admitted {
+  Sequence* sequence = nullptr;
+  int cached_tokens = 0;  // found in the prefix index (or with a sibling)
+  int queried_tokens = 0;  // looked for in the prefix index
+  bool first = false;     // its first lane
+};
+
+struct Preempted {
+  Sequence* sequence = nullptr;
+  int lost_tokens = 0;  // to be computed again, as far as the prefix index does not keep them
+};
+
+class Scheduler {
+ public:
+  // `pool` outlives the scheduler.
+  Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool);
+
+  // Takes a new sequence in. It waits for a lane, or, with `paused`, for Resume().
+  void Add(Sequence& sequence, bool paused);
+  // A running or waiting sequence gives up its lane; it keeps its blocks until others need them.
+  void Pause(Sequence& sequence);
+  void Resume(Sequence& sequence);
+  // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
+  void Finish(Sequence& sequence, bool keep_tail_for_reuse);
+
+  // The plan stays valid and unchanged until the next call of any method but Commit. It may hold no slice; then
+  // Commit (with an empty result) still reports sequences that failed to get memory.
+  const StepPlan& Plan(TimePoint now);
+  std::span<Outcome> Commit(StepResult& result, TimePoint now);
+
+  // Of the last Plan().
+  std::span<const Admitted> admitted() const { return admitted_; }
+  std::span<const Preempted> preempted() const { return preempted_; }
+  int decode_rows() const { return decode_rows_; }
+  int prefill_tokens() const { return plan_.tokens - decode_rows_; }
+  bool retrying() const { return suspects_ > 0; }
+
+  // When Plan() could next have something to do, given nothing changes; max() = never.
+  TimePoint NextWork(TimePoint now) const;
+  int running() const { return static_cast<int>(running_.size()); }
+  int waiting() const { return waiting_.size(); }
+  TimePoint OldestWaiting() const { return waiting_.OldestQueuedAt(); }  // when it was accepted; max() = none
+  int idle_holders() const { return static_cast<int>(idle_.size()); }
+  uint64_t preemptions() const { return preemptions_; }
+  int64_t unused_slots() const;  // of blocks held by running sequences
+  const SchedulerOptions& options() const { return options_; }
+  std::span<Sequence* const> running_sequences() const { return running_; }
+  const StepCost& step_cost() const { return cost_; }
+
+ private:
+  struct Planned {
+    Sequence* sequence = nullptr;
+    kv::KvReservation reservation;
+    bool copies = false;
+    int computed_after = 0;
+    int score_from = 0;
+    bool scores = false;
+  };
+  enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
+
+  void Rollback();
+  void PlanSuspect();
+  void PlanTurn();
+  void PlanDecodes();
+  void PlanPrefills();
+  void PlanAdmissions(TimePoint now, bool with_slices);
+  // Adds a slice of at most `budget` tokens; false when it got no blocks.
+  bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
+  int ChunkBudget() const;
+  int TokensLeft() const { return limits_.max_step_tokens - plan_.tokens; }
+  bool SlicesLeft() const { return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices; }
+
+  Fit TryAdmit(Sequence& sequence);
+  bool WaitsForSiblingOf(const Sequence& sequence) const;
+  // Frees blocks until `sequence` can have `count` more; from idle holders, then, with `may_preempt`, from running
+  // sequences behind it. False when that was not enough.
+  bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
+  bool ReclaimIdle(const Sequence& except);
+  void Preempt(Sequence& sequence);
+  void ReleaseBlocks(Sequence& sequence, bool keep_tail);
+  void IndexFullBlocks(Sequence& sequence);
+  void InsertRunning(Sequence& sequence);
+  void EraseRunning(Sequence& sequence);
+  void SetIdle(Sequence& sequence, bool idle);
+  void CommitSlice(size_t i, SliceResult& slice);
+  void CommitToken(Sequence& sequence, SliceResult& slice, Outcome& outcome);
+  void SetSuspect(Sequence& sequence, bool suspect);
+
+  const SchedulerOptions options_;
+  const RunnerLimits limits_;
+  kv::KvBlockPool& pool_;
+  WaitingQueue waiting_;
+  std::vector<Sequence*> running_;  // in the order in which they keep their blocks
+  std::vector<Sequence*> idle_;     // paused or waiting, yet holding blocks
+  StepCost cost_;
+  uint64_t step_ = 0;
+  uint64_t preemptions_ = 0;
+  int suspects_ = 0;
+
+  // Of the plan in progress; kept to reuse their memory.
+  StepPlan plan_;
+  std::vector<Planned> planned_;
+  std::vector<Admitted> admitted_;
+  std::vector<Preempted> preempted_;
+  std::vector<Outcome> outcomes_;
+  std::vector<Outcome> failures_;      // found while planning
+  std::vector<Sequence*> skipped_;
+  std::vector<kv::BlockId> match_;
+  int decode_rows_ = 0;
+};
+
+}  // namespace tutti::engine

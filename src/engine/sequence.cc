@@ -1,0 +1,36 @@
+#include "engine/sequence.h"
+
+#include "base/check.h"
+
+namespace tutti::engine {
+
+std::string_view StateName(SequenceState state) {
+  switch (state) {
+    case SequenceState::kWaiting: return "waiting";
+    case SequenceState::kRunning: return "running";
+    case SequenceState::kPaused: return "paused";
+    case SequenceState::kFinished: return "finished";
+  }
+  return "?";
+}
+
+void Sequence::SetState(SequenceState to) {
+  bool legal = false;
+  switch (state_) {
+    case SequenceState::kWaiting:  // admitted; held back before it ran; cancelled or expired in the queue
+      legal = to == SequenceState::kRunning || to == SequenceState::kPaused || to == SequenceState::kFinished;
+      break;
+    case SequenceState::kRunning:  // preempted; reader behind; done, cancelled or failed
+      legal = to == SequenceState::kWaiting || to == SequenceState::kPaused || to == SequenceState::kFinished;
+      break;
+    case SequenceState::kPaused:  // may go on; cancelled
+      legal = to == SequenceState::kWaiting || to == SequenceState::kFinished;
+      break;
+    case SequenceState::kFinished:
+      break;
+  }
+  CHECK(legal) << "sequence " << id << ": " << StateName(state_) << " -> " << StateName(to);
+  state_ = to;
+}
+
+}  // namespace tutti::engine

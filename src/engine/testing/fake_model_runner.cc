@@ -1,0 +1,234 @@
+#include "engine/testing/fake_model_runner.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "base/random.h"
+
+namespace tutti::engine::testing {
+namespace {
+
+constexpr uint64_t kEmptyHistory = 0x9E3779B97F4A7C15ULL;
+
+uint64_t Mix(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9E3779B97F4A7C15ULL + (hash << 6) + (hash >> 2);
+  hash *= 0xBF58476D1CE4E5B9ULL;
+  return hash ^ (hash >> 29);
+}
+
+uint64_t Extend(uint64_t hash, TokenId token) { return Mix(hash, static_cast<uint64_t>(token)); }
+
+}  // namespace
+
+FakeModelRunner::FakeModelRunner(const FakeModelOptions& options)
+    : options_(options),
+      slots_(static_cast<size_t>(options.limits.kv_blocks) * kBlockTokens),
+      uses_(static_cast<size_t>(options.limits.kv_blocks)),
+      row_(static_cast<size_t>(options.limits.vocab_size)) {}
+
+void FakeModelRunner::Violate(std::string text) {
+  if (violations_.size() < 20) violations_.push_back("step " + std::to_string(steps_) + ": " + std::move(text));
+}
+
+FakeModelRunner::Slot& FakeModelRunner::At(const SequenceSlice& slice, int position) {
+  const kv::BlockId block = slice.blocks[static_cast<size_t>(position / kBlockTokens)];
+  return slots_[static_cast<size_t>(block) * kBlockTokens + static_cast<size_t>(position % kBlockTokens)];
+}
+
+void FakeModelRunner::CheckPlan(const StepPlan& plan) {
+  const RunnerLimits& limits = options_.limits;
+  int tokens = 0;
+  if (static_cast<int>(plan.slices.size()) > limits.max_step_slices) Violate("too many slices");
+  bool prefill_seen = false;
+  for (const SequenceSlice& slice : plan.slices) {
+    const auto n = static_cast<int>(slice.tokens.size());
+    tokens += n;
+    if (n < 1) Violate("an empty slice");
+    if (n > 1) prefill_seen = true;
+    if (n == 1 && prefill_seen && slice.sampler != nullptr && !slice.sampler->output.empty()) {
+      Violate("a decode row after a prefill chunk");
+    }
+    const int blocks = (slice.start + n + kBlockTokens - 1) / kBlockTokens;
+    if (static_cast<int>(slice.blocks.size()) < blocks) Violate("the block table is too short");
+    if (slice.start + n > limits.context) Violate("longer than the context");
+    for (const kv::BlockId b : slice.blocks) {
+      if (b < 0 || b >= limits.kv_blocks) Violate("block id out of range");
+    }
+    if (slice.sample != (slice.sampler != nullptr)) Violate("sampler without draw, or the reverse");
+  }
+  if (tokens != plan.tokens) Violate("the plan miscounts its tokens");
+  if (tokens > limits.max_step_tokens) Violate("more tokens than the scratch holds");
+  largest_step_tokens_ = std::max(largest_step_tokens_, tokens);
+  // A block that one sequence writes in this step may stand in no other table.
+  for (const SequenceSlice& slice : plan.slices) {
+    const size_t first_written = static_cast<size_t>(slice.start / kBlockTokens);
+    for (size_t i = 0; i < slice.blocks.size(); ++i) {
+      BlockUse& use = uses_[static_cast<size_t>(slice.blocks[i])];
+      const bool writes = i >= first_written;
+      const bool used_before = use.step == steps_;
+      if (used_before && use.sequence != slice.sequence && (writes || use.written)) {
+        Violate("block " + std::to_string(slice.blocks[i]) + " of sequence " + std::to_string(slice.sequence) +
+                " is written while sequence " + std::to_string(use.sequence) + " holds it");
+      }
+      if (used_before && use.sequence == slice.sequence) Violate("a block twice in one table");
+      use = {steps_, slice.sequence, writes || (used_before && use.written)};
+    }
+  }
+}
+
+uint64_t FakeModelRunner::ReadHistory(const SequenceSlice& slice) {
+  uint64_t hash = kEmptyHistory;
+  for (int p = 0; p < slice.start; ++p) {
+    const Slot& slot = At(slice, p);
+    hash = Extend(hash, slot.token);
+    if (slot.position != p || slot.hash != hash) {
+      Violate("sequence " + std::to_string(slice.sequence) + " reads foreign KV at position " + std::to_string(p));
+      return hash;
+    }
+  }
+  return hash;
+}
+
+void FakeModelRunner::FillRow(uint64_t hash) {
+  for (size_t i = 0; i < row_.size(); ++i) {
+    const uint64_t bits = Mix(hash, i);
+    row_[i] = static_cast<float>(bits >> 40) * (8.0F / 16777216.0F) - 4.0F;
+  }
+}
+
+TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, Status* status, SliceResult* result) {
+  const auto vocab = static_cast<uint64_t>(options_.limits.vocab_size);
+  if (!options_.sample_rows) {
+    if (state.greedy()) return static_cast<TokenId>(Mix(hash, 1) % vocab);
+    const double u = UniformAt(state.seed, state.stream, state.output.size());
+    return static_cast<TokenId>(Mix(hash, static_cast<uint64_t>(u * 9007199254740992.0)) % vocab);
+  }
+  FillRow(hash);
+  const std::vector<float> raw = state.params->logprobs >= 0 ? row_ : std::vector<float>();
+  sampling::Draw draw = sampling::SampleRow(row_, state, scratch_);
+  *status = std::move(draw.status);
+  if (result != nullptr && status->ok() && state.params->logprobs >= 0) {
+    result->logprobs = sampling::RowLogprobsOf(raw, draw.token, state.params->logprobs, scratch_);
+  }
+  return draw.token;
+}
+
+void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) {
+  uint64_t hash = ReadHistory(slice);
+  const auto n = static_cast<int>(slice.tokens.size());
+  for (int i = 0; i < n; ++i) {
+    const TokenId token = slice.tokens[static_cast<size_t>(i)];
+    hash = Extend(hash, token);
+    At(slice, slice.start + i) = {token, slice.start + i, hash};
+    if (slice.prompt_logprobs >= 0) {
+      const TokenId next = i + 1 < n ? slice.tokens[static_cast<size_t>(i) + 1] : slice.next_token;
+      if (next != kNoToken) {
+        FillRow(hash);
+        result.prompt_logprobs.push_back(sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
+      }
+    }
+  }
+  tokens_computed_ += static_cast<uint64_t>(n);
+  if (slice.sample) {
+    Status status;
+    result.token = Next(hash, *slice.sampler, &status, &result);
+    result.status = std::move(status);
+  }
+}
+
+void FakeModelRunner::Launch(const StepPlan& plan) {
+  ++steps_;
+  if (in_flight_) Violate("a step was launched while another was in flight");
+  in_flight_ = true;
+  CheckPlan(plan);
+  result_ = std::move(spare_);
+  result_.status = OkStatus();
+  result_.forward = Duration(0);
+  result_.slices.resize(plan.slices.size());
+  for (SliceResult& slice : result_.slices) {
+    slice.status = OkStatus();
+    slice.token = kNoToken;
+    slice.logprobs.reset();
+    slice.prompt_logprobs.clear();
+  }
+  const Status whole = fault ? fault(plan, nullptr) : OkStatus();
+  for (const BlockCopy& copy : plan.copies) {
+    std::copy_n(slots_.begin() + copy.from * kBlockTokens, kBlockTokens, slots_.begin() + copy.to * kBlockTokens);
+  }
+  for (size_t i = 0; i < plan.slices.size(); ++i) {
+    RunSlice(plan.slices[i], result_.slices[i]);
+    if (fault) {
+      if (Status failed = fault(plan, &plan.slices[i]); !failed.ok()) result_.slices[i].status = std::move(failed);
+    }
+  }
+  if (!whole.ok()) {
+    // What a failed step left behind is worthless: spoil it, so that any use of it shows.
+    for (const BlockCopy& copy : plan.copies) {
+      for (int i = 0; i < kBlockTokens; ++i) slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
+    }
+    for (const SequenceSlice& slice : plan.slices) {
+      for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) At(slice, slice.start + i) = {};
+    }
+    result_.status = whole;
+  }
+  if (step_time) result_.forward = step_time(plan);
+}
+
+StepResult FakeModelRunner::Collect() {
+  if (!in_flight_) Violate("collected without a launch");
+  in_flight_ = false;
+  return std::move(result_);
+}
+
+void FakeModelRunner::Recycle(StepResult used) { spare_ = std::move(used); }
+
+std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt, const sampling::RowState& given,
+                                           int max_tokens, const std::vector<TokenId>& end_tokens) {
+  uint64_t hash = kEmptyHistory;
+  for (const TokenId token : prompt) hash = Extend(hash, token);
+  std::vector<TokenId> output;
+  output.reserve(static_cast<size_t>(max_tokens));
+  sampling::RowState state = given;
+  state.prompt = prompt;
+  while (static_cast<int>(output.size()) < max_tokens) {
+    state.output = output;
+    Status status;
+    const TokenId token = Next(hash, state, &status, nullptr);
+    if (!status.ok()) break;
+    output.push_back(token);
+    if (std::find(end_tokens.begin(), end_tokens.end(), token) != end_tokens.end()) break;
+    hash = Extend(hash, token);
+  }
+  return output;
+}
+
+Duration TimingModel::TimeOf(const StepPlan& plan) const {
+  Duration took = base;
+  for (const SequenceSlice& slice : plan.slices) {
+    const bool decodes = slice.sampler != nullptr && !slice.sampler->output.empty() && slice.tokens.size() == 1;
+    took += decodes ? per_decode_row : per_prefill_token * static_cast<int64_t>(slice.tokens.size());
+  }
+  return took;
+}
+
+void FakeTokenText::AppendBytes(TokenId id, bool /*first*/, bool skip_special, std::string& bytes) const {
+  if (IsSpecial(id)) {
+    if (!skip_special) bytes += "<s>";
+    return;
+  }
+  if (split_ && id % 5 == 3) {
+    bytes += "\xE2\x82";  // the first two bytes of the euro sign
+    return;
+  }
+  if (split_ && id % 5 == 4) {
+    bytes += "\xAC";  // its last one
+    return;
+  }
+  bytes += static_cast<char>('a' + id % 26);
+  bytes += static_cast<char>('a' + id / 26 % 26);
+  bytes += ' ';
+}
+
+}  // namespace tutti::engine::testing

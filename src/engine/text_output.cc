@@ -1,0 +1,22 @@
+#include "engine/text_output.h"
+
+namespace tutti::engine {
+
+std::optional<size_t> TextOutput::Push(TokenId token, std::string& out) {
+  bytes_.clear();
+  characters_.clear();
+  text_->AppendBytes(token, first_, skip_special_, bytes_);
+  repair_.Push(bytes_, characters_);
+  if (++tokens_ < min_tokens_) {
+    out.append(characters_);
+    return std::nullopt;
+  }
+  return matcher_.Push(characters_, out);
+}
+
+void TextOutput::Finish(std::string& out) {
+  matcher_.Finish(out);
+  repair_.Finish(out);
+}
+
+}  // namespace tutti::engine

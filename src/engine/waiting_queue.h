@@ -1,0 +1,62 @@
+// WaitingQueue: the sequences that want a lane, by tenant and priority, each list in order of arrival. Owns
+// nothing; links run through the sequences. Part of the scheduler; engine thread.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/sequence.h"
+
+namespace tutti::engine {
+
+class WaitingQueue {
+ public:
+  // A tenant is known while it has live sequences. Joining lifts its service to the least of the others.
+  uint32_t JoinTenant(const std::string& name);
+  void LeaveTenant(uint32_t tenant);
+  void Charge(uint32_t tenant, double service) { tenants_[tenant].service += service; }
+  double service(uint32_t tenant) const { return tenants_[tenant].service; }
+
+  void Insert(Sequence& sequence);
+  void Remove(Sequence& sequence);
+  int size() const { return size_; }
+  // When the first of those waiting was queued; max() when none waits.
+  TimePoint OldestQueuedAt() const;
+
+  // Visits the waiting sequences in the order of policy/order.h. Removing the one last returned is allowed.
+  class Scan {
+   public:
+    Scan(WaitingQueue& queue, TimePoint now, Duration aging);
+    Sequence* Next();  // nullptr when all were visited
+
+   private:
+    WaitingQueue& queue_;
+    const TimePoint now_;
+    const Duration aging_;
+  };
+
+ private:
+  static constexpr size_t kClasses = 3;
+  struct List {
+    Sequence* first = nullptr;
+    Sequence* last = nullptr;
+    Sequence* cursor = nullptr;  // of the scan in progress
+  };
+  struct Tenant {
+    std::string name;
+    double service = 0;
+    int live = 0;
+    int waiting = 0;
+    std::array<List, kClasses> lists;
+  };
+  List& ListOf(Sequence& sequence);
+
+  std::vector<Tenant> tenants_;  // by index; live == 0: free
+  std::unordered_map<std::string, uint32_t> index_;
+  int size_ = 0;
+};
+
+}  // namespace tutti::engine
