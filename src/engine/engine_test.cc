@@ -6,8 +6,8 @@
 
 #include "engine/decoder.h"
 #include "engine/testing/fake_model_runner.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace tutti::engine {
 namespace {

@@ -1,7 +1,7 @@
 #include "kv/block_pool.h"
 
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace tutti::kv {
 namespace {

@@ -3,8 +3,8 @@
 #include <numeric>
 
 #include "base/random.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include "kv/block_pool.h"
 
 namespace tutti::kv {

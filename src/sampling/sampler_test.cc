@@ -8,8 +8,8 @@
 #include <set>
 
 #include "base/random.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include "sampling/row_ops.h"
 
 namespace tutti::sampling {

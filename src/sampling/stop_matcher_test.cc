@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "base/random.h"
-#include "gmock/gmock.h"
-#include "gtest/gtest.h"
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 
 namespace tutti::sampling {
 namespace {
