@@ -186,8 +186,8 @@ struct HttpDoor::Impl {
 
   void Stop() {
     if (!running) return;
-    running = false;
     StopAccepting();
+    running = false;
     for (const auto& loop : loops) {
       loop->Stop();
     }

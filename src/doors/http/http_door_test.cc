@@ -1,0 +1,53 @@
+#include "doors/http/http_door.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "doors/http/testing/door_fixture.h"
+
+namespace tutti::http::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+TEST_F(DoorTest, AChatRequestIsAnsweredInOneObject) {
+  inference_.on_generate = [](const auto& generation) {
+    generation->Answer({"Hello", " there"});
+    return OkStatus();
+  };
+  StartDoor();
+  const RawResponse response = Ask(Post("/v1/chat/completions", kChatBody));
+  EXPECT_EQ(response.status, 200) << response.body;
+  EXPECT_THAT(response.body, HasSubstr(R"("content":"Hello there")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("finish_reason":"stop")"));
+  EXPECT_THAT(response.body, HasSubstr(R"("prompt_tokens":3,"completion_tokens":2,"total_tokens":5)"));
+  EXPECT_NE(response.Header("x-request-id"), "");
+}
+
+TEST_F(DoorTest, AStreamShowsEachTokenWhenItComes) {
+  StartDoor();
+  RawClient client(port());
+  client.Send(Post("/v1/chat/completions", kChatStreamBody));
+  const auto generation = inference_.Nth(0);
+  ASSERT_NE(generation, nullptr);
+  generation->Started(3);
+  generation->Wake();
+  EXPECT_FALSE(client.Fill(100)) << "nothing is said before the first token: " << client.buffer();
+  generation->Token("He");
+  generation->Wake();
+  EXPECT_TRUE(client.WaitFor(R"("delta":{"role":"assistant","content":"He"})")) << client.buffer();
+  generation->Token("llo");
+  generation->Wake();
+  EXPECT_TRUE(client.WaitFor(R"("delta":{"content":"llo"})"));
+  generation->ChoiceEnd();
+  generation->End();
+  generation->Wake();
+  const RawResponse response = client.Read();
+  EXPECT_TRUE(response.complete);
+  EXPECT_EQ(response.Header("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n")) << response.body;
+}
+
+}  // namespace
+}  // namespace tutti::http::testing

@@ -1,0 +1,93 @@
+// A door over a FakeInference on a free loopback port, for one test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "doors/http/http_door.h"
+#include "doors/http/testing/fake_inference.h"
+#include "doors/http/testing/raw_client.h"
+
+namespace tutti::http::testing {
+
+class LogLines final : public Logger::Sink {
+ public:
+  void Line(std::string_view line) override {
+    const std::lock_guard lock(mutex_);
+    lines_.emplace_back(line);
+  }
+  std::string Joined() {
+    const std::lock_guard lock(mutex_);
+    std::string all;
+    for (const std::string& line : lines_) all += line + "\n";
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
+class DoorTest : public ::testing::Test {
+ protected:
+  void StartDoor(HttpOptions options = {}) {
+    options.port = 0;
+    options.version = "1.2.3";
+    ServingMetrics::Options names;
+    names.model = "fake";
+    serving_ = std::make_unique<ServingMetrics>(metrics_, names);
+    door_ = std::make_unique<HttpDoor>(
+        options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_, &clock_});
+    ASSERT_TRUE(door_->Start().ok());
+  }
+  int port() const { return door_->port(); }
+
+  static std::string Get(const std::string& path, const std::string& fields = "") {
+    return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
+  }
+  static std::string Post(const std::string& path, const std::string& body, const std::string& fields = "") {
+    return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+           std::to_string(body.size()) + "\r\n" + fields + "\r\n" + body;
+  }
+  // One exchange on a connection of its own.
+  RawResponse Ask(const std::string& request, bool head_only = false) {
+    RawClient client(port());
+    EXPECT_TRUE(client.Send(request));
+    return client.Read(head_only);
+  }
+  // The value of `"code":"..."` in an error body.
+  static std::string CodeOf(const RawResponse& response) {
+    const std::string mark = "\"code\":\"";
+    const size_t at = response.body.find(mark);
+    if (at == std::string::npos) return "";
+    const size_t start = at + mark.size();
+    return response.body.substr(start, response.body.find('"', start) - start);
+  }
+  // Waits until `done` holds; true if it did within the time.
+  template <typename Predicate>
+  static bool Eventually(Predicate done, int timeout_ms = 5000) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    while (!done()) {
+      if (std::chrono::steady_clock::now() >= end) return false;
+      usleep(1000);
+    }
+    return true;
+  }
+
+  const std::string kChatBody = R"({"model":"fake","messages":[{"role":"user","content":"hi"}]})";
+  const std::string kChatStreamBody = R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
+
+  SteadyClock clock_;
+  MetricsRegistry metrics_;
+  std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
+  Logger log_{LogLevel::kInfo, lines_};
+  FakeInference inference_;
+  std::unique_ptr<ServingMetrics> serving_;
+  std::unique_ptr<HttpDoor> door_;
+};
+
+}  // namespace tutti::http::testing
