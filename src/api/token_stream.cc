@@ -28,7 +28,7 @@ void TokenStream::Append(StreamEvent event) {
     last_->next = std::make_unique<Chunk>();
     last_ = last_->next.get();
   }
-  appended_bytes_.fetch_add(event.text.size(), std::memory_order_relaxed);
+  appended_bytes_.fetch_add(kEventBytes + event.text.size(), std::memory_order_relaxed);
   last_->events[slot] = std::move(event);
   size_.store(++appended_, std::memory_order_release);
 }

@@ -32,8 +32,10 @@ class TokenStream {
   void Append(StreamEvent event);        // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
-  // Bytes of text appended and not yet consumed by the (slowest) reader: the back-pressure signal.
+  // The back-pressure signal: bytes of text appended and not yet consumed by the (slowest) reader, and what the
+  // log itself holds for each event not yet fetched through a Generation (short tokens cost more than their text).
   size_t unread_bytes() const;
+  static constexpr size_t kEventBytes = 256;
 
   // --- readers, any thread ---
   size_t size() const { return size_.load(std::memory_order_acquire); }
@@ -92,7 +94,11 @@ class Generation {
   explicit operator bool() const { return stream_ != nullptr; }
   const TokenStream& stream() const { return *stream_; }
   // The next unread event, or nullptr when there is none yet. Valid as long as this handle.
-  const StreamEvent* Next() { return cursor_.Next(); }
+  const StreamEvent* Next() {
+    const StreamEvent* event = cursor_.Next();
+    if (event != nullptr) stream_->Consumed(TokenStream::kEventBytes);
+    return event;
+  }
   // Text of that many bytes has left for the client; an unread backlog pauses the sequence.
   void Consumed(size_t bytes) { stream_->Consumed(bytes); }
   void Cancel();

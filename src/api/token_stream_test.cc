@@ -43,12 +43,15 @@ TEST(TokenStream, AReaderSeesEveryEventOnceAndInOrderWhileTheWriterAppends) {
   EXPECT_TRUE(stream.ended());
 }
 
-TEST(TokenStream, UnreadBytesAreWhatTheReaderHasNotPassedOn) {
-  TokenStream stream(nullptr);
-  stream.Append(Text("hello"));
-  EXPECT_EQ(stream.unread_bytes(), 5u);
-  stream.Consumed(3);
-  EXPECT_EQ(stream.unread_bytes(), 2u);
+TEST(TokenStream, UnreadIsTheTextNotPassedOnAndTheEventsNotFetched) {
+  auto stream = std::make_shared<TokenStream>(nullptr);
+  Generation reader(stream, nullptr);
+  stream->Append(Text("hello"));
+  EXPECT_EQ(stream->unread_bytes(), TokenStream::kEventBytes + 5);
+  ASSERT_NE(reader.Next(), nullptr);
+  EXPECT_EQ(stream->unread_bytes(), 5u);
+  reader.Consumed(3);
+  EXPECT_EQ(stream->unread_bytes(), 2u);
 }
 
 TEST(TokenStreamDeathTest, NothingFollowsTheTerminalEvent) {
