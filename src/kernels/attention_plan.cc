@@ -12,7 +12,7 @@ namespace {
 constexpr int32_t kFewRows = 8;
 // Queries per tile of a long prompt, at most and at least. More rows per item use each converted key tile
 // longer; fewer give more items to spread.
-constexpr int32_t kMaxTileQueries = 64;
+constexpr int32_t kMaxTileQueries = 32;
 constexpr int32_t kMinTileQueries = 16;
 // How many items per worker make an order by size come out even.
 constexpr double kItemsPerWorker = 3.0;

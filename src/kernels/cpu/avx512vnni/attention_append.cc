@@ -52,6 +52,8 @@ float Quantise(const float* x, int32_t head_dim, int32_t top, int16_t* dst) {
   return amax / limit;
 }
 
+// One token: its half of every 32-bit lane of V. The masked store leaves the other half, the neighbour token's, alone:
+// another worker may be writing it.
 void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v) {
   const int32_t head_dim = layout.head_dim;
   alignas(64) int16_t row[256];
@@ -60,14 +62,38 @@ void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const fl
   for (int32_t d = 0; d < head_dim; d += 2, to += kBlockTokens * 4) __builtin_memcpy(to, row + d, 4);
 
   reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, head_dim, kValueTop, row);
-  // The even or the odd half of each 32-bit lane; the masked store leaves the neighbour token's half alone, which
-  // another worker may be writing.
   to = head + layout.v_offset + static_cast<size_t>(slot / 2) * static_cast<size_t>(head_dim) * 4;
   const __mmask32 halves = slot % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu;
   for (int32_t d = 0; d < head_dim; d += 16, to += 64) {
     __m512i lanes = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row + d)));
     if (slot % 2 != 0) lanes = _mm512_slli_epi32(lanes, 16);
     _mm512_mask_storeu_epi16(to, halves, lanes);
+  }
+}
+
+// Two tokens of one lane pair (slot even): the same bytes with half the stores. k and v of the second are `stride`
+// floats after the first's.
+void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v,
+                     size_t stride) {
+  const int32_t head_dim = layout.head_dim;
+  const int32_t top = kScoreTops[head_dim / 16];
+  alignas(64) int16_t row[2][256];
+  float* scale = reinterpret_cast<float*>(head + layout.k_scale_offset) + slot;
+  scale[0] = Quantise(k, head_dim, top, row[0]);
+  scale[1] = Quantise(k + stride, head_dim, top, row[1]);
+  std::byte* to = head + slot * 4;
+  for (int32_t d = 0; d < head_dim; d += 2, to += kBlockTokens * 4) {
+    __builtin_memcpy(to, row[0] + d, 4);
+    __builtin_memcpy(to + 4, row[1] + d, 4);
+  }
+  scale = reinterpret_cast<float*>(head + layout.v_scale_offset) + slot;
+  scale[0] = Quantise(v, head_dim, kValueTop, row[0]);
+  scale[1] = Quantise(v + stride, head_dim, kValueTop, row[1]);
+  to = head + layout.v_offset + static_cast<size_t>(slot / 2) * static_cast<size_t>(head_dim) * 4;
+  for (int32_t d = 0; d < head_dim; d += 16, to += 64) {
+    const __m512i low = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[0] + d)));
+    const __m512i high = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[1] + d)));
+    _mm512_store_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
   }
 }
 
@@ -84,25 +110,33 @@ void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const fl
 void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
   const AttentionShape& shape = args.shape;
   const int32_t head_dim = shape.head_dim;
-  for (int32_t r = row_begin; r < row_end; ++r) {
-    const RowPlace place = args.rows[r];
-    float* q = args.qkv + static_cast<size_t>(r) * args.stride;
-    const float* k = q + shape.heads * head_dim;
-    const float* v = k + shape.kv_heads * head_dim;
-    if (shape.rope_mode != RopeMode::kNone) {
-      const float* cos_sin = args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
-      const auto rotate = shape.rope_mode == RopeMode::kAdjacent ? RotateAdjacent : RotateHalf;
+  if (shape.rope_mode != RopeMode::kNone) {
+    const auto rotate = shape.rope_mode == RopeMode::kAdjacent ? RotateAdjacent : RotateHalf;
+    for (int32_t r = row_begin; r < row_end; ++r) {
+      float* q = args.qkv + static_cast<size_t>(r) * args.stride;
+      const float* cos_sin =
+          args.cos_sin + static_cast<size_t>(args.rows[r].position) * static_cast<size_t>(shape.rope_dims);
       for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h) rotate(cos_sin, shape.rope_dims / 2, q + h * head_dim);
     }
+  }
+  for (int32_t r = row_begin; r < row_end; ++r) {
+    const RowPlace place = args.rows[r];
+    const float* k = args.qkv + static_cast<size_t>(r) * args.stride + shape.heads * head_dim;
+    const float* v = k + shape.kv_heads * head_dim;
     const int32_t slot = place.position % kBlockTokens;
     std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
+    const bool pair = args.layout.format == KvFormat::kI16 && slot % 2 == 0 && r + 1 < row_end &&
+                      args.rows[r + 1].block == place.block && args.rows[r + 1].position == place.position + 1;
     for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
       if (args.layout.format == KvFormat::kF32) {
         AppendFloat(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
+      } else if (pair) {
+        AppendInt16Pair(args.layout, head, slot, k + h * head_dim, v + h * head_dim, args.stride);
       } else {
         AppendInt16(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
       }
     }
+    if (pair) ++r;
   }
 }
 

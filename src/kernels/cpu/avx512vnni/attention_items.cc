@@ -93,10 +93,10 @@ struct Tile {
   int32_t keys;  // filled
 };
 
-// Lanes of keys 0..last of vector v.
-TUTTI_INLINE __mmask16 Visible(int32_t last, int v) {
-  const int32_t count = last - v * 16 + 1;
-  return static_cast<__mmask16>(count <= 0 ? 0 : count >= 16 ? 0xFFFF : (1 << count) - 1);
+// Bit t: the row sees key t of the tile. last >= 0 is the row's position within the tile or beyond it.
+TUTTI_INLINE uint32_t VisibleKeys(int32_t last) {
+  const int32_t hidden = 31 - last;
+  return 0xFFFFFFFFu >> (hidden > 0 ? hidden : 0);
 }
 
 template <int kRows>
@@ -104,47 +104,50 @@ struct Probabilities {
   alignas(64) std::byte p[kRows * kBlockTokens * 4];  // [row][32] int16 or float
   float keep[kRows];                                  // factor of what was summed before
   float unit[kRows];                                  // quantised: what one step of p * v is worth
-  bool raised;                                        // some row's maximum grew
+  bool raised = false;                                // some row's maximum grew: not all of keep is 1
 };
 
-// Values: columns [16*first, 16*(first+kVectors)) of the sums of kRows rows.
-template <class Number, int kVectors, int kRows>
-TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, int32_t head_dim,
-                            float* o, int32_t first, ptrdiff_t ahead) {
+// Values of kPart rows from kFirst on: columns [16*column, 16*(column+kVectors)) of their sums. o: of row kFirst.
+template <class Number, int kVectors, int kFirst, int kPart, int kRows>
+TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, size_t dims, float* o,
+                                int32_t column, ptrdiff_t ahead) {
   constexpr size_t kStride = kBlockTokens * 4 / Number::kPerLane;
-  const size_t dims = static_cast<size_t>(head_dim);
-  __m512i sum[kRows][kVectors];
+  constexpr int32_t kAllSteps = kBlockTokens / Number::kPerLane;
+  __m512i sum[kPart][kVectors];
 #pragma GCC unroll 8
-  for (int m = 0; m < kRows; ++m) {
+  for (int m = 0; m < kPart; ++m) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       sum[m][v] = Number::kQuantised ? _mm512_setzero_si512()
-                                     : _mm512_load_si512(o + static_cast<size_t>(m) * dims + (first + v) * 16);
+                                     : _mm512_load_si512(o + static_cast<size_t>(m) * dims + (column + v) * 16);
     }
   }
   if (!Number::kQuantised && p.raised) {
 #pragma GCC unroll 8
-    for (int m = 0; m < kRows; ++m) {
+    for (int m = 0; m < kPart; ++m) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        sum[m][v] = _mm512_castps_si512(_mm512_mul_ps(_mm512_castsi512_ps(sum[m][v]), _mm512_set1_ps(p.keep[m])));
+        sum[m][v] = _mm512_castps_si512(
+            _mm512_mul_ps(_mm512_castsi512_ps(sum[m][v]), _mm512_set1_ps(p.keep[kFirst + m])));
       }
     }
   }
-  const std::byte* lines = tile.v + first * 64;
-  if (steps == kBlockTokens / Number::kPerLane) {
-    Dot<Number, kVectors, kRows>(sum, p.p, kStride, lines, dims * 4, kBlockTokens / Number::kPerLane, ahead);
+  const std::byte* lines = tile.v + column * 64;
+  if (steps == kAllSteps) {
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, kAllSteps, ahead);
   } else {
-    Dot<Number, kVectors, kRows>(sum, p.p, kStride, lines, dims * 4, steps, ahead);
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, steps, ahead);
   }
 #pragma GCC unroll 8
-  for (int m = 0; m < kRows; ++m) {
+  for (int m = 0; m < kPart; ++m) {
+    const __m512 unit = _mm512_set1_ps(p.unit[kFirst + m]);
+    const __m512 keep = _mm512_set1_ps(p.keep[kFirst + m]);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      float* to = o + static_cast<size_t>(m) * dims + (first + v) * 16;
+      float* to = o + static_cast<size_t>(m) * dims + (column + v) * 16;
       if (Number::kQuantised) {
-        const __m512 before = _mm512_mul_ps(_mm512_load_ps(to), _mm512_set1_ps(p.keep[m]));
-        _mm512_store_ps(to, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m][v]), _mm512_set1_ps(p.unit[m]), before));
+        const __m512 before = _mm512_mul_ps(_mm512_load_ps(to), keep);
+        _mm512_store_ps(to, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum[m][v]), unit, before));
       } else {
         _mm512_store_si512(to, sum[m][v]);
       }
@@ -152,10 +155,22 @@ TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int
   }
 }
 
+// All rows: more than 4 x 4 accumulators at once and GCC 12 spills.
+template <class Number, int kVectors, int kRows>
+TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, size_t dims, float* o,
+                            int32_t column, ptrdiff_t ahead) {
+  if constexpr (kRows <= 4) {
+    AddValuesPart<Number, kVectors, 0, kRows>(p, tile, steps, dims, o, column, ahead);
+  } else {
+    AddValuesPart<Number, kVectors, 0, 3>(p, tile, steps, dims, o, column, ahead);
+    AddValuesPart<Number, kVectors, 3, kRows - 3>(p, tile, steps, dims, o + 3 * dims, column, 0);
+  }
+}
+
 // kRows rows against one tile of 32 keys. kHeadDim 0: known at run time only.
 template <class Number, int kHeadDim, int kRows>
 __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile, int32_t base,
-                                          bool diagonal, ptrdiff_t ahead) {
+                                          ptrdiff_t ahead) {
   const int32_t head_dim = kHeadDim > 0 ? kHeadDim : states.head_dim;
   const size_t q_bytes = static_cast<size_t>(head_dim) * 4 / Number::kPerLane;
 
@@ -166,29 +181,36 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
                         head_dim / Number::kPerLane, ahead);
 
   Probabilities<kRows> p;
-  p.raised = false;
-  __m512 v_scale[2];
+  // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16 under it.
   float all_unit = 0;
+  __m512 all_weight[2] = {};
+  __m512 k_scale[2] = {};
   if (Number::kQuantised) {
-    v_scale[0] = _mm512_load_ps(tile.v_scale);
-    v_scale[1] = _mm512_load_ps(tile.v_scale + 16);
-    all_unit = _mm512_reduce_max_ps(_mm512_max_ps(v_scale[0], v_scale[1]));
+    const __m512 low = _mm512_load_ps(tile.v_scale);
+    const __m512 high = _mm512_load_ps(tile.v_scale + 16);
+    all_unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
+    const __m512 to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / all_unit);
+    all_weight[0] = _mm512_mul_ps(low, to_int16);
+    all_weight[1] = _mm512_mul_ps(high, to_int16);
+    k_scale[0] = _mm512_load_ps(tile.k_scale);
+    k_scale[1] = _mm512_load_ps(tile.k_scale + 16);
   }
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
     const int32_t r = row + m;
-    const int32_t last = states.position[r] - base;
-    const __m512 q_scale = _mm512_set1_ps(states.q_scale[r]);
+    const uint32_t visible = VisibleKeys(states.position[r] - base);
+    const __mmask16 lanes[2] = {static_cast<__mmask16>(visible), static_cast<__mmask16>(visible >> 16)};
+    const __m512 hidden = _mm512_set1_ps(kNoScore);
     __m512 x[2];
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
       x[v] = Number::kQuantised
-                 ? _mm512_mul_ps(_mm512_cvtepi32_ps(s[m][v]), _mm512_load_ps(tile.k_scale + v * 16))
-                 : _mm512_castsi512_ps(s[m][v]);
-      if (diagonal) x[v] = _mm512_mask_blend_ps(Visible(last, v), _mm512_set1_ps(kNoScore), x[v]);
+                 ? _mm512_mask_mul_ps(hidden, lanes[v], _mm512_cvtepi32_ps(s[m][v]), k_scale[v])
+                 : _mm512_mask_mov_ps(hidden, lanes[v], _mm512_castsi512_ps(s[m][v]));
     }
     float greatest = _mm512_reduce_max_ps(_mm512_max_ps(x[0], x[1]));
     if (Number::kQuantised) greatest *= states.q_scale[r];
+    // The maximum seldom grows after the first tiles: a branch costs less than an exponential.
     const float before = states.m[r];
     p.keep[m] = 1.0f;
     if (greatest > before) {
@@ -199,51 +221,51 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
       greatest = before;
     }
     const __m512 top = _mm512_set1_ps(greatest);
-    __m512 to_int16 = top;
+    __m512 weight[2] = {all_weight[0], all_weight[1]};
     if (Number::kQuantised) {
       float unit = all_unit;
-      if (diagonal && last < kBlockTokens - 1) {
-        const __m512 low = _mm512_maskz_mov_ps(Visible(last, 0), v_scale[0]);
-        const __m512 high = _mm512_maskz_mov_ps(Visible(last, 1), v_scale[1]);
+      if (visible != 0xFFFFFFFFu) {
+        // Keys this row does not see, or that are not written yet, must not matter: not even if they are NaN.
+        const __m512 low = _mm512_maskz_loadu_ps(lanes[0], tile.v_scale);
+        const __m512 high = _mm512_maskz_loadu_ps(lanes[1], tile.v_scale + 16);
         unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
+        const __m512 to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / unit);
+        weight[0] = _mm512_mul_ps(low, to_int16);
+        weight[1] = _mm512_mul_ps(high, to_int16);
       }
-      to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / unit);
       p.unit[m] = unit * (1.0f / static_cast<float>(kValueTop));
     }
-    float* lanes = states.l + static_cast<size_t>(r) * kLanes;
-    __m512 sum = _mm512_load_ps(lanes);
+    float* sum_lanes = states.l + static_cast<size_t>(r) * kLanes;
+    __m512 sum = _mm512_load_ps(sum_lanes);
     std::byte* to = p.p + static_cast<size_t>(m) * (kBlockTokens * 4 / Number::kPerLane);
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
       __m512 e;
       if (Number::kQuantised) {
-        e = Exp2Short(_mm512_fmsub_ps(x[v], q_scale, top));
-        // A hidden key must stay nothing even if its scale, not yet written, is not a number.
-        __m512 weight = _mm512_mul_ps(e, _mm512_mul_ps(v_scale[v], to_int16));
-        if (diagonal) weight = _mm512_maskz_mov_ps(Visible(last, v), weight);
-        _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(weight)));
+        e = Exp2Short(_mm512_fmsub_ps(x[v], _mm512_set1_ps(states.q_scale[r]), top));
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32),
+                           _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(e, weight[v]))));
       } else {
         e = Exp2Long(_mm512_sub_ps(x[v], top));
         _mm512_store_ps(reinterpret_cast<float*>(to + v * 64), e);
       }
       sum = v == 0 ? _mm512_fmadd_ps(sum, _mm512_set1_ps(p.keep[m]), e) : _mm512_add_ps(sum, e);
     }
-    _mm512_store_ps(lanes, sum);
+    _mm512_store_ps(sum_lanes, sum);
   }
 
   const int32_t last_row = states.position[row + kRows - 1] - base + 1;
   const int32_t keys = last_row < kBlockTokens ? last_row : kBlockTokens;
   const int32_t steps = (keys + Number::kPerLane - 1) / Number::kPerLane;
-  float* o = states.o + static_cast<size_t>(row) * static_cast<size_t>(head_dim);
-  int32_t first = 0;
-  for (; first + 4 <= head_dim / 16; first += 4) {
-    AddValues<Number, 4, kRows>(p, tile, steps, head_dim, o, first, ahead);
-  }
+  const size_t dims = static_cast<size_t>(head_dim);
+  float* o = states.o + static_cast<size_t>(row) * dims;
+  int32_t column = 0;
+  for (; column + 4 <= head_dim / 16; column += 4) AddValues<Number, 4>(p, tile, steps, dims, o, column, ahead);
   if (kHeadDim == 0) {
-    switch (head_dim / 16 - first) {
-      case 3: AddValues<Number, 3, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
-      case 2: AddValues<Number, 2, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
-      case 1: AddValues<Number, 1, kRows>(p, tile, steps, head_dim, o, first, ahead); break;
+    switch (head_dim / 16 - column) {
+      case 3: AddValues<Number, 3>(p, tile, steps, dims, o, column, ahead); break;
+      case 2: AddValues<Number, 2>(p, tile, steps, dims, o, column, ahead); break;
+      case 1: AddValues<Number, 1>(p, tile, steps, dims, o, column, ahead); break;
       default: break;
     }
   }
@@ -296,15 +318,15 @@ struct TileForm {
   }
 
   static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count, const Block& block, int32_t base,
-                                bool diagonal, const std::byte* next) {
+                                bool /*diagonal*/, const std::byte* next) {
     const ptrdiff_t ahead = next - block.head;
     switch (count) {
-      case 1: return RowsByTile<Number, kHeadDim, 1>(states, row, block, base, diagonal, ahead);
-      case 2: return RowsByTile<Number, kHeadDim, 2>(states, row, block, base, diagonal, ahead);
-      case 3: return RowsByTile<Number, kHeadDim, 3>(states, row, block, base, diagonal, ahead);
-      case 4: return RowsByTile<Number, kHeadDim, 4>(states, row, block, base, diagonal, ahead);
-      case 5: return RowsByTile<Number, kHeadDim, 5>(states, row, block, base, diagonal, ahead);
-      default: return RowsByTile<Number, kHeadDim, 6>(states, row, block, base, diagonal, ahead);
+      case 1: return RowsByTile<Number, kHeadDim, 1>(states, row, block, base, ahead);
+      case 2: return RowsByTile<Number, kHeadDim, 2>(states, row, block, base, ahead);
+      case 3: return RowsByTile<Number, kHeadDim, 3>(states, row, block, base, ahead);
+      case 4: return RowsByTile<Number, kHeadDim, 4>(states, row, block, base, ahead);
+      case 5: return RowsByTile<Number, kHeadDim, 5>(states, row, block, base, ahead);
+      default: return RowsByTile<Number, kHeadDim, 6>(states, row, block, base, ahead);
     }
   }
 
