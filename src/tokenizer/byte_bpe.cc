@@ -1,20 +1,21 @@
 #include "tokenizer/byte_bpe.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/check.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/merge_list.h"
 #include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 namespace {
 
 constexpr int32_t kNoRank = std::numeric_limits<int32_t>::max();
-constexpr size_t kShortWord = 32;              // symbols; up to here scanning beats the queue
+constexpr size_t kShortWord = 32;                 // symbols; up to here scanning beats the list
+constexpr size_t kLongestLookup = 128;            // bytes; longer words are merged, not looked up
 constexpr size_t kLongestWord = size_t{1} << 30;  // symbols; keeps positions in 32 bits
 
 Status Invalid(std::string message) { return InvalidArgument("tokenizer_invalid", std::move(message)); }
@@ -22,26 +23,9 @@ Status Invalid(std::string message) { return InvalidArgument("tokenizer_invalid"
 }  // namespace
 
 struct ByteBpe::Scratch {
-  // A merge that was possible when it was found. It still is if its two symbols still end where they did:
-  // symbols only grow, so a left one that changed has swallowed the right one or is gone itself.
-  struct Candidate {
-    int32_t rank;
-    uint32_t left;  // index of the left symbol
-    uint32_t end;   // index behind the right symbol
-    TokenId merged;
-    bool operator>(const Candidate& other) const {
-      return rank != other.rank ? rank > other.rank : left > other.left;
-    }
-  };
-  struct Link {
-    uint32_t previous;  // left neighbour's index; own index at the left edge
-    uint32_t end;       // index of the right neighbour, or the count
-  };
-
-  std::vector<TokenId> symbols;      // by index of the first byte; kNoToken once swallowed
-  std::vector<Link> links;           // long words only
-  std::vector<Candidate> queue;      // long words only, a heap
+  std::vector<TokenId> symbols;
   std::array<PairTable::Value, kShortWord> pairs;  // short words only: symbol i with i + 1
+  MergeList<int32_t> list;                         // long words only
 };
 
 class ByteBpe::Words final : public WordSink {
@@ -124,6 +108,7 @@ Status ByteBpe::IndexWords() {
     const std::string_view piece = vocabulary_.Piece(id);
     if (piece.empty() || !BytesOfSpelling(vocabulary_.Text(id))) continue;
     if (!ignore_merges_) {
+      if (piece.size() > kLongestLookup) continue;
       merged.clear();
       MergeWord(piece, scratch, merged);
       if (merged.size() != 1 || merged[0] != id) continue;
@@ -167,9 +152,7 @@ void ByteBpe::MergeWord(std::string_view word, Scratch& scratch, std::vector<Tok
     ids.insert(ids.end(), scratch.symbols.begin(), scratch.symbols.end());
     return;
   }
-  MergeLong(scratch);
-  const auto count = static_cast<uint32_t>(scratch.symbols.size());
-  for (uint32_t i = 0; i < count; i = scratch.links[i].end) ids.push_back(scratch.symbols[i]);
+  MergeLong(scratch, ids);
 }
 
 // Scans for the lowest rank until none is left: quadratic, over at most kShortWord symbols.
@@ -200,48 +183,15 @@ void ByteBpe::MergeShort(Scratch& scratch) const {
   symbols.resize(count);
 }
 
-void ByteBpe::MergeLong(Scratch& scratch) const {
-  using Candidate = Scratch::Candidate;
-  std::vector<TokenId>& symbols = scratch.symbols;
-  std::vector<Scratch::Link>& links = scratch.links;
-  std::vector<Candidate>& queue = scratch.queue;
-  const auto count = static_cast<uint32_t>(symbols.size());
-  const auto candidate = [&](uint32_t left, Candidate* out) {
-    const uint32_t right = links[left].end;
-    if (right == count) return false;
+void ByteBpe::MergeLong(Scratch& scratch, std::vector<TokenId>& ids) const {
+  std::vector<TokenId>& symbols = scratch.list.symbols();
+  symbols.swap(scratch.symbols);
+  scratch.list.Merge([&](size_t left, size_t right, size_t) -> MergeList<int32_t>::Pair {
     const PairTable::Value* found = merges_.Find(PairTable::Key(symbols[left], symbols[right]));
-    if (found == nullptr) return false;
-    *out = {found->first, left, links[right].end, found->second};
-    return true;
-  };
-  const auto push = [&](uint32_t left) {
-    if (Candidate c; candidate(left, &c)) {
-      queue.push_back(c);
-      std::push_heap(queue.begin(), queue.end(), std::greater<>());
-    }
-  };
-
-  links.resize(count);
-  for (uint32_t i = 0; i < count; ++i) links[i] = {i == 0 ? 0 : i - 1, i + 1};
-  queue.clear();
-  for (uint32_t i = 0; i < count; ++i) {
-    if (Candidate c; candidate(i, &c)) queue.push_back(c);
-  }
-  std::make_heap(queue.begin(), queue.end(), std::greater<>());
-  while (!queue.empty()) {
-    const Candidate top = queue.front();
-    std::pop_heap(queue.begin(), queue.end(), std::greater<>());
-    queue.pop_back();
-    if (symbols[top.left] == kNoToken) continue;
-    const uint32_t right = links[top.left].end;
-    if (right == count || links[right].end != top.end) continue;
-    symbols[top.left] = top.merged;
-    symbols[right] = kNoToken;
-    links[top.left].end = top.end;
-    if (top.end < count) links[top.end].previous = top.left;
-    if (top.left > 0) push(links[top.left].previous);
-    push(top.left);
-  }
+    if (found == nullptr) return {};
+    return {found->first, found->second};
+  });
+  for (size_t i = 0; i < symbols.size(); i = scratch.list.Next(i)) ids.push_back(symbols[i]);
 }
 
 }  // namespace tutti::tokenizer

@@ -3,7 +3,7 @@
 // Immutable after Create(); any thread. Merging follows Hugging Face's tokenizers: always the pair of lowest
 // rank, the leftmost of equals. A byte that the vocabulary has no token for is dropped before merging. Words
 // whose merging is known to end in one token are looked up; other short ones are merged by scanning, long ones
-// with a priority queue in O(n log n).
+// by a MergeList in O(n log n).
 #pragma once
 
 #include <array>
@@ -41,7 +41,7 @@ class ByteBpe final : public Encoder {
   void EncodeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void MergeWord(std::string_view word, Scratch& scratch, std::vector<TokenId>& ids) const;
   void MergeShort(Scratch& scratch) const;
-  void MergeLong(Scratch& scratch) const;
+  void MergeLong(Scratch& scratch, std::vector<TokenId>& ids) const;
   TokenId FindWord(std::string_view word) const;
 
   const Vocabulary& vocabulary_;

@@ -1,13 +1,15 @@
 #include "tokenizer/flat_table.h"
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 namespace tutti::tokenizer {
 namespace {
 
 // Slots for `count` keys at a load of at most one half.
-size_t SlotsFor(size_t count) { return std::bit_ceil(2 * count + 1); }
+size_t SlotsFor(size_t count) { return std::bit_ceil(std::max(2 * count, size_t{1})); }
 
 // Folds the 128-bit product: the mixing step of the wyhash family.
 uint64_t Fold(uint64_t a, uint64_t b) {
@@ -42,13 +44,26 @@ void StringTable::Reserve(size_t count) {
 void PairTable::Reserve(size_t count) {
   slots_.assign(SlotsFor(count), Slot());
   mask_ = slots_.size() - 1;
+  count_ = 0;
 }
 
 Inserted PairTable::Insert(uint64_t key, Value value) {
+  if (2 * (count_ + 1) > slots_.size()) {
+    const std::vector<Slot> old = std::exchange(slots_, {});
+    Reserve(old.size());
+    for (const Slot& slot : old) {
+      if (slot.key != kEmpty && Place(slot.key, slot.value) != Inserted::kNew) return Inserted::kTooManyProbes;
+    }
+  }
+  return Place(key, value);
+}
+
+Inserted PairTable::Place(uint64_t key, Value value) {
   size_t slot = Mix(key) & mask_;
   for (int probe = 0; probe < kMaxProbes; ++probe, slot = (slot + 1) & mask_) {
     if (slots_[slot].key == kEmpty) {
       slots_[slot] = {key, value};
+      ++count_;
       return Inserted::kNew;
     }
     if (slots_[slot].key == key) return Inserted::kDuplicate;

@@ -24,7 +24,7 @@ uint64_t HashBytes(std::string_view bytes);
 // give the string under which `id` was inserted.
 class StringTable {
  public:
-  // Room for `count` keys; drops what was there.
+  // Room for exactly `count` keys; drops what was there.
   void Reserve(size_t count);
 
   template <typename KeyOf>
@@ -73,6 +73,7 @@ class PairTable {
     return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
   }
 
+  // Room for `count` keys; drops what was there. More make it grow.
   void Reserve(size_t count);
   Inserted Insert(uint64_t key, Value value);
 
@@ -95,6 +96,9 @@ class PairTable {
     uint64_t key = kEmpty;
     Value value;
   };
+  Inserted Place(uint64_t key, Value value);
+
+  size_t count_ = 0;
   std::vector<Slot> slots_ = std::vector<Slot>(1);  // never full, so that Find ends
   size_t mask_ = 0;
 };

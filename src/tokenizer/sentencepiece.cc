@@ -1,10 +1,11 @@
 #include "tokenizer/sentencepiece.h"
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
 #include <string>
 #include <utility>
 
+#include "tokenizer/merge_list.h"
 #include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
@@ -12,6 +13,9 @@ namespace {
 
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
 constexpr size_t kLongestStretch = size_t{1} << 30;     // bytes; keeps positions in 32 bits
+
+// Pairs of neighbours kept at most; a vocabulary with more merges every text as one stretch.
+constexpr size_t kMaxNeighbours = size_t{1} << 20;
 
 // Every code point, and every byte that is none, gets a number of its own.
 int32_t CharacterNumber(const CodePoint& c, char first_byte) {
@@ -22,29 +26,10 @@ int32_t CharacterNumber(const CodePoint& c, char first_byte) {
 }  // namespace
 
 struct SentencePiece::Scratch {
-  // A merge that was possible when it was found; see ByteBpe for why `end` tells whether it still is.
-  struct Candidate {
-    float score;
-    uint32_t left;  // index of the left symbol
-    uint32_t end;   // index behind the right symbol
-    TokenId merged;
-    // Orders a heap whose top scores highest, the leftmost of equals.
-    bool operator<(const Candidate& other) const {
-      return score != other.score ? score < other.score : left > other.left;
-    }
-  };
-  // By index of a symbol's first character.
-  struct Symbol {
-    uint32_t offset;    // bytes into the stretch
-    uint32_t previous;  // left neighbour's index; own index at the left edge
-    uint32_t end;       // index of the right neighbour
-    TokenId id;         // kNoToken: no token, or swallowed (then end is 0)
-  };
-
-  std::string text;  // with marks for spaces
-  std::vector<Symbol> symbols;
-  std::vector<Candidate> queue;
-  // How unused tokens came about, to take them apart again: (token) -> bytes of its left half.
+  std::string text;               // with marks for spaces
+  std::vector<uint32_t> offsets;  // of the stretch's characters, and its end
+  MergeList<float> list;
+  // How unused tokens came about, to take them apart again: (token, bytes of its left half).
   std::vector<std::pair<TokenId, uint32_t>> halves;
 };
 
@@ -57,11 +42,7 @@ Result<std::unique_ptr<const Encoder>> SentencePiece::Create(const Vocabulary& v
 Status SentencePiece::IndexTokens() {
   const Status collision = InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
   byte_token_.fill(kNoToken);
-  size_t characters = 0;
-  for (TokenId id = 0; id < vocabulary_.size(); ++id) characters += vocabulary_.Text(id).size();
   tokens_.Reserve(static_cast<size_t>(vocabulary_.size()));
-  neighbours_.Reserve(std::min(characters, size_t{1} << 22));
-  size_t pairs = 0;
   const auto text_of = [this](TokenId id) { return vocabulary_.Text(id); };
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const TokenType type = vocabulary_.Type(id);
@@ -72,20 +53,42 @@ Status SentencePiece::IndexTokens() {
     if (!from_text || text.empty()) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
     longest_ = std::max(longest_, text.size());
-    int32_t left = -1;
-    for (size_t at = 0; at < text.size();) {
-      const CodePoint c = DecodeAt(text, at);
-      const int32_t right = CharacterNumber(c, text[at]);
-      at += c.length;
-      if (left >= 0) {
-        const Inserted inserted = neighbours_.Insert(PairTable::Key(left, right), {});
-        pairs += inserted == Inserted::kNew ? 1 : 0;
-        if (inserted == Inserted::kTooManyProbes || pairs >= size_t{1} << 22) return collision;
-      }
-      left = right;
-    }
+    if (!IndexNeighbours(text)) return collision;
+  }
+  // With the tables complete, find the tokens that merging their own characters leads to.
+  is_own_merge_.assign(static_cast<size_t>(vocabulary_.size()), false);
+  Scratch scratch;
+  std::vector<TokenId> ids;
+  for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+    if (vocabulary_.Type(id) != TokenType::kNormal || vocabulary_.Text(id).empty()) continue;
+    ids.clear();
+    MergeStretch(vocabulary_.Text(id), scratch, ids);
+    is_own_merge_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
   }
   return OkStatus();
+}
+
+// False when the table is made to collide.
+bool SentencePiece::IndexNeighbours(std::string_view token) {
+  int32_t left = -1;
+  for (size_t at = 0; at < token.size() && cuts_stretches_;) {
+    const CodePoint c = DecodeAt(token, at);
+    const int32_t right = CharacterNumber(c, token[at]);
+    at += c.length;
+    if (left >= 0) {
+      switch (neighbours_.Insert(PairTable::Key(left, right), {})) {
+        case Inserted::kNew:
+          cuts_stretches_ = ++neighbour_count_ < kMaxNeighbours;
+          break;
+        case Inserted::kDuplicate:
+          break;
+        case Inserted::kTooManyProbes:
+          return false;
+      }
+    }
+    left = right;
+  }
+  return true;
 }
 
 TokenId SentencePiece::FindToken(std::string_view spelling) const {
@@ -112,74 +115,62 @@ void SentencePiece::Encode(std::string_view text, std::vector<TokenId>& ids) con
   for (size_t at = 0; at < all.size();) {
     const CodePoint c = DecodeAt(all, at);
     const int32_t right = CharacterNumber(c, all[at]);
-    const bool bridged = left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr;
+    const bool bridged = !cuts_stretches_ || (left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr);
     if (at > begin && (!bridged || at - begin >= kLongestStretch)) {
-      MergeStretch(all.substr(begin, at - begin), scratch, ids);
+      EncodeStretch(all.substr(begin, at - begin), scratch, ids);
       begin = at;
     }
     left = right;
     at += c.length;
   }
-  MergeStretch(all.substr(begin), scratch, ids);
+  EncodeStretch(all.substr(begin), scratch, ids);
+}
+
+void SentencePiece::EncodeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const {
+  const TokenId whole = FindToken(text);
+  if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
+    ids.push_back(whole);
+  } else {
+    MergeStretch(text, scratch, ids);
+  }
 }
 
 void SentencePiece::MergeStretch(std::string_view text, Scratch& scratch,
                                  std::vector<TokenId>& ids) const {
-  using Candidate = Scratch::Candidate;
-  std::vector<Scratch::Symbol>& symbols = scratch.symbols;
-  std::vector<Candidate>& queue = scratch.queue;
+  std::vector<uint32_t>& offsets = scratch.offsets;
+  std::vector<TokenId>& symbols = scratch.list.symbols();
+  offsets.clear();
   symbols.clear();
-  queue.clear();
   scratch.halves.clear();
   for (size_t at = 0; at < text.size();) {
-    const CodePoint c = DecodeAt(text, at);
-    const auto index = static_cast<uint32_t>(symbols.size());
-    symbols.push_back({static_cast<uint32_t>(at), index == 0 ? 0 : index - 1, index + 1,
-                       FindToken(text.substr(at, c.length))});
-    at += c.length;
+    const size_t length = DecodeAt(text, at).length;
+    offsets.push_back(static_cast<uint32_t>(at));
+    symbols.push_back(FindToken(text.substr(at, length)));
+    at += length;
   }
-  const auto count = static_cast<uint32_t>(symbols.size());
-  const auto offset = [&](uint32_t index) -> size_t {
-    return index == count ? text.size() : symbols[index].offset;
-  };
-  const auto push = [&](uint32_t left) {
-    const uint32_t right = symbols[left].end;
-    if (right == count) return;
-    const uint32_t end = symbols[right].end;
-    const TokenId merged = FindToken(text.substr(offset(left), offset(end) - offset(left)));
-    if (merged == kNoToken) return;
+  offsets.push_back(static_cast<uint32_t>(text.size()));
+  scratch.list.Merge([&](size_t left, size_t right, size_t end) -> MergeList<float>::Pair {
+    const uint32_t begin = offsets[left];
+    const TokenId merged = FindToken(text.substr(begin, offsets[end] - begin));
+    if (merged == kNoToken) return {};
     if (vocabulary_.Type(merged) == TokenType::kUnused) {
-      scratch.halves.emplace_back(merged, static_cast<uint32_t>(offset(right) - offset(left)));
+      scratch.halves.emplace_back(merged, offsets[right] - begin);
     }
-    queue.push_back({vocabulary_.Score(merged), left, end, merged});
-    std::push_heap(queue.begin(), queue.end());
-  };
-  for (uint32_t i = 0; i + 1 < count; ++i) push(i);
-  while (!queue.empty()) {
-    const Candidate top = queue.front();
-    std::pop_heap(queue.begin(), queue.end());
-    queue.pop_back();
-    Scratch::Symbol& left = symbols[top.left];
-    if (left.end == 0) continue;  // swallowed
-    const uint32_t right = left.end;
-    if (right == count || symbols[right].end != top.end) continue;
-    left.id = top.merged;
-    left.end = top.end;
-    symbols[right].end = 0;
-    if (top.end < count) symbols[top.end].previous = top.left;
-    if (top.left > 0) push(left.previous);
-    push(top.left);
-  }
+    // The list takes the least key first; a score of minus infinity is still a score.
+    return {std::min(-vocabulary_.Score(merged), std::nextafter(MergeList<float>::kNever, 0.0F)), merged};
+  });
   // The last way an unused token was found is the one it is taken apart by.
   std::stable_sort(scratch.halves.begin(), scratch.halves.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (uint32_t i = 0; i < count; i = symbols[i].end) {
-    const TokenId id = symbols[i].id;
+  for (size_t i = 0; i < symbols.size();) {
+    const size_t next = scratch.list.Next(i);
+    const TokenId id = symbols[i];
     if (id != kNoToken && vocabulary_.Type(id) != TokenType::kUnused) {
       ids.push_back(id);
-      continue;
+    } else {
+      Emit(text.substr(offsets[i], offsets[next] - offsets[i]), id, scratch, ids);
     }
-    Emit(text.substr(offset(i), offset(symbols[i].end) - offset(i)), id, scratch, ids);
+    i = next;
   }
 }
 

@@ -5,6 +5,8 @@
 namespace tutti::tokenizer {
 namespace {
 
+constexpr size_t kMaxSpecialNodes = size_t{1} << 21;  // characters of all spellings that no other shares
+
 bool IsMarkup(std::string_view spelling) {
   return spelling.size() > 2 && ((spelling.front() == '<' && spelling.back() == '>') ||
                                  (spelling.front() == '[' && spelling.back() == ']'));
@@ -19,20 +21,15 @@ Result<SpecialMatcher> SpecialMatcher::Create(const Vocabulary& vocabulary) {
     return !vocabulary.Text(id).empty() &&
            (type == TokenType::kControl || type == TokenType::kUnknown || type == TokenType::kUserDefined);
   };
-  size_t bytes = 0;
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (!is_cut_out(id)) continue;
     const size_t length = vocabulary.Text(id).size();
-    if (length > kMaxSpecialBytes) {
-      return InvalidArgument("tokenizer_limit", "special token " + std::to_string(id) + " of " +
-                                                    std::to_string(length) + " bytes; the limit is " +
-                                                    std::to_string(kMaxSpecialBytes));
+    if (length > kMaxSpecialBytes || matcher.nodes_.size() > kMaxSpecialNodes) {
+      return InvalidArgument("tokenizer_limit",
+                             "special token " + std::to_string(id) + " of " + std::to_string(length) +
+                                 " bytes; the limits are " + std::to_string(kMaxSpecialBytes) +
+                                 " for one and about " + std::to_string(kMaxSpecialNodes) + " for all");
     }
-    bytes += length;
-  }
-  matcher.children_.Reserve(bytes);
-  for (TokenId id = 0; id < vocabulary.size(); ++id) {
-    if (!is_cut_out(id)) continue;
     const bool structure =
         vocabulary.Type(id) != TokenType::kUserDefined || IsMarkup(vocabulary.Text(id));
     RETURN_IF_ERROR(matcher.Insert(vocabulary.Text(id), id, structure));

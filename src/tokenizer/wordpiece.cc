@@ -9,6 +9,7 @@ namespace tutti::tokenizer {
 namespace {
 
 constexpr size_t kLongestWord = 100;  // characters; longer words are unknown
+constexpr size_t kMaxNodes = size_t{1} << 22;  // characters of all tokens that no other shares
 constexpr int32_t kWordRoot = 0;
 constexpr int32_t kContinuationRoot = 1;
 
@@ -22,9 +23,6 @@ Result<std::unique_ptr<const Encoder>> WordPiece::Create(const Vocabulary& vocab
 }
 
 Status WordPiece::IndexTokens() {
-  size_t bytes = 0;
-  for (TokenId id = 0; id < vocabulary_.size(); ++id) bytes += vocabulary_.Piece(id).size();
-  children_.Reserve(bytes);
   nodes_.resize(2);
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     if (vocabulary_.IsSpecial(id)) continue;
@@ -47,6 +45,10 @@ Status WordPiece::Insert(int32_t root, std::string_view spelling, TokenId id) {
       continue;
     }
     const auto fresh = static_cast<int32_t>(nodes_.size());
+    if (nodes_.size() >= kMaxNodes) {
+      return InvalidArgument("tokenizer_limit",
+                             "the WordPiece vocabulary needs more than " + std::to_string(kMaxNodes) + " nodes");
+    }
     if (children_.Insert(key, {fresh, 0}) != Inserted::kNew) {
       return InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
     }

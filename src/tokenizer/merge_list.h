@@ -1,0 +1,166 @@
+// MergeList: merges neighbouring symbols of a word, always the pair with the least key, the leftmost of equals,
+// until no pair may merge. The one algorithm behind both kinds of BPE.
+//
+// O(n log n) for any word and any keys: a linked list of symbols, and over the keys of the pairs a tree of
+// minima with a fan-out of 16. A tree beats the usual priority queue here: it holds no stale entries, and equal
+// keys are taken in the order of memory. A value, reused from word to word; not for two threads at once.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "base/types.h"
+
+namespace tutti::tokenizer {
+
+// Positions 0 to size - 1 with a key each; finds the first of the least keys.
+template <typename Key>
+class MinTree {
+ public:
+  static constexpr Key kNever = std::numeric_limits<Key>::max();  // greater than any other key
+
+  // Takes `keys` for positions 0 to count - 1 and builds the minima above them.
+  void Assign(const std::vector<Key>& keys) {
+    size_t width = keys.size();
+    levels_ = 0;
+    Level(0).assign(keys.begin(), keys.end());
+    PadToGroup(Level(0));
+    while (width > kFanOut) {
+      const std::vector<Key>& below = level_[levels_ - 1];
+      width = below.size() / kFanOut;
+      std::vector<Key>& above = Level(levels_);
+      above.resize(width);
+      for (size_t i = 0; i < width; ++i) above[i] = GroupMin(below, i);
+      PadToGroup(above);
+    }
+  }
+
+  Key At(size_t position) const { return level_[0][position]; }
+
+  void Set(size_t position, Key key) {
+    for (size_t l = 0;; ++l) {
+      std::vector<Key>& level = level_[l];
+      const Key old = level[position];
+      level[position] = key;
+      if (l + 1 == levels_) return;
+      const size_t group = position / kFanOut;
+      const Key group_min = level_[l + 1][group];
+      if (key >= group_min) {
+        if (old != group_min) return;  // the group's least stands elsewhere
+        key = GroupMin(level, group);
+        if (key == group_min) return;
+      }
+      position = group;
+    }
+  }
+
+  // The least key, and the first position that has it; kNever when all have.
+  Key FindMin(size_t* position) const {
+    const std::vector<Key>& top = level_[levels_ - 1];
+    const Key least = GroupMin(top, 0);
+    size_t at = 0;
+    for (size_t l = levels_; l-- > 0;) {
+      at *= kFanOut;
+      while (level_[l][at] != least) ++at;
+    }
+    *position = at;
+    return least;
+  }
+
+ private:
+  static constexpr size_t kFanOut = 16;
+  static constexpr size_t kMaxLevels = 8;  // 16^8 positions
+
+  std::vector<Key>& Level(size_t l) {
+    levels_ = l + 1;
+    return level_[l];
+  }
+  static void PadToGroup(std::vector<Key>& level) {
+    level.resize(std::max((level.size() + kFanOut - 1) / kFanOut, size_t{1}) * kFanOut, kNever);
+  }
+  static Key GroupMin(const std::vector<Key>& level, size_t group) {
+    const Key* keys = level.data() + group * kFanOut;
+    Key least = keys[0];
+    for (size_t i = 1; i < kFanOut; ++i) least = keys[i] < least ? keys[i] : least;
+    return least;
+  }
+
+  std::array<std::vector<Key>, kMaxLevels> level_;
+  size_t levels_ = 0;
+};
+
+template <typename Key>
+class MergeList {
+ public:
+  static constexpr Key kNever = MinTree<Key>::kNever;
+
+  // What merging two neighbours would give; key kNever: they do not merge.
+  struct Pair {
+    Key key = kNever;
+    TokenId merged = kNoToken;
+  };
+
+  // The symbols before merging; index = place in the word. At most 2^31 of them.
+  std::vector<TokenId>& symbols() { return symbols_; }
+
+  // `look(left, right, end)` gives the Pair of the symbols at indices `left` and `right`, neighbours now, where
+  // `end` is the index behind the right one. It may read symbols().
+  template <typename Look>
+  void Merge(const Look& look) {
+    const size_t count = symbols_.size();
+    if (count < 2) {
+      next_.assign(count, 1);
+      return;
+    }
+    next_.resize(count);
+    previous_.resize(count);
+    merged_.resize(count);
+    keys_.resize(count);
+    for (size_t i = 0; i < count; ++i) {
+      next_[i] = static_cast<uint32_t>(i + 1);
+      previous_[i] = static_cast<uint32_t>(i == 0 ? 0 : i - 1);
+    }
+    for (size_t i = 0; i + 1 < count; ++i) {
+      const Pair pair = look(i, i + 1, i + 2);
+      keys_[i] = pair.key;
+      merged_[i] = pair.merged;
+    }
+    keys_[count - 1] = kNever;
+    tree_.Assign(keys_);
+    const auto look_again = [&](size_t left) {
+      const size_t right = next_[left];
+      Pair pair;
+      if (right < count) pair = look(left, right, next_[right]);
+      merged_[left] = pair.merged;
+      tree_.Set(left, pair.key);
+    };
+    size_t left = 0;
+    while (tree_.FindMin(&left) != kNever) {
+      const size_t right = next_[left];
+      const size_t end = next_[right];
+      symbols_[left] = merged_[left];
+      next_[left] = static_cast<uint32_t>(end);
+      if (end < count) previous_[end] = static_cast<uint32_t>(left);
+      tree_.Set(right, kNever);
+      look_again(left);
+      if (left > 0) look_again(previous_[left]);
+    }
+  }
+
+  // After Merge(): the symbols that are left are at 0, Next(0), ... below symbols().size().
+  size_t Next(size_t index) const { return next_[index]; }
+
+ private:
+  std::vector<TokenId> symbols_;
+  std::vector<uint32_t> next_;      // right neighbour's index, or the count
+  std::vector<uint32_t> previous_;  // left neighbour's index
+  std::vector<TokenId> merged_;     // what a symbol and its right neighbour become
+  std::vector<Key> keys_;           // scratch of Merge
+  MinTree<Key> tree_;
+};
+
+}  // namespace tutti::tokenizer
