@@ -141,7 +141,18 @@ class Builder {
   Fault fault_ = Fault::kNone;
 };
 
-Status ToStatus(const error_code& ec, Fault fault, size_t position) {
+// A high surrogate's escape stands right before `position`, give or take the character the parser stopped at.
+bool AfterHighSurrogate(std::string_view text, size_t position) {
+  for (size_t end = position > 0 ? position - 1 : 0; end <= position + 1; ++end) {
+    if (end < 6 || end > text.size()) continue;
+    const std::string_view escape = text.substr(end - 6, 6);
+    const bool high = (escape[2] == 'd' || escape[2] == 'D') && std::string_view("89abAB").find(escape[3]) != std::string_view::npos;
+    if (escape.starts_with("\\u") && high) return true;
+  }
+  return false;
+}
+
+Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t position) {
   const std::string at = " at byte " + std::to_string(position);
   switch (fault) {
     case Fault::kDuplicateKey:
@@ -157,7 +168,7 @@ Status ToStatus(const error_code& ec, Fault fault, size_t position) {
     return InvalidArgument("json_depth", "the body nests deeper than 64 levels" + at);
   }
   if (ec == bj::error::illegal_leading_surrogate || ec == bj::error::illegal_trailing_surrogate ||
-      ec == bj::error::expected_utf16_escape) {
+      ec == bj::error::expected_utf16_escape || (ec == bj::error::syntax && AfterHighSurrogate(text, position))) {
     return InvalidArgument("invalid_utf8", "unpaired surrogate escape" + at);
   }
   if (ec == bj::error::object_too_large) {
@@ -183,7 +194,7 @@ Result<JsonDocument> ParseJson(std::string_view text) {
   error_code ec;
   const size_t consumed = parser.write_some(false, text.data(), text.size(), ec);
   if (!ec && consumed < text.size()) ec = bj::error::extra_data;
-  if (ec) return ToStatus(ec, parser.handler().fault(), consumed);
+  if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed);
   return JsonDocument(storage, parser.handler().Take());
 }
 
