@@ -16,11 +16,12 @@ constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
 // With requests alive but nothing to do, the loop still comes round this often, for the heartbeat.
 constexpr Duration kIdleBeat = std::chrono::milliseconds(500);
 
-kv::PrefixOptions RandomlyKeyed() {
+kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   std::random_device device;
   const auto word = [&] { return (uint64_t{device()} << 32) | device(); };
   kv::PrefixOptions options;
   options.key = {word(), word()};
+  options.hash_bits = hash_bits;
   return options;
 }
 
@@ -44,7 +45,7 @@ Decoder::Decoder(const EngineOptions& options, const EngineDependencies& depende
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
       mailbox_(std::make_shared<Mailbox>(std::move(signal))),
       ledger_(MakeLedger(options, limits_)),
-      pool_(limits_.kv_blocks, RandomlyKeyed()),
+      pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_) {
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 && limits_.context > 0);
   published_.kv_free.store(pool_.free());
@@ -155,10 +156,10 @@ void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   // nothing to compute for the prompt.
   const bool unscored = work.request.sampling.prompt_logprobs < 0;
   if (work.request.prompt.size() == 1 && !unscored) DeliverPromptLogprobs(work, Outcome());
-  if (work.request.score_only && (work.request.prompt.size() == 1 || unscored)) {
-    for (size_t i = 0; i < work.choices.size(); ++i) {
-      EndChoice(work, *work.choices[i], api::FinishReason::kLength, std::monostate{}, {}, now);
-    }
+  if (!work.request.score_only) return;
+  const size_t computing = work.request.prompt.size() == 1 || unscored ? 0 : 1;  // choice 0 scores for all
+  for (size_t i = work.choices.size(); i > computing; --i) {
+    EndChoice(work, *work.choices[i - 1], api::FinishReason::kLength, std::monostate{}, {}, now);
   }
 }
 

@@ -52,6 +52,7 @@ struct EngineOptions {
   SchedulerOptions scheduler;
   QueueLimits queue;
   ReaderLimits reader;
+  int prefix_hash_bits = 128;  // of the prefix index; tests force collisions with few
 };
 
 }  // namespace tutti::engine

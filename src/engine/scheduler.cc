@@ -62,7 +62,7 @@ void Scheduler::Pause(Sequence& s) {
 
 void Scheduler::Resume(Sequence& s) {
   s.SetState(SequenceState::kWaiting);
-  s.refused_at = -1;
+  s.refused_at.reset();
   waiting_.Insert(s);
 }
 
@@ -229,6 +229,10 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
 
   int needed = BlocksFor(start + count) - s.blocks.size();
   if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
+    if (s.copy_from != kv::kNoBlock) {  // its source may be the very block that is missing
+      DropCopy(s);
+      return AddSlice(s, budget, may_preempt);
+    }
     // A prompt takes what there is.
     const int got = std::max(0, s.blocks.promised() + pool_.available());
     count = std::min(count, (s.blocks.size() + got) * kBlockTokens - start);
@@ -259,15 +263,18 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
     slice.prompt_logprobs = s.request->sampling.prompt_logprobs;
     if (start + count < s.prompt_tokens) slice.next_token = s.tokens[static_cast<size_t>(start + count)];
   }
-  if (s.decoding()) ++decode_rows_;
   planned.sequence = &s;
-  planned.copies = copies;
   planned.computed_after = start + count;
   planned.scores = scores;
   planned.score_from = start + 1;
   plan_.slices.push_back(slice);
   plan_.tokens += count;
   planned_.push_back(std::move(planned));
+  if (s.decoding()) {  // a resumed sequence may come to this after prompts have
+    std::swap(plan_.slices.back(), plan_.slices[static_cast<size_t>(decode_rows_)]);
+    std::swap(planned_.back(), planned_[static_cast<size_t>(decode_rows_)]);
+    ++decode_rows_;
+  }
   s.planned_in = step_;
   s.last_turn = step_;
   return true;
@@ -294,11 +301,14 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
       if (skipped_.size() >= kSkipWindow) return;
       continue;
     }
-    for (Sequence* passed : skipped_) ++passed->overtaken;
-    if (!with_slices) continue;
-    const int before = plan_.tokens;
-    AddSlice(*s, budget, /*may_preempt=*/false);
-    budget -= plan_.tokens - before;
+    bool patience = true;
+    for (Sequence* passed : skipped_) patience &= ++passed->overtaken < options_.max_overtakes;
+    if (with_slices) {
+      const int before = plan_.tokens;
+      AddSlice(*s, budget, /*may_preempt=*/false);
+      budget -= plan_.tokens - before;
+    }
+    if (!patience) return;  // that was the last one to pass
   }
 }
 
@@ -315,7 +325,16 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
 
 Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
-  if (s.refused_at >= 0 && pool_.available() <= s.refused_at && idle_.empty()) return Fit::kDoesNotFit;
+  AdmissionView view;
+  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
+  for (const Sequence* r : running_) {
+    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict) continue;
+    ++view.growing;
+    view.outstanding += std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
+  }
+  view.available = pool_.available();
+  // Nothing got better since it last did not fit: spare the look into the index.
+  if (s.refused_at && SlackFor(view) <= *s.refused_at && idle_.empty()) return Fit::kDoesNotFit;
 
   const int size = static_cast<int>(s.tokens.size());
   const bool fresh = s.blocks.empty() && s.copy_from == kv::kNoBlock;
@@ -346,13 +365,6 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     }
   };
 
-  AdmissionView view;
-  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
-  for (const Sequence* r : running_) {
-    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict) continue;
-    ++view.growing;
-    view.outstanding += std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
-  }
   const auto fits = [&] {
     const int held = fresh ? found.full_blocks : s.blocks.size();
     view.new_blocks = std::max(0, BlocksFor(size) - held);
@@ -361,7 +373,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     for (const kv::BlockId block : match_) view.revived += pool_.references(block) == 0 ? 1 : 0;
     if (found.partial != kv::kNoBlock) view.revived += pool_.references(found.partial) == 0 ? 1 : 0;
     view.available = pool_.available();
-    return BlocksToAdmit(view) <= view.available;
+    return BlocksToAdmit(view) <= SlackFor(view);
   };
 
   look_up();
@@ -372,7 +384,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     } else if (ReclaimIdle(s)) {
       look_up();  // what it held may be in the index now, or a donor may be gone
     } else {
-      s.refused_at = pool_.available();
+      s.refused_at = SlackFor(view);
       return Fit::kDoesNotFit;
     }
   }
@@ -391,7 +403,7 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   }
   if (view.reserve_worst) CHECK(pool_.Promise(s.blocks, view.worst_blocks));
   s.SetState(SequenceState::kRunning);
-  s.refused_at = -1;
+  s.refused_at.reset();
   InsertRunning(s);
   const bool first = !std::exchange(s.had_lane, true);
   const int cached = fresh ? s.reached() : 0;
@@ -443,16 +455,18 @@ void Scheduler::Preempt(Sequence& s) {
   ReleaseBlocks(s, /*keep_tail=*/true);
   if (++s.preemptions >= options_.max_preemptions) s.pinned = true;
   s.SetState(SequenceState::kWaiting);
-  s.refused_at = -1;
+  s.refused_at.reset();
   waiting_.Insert(s);
 }
 
+void Scheduler::DropCopy(Sequence& s) {
+  if (s.copy_from == kv::kNoBlock) return;
+  pool_.Drop(std::exchange(s.copy_from, kv::kNoBlock));
+  s.copy_tokens = 0;
+}
+
 void Scheduler::ReleaseBlocks(Sequence& s, bool keep_tail) {
-  if (s.copy_from != kv::kNoBlock) {
-    pool_.Drop(s.copy_from);
-    s.copy_from = kv::kNoBlock;
-    s.copy_tokens = 0;
-  }
+  DropCopy(s);
   if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens && s.indexed < s.blocks.size()) {
     const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
     pool_.Index(s.blocks, s.indexed, s.root,
@@ -519,10 +533,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     }
   }
   planned.reservation.Commit();
-  if (planned.copies) {
-    pool_.Drop(std::exchange(s.copy_from, kv::kNoBlock));
-    s.copy_tokens = 0;
-  }
+  DropCopy(s);
   s.computed = planned.computed_after;
   SetSuspect(s, false);
   IndexFullBlocks(s);

@@ -101,7 +101,6 @@ class Scheduler {
   struct Planned {
     Sequence* sequence = nullptr;
     kv::KvReservation reservation;
-    bool copies = false;
     int computed_after = 0;
     int score_from = 0;
     bool scores = false;
@@ -128,6 +127,7 @@ class Scheduler {
   bool ReclaimIdle(const Sequence& except);
   void Preempt(Sequence& sequence);
   void ReleaseBlocks(Sequence& sequence, bool keep_tail);
+  void DropCopy(Sequence& sequence);
   void IndexFullBlocks(Sequence& sequence);
   void InsertRunning(Sequence& sequence);
   void EraseRunning(Sequence& sequence);

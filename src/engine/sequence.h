@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -61,7 +62,7 @@ struct Sequence {
   int cached_tokens = 0;                // reused at the first admission
   uint64_t planned_in = 0;              // last plan that has a slice of this sequence
   uint64_t last_turn = 0;               // same, kept for round robin
-  int refused_at = -1;                  // available blocks when it last did not fit
+  std::optional<int> refused_at;        // blocks it could count on when it last did not fit
   Sequence* previous = nullptr;         // waiting list
   Sequence* next = nullptr;
 

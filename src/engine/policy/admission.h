@@ -13,12 +13,15 @@ struct AdmissionView {
   bool reserve_worst = false;  // no_evict, or a pinned sequence
 };
 
-// Blocks that must be available.
+// Blocks that a newcomer may count on. One spare block for every four sequences that grow (each takes a new one
+// every 32 steps) keeps admission and preemption from chasing each other.
+inline int SlackFor(const AdmissionView& v) {
+  return v.available - v.outstanding - (v.reserve_worst ? 0 : (v.growing + 3) / 4);
+}
+
+// Blocks that it takes; it may start when this is not more than the slack.
 inline int BlocksToAdmit(const AdmissionView& v) {
-  if (v.reserve_worst) return v.worst_blocks + v.revived + v.outstanding;
-  // One spare block for every four that grow (a sequence takes a new one every 32 steps) keeps admission and
-  // preemption from chasing each other.
-  return v.new_blocks + v.revived + v.outstanding + (v.growing + 3) / 4;
+  return v.revived + (v.reserve_worst ? v.worst_blocks : v.new_blocks);
 }
 
 }  // namespace tutti::engine

@@ -1,0 +1,43 @@
+// Invariants of a decoder between two steps, checked on a snapshot of plain values: by the simulation after every
+// step, and by whoever debugs a live one. Pure but for TakeSnapshot.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/decoder.h"
+#include "engine/sequence.h"
+
+namespace tutti::engine {
+
+struct SequenceSnapshot {
+  uint32_t id = 0;
+  SequenceState state = SequenceState::kWaiting;
+  bool pinned = false;
+  int tokens = 0, prompt_tokens = 0, target_tokens = 0, computed = 0, indexed = 0;
+  int preemptions = 0, overtaken = 0;
+  int promised = 0;
+  kv::BlockId copy_from = kv::kNoBlock;
+  size_t first_block = 0, blocks = 0;  // range in EngineSnapshot::table_blocks
+};
+
+struct EngineSnapshot {
+  int lanes = 0, max_preemptions = 0, max_overtakes = 0;
+  bool no_evict = false;
+  int running = 0, waiting = 0, idle_holders = 0;
+  uint64_t preemptions = 0;
+  int free = 0, cached = 0, active = 0, total = 0, promised = 0;
+  std::vector<int> references;                // by block
+  std::vector<bool> block_indexed;            // by block
+  std::vector<kv::BlockId> table_blocks;      // of all sequences, one after the other
+  std::vector<bool> table_generation_matches;  // parallel
+  std::vector<SequenceSnapshot> sequences;
+};
+
+// Fills `snapshot`, reusing its memory. On the engine thread, or while no step can run.
+void TakeSnapshot(const Decoder& decoder, EngineSnapshot* snapshot);
+
+// What does not hold, or an empty string.
+std::string FindViolation(const EngineSnapshot& snapshot);
+
+}  // namespace tutti::engine
