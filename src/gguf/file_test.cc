@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -95,7 +97,13 @@ TEST(File, AnswersEveryMismatchOfMetadataWithACode) {
   ASSERT_NE(file, nullptr);
   const Header& header = file->header();
   EXPECT_EQ(GetU32(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetF32(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetBool(header, "absent").status().reason(), "gguf_key");
   EXPECT_EQ(GetString(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetStrings(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetFloats(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetInt32s(header, "absent").status().reason(), "gguf_key");
+  EXPECT_EQ(GetU32List(header, "absent", 1).status().reason(), "gguf_key");
   EXPECT_EQ(GetU32(header, "text").status().reason(), "gguf_type");
   EXPECT_EQ(GetU32(header, "list").status().reason(), "gguf_type");
   EXPECT_EQ(GetU32(header, "bool").status().reason(), "gguf_type");
@@ -257,19 +265,46 @@ TEST_F(Paths, AnUnreadableFileIsRefused) {
 
 TEST_F(Paths, NothingOutsideTheRootIsReached) {
   const std::string root = Path("root");
-  EXPECT_EQ(CodeOf("model.gguf", root), "ok");
-  EXPECT_EQ(CodeOf("deep/model.gguf", root), "ok");
-  EXPECT_EQ(CodeOf("../outside/model.gguf", root), "model_path");
-  EXPECT_EQ(CodeOf("deep/../../outside/model.gguf", root), "model_path");
-  EXPECT_EQ(CodeOf(Path("outside/model.gguf"), root), "model_path");
   std::filesystem::create_symlink("../outside/model.gguf", folder_ / "root/link.gguf");
   std::filesystem::create_symlink("../outside", folder_ / "root/folder");
   std::filesystem::create_symlink(Path("outside/model.gguf"), folder_ / "root/absolute.gguf");
-  EXPECT_EQ(CodeOf("link.gguf", root), "model_path");
-  EXPECT_EQ(CodeOf("folder/model.gguf", root), "model_path");
-  EXPECT_EQ(CodeOf("absolute.gguf", root), "model_path");
-  EXPECT_EQ(CodeOf("deep", root), "model_path");
-  EXPECT_EQ(CodeOf("nothing.gguf", root), "model_not_found");
+  for (const auto open : {OpenSource, OpenSourceByHand}) {
+    const auto code = [&](const std::string& path) {
+      const auto source = open(path, root);
+      return source.ok() ? "ok" : source.status().reason();
+    };
+    EXPECT_EQ(code("model.gguf"), "ok");
+    EXPECT_EQ(code("deep/model.gguf"), "ok");
+    for (const std::string& path :
+         {std::string("../outside/model.gguf"), std::string("deep/../../outside/model.gguf"),
+          Path("outside/model.gguf"), std::string("link.gguf"), std::string("folder/model.gguf"),
+          std::string("absolute.gguf")}) {
+      EXPECT_EQ(code(path), "model_path") << path;
+      EXPECT_THAT(open(path, root).status().message(),
+                  ::testing::HasSubstr("leaves the model folder"))
+          << path;
+    }
+    EXPECT_EQ(code("deep"), "model_path");
+    EXPECT_EQ(code("nothing.gguf"), "model_not_found");
+    EXPECT_EQ(code("deep/nothing/model.gguf"), "model_not_found");
+  }
+  EXPECT_EQ(CodeOf("deep/model.gguf", root), "ok");
+  EXPECT_EQ(CodeOf("model.gguf", Path("absent root")), "model_not_found");
+}
+
+TEST_F(Paths, RefusalsSayWhatTheFileIs) {
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  Path("socket").copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  close(fd);
+  const auto message = [](const std::string& path) { return File::Open(path).status().message(); };
+  EXPECT_THAT(message(Path("root")), ::testing::HasSubstr("a directory"));
+  EXPECT_THAT(message(Path("fifo")), ::testing::HasSubstr("a FIFO"));
+  EXPECT_THAT(message(Path("socket")), ::testing::HasSubstr("a socket"));
+  EXPECT_THAT(message("/dev/zero"), ::testing::HasSubstr("a device"));
 }
 
 TEST(ChangingFile, TruncationAfterOpenIsAStatusAndNoSignal) {

@@ -260,6 +260,9 @@ TEST(HostileFile, G8ExtentsThatDoNotFit) {
   EXPECT_EQ(CodeOfOffsets(32, 160), "gguf_tensor_extent") << "hole at the front";
   EXPECT_EQ(CodeOfOffsets(0, 136), "gguf_tensor_extent") << "unaligned";
   EXPECT_EQ(CodeOfOffsets(0, 1 << 20), "gguf_tensor_extent") << "beyond the end";
+  WriterTensor crooked = Weights("crooked", {32});
+  crooked.offset = 16;
+  EXPECT_THAT(StatusOf(Sound().Tensor(crooked).Build()).message(), HasSubstr("multiple of 32"));
   Writer writer = Sound();
   writer.Tensor(Weights("a", {32})).Tensor(Weights("b", {30}));
   Bytes bytes = writer.Build();
@@ -327,6 +330,9 @@ TEST(HostileFile, PartsOfASplitAndNewerQuantisationAreRefused) {
     writer.U32("general.quantization_version", version).Tensor(Weights("w", {32}, DType::kQ4_0));
     EXPECT_EQ(CodeOf(writer), version == 2 ? "ok" : "gguf_version") << version;
   }
+  Writer plain = Sound();
+  plain.U32("general.quantization_version", 3).Tensor(Weights("w", {32}));
+  EXPECT_EQ(CodeOf(plain), "ok") << "nothing in it is quantised";
 }
 
 }  // namespace

@@ -49,7 +49,6 @@ Status Parser::ParseAll() {
 }
 
 void Parser::Seal() {
-  if (buffer_.data() == nullptr) return;
   buffer_.TrimTo(at_);
   for (size_t i = 0; i < header_.tensors_.size(); ++i) {
     TensorInfo& info = header_.tensors_[i];

@@ -56,7 +56,13 @@ Result<Descriptor> OpenBeneathByHand(Descriptor folder, std::string_view path) {
     const bool last = slash == std::string_view::npos;
     const int flags = kOpenFlags | O_NOFOLLOW | (last ? 0 : O_DIRECTORY);
     Descriptor next(openat(folder.get(), part.c_str(), flags));
-    if (!next.ok()) return OpenError(errno == ELOOP ? EXDEV : errno);
+    if (!next.ok()) {
+      const int error = errno;
+      struct stat seen = {};
+      const bool link = fstatat(folder.get(), part.c_str(), &seen, AT_SYMLINK_NOFOLLOW) == 0 &&
+                        S_ISLNK(seen.st_mode);
+      return OpenError(link ? EXDEV : error);
+    }
     if (last) return next;
     folder = std::move(next);
     path.remove_prefix(slash + 1);
@@ -85,10 +91,7 @@ Status LookFirst(int folder, const std::string& path) {
   return CheckRegular(seen);
 }
 
-Result<Descriptor> OpenBeneath(const std::string& root, const std::string& path) {
-  Descriptor folder(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.ok()) return OpenError(errno);
-  RETURN_IF_ERROR(LookFirst(folder.get(), path));
+Result<Descriptor> OpenBeneath(Descriptor folder, const std::string& path) {
   struct open_how how = {};
   how.flags = kOpenFlags;
   how.resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS;
@@ -162,19 +165,25 @@ class Memory final : public Source {
   const std::vector<std::byte> bytes_;
 };
 
-}  // namespace
-
-Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const std::string& root) {
+// `beneath` opens a path below a folder.
+template <typename Beneath>
+Result<std::shared_ptr<const Source>> Open(const std::string& path, const std::string& root,
+                                           Beneath beneath) {
   if (path.empty() || path.find('\0') != std::string::npos) {
     return InvalidArgument("model_path", "the path is empty or holds a NUL");
   }
+  Descriptor folder;
+  if (!root.empty()) {
+    folder = Descriptor(open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!folder.ok()) return OpenError(errno);
+  }
+  RETURN_IF_ERROR(LookFirst(root.empty() ? AT_FDCWD : folder.get(), path));
   Descriptor file;
   if (root.empty()) {
-    RETURN_IF_ERROR(LookFirst(AT_FDCWD, path));
     file = Descriptor(open(path.c_str(), kOpenFlags));
     if (!file.ok()) return OpenError(errno);
   } else {
-    ASSIGN_OR_RETURN(file, OpenBeneath(root, path));
+    ASSIGN_OR_RETURN(file, beneath(std::move(folder), path));
   }
   struct stat seen = {};
   if (fstat(file.get(), &seen) != 0) return OpenError(errno);
@@ -182,6 +191,18 @@ Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const 
   posix_fadvise(file.get(), 0, 0,
                 POSIX_FADV_SEQUENTIAL);  // only a hint: its failure changes nothing
   return std::shared_ptr<const Source>(std::make_shared<FileSource>(std::move(file), seen));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const std::string& root) {
+  return Open(path, root, OpenBeneath);
+}
+
+Result<std::shared_ptr<const Source>> OpenSourceByHand(const std::string& path,
+                                                       const std::string& root) {
+  CHECK(!root.empty());
+  return Open(path, root, OpenBeneathByHand);
 }
 
 std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes) {

@@ -36,6 +36,11 @@ class Source {
 Result<std::shared_ptr<const Source>> OpenSource(const std::string& path,
                                                  const std::string& root = "");
 
+// The same through component-by-component opening, as kernels without openat2 get it; exposed for
+// tests.
+Result<std::shared_ptr<const Source>> OpenSourceByHand(const std::string& path,
+                                                       const std::string& root);
+
 // Bytes in memory, for tests and fuzzing; copied.
 std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes);
 
