@@ -157,7 +157,8 @@ struct GemmArgs {
   const uint8_t* next = nullptr;
 
   GemmPath path = GemmPath::kAuto;
-  // Off for weights that stay in a cache between calls (small encoders): saves the instructions.
+  // Whether the kernels may prefetch (they decide where it helps). Off for weights that stay in a
+  // cache between calls, as small encoders' do: saves the instructions.
   bool prefetch = true;
 };
 

@@ -67,6 +67,15 @@ std::optional<Isa> IsaFromName(std::string_view name) {
   return std::nullopt;
 }
 
+bool HardwarePrefetchKeepsUp() {
+  static const bool amd = [] {
+    uint32_t eax, ebx, ecx, edx;
+    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&
+           ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+  }();
+  return amd;
+}
+
 std::vector<Isa> DetectIsas() {
   const Features features = DetectFeatures();
   std::vector<Isa> out = {Isa::kScalar};

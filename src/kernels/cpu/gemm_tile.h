@@ -9,6 +9,8 @@
 
 namespace tutti::kernels {
 
+enum class PrefetchTo { kL1, kL2 };
+
 // c[m][0..31] (+)= the panel's 32 rows times the activations of row m, for the tile's rows.
 struct TileArgs {
   const uint8_t* w = nullptr;     // the panel's blocks, or the unpacked lines [block][8][128]
@@ -32,6 +34,7 @@ struct TileArgs {
 
   const uint8_t* prefetch = nullptr;  // prefetch_lines x 64 bytes from here, per block
   int32_t prefetch_lines = 0;
+  PrefetchTo prefetch_to = PrefetchTo::kL2;
 };
 
 using TileKernel = void (*)(const TileArgs& args);

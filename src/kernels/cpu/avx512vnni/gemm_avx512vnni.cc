@@ -4,7 +4,9 @@
 
 #include "kernels/cpu/avx512vnni/gemm_tiles.h"
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
+#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/gemm.h"
+#include "kernels/isa.h"
 
 namespace tutti::kernels {
 namespace avx512vnni {
@@ -108,12 +110,6 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
       WidenScales(w, scales + 32);
       w += 64;
     }
-  }
-}
-
-inline void PrefetchRange(const uint8_t* begin, size_t bytes) {
-  for (size_t i = 0; i < bytes; i += 64) {
-    _mm_prefetch(reinterpret_cast<const char*>(begin + i), _MM_HINT_T1);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <immintrin.h>
 
 #include "kernels/cpu/avx512vnni/gemm_tiles.h"
+#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/unroll.h"
 
 namespace tutti::kernels::avx512vnni {
@@ -50,9 +51,8 @@ __attribute__((noinline)) void FloatTile(const TileArgs& args) {
     }
     TUTTI_UNROLL(8)
     for (int m = 0; m < kRows; ++m) x[m] += kQuantBlock;
-    for (int32_t i = 0; i < args.prefetch_lines; ++i, prefetch += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(prefetch), _MM_HINT_T0);
-    }
+    PrefetchLines(prefetch, args.prefetch_lines, args.prefetch_to);
+    prefetch += args.prefetch_lines * 64;
   }
   TUTTI_UNROLL(8)
   for (int m = 0; m < kRows; ++m) {

@@ -1,8 +1,10 @@
 // The text of gemm_avxvnni.cc with EVEX encodings (AVX-512 VL + VNNI), for gemm_test.cc: see there.
 #include "kernels/cpu/avx2/gemm_vec.h"
+#include "kernels/cpu/gemm_prefetch.h"
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/unroll.h"
 #include "kernels/gemm.h"
+#include "kernels/isa.h"
 
 namespace tutti::kernels {
 namespace avxvnni_evex {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/gemm_tile.h"
 #include "kernels/cpu/scalar/gemm_vec.h"
 #include "kernels/gemm.h"
+#include "kernels/isa.h"
 
 namespace tutti::kernels {
 namespace {
