@@ -1,22 +1,26 @@
-// Paged attention: the KV cache layout of one layer, RoPE + append, and attention over block tables.
+// Paged attention: the KV cache layout of one layer, RoPE + append, and attention over block
+// tables.
 //
-// What: plain data and one table of function pointers per instruction set. Everything here is POD, so that
-// the per-ISA translation units can include it without instantiating shared inline code.
-// Owner: the runner owns the pool, the scratch and the plan; kernels own nothing and never allocate.
-// Thread: SPMD. Any worker may call run_item() for any item and rope_append() for any range of rows, all at
-// the same time; rope_append() of all rows of a layer must be complete before run_item() of that layer.
-// Units: tokens and positions start at 0; strides of float matrices are in floats, strides and offsets of the
-// cache in bytes.
-// Errors: none. Shapes are checked where the model is loaded (AttentionShapeFault), ids where blocks are
-// allocated.
+// What: plain data and one table of function pointers per instruction set. Everything here is POD,
+// so that the per-ISA translation units can include it without instantiating shared inline code.
+// Owner: the runner owns the pool, the scratch and the plan; kernels own nothing and never
+// allocate. Thread: SPMD. Any worker may call run_item() for any item and rope_append() for any
+// range of rows, all at the same time; rope_append() of all rows of a layer must be complete before
+// run_item() of that layer. Units: tokens and positions start at 0; strides of float matrices are
+// in floats, strides and offsets of the cache in bytes. Errors: none. Shapes are checked where the
+// model is loaded (AttentionShapeFault), ids where blocks are allocated.
 //
-// Bits: there is one arithmetic per (table, KvFormat). An output row depends only on its query row, its position
-// and the cached keys and values before it: never on the number of rows in the call, the tiling, the split over
-// workers, the block ids, or the sequences that share its blocks. What makes it so:
-//   - keys are taken in tiles of kBlockTokens aligned to position 0, values summed in ascending order;
-//   - the context is cut into chunks of kChunkTokens, always; each chunk starts from an empty softmax state and
+// Bits: there is one arithmetic per (table, KvFormat). An output row depends only on its query row,
+// its position and the cached keys and values before it: never on the number of rows in the call,
+// the tiling, the split over workers, the block ids, or the sequences that share its blocks. What
+// makes it so:
+//   - keys are taken in tiles of kBlockTokens aligned to position 0, values summed in ascending
+//   order;
+//   - the context is cut into chunks of kChunkTokens, always; each chunk starts from an empty
+//   softmax state and
 //     chunk states are merged left to right, whether one worker ran them all or each ran elsewhere;
-//   - quantisation scales belong to one token and head (or one query row and head), never to a block.
+//   - quantisation scales belong to one token and head (or one query row and head), never to a
+//   block.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +30,16 @@
 
 namespace tutti::kernels {
 
-// Tokens per independently computable piece of a context. Part of the arithmetic: changing it changes bits.
+// Tokens per independently computable piece of a context. Part of the arithmetic: changing it
+// changes bits.
 inline constexpr int kChunkTokens = 256;
 inline constexpr int kChunkBlocks = kChunkTokens / kBlockTokens;
 
 // Rows (query x head of one kv head) one item may hold: what the scratch is sized for.
 inline constexpr int kMaxItemRows = 192;
 
-// How keys and values lie in the cache. A pool has one format, and a table understands kF32 and its own
-// native16 only (16-bit forms are shaped for the instruction that reads them).
+// How keys and values lie in the cache. A pool has one format, and a table understands kF32 and its
+// own native16 only (16-bit forms are shaped for the instruction that reads them).
 enum class KvFormat : uint8_t {
   kF32,  // K [head_dim][32], V [32][head_dim], float: the oracle's
   kF16,  // the same in IEEE half precision
@@ -54,8 +59,9 @@ struct KvLayout {
 };
 KvLayout MakeKvLayout(KvFormat format, int32_t kv_heads, int32_t head_dim);
 
-// One layer of the pool: head h of block b starts at base + b * block_stride + h * layout.head_bytes.
-// base and block_stride are multiples of 64. Fresh memory must be finite numbers (zero pages are).
+// One layer of the pool: head h of block b starts at base + b * block_stride + h *
+// layout.head_bytes. base and block_stride are multiples of 64. What slots hold before they are
+// written does not matter.
 struct KvLayerView {
   std::byte* base;
   size_t block_stride;  // bytes between consecutive block ids
@@ -68,14 +74,15 @@ enum class RopeMode : uint8_t {
 };
 
 struct AttentionShape {
-  int32_t heads;      // query heads, a multiple of kv_heads, at most 128 per kv head
-  int32_t kv_heads;   // >= 1
-  int32_t head_dim;   // 16..256, a multiple of 16
-  float scale;        // of the scores before softmax, usually 1/sqrt(head_dim)
+  int32_t heads;     // query heads, a multiple of kv_heads, at most 128 per kv head
+  int32_t kv_heads;  // >= 1
+  int32_t head_dim;  // 16..256, a multiple of 16
+  float scale;       // of the scores before softmax, usually 1/sqrt(head_dim)
   RopeMode rope_mode;
   int32_t rope_dims;  // even, <= head_dim: the leading dims that rotate
 };
-// Null when the kernels can run the shape, else what is wrong with it (a sentence fragment, static storage).
+// Null when the kernels can run the shape, else what is wrong with it (a sentence fragment, static
+// storage).
 const char* AttentionShapeFault(const AttentionShape& shape);
 
 // Where a row of the step lives in the cache.
@@ -93,27 +100,32 @@ struct AttentionSegment {
   int32_t group;          // first of kv_heads consecutive groups if its context is split, else -1
 };
 
-// Work that one worker does alone: some rows of one kv head against chunks [chunk_begin, chunk_end).
+// Work that one worker does alone: some rows of one kv head against chunks [chunk_begin,
+// chunk_end).
 struct AttentionItem {
   int32_t kv_head;
   int32_t chunk_begin;
   int32_t chunk_end;
   int32_t segment_begin;  // index into AttentionWork::segments
-  int32_t segment_count;  // > 1: the segments share every block of these chunks and see all their tokens
+  int32_t segment_count;  // > 1: the segments share every block of these chunks and see all their
+                          // tokens
   float cost;             // relative time, for ordering; never for arithmetic
 };
 
-// A (sequence, kv head) whose chunks run as several items; the worker that finishes the last one merges.
+// A (sequence, kv head) whose chunks run as several items; the worker that finishes the last one
+// merges.
 struct AttentionGroup {
-  int64_t partial_offset;  // floats: state of (chunk c, row r) is at offset + (c*rows*G + r) * (head_dim + 16)
+  int64_t partial_offset;  // floats: state of (chunk c, row r) is at offset + (c*rows*G + r) *
+                           // (head_dim + 16)
   int32_t chunks;
   int32_t items;       // items that contribute
-  int32_t unfinished;  // atomic; items - finished; back at items after the merge, ready for the next layer
+  int32_t unfinished;  // atomic; items - finished; back at items after the merge, ready for the
+                       // next layer
   int32_t unused;
 };
 
-// The plan as kernels see it; AttentionPlan (attention_plan.h) builds and owns it. The same for all layers of a
-// step, but the counters allow only one layer at a time.
+// The plan as kernels see it; AttentionPlan (attention_plan.h) builds and owns it. The same for all
+// layers of a step, but the counters allow only one layer at a time.
 struct AttentionWork {
   const AttentionItem* items;  // longest first
   const AttentionSegment* segments;
@@ -132,17 +144,19 @@ struct AttentionArgs {
   size_t q_stride;    // floats between rows of q
   float* out;         // [rows][heads * head_dim]
   size_t out_stride;  // floats between rows of out
-  float* partials;    // AttentionPlan::partial_floats() floats, 64-byte aligned; may be null if that is 0
+  float* partials;  // AttentionPlan::partial_floats() floats, 64-byte aligned; may be null if that
+                    // is 0
 };
 
 struct RopeAppendArgs {
   AttentionShape shape;
   KvLayout layout;
   KvLayerView kv;
-  float* qkv;             // row: q [heads*head_dim] | k [kv_heads*head_dim] | v [kv_heads*head_dim]
-  size_t stride;          // floats between rows
-  const RowPlace* rows;   // one per row of qkv
-  const float* cos_sin;   // RopeTable::data(): [position][cos[rope_dims/2] | sin[rope_dims/2]]; null for kNone
+  float* qkv;            // row: q [heads*head_dim] | k [kv_heads*head_dim] | v [kv_heads*head_dim]
+  size_t stride;         // floats between rows
+  const RowPlace* rows;  // one per row of qkv
+  const float* cos_sin;  // RopeTable::data(): [position][cos[rope_dims/2] | sin[rope_dims/2]]; null
+                         // for kNone
 };
 
 // One set per instruction set. Pointers are never null.
@@ -150,16 +164,18 @@ struct AttentionKernels {
   const char* name;   // "scalar", "avx2", "avx512vnni": which file wrote it
   KvFormat native16;  // the 16-bit cache format of this table; kF32 is understood by every table
 
-  // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the cache.
-  // Writes nothing but those slots and rows: ranges may run on any workers at once.
+  // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
+  // cache. Writes nothing but those slots and rows: ranges may run on any workers at once.
   void (*rope_append)(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end);
 
-  // Bytes of 64-byte aligned scratch that run_item needs, per worker; its contents need not survive calls.
+  // Bytes of 64-byte aligned scratch that run_item needs, per worker; its contents need not survive
+  // calls.
   size_t (*scratch_bytes)(const AttentionShape& shape);
 
-  // Runs item `index` of the work. Every item must be run exactly once per layer, by any worker, in any order;
-  // when all have returned, out is complete.
-  void (*run_item)(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch);
+  // Runs item `index` of the work. Every item must be run exactly once per layer, by any worker, in
+  // any order; when all have returned, out is complete.
+  void (*run_item)(const AttentionArgs& args, const AttentionWork& work, int32_t index,
+                   std::byte* scratch);
 };
 
 // Filled in cpu/<isa>/attention_*.cc. Call only on a machine that has the instructions.
