@@ -45,6 +45,17 @@ kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
   return kernels::RopeTable(params, context);
 }
 
+int RoundUpToPanel(int columns) {
+  return (columns + kernels::kPanelRows - 1) / kernels::kPanelRows * kernels::kPanelRows;
+}
+
+int QkvColumns(const Weights& weights) {
+  const ModelConfig& config = weights.config();
+  if (weights.fused()) return weights.layer(0).qkv.columns();
+  // Matrices one after another: each one's padding is overwritten by the next but for the last one's.
+  return RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
+}
+
 // The part of a projection's panels, counted over all its parts, that `team.worker()` computes.
 Team::Range SharePanels(const Projection& projection, const Team& team, int granule) {
   const int units = (projection.panels() + granule - 1) / granule;
@@ -84,12 +95,12 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       kv_layout_(kernels::MakeKvLayout(CacheFormat(weights_->mode(), kernels), shape_.kv_heads, shape_.head_dim)),
       kv_block_bytes_(KvBlockBytes(weights_->config(), weights_->mode(), kernels)),
       rope_(MakeRope(weights_->config(), options.context)),
+      qkv_columns_(QkvColumns(*weights_)),
       workers_(static_cast<size_t>(options.workers)),
       next_item_(static_cast<size_t>(weights_->config().layers)) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
                                                  const kernels::KernelTable& kernels, const Options& options) {
-  CHECK(weights->fused());
   CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_head_rows >= 1);
   CHECK(options.context >= 1 && options.context <= weights->config().context_length) << options.context;
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
@@ -102,7 +113,6 @@ Status Decoder::Allocate() {
   const ModelConfig& config = weights_->config();
   const int widest = std::max(config.width, config.q_rows());
   const auto max_rows = static_cast<size_t>(options_.max_rows);
-  const int qkv_columns = weights_->layer(0).qkv.columns();
   const int max_cols = std::max({widest, config.feed_forward});
 
   const auto take_activations = [](Carver& carver, int rows, int cols) {
@@ -114,7 +124,7 @@ Status Decoder::Allocate() {
   const auto carve = [&](std::byte* base) {
     Carver carver(base);
     x_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
-    qkv_ = carver.Take<float>(max_rows * static_cast<size_t>(qkv_columns));
+    qkv_ = carver.Take<float>(max_rows * static_cast<size_t>(qkv_columns_));
     attn_ = carver.Take<float>(max_rows * static_cast<size_t>(config.q_rows()));
     shared_ = take_activations(carver, options_.max_rows, widest);
     shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
@@ -126,6 +136,14 @@ Status Decoder::Allocate() {
       worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
       worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
     }
+    if (!weights_->fused()) {
+      normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
+      sum_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
+      gate_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
+      up_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
+      logits_ = carver.Take<float>(static_cast<size_t>(options_.max_head_rows) *
+                                   static_cast<size_t>(logits_stride()));
+    }
     return carver.used();
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
@@ -136,45 +154,61 @@ Status Decoder::Allocate() {
 void Decoder::RunLayers(const DecoderBatch& batch, const Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size()) << rows;
-  const ModelConfig& config = weights_->config();
-  const auto width = static_cast<size_t>(config.width);
-  const auto qkv_stride = static_cast<size_t>(weights_->layer(0).qkv.columns());
-  const auto q_stride = static_cast<size_t>(config.q_rows());
-
   Embed(batch, team);
   team.Sync();
-  for (int i = 0; i < config.layers; ++i) {
-    const LayerWeights& layer = weights_->layer(i);
-
-    const Activations normed = Prepare(
-        {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.attn_norm},
-        layer.qkv, team);
-    Project(layer.qkv, normed, Epilogue::kStore, qkv_, qkv_stride, &layer.attn_output, team);
-    team.Sync();
-    RopeAppend(i, batch, team);
-    team.Sync();
-    Attend(i, batch, team);
-    team.Sync();
-    const Activations attended = Prepare(
-        {.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()}, layer.attn_output, team);
-    Project(layer.attn_output, attended, Epilogue::kAdd, x_, width, &layer.gate_up, team);
-    team.Sync();
-
-    const Activations ffn_in = Prepare(
-        {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
-        layer.gate_up, team);
-    const Activations gated = GateUp(layer, ffn_in, team);
-    team.Sync();
-    const Projection* next = i + 1 < config.layers ? &weights_->layer(i + 1).qkv : &weights_->head();
-    Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
-    team.Sync();
+  for (int i = 0; i < weights_->config().layers; ++i) {
+    if (weights_->fused()) {
+      FusedLayer(i, batch, team);
+    } else {
+      UnfusedLayer(i, batch, team);
+    }
   }
+}
+
+void Decoder::FusedLayer(int index, const DecoderBatch& batch, const Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const int rows = static_cast<int>(batch.tokens.size());
+  const auto width = static_cast<size_t>(config.width);
+  const auto q_stride = static_cast<size_t>(config.q_rows());
+
+  const Activations normed = Prepare(
+      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.attn_norm}, layer.qkv,
+      team);
+  Project(layer.qkv, normed, Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_), &layer.attn_output, team);
+  team.Sync();
+  RopeAppend(index, batch, team);
+  team.Sync();
+  Attend(index, batch, team);
+  team.Sync();
+  const Activations attended =
+      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()}, layer.attn_output, team);
+  Project(layer.attn_output, attended, Epilogue::kAdd, x_, width, &layer.gate_up, team);
+  team.Sync();
+
+  const Activations ffn_in = Prepare(
+      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm}, layer.gate_up,
+      team);
+  const Activations gated = GateUp(layer, ffn_in, team);
+  team.Sync();
+  const Projection* next = index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
+  Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
+  team.Sync();
+}
+
+int Decoder::regions_per_layer(int rows) const {
+  if (!weights_->fused()) return 18;
+  int regions = 6;  // qkv, rope, attention, output, gate and up, down
+  if (!OwnCopy(rows, weights_->config().width)) regions += 2;
+  if (!OwnCopy(rows, weights_->config().q_rows())) regions += 1;
+  return regions;
 }
 
 void Decoder::RunHead(const HeadBatch& batch, const Team& team) {
   const int rows = static_cast<int>(batch.rows.size());
   CHECK(rows >= 1 && rows <= options_.max_head_rows) << rows;
   CHECK(batch.logits.empty() || batch.logits.size() == batch.rows.size());
+  if (!weights_->fused()) return UnfusedHead(batch, team);
   const ModelConfig& config = weights_->config();
   const Projection& head = weights_->head();
   const Activations in = Prepare({.x = x_,
@@ -218,9 +252,12 @@ void Decoder::Embed(const DecoderBatch& batch, const Team& team) {
   }
 }
 
+// Whether every worker converts rows x cols activations for itself.
+bool Decoder::OwnCopy(int rows, int cols) const { return workers_.size() > 1 && rows * cols <= kOwnCopyFloats; }
+
 // Activations for `consumer`, complete for this worker when it returns.
 Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer, const Team& team) {
-  const bool own = team.workers() > 1 && source.rows * source.cols <= kOwnCopyFloats;
+  const bool own = OwnCopy(source.rows, source.cols);
   const ActivationMemory& memory =
       own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
   Activations out;
@@ -337,7 +374,7 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, const Team& team)
   args.layout = kv_layout_;
   args.kv = KvOf(layer, batch);
   args.qkv = qkv_;
-  args.stride = static_cast<size_t>(weights_->layer(layer).qkv.columns());
+  args.stride = static_cast<size_t>(qkv_columns_);
   args.rows = batch.places.data();
   args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone ? nullptr : rope_.data();
   const Team::Range share = team.Share(static_cast<int>(batch.tokens.size()));
@@ -350,7 +387,7 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, const Team& team) {
   args.layout = kv_layout_;
   args.kv = KvOf(layer, batch);
   args.q = qkv_;
-  args.q_stride = static_cast<size_t>(weights_->layer(layer).qkv.columns());
+  args.q_stride = static_cast<size_t>(qkv_columns_);
   args.out = attn_;
   args.out_stride = static_cast<size_t>(weights_->config().q_rows());
   args.partials = batch.partials;

@@ -6,6 +6,8 @@
 // Owner: the runner, one per device; owns its scratch, allocated once, and never allocates afterwards.
 // Bits: a row's result depends on its token, its position and the cached rows before it, never on the other rows,
 // the number of workers or how the step was cut (gemm.h and attention.h say why).
+// Over weights loaded with fuse = false it runs the same layers one operation at a time (decoder_unfused.cc), as the
+// measure of what fusion brings.
 #pragma once
 
 #include <atomic>
@@ -65,6 +67,9 @@ class Decoder {
 
   // The output head for some rows of the last RunLayers(). Every worker calls it; complete for all when it returns.
   void RunHead(const HeadBatch& batch, const Team& team);
+  // Parallel regions (phases with a barrier after them) of one layer for a step of so many rows.
+  int regions_per_layer(int rows) const;
+
   // After RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if no logit is a number.
   kernels::ArgmaxState Best(int i) const;
 
@@ -94,7 +99,12 @@ class Decoder {
   Status Allocate();
 
   void Embed(const DecoderBatch& batch, const Team& team);
+  void FusedLayer(int index, const DecoderBatch& batch, const Team& team);
+  void UnfusedLayer(int index, const DecoderBatch& batch, const Team& team);
+  void UnfusedHead(const HeadBatch& batch, const Team& team);
+  bool OwnCopy(int rows, int cols) const;
   Activations Prepare(const Source& source, const Projection& consumer, const Team& team);
+  Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer, const Team& team);
   void Convert(const Source& source, const Projection& consumer, int begin, int end, Activations& out);
   void Project(const Projection& projection, const Activations& in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, const Team& team);
@@ -110,14 +120,21 @@ class Decoder {
   const kernels::KvLayout kv_layout_;
   const size_t kv_block_bytes_;
   const kernels::RopeTable rope_;
+  const int qkv_columns_;  // of qkv_, padding included
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
   float* x_ = nullptr;     // [R][width] the residual stream
-  float* qkv_ = nullptr;   // [R][qkv columns]
+  float* qkv_ = nullptr;   // [R][qkv_columns_]
   float* attn_ = nullptr;  // [R][q_rows]
   ActivationMemory shared_;      // [R][max(width, q_rows)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
+  // Unfused only.
+  float* normed_ = nullptr;  // [R][width]
+  float* sum_ = nullptr;     // [R][width]: what is added to the residual stream
+  float* gate_ = nullptr;    // [R][feed_forward, padded]
+  float* up_ = nullptr;      // the same
+  float* logits_ = nullptr;  // [max_head_rows][logits_stride()]
   struct Worker {
     ActivationMemory own;            // for steps of few rows: see Prepare
     std::byte* gemm = nullptr;       // kernels' scratch

@@ -133,9 +133,9 @@ class WeightsLoader {
     const size_t first = matrices_.size();
     const auto same_format = [&](const TensorInfo* t) { return FormatOf(*t) == FormatOf(*tensors[0]); };
     const auto whole_panels = [](const TensorInfo* t) { return t->shape.rows() % kernels::kPanelRows == 0; };
-    if (options_.fuse && std::all_of(tensors.begin(), tensors.end(), same_format)) {
+    if (std::all_of(tensors.begin(), tensors.end(), same_format)) {
       RETURN_IF_ERROR(PlanMatrix(tensors, FormatOf(*tensors[0]), false));
-    } else if (tensors.size() == 1 || std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
+    } else if (std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
       for (const TensorInfo* tensor : tensors) RETURN_IF_ERROR(PlanMatrix({tensor}, FormatOf(*tensor), false));
     } else {
       // Parts must start on a panel; where their heights and types both forbid it, floats hold every type.
@@ -170,7 +170,13 @@ class WeightsLoader {
     ASSIGN_OR_RETURN(const TensorInfo* q, Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
     ASSIGN_OR_RETURN(const TensorInfo* k, Expect(prefix + "attn_k.weight", {c.width, c.kv_rows()}));
     ASSIGN_OR_RETURN(const TensorInfo* v, Expect(prefix + "attn_v.weight", {c.width, c.kv_rows()}));
-    RETURN_IF_ERROR(PlanProjection({q, k, v}, &layer.qkv));
+    if (options_.fuse) {
+      RETURN_IF_ERROR(PlanProjection({q, k, v}, &layer.qkv));
+    } else {
+      RETURN_IF_ERROR(PlanProjection({q}, &layer.q));
+      RETURN_IF_ERROR(PlanProjection({k}, &layer.k));
+      RETURN_IF_ERROR(PlanProjection({v}, &layer.v));
+    }
     ASSIGN_OR_RETURN(const TensorInfo* o, Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
     RETURN_IF_ERROR(PlanVector(prefix + "ffn_norm.weight", &layer.ffn_norm));

@@ -38,7 +38,8 @@ struct Projection {
 
 struct LayerWeights {
   const float* attn_norm = nullptr;  // [width]
-  Projection qkv;                    // [width] -> q_rows + 2 * kv_rows
+  Projection qkv;                    // [width] -> q_rows + 2 * kv_rows; empty if not fused
+  Projection q, k, v;                // [width] -> q_rows, kv_rows, kv_rows; empty if fused
   Projection attn_output;            // [q_rows] -> width
   const float* ffn_norm = nullptr;   // [width]
   Projection gate_up;                // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
@@ -49,7 +50,7 @@ struct LayerWeights {
 struct LoadOptions {
   WeightMode mode = WeightMode::kInt8;
   int threads = 1;    // that pack, the calling one included
-  bool fuse = true;   // false: q, k, v, gate and up stay matrices of their own (for UnfusedDecoder)
+  bool fuse = true;   // false: q, k, v, gate and up stay matrices of their own, to measure what fusion brings
   // Called on the loading thread with the bytes packed so far and in all; false abandons the load (cancelled).
   std::function<bool(size_t done, size_t total)> progress = nullptr;
 };

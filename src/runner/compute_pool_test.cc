@@ -33,7 +33,7 @@ TEST(ComputePoolTest, EveryWorkerRunsEveryJobOnce) {
 
 // Each phase reads what the other workers wrote in the one before; a missing barrier gives a wrong sum.
 TEST(ComputePoolTest, PhasesSeeWhatEarlierPhasesWrote) {
-  constexpr int kWorkers = 4, kPhases = 2000;
+  constexpr int kWorkers = 4, kPhases = 500;
   ComputePool pool({.workers = kWorkers});
   std::array<int64_t, kWorkers> cells{1, 1, 1, 1};
   std::array<bool, kWorkers> wrong{};

@@ -1,0 +1,190 @@
+#include "model/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "gguf/file.h"
+#include "gguf/testing/checkpoint.h"
+#include "kernels/rows_rope.h"
+
+namespace tutti::model {
+namespace {
+
+using gguf::ValueType;
+using gguf::testing::CheckpointSpec;
+using gguf::testing::Writer;
+using testing::HasSubstr;
+
+// The hyper-parameters of a sound checkpoint, to be spoilt one by one. Written here key by key, because a key can be
+// left out of a Writer only by not adding it.
+struct Keys {
+  std::string architecture = "llama";
+  int64_t layers = 1, context = 64, width = 32, feed_forward = 32, heads = 2, kv_heads = 1, rope_dims = 16;
+  float eps = 1e-5f;
+  uint64_t vocabulary = 40;
+  std::function<void(Writer&)> more = nullptr;
+};
+
+Result<ModelConfig> Read(const Keys& keys) {
+  Writer writer;
+  writer.String("general.architecture", keys.architecture)
+      .U64("llama.block_count", static_cast<uint64_t>(keys.layers))
+      .U64("llama.context_length", static_cast<uint64_t>(keys.context))
+      .U64("llama.embedding_length", static_cast<uint64_t>(keys.width))
+      .U64("llama.feed_forward_length", static_cast<uint64_t>(keys.feed_forward))
+      .U64("llama.attention.head_count", static_cast<uint64_t>(keys.heads))
+      .U64("llama.attention.head_count_kv", static_cast<uint64_t>(keys.kv_heads))
+      .F32("llama.attention.layer_norm_rms_epsilon", keys.eps)
+      .U64("llama.rope.dimension_count", static_cast<uint64_t>(keys.rope_dims));
+  if (keys.more) keys.more(writer);
+  writer.Tensor("token_embd.weight", tensor::DType::kF32, {32, keys.vocabulary},
+                std::vector<float>(32 * keys.vocabulary));
+  const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+  CHECK(file.ok()) << file.status();
+  return ReadModelConfig(**file);
+}
+
+void ExpectRefused(const Keys& keys, const std::string& part, const std::string& reason = "model_hparam") {
+  const auto config = Read(keys);
+  ASSERT_FALSE(config.ok()) << "expected a refusal about " << part;
+  EXPECT_EQ(config.status().reason(), reason) << config.status();
+  EXPECT_THAT(config.status().message(), HasSubstr(part));
+}
+
+TEST(ModelConfigTest, ReadsASoundFileAndFillsDefaults) {
+  const auto config = Read({});
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->layers, 1);
+  EXPECT_EQ(config->width, 32);
+  EXPECT_EQ(config->head_dim, 16);
+  EXPECT_EQ(config->kv_heads, 1);
+  EXPECT_EQ(config->vocab_size, 40);
+  EXPECT_EQ(config->rope_freq_base, 10000.0);
+  EXPECT_TRUE(config->tied_head);
+  EXPECT_FLOAT_EQ(config->attention_shape().scale, 0.25f);
+}
+
+TEST(ModelConfigTest, RefusesHyperParametersOutsideTheirRangeWithTheNumbers) {
+  ExpectRefused({.layers = 0}, "llama.block_count is 0, outside 1..512");
+  ExpectRefused({.layers = 513}, "513");
+  ExpectRefused({.layers = 4294967295}, "4294967295");
+  ExpectRefused({.layers = -1}, "18446744073709551615");
+  ExpectRefused({.context = 0}, "llama.context_length");
+  ExpectRefused({.width = 0}, "llama.embedding_length");
+  ExpectRefused({.width = 1 << 17}, "131072");
+  ExpectRefused({.width = 48}, "not a multiple of 32");
+  ExpectRefused({.feed_forward = 40}, "feed_forward_length is 40");
+  ExpectRefused({.heads = 0}, "llama.attention.head_count");
+  ExpectRefused({.heads = 3}, "does not divide");
+  ExpectRefused({.heads = 2, .kv_heads = 3}, "2 attention heads cannot share 3 kv heads");
+  ExpectRefused({.width = 96, .heads = 6, .kv_heads = 4}, "6 attention heads cannot share 4 kv heads");
+  ExpectRefused({.rope_dims = 15}, "odd");
+  ExpectRefused({.rope_dims = 18}, "llama.rope.dimension_count is 18, outside 0..16");
+  ExpectRefused({.heads = 4, .rope_dims = 8}, "head dimension");  // of 8: the kernels start at 16
+  ExpectRefused({.eps = 0.0f}, "layer_norm_rms_epsilon");
+  ExpectRefused({.eps = std::numeric_limits<float>::quiet_NaN()}, "layer_norm_rms_epsilon");
+  ExpectRefused({.eps = std::numeric_limits<float>::infinity()}, "layer_norm_rms_epsilon");
+}
+
+TEST(ModelConfigTest, RefusesOtherArchitecturesByName) {
+  for (const char* name : {"qwen2", "gemma3", "mamba", "LLAMA", "llama\n"}) {
+    Keys keys;
+    keys.architecture = name;
+    ExpectRefused(keys, "is not supported (llama is)");
+  }
+}
+
+TEST(ModelConfigTest, RefusesKeysOfAnotherTypeAndValuesThatDifferByLayer) {
+  Writer none;
+  none.String("general.architecture", "llama").String("llama.block_count", "2");
+  const auto file = gguf::File::FromSource(gguf::MemorySource(none.Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto config = ReadModelConfig(**file);
+  EXPECT_EQ(config.status().reason(), "model_hparam");
+  EXPECT_THAT(config.status().message(), HasSubstr("llama.block_count is \"2\", not an integer"));
+
+  Keys differing;
+  differing.more = [](Writer& w) { w.Int32s("llama.expert_count", std::vector<int32_t>{0, 0, 4}); };
+  ExpectRefused(differing, "differs from layer to layer");
+}
+
+TEST(ModelConfigTest, RefusesFeaturesItDoesNotCompute) {
+  const std::vector<std::pair<std::function<void(Writer&)>, std::string>> cases = {
+      {[](Writer& w) { w.U32("llama.expert_count", 8); }, "mixture of experts"},
+      {[](Writer& w) { w.U32("llama.attention.sliding_window", 32); }, "sliding-window"},
+      {[](Writer& w) { w.Bool("llama.attention.causal", false); }, "causal"},
+      {[](Writer& w) { w.F32("llama.final_logit_softcapping", 30.0f); }, "final_logit_softcapping"},
+      {[](Writer& w) { w.F32("llama.residual_scale", 0.22f); }, "residual_scale"},
+      {[](Writer& w) { w.F32("llama.logit_scale", NAN); }, "logit_scale"},
+      {[](Writer& w) { w.String("llama.rope.scaling.type", "yarn"); }, "\"yarn\" is not supported"},
+      {[](Writer& w) { w.String("llama.rope.scaling.type", "linear"); }, "llama.rope.scaling.factor"},
+      {[](Writer& w) {
+         w.String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 0.0f);
+       },
+       "outside"},
+      {[](Writer& w) { w.F32("llama.rope.freq_base", 0.0f); }, "freq_base"},
+      {[](Writer& w) { w.U32("llama.attention.value_length", 32); }, "differ"},
+      {[](Writer& w) { w.U32("llama.vocab_size", 41); }, "llama.vocab_size is 41, token_embd.weight has 40 rows"},
+      {[](Writer& w) { w.Strings("tokenizer.ggml.tokens", std::vector<std::string>(39, "x")); },
+       "tokenizer.ggml.tokens has 39 entries"},
+  };
+  for (const auto& [more, part] : cases) {
+    Keys keys;
+    keys.more = more;
+    ExpectRefused(keys, part);
+  }
+}
+
+TEST(ModelConfigTest, ReadsRopeScalingFromKeysAndFromTheTensor) {
+  Keys linear;
+  linear.more = [](Writer& w) { w.String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 4.0f); };
+  EXPECT_EQ(Read(linear)->rope_linear_factor, 4.0);
+
+  Keys keys;
+  keys.more = [](Writer& w) {
+    w.String("llama.rope.scaling.type", "llama3")
+        .F32("llama.rope.scaling.factor", 8.0f)
+        .U32("llama.rope.scaling.original_context_length", 128);
+  };
+  const auto from_keys = Read(keys);
+  ASSERT_TRUE(from_keys.ok()) << from_keys.status();
+  EXPECT_EQ(from_keys->rope_freq_factors, kernels::Llama3FreqFactors(16, 10000.0, 8.0, 1.0, 4.0, 128.0));
+
+  CheckpointSpec spec;
+  spec.rope = gguf::testing::RopeScaling::kLlama3;
+  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  const auto from_tensor = ReadModelConfig(**file);
+  ASSERT_TRUE(from_tensor.ok()) << from_tensor.status();
+  EXPECT_EQ(from_tensor->rope_freq_factors, gguf::testing::Llama3RopeFactors(64, 10000.0f));
+}
+
+TEST(ModelConfigTest, RefusesARopeTensorThatDoesNotFit) {
+  const auto with_factors = [](std::vector<float> factors) {
+    Keys keys;
+    keys.more = [factors](Writer& w) {
+      w.Tensor("rope_freqs.weight", tensor::DType::kF32, {factors.size()}, factors);
+    };
+    return keys;
+  };
+  ExpectRefused(with_factors(std::vector<float>(9, 1.0f)), "rope_freqs.weight is F32 {9}, expected F32 {8}", "gguf_shape");
+  std::vector<float> factors(8, 1.0f);
+  factors[3] = 0.0f;
+  ExpectRefused(with_factors(factors), "factor 0");
+  factors[3] = NAN;
+  ExpectRefused(with_factors(factors), "not finite", "model_nonfinite");
+}
+
+TEST(ModelConfigTest, RefusesAVocabularyOnlyFile) {
+  CheckpointSpec spec;
+  spec.tensors = false;
+  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ(ReadModelConfig(**file).status().reason(), "model_tensor_missing");
+}
+
+}  // namespace
+}  // namespace tutti::model

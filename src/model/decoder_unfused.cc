@@ -1,0 +1,118 @@
+// The layers of decoder.cc with nothing fused: one operation per parallel region, every intermediate in memory.
+//
+// Slower on purpose. It is what the fused pass is measured against, for answers and for time.
+#include <algorithm>
+
+#include "model/decoder.h"
+
+namespace tutti::model {
+
+using kernels::Epilogue;
+
+// x as `consumer` reads it, in a region of its own.
+Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer,
+                                             const Team& team) {
+  const Source source{.x = x, .stride = static_cast<size_t>(cols), .rows = rows, .cols = cols};
+  Activations out;
+  out.rows = rows;
+  if (consumer.reads_quantized()) {
+    // The wider of the two memories holds any of the model's activations.
+    const bool wide = cols == weights_->config().feed_forward;
+    out.quantized = kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols);
+  }
+  out.floats = x;
+  out.stride = source.stride;
+  const Team::Range share = team.Share(rows);
+  Convert(source, consumer, share.begin, share.end, out);
+  team.Sync();
+  return out;
+}
+
+void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, const Team& team) {
+  const ModelConfig& config = weights_->config();
+  const LayerWeights& layer = weights_->layer(index);
+  const int rows = static_cast<int>(batch.tokens.size());
+  const auto width = static_cast<size_t>(config.width);
+  const auto ffn = static_cast<size_t>(config.feed_forward);
+  const Team::Range share = team.Share(rows);
+  const auto own_rows = [&](auto&& work) {
+    for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) work(row);
+    team.Sync();
+  };
+  const auto norm = [&](const float* weight) {
+    own_rows([&](size_t row) {
+      kernels_.rows.rms_norm(x_ + row * width, weight, config.norm_eps, config.width, normed_ + row * width);
+    });
+  };
+  const auto multiply = [&](const Projection& projection, const Activations& in, float* out, int stride) {
+    Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
+    team.Sync();
+  };
+  const auto add_sum = [&] {
+    own_rows([&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
+  };
+
+  norm(layer.attn_norm);
+  const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
+  // A file may give q, k and v different types; what one does not read the next may.
+  multiply(layer.q, normed, qkv_, qkv_columns_);
+  const Activations for_k = layer.k.reads_quantized() && !layer.q.reads_quantized()
+                                ? PrepareUnfused(normed_, rows, config.width, layer.k, team)
+                                : normed;
+  multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
+  const Activations for_v = layer.v.reads_quantized() && !for_k.quantized.q
+                                ? PrepareUnfused(normed_, rows, config.width, layer.v, team)
+                                : for_k;
+  multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
+  RopeAppend(index, batch, team);
+  team.Sync();
+  Attend(index, batch, team);
+  team.Sync();
+  multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
+           config.width);
+  add_sum();
+
+  norm(layer.ffn_norm);
+  const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
+  multiply(layer.gate, for_gate, gate_, config.feed_forward);
+  const Activations for_up = layer.up.reads_quantized() && !layer.gate.reads_quantized()
+                                 ? PrepareUnfused(normed_, rows, config.width, layer.up, team)
+                                 : for_gate;
+  multiply(layer.up, for_up, up_, config.feed_forward);
+  own_rows([&](size_t row) {
+    kernels_.rows.silu_mul(gate_ + row * ffn, up_ + row * ffn, config.feed_forward, gate_ + row * ffn);
+  });
+  multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_, config.width);
+  add_sum();
+}
+
+// Norm, quantise, all logits to memory, then the greatest of each row.
+void Decoder::UnfusedHead(const HeadBatch& batch, const Team& team) {
+  const ModelConfig& config = weights_->config();
+  const Projection& head = weights_->head();
+  const int rows = static_cast<int>(batch.rows.size());
+  const auto width = static_cast<size_t>(config.width);
+  const auto stride = static_cast<size_t>(logits_stride());
+  const Team::Range share = team.Share(rows);
+  for (auto i = static_cast<size_t>(share.begin); i < static_cast<size_t>(share.end); ++i) {
+    const auto row = static_cast<size_t>(batch.rows[i]);
+    kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps, config.width,
+                           normed_ + i * width);
+  }
+  team.Sync();
+  Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_, stride, nullptr,
+          team);
+  team.Sync();
+  Worker& worker = workers_[static_cast<size_t>(team.worker())];
+  std::fill_n(worker.best, rows, kernels::ArgmaxState{});
+  for (auto i = static_cast<size_t>(share.begin); i < static_cast<size_t>(share.end); ++i) {
+    const float* row = logits_ + i * stride;
+    const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
+    // A row of NaN has no greatest number; the state stays as it is.
+    if (row[id] > worker.best[i].value) worker.best[i] = {row[id], id};
+    if (!batch.logits.empty() && batch.logits[i] != nullptr) std::copy_n(row, config.vocab_size, batch.logits[i]);
+  }
+  team.Sync();
+}
+
+}  // namespace tutti::model

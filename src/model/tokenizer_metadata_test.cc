@@ -1,0 +1,68 @@
+#include "model/tokenizer_metadata.h"
+
+#include <gtest/gtest.h>
+
+#include "gguf/file.h"
+#include "gguf/testing/checkpoint.h"
+
+namespace tutti::model {
+namespace {
+
+using gguf::testing::Writer;
+
+Result<tokenizer::TokenizerSpec> Read(const Writer& writer) {
+  const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+  CHECK(file.ok()) << file.status();
+  return ReadTokenizerSpec((*file)->header());
+}
+
+TEST(TokenizerMetadataTest, ReadsAVocabularyOnlyFile) {
+  gguf::testing::CheckpointSpec spec;
+  spec.tensors = false;
+  const auto read = Read(gguf::testing::MakeCheckpoint(spec));
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->model, "gpt2");
+  EXPECT_EQ(read->pre, "smollm");
+  EXPECT_EQ(read->tokens, gguf::testing::CheckpointTokens());
+  EXPECT_EQ(read->merges, gguf::testing::CheckpointMerges());
+  EXPECT_EQ(read->token_types.size(), read->tokens.size());
+  EXPECT_EQ(read->token_types[gguf::testing::kImEnd], 3);
+  EXPECT_TRUE(read->scores.empty());
+  EXPECT_EQ(read->bos, gguf::testing::kImStart);
+  EXPECT_EQ(read->eos, gguf::testing::kImEnd);
+  EXPECT_EQ(read->add_bos, false);
+  EXPECT_FALSE(read->add_eos.has_value());
+  EXPECT_FALSE(read->eot.has_value());
+  EXPECT_NE(read->chat_template.find("<|im_start|>"), std::string::npos);
+}
+
+TEST(TokenizerMetadataTest, ReadsScoresAndFlags) {
+  Writer writer;
+  writer.String("tokenizer.ggml.model", "llama")
+      .Strings("tokenizer.ggml.tokens", std::vector<std::string>{"<unk>", "a"})
+      .Floats("tokenizer.ggml.scores", std::vector<float>{0.0f, -1.5f})
+      .U32("tokenizer.ggml.eot_token_id", 1)
+      .U32("tokenizer.ggml.seperator_token_id", 0)
+      .Bool("tokenizer.ggml.add_space_prefix", true)
+      .Bool("tokenizer.ggml.add_eos_token", true);
+  const auto read = Read(writer);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->scores, (std::vector<float>{0.0f, -1.5f}));
+  EXPECT_EQ(read->eot, 1);
+  EXPECT_EQ(read->sep, 0);
+  EXPECT_EQ(read->add_space_prefix, true);
+  EXPECT_EQ(read->add_eos, true);
+}
+
+TEST(TokenizerMetadataTest, NamesWhatIsMissingOrOfAnotherType) {
+  Writer none;
+  none.String("general.architecture", "llama");
+  EXPECT_EQ(Read(none).status().reason(), "gguf_key");
+
+  Writer numbers;
+  numbers.String("tokenizer.ggml.model", "gpt2").Int32s("tokenizer.ggml.tokens", std::vector<int32_t>{1, 2});
+  EXPECT_EQ(Read(numbers).status().reason(), "gguf_type");
+}
+
+}  // namespace
+}  // namespace tutti::model

@@ -1,0 +1,342 @@
+#include "runner/cpu_model_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "gguf/file.h"
+#include "gguf/testing/checkpoint.h"
+#include "runner/direct_driver.h"
+
+namespace tutti::runner {
+namespace {
+
+using gguf::testing::CheckpointSpec;
+using kernels::Isa;
+using model::WeightMode;
+using tensor::DType;
+using testing::HasSubstr;
+
+CheckpointSpec SmallSpec(DType type = DType::kQ4_1) {
+  CheckpointSpec spec;
+  spec.width = 128;
+  spec.heads = 4;
+  spec.kv_heads = 2;
+  spec.head_width = 32;
+  spec.feed_forward = 192;
+  spec.context = 256;
+  spec.type = type;
+  return spec;
+}
+
+std::shared_ptr<const model::Weights> LoadWriter(const gguf::testing::Writer& writer, const model::LoadOptions& options) {
+  const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
+  CHECK(file.ok()) << file.status();
+  auto weights = model::Weights::Load(**file, options);
+  CHECK(weights.ok()) << weights.status();
+  return *weights;
+}
+
+std::shared_ptr<const model::Weights> LoadSpec(const CheckpointSpec& spec, const model::LoadOptions& options = {}) {
+  return LoadWriter(gguf::testing::MakeCheckpoint(spec), options);
+}
+
+// The generated F32 checkpoint with some weights changed.
+std::shared_ptr<const model::Weights> LoadEdited(
+    CheckpointSpec spec, const std::function<void(const std::string& name, std::vector<float>& values)>& edit) {
+  const auto sound = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  CHECK(sound.ok());
+  spec.tensors = false;
+  gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(spec);
+  for (const gguf::TensorInfo& tensor : (*sound)->tensors()) {
+    std::vector<float> values = *(*sound)->ReadFloats(tensor);
+    edit(std::string(tensor.name), values);
+    gguf::testing::WriterTensor out{std::string(tensor.name), {}, static_cast<uint32_t>(DType::kF32), {}, {}};
+    for (int d = 0; d < tensor.shape.dims; ++d) {
+      out.ne.push_back(static_cast<uint64_t>(tensor.shape.ne[static_cast<size_t>(d)]));
+    }
+    gguf::testing::AppendBytes(&out.data, values.data(), values.size() * sizeof(float));
+    writer.Tensor(out);
+  }
+  return LoadWriter(writer, {});
+}
+
+CpuRunnerOptions SmallOptions(const model::Weights& weights, int workers = 2) {
+  CpuRunnerOptions options;
+  options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
+  options.compute.workers = workers;
+  options.kv_bytes = CpuModelRunner::KvBlockBytes(weights, *options.kernels) * 64;
+  options.context = weights.config().context_length;
+  options.max_step_tokens = 128;
+  return options;
+}
+
+std::unique_ptr<CpuModelRunner> MakeRunner(const std::shared_ptr<const model::Weights>& weights, int workers = 2) {
+  auto runner = CpuModelRunner::Create(weights, SmallOptions(*weights, workers));
+  CHECK(runner.ok()) << runner.status();
+  return std::move(runner).value();
+}
+
+std::vector<TokenId> Prompt(int count, int salt = 0) {
+  std::vector<TokenId> prompt;
+  for (int i = 0; i < count; ++i) prompt.push_back((i * 31 + 7 * salt + 5) % 300);
+  return prompt;
+}
+
+std::vector<TokenId> Generate(engine::ModelRunner& runner, const std::vector<TokenId>& prompt, int count,
+                              const api::SamplingParams& params = GreedyParams(), uint64_t seed = 0) {
+  DirectDriver driver(runner);
+  const int sequence = driver.NewSequence(params, seed);
+  std::vector<TokenId> feed = {*driver.Prefill(sequence, prompt, 64)};
+  const int sequences[] = {sequence};
+  for (int i = 1; i < count; ++i) CHECK(driver.Decode(sequences, feed).ok());
+  return driver.output(sequence);
+}
+
+TEST(CpuModelRunnerTest, StatesItsLimits) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights);
+  EXPECT_EQ(runner->limits().kv_blocks, 64);
+  EXPECT_EQ(runner->limits().max_step_tokens, 128);
+  EXPECT_EQ(runner->limits().context, 256);
+  EXPECT_EQ(runner->limits().vocab_size, weights->config().vocab_size);
+}
+
+TEST(CpuModelRunnerTest, RefusesOptionsThatCannotWorkWithTheNumbers) {
+  const auto weights = LoadSpec(SmallSpec());
+  CpuRunnerOptions options = SmallOptions(*weights);
+  options.kv_bytes = 100;
+  auto status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("100 bytes does not hold one block"));
+
+  options = SmallOptions(*weights);
+  options.context = 257;
+  status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("257 tokens was asked, the model has 256"));
+}
+
+TEST(CpuModelRunnerTest, ATokenOutsideTheVocabularyFailsItsSliceAlone) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights);
+  const std::vector<TokenId> expected = Generate(*runner, Prompt(40), 1);
+  for (const TokenId bad : {-1, weights->config().vocab_size, INT32_MAX, INT32_MIN}) {
+    DirectDriver driver(*runner);
+    std::vector<DirectDriver::Part> parts = {{driver.NewSequence(), Prompt(40)}, {driver.NewSequence(), {3, bad, 4}}};
+    const auto result = driver.Step(parts);
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_TRUE(result->slices[0].status.ok());
+    EXPECT_EQ(result->slices[0].token, expected[0]);
+    EXPECT_EQ(result->slices[1].status.reason(), "token_out_of_range");
+    EXPECT_EQ(result->slices[1].token, kNoToken);
+  }
+}
+
+// Token 9 alone excites residual dimension 0, which overflows the query projection of the last layer.
+TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
+  CheckpointSpec spec = SmallSpec(DType::kF32);
+  spec.tied = false;
+  const size_t width = spec.width;
+  const auto weights = LoadEdited(spec, [&](const std::string& name, std::vector<float>& values) {
+    if (name == "token_embd.weight") {
+      for (size_t row = 0; row < values.size() / width; ++row) values[row * width] = row == 9 ? 1.0f : 0.0f;
+    } else if (name.find("attn_output") != std::string::npos) {
+      std::fill_n(values.begin(), width, 0.0f);
+    } else if (name.find("ffn_down") != std::string::npos) {
+      std::fill_n(values.begin(), spec.feed_forward, 0.0f);
+    } else if (name == "blk.1.attn_norm.weight") {
+      values[0] = 1e30f;
+    } else if (name == "blk.1.attn_v.weight") {
+      for (size_t row = 0; row < values.size() / width; ++row) values[row * width] = row % 2 == 0 ? 1e10f : -1e10f;
+    }
+  });
+  const auto runner = MakeRunner(weights);
+  const std::vector<TokenId> expected = Generate(*runner, {4, 5, 6}, 1);
+  DirectDriver driver(*runner);
+  api::SamplingParams sampled;  // through the logits, not the fused argmax
+  std::vector<DirectDriver::Part> parts = {{driver.NewSequence(), {4, 5, 6}},
+                                           {driver.NewSequence(), {4, 9, 6}},
+                                           {driver.NewSequence(sampled, 1), {9}},
+                                           {driver.NewSequence(), {4, 9, 6}, false, 2}};
+  const auto result = driver.Step(parts);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_TRUE(result->slices[0].status.ok()) << result->slices[0].status;
+  EXPECT_EQ(result->slices[0].token, expected[0]);
+  for (const size_t broken : {1, 2, 3}) {
+    EXPECT_EQ(result->slices[broken].status.code(), StatusCode::kInternal) << broken;
+    EXPECT_EQ(result->slices[broken].token, kNoToken);
+  }
+}
+
+TEST(CpuModelRunnerTest, PromptLogprobsAreTheSameInOneChunkAndInMany) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights);
+  const std::vector<TokenId> prompt = Prompt(100);
+  const auto score = [&](int chunk) {
+    DirectDriver driver(*runner);
+    const int sequence = driver.NewSequence();
+    std::vector<sampling::RowLogprobs> rows;
+    for (size_t begin = 0; begin < prompt.size();) {
+      const size_t count = std::min(prompt.size() - begin, static_cast<size_t>(chunk));
+      DirectDriver::Part part{sequence, {prompt.begin() + static_cast<std::ptrdiff_t>(begin), prompt.begin() + static_cast<std::ptrdiff_t>(begin + count)}, false, 3};
+      begin += count;
+      part.next_token = begin < prompt.size() ? prompt[begin] : kNoToken;
+      const auto result = driver.Step({&part, 1});
+      EXPECT_TRUE(result.ok());
+      const auto& part_rows = result->slices[0].prompt_logprobs;
+      rows.insert(rows.end(), part_rows.begin(), part_rows.end());
+    }
+    return rows;
+  };
+  const auto whole = score(128);  // 99 rows: two rounds of the head
+  ASSERT_EQ(whole.size(), prompt.size() - 1);
+  for (const int chunk : {1, 32, 33}) {
+    const auto cut = score(chunk);
+    ASSERT_EQ(cut.size(), whole.size());
+    for (size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_EQ(whole[i].chosen.token, prompt[i + 1]);
+      EXPECT_EQ(cut[i].chosen.logprob, whole[i].chosen.logprob);
+      ASSERT_EQ(cut[i].top.size(), 3u);
+      for (size_t k = 0; k < 3; ++k) EXPECT_EQ(cut[i].top[k].token, whole[i].top[k].token);
+    }
+  }
+}
+
+TEST(CpuModelRunnerTest, SeededSamplingIsTheSameInABatchAndAlone) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto two = MakeRunner(weights, 2), one = MakeRunner(weights, 1);
+  api::SamplingParams params;
+  params.top_k = 40;
+  params.repetition_penalty = 1.2;
+  params.logprobs = 2;
+  DirectDriver driver(*two);
+  std::vector<int> sequences;
+  std::vector<TokenId> feed;
+  for (int i = 0; i < 6; ++i) {
+    sequences.push_back(driver.NewSequence(params, 100 + static_cast<uint64_t>(i)));
+    feed.push_back(*driver.Prefill(sequences.back(), Prompt(20 + i, i), 16));
+  }
+  for (int t = 1; t < 20; ++t) ASSERT_TRUE(driver.Decode(sequences, feed).ok());
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(driver.output(sequences[static_cast<size_t>(i)]),
+              Generate(*one, Prompt(20 + i, i), 20, params, 100 + static_cast<uint64_t>(i)));
+  }
+}
+
+TEST(CpuModelRunnerTest, LogprobsComeFromTheRawLogits) {
+  const auto weights = LoadSpec(SmallSpec());
+  CpuRunnerOptions options = SmallOptions(*weights);
+  std::vector<float> tapped;
+  options.logits_tap = [&](uint32_t, int, std::span<const float> logits) {
+    tapped.assign(logits.begin(), logits.end());
+  };
+  const auto runner = *CpuModelRunner::Create(weights, options);
+  api::SamplingParams params;
+  params.temperature = 0.3;
+  params.logprobs = 4;
+  params.logit_bias = {{17, 50.0f}};
+  DirectDriver driver(*runner);
+  DirectDriver::Part part{driver.NewSequence(params, 3), Prompt(10)};
+  const auto result = driver.Step({&part, 1});
+  ASSERT_TRUE(result.ok());
+  EXPECT_EQ(result->slices[0].token, 17);  // the bias decides the draw and does not show in the log-probability
+  ASSERT_TRUE(result->slices[0].logprobs.has_value());
+  double sum = 0;
+  const float top = *std::max_element(tapped.begin(), tapped.end());
+  for (const float logit : tapped) sum += std::exp(static_cast<double>(logit - top));
+  EXPECT_NEAR(result->slices[0].logprobs->chosen.logprob, static_cast<double>(tapped[17] - top) - std::log(sum), 1e-5);
+  EXPECT_EQ(result->slices[0].logprobs->top.size(), 4u);
+}
+
+TEST(CpuModelRunnerTest, AStepMayOnlyCopyBlocks) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights);
+  engine::StepPlan plan;
+  plan.copies = {{1, 2}, {2, 3}};
+  runner->Launch(plan);
+  const engine::StepResult result = runner->Collect();
+  EXPECT_TRUE(result.status.ok());
+  EXPECT_TRUE(result.slices.empty());
+}
+
+// One immutable set of weights under eight runners at once.
+TEST(CpuModelRunnerTest, EightThreadsSharingTheWeightsGiveTheSequentialOutputs) {
+  const auto weights = LoadSpec(SmallSpec());
+  const std::vector<std::byte> before(weights->data(), weights->data() + weights->bytes());
+  constexpr int kThreads = 8, kGenerations = 100;
+  std::vector<std::vector<TokenId>> expected;
+  {
+    const auto runner = MakeRunner(weights, 1);
+    for (int g = 0; g < kGenerations; ++g) expected.push_back(Generate(*runner, Prompt(3 + g % 7, g), 4));
+  }
+  std::vector<std::thread> threads;
+  std::array<int, kThreads> different{};
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      const auto runner = MakeRunner(weights, 1);
+      for (int i = 0; i < kGenerations; ++i) {
+        const int g = (i * 13 + t) % kGenerations;
+        if (Generate(*runner, Prompt(3 + g % 7, g), 4) != expected[static_cast<size_t>(g)]) {
+          ++different[static_cast<size_t>(t)];
+        }
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_THAT(different, testing::Each(0));
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), weights->data()));
+}
+
+class FusionTest : public testing::TestWithParam<Isa> {};
+
+// The same model fused and one operation at a time: float logits within 1e-5 of their scale, the same tokens.
+TEST_P(FusionTest, FusedAndUnfusedPassesAgree) {
+  for (const auto mode : {WeightMode::kF32, WeightMode::kInt8}) {
+    std::map<int, std::vector<float>> logits[2];
+    std::vector<TokenId> tokens[2];
+    for (const bool fuse : {false, true}) {
+      const auto weights = LoadSpec(SmallSpec(DType::kQ8_0), {.mode = mode, .fuse = fuse});
+      CpuRunnerOptions options = SmallOptions(*weights);
+      options.kernels = &kernels::KernelsFor(GetParam());
+      options.logits_tap = [&](uint32_t, int position, std::span<const float> row) {
+        logits[fuse][position].assign(row.begin(), row.end());
+      };
+      const auto runner = *CpuModelRunner::Create(weights, options);
+      tokens[fuse] = Generate(*runner, Prompt(37), 16);
+    }
+    EXPECT_EQ(tokens[0], tokens[1]);
+    ASSERT_EQ(logits[0].size(), 16u);
+    double worst = 0;
+    for (const auto& [position, row] : logits[0]) {
+      for (size_t i = 0; i < row.size(); ++i) {
+        worst = std::max(worst, static_cast<double>(std::fabs(row[i] - logits[1].at(position)[i])));
+      }
+    }
+    // int8: a last-bit difference of a norm may move a rounding to the next integer.
+    EXPECT_LT(worst, mode == WeightMode::kF32 ? 1e-5 : 0.05) << kernels::IsaName(GetParam());
+  }
+}
+
+TEST_P(FusionTest, FusionTakesFewerParallelRegions) {
+  const auto fused = LoadSpec(SmallSpec()), unfused = LoadSpec(SmallSpec(), {.fuse = false});
+  const kernels::KernelTable& table = kernels::KernelsFor(GetParam());
+  const model::Decoder::Options options{.workers = 2, .max_rows = 64, .context = 64};
+  const auto a = *model::Decoder::Create(fused, table, options), b = *model::Decoder::Create(unfused, table, options);
+  std::printf("parallel regions per layer: fused %d (1 row) %d (64 rows), unfused %d\n", a->regions_per_layer(1),
+              a->regions_per_layer(64), b->regions_per_layer(1));
+  EXPECT_LT(a->regions_per_layer(64), b->regions_per_layer(64));
+  EXPECT_LT(a->regions_per_layer(1), a->regions_per_layer(64));
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, FusionTest, testing::ValuesIn(kernels::DetectIsas()),
+                         [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
+
+}  // namespace
+}  // namespace tutti::runner

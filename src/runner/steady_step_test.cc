@@ -1,0 +1,102 @@
+// A steady decode step allocates nothing but the result it gives away. In a program of its own translation unit,
+// because it replaces operator new for the whole test program.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#include "gguf/file.h"
+#include "gguf/testing/checkpoint.h"
+#include "runner/cpu_model_runner.h"
+#include "runner/direct_driver.h"
+
+namespace {
+
+std::atomic<int64_t> allocations{0};
+
+void* Counted(size_t size) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  void* memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+
+}  // namespace
+
+#ifndef TUTTI_SANITIZED  // sanitizers bring their own
+void* operator new(size_t size) { return Counted(size); }
+void* operator new[](size_t size) { return Counted(size); }
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete[](void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
+#endif
+
+namespace tutti::runner {
+namespace {
+
+TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
+  gguf::testing::CheckpointSpec spec;
+  spec.layers = 1;
+  spec.width = 64;
+  spec.heads = 2;
+  spec.kv_heads = 1;
+  spec.head_width = 32;
+  spec.feed_forward = 64;
+  spec.context = 4096;
+  spec.type = tensor::DType::kQ4_0;
+  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  ASSERT_TRUE(file.ok());
+  const auto weights = model::Weights::Load(**file, {});
+  ASSERT_TRUE(weights.ok()) << weights.status();
+  CpuRunnerOptions options;
+  options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
+  options.compute.workers = 2;
+  options.kv_bytes = size_t{64} << 20;
+  options.context = 4096;
+  const auto runner = *CpuModelRunner::Create(*weights, options);
+
+  // Two sequences that decode and one that samples, over a table of blocks as the engine would keep it.
+  constexpr int kSequences = 3, kSteps = 10000;
+  const api::SamplingParams greedy = GreedyParams();
+  api::SamplingParams sampled;
+  sampled.top_k = 20;
+  std::vector<sampling::RowState> samplers(kSequences);
+  std::vector<std::vector<kv::BlockId>> blocks(kSequences);
+  std::vector<TokenId> feed(kSequences, 5);
+  engine::StepPlan plan;
+  for (int i = 0; i < kSequences; ++i) {
+    samplers[static_cast<size_t>(i)].params = i == 2 ? &sampled : &greedy;
+    for (int b = 0; b < 128; ++b) blocks[static_cast<size_t>(i)].push_back(i * 128 + b);
+  }
+  int64_t before = 0;
+  for (int step = 0; step < kSteps + 100; ++step) {
+    if (step == 100) before = allocations.load();  // everything has reached its size
+    plan.step = static_cast<uint64_t>(step) + 1;
+    plan.slices.clear();
+    for (size_t i = 0; i < kSequences; ++i) {
+      engine::SequenceSlice slice;
+      slice.tokens = {&feed[i], 1};
+      slice.start = 1000 + step % 24;  // inside one block: the contexts stand still
+      slice.blocks = blocks[i];
+      slice.sample = true;
+      slice.sampler = &samplers[i];
+      plan.slices.push_back(slice);
+    }
+    plan.tokens = kSequences;
+    runner->Launch(plan);
+    const engine::StepResult result = runner->Collect();
+    ASSERT_TRUE(result.status.ok());
+    for (size_t i = 0; i < kSequences; ++i) feed[i] = result.slices[i].token;
+  }
+  const int64_t made = allocations.load() - before;
+#ifndef TUTTI_SANITIZED
+  EXPECT_EQ(made, kSteps);  // StepResult::slices, one per step
+#else
+  (void)made;
+#endif
+}
+
+}  // namespace
+}  // namespace tutti::runner
