@@ -82,7 +82,7 @@ Status BadMessages(std::string message) {
 }
 
 // Ends the prompt where the mark stands, as transformers does: exactly there if the template kept the blank of
-// the mark, else without the white space before it.
+// the mark or wrote one itself, else without the white space before it.
 //
 // `continued` is the text the message should end with.
 Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
@@ -102,8 +102,15 @@ Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
     return BadMessages("the chat template does not show the whole last message, so it cannot be continued");
   }
   Text cut = rendered.Slice(0, last_begin);
-  if (last_end - last_begin == kMark.size()) return cut;
+  const size_t kept = last_end - last_begin;
+  const bool blank_follows = kept + 1 == kMark.size() && last_end < rendered.size() && rendered.bytes()[last_end] == ' ';
+  if (kept == kMark.size() || blank_follows) return cut;
   return cut.Slice(0, jinja::Strip(cut.bytes(), false, true).end);
+}
+
+bool Flag(const jinja::Program& program, const std::vector<bool>& flags, std::string_view variable) {
+  const auto found = std::find(program.names.begin(), program.names.end(), variable);
+  return found != program.names.end() && flags[static_cast<size_t>(found - program.names.begin())];
 }
 
 }  // namespace
@@ -198,14 +205,13 @@ Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input, const Render
 }
 
 bool ChatTemplate::Reads(std::string_view variable) const {
-  const jinja::Program& program = compiled_->program;
-  for (size_t i = 0; i < program.names.size(); ++i) {
-    if (program.names[i] == variable) return program.free[i];
-  }
-  return false;
+  return Flag(compiled_->program, compiled_->program.read, variable);
 }
 
-bool ChatTemplate::AcceptsExtra(std::string_view variable) const { return !IsReserved(variable) && Reads(variable); }
+bool ChatTemplate::AcceptsExtra(std::string_view variable) const {
+  return !IsReserved(variable) && Flag(compiled_->program, compiled_->program.free, variable);
+}
+
 const std::string& ChatTemplate::source() const { return compiled_->source; }
 const std::vector<std::string>& ChatTemplate::warnings() const { return compiled_->program.warnings; }
 

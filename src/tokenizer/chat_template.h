@@ -24,37 +24,37 @@ namespace tutti::tokenizer {
 
 // Control tokens as text, from the model file. Empty: the file names none, and the template sees "".
 struct SpecialTokens {
-  std::string bos;
-  std::string eos;
-  std::string unk;
-  std::string pad;
+  std::string bos{};
+  std::string eos{};
+  std::string unk{};
+  std::string pad{};
 };
 
 struct ChatMessage {
-  std::string role;       // trusted only when it is one of the known roles
-  jinja::Value content;   // string; none; a list of parts; undefined = no such key
-  std::string name;       // empty = no such key
-  std::string tool_call_id;
+  std::string role{};      // trusted only when it is one of the known roles
+  jinja::Value content{};  // string; none; a list of parts; undefined = no such key
+  std::string name{};      // empty = no such key
+  std::string tool_call_id{};
   // [{id, type, function: {name, arguments}}] with `arguments` as a dict (parse the client's JSON text first:
   // jinja::ParseJson); undefined = no such key.
-  jinja::Value tool_calls;
+  jinja::Value tool_calls{};
   // Further keys the template may read ("reasoning_content", ...).
-  std::vector<std::pair<std::string, jinja::Value>> extra;
+  std::vector<std::pair<std::string, jinja::Value>> extra{};
 };
 
 struct ChatInput {
-  std::vector<ChatMessage> messages;
-  jinja::Value tools;  // list of {type, function: {...}}; undefined or none = no tools
+  std::vector<ChatMessage> messages{};
+  jinja::Value tools{};  // list of {type, function: {...}}; undefined or none = no tools
   bool add_generation_prompt = true;
   // Ends the prompt inside the last message, so that the model goes on with it. Turns add_generation_prompt off.
   bool continue_final_message = false;
   // chat_template_kwargs. Render refuses a key the template does not read, or one that Render itself sets.
-  std::vector<std::pair<std::string, jinja::Value>> extra;
+  std::vector<std::pair<std::string, jinja::Value>> extra{};
 };
 
 struct RenderOptions {
   int64_t now_unix_s = 0;  // what strftime_now shows, in UTC; the caller's clock, so that renders are reproducible
-  uint64_t max_steps = 1'000'000;           // template_fuel beyond; also pays for copied bytes (64 a step)
+  uint64_t max_steps = 2'000'000;           // template_fuel beyond (about 0.1 s); also pays for copied bytes (64 a step)
   size_t max_output_bytes = size_t{8} << 20;  // template_output beyond
   size_t max_live_bytes = size_t{64} << 20;   // intermediate values alive at once; template_output beyond
 };
@@ -85,7 +85,7 @@ class ChatTemplate {
 
   // True if the template reads this variable from outside: "tools", "enable_thinking", ...
   bool Reads(std::string_view variable) const;
-  // True if `variable` may be given in ChatInput::extra.
+  // True if `variable` may be given in ChatInput::extra: the template reads it from outside before it sets it.
   bool AcceptsExtra(std::string_view variable) const;
   const std::string& source() const;
   // What the compiler found suspicious but legal: "line 3: unknown filter 'from_json' fails when reached".

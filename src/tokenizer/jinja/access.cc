@@ -12,7 +12,7 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-Value LoopAttribute(Runtime& rt, const LoopObject& loop, const std::string& name) {
+Value LoopAttribute(const LoopObject& loop, const std::string& name) {
   const auto& items = loop.items.items();
   const auto index = static_cast<int64_t>(loop.index0);
   const auto length = static_cast<int64_t>(items.size());
@@ -23,11 +23,10 @@ Value LoopAttribute(Runtime& rt, const LoopObject& loop, const std::string& name
   if (name == "first") return Value::Bool(index == 0);
   if (name == "last") return Value::Bool(index + 1 == length);
   if (name == "length") return Value::Int(length);
-  if (name == "depth") return Value::Int(loop.depth0 + 1);
-  if (name == "depth0") return Value::Int(loop.depth0);
+  if (name == "depth") return Value::Int(1);  // counts recursion, which there is none
+  if (name == "depth0") return Value::Int(0);
   if (name == "previtem") return index > 0 ? items[loop.index0 - 1] : Value();
   if (name == "nextitem") return index + 1 < length ? items[loop.index0 + 1] : Value();
-  (void)rt;
   return Value();
 }
 
@@ -110,7 +109,7 @@ Value GetAttribute(Runtime& rt, const Value& object, const std::string& name) {
     }
     if (self->kind() == ObjectKind::kLoop) {
       if (HasMethod(object, name)) return rt.NewObject<MethodObject>(object, name);
-      return LoopAttribute(rt, *static_cast<LoopObject*>(self), name);
+      return LoopAttribute(*static_cast<LoopObject*>(self), name);
     }
     return Value::UndefinedNamed(&name);
   }

@@ -256,7 +256,8 @@ struct ScopeStmt final : Stmt {
 struct Program {
   Body body;
   std::vector<std::string> names;  // by Symbol; names and attributes, each once
-  std::vector<bool> free;          // by Symbol: read before the template itself gives it a value
+  std::vector<bool> read;          // by Symbol: a variable that is read where no loop or parameter provides it
+  std::vector<bool> free;          // by Symbol: the same, and before the template itself gives it a value
   std::vector<std::string> warnings;
 };
 

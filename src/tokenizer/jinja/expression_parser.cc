@@ -422,6 +422,8 @@ ExprPtr ExpressionParser::Test(ExprPtr input) {
   auto test = std::make_unique<TestExpr>(line, name);
   if (state_.AtOp("(")) {
     test->args = Arguments();
+  } else if (state_.AtName("is")) {
+    state_.Fail("tests cannot be chained with 'is'");
   } else if (StartsOperand()) {
     ExprPtr operand = Primary();
     if (operand != nullptr) operand = Postfix(std::move(operand));

@@ -11,6 +11,7 @@
 #include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/filter_table.h"
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/string_ops.h"
 #include "tokenizer/jinja/unicode.h"
@@ -77,32 +78,18 @@ Value StringOf(Runtime& rt, const Value& input, const Arguments& args) {
 }
 
 Value Safe(Runtime& rt, const Value& input, const Arguments& args) {
-  return ArgReader(rt, args, "safe", {}).ok() ? ToStringValue(rt, input) : Value();
+  const Value value = ToStringValue(rt, input);
+  if (!ArgReader(rt, args, "safe", {}).ok() || !rt.Grow(value.text(), value.text().size())) return Value();
+  Text safe = value.text();
+  safe.set_markup(true);
+  return rt.NewString(std::move(safe));
 }
 
 Value Escape(Runtime& rt, const Value& input, const Arguments& args) {
   if (!ArgReader(rt, args, "escape", {}).ok()) return Value();
   const Value value = ToStringValue(rt, input);
-  if (rt.failed() || !rt.Grow(value.text(), value.text().size() * 5)) return Value();
-  const Text& text = value.text();
-  Text out;
-  size_t plain = 0;
-  for (size_t pos = 0; pos < text.size(); ++pos) {
-    std::string_view escape;
-    switch (text.bytes()[pos]) {
-      case '&': escape = "&amp;"; break;
-      case '<': escape = "&lt;"; break;
-      case '>': escape = "&gt;"; break;
-      case '\'': escape = "&#39;"; break;
-      case '"': escape = "&#34;"; break;
-      default: continue;
-    }
-    out.AppendRange(text, plain, pos);
-    out.Append(escape, text.OriginAt(pos));
-    plain = pos + 1;
-  }
-  out.AppendRange(text, plain, text.size());
-  return rt.NewString(std::move(out));
+  if (rt.failed() || value.text().markup()) return value;
+  return EscapeHtml(rt, value.text());
 }
 
 // New spaces belong to whom the text belongs to, so that an indented message stays one piece.
@@ -273,8 +260,11 @@ Value Attr(Runtime& rt, const Value& input, const Arguments& args) {
   const ArgReader reader(rt, args, "attr", {"name"});
   const Value name = reader.Require(0);
   if (!reader.ok()) return Value();
+  if (!name.is_string()) return rt.FailType("use as an attribute name", name);
   // Attributes only: the members of a dict are not attributes of it.
-  return input.is_object() ? GetItem(rt, input, name) : Value();
+  if (input.is_object()) return GetItem(rt, input, name);
+  const std::string& method = name.text().bytes();
+  return HasMethod(input, method) ? rt.NewObject<MethodObject>(input, method) : Value();
 }
 
 constexpr std::array<FilterEntry, 21> kValueFilters{{

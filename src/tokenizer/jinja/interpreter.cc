@@ -92,13 +92,11 @@ class Interpreter {
   };
 
   void Bind(const std::vector<std::pair<std::string, Value>>& variables) {
-    // The template's names are known; variables it never mentions need no place.
+    // Variables the template never mentions need no place. Of two with one name the later is seen, so a variable
+    // hides a function.
     for (Symbol s = 0; s < program_.names.size(); ++s) {
-      if (!program_.free[s]) continue;
+      if (!program_.read[s]) continue;
       const std::string& name = program_.names[s];
-      for (const auto& [variable, value] : variables) {
-        if (variable == name) globals_.emplace_back(s, value);
-      }
       static constexpr std::pair<std::string_view, Builtin> kBuiltins[] = {
           {"range", Builtin::kRange},
           {"namespace", Builtin::kNamespace},
@@ -108,6 +106,9 @@ class Interpreter {
       };
       for (const auto& [builtin, which] : kBuiltins) {
         if (builtin == name) globals_.emplace_back(s, rt_.NewObject<FunctionObject>(which));
+      }
+      for (const auto& [variable, value] : variables) {
+        if (variable == name) globals_.emplace_back(s, value);
       }
     }
     for (auto& [symbol, value] : globals_) scope_->Set(rt_, symbol, value);
@@ -194,11 +195,9 @@ class Interpreter {
       const InnerScope inner(*this);
       return Execute(statement.otherwise);
     }
-    Value loop = rt_.NewTransient<LoopObject>(items, loop_depth_);
+    Value loop = rt_.NewTransient<LoopObject>(items);
     if (rt_.failed()) return Flow::kStop;
-    ++loop_depth_;
     const Flow flow = Iterations(statement, items.items(), loop);
-    --loop_depth_;
     rt_.Keep(std::move(loop));
     return flow == Flow::kStop || rt_.failed() ? Flow::kStop : Flow::kNext;
   }
@@ -577,12 +576,9 @@ class Interpreter {
       const InnerScope inner(*this, closure);
       if (BindParameters(macro->definition, args)) {
         Text* const outer = out_;
-        const int outer_loops = loop_depth_;
         out_ = &text;
-        loop_depth_ = 0;
         Execute(macro->definition.body);
         out_ = outer;
-        loop_depth_ = outer_loops;
       }
     }
     --active_macros_;
@@ -716,7 +712,6 @@ class Interpreter {
   Value captured_;  // what the filters of a block work on
   int active_nodes_ = 0;
   int active_macros_ = 0;
-  int loop_depth_ = 0;
   const Symbol loop_symbol_ = SymbolOf("loop");
   const Symbol caller_symbol_ = SymbolOf("caller");
   const Symbol varargs_symbol_ = SymbolOf("varargs");

@@ -38,14 +38,13 @@ class NamespaceObject final : public Object {
 // `loop` inside a for. `items` is what the loop runs over, after its filter.
 class LoopObject final : public Object {
  public:
-  LoopObject(Value list, int nesting) : Object(ObjectKind::kLoop), items(std::move(list)), depth0(nesting) {}
+  explicit LoopObject(Value list) : Object(ObjectKind::kLoop), items(std::move(list)) {}
   void Clear() override {
     items = Value();
     last_changed = Value();
   }
   Value items;
   size_t index0 = 0;
-  int depth0;
   Value last_changed;  // arguments of the last loop.changed()
 };
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/string_ops.h"
 #include "tokenizer/jinja/unicode.h"
 
 namespace tutti::tokenizer::jinja {
@@ -76,6 +77,17 @@ Value RealArithmetic(Runtime& rt, Operator op, double a, double b) {
     }
     default: return rt.Fail("not an arithmetic operator");
   }
+}
+
+Value AddTexts(Runtime& rt, const Value& a, const Value& b) {
+  const bool markup = a.text().markup() || b.text().markup();
+  const Value left = markup && !a.text().markup() ? EscapeHtml(rt, a.text()) : a;
+  const Value right = markup && !b.text().markup() ? EscapeHtml(rt, b.text()) : b;
+  if (rt.failed() || !rt.Grow(left.text(), right.text().size()) || !rt.SpendBytes(left.text().size())) return Value();
+  Text sum = left.text();
+  sum.Append(right.text());
+  sum.set_markup(markup);
+  return rt.NewString(std::move(sum));
 }
 
 Value RepeatText(Runtime& rt, const Text& text, int64_t times) {
@@ -232,10 +244,7 @@ Value Arithmetic(Runtime& rt, Operator op, const Value& a, const Value& b) {
   }
   if (op == Operator::kModulo && a.is_string()) return PercentFormat(rt, a.text(), b);
   if (op == Operator::kAdd && a.is_string() && b.is_string()) {
-    if (!rt.Grow(a.text(), b.text().size()) || !rt.SpendBytes(a.text().size())) return Value();
-    Text sum = a.text();
-    sum.Append(b.text());
-    return rt.NewString(std::move(sum));
+    return AddTexts(rt, a, b);
   }
   if (op == Operator::kAdd && a.is_list() && b.is_list() && a.is_tuple() == b.is_tuple()) {
     if (!rt.Spend(a.items().size() + b.items().size())) return Value();

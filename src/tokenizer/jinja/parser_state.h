@@ -64,6 +64,7 @@ class ParserState {
     const auto [found, fresh] = symbols_.try_emplace(std::string(name), static_cast<Symbol>(program.names.size()));
     if (fresh) {
       program.names.emplace_back(name);
+      program.read.push_back(false);
       program.free.push_back(false);
       stored_.push_back(false);
       bound_.push_back(0);
@@ -71,7 +72,9 @@ class ParserState {
     return found->second;
   }
   void OnLoad(Symbol s) {
-    if (bound_[s] == 0 && !stored_[s]) program.free[s] = true;
+    if (bound_[s] > 0) return;
+    program.read[s] = true;
+    if (!stored_[s]) program.free[s] = true;
   }
   void OnStore(Symbol s) {
     if (bound_[s] == 0) stored_[s] = true;

@@ -54,7 +54,7 @@ Value Runtime::Fail(std::string_view message) {
 
 Value Runtime::FailType(std::string_view what, const Value& value) {
   if (const std::string* name = value.undefined_name()) {
-    return Fail("'" + std::string(Shorten(*name, 64)) + "' is undefined; cannot " + std::string(what));
+    return Fail("'" + std::string(Shorten(*name, 64)) + "' is undefined; cannot " + std::string(what) + " it");
   }
   return Fail("cannot " + std::string(what) + " " + std::string(KindName(value)));
 }

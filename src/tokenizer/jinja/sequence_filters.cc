@@ -32,9 +32,10 @@ Value FollowPath(Runtime& rt, const Value& item, const Value& path) {
   return value;
 }
 
+const std::vector<Value> kNothing;
+
 // The list of what `value` iterates over, or an empty one after a failure.
 const std::vector<Value>& Items(Runtime& rt, const Value& value, Value* holder) {
-  static const std::vector<Value> kNothing;
   *holder = Iterate(rt, value);
   return rt.failed() ? kNothing : holder->items();
 }
@@ -222,10 +223,15 @@ Value Sum(Runtime& rt, const Value& input, const Arguments& args) {
   return total;
 }
 
+// As Items, but anything false is empty: so map, select and their kin take none.
+const std::vector<Value>& ItemsIfAny(Runtime& rt, const Value& value, Value* holder) {
+  return Truthy(value) ? Items(rt, value, holder) : kNothing;
+}
+
 // map(attribute="a", default=x) or map("filter", args...)
 Value Map(Runtime& rt, const Value& input, const Arguments& args) {
   Value holder;
-  const auto& items = Items(rt, input, &holder);
+  const auto& items = ItemsIfAny(rt, input, &holder);
   std::vector<Value> mapped;
   if (args.positional.empty()) {
     const ArgReader reader(rt, args, "map", {"attribute", "default"});
@@ -252,7 +258,7 @@ Value Map(Runtime& rt, const Value& input, const Arguments& args) {
 // select, reject, selectattr, rejectattr
 Value Pick(Runtime& rt, const Value& input, const Arguments& args, bool by_attribute, bool keep) {
   Value holder;
-  const auto& items = Items(rt, input, &holder);
+  const auto& items = ItemsIfAny(rt, input, &holder);
   const size_t skip = by_attribute ? 1 : 0;
   if (by_attribute && args.positional.empty()) return rt.Fail("selectattr: the attribute is missing");
   Arguments rest;

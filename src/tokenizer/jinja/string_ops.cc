@@ -240,4 +240,27 @@ Value JoinTexts(Runtime& rt, const Text& separator, const std::vector<Value>& it
   return rt.NewString(std::move(out));
 }
 
+Value EscapeHtml(Runtime& rt, const Text& text) {
+  if (!rt.Grow(text, text.size() * 5)) return Value();
+  Text out;
+  size_t plain = 0;
+  for (size_t pos = 0; pos < text.size(); ++pos) {
+    std::string_view escape;
+    switch (text.bytes()[pos]) {
+      case '&': escape = "&amp;"; break;
+      case '<': escape = "&lt;"; break;
+      case '>': escape = "&gt;"; break;
+      case '\'': escape = "&#39;"; break;
+      case '"': escape = "&#34;"; break;
+      default: continue;
+    }
+    out.AppendRange(text, plain, pos);
+    out.Append(escape, text.OriginAt(pos));
+    plain = pos + 1;
+  }
+  out.AppendRange(text, plain, text.size());
+  out.set_markup(true);
+  return rt.NewString(std::move(out));
+}
+
 }  // namespace tutti::tokenizer::jinja

@@ -23,5 +23,7 @@ Value SplitLines(Runtime& rt, const Text& text, bool keep_ends);
 Value PartitionText(Runtime& rt, const Text& text, const Text& separator, bool from_right);
 // str() of every item, with `separator` between.
 Value JoinTexts(Runtime& rt, const Text& separator, const std::vector<Value>& items, bool convert);
+// & < > ' " as entities; the result is markup.
+Value EscapeHtml(Runtime& rt, const Text& text);
 
 }  // namespace tutti::tokenizer::jinja

@@ -63,6 +63,7 @@ void Text::AppendRange(const Text& other, size_t begin, size_t end) {
 
 Text Text::Slice(size_t begin, size_t end) const {
   Text slice;
+  slice.markup_ = markup_;
   slice.AppendRange(*this, begin, end);
   return slice;
 }

@@ -51,6 +51,10 @@ class Text {
   void AppendRange(const Text& other, size_t begin, size_t end);
   Text Slice(size_t begin, size_t end) const;
 
+  // Jinja's "safe" text: joined by + with other text, it makes that text HTML-escaped. Kept by Slice only.
+  bool markup() const { return markup_; }
+  void set_markup(bool markup) { markup_ = markup; }
+
   // Gives the template's bytes to the client if any byte is not the template's: for text such as JSON, whose
   // quotes and commas must not become more trusted than the values between them.
   void Demote();
@@ -60,6 +64,7 @@ class Text {
   std::vector<Run> runs_;  // empty while one origin is enough
   Origin origin_ = Origin::kTemplate;  // of all bytes, when runs_ is empty
   bool ascii_ = true;
+  bool markup_ = false;
 };
 
 }  // namespace tutti::tokenizer::jinja
