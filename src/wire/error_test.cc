@@ -1,0 +1,120 @@
+#include "wire/error.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "wire/json.h"
+
+namespace tutti::wire {
+namespace {
+
+Status Make(const ErrorRow& row) {
+  std::string code(row.code);
+  if (code.back() == '*') code.back() = 'x';
+  return Status(row.canonical, code, "text");
+}
+
+TEST(ErrorTable, EveryCodeStandsOnceAndFindsItself) {
+  std::set<std::string_view> codes;
+  for (const ErrorRow& row : ErrorTable()) {
+    EXPECT_TRUE(codes.insert(row.code).second) << row.code;
+    EXPECT_EQ(FindError(Make(row)).code, row.code);
+  }
+}
+
+TEST(ErrorTable, AgreesWithTheInterfaceOnStatusTypeAndRetry) {
+  struct Row { const char* code; int http; const char* type; int websocket; bool retry; };
+  for (const Row& want : std::initializer_list<Row>{
+           {"invalid_json", 400, "invalid_request_error", 4400, false},
+           {"context_length_exceeded", 400, "invalid_request_error", 4400, false},
+           {"invalid_api_key", 401, "invalid_request_error", 4401, false},
+           {"insufficient_scope", 403, "permission_error", 4403, false},
+           {"model_not_found", 404, "invalid_request_error", 4404, false},
+           {"expired", 410, "invalid_request_error", 4410, false},
+           {"method_not_allowed", 405, "invalid_request_error", 1003, false},
+           {"uri_too_long", 414, "invalid_request_error", 1003, false},
+           {"unsupported_media_type", 415, "invalid_request_error", 1003, false},
+           {"headers_too_large", 431, "invalid_request_error", 1003, false},
+           {"request_timeout", 408, "invalid_request_error", 1008, true},
+           {"conversation_busy", 409, "conflict_error", 4409, true},
+           {"version_mismatch", 412, "invalid_request_error", 4409, false},
+           {"idempotency_key_mismatch", 422, "invalid_request_error", 4409, false},
+           {"request_too_large", 413, "invalid_request_error", 1009, false},
+           {"never_fits", 413, "invalid_request_error", 4400, false},
+           {"rate_limit_exceeded", 429, "requests", 4429, true},
+           {"insufficient_quota", 429, "insufficient_quota", 4429, false},
+           {"internal_error", 500, "server_error", 1011, true},
+           {"not_implemented", 501, "server_error", 4400, false},
+           {"queue_full", 503, "server_error", 1013, true},
+           {"overloaded", 503, "server_error", 1013, true},
+           {"model_loading", 503, "server_error", 1013, true},
+           {"draining", 503, "server_error", 1001, true},
+           {"deadline_exceeded", 504, "server_error", 4504, false}}) {
+    const ErrorRow& row = FindError(Unavailable(want.code, ""));
+    EXPECT_EQ(row.code, want.code);
+    EXPECT_EQ(row.http, want.http) << want.code;
+    EXPECT_EQ(row.type, want.type) << want.code;
+    EXPECT_EQ(row.websocket, want.websocket) << want.code;
+    EXPECT_EQ(row.retry == Retry::kYes, want.retry) << want.code;
+  }
+}
+
+TEST(ErrorTable, LimitsCapacityAndDeadlinesSayWhenToComeBack) {
+  for (const ErrorRow& row : ErrorTable()) {
+    const ErrorView view = ViewError(Make(row));
+    if (row.http == 429 || row.http == 503 || row.http == 504) {
+      EXPECT_TRUE(view.retry_after.has_value()) << row.code;
+      EXPECT_GE(view.retry_after->count(), 1);
+    }
+  }
+  const Status status = Unavailable("queue_full", "full").WithRetryAfter(std::chrono::milliseconds(2500));
+  EXPECT_EQ(ViewError(status).retry_after, std::chrono::milliseconds(2500));
+}
+
+TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
+  for (const ErrorRow& row : ErrorTable()) {
+    const ErrorView view = ViewError(Make(row));
+    const bool client = row.http == 408 || row.http == 409 || row.http == 429 || row.http >= 500;
+    const bool told = view.should_retry.value_or(client);
+    EXPECT_EQ(told, row.retry == Retry::kYes) << row.code;
+    EXPECT_EQ(view.should_retry.has_value(), client != (row.retry == Retry::kYes)) << row.code;
+  }
+}
+
+TEST(ErrorTable, UnknownCodesFallBackToTheirCanonicalStatus) {
+  const std::map<StatusCode, std::pair<int, const char*>> expected = {
+      {StatusCode::kInvalidArgument, {400, "invalid_value"}}, {StatusCode::kNotFound, {404, "not_found"}},
+      {StatusCode::kUnavailable, {503, "overloaded"}},        {StatusCode::kDeadlineExceeded, {504, "deadline_exceeded"}},
+      {StatusCode::kUnimplemented, {501, "not_implemented"}}, {StatusCode::kInternal, {500, "internal_error"}},
+      {StatusCode::kUnknown, {500, "internal_error"}},        {StatusCode::kDataLoss, {500, "internal_error"}},
+      {StatusCode::kUnauthenticated, {401, "invalid_api_key"}}, {StatusCode::kCancelled, {499, "client_closed"}}};
+  for (const auto& [canonical, want] : expected) {
+    const ErrorView view = ViewError(Status(canonical, "gguf_secret_internal_thing", "text"));
+    EXPECT_EQ(view.http, want.first) << StatusCodeName(canonical);
+    EXPECT_EQ(view.code, want.second);
+  }
+}
+
+TEST(ErrorTable, InternalErrorsDoNotShowTheirText) {
+  const ErrorView view = ViewError(Internal("segment at 0x7fff /home/x/model.gguf"));
+  EXPECT_EQ(view.message.find("0x7fff"), std::string::npos);
+  EXPECT_EQ(view.message.find("/home"), std::string::npos);
+}
+
+TEST(ErrorTable, AFullQueueIs429ByOption) {
+  EXPECT_EQ(ViewError(Unavailable("queue_full", "x"), {429}).http, 429);
+  EXPECT_EQ(ViewError(Unavailable("queue_full", "x"), {503}).http, 503);
+  EXPECT_EQ(ViewError(Unavailable("draining", "x"), {429}).http, 503);
+}
+
+TEST(ErrorBody, HasTheOpenAiShape) {
+  EXPECT_EQ(ErrorBody(ViewError(InvalidArgument("invalid_value", "bad \"x\"").WithParam("messages[2].content"))),
+            R"({"error":{"message":"bad \"x\"","type":"invalid_request_error","param":"messages[2].content","code":"invalid_value"}})");
+  EXPECT_EQ(ErrorBody(ViewError(InvalidArgument("context_length_exceeded", "long").WithParam("messages")), ContextNumbers{900, 512}),
+            R"({"error":{"message":"long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":512}})");
+}
+
+}  // namespace
+}  // namespace tutti::wire
