@@ -1,0 +1,95 @@
+// EngineHarness: an engine over the timing runner under virtual time, with clients that note when each event came.
+// For tests; one thread.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/engine.h"
+#include "engine/testing/fake_model_runner.h"
+
+namespace tutti::engine::testing {
+
+// What came back for one request.
+struct Received {
+  std::vector<TokenId> tokens;       // of one choice
+  std::vector<TimePoint> times;      // when each was appended
+  std::vector<std::optional<api::TokenLogprobs>> logprobs;
+  std::string text;
+  bool ended = false;
+  api::FinishReason reason = api::FinishReason::kStop;
+  std::variant<std::monostate, TokenId, std::string> stop_reason;
+};
+
+struct HarnessClient {
+  api::Generation generation;
+  Request request;
+  std::vector<Received> choices;
+  std::vector<api::StreamEvent> prompt_events;
+  TimePoint sent{}, ended_at = TimePoint::max();
+  api::Usage usage;
+  api::Timings timings;
+  bool reads = true;                 // false: fetches nothing, so that its backlog grows
+  bool done() const { return ended_at != TimePoint::max(); }
+  const Status& status() const { return generation.stream().status(); }
+  Duration first_token() const { return choices[0].times.front() - sent; }
+};
+
+class EngineHarness {
+ public:
+  explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {}, const TimingModel& timing = {},
+                         bool split_characters = false);
+
+  // The refusal, or the client's number.
+  Result<size_t> Submit(Request request);
+  size_t MustSubmit(Request request);
+  HarnessClient& client(size_t i) { return *clients_[i]; }
+  size_t size() const { return clients_.size(); }
+
+  // Calls `action` when virtual time has come to `at` after the harness was made.
+  void At(Duration at, std::function<void()> action);
+  // Steps and moves time until `condition` holds or nothing will ever happen again. False in the latter case.
+  bool RunUntil(const std::function<bool()>& condition);
+  // Until every client is done and every action has run. False when some never end.
+  bool RunToEnd();
+  // One round: due actions, one step or a jump to the next event. False when nothing will ever happen again.
+  bool RunOnce();
+
+  std::vector<TokenId> Solo(const Request& request, int choice = 0);
+  TimePoint start() const { return start_; }
+  Duration now() const { return clock_.Now() - start_; }
+
+  ManualClock& clock() { return clock_; }
+  TimingRunner& runner() { return runner_; }
+  Engine& engine() { return *engine_; }
+  FakeTokenText& text() { return text_; }
+  // Steps in which the model ran, and virtual time between them while work was queued.
+  Duration longest_idle_gap() const { return longest_idle_gap_; }
+
+ private:
+  void Poll();
+
+  ManualClock clock_;
+  TimingRunner runner_;
+  FakeTokenText text_;
+  const TimePoint start_;
+  std::unique_ptr<Engine> engine_;
+  std::vector<std::unique_ptr<HarnessClient>> clients_;
+  std::multimap<TimePoint, std::function<void()>> actions_;
+  Duration longest_idle_gap_{0};
+};
+
+// A prompt of `count` tokens that differs with `from`.
+std::vector<TokenId> TestPrompt(int from, int count);
+Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature = 0, uint64_t seed = 17);
+
+// `share` of the way through the sorted values: 0.5 the median, 0.99 the P99.
+Duration Percentile(std::vector<Duration> values, double share);
+// Gaps between the tokens of a choice that came at or after `from`.
+std::vector<Duration> Gaps(const Received& received, TimePoint from = TimePoint::min(), TimePoint to = TimePoint::max());
+
+}  // namespace tutti::engine::testing
