@@ -196,7 +196,9 @@ std::optional<std::string> CanonicalPath(std::string_view target) {
 }
 
 bool IsLoopbackAddress(std::string_view host) {
-  return host == "localhost" || host == "::1" || host.starts_with("127.");
+  // A name may start with 127. too: only the dotted address itself counts.
+  const bool dotted = std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  return host == "localhost" || host == "::1" || (dotted && host.starts_with("127."));
 }
 
 Router::Router(const HttpOptions& options, bool loopback)
