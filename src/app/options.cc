@@ -17,7 +17,7 @@ constexpr int64_t kGiB = int64_t{1} << 30;
 constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"threads", kInt, kModel, "", "compute threads (default: the cores this process may use)", 1, 1024},
     {"isa", kChoice, kModel, "", "instruction set of the kernels (default: the best this machine has)", 0, 0,
-     "scalar|avx2|avx512vnni|avx512bf16|avx512"},
+     "scalar|avx2|avxvnni|avx512vnni|avx512"},
     {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "", "engine.lanes"},
     {"context", kInt, kModel, "", "tokens per sequence, prompt and output (default: the model's limit, at most 8192)",
      32, 1 << 20},

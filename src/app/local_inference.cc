@@ -1,0 +1,72 @@
+#include "app/local_inference.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "app/version.h"
+
+namespace tutti::app {
+
+LocalInference::LocalInference(const Settings& settings, MetricsRegistry* metrics)
+    : settings_(settings),
+      metrics_(metrics),
+      gateway_({.prep = static_cast<int>(settings.Int("prep"))}, clock_) {}
+
+LocalInference::~LocalInference() = default;
+
+Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
+  return OpenedModel::Open(ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
+}
+
+Status LocalInference::Load(OpenedModel model, std::function<void(size_t, size_t)> progress, bool step_by_hand) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
+                   std::move(model).Load(std::move(progress), !step_by_hand));
+  {
+    const MutexLock lock(mutex_);
+    engines_.push_back(served->engine);
+  }
+  if (draining_.load()) served->engine->BeginDrain();
+  gateway_.AddModel(served);
+  started_.store(true, std::memory_order_release);
+  return OkStatus();
+}
+
+void LocalInference::LoadFailed(Status why) {
+  const MutexLock lock(mutex_);
+  load_failure_ = std::move(why);
+}
+
+std::vector<std::shared_ptr<engine::Engine>> LocalInference::Engines() const {
+  const MutexLock lock(mutex_);
+  return engines_;
+}
+
+void LocalInference::BeginDrain() {
+  draining_.store(true);
+  for (const auto& engine : Engines()) engine->BeginDrain();
+}
+
+bool LocalInference::Drain(Duration limit) {
+  BeginDrain();
+  const TimePoint deadline = clock_.Now() + limit;
+  bool all = true;
+  for (const auto& engine : Engines()) all = engine->Drain(deadline) && all;
+  return all;
+}
+
+Status LocalInference::live() const {
+  for (const auto& engine : Engines()) RETURN_IF_ERROR(engine->Live());
+  return OkStatus();
+}
+
+Status LocalInference::ready() const {
+  if (draining_.load()) return Unavailable("draining", "the server is shutting down");
+  {
+    const MutexLock lock(mutex_);
+    if (!load_failure_.ok()) return load_failure_;
+    if (engines_.empty()) return Unavailable("model_loading", "the model is still being loaded");
+  }
+  return live();
+}
+
+}  // namespace tutti::app

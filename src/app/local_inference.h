@@ -1,0 +1,59 @@
+// LocalInference: the model side of a process: gateway and loaded models behind api::Inference, and the truth
+// about their health. `tutti serve`, `run`, `chat`, the benches and the C++ library are all built on it.
+//
+// Made by whoever composes a process; thread-safe after construction. Load() is blocking.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "app/model_loader.h"
+#include "app/settings.h"
+#include "base/clock.h"
+#include "base/metrics.h"
+#include "gateway/gateway.h"
+
+namespace tutti::app {
+
+class LocalInference final : public api::HealthProbe {
+ public:
+  // `settings` and `metrics` (may be null) outlive it.
+  LocalInference(const Settings& settings, MetricsRegistry* metrics);
+  ~LocalInference() override;
+
+  // Reads the header of a model file and checks the options against it; see OpenedModel.
+  Result<OpenedModel> Open(const ModelRef& ref);
+  // Loads an opened model and serves it. `step_by_hand`: the engine gets no thread; its owner calls RunOneStep().
+  Status Load(OpenedModel model, std::function<void(size_t, size_t)> progress = nullptr, bool step_by_hand = false);
+  void LoadFailed(Status why);  // what /startupz and /readyz say from now on
+
+  gateway::Gateway& gateway() { return gateway_; }
+  const Clock& clock() const { return clock_; }
+
+  // New requests are refused (draining), readyz drops; what runs goes on.
+  void BeginDrain();
+  // BeginDrain, then waits for the running requests; what is left at the limit ends with a typed error. True
+  // when all had finished by themselves.
+  bool Drain(Duration limit);
+
+  // api::HealthProbe
+  bool started() const override { return started_.load(std::memory_order_acquire); }
+  Status live() const override;
+  Status ready() const override;
+
+ private:
+  std::vector<std::shared_ptr<engine::Engine>> Engines() const;
+
+  const Settings& settings_;
+  MetricsRegistry* const metrics_;
+  SteadyClock clock_;
+  gateway::Gateway gateway_;
+  std::atomic<bool> started_{false}, draining_{false};
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<engine::Engine>> engines_ GUARDED_BY(mutex_);
+  Status load_failure_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,25 @@
+// Where a MODEL argument leads: a path, a name of a known model, or NAME=either. Pure but for looking at files.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tutti::app {
+
+struct ModelRef {
+  std::string served_name;  // what clients call it
+  std::string path;         // of the GGUF file
+};
+
+inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
+
+// "" is the default model. Errors: model_not_found, with the command that fetches a known model which is not in
+// the cache; model_path for a path that is no file.
+Result<ModelRef> ResolveModel(std::string_view argument);
+
+// ${TUTTI_CACHE:-~/.cache/tutti}/models
+std::string ModelCacheFolder();
+
+}  // namespace tutti::app

@@ -1,0 +1,158 @@
+#include "app/server.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <thread>
+
+#include "app/local_inference.h"
+#include "app/version.h"
+#include "base/log.h"
+#include "doors/http/http_door.h"
+
+namespace tutti::app {
+namespace {
+
+sigset_t EndingSignals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  return set;
+}
+
+// Waits for a signal that ends the server. Returns its number, or 0 when `stop` was set first.
+int WaitForSignal(const std::atomic<bool>& stop) {
+  const sigset_t set = EndingSignals();
+  const timespec poll{.tv_sec = 0, .tv_nsec = 200'000'000};
+  while (!stop.load(std::memory_order_acquire)) {
+    const int signal = sigtimedwait(&set, nullptr, &poll);
+    if (signal == SIGTERM || signal == SIGINT) return signal;
+  }
+  return 0;
+}
+
+Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
+  http::HttpOptions options;
+  options.host = settings.Text("host");
+  options.port = static_cast<int>(settings.Int("port"));
+  options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
+  options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
+  if (settings.IsSet("api-key-file")) {
+    ASSIGN_OR_RETURN(options.api_key, http::ReadApiKeyFile(settings.Text("api-key-file")));
+  } else if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr) {
+    options.api_key = key;
+  }
+  options.tls_cert_file = settings.Text("tls-cert");
+  options.tls_key_file = settings.Text("tls-key");
+  if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
+  options.strict = settings.On("strict");
+  if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
+    options.keepalive = Duration(static_cast<int64_t>(*keepalive * 1e9));
+  }
+  options.queue_full_status = static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
+  options.access_log = settings.On("http.access_log");
+  options.version = kVersion;
+  RETURN_IF_ERROR(http::CheckBind(options));
+  return options;
+}
+
+// One line that is rewritten on a terminal, and every quarter elsewhere.
+class ProgressLine {
+ public:
+  void Show(size_t done, size_t total) {
+    const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
+    if (percent == shown_ || (!terminal_ && percent < shown_ + 25)) return;
+    shown_ = percent;
+    std::fprintf(stderr, terminal_ ? "\rpacking weights: %3d %%" : "packing weights: %3d %%\n", percent);
+    if (terminal_ && percent == 100) std::fputc('\n', stderr);
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  int shown_ = -1;
+};
+
+}  // namespace
+
+void PrepareProcess() {
+  const sigset_t set = EndingSignals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
+Status Serve(const Settings& settings, const ModelRef& model) {
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  Logger log(level);
+  ASSIGN_OR_RETURN(const http::HttpOptions http_options, HttpOptionsFrom(settings));
+  MetricsRegistry metrics;
+  LocalInference inference(settings, &metrics);
+  Result<OpenedModel> opened = inference.Open(model);
+  if (!opened.ok()) return std::move(opened).status().WithContext(model.path);
+  if (!opened->notice().empty()) std::fprintf(stderr, "tutti: %s\n", opened->notice().c_str());
+  const std::string summary = opened->summary();
+  const std::shared_ptr<ServingMetrics> serving = opened->metrics();
+
+  http::HttpDoor door(http_options, {.inference = &inference.gateway(),
+                                     .health = &inference,
+                                     .metrics = &metrics,
+                                     .serving = serving.get(),
+                                     .log = &log,
+                                     .clock = &inference.clock()});
+  RETURN_IF_ERROR(door.Start());
+  log.Info("http.listening", {{"address", door.address()}});
+
+  // The port answers health probes while the weights are read.
+  std::atomic<bool> failed{false};
+  Status load_status;
+  std::thread loader([&] {
+    ProgressLine progress;
+    load_status = inference.Load(*std::move(opened), [&](size_t done, size_t total) { progress.Show(done, total); });
+    if (!load_status.ok()) {
+      inference.LoadFailed(load_status);
+      failed.store(true, std::memory_order_release);
+      return;
+    }
+    std::printf("tutti: serving %s at %s (%s)\n", model.served_name.c_str(), door.address().c_str(), summary.c_str());
+    std::fflush(stdout);
+  });
+  const int signal = WaitForSignal(failed);
+  if (signal == 0) {
+    loader.join();
+    door.Stop();
+    return std::move(load_status).WithContext(model.path);
+  }
+
+  // A second signal ends the process at once, whatever is being waited for.
+  std::atomic<bool> drained{false};
+  std::thread second([&] {
+    const int again = WaitForSignal(drained);
+    if (again != 0) _exit(128 + again);
+  });
+  const double drain_s = settings.Number("drain_s");
+  log.Info("drain.begin", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
+  loader.join();
+  const Duration limit(static_cast<int64_t>(drain_s * 1e9));
+  const TimePoint deadline = inference.clock().Now() + limit;
+  const bool clean = inference.Drain(limit);
+  // Streams that have ended still hold their last bytes: give them a moment to leave.
+  door.Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
+  door.Stop();
+  drained.store(true, std::memory_order_release);
+  second.join();
+  log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
+  return OkStatus();
+}
+
+}  // namespace tutti::app

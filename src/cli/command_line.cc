@@ -1,0 +1,107 @@
+#include "cli/command_line.h"
+
+#include <memory>
+#include <vector>
+
+#include "app/options.h"
+#include "app/server.h"
+#include "app/version.h"
+#include "cli/exit_status.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr char kIntroduction[] =
+    "Serves language models to many clients at once from one shared model.\n"
+    "\n"
+    "  tutti serve                              the default model on http://127.0.0.1:8080\n"
+    "  tutti run smollm2-135m-instruct -p \"Why is the sky blue?\"\n"
+    "  tutti chat smollm2-135m-instruct\n"
+    "\n"
+    "MODEL is a .gguf file, the name of a known model, or NAME=either to choose the name clients use.\n"
+    "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is TUTTI_LANES=8);\n"
+    "flag > environment > file > default.";
+
+// The options the user meant, for an argument the parser did not know.
+std::string SuggestFor(const CLI::App& command, const std::string& argument) {
+  std::vector<std::string> known;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  }
+  for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
+  return app::Suggestion(argument.substr(0, argument.find('=')), known);
+}
+
+int UsageError(const CLI::App& command, const CLI::ParseError& error) {
+  std::fprintf(stderr, "tutti: %s\n", error.what());
+  for (const std::string& extra : command.remaining(true)) {
+    const std::string meant = SuggestFor(command, extra);
+    if (!meant.empty()) std::fprintf(stderr, "tutti: did you mean %s?\n", meant.c_str());
+  }
+  std::fprintf(stderr, "Run \"%s --help\" for the options.\n",
+               (command.get_parent() == nullptr ? "tutti" : "tutti " + command.get_name()).c_str());
+  return kExitUsage;
+}
+
+}  // namespace
+
+void SettingsOptions::AddTo(CLI::App& command, bool server) {
+  command.add_option("--config", config_file_, "TOML file with the same keys")->type_name("FILE");
+  command.add_flag("--print-config", print_config_, "show every value and where it came from, and exit");
+  for (const app::OptionSpec& option : app::AllOptions()) {
+    const bool of_server = option.group == app::OptionGroup::kServer;
+    if (of_server && !server) continue;
+    std::string help = option.help;
+    if (*option.choices != '\0') help += std::string(": ") + option.choices;
+    if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
+    options_[option.key] = command.add_option(app::FlagName(option), values_[option.key], help)
+                               ->type_name(option.type == app::OptionType::kSize    ? "SIZE"
+                                           : option.type == app::OptionType::kInt    ? "N"
+                                           : option.type == app::OptionType::kNumber ? "X"
+                                                                                     : "TEXT")
+                               ->group(of_server ? "Server" : "Model and scheduling");
+  }
+}
+
+Result<app::Settings> SettingsOptions::Resolve() const {
+  app::Settings::Inputs inputs;
+  for (const auto& [key, option] : options_) {
+    if (option->count() > 0) inputs.flags[key] = values_.at(key);
+  }
+  inputs.environment = app::TuttiEnvironment();
+  inputs.file = config_file_;
+  if (inputs.file.empty() && inputs.environment.contains("TUTTI_CONFIG")) {
+    inputs.file = inputs.environment.at("TUTTI_CONFIG");
+  }
+  return app::Settings::Resolve(inputs);
+}
+
+int Main(int argc, char** argv) {
+  app::PrepareProcess();
+  CLI::App parser(kIntroduction, "tutti");
+  parser.require_subcommand(1);
+  parser.set_version_flag("--version", std::string("tutti ") + app::kVersion);
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(MakeServeCommand());
+  commands.push_back(MakeRunCommand());
+  commands.push_back(MakeChatCommand());
+  commands.push_back(MakeTokenizeCommand());
+  commands.push_back(MakeInspectCommand());
+  commands.push_back(MakeDoctorCommand());
+  commands.push_back(MakeVersionCommand());
+  for (const auto& command : commands) command->Declare(parser);
+  try {
+    parser.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help, --version
+    return parser.exit(success);
+  } catch (const CLI::ParseError& error) {
+    const std::vector<CLI::App*> chosen = parser.get_subcommands();
+    return UsageError(chosen.empty() ? parser : *chosen.front(), error);
+  }
+  for (const auto& command : commands) {
+    if (command->chosen()) return command->Run();
+  }
+  return kExitUsage;
+}
+
+}  // namespace tutti::cli

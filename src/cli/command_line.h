@@ -1,0 +1,52 @@
+// The commands of `tutti` and what they share: options from the one table, --config, --print-config, --help.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "app/settings.h"
+
+namespace tutti::cli {
+
+// Adds every option of the table that fits: those of the model side, and with `server` the doors' as well.
+class SettingsOptions {
+ public:
+  void AddTo(CLI::App& command, bool server);
+
+  // After parsing: flags, environment and file together. Bad values are configuration errors (exit 78).
+  Result<app::Settings> Resolve() const;
+  bool print_config() const { return print_config_; }
+
+ private:
+  std::map<std::string, std::string> values_;  // by option key; CLI11 writes here
+  std::map<std::string, CLI::Option*> options_;
+  std::string config_file_;
+  bool print_config_ = false;
+};
+
+// One command: declares itself on the parser; Run() is called when it was chosen and returns the exit status.
+class Command {
+ public:
+  virtual ~Command() = default;
+  virtual void Declare(CLI::App& parent) = 0;
+  virtual int Run() = 0;
+  bool chosen() const { return app_ != nullptr && app_->parsed(); }
+
+ protected:
+  CLI::App* app_ = nullptr;
+};
+
+std::unique_ptr<Command> MakeServeCommand();
+std::unique_ptr<Command> MakeRunCommand();
+std::unique_ptr<Command> MakeChatCommand();
+std::unique_ptr<Command> MakeTokenizeCommand();
+std::unique_ptr<Command> MakeInspectCommand();
+std::unique_ptr<Command> MakeDoctorCommand();
+std::unique_ptr<Command> MakeVersionCommand();
+
+// Parses and runs; the whole program but for main().
+int Main(int argc, char** argv);
+
+}  // namespace tutti::cli

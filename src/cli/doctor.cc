@@ -1,0 +1,100 @@
+// `tutti doctor` and `tutti version`: what this machine is and what this program makes of it.
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "app/model_registry.h"
+#include "app/version.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "kernels/kernels.h"
+#include "kernels/machine_limits.h"
+
+namespace tutti::cli {
+namespace {
+
+// Bytes the system would hand out without swapping; 0 when it does not say.
+uint64_t AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  uint64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib << 10;
+  }
+  return 0;
+}
+
+class DoctorCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("doctor", "Measure this machine and show what Tutti picks");
+    app_->footer("Measures for a fraction of a second; the figures are limits that benches are compared with.");
+    app_->add_flag("--json", json_, "one JSON object");
+  }
+
+  int Run() override {
+    const auto picked = kernels::SelectKernels();
+    if (!picked.ok()) return Fail(picked.status());
+    const int cores = kernels::UsableCores();
+    const kernels::MachineLimits limits = kernels::MeasureMachineLimits((*picked)->isa, cores);
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    boost::json::array isas;
+    std::string isa_text;
+    for (const kernels::Isa isa : kernels::DetectIsas()) {
+      const std::string name(kernels::IsaName(isa));
+      isas.push_back(boost::json::value(name));
+      isa_text += " " + name;
+    }
+    const Result<app::ModelRef> model = app::ResolveModel("");
+    if (json_) {
+      const boost::json::object out{{"schema", "tutti.doctor.v1"},
+                                    {"version", app::kVersion},
+                                    {"isas", std::move(isas)},
+                                    {"picked", kernels::IsaName((*picked)->isa)},
+                                    {"cores", cores},
+                                    {"read_gb_s", limits.read_bytes_per_s / 1e9},
+                                    {"int8_gops", limits.int8_ops_per_s / 1e9},
+                                    {"f32_gflops", limits.float32_ops_per_s / 1e9},
+                                    {"available_memory_bytes", AvailableMemory()},
+                                    {"open_files_limit", files.rlim_cur},
+                                    {"default_model", model.ok() ? model->path : ""}};
+      std::printf("%s\n", boost::json::serialize(out).c_str());
+      return kExitOk;
+    }
+    fmt::print("tutti {}\n", app::kVersion);
+    fmt::print("instruction sets    {}\n", isa_text.substr(1));
+    fmt::print("kernels picked      {}\n", kernels::IsaName((*picked)->isa));
+    fmt::print("usable cores        {}\n", cores);
+    fmt::print("memory read         {:.1f} GB/s\n", limits.read_bytes_per_s / 1e9);
+    fmt::print("int8 peak           {:.0f} GOPS\n", limits.int8_ops_per_s / 1e9);
+    fmt::print("float32 peak        {:.0f} GFLOPS\n", limits.float32_ops_per_s / 1e9);
+    fmt::print("available memory    {:.1f} GiB\n", static_cast<double>(AvailableMemory()) / (1 << 30));
+    fmt::print("open files          {}\n", files.rlim_cur);
+    fmt::print("default model       {}\n", model.ok() ? model->path : model.status().message());
+    return kExitOk;
+  }
+
+ private:
+  bool json_ = false;
+};
+
+class VersionCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override { app_ = parent.add_subcommand("version", "Print the version"); }
+  int Run() override {
+    std::printf("tutti %s\n", app::kVersion);
+    return kExitOk;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeDoctorCommand() { return std::make_unique<DoctorCommand>(); }
+std::unique_ptr<Command> MakeVersionCommand() { return std::make_unique<VersionCommand>(); }
+
+}  // namespace tutti::cli

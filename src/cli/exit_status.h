@@ -1,0 +1,18 @@
+// Exit statuses of the command line, a contract of its users' scripts.
+#pragma once
+
+#include "base/status.h"
+
+namespace tutti::cli {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;   // at run time, a refused model file included
+inline constexpr int kExitUsage = 2;    // unknown option, missing argument
+inline constexpr int kExitConfig = 78;  // a bad value or key, wherever it was given
+
+// Prints "tutti: <why>" to standard error and returns the status that fits.
+int Fail(const Status& status);
+// The same for configuration, whatever the status' reason.
+int FailConfig(const Status& status);
+
+}  // namespace tutti::cli

@@ -1,0 +1,130 @@
+// `tutti inspect`: metadata and tensor table of a model file, with a verdict.
+#include <boost/json.hpp>
+#include <cstdio>
+#include <string>
+
+#include "app/model_registry.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "gguf/describe.h"
+#include "gguf/file.h"
+#include "model/config.h"
+#include "model/tokenizer_metadata.h"
+#include "model/weights.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tutti::cli {
+namespace {
+
+std::string ShapeText(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t dim : shape) text += (text.empty() ? "" : " x ") + std::to_string(dim);
+  return text;
+}
+
+// What the container cannot judge: whether tokenizer, template and hyper-parameters make sense together.
+Status CheckMeaning(const std::string& path) {
+  ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+  if (file->header().Find("tokenizer.ggml.tokens").has_value()) {
+    ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
+    ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+    if (!tokenizer->chat_template().empty()) {
+      RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
+    }
+  }
+  if (file->tensors().empty()) return OkStatus();  // a vocabulary: nothing to run
+  RETURN_IF_ERROR(model::ReadModelConfig(*file).status());
+  return model::Weights::Load(*file, {}).status();
+}
+
+class InspectCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("inspect", "Explain a model file and say whether it is sound");
+    app_->footer(
+        "Exit status 1 and a line that begins with the fault's code if anything is wrong.\n"
+        "Examples:\n"
+        "  tutti inspect model.gguf\n"
+        "  tutti inspect model.gguf --json | python3 -m json.tool");
+    app_->add_option("FILE", file_, "a .gguf file or a known model")->required();
+    app_->add_flag("--json", json_, "one JSON object");
+  }
+
+  int Run() override {
+    const Result<app::ModelRef> ref = app::ResolveModel(file_);
+    if (!ref.ok()) return Fail(ref.status());
+    gguf::Description description = gguf::Describe(ref->path);
+    if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);
+    if (json_) {
+      PrintJson(description);
+    } else {
+      PrintText(description);
+    }
+    return description.verdict.ok() ? kExitOk : kExitFailed;
+  }
+
+ private:
+  static std::string Verdict(const gguf::Description& d) {
+    return d.verdict.ok() ? "ok" : d.verdict.reason() + ": " + d.verdict.message();
+  }
+
+  static void PrintText(const gguf::Description& d) {
+    std::printf("GGUF version %u, %llu bytes, alignment %llu, %llu parameters\n\n", d.version,
+                static_cast<unsigned long long>(d.file_bytes), static_cast<unsigned long long>(d.alignment),
+                static_cast<unsigned long long>(d.parameters));
+    for (const gguf::MetadataLine& line : d.metadata) {
+      std::printf("%-44s %-18s %s\n", line.key.c_str(), line.type.c_str(), line.value.c_str());
+    }
+    std::printf("\n");
+    for (const gguf::TensorLine& tensor : d.tensors) {
+      std::printf("%-36s %-6s %-20s %12llu bytes\n", tensor.name.c_str(), tensor.type.c_str(),
+                  ShapeText(tensor.shape).c_str(), static_cast<unsigned long long>(tensor.bytes));
+    }
+    std::printf("\n");
+    for (const gguf::TypeTotal& type : d.types) {
+      std::printf("%-6s %5llu tensors %14llu elements %14llu bytes\n", type.type.c_str(),
+                  static_cast<unsigned long long>(type.tensors), static_cast<unsigned long long>(type.elements),
+                  static_cast<unsigned long long>(type.bytes));
+    }
+    if (d.verdict.ok()) {
+      std::printf("\nverdict: ok\n");
+    } else {
+      std::fprintf(stderr, "%s\n", Verdict(d).c_str());
+    }
+  }
+
+  static void PrintJson(const gguf::Description& d) {
+    boost::json::array metadata, tensors;
+    for (const gguf::MetadataLine& line : d.metadata) {
+      metadata.push_back(
+          {{"key", line.key}, {"type", line.type}, {"count", line.count}, {"value", line.value}});
+    }
+    for (const gguf::TensorLine& tensor : d.tensors) {
+      tensors.push_back({{"name", tensor.name},
+                         {"type", tensor.type},
+                         {"shape", boost::json::value_from(tensor.shape)},
+                         {"offset", tensor.file_offset},
+                         {"bytes", tensor.bytes}});
+    }
+    const boost::json::object out{{"schema", "tutti.inspect.v1"},
+                                  {"verdict", Verdict(d)},
+                                  {"version", d.version},
+                                  {"file_bytes", d.file_bytes},
+                                  {"alignment", d.alignment},
+                                  {"parameters", d.parameters},
+                                  {"metadata", std::move(metadata)},
+                                  {"tensors", std::move(tensors)}};
+    std::printf("%s\n", boost::json::serialize(out).c_str());
+    if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());
+  }
+
+  std::string file_;
+  bool json_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeInspectCommand() { return std::make_unique<InspectCommand>(); }
+
+}  // namespace tutti::cli

@@ -1,0 +1,79 @@
+#include "gateway/engine_metrics.h"
+
+namespace tutti::gateway {
+namespace {
+
+RequestPhase PhaseOf(engine::Phase phase) {
+  switch (phase) {
+    case engine::Phase::kQueued: return RequestPhase::kQueued;
+    case engine::Phase::kPrefill: return RequestPhase::kPrefill;
+    case engine::Phase::kDecode: return RequestPhase::kDecode;
+  }
+  return RequestPhase::kDecode;
+}
+
+}  // namespace
+
+void EngineMetrics::OnStep(const engine::StepEvent& event) {
+  const StepKind kind = event.prefill_tokens == 0       ? StepKind::kDecode
+                        : event.decode_sequences == 0 ? StepKind::kPrefill
+                                                      : StepKind::kMixed;
+  metrics_.Step(kind, event.end - event.begin, event.decode_sequences + event.prefill_tokens,
+                event.decode_sequences + event.prefill_sequences);
+  if (event.prefill_tokens > 0) metrics_.PromptTokens(PromptSource::kComputed, event.prefill_tokens);
+  if (event.output_tokens > 0) metrics_.OutputTokens(event.output_tokens);
+}
+
+void EngineMetrics::OnPrefixLookup(int queried_tokens, int hit_tokens) {
+  metrics_.PrefixLookup(queried_tokens, hit_tokens);
+  if (hit_tokens > 0) metrics_.PromptTokens(PromptSource::kPrefix, hit_tokens);
+}
+
+void EngineMetrics::OnPreemption(std::string_view reason, int tokens_to_recompute) {
+  metrics_.Preemption(reason);
+  metrics_.WastedTokens("preemption", tokens_to_recompute);
+}
+
+void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
+  ServingMetrics::Finished finished;
+  finished.output_tokens = event.usage.completion_tokens;
+  finished.queue = event.timings.queue;
+  finished.prefill = event.timings.prefill;
+  finished.decode = event.timings.decode;
+  finished.total = event.timings.prepare + event.timings.queue + event.timings.prefill + event.timings.decode;
+  finished.preemptions = event.preemptions;
+  if (event.status.ok()) {
+    finished.reason = event.finish_reason == api::FinishReason::kLength ? FinishKind::kLength : FinishKind::kStop;
+  } else if (event.status.code() == StatusCode::kCancelled) {
+    finished.reason = FinishKind::kAbort;
+    metrics_.RequestCancelled(CancelCause::kDisconnect, PhaseOf(event.phase));
+  } else if (event.status.code() == StatusCode::kDeadlineExceeded) {
+    finished.reason = FinishKind::kAbort;
+    metrics_.RequestCancelled(CancelCause::kDeadline, PhaseOf(event.phase));
+  } else if (event.status.reason() == "draining") {
+    finished.reason = FinishKind::kAbort;
+    metrics_.RequestCancelled(CancelCause::kDrain, PhaseOf(event.phase));
+  } else {
+    finished.reason = FinishKind::kError;
+  }
+  if (event.wasted_tokens > 0 && !event.status.ok()) metrics_.WastedTokens("cancelled", event.wasted_tokens);
+  metrics_.RequestFinished(finished);
+}
+
+ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Clock& clock) {
+  const engine::EngineStats stats = engine.stats();
+  const engine::Heartbeat heartbeat = engine.heartbeat();
+  ServingMetrics::EngineGauges gauges;
+  gauges.running = stats.running;
+  gauges.waiting = stats.waiting_capacity + stats.preparing;
+  gauges.waiting_deferred = stats.waiting_deferred;
+  gauges.waiting_tokens = stats.queued_prompt_tokens;
+  gauges.oldest_waiting_s = ToSeconds(stats.oldest_waiting);
+  gauges.kv_blocks_free = stats.kv_blocks_free;
+  gauges.kv_blocks_active = stats.kv_blocks_active;
+  gauges.kv_blocks_cached = stats.kv_blocks_cached;
+  gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_step) : 0.0;
+  return gauges;
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,29 @@
+// EngineMetrics: carries what an engine tells about its work into the metrics of its model. Called on the
+// engine thread; every call is a few atomic adds.
+#pragma once
+
+#include "base/serving_metrics.h"
+#include "engine/engine.h"
+
+namespace tutti::gateway {
+
+class EngineMetrics final : public engine::EngineObserver {
+ public:
+  explicit EngineMetrics(ServingMetrics& metrics) : metrics_(metrics) {}
+
+  void OnStep(const engine::StepEvent& event) override;
+  void OnFirstLane(Duration waited) override { metrics_.QueueWait(waited); }
+  void OnFirstToken(Duration since_accepted) override { metrics_.FirstToken(since_accepted); }
+  void OnNextToken(Duration gap) override { metrics_.InterToken(gap); }
+  void OnPrefixLookup(int queried_tokens, int hit_tokens) override;
+  void OnPreemption(std::string_view reason, int tokens_to_recompute) override;
+  void OnFinished(const engine::RequestEvent& event) override;
+
+ private:
+  ServingMetrics& metrics_;
+};
+
+// The gauges a scrape shows, from a live engine.
+ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Clock& clock);
+
+}  // namespace tutti::gateway

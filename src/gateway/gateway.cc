@@ -1,0 +1,152 @@
+#include "gateway/gateway.h"
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "api/validate.h"
+#include "gateway/prompt.h"
+
+namespace tutti::gateway {
+namespace {
+
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+struct Gateway::Pending {
+  std::shared_ptr<const ServedModel> model;
+  api::GenerateRequest request;
+  engine::Ticket ticket;
+  std::shared_ptr<api::TokenStream> stream;
+};
+
+Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
+    : options_(options), clock_(clock), pool_(options.prep) {}
+
+void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
+  const MutexLock lock(mutex_);
+  models_.push_back(std::move(model));
+}
+
+Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {
+  const MutexLock lock(mutex_);
+  if (models_.empty()) return Unavailable("model_loading", "the model is still being loaded");
+  if (name.empty()) return models_.front();
+  for (const auto& model : models_) {
+    if (model->Answers(name)) return model;
+  }
+  return NotFound("model_not_found", "model \"" + name.substr(0, 64) + "\" is not served here; see /v1/models")
+      .WithParam("model");
+}
+
+Result<api::Generation> Gateway::Generate(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
+  Result<api::Generation> generation = Accept(model, std::move(request), std::move(waker));
+  if (!generation.ok() && model->metrics != nullptr) model->metrics->RequestRejected(generation.status().reason());
+  return generation;
+}
+
+Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+                                        std::shared_ptr<api::StreamWaker> waker) {
+  auto pending = std::make_shared<Pending>();
+  pending->model = std::move(model);
+  RETURN_IF_ERROR(api::ValidateRequest(request));
+  RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, pending->model->info.vocab_size));
+
+  const size_t bytes = PromptBytes(request.prompt);
+  ASSIGN_OR_RETURN(pending->ticket, pending->model->engine->Admit({.n = request.n,
+                                                                   .bytes = bytes,
+                                                                   .priority = request.priority,
+                                                                   .deadline = request.deadline}));
+  pending->request = std::move(request);
+  pending->stream = std::make_shared<api::TokenStream>(std::move(waker));
+  const std::shared_ptr<api::Cancellable> control = pending->ticket.control();
+  if (bytes <= options_.inline_prompt_bytes) {
+    RETURN_IF_ERROR(Prepare(*pending));
+    return api::Generation(pending->stream, control);
+  }
+  api::Generation generation(pending->stream, control);
+  pool_.Post([this, pending] {
+    Status status = Prepare(*pending);
+    if (status.ok()) return;
+    if (pending->model->metrics != nullptr) pending->model->metrics->RequestRejected(status.reason());
+    pending->stream->Finish(std::move(status), {}, {});
+    if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
+  });
+  return generation;
+}
+
+Status Gateway::Prepare(Pending& pending) {
+  const TimePoint begin = clock_.Now();
+  api::GenerateRequest& in = pending.request;
+  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds()));
+  if (in.truncate_prompt_tokens.has_value() && prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
+    prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
+  }
+  const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
+  const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
+  const int n = in.n;
+
+  engine::Request out;
+  out.id = std::move(in.request_id);
+  out.prompt = std::move(prompt.tokens);
+  out.end_tokens = pending.model->tokenizer->vocabulary().eog_tokens();
+  out.seed = in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawSeed();
+  out.sampling = std::move(in.sampling);
+  out.n = in.n;
+  out.priority = in.priority;
+  out.deadline = in.deadline;
+  out.tenant = std::move(in.tenant);
+  out.cache_salt = std::move(in.cache_salt);
+  out.use_prefix_cache = in.use_prefix_cache;
+  out.score_only = in.score_only;
+  out.prepare = clock_.Now() - begin;
+  RETURN_IF_ERROR(pending.model->engine->Submit(std::move(pending.ticket), std::move(out), pending.stream));
+  if (pending.model->metrics != nullptr) pending.model->metrics->RequestAccepted(prompt_tokens, max_tokens, n);
+  return OkStatus();
+}
+
+uint64_t Gateway::DrawSeed() {
+  static thread_local std::mt19937_64 generator{std::random_device{}()};
+  return generator();
+}
+
+Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& request) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
+  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*model, request.prompt, UnixSeconds()));
+  api::TokenizeResult result;
+  result.tokens = std::move(prompt.tokens);
+  result.text = std::move(prompt.text);
+  result.max_model_len = model->info.max_model_len;
+  for (const TokenId id : result.tokens) result.pieces.emplace_back(model->tokenizer->Piece(id));
+  return result;
+}
+
+Result<std::string> Gateway::Detokenize(const std::string& name, const std::vector<TokenId>& tokens) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
+  for (const TokenId id : tokens) {
+    if (!model->tokenizer->vocabulary().Contains(id)) {
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) + " is outside the vocabulary of " +
+                                                       std::to_string(model->info.vocab_size))
+          .WithParam("tokens");
+    }
+  }
+  return model->tokenizer->Decode(tokens, {.skip_special = false});
+}
+
+std::vector<api::ModelInfo> Gateway::Models() const {
+  const MutexLock lock(mutex_);
+  std::vector<api::ModelInfo> infos;
+  for (const auto& model : models_) infos.push_back(model->info);
+  return infos;
+}
+
+api::LoadSnapshot Gateway::Load() const {
+  const MutexLock lock(mutex_);
+  return models_.empty() ? api::LoadSnapshot{} : models_.front()->engine->Load();
+}
+
+}  // namespace tutti::gateway

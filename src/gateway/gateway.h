@@ -1,0 +1,56 @@
+// Gateway: api::Inference in process: look-up, validation, a place in the queue, template, tokeniser, engine.
+//
+// Owned by the composition root. Every call is for any thread and never waits for inference. Small prompts are
+// prepared on the calling thread, large ones on the prep pool; the place in the queue is taken before either.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/inference.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "gateway/prep_pool.h"
+#include "gateway/served_model.h"
+
+namespace tutti::gateway {
+
+struct GatewayOptions {
+  int prep = 12;                     // requests in preparation at once
+  size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
+};
+
+class Gateway final : public api::Inference {
+ public:
+  // `clock` outlives the gateway.
+  Gateway(const GatewayOptions& options, const Clock& clock);
+
+  // The model answers from now on. The first one added answers requests that name none (library, tokenizer).
+  void AddModel(std::shared_ptr<const ServedModel> model);
+
+  Result<api::Generation> Generate(api::GenerateRequest request,
+                                   std::shared_ptr<api::StreamWaker> waker) override;
+  Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
+  Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens) override;
+  std::vector<api::ModelInfo> Models() const override;
+  api::LoadSnapshot Load() const override;
+
+  // The model of that name; the first one for "". Errors: model_loading, model_not_found.
+  Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
+
+ private:
+  struct Pending;  // one request between acceptance and submission
+  Result<api::Generation> Accept(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+                                 std::shared_ptr<api::StreamWaker> waker);
+  Status Prepare(Pending& pending);
+  static uint64_t DrawSeed();
+
+  const GatewayOptions options_;
+  const Clock& clock_;
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
+  PrepPool pool_;  // last: its jobs use everything above
+};
+
+}  // namespace tutti::gateway

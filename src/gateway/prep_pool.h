@@ -1,0 +1,37 @@
+// PrepPool: the threads that render and tokenise prompts too large for an io thread (over 4 KiB).
+//
+// At most `in_flight` jobs are handed to the threads at once; later ones wait in arrival order, holding neither
+// a lane nor a thread. The number of threads never decides correctness, only speed. What waits is bounded by
+// the engine's queue: every job holds a ticket. Any thread may Post; destruction runs what was posted.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+
+namespace tutti::gateway {
+
+class PrepPool {
+ public:
+  explicit PrepPool(int in_flight);
+  ~PrepPool();
+  PrepPool(const PrepPool&) = delete;
+  PrepPool& operator=(const PrepPool&) = delete;
+
+  void Post(std::function<void()> job);
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  void Main();
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::deque<std::function<void()>> jobs_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tutti::gateway

@@ -1,0 +1,86 @@
+#include "gateway/prompt.h"
+
+#include <algorithm>
+
+namespace tutti::gateway {
+namespace {
+
+const char* RoleName(api::Role role) {
+  switch (role) {
+    case api::Role::kSystem: return "system";
+    case api::Role::kUser: return "user";
+    case api::Role::kAssistant: return "assistant";
+    case api::Role::kTool: return "tool";
+  }
+  return "user";
+}
+
+Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat, int64_t now_unix_s) {
+  if (!model.chat_template.has_value()) {
+    return InvalidArgument("invalid_value",
+                           "model " + model.info.id + " has no chat template; send a text prompt instead")
+        .WithParam("messages");
+  }
+  tokenizer::ChatInput input;
+  for (const api::ChatMessage& message : chat.messages) {
+    tokenizer::ChatMessage& out = input.messages.emplace_back();
+    out.role = RoleName(message.role);
+    out.content = tokenizer::jinja::Value::String(message.content);
+    out.name = message.name;
+  }
+  input.add_generation_prompt = chat.add_generation_prompt;
+  input.continue_final_message = chat.continue_final_message;
+  ASSIGN_OR_RETURN(const tokenizer::RenderedPrompt rendered,
+                   model.chat_template->Render(input, {.now_unix_s = now_unix_s}));
+  std::vector<tokenizer::TextSegment> segments;
+  for (const tokenizer::PromptSegment& segment : rendered.segments) {
+    segments.push_back({segment.text, segment.trusted});
+  }
+  return PreparedPrompt{model.tokenizer->Encode(segments), rendered.Text()};
+}
+
+Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& text, int64_t) {
+  return PreparedPrompt{
+      model.tokenizer->Encode(text.text, {.add_special = text.add_special, .parse_special = text.parse_special}),
+      text.text};
+}
+
+Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt& prompt, int64_t) {
+  for (const TokenId id : prompt.tokens) {
+    if (!model.tokenizer->vocabulary().Contains(id)) {
+      return InvalidArgument("token_out_of_range",
+                             "token id " + std::to_string(id) + " is outside the vocabulary of " +
+                                 std::to_string(model.tokenizer->vocabulary_size()))
+          .WithParam("prompt");
+    }
+  }
+  return PreparedPrompt{prompt.tokens, ""};
+}
+
+}  // namespace
+
+bool ServedModel::Answers(std::string_view name) const {
+  return name == info.id || std::find(info.aliases.begin(), info.aliases.end(), name) != info.aliases.end();
+}
+
+Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt, int64_t now_unix_s) {
+  ASSIGN_OR_RETURN(PreparedPrompt prepared,
+                   std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
+  if (prepared.tokens.empty()) {
+    return InvalidArgument("empty_prompt", "the prompt holds no token")
+        .WithParam(std::holds_alternative<api::ChatPrompt>(prompt) ? "messages" : "prompt");
+  }
+  return prepared;
+}
+
+size_t PromptBytes(const api::Prompt& prompt) {
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
+    size_t bytes = 0;
+    for (const api::ChatMessage& message : chat->messages) bytes += message.content.size() + message.name.size();
+    return bytes;
+  }
+  if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) return text->text.size();
+  return std::get<api::TokenPrompt>(prompt).tokens.size() * sizeof(TokenId);
+}
+
+}  // namespace tutti::gateway
