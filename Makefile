@@ -1,27 +1,68 @@
-# The two commands and their friends. `make help` lists them.
+# The two commands, `make serve` and `make test`, and their friends. `make help` lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 PRESET ?= release
 ARGS ?=
+# Programs that `make test` also runs under AddressSanitizer and UndefinedBehaviorSanitizer: whatever reads bytes
+# that somebody else wrote, and the engine.
+SANITIZED := base_test|tensor_test|tokenizer_test|api_test|gguf_test|kv_test|sampling_test|wire_test|engine_test
 
-.PHONY: help deps build models serve test ranks fmt
+.PHONY: help deps build models serve test check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
+
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
-deps:  ## install the Debian packages the build needs
+deps:  ## install the Debian packages the build needs (as root or with sudo; else prints the command)
 	@tools/install_deps.sh cmake/packages.txt
 
-build/%/build.ninja: CMakeLists.txt CMakePresets.json | deps
-	@cmake --preset $*
-
 build: deps  ## build build/release/tutti
-	@cmake --preset $(PRESET) > build-$(PRESET).log 2>&1 || { cat build-$(PRESET).log; rm -f build-$(PRESET).log; exit 1; }; rm -f build-$(PRESET).log
-	@cmake --build --preset $(PRESET)
+	@tools/build.sh $(PRESET)
+	@echo "built build/$(PRESET)/tutti"
 
-test: build  ## install, build and run the whole test suite
-	@ctest --preset $(PRESET)
+models: deps  ## fetch the default model once (98 MB), checked by its SHA-256
+	@tools/fetch_model.sh
 
-ranks: build  ## write the ranks table of ARCHITECTURE.md from the build
+serve: build models  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
+	@exec build/$(PRESET)/tutti serve $(ARGS)
+
+test: deps models  ## install, build and run the whole test suite
+	@tools/build.sh release
+	@tools/run_tests.py build/release
+	@tools/build.sh asan-ubsan $(subst |, ,$(SANITIZED))
+	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
+	@echo "make test: all passed"
+
+check-asan: deps models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+	@tools/build.sh asan-ubsan
+	@tools/run_tests.py build/asan-ubsan --shorten
+
+check-tsan: deps models  ## the whole suite under ThreadSanitizer
+	@tools/build.sh tsan
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten
+
+sim: build  ## a million simulated schedules of the engine (about a quarter of an hour)
+	@build/$(PRESET)/tests/sim/engine_sim --schedules 1000000
+
+fuzz: deps  ## every fuzz target for 30 s
+	@tools/install_deps.sh cmake/packages-clang.txt
+	@tools/fuzz.sh
+
+tidy: deps  ## clang 14: thread-safety analysis of the whole tree
+	@tools/install_deps.sh cmake/packages-clang.txt
+	@tools/build.sh analysis
+
+bench: build models  ## the strategy and concurrency benchmarks
+	@build/$(PRESET)/tutti bench strategies
+	@build/$(PRESET)/tutti bench concurrency
+
+bench-peers: build models  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
+	@tools/bench_peers.py $(ARGS)
+
+install: build  ## install program, library and headers; PREFIX=/usr/local
+	@cmake --install build/$(PRESET) --prefix $(or $(PREFIX),/usr/local)
+
+ranks: deps  ## write the ranks table of ARCHITECTURE.md from the build
+	@cmake --preset $(PRESET) > /dev/null
 	@python3 tests/ranks_test.py --source . --ranks build/$(PRESET)/ranks.json --write
 
 fmt:  ## clang-format every source file

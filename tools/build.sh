@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Configures and builds one preset: tools/build.sh PRESET [TARGET...]. Shows ninja's own progress; the noise of
+# the configuration step only when it fails.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1
+shift
+mkdir -p "build/$preset"
+if ! cmake --preset "$preset" > "build/$preset/configure.log" 2>&1; then
+  cat "build/$preset/configure.log" >&2
+  echo "configuration of $preset failed" >&2
+  exit 1
+fi
+if [ $# -gt 0 ]; then
+  cmake --build --preset "$preset" --target "$@"
+else
+  cmake --build --preset "$preset"
+fi
