@@ -1,10 +1,11 @@
 #include "model/config.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "fmt/format.h"
 #include "kernels/rows_rope.h"
 #include "model/hyper_parameters.h"
 

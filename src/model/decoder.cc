@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tutti::model {
 namespace {
@@ -56,26 +57,21 @@ int QkvColumns(const Weights& weights) {
   return RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
 }
 
-// The part of a projection's panels, counted over all its parts, that `team.worker()` computes.
-Team::Range SharePanels(const Projection& projection, const Team& team, int granule) {
-  const int units = (projection.panels() + granule - 1) / granule;
-  const Team::Range share = team.Share(units);
-  return {share.begin * granule, std::min(share.end * granule, projection.panels())};
-}
-
-// Where this worker starts reading `projection`, for prefetching; null if it reads nothing of it.
-const uint8_t* FirstPanel(const Projection* projection, const Team& team, int granule) {
-  if (projection == nullptr) return nullptr;
-  Team::Range share = SharePanels(*projection, team, granule);
-  if (share.begin == share.end) return nullptr;
-  for (const kernels::PackedMatrix& part : projection->parts) {
+// Address of panel `index`, counted over all parts.
+const uint8_t* PanelAt(const Projection& projection, int index) {
+  for (const kernels::PackedMatrix& part : projection.parts) {
     const int panels = kernels::PanelCount(part);
-    if (share.begin < panels) {
-      return part.data + static_cast<size_t>(share.begin) * kernels::PanelBytes(part);
-    }
-    share.begin -= panels;
+    if (index < panels) return part.data + static_cast<size_t>(index) * kernels::PanelBytes(part);
+    index -= panels;
   }
   return nullptr;
+}
+
+// What this worker will read after panel `end` of `projection`: the rest of its share, else its share of `next`.
+const uint8_t* ReadNext(const Projection& projection, int end, const Projection* next, const Team& team) {
+  const Team::Range share = team.Share(projection.panels());
+  if (end > share.begin && end < share.end) return PanelAt(projection, end);
+  return next == nullptr ? nullptr : PanelAt(*next, team.Share(next->panels()).begin);
 }
 
 }  // namespace
@@ -96,8 +92,7 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       kv_block_bytes_(KvBlockBytes(weights_->config(), weights_->mode(), kernels)),
       rope_(MakeRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
-      workers_(static_cast<size_t>(options.workers)),
-      next_item_(static_cast<size_t>(weights_->config().layers)) {}
+      workers_(static_cast<size_t>(options.workers)) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
                                                  const kernels::KernelTable& kernels, const Options& options) {
@@ -135,6 +130,7 @@ Status Decoder::Allocate() {
       worker.gemm = carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
       worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
       worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
+      worker.piece_best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
     }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -151,11 +147,10 @@ Status Decoder::Allocate() {
   return OkStatus();
 }
 
-void Decoder::RunLayers(const DecoderBatch& batch, const Team& team) {
+void Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size()) << rows;
   Embed(batch, team);
-  team.Sync();
   for (int i = 0; i < weights_->config().layers; ++i) {
     if (weights_->fused()) {
       FusedLayer(i, batch, team);
@@ -165,35 +160,29 @@ void Decoder::RunLayers(const DecoderBatch& batch, const Team& team) {
   }
 }
 
-void Decoder::FusedLayer(int index, const DecoderBatch& batch, const Team& team) {
+void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto q_stride = static_cast<size_t>(config.q_rows());
 
-  const Activations normed = Prepare(
+  Activations normed = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.attn_norm}, layer.qkv,
       team);
-  Project(layer.qkv, normed, Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_), &layer.attn_output, team);
-  team.Sync();
+  Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_), &layer.attn_output, team);
   RopeAppend(index, batch, team);
-  team.Sync();
   Attend(index, batch, team);
-  team.Sync();
-  const Activations attended =
+  Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()}, layer.attn_output, team);
-  Project(layer.attn_output, attended, Epilogue::kAdd, x_, width, &layer.gate_up, team);
-  team.Sync();
+  Project(layer.attn_output, std::move(attended), Epilogue::kAdd, x_, width, &layer.gate_up, team);
 
-  const Activations ffn_in = Prepare(
+  Activations ffn_in = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm}, layer.gate_up,
       team);
-  const Activations gated = GateUp(layer, ffn_in, team);
-  team.Sync();
+  const Activations gated = GateUp(layer, std::move(ffn_in), team);
   const Projection* next = index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
   Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
-  team.Sync();
 }
 
 int Decoder::regions_per_layer(int rows) const {
@@ -204,64 +193,67 @@ int Decoder::regions_per_layer(int rows) const {
   return regions;
 }
 
-void Decoder::RunHead(const HeadBatch& batch, const Team& team) {
+void Decoder::RunHead(const HeadBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.rows.size());
   CHECK(rows >= 1 && rows <= options_.max_head_rows) << rows;
   CHECK(batch.logits.empty() || batch.logits.size() == batch.rows.size());
   if (!weights_->fused()) return UnfusedHead(batch, team);
   const ModelConfig& config = weights_->config();
   const Projection& head = weights_->head();
-  const Activations in = Prepare({.x = x_,
-                                  .stride = static_cast<size_t>(config.width),
-                                  .rows = rows,
-                                  .cols = config.width,
-                                  .gather = batch.rows.data(),
-                                  .norm_weight = weights_->output_norm()},
-                                 head, team);
+  team.ForEach(1, 1, [&](int, int) { ++head_round_; });
+  Activations in = Prepare({.x = x_,
+                            .stride = static_cast<size_t>(config.width),
+                            .rows = rows,
+                            .cols = config.width,
+                            .gather = batch.rows.data(),
+                            .norm_weight = weights_->output_norm()},
+                           head, team);
+  // Only the phase may read this: a worker that comes late must not.
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
-  std::fill_n(worker.best, rows, kernels::ArgmaxState{});
-
-  kernels::GemmArgs args;
-  args.weight = head.parts[0];
-  args.x = in.quantized;
-  args.x_f32 = in.floats;
-  args.x_stride = in.stride;
-  args.rows = rows;
-  args.epilogue = Epilogue::kArgmax;
-  args.best = worker.best;
-  args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
-  const Team::Range share = SharePanels(head, team, 1);
-  kernels_.gemm.gemm(args, share.begin, share.end, worker.gemm);
-  team.Sync();
+  team.ForEach(head.panels(), 1, [&](int begin, int end) {
+    kernels::GemmArgs args = ProductOf(head, in);
+    args.weight = head.parts[0];
+    args.epilogue = Epilogue::kArgmax;
+    args.best = worker.piece_best;
+    args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
+    args.next = ReadNext(head, end, nullptr, team);
+    // Pieces come in any order and equal logits must go to the lowest id: each is judged alone, then merged.
+    std::fill_n(worker.piece_best, rows, kernels::ArgmaxState{});
+    kernels_.gemm.gemm(args, begin, end, worker.gemm);
+    if (worker.best_round != head_round_) std::fill_n(worker.best, rows, kernels::ArgmaxState{});
+    worker.best_round = head_round_;
+    for (int i = 0; i < rows; ++i) worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
+  });
 }
 
 kernels::ArgmaxState Decoder::Best(int i) const {
   kernels::ArgmaxState best;
-  for (const Worker& worker : workers_) best = kernels::MergeArgmax(best, worker.best[i]);
+  for (const Worker& worker : workers_) {
+    if (worker.best_round == head_round_) best = kernels::MergeArgmax(best, worker.best[i]);
+  }
   return best;
 }
 
-void Decoder::Embed(const DecoderBatch& batch, const Team& team) {
-  if (team.worker() == 0) {
-    for (std::atomic<int>& next : next_item_) next.store(0, std::memory_order_relaxed);
-  }
+void Decoder::Embed(const DecoderBatch& batch, Team& team) {
   const auto width = static_cast<size_t>(weights_->config().width);
-  const Team::Range share = team.Share(static_cast<int>(batch.tokens.size()));
-  for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) {
-    kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x_ + row * width);
-  }
+  team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x_ + row * width);
+    }
+  });
 }
 
 // Whether every worker converts rows x cols activations for itself.
 bool Decoder::OwnCopy(int rows, int cols) const { return workers_.size() > 1 && rows * cols <= kOwnCopyFloats; }
 
-// Activations for `consumer`, complete for this worker when it returns.
-Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer, const Team& team) {
+// Activations for `consumer`: complete, or pending until the worker's first piece of the consumer's phase.
+Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer, Team& team) {
   const bool own = OwnCopy(source.rows, source.cols);
-  const ActivationMemory& memory =
-      own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
+  const ActivationMemory& memory = own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
   Activations out;
   out.rows = source.rows;
+  out.pending = own;
+  out.source = source;
   if (consumer.reads_quantized()) {
     out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols);
   }
@@ -270,20 +262,17 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
     out.floats = as_they_are ? source.x : memory.floats;
     out.stride = as_they_are ? source.stride : static_cast<size_t>(source.cols);
   }
-  if (own) {
-    Convert(source, consumer, 0, source.rows, out);
-  } else {
-    const Team::Range share = team.Share(source.rows);
-    Convert(source, consumer, share.begin, share.end, out);
-    team.Sync();
+  if (!own) {
+    team.ForEach(source.rows, 1, [&](int begin, int end) { Convert(source, consumer, begin, end, out); });
   }
   return out;
 }
 
 // Rows [begin, end) of `source` into the memory `out` points to.
-void Decoder::Convert(const Source& source, const Projection& consumer, int begin, int end, Activations& out) {
+void Decoder::Convert(const Source& source, const Projection& consumer, int begin, int end,
+                      const Activations& out) {
   const float eps = weights_->config().norm_eps;
-  if (consumer.reads_quantized() && begin < end) {
+  if (consumer.reads_quantized()) {
     kernels::QuantizeArgs args;
     args.x = source.x;
     args.x_stride = source.stride;
@@ -308,59 +297,69 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
   }
 }
 
-// This worker's panels of out (+)= in * projection.
-void Decoder::Project(const Projection& projection, const Activations& in, Epilogue epilogue, float* out,
-                      size_t out_stride, const Projection* next, const Team& team) {
-  const Team::Range share = SharePanels(projection, team, 1);
+// The activations' side of a product, converted now if they were pending. Within a phase of `projection` only.
+kernels::GemmArgs Decoder::ProductOf(const Projection& projection, Activations& in) {
+  if (in.pending) {
+    Convert(in.source, projection, 0, in.rows, in);
+    in.pending = false;
+  }
   kernels::GemmArgs args;
   args.x = in.quantized;
   args.x_f32 = in.floats;
   args.x_stride = in.stride;
   args.rows = in.rows;
-  args.epilogue = epilogue;
-  args.out_stride = out_stride;
-  args.next = FirstPanel(next, team, 1);
-  int first_panel = 0;  // of the part
-  for (const kernels::PackedMatrix& part : projection.parts) {
-    const int panels = kernels::PanelCount(part);
-    const int begin = std::max(share.begin - first_panel, 0);
-    const int end = std::min(share.end - first_panel, panels);
-    if (begin < end) {
-      const int column = first_panel * kernels::kPanelRows;
-      args.weight = part;
-      args.out = out + column;
-      kernels_.gemm.gemm(args, begin, end, workers_[static_cast<size_t>(team.worker())].gemm);
-    }
-    first_panel += panels;
-  }
+  return args;
 }
 
-// silu(gate) * up in the form that `down` reads; complete for all after the next Sync.
-Decoder::Activations Decoder::GateUp(const LayerWeights& layer, const Activations& in, const Team& team) {
+// out (+)= in * projection
+void Decoder::Project(const Projection& projection, Activations in, Epilogue epilogue, float* out,
+                      size_t out_stride, const Projection* next, Team& team) {
+  std::byte* scratch = workers_[static_cast<size_t>(team.worker())].gemm;
+  team.ForEach(projection.panels(), 1, [&](int begin, int end) {
+    kernels::GemmArgs args = ProductOf(projection, in);
+    args.epilogue = epilogue;
+    args.out_stride = out_stride;
+    args.next = ReadNext(projection, end, next, team);
+    int first_panel = 0;  // of the part
+    for (const kernels::PackedMatrix& part : projection.parts) {
+      const int panels = kernels::PanelCount(part);
+      const int part_begin = std::max(begin - first_panel, 0);
+      const int part_end = std::min(end - first_panel, panels);
+      if (part_begin < part_end) {
+        args.weight = part;
+        args.out = out + first_panel * kernels::kPanelRows;
+        kernels_.gemm.gemm(args, part_begin, part_end, scratch);
+      }
+      first_panel += panels;
+    }
+  });
+}
+
+// silu(gate) * up in the form that `down` reads.
+Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, Team& team) {
   const int width = weights_->config().feed_forward;
   Activations gated;
   gated.rows = in.rows;
-
-  kernels::GemmArgs args;
-  args.weight = layer.gate_up.parts[0];
-  args.x = in.quantized;
-  args.x_f32 = in.floats;
-  args.x_stride = in.stride;
-  args.rows = in.rows;
-  args.epilogue = Epilogue::kSwiGlu;
   if (layer.down.reads_quantized()) {
     gated.quantized = kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width);
-    args.quantized = gated.quantized;
   }
   if (layer.down.reads_floats()) {
     gated.floats = shared_ffn_.floats;
     gated.stride = static_cast<size_t>(width);
-    args.out = shared_ffn_.floats;
-    args.out_stride = gated.stride;
   }
-  args.next = FirstPanel(&layer.down, team, 1);
-  const Team::Range share = SharePanels(layer.gate_up, team, kGatedGranule);
-  kernels_.gemm.gemm(args, share.begin, share.end, workers_[static_cast<size_t>(team.worker())].gemm);
+  std::byte* scratch = workers_[static_cast<size_t>(team.worker())].gemm;
+  team.ForEach(layer.gate_up.panels(), kGatedGranule, [&](int begin, int end) {
+    kernels::GemmArgs args = ProductOf(layer.gate_up, in);
+    args.weight = layer.gate_up.parts[0];
+    args.epilogue = Epilogue::kSwiGlu;
+    args.quantized = gated.quantized;
+    if (layer.down.reads_floats()) {
+      args.out = shared_ffn_.floats;
+      args.out_stride = gated.stride;
+    }
+    args.next = ReadNext(layer.gate_up, end, &layer.down, team);
+    kernels_.gemm.gemm(args, begin, end, scratch);
+  });
   return gated;
 }
 
@@ -368,7 +367,7 @@ kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
   return {batch.kv + static_cast<size_t>(layer) * kv_layout_.layer_bytes, kv_block_bytes_};
 }
 
-void Decoder::RopeAppend(int layer, const DecoderBatch& batch, const Team& team) {
+void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::RopeAppendArgs args{};
   args.shape = shape_;
   args.layout = kv_layout_;
@@ -377,11 +376,11 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, const Team& team)
   args.stride = static_cast<size_t>(qkv_columns_);
   args.rows = batch.places.data();
   args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone ? nullptr : rope_.data();
-  const Team::Range share = team.Share(static_cast<int>(batch.tokens.size()));
-  if (share.begin < share.end) kernels_.attention.rope_append(args, share.begin, share.end);
+  team.ForEach(static_cast<int>(batch.tokens.size()), 1,
+               [&](int begin, int end) { kernels_.attention.rope_append(args, begin, end); });
 }
 
-void Decoder::Attend(int layer, const DecoderBatch& batch, const Team& team) {
+void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::AttentionArgs args{};
   args.shape = shape_;
   args.layout = kv_layout_;
@@ -392,11 +391,8 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, const Team& team) {
   args.out_stride = static_cast<size_t>(weights_->config().q_rows());
   args.partials = batch.partials;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
-  std::atomic<int>& next = next_item_[static_cast<size_t>(layer)];
-  for (int item = next.fetch_add(1, std::memory_order_relaxed); item < batch.attention_items;
-       item = next.fetch_add(1, std::memory_order_relaxed)) {
-    kernels_.attention.run_item(args, batch.attention, item, scratch);
-  }
+  team.ForEachInOrder(batch.attention_items,
+                      [&](int item) { kernels_.attention.run_item(args, batch.attention, item, scratch); });
 }
 
 }  // namespace tutti::model

@@ -2,7 +2,7 @@
 //
 // One step runs a batch of rows (tokens of any sequences, any positions) through all layers, appends their keys and
 // values to the paged cache, and turns chosen rows into logits or an argmax. SPMD: every worker of a team calls the
-// same function at the same time; phases are separated by the team's barrier.
+// same functions; the work is cut into the team's phases (model/team.h).
 // Owner: the runner, one per device; owns its scratch, allocated once, and never allocates afterwards.
 // Bits: a row's result depends on its token, its position and the cached rows before it, never on the other rows,
 // the number of workers or how the step was cut (gemm.h and attention.h say why).
@@ -10,7 +10,6 @@
 // measure of what fusion brings.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -20,7 +19,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
-#include "model/spin_barrier.h"
+#include "model/team.h"
 #include "model/weights.h"
 
 namespace tutti::model {
@@ -62,25 +61,19 @@ class Decoder {
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 
-  // All layers for all rows. Every worker calls it; complete for all when it returns.
-  void RunLayers(const DecoderBatch& batch, const Team& team);
+  // All layers for all rows. Every worker calls it; complete when it returns.
+  void RunLayers(const DecoderBatch& batch, Team& team);
 
-  // The output head for some rows of the last RunLayers(). Every worker calls it; complete for all when it returns.
-  void RunHead(const HeadBatch& batch, const Team& team);
+  // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it returns.
+  void RunHead(const HeadBatch& batch, Team& team);
   // Parallel regions (phases with a barrier after them) of one layer for a step of so many rows.
   int regions_per_layer(int rows) const;
 
-  // After RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if no logit is a number.
+  // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if no logit is a
+  // number.
   kernels::ArgmaxState Best(int i) const;
 
  private:
-  // A matrix of activations in the forms its consumer reads.
-  struct Activations {
-    kernels::QuantizedRows quantized;
-    const float* floats = nullptr;
-    size_t stride = 0;
-    int rows = 0;
-  };
   // Where activations of one matrix are put: the team's, or one worker's own copy.
   struct ActivationMemory {
     std::byte* quantized = nullptr;
@@ -94,23 +87,34 @@ class Decoder {
     const int32_t* gather = nullptr;
     const float* norm_weight = nullptr;
   };
+  // A matrix of activations in the forms its consumer reads.
+  struct Activations {
+    kernels::QuantizedRows quantized;
+    const float* floats = nullptr;
+    size_t stride = 0;
+    int rows = 0;
+    // Steps of few rows: this worker converts `source` for itself once it holds a piece of the consumer's phase.
+    bool pending = false;
+    Source source;
+  };
 
   Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels, const Options& options);
   Status Allocate();
 
-  void Embed(const DecoderBatch& batch, const Team& team);
-  void FusedLayer(int index, const DecoderBatch& batch, const Team& team);
-  void UnfusedLayer(int index, const DecoderBatch& batch, const Team& team);
-  void UnfusedHead(const HeadBatch& batch, const Team& team);
+  void Embed(const DecoderBatch& batch, Team& team);
+  void FusedLayer(int index, const DecoderBatch& batch, Team& team);
+  void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
+  void UnfusedHead(const HeadBatch& batch, Team& team);
   bool OwnCopy(int rows, int cols) const;
-  Activations Prepare(const Source& source, const Projection& consumer, const Team& team);
-  Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer, const Team& team);
-  void Convert(const Source& source, const Projection& consumer, int begin, int end, Activations& out);
-  void Project(const Projection& projection, const Activations& in, kernels::Epilogue epilogue, float* out,
-               size_t out_stride, const Projection* next, const Team& team);
-  Activations GateUp(const LayerWeights& layer, const Activations& in, const Team& team);
-  void RopeAppend(int layer, const DecoderBatch& batch, const Team& team);
-  void Attend(int layer, const DecoderBatch& batch, const Team& team);
+  Activations Prepare(const Source& source, const Projection& consumer, Team& team);
+  Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer, Team& team);
+  void Convert(const Source& source, const Projection& consumer, int begin, int end, const Activations& out);
+  kernels::GemmArgs ProductOf(const Projection& projection, Activations& in);
+  void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
+               size_t out_stride, const Projection* next, Team& team);
+  Activations GateUp(const LayerWeights& layer, Activations in, Team& team);
+  void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
+  void Attend(int layer, const DecoderBatch& batch, Team& team);
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
 
   const std::shared_ptr<const Weights> weights_;
@@ -139,10 +143,12 @@ class Decoder {
     ActivationMemory own;            // for steps of few rows: see Prepare
     std::byte* gemm = nullptr;       // kernels' scratch
     std::byte* attention = nullptr;
-    kernels::ArgmaxState* best = nullptr;  // [max_head_rows]
+    kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
+    kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand
+    uint64_t best_round = 0;
   };
   std::vector<Worker> workers_;
-  std::vector<std::atomic<int>> next_item_;  // of each layer's attention
+  uint64_t head_round_ = 0;  // calls of RunHead; written in a phase
 };
 
 }  // namespace tutti::model

@@ -11,7 +11,7 @@ using kernels::Epilogue;
 
 // x as `consumer` reads it, in a region of its own.
 Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer,
-                                             const Team& team) {
+                                             Team& team) {
   const Source source{.x = x, .stride = static_cast<size_t>(cols), .rows = rows, .cols = cols};
   Activations out;
   out.rows = rows;
@@ -22,34 +22,31 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
   }
   out.floats = x;
   out.stride = source.stride;
-  const Team::Range share = team.Share(rows);
-  Convert(source, consumer, share.begin, share.end, out);
-  team.Sync();
+  team.ForEach(rows, 1, [&](int begin, int end) { Convert(source, consumer, begin, end, out); });
   return out;
 }
 
-void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, const Team& team) {
+void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const LayerWeights& layer = weights_->layer(index);
   const int rows = static_cast<int>(batch.tokens.size());
   const auto width = static_cast<size_t>(config.width);
   const auto ffn = static_cast<size_t>(config.feed_forward);
-  const Team::Range share = team.Share(rows);
-  const auto own_rows = [&](auto&& work) {
-    for (auto row = static_cast<size_t>(share.begin); row < static_cast<size_t>(share.end); ++row) work(row);
-    team.Sync();
+  const auto each_row = [&](auto&& work) {
+    team.ForEach(rows, 1, [&](int begin, int end) {
+      for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) work(row);
+    });
   };
   const auto norm = [&](const float* weight) {
-    own_rows([&](size_t row) {
+    each_row([&](size_t row) {
       kernels_.rows.rms_norm(x_ + row * width, weight, config.norm_eps, config.width, normed_ + row * width);
     });
   };
   const auto multiply = [&](const Projection& projection, const Activations& in, float* out, int stride) {
     Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
-    team.Sync();
   };
   const auto add_sum = [&] {
-    own_rows([&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
+    each_row([&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
   };
 
   norm(layer.attn_norm);
@@ -65,9 +62,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, const Team& tea
                                 : for_k;
   multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
   RopeAppend(index, batch, team);
-  team.Sync();
   Attend(index, batch, team);
-  team.Sync();
   multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
            config.width);
   add_sum();
@@ -79,7 +74,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, const Team& tea
                                  ? PrepareUnfused(normed_, rows, config.width, layer.up, team)
                                  : for_gate;
   multiply(layer.up, for_up, up_, config.feed_forward);
-  own_rows([&](size_t row) {
+  each_row([&](size_t row) {
     kernels_.rows.silu_mul(gate_ + row * ffn, up_ + row * ffn, config.feed_forward, gate_ + row * ffn);
   });
   multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_, config.width);
@@ -87,32 +82,36 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, const Team& tea
 }
 
 // Norm, quantise, all logits to memory, then the greatest of each row.
-void Decoder::UnfusedHead(const HeadBatch& batch, const Team& team) {
+void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
   const ModelConfig& config = weights_->config();
   const Projection& head = weights_->head();
   const int rows = static_cast<int>(batch.rows.size());
   const auto width = static_cast<size_t>(config.width);
   const auto stride = static_cast<size_t>(logits_stride());
-  const Team::Range share = team.Share(rows);
-  for (auto i = static_cast<size_t>(share.begin); i < static_cast<size_t>(share.end); ++i) {
-    const auto row = static_cast<size_t>(batch.rows[i]);
-    kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps, config.width,
-                           normed_ + i * width);
-  }
-  team.Sync();
+  team.ForEach(rows, 1, [&](int begin, int end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const auto row = static_cast<size_t>(batch.rows[i]);
+      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps, config.width,
+                             normed_ + i * width);
+    }
+  });
   Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_, stride, nullptr,
           team);
-  team.Sync();
-  Worker& worker = workers_[static_cast<size_t>(team.worker())];
-  std::fill_n(worker.best, rows, kernels::ArgmaxState{});
-  for (auto i = static_cast<size_t>(share.begin); i < static_cast<size_t>(share.end); ++i) {
-    const float* row = logits_ + i * stride;
-    const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
-    // A row of NaN has no greatest number; the state stays as it is.
-    if (row[id] > worker.best[i].value) worker.best[i] = {row[id], id};
-    if (!batch.logits.empty() && batch.logits[i] != nullptr) std::copy_n(row, config.vocab_size, batch.logits[i]);
-  }
-  team.Sync();
+  // One worker's states hold all rows.
+  team.ForEach(1, 1, [&](int, int) {
+    ++head_round_;
+    workers_[0].best_round = head_round_;
+    std::fill_n(workers_[0].best, rows, kernels::ArgmaxState{});
+  });
+  team.ForEach(rows, 1, [&](int begin, int end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const float* row = logits_ + i * stride;
+      const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
+      // A row of NaN has no greatest number; the state stays as it is.
+      if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
+      if (!batch.logits.empty() && batch.logits[i] != nullptr) std::copy_n(row, config.vocab_size, batch.logits[i]);
+    }
+  });
 }
 
 }  // namespace tutti::model

@@ -1,8 +1,6 @@
 #include "model/hyper_parameters.h"
 
-#include <cmath>
-
-#include "fmt/format.h"
+#include <fmt/format.h>
 
 namespace tutti::model {
 namespace {

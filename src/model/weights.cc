@@ -1,5 +1,6 @@
 #include "model/weights.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -10,8 +11,6 @@
 #include <string>
 #include <thread>
 #include <utility>
-
-#include "fmt/format.h"
 
 namespace tutti::model {
 namespace {

@@ -35,8 +35,10 @@ void BindSelf(int cpu) {
 }  // namespace
 
 ComputePool::ComputePool(const ComputePoolOptions& options)
-    : workers_(options.workers), cpus_(CpusFor(options)), barrier_(options.workers) {
-  CHECK_GE(workers_, 1);
+    : workers_(options.workers),
+      cpus_(CpusFor(options)),
+      board_(options.workers),
+      seats_(new Seat[static_cast<size_t>(options.workers)]) {
   threads_.reserve(static_cast<size_t>(workers_ - 1));
   for (int worker = 1; worker < workers_; ++worker) {
     threads_.emplace_back([this, worker] { WorkerMain(worker); });
@@ -44,9 +46,10 @@ ComputePool::ComputePool(const ComputePoolOptions& options)
 }
 
 ComputePool::~ComputePool() {
-  function_ = nullptr;
+  stop_.store(true, std::memory_order_relaxed);
   epoch_.fetch_add(1, std::memory_order_release);
-  epoch_.notify_all();
+  ring_.fetch_add(1, std::memory_order_release);
+  ring_.notify_all();
   for (std::thread& thread : threads_) thread.join();
 }
 
@@ -55,38 +58,65 @@ void ComputePool::RunErased(Function function, void* context) {
   caller_bound_ = true;
   function_ = function;
   context_ = context;
+  const uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
   if (workers_ > 1) {
-    epoch_.fetch_add(1, std::memory_order_release);
-    epoch_.notify_all();  // a system call only if a worker is parked
+    for (int w = 1; w < workers_; ++w) {
+      seats_[static_cast<size_t>(w)].value.store(4 * epoch + kOpen, std::memory_order_release);
+    }
+    epoch_.store(epoch, std::memory_order_release);
+    ring_.store(static_cast<uint32_t>(epoch), std::memory_order_release);
+    ring_.notify_all();  // a system call only if a worker is parked
   }
-  const model::Team team(barrier_, 0, workers_);
+  model::Team team(board_, 0, start_);
   function(context, team);
-  team.Sync();  // after it no worker touches function_ or context_
+  if (workers_ > 1) CloseSeats(epoch);
+  start_ = team.position();
 }
 
-uint32_t ComputePool::AwaitEpoch(uint32_t seen) const {
+// Keeps late workers out and waits for those inside to leave.
+void ComputePool::CloseSeats(uint64_t epoch) {
+  constexpr int kPausesBeforeYield = 2000;
+  for (int w = 1; w < workers_; ++w) {
+    std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(w)].value;
+    uint64_t expected = 4 * epoch + kOpen;
+    if (seat.compare_exchange_strong(expected, 4 * epoch + kClosed, std::memory_order_acq_rel)) continue;
+    for (int pauses = 0; seat.load(std::memory_order_acquire) != 4 * epoch + kClosed; ++pauses) {
+      if (pauses < kPausesBeforeYield) {
+        model::SpinPause();
+      } else {
+        sched_yield();
+      }
+    }
+  }
+}
+
+uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
   constexpr int kPausesPerLook = 64;
   const auto park_at = std::chrono::steady_clock::now() + kSpinBeforePark;
   do {
     for (int i = 0; i < kPausesPerLook; ++i) {
-      const uint32_t epoch = epoch_.load(std::memory_order_acquire);
+      const uint64_t epoch = epoch_.load(std::memory_order_acquire);
       if (epoch != seen) return epoch;
       model::SpinPause();
     }
   } while (std::chrono::steady_clock::now() < park_at);
-  epoch_.wait(seen, std::memory_order_acquire);
+  // Missing 2^32 jobs while parked would be mistaken for none; the next job wakes it all the same.
+  ring_.wait(static_cast<uint32_t>(seen), std::memory_order_acquire);
   return epoch_.load(std::memory_order_acquire);
 }
 
 void ComputePool::WorkerMain(int worker) {
   if (!cpus_.empty()) BindSelf(cpus_[static_cast<size_t>(worker)]);
   pthread_setname_np(pthread_self(), "tutti-compute");
-  const model::Team team(barrier_, worker, workers_);
-  for (uint32_t seen = 0;;) {
+  std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(worker)].value;
+  for (uint64_t seen = 0;;) {
     seen = AwaitEpoch(seen);
-    if (function_ == nullptr) return;
+    if (stop_.load(std::memory_order_relaxed)) return;
+    uint64_t expected = 4 * seen + kOpen;
+    if (!seat.compare_exchange_strong(expected, 4 * seen + kInside, std::memory_order_acq_rel)) continue;
+    model::Team team(board_, worker, start_);
     function_(context_, team);
-    team.Sync();
+    seat.store(4 * seen + kClosed, std::memory_order_release);
   }
 }
 

@@ -1,23 +1,25 @@
 // ComputePool: the threads that compute. One job at a time runs on all of them; the caller is worker 0.
 //
 // Between jobs a worker spins for at most kSpinBeforePark, so that back-to-back steps start within a microsecond,
-// and then parks on a futex: an idle pool uses no CPU. Inside a job the workers meet at the team's barrier.
+// and then parks on a futex: an idle pool uses no CPU. Inside a job the workers share phases (model/team.h). A worker
+// that is late for a job misses it: the others do its work, and the caller waits only for those that are inside.
 // Owner: whoever runs the model (one pool per device). Thread: Run() is called by one thread at a time.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <type_traits>
 #include <vector>
 
 #include "base/clock.h"
-#include "model/spin_barrier.h"
+#include "model/team.h"
 
 namespace tutti::runner {
 
 struct ComputePoolOptions {
-  int workers = 1;   // >= 1, the calling thread included
+  int workers = 1;  // >= 1, the calling thread included
   // Binds each worker to a CPU of its own, taken in order from those the process may use. The calling thread is
   // bound by its first Run(). Ignored where there are fewer CPUs than workers.
   bool pin = false;
@@ -34,32 +36,44 @@ class ComputePool {
 
   int workers() const { return workers_; }
 
-  // Calls job(team) once on every worker and returns when all calls have returned. `job` is shared by the workers
-  // and must not throw. Allocates nothing.
+  // Calls job(team) on the calling thread and on every worker that comes in time, and returns when all calls have
+  // returned. The job's phases are complete then. `job` is shared by the workers and must not throw. Allocates nothing.
   template <typename Job>
   void Run(Job&& job) {
     using Plain = std::remove_reference_t<Job>;
-    RunErased([](void* context, const model::Team& team) { (*static_cast<Plain*>(context))(team); },
+    RunErased([](void* context, model::Team& team) { (*static_cast<Plain*>(context))(team); },
               const_cast<std::remove_const_t<Plain>*>(&job));
   }
 
  private:
-  using Function = void (*)(void* context, const model::Team& team);
+  using Function = void (*)(void* context, model::Team& team);
+  // A worker's way through a job: open -> inside -> closed, or open -> closed if it did not come. The value is
+  // 4 * epoch + state, so that a worker cannot enter another job than the one it saw.
+  struct alignas(64) Seat {
+    std::atomic<uint64_t> value{kClosed};
+  };
+  static constexpr uint64_t kOpen = 0, kInside = 1, kClosed = 2;
+
   void RunErased(Function function, void* context);
+  void CloseSeats(uint64_t epoch);
   void WorkerMain(int worker);
-  // The epoch after `seen`, waiting for it.
-  uint32_t AwaitEpoch(uint32_t seen) const;
+  // The first epoch after `seen`, waiting for it.
+  uint64_t AwaitEpoch(uint64_t seen) const;
 
   const int workers_;
   const std::vector<int> cpus_;  // to bind worker i to; empty = not bound
-  model::SpinBarrier barrier_;
   bool caller_bound_ = false;
 
-  // Written by the caller before it publishes a new epoch, read by workers after they saw it.
-  Function function_ = nullptr;  // null: leave
+  // Written by the caller while no worker is inside a job; read inside.
+  Function function_ = nullptr;
   void* context_ = nullptr;
-  alignas(64) std::atomic<uint32_t> epoch_{0};
+  model::Team::Position start_;
 
+  model::PhaseBoard board_;
+  const std::unique_ptr<Seat[]> seats_;  // [workers]; 0 is not used
+  alignas(64) std::atomic<uint64_t> epoch_{0};
+  std::atomic<uint32_t> ring_{0};  // the epoch's low bits: what a futex can wait for
+  std::atomic<bool> stop_{false};
   std::vector<std::thread> threads_;  // workers 1..n-1
 };
 

@@ -109,7 +109,7 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
     scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset) + 1));
   }
   if (!plan.slices.empty() || !plan.copies.empty()) {
-    pool_.Run([&](const model::Team& team) { RunStep(plan, team); });
+    pool_.Run([&](model::Team& team) { RunStep(plan, team); });
     ReportRows(plan);
   }
   result_->forward = std::chrono::steady_clock::now() - start;
@@ -135,7 +135,7 @@ float* CpuModelRunner::LogitsRow(int index_in_batch) {
 }
 
 // On every worker: copies, layers, then the head in rounds with the rows of each round finished on the pool.
-void CpuModelRunner::RunStep(const engine::StepPlan& plan, const model::Team& team) {
+void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   if (!plan.copies.empty()) CopyBlocks(plan, team);
   if (plan.slices.empty()) return;
 
@@ -163,28 +163,26 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, const model::Team& te
     out.rows = layout_.head_rows().subspan(begin, count);
     if (any) out.logits = {logits, count};
     decoder_->RunHead(out, team);
-    // Interleaved, not in runs: rows that sample and rows that only take the argmax come in runs.
-    for (size_t i = static_cast<size_t>(team.worker()); i < count; i += static_cast<size_t>(team.workers())) {
-      FinishRow(plan, round[i], static_cast<int>(i), team.worker());
-    }
-    team.Sync();
+    // One by one: a row that samples takes a hundred times as long as one whose argmax is known.
+    team.ForEachInOrder(static_cast<int>(count), [&](int i) {
+      FinishRow(plan, round[static_cast<size_t>(i)], i, team.worker());
+    });
   }
 }
 
-void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, const model::Team& team) {
-  // In order, because a copy may read what an earlier one wrote; each worker copies its part of every block.
+void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team) {
+  // In order, because a copy may read what an earlier one wrote; all share in each.
   const size_t bytes = decoder_->kv_block_bytes();
-  const auto lines = static_cast<int>(bytes / 64);
-  const model::Team::Range share = team.Share(lines);
   for (const engine::BlockCopy& copy : plan.copies) {
     CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 && copy.to < limits_.kv_blocks);
     const std::byte* from = kv_.data() + static_cast<size_t>(copy.from) * bytes;
     std::byte* to = kv_.data() + static_cast<size_t>(copy.to) * bytes;
-    const size_t begin = static_cast<size_t>(share.begin) * 64;
-    const size_t end = static_cast<size_t>(share.end) * 64;
-    if (begin < end && from != to) std::memcpy(to + begin, from + begin, end - begin);
+    if (from == to) continue;
+    team.ForEach(static_cast<int>(bytes / 64), 1, [&](int begin, int end) {
+      const size_t offset = static_cast<size_t>(begin) * 64;
+      std::memcpy(to + offset, from + offset, static_cast<size_t>(end - begin) * 64);
+    });
   }
-  team.Sync();
 }
 
 // Argmax, sampling and log-probabilities of one row, on one worker.

@@ -59,8 +59,8 @@ class CpuModelRunner final : public engine::ModelRunner {
   CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
                  kernels::AlignedBuffer kv, kernels::AlignedBuffer logits, engine::RunnerLimits limits);
   Status ReservePartials();
-  void RunStep(const engine::StepPlan& plan, const model::Team& team);
-  void CopyBlocks(const engine::StepPlan& plan, const model::Team& team);
+  void RunStep(const engine::StepPlan& plan, model::Team& team);
+  void CopyBlocks(const engine::StepPlan& plan, model::Team& team);
   void FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch, int worker);
   void ReportRows(const engine::StepPlan& plan);
   float* LogitsRow(int index_in_batch);

@@ -225,7 +225,8 @@ TEST_P(InvarianceOnEveryIsa, GeneratedModelsGiveTheSameBytes) {
     spec.type = tensor::DType::kQ4_1;
     spec.embedding_type = tensor::DType::kQ8_0;
     const TinyModel model = MakeTinyModel(spec, mode);
-    ExpectInvariant(model.weights, GetParam(), RandomPrompts(24, 120, model.reference.vocab_size, 11));
+    const int prompts = GetParam() == Isa::kScalar ? 8 : 24;  // the oracle takes its time
+    ExpectInvariant(model.weights, GetParam(), RandomPrompts(prompts, 120, model.reference.vocab_size, 11));
   }
 }
 

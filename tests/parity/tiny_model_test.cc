@@ -107,17 +107,21 @@ TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
 }
 
 TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
+  CheckpointSpec base = SmallSpec();
+  base.width = 128;
+  base.head_width = 32;
+  base.feed_forward = 192;
   std::vector<CheckpointSpec> specs;
   for (const bool tied : {true, false}) {
     for (const RopeScaling rope : {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kLlama3}) {
-      CheckpointSpec spec = SmallSpec();
+      CheckpointSpec spec = base;
       spec.tied = tied;
       spec.rope = rope;
       specs.push_back(spec);
     }
   }
   for (const uint32_t kv_heads : {1u, 3u, 6u}) {  // multi-query, grouped, one to one; heads x 32 is not the width
-    CheckpointSpec spec = SmallSpec();
+    CheckpointSpec spec = base;
     spec.heads = 6;
     spec.kv_heads = kv_heads;
     spec.head_width = 32;
