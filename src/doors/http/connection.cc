@@ -33,7 +33,6 @@ Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context, std::
 Connection::~Connection() = default;
 
 void Connection::Start() {
-  context_.connections.fetch_add(1);
   phase_start_ = loop_->clock().Now();
   Reschedule();
   transport_->Handshake([self = shared_from_this()](bool ok, size_t) {

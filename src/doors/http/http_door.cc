@@ -151,8 +151,13 @@ struct HttpDoor::Impl {
     std::shared_ptr<Transport> transport =
         tls != nullptr ? tls->Wrap(std::move(socket)) : MakePlainTransport(std::move(socket));
     auto connection = std::make_shared<Connection>(loop, *context, std::move(transport), peer);
-    boost::asio::post(loop->context(), [loop, connection] {
-      if (loop->Add(connection)) connection->Start();
+    context->connections.fetch_add(1);  // here, so that the next accept already sees it
+    boost::asio::post(loop->context(), [this, loop, connection] {
+      if (loop->Add(connection)) {
+        connection->Start();
+      } else {
+        context->connections.fetch_sub(1);
+      }
     });
   }
 
