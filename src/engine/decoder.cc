@@ -99,6 +99,7 @@ std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request, std::sha
 // --- between steps ---
 
 SlotReadiness Decoder::Prepare(TimePoint now) {
+  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
   TakeInbox(now);
   EndExpired(now);
   WatchReaders(now);
@@ -125,6 +126,7 @@ void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   work.control->work_ = &work;
   works_.push_back(std::move(owned));
   live_choices_ += work.live_choices;
+  published_.alive.store(true, std::memory_order_release);
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
   for (const auto& choice : work.choices) {
@@ -594,8 +596,13 @@ api::LoadSnapshot Decoder::Load() const {
 
 Heartbeat Decoder::heartbeat() const {
   Heartbeat beat;
+  // Work that was handed over while the loop slept is late only from then on.
+  const TimePoint pending = mailbox_->pending_since();
   beat.last_step = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
-  beat.busy = published_.alive.load() || !mailbox_->empty();
+  beat.busy = published_.alive.load(std::memory_order_acquire) || pending != TimePoint::max();
+  if (!published_.alive.load(std::memory_order_acquire) && pending != TimePoint::max()) {
+    beat.last_step = std::max(beat.last_step, pending);
+  }
   beat.average_step = Duration(published_.step_ns.load());
   return beat;
 }

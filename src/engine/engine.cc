@@ -152,7 +152,8 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
   ticket.tokens_ = tokens;
   ticket.submitted_ = true;
   ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
-  impl_->decoder.mailbox()->Submit(impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)));
+  impl_->decoder.mailbox()->Submit(impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)),
+                                    impl_->clock.Now());
   return OkStatus();
 }
 
@@ -212,7 +213,7 @@ Status Engine::Live() const {
   const Heartbeat beat = heartbeat();
   if (!beat.busy) return OkStatus();
   const Duration silent = impl_->clock.Now() - beat.last_step;
-  if (beat.last_step == TimePoint{} || silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
+  if (silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
   return Unavailable("engine_stalled", "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
 }
 

@@ -65,10 +65,11 @@ Mailbox::~Mailbox() {
   }
 }
 
-void Mailbox::Submit(std::unique_ptr<Work> work) {
+void Mailbox::Submit(std::unique_ptr<Work> work, TimePoint now) {
   Work* node = work.release();
   Work* head = submissions_.load(std::memory_order_relaxed);
   do {
+    if (head == nullptr) pending_since_ns_.store(now.time_since_epoch().count(), std::memory_order_release);
     node->next_submission = head;
   } while (!submissions_.compare_exchange_weak(head, node, std::memory_order_release, std::memory_order_relaxed));
   if (head == nullptr) signal_->Notify();

@@ -39,7 +39,7 @@ class Mailbox {
   ~Mailbox();
 
   // --- any thread ---
-  void Submit(std::unique_ptr<Work> work);
+  void Submit(std::unique_ptr<Work> work, TimePoint now);
   void Touch(RequestControl* control) noexcept;  // cancelled or granted
 
   // --- engine thread ---
@@ -63,6 +63,12 @@ class Mailbox {
     }
     return any;
   }
+  // Since when a submission waits to be taken in; max() when none does.
+  TimePoint pending_since() const {
+    return submissions_.load(std::memory_order_acquire) == nullptr
+               ? TimePoint::max()
+               : TimePoint(Duration(pending_since_ns_.load(std::memory_order_acquire)));
+  }
   bool empty() const {
     return submissions_.load(std::memory_order_acquire) == nullptr && touched_.load(std::memory_order_acquire) == nullptr;
   }
@@ -79,6 +85,7 @@ class Mailbox {
   const std::shared_ptr<Signal> signal_;
   std::atomic<Work*> submissions_{nullptr};
   std::atomic<RequestControl*> touched_{nullptr};
+  std::atomic<int64_t> pending_since_ns_{0};
   std::atomic<bool> closed_{false};
 };
 
