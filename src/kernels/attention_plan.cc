@@ -8,10 +8,11 @@
 namespace tutti::kernels {
 namespace {
 
-// Sequences with at most this many new rows have their contexts split and shared; others are tiled by queries.
+// Sequences with at most this many new rows have their contexts split and shared; others are tiled
+// by queries.
 constexpr int32_t kFewRows = 8;
-// Queries per tile of a long prompt, at most and at least. More rows per item use each converted key tile
-// longer; fewer give more items to spread.
+// Queries per tile of a long prompt, at most and at least. More rows per item use each converted
+// key tile longer; fewer give more items to spread.
 constexpr int32_t kMaxTileQueries = 32;
 constexpr int32_t kMinTileQueries = 16;
 // How many items per worker make an order by size come out even.
@@ -30,14 +31,15 @@ double Cost(int32_t rows, int32_t blocks) {
 void AttentionPlan::PlaceRows(std::span<const AttentionSequence> sequences) {
   size_t rows = 0;
   for (const AttentionSequence& sequence : sequences) {
-    rows = std::max(rows, static_cast<size_t>(sequence.first_row) + static_cast<size_t>(sequence.rows));
+    rows = std::max(rows,
+                    static_cast<size_t>(sequence.first_row) + static_cast<size_t>(sequence.rows));
   }
   places_.assign(rows, RowPlace{0, -1});
   for (const AttentionSequence& sequence : sequences) {
     for (int32_t i = 0; i < sequence.rows; ++i) {
       const int32_t position = sequence.start + i;
-      places_[static_cast<size_t>(sequence.first_row + i)] = {position,
-                                                              sequence.blocks[position / kBlockTokens]};
+      places_[static_cast<size_t>(sequence.first_row + i)] = {
+          position, sequence.blocks[position / kBlockTokens]};
     }
   }
 }
@@ -51,16 +53,19 @@ int32_t AttentionPlan::GroupOf(size_t sequence_index, const AttentionSequence& s
   const size_t state = static_cast<size_t>(head_dim_ + kPartialExtra);
   for (int32_t head = 0; head < kv_heads_; ++head) {
     groups_.push_back({static_cast<int64_t>(partial_floats_), chunks, 0, 0, 0});
-    partial_floats_ += static_cast<size_t>(chunks) * static_cast<size_t>(sequence.rows * heads_per_kv_) * state;
+    partial_floats_ +=
+        static_cast<size_t>(chunks) * static_cast<size_t>(sequence.rows * heads_per_kv_) * state;
   }
   return group;
 }
 
-// One item per kv head over segments_[segment_begin, +count), which hold `rows` query rows times heads in all.
-void AttentionPlan::Emit(int32_t segment_begin, int32_t segment_count, int32_t chunk_begin, int32_t chunk_end,
-                         double cost) {
+// One item per kv head over segments_[segment_begin, +count), which hold `rows` query rows times
+// heads in all.
+void AttentionPlan::Emit(int32_t segment_begin, int32_t segment_count, int32_t chunk_begin,
+                         int32_t chunk_end, double cost) {
   for (int32_t head = 0; head < kv_heads_; ++head) {
-    items_.push_back({head, chunk_begin, chunk_end, segment_begin, segment_count, static_cast<float>(cost)});
+    items_.push_back(
+        {head, chunk_begin, chunk_end, segment_begin, segment_count, static_cast<float>(cost)});
     cost_ += cost;
     for (int32_t s = segment_begin; s < segment_begin + segment_count; ++s) {
       const int32_t group = segments_[static_cast<size_t>(s)].group;
@@ -69,8 +74,9 @@ void AttentionPlan::Emit(int32_t segment_begin, int32_t segment_count, int32_t c
   }
 }
 
-// Finds chunks whose blocks several decoding sequences have in common. A member set can only shrink with the
-// chunk index for real prefixes, but nothing depends on that: every chunk is compared for itself.
+// Finds chunks whose blocks several decoding sequences have in common. A member set can only shrink
+// with the chunk index for real prefixes, but nothing depends on that: every chunk is compared for
+// itself.
 void AttentionPlan::ShareChunks(std::span<const AttentionSequence> sequences) {
   const auto chunk_blocks = [&](size_t s, int32_t chunk) {
     return sequences[s].blocks + static_cast<ptrdiff_t>(chunk) * kChunkBlocks;
@@ -79,7 +85,8 @@ void AttentionPlan::ShareChunks(std::span<const AttentionSequence> sequences) {
     members_.clear();
     for (size_t s = 0; s < sequences.size(); ++s) {
       // The first of its rows must see the whole chunk.
-      if (Splittable(sequences[s]) && (chunk + 1) * kChunkTokens <= sequences[s].start + 1) members_.push_back(s);
+      if (Splittable(sequences[s]) && (chunk + 1) * kChunkTokens <= sequences[s].start + 1)
+        members_.push_back(s);
     }
     if (members_.size() < 2) return;
     std::sort(members_.begin(), members_.end(), [&](size_t a, size_t b) {
@@ -91,9 +98,10 @@ void AttentionPlan::ShareChunks(std::span<const AttentionSequence> sequences) {
     for (size_t begin = 0; begin < members_.size();) {
       size_t end = begin + 1;
       int32_t rows = sequences[members_[begin]].rows * heads_per_kv_;
-      while (end < members_.size() && std::equal(chunk_blocks(members_[begin], chunk),
-                                                 chunk_blocks(members_[begin], chunk) + kChunkBlocks,
-                                                 chunk_blocks(members_[end], chunk))) {
+      while (end < members_.size() &&
+             std::equal(chunk_blocks(members_[begin], chunk),
+                        chunk_blocks(members_[begin], chunk) + kChunkBlocks,
+                        chunk_blocks(members_[end], chunk))) {
         const int32_t more = sequences[members_[end]].rows * heads_per_kv_;
         if (rows + more > kMaxItemRows) break;
         rows += more;
@@ -107,7 +115,8 @@ void AttentionPlan::ShareChunks(std::span<const AttentionSequence> sequences) {
                                GroupOf(members_[m], sequence)});
           shared_.push_back({members_[m], chunk});
         }
-        Emit(segment_begin, static_cast<int32_t>(end - begin), chunk, chunk + 1, Cost(rows, kChunkBlocks));
+        Emit(segment_begin, static_cast<int32_t>(end - begin), chunk, chunk + 1,
+             Cost(rows, kChunkBlocks));
       }
       begin = end;
     }
@@ -118,7 +127,8 @@ bool AttentionPlan::Splittable(const AttentionSequence& sequence) const {
   return sequence.rows <= kFewRows && sequence.rows * heads_per_kv_ <= kMaxItemRows;
 }
 
-// The chunks of a decoding sequence that are its own, in pieces of at most `limit` cost if limit > 0.
+// The chunks of a decoding sequence that are its own, in pieces of at most `limit` cost if limit >
+// 0.
 void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequence, double limit) {
   const int32_t chunks = CeilDiv(sequence.start + sequence.rows, kChunkTokens);
   const int32_t total_blocks = CeilDiv(sequence.start + sequence.rows, kBlockTokens);
@@ -137,7 +147,8 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
     const int32_t blocks = std::min(end * kChunkBlocks, total_blocks) - begin * kChunkBlocks;
     int32_t pieces = 1;
     if (limit > 0) {
-      pieces = static_cast<int32_t>(std::clamp(Cost(rows, blocks) / limit + 0.999, 1.0, 1.0 * (end - begin)));
+      pieces = static_cast<int32_t>(
+          std::clamp(Cost(rows, blocks) / limit + 0.999, 1.0, 1.0 * (end - begin)));
     }
     const int32_t piece_chunks = CeilDiv(end - begin, pieces);
     const bool whole = piece_chunks == chunks;
@@ -148,7 +159,8 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
     }
     for (int32_t chunk = begin; chunk < end; chunk += piece_chunks) {
       const int32_t chunk_end = std::min(chunk + piece_chunks, end);
-      const int32_t piece_blocks = std::min(chunk_end * kChunkBlocks, total_blocks) - chunk * kChunkBlocks;
+      const int32_t piece_blocks =
+          std::min(chunk_end * kChunkBlocks, total_blocks) - chunk * kChunkBlocks;
       Emit(segment, 1, chunk, chunk_end, Cost(rows, piece_blocks));
     }
     begin = end;
@@ -158,19 +170,22 @@ void AttentionPlan::EmitOwnChunks(size_t index, const AttentionSequence& sequenc
 void AttentionPlan::EmitTiles(const AttentionSequence& sequence, double limit) {
   int32_t tile = std::min(kMaxTileQueries, std::max(1, kMaxItemRows / heads_per_kv_));
   const int32_t last_blocks = CeilDiv(sequence.start + sequence.rows, kBlockTokens);
-  while (limit > 0 && tile / 2 >= kMinTileQueries && Cost(tile * heads_per_kv_, last_blocks) > limit) tile /= 2;
+  while (limit > 0 && tile / 2 >= kMinTileQueries &&
+         Cost(tile * heads_per_kv_, last_blocks) > limit)
+    tile /= 2;
   for (int32_t row = 0; row < sequence.rows; row += tile) {
     const int32_t rows = std::min(tile, sequence.rows - row);
     const int32_t begin = static_cast<int32_t>(segments_.size());
-    segments_.push_back({sequence.blocks, sequence.start + row, rows, sequence.first_row + row, -1});
+    segments_.push_back(
+        {sequence.blocks, sequence.start + row, rows, sequence.first_row + row, -1});
     const int32_t end_position = sequence.start + row + rows;
     Emit(begin, 1, 0, CeilDiv(end_position, kChunkTokens),
          Cost(rows * heads_per_kv_, CeilDiv(end_position, kBlockTokens)));
   }
 }
 
-void AttentionPlan::Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences, int workers,
-                          bool share_prefixes) {
+void AttentionPlan::Build(const AttentionShape& shape, std::span<const AttentionSequence> sequences,
+                          int workers, bool share_prefixes) {
   CHECK(AttentionShapeFault(shape) == nullptr) << AttentionShapeFault(shape);
   CHECK_GE(workers, 1);
   kv_heads_ = shape.kv_heads;
@@ -187,7 +202,8 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
 
   double total = 0;
   for (const AttentionSequence& sequence : sequences) {
-    CHECK(sequence.rows >= 1 && sequence.start >= 0) << sequence.rows << " rows at " << sequence.start;
+    CHECK(sequence.rows >= 1 && sequence.start >= 0)
+        << sequence.rows << " rows at " << sequence.start;
     // Causal: a long prompt's rows see half of its own tokens on average.
     const int32_t blocks = CeilDiv(sequence.start + CeilDiv(sequence.rows, 2), kBlockTokens) + 1;
     total += Cost(sequence.rows * heads_per_kv_, blocks) * kv_heads_;
@@ -206,7 +222,8 @@ void AttentionPlan::Build(const AttentionShape& shape, std::span<const Attention
     }
   }
   for (AttentionGroup& group : groups_) group.unfinished = group.items;
-  // Longest first, so that the last items to be taken are small. A total order: the same on every run.
+  // Longest first, so that the last items to be taken are small. A total order: the same on every
+  // run.
   std::sort(items_.begin(), items_.end(), [](const AttentionItem& a, const AttentionItem& b) {
     if (a.cost != b.cost) return a.cost > b.cost;
     if (a.segment_begin != b.segment_begin) return a.segment_begin < b.segment_begin;

@@ -1,14 +1,18 @@
 // Plans one step's attention: which items exist, in which order workers should take them.
 //
-// Pure function of the sequences and the number of workers; the plan decides who computes what and when, never
-// a bit of the result (see attention.h). Owner: the runner, one per engine, rebuilt every step on the engine
-// thread; read by all workers during the step. Build reuses its storage, so a steady state allocates nothing.
+// Pure function of the sequences and the number of workers; the plan decides who computes what and
+// when, never a bit of the result (see attention.h). Owner: the runner, one per engine, rebuilt
+// every step on the engine thread; read by all workers during the step. Build reuses its storage,
+// so a steady state allocates nothing.
 //
 // Three things happen here:
-//   - sequences with many new rows (prefill) are cut into tiles of queries, all heads of a kv head together;
-//   - the contexts of sequences with few new rows (decode) are cut at chunk borders when there are too few of
+//   - sequences with many new rows (prefill) are cut into tiles of queries, all heads of a kv head
+//   together;
+//   - the contexts of sequences with few new rows (decode) are cut at chunk borders when there are
+//   too few of
 //     them to fill the workers;
-//   - chunks whose blocks are the same for several decoding sequences (a shared prefix) become one item with
+//   - chunks whose blocks are the same for several decoding sequences (a shared prefix) become one
+//   item with
 //     the rows of all of them, so that those keys and values are read once.
 #pragma once
 
@@ -23,7 +27,8 @@ namespace tutti::kernels {
 
 // One sequence's new rows in a step. Rows of one sequence are adjacent, in order of position.
 struct AttentionSequence {
-  const int32_t* blocks;  // block table from position 0, at least (start + rows + 31) / 32 ids; outlives the step
+  const int32_t* blocks;  // block table from position 0, at least (start + rows + 31) / 32 ids;
+                          // outlives the step
   int32_t start;          // tokens already in the cache = position of the first new row
   int32_t rows;           // new rows, >= 1
   int32_t first_row;      // index of the first in the batch's matrices
@@ -57,7 +62,8 @@ class AttentionPlan {
   void ShareChunks(std::span<const AttentionSequence> sequences);
   void EmitOwnChunks(size_t index, const AttentionSequence& sequence, double limit);
   void EmitTiles(const AttentionSequence& sequence, double limit);
-  void Emit(int32_t segment_begin, int32_t segment_count, int32_t chunk_begin, int32_t chunk_end, double cost);
+  void Emit(int32_t segment_begin, int32_t segment_count, int32_t chunk_begin, int32_t chunk_end,
+            double cost);
   int32_t GroupOf(size_t sequence_index, const AttentionSequence& sequence);
 
   int32_t kv_heads_ = 0;

@@ -1,4 +1,5 @@
-// Implementation of attention_test_rig.h (a _test.cc file, so that it is linked into the test program only).
+// Implementation of attention_test_rig.h (a _test.cc file, so that it is linked into the test
+// program only).
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -39,9 +40,11 @@ Rig::Rig(const Variant& variant, const AttentionShape& shape, int32_t blocks, ui
   std::memset(pool_.get(), 0, bytes);
   for (int32_t b = 0; b < blocks; ++b) free_.push_back(b);
   if (shape.rope_mode != RopeMode::kNone) {
-    const RopeTable table({.dims = shape.rope_dims, .freq_base = 10000.0, .linear_factor = 1.0, .freq_factors = {}},
-                          blocks * kBlockTokens);
-    cos_sin_.assign(table.data(), table.data() + static_cast<size_t>(table.positions() * table.dims()));
+    const RopeTable table(
+        {.dims = shape.rope_dims, .freq_base = 10000.0, .linear_factor = 1.0, .freq_factors = {}},
+        blocks * kBlockTokens);
+    cos_sin_.assign(table.data(),
+                    table.data() + static_cast<size_t>(table.positions() * table.dims()));
   }
 }
 
@@ -60,7 +63,8 @@ size_t Rig::AddSequence(int32_t tokens) {
   const size_t width = static_cast<size_t>((shape_.heads + 2 * shape_.kv_heads) * shape_.head_dim);
   sequence.qkv.resize(width * static_cast<size_t>(tokens));
   for (float& x : sequence.qkv) {
-    // Four 16-bit uniforms in one draw: near enough to a normal distribution, standard deviation 1.2.
+    // Four 16-bit uniforms in one draw: near enough to a normal distribution, standard
+    // deviation 1.2.
     const uint64_t bits = random_.Next();
     double sum = -2;
     for (int i = 0; i < 64; i += 16) sum += static_cast<double>(bits >> i & 0xFFFF) / 65536.0;
@@ -131,11 +135,13 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   plan_.Build(shape_, batch, workers, share_prefixes);
   AlignedArray<float> partials = MakeAligned<float>(plan_.partial_floats());
   const KvLayerView view = {pool_.get(), block_stride_};
-  const RopeAppendArgs append = {shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
-  const AttentionArgs args = {shape_, layout_, view, qkv.get(), stride, out.get(), out_width, partials.get()};
+  const RopeAppendArgs append = {
+      shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
+  const AttentionArgs args = {shape_, layout_,   view,      qkv.get(),
+                              stride, out.get(), out_width, partials.get()};
 
-  // A plan that counts is run twice, as two layers would: it must be ready again after the first. Appending twice
-  // writes the same.
+  // A plan that counts is run twice, as two layers would: it must be ready again after the first.
+  // Appending twice writes the same.
   const int layers = plan_.partial_floats() > 0 ? 2 : 1;
   const size_t q_copy = stride * static_cast<size_t>(total);
   std::vector<float> unrotated(qkv.get(), qkv.get() + q_copy);
@@ -150,7 +156,8 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
       }
       appended.fetch_add(1);
       while (appended.load() < workers) std::this_thread::yield();
-      AlignedArray<std::byte> scratch = MakeAligned<std::byte>(variant_.kernels->scratch_bytes(shape_));
+      AlignedArray<std::byte> scratch =
+          MakeAligned<std::byte>(variant_.kernels->scratch_bytes(shape_));
       for (int32_t i; (i = next_item.fetch_add(1)) < plan_.items();) {
         variant_.kernels->run_item(args, plan_.work(), i, scratch.get());
       }
@@ -189,8 +196,8 @@ const double* Rig::Rotated(RigSequence& sequence, int32_t position) const {
     const size_t half = static_cast<size_t>(shape_.rope_dims) / 2;
     const bool adjacent = shape_.rope_mode == RopeMode::kAdjacent;
     for (size_t i = 0; i < half; ++i) {
-      const double angle =
-          static_cast<double>(t) * std::pow(10000.0, -2.0 * static_cast<double>(i) / shape_.rope_dims);
+      const double angle = static_cast<double>(t) *
+                           std::pow(10000.0, -2.0 * static_cast<double>(i) / shape_.rope_dims);
       const double c = std::cos(angle);
       const double s = std::sin(angle);
       for (size_t h = 0; h < static_cast<size_t>(shape_.heads + shape_.kv_heads); ++h) {
@@ -231,7 +238,8 @@ std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) cons
     for (size_t t = 0; t < count; ++t) {
       const double p = std::exp(score[t] - greatest);
       sum += p;
-      for (size_t d = 0; d < head_dim; ++d) out[h * head_dim + d] += p * rows[t * width + v_at + h / group * head_dim + d];
+      for (size_t d = 0; d < head_dim; ++d)
+        out[h * head_dim + d] += p * rows[t * width + v_at + h / group * head_dim + d];
     }
     for (size_t d = 0; d < head_dim; ++d) out[h * head_dim + d] /= sum;
   }

@@ -1,4 +1,5 @@
-// Test support: a paged cache with random block tables, sequences with random projections, and steps over them.
+// Test support: a paged cache with random block tables, sequences with random projections, and
+// steps over them.
 //
 // Keeps the float inputs, so that a float64 reference can be computed from first principles.
 #pragma once
@@ -23,7 +24,8 @@ template <typename T>
 using AlignedArray = std::unique_ptr<T[], FreeAligned>;
 template <typename T>
 AlignedArray<T> MakeAligned(size_t count) {
-  return AlignedArray<T>(static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64 + 64)));
+  return AlignedArray<T>(
+      static_cast<T*>(std::aligned_alloc(64, (count * sizeof(T) + 63) / 64 * 64 + 64)));
 }
 
 // A table and a cache format to test it with.
@@ -38,12 +40,13 @@ std::vector<Variant> Variants();
 
 // One sequence's inputs for every token, and the outputs computed so far.
 struct RigSequence {
-  int32_t tokens = 0;         // of input available
-  int32_t done = 0;           // of them computed
-  std::vector<float> qkv;     // [tokens][(heads + 2 kv_heads) * head_dim], before rotation
-  std::vector<float> out;     // [tokens][heads * head_dim]
+  int32_t tokens = 0;      // of input available
+  int32_t done = 0;        // of them computed
+  std::vector<float> qkv;  // [tokens][(heads + 2 kv_heads) * head_dim], before rotation
+  std::vector<float> out;  // [tokens][heads * head_dim]
   std::vector<int32_t> blocks;
-  std::vector<double> rotated;  // float64 rows of qkv after rotation, as far as a reference needed them
+  std::vector<double>
+      rotated;  // float64 rows of qkv after rotation, as far as a reference needed them
 };
 
 struct StepRows {
@@ -55,9 +58,11 @@ class Rig {
  public:
   Rig(const Variant& variant, const AttentionShape& shape, int32_t blocks, uint64_t seed);
 
-  // Random inputs, scaled so that softmax is neither flat nor a single peak. Its blocks are drawn at random.
+  // Random inputs, scaled so that softmax is neither flat nor a single peak. Its blocks are drawn
+  // at random.
   size_t AddSequence(int32_t tokens);
-  // A sequence whose first `shared` computed tokens (a multiple of 32) are those of `parent`, in the same blocks.
+  // A sequence whose first `shared` computed tokens (a multiple of 32) are those of `parent`, in
+  // the same blocks.
   size_t AddFork(size_t parent, int32_t shared, int32_t tokens);
   // The same tokens in other blocks, nothing computed.
   size_t AddCopy(size_t original);
@@ -73,7 +78,8 @@ class Rig {
   // Fills every slot of every block with what an unlucky earlier user could have left.
   void PoisonFreeBlocks();
 
-  // Float64 attention over the float inputs, with the scale and rotation of the shape; [heads * head_dim].
+  // Float64 attention over the float inputs, with the scale and rotation of the shape; [heads *
+  // head_dim].
   std::vector<double> Reference(RigSequence& sequence, int32_t position) const;
 
  private:

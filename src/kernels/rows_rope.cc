@@ -7,8 +7,9 @@
 
 namespace tutti::kernels {
 
-std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double factor, double low_freq_factor,
-                                     double high_freq_factor, double original_context) {
+std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double factor,
+                                     double low_freq_factor, double high_freq_factor,
+                                     double original_context) {
   std::vector<float> factors(static_cast<size_t>(dims / 2));
   const double low_wavelength = original_context / low_freq_factor;
   const double high_wavelength = original_context / high_freq_factor;
@@ -29,14 +30,17 @@ std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double fact
   return factors;
 }
 
-RopeTable::RopeTable(const RopeParams& params, int32_t positions) : dims_(params.dims), positions_(positions) {
+RopeTable::RopeTable(const RopeParams& params, int32_t positions)
+    : dims_(params.dims), positions_(positions) {
   CHECK(params.dims >= 2 && params.dims % 2 == 0) << params.dims;
   CHECK_GE(positions, 1);
   const size_t half = static_cast<size_t>(params.dims) / 2;
-  CHECK(params.freq_factors.empty() || params.freq_factors.size() == half) << params.freq_factors.size();
+  CHECK(params.freq_factors.empty() || params.freq_factors.size() == half)
+      << params.freq_factors.size();
   std::vector<double> frequency(half);
   for (size_t i = 0; i < half; ++i) {
-    const double divisor = params.freq_factors.empty() ? 1.0 : static_cast<double>(params.freq_factors[i]);
+    const double divisor =
+        params.freq_factors.empty() ? 1.0 : static_cast<double>(params.freq_factors[i]);
     frequency[i] = std::pow(params.freq_base, -2.0 * static_cast<double>(i) / params.dims) /
                    (divisor * params.linear_factor);
   }

@@ -1,8 +1,9 @@
-// The cos/sin table of rotary position embedding, precomputed in double for every position of the context.
+// The cos/sin table of rotary position embedding, precomputed in double for every position of the
+// context.
 //
 // Immutable after construction; any thread reads. 2 MB for 8,192 positions of 64 dims.
-// Source: Su et al., "RoFormer"; scaling by per-frequency factors as GGUF's rope_freqs tensor carries it
-// (Llama 3: the factors divide the frequency), linear scaling divides the position.
+// Source: Su et al., "RoFormer"; scaling by per-frequency factors as GGUF's rope_freqs tensor
+// carries it (Llama 3: the factors divide the frequency), linear scaling divides the position.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,11 @@ struct RopeParams {
   std::span<const float> freq_factors;  // empty, or dims/2 divisors, each > 0
 };
 
-// Llama 3's frequency factors from its four hyperparameters, for files that carry those and no tensor.
-std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double factor, double low_freq_factor,
-                                     double high_freq_factor, double original_context);
+// Llama 3's frequency factors from its four hyperparameters, for files that carry those and no
+// tensor.
+std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double factor,
+                                     double low_freq_factor, double high_freq_factor,
+                                     double original_context);
 
 class RopeTable {
  public:

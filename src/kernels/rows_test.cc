@@ -37,7 +37,8 @@ INSTANTIATE_TEST_SUITE_P(All, RowsTest, ::testing::ValuesIn(DetectIsas()),
 
 std::vector<float> RandomRow(Random& random, size_t n, double spread) {
   std::vector<float> x(n);
-  for (float& v : x) v = static_cast<float>((random.Uniform() + random.Uniform() + random.Uniform() - 1.5) * spread);
+  for (float& v : x)
+    v = static_cast<float>((random.Uniform() + random.Uniform() + random.Uniform() - 1.5) * spread);
   return x;
 }
 
@@ -78,7 +79,8 @@ TEST_P(RowsTest, AddAndSiluMulAreTheirDefinitions) {
       ASSERT_EQ(sum[i], x[i] + y[i]);
       const double g = x[i];
       const double expected = g / (1 + std::exp(-g)) * static_cast<double>(y[i]);
-      ASSERT_NEAR(product[i], expected, 1e-6 * std::abs(expected) + 1e-37) << n << " at " << i << " gate " << g;
+      ASSERT_NEAR(product[i], expected, 1e-6 * std::abs(expected) + 1e-37)
+          << n << " at " << i << " gate " << g;
     }
   }
 }
@@ -88,7 +90,8 @@ TEST_P(RowsTest, SiluOfGreatMagnitudesHasItsLimits) {
   const std::vector<float> up(gate.size(), 2.0f);
   std::vector<float> out(gate.size());
   rows().silu_mul(gate.data(), up.data(), static_cast<int32_t>(gate.size()), out.data());
-  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-35f), {0.f, 0.f, 0.f, 200.f, 2000.f, 0.f}));
+  EXPECT_THAT(
+      out, ::testing::Pointwise(::testing::FloatNear(1e-35f), {0.f, 0.f, 0.f, 200.f, 2000.f, 0.f}));
 }
 
 TEST_P(RowsTest, ExpIsWithinThreeInTenMillionAndExactAtItsLimits) {
@@ -106,7 +109,8 @@ TEST_P(RowsTest, ExpIsWithinThreeInTenMillionAndExactAtItsLimits) {
   x = {-kInf, -1000, -104, 0, 89, 1000, kInf};
   out.resize(x.size());
   rows().exp(x.data(), static_cast<int32_t>(x.size()), out.data());
-  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-38f), {0.f, 0.f, 0.f, 1.f, kInf, kInf, kInf}));
+  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-38f),
+                                        {0.f, 0.f, 0.f, 1.f, kInf, kInf, kInf}));
   EXPECT_EQ(out[0], 0.0f) << "a masked token must have no probability at all";
   EXPECT_EQ(out[3], 1.0f);
 }
@@ -162,15 +166,17 @@ TEST_P(RowsTest, TopKIsTheSortedHead) {
       std::vector<float> x(static_cast<size_t>(n));
       const bool ties = random.Chance(0.5);
       for (float& v : x) {
-        v = ties ? static_cast<float>(random.Below(30)) : static_cast<float>(random.Uniform() - 0.5);
+        v = ties ? static_cast<float>(random.Below(30))
+                 : static_cast<float>(random.Uniform() - 0.5);
         if (random.Chance(0.05)) v = random.Chance(0.5) ? -kInf : kNan;
       }
       std::vector<RowCandidate> all;
       for (int32_t i = 0; i < n; ++i) {
         if (x[static_cast<size_t>(i)] > -kInf) all.push_back({x[static_cast<size_t>(i)], i});
       }
-      std::stable_sort(all.begin(), all.end(),
-                       [](const RowCandidate& a, const RowCandidate& b) { return a.value > b.value; });
+      std::stable_sort(all.begin(), all.end(), [](const RowCandidate& a, const RowCandidate& b) {
+        return a.value > b.value;
+      });
       all.resize(std::min(all.size(), static_cast<size_t>(k)));
       const std::vector<RowCandidate> best = TopK(x, k);
       ASSERT_EQ(best.size(), all.size()) << n << " " << k;
@@ -196,23 +202,25 @@ TEST_P(RowsTest, ARowGivesTheSameBitsWhereverItLies) {
 
 TEST(RopeTableTest, HoldsTheAnglesOfEveryPositionWithScaling) {
   const std::vector<float> factors = {1.0f, 2.0f, 8.0f};
-  const RopeTable table({.dims = 6, .freq_base = 500.0, .linear_factor = 4.0, .freq_factors = factors}, 100);
+  const RopeTable table(
+      {.dims = 6, .freq_base = 500.0, .linear_factor = 4.0, .freq_factors = factors}, 100);
   for (int position : {0, 1, 50, 99}) {
     for (int i = 0; i < 3; ++i) {
-      const double angle =
-          position / 4.0 * std::pow(500.0, -2.0 * i / 6) / static_cast<double>(factors[static_cast<size_t>(i)]);
+      const double angle = position / 4.0 * std::pow(500.0, -2.0 * i / 6) /
+                           static_cast<double>(factors[static_cast<size_t>(i)]);
       EXPECT_NEAR(table.data()[position * 6 + i], std::cos(angle), 1e-7);
       EXPECT_NEAR(table.data()[position * 6 + 3 + i], std::sin(angle), 1e-7);
     }
   }
 }
 
-// The published parameters of Llama 3.2 1B (factor 32, low 1, high 4, original context 8,192, theta 500,000):
-// high frequencies stay, low ones are divided by the factor, and the blend between is monotonic.
+// The published parameters of Llama 3.2 1B (factor 32, low 1, high 4, original context 8,192, theta
+// 500,000): high frequencies stay, low ones are divided by the factor, and the blend between is
+// monotonic.
 TEST(RopeTableTest, Llama3FactorsKeepHighFrequenciesAndDivideLowOnes) {
   const std::vector<float> factors = Llama3FreqFactors(64, 500000.0, 32.0, 1.0, 4.0, 8192.0);
   ASSERT_EQ(factors.size(), 32u);
-  for (size_t i = 0; i <= 13; ++i) EXPECT_EQ(factors[i], 1.0f) << i;  // wavelength below 8192 / 4
+  for (size_t i = 0; i <= 13; ++i) EXPECT_EQ(factors[i], 1.0f) << i;   // wavelength below 8192 / 4
   for (size_t i = 18; i < 32; ++i) EXPECT_EQ(factors[i], 32.0f) << i;  // above 8192
   for (size_t i = 1; i < 32; ++i) EXPECT_GE(factors[i], factors[i - 1]);
   EXPECT_GT(factors[15], 1.0f);

@@ -1,9 +1,11 @@
-// The attention bench behind `tutti bench kernels`: decode and prefill over a paged cache, as plain rows.
+// The attention bench behind `tutti bench kernels`: decode and prefill over a paged cache, as plain
+// rows.
 //
-// Every point first compares its answer with the scalar float oracle; a wrong kernel has no speed. Blocks lie at
-// random, and the cache is cycled through more memory than the caches hold, as a model's layers are. One unit of
-// work is one layer. Thread: one caller; starts options.threads - 1 more. Errors: internal_error if an answer
-// differs, kResourceExhausted if the cache does not fit. Time: about seconds_per_point for each point.
+// Every point first compares its answer with the scalar float oracle; a wrong kernel has no speed.
+// Blocks lie at random, and the cache is cycled through more memory than the caches hold, as a
+// model's layers are. One unit of work is one layer. Thread: one caller; starts options.threads - 1
+// more. Errors: internal_error if an answer differs, kResourceExhausted if the cache does not fit.
+// Time: about seconds_per_point for each point.
 #pragma once
 
 #include <vector>
@@ -16,10 +18,10 @@ namespace tutti::kernels {
 
 struct AttentionPoint {
   int32_t sequences;
-  int32_t context;        // tokens in the cache before the step
-  int32_t rows;           // new rows of each sequence: 1 is decode
-  int32_t shared = 0;     // leading tokens that all sequences have in the same blocks
-  int32_t chunk = 0;      // > 0: the rows are run as steps of so many, one after the other
+  int32_t context;     // tokens in the cache before the step
+  int32_t rows;        // new rows of each sequence: 1 is decode
+  int32_t shared = 0;  // leading tokens that all sequences have in the same blocks
+  int32_t chunk = 0;   // > 0: the rows are run as steps of so many, one after the other
 };
 
 struct AttentionBenchOptions {
@@ -27,21 +29,22 @@ struct AttentionBenchOptions {
   // SmolLM2-135M.
   AttentionShape shape = {9, 3, 64, 0.125f, RopeMode::kNone, 64};
   KvFormat format = KvFormat::kF32;  // usually the table's native16
-  std::vector<AttentionPoint> points = {
-      {1, 511, 1},  {1, 2047, 1},          {8, 511, 1},         {32, 511, 1}, {16, 1087, 1},
-      {16, 1087, 1, 1024}, {1, 0, 512}, {1, 0, 512, 0, 128}, {1, 0, 2048}};
+  std::vector<AttentionPoint> points = {{1, 511, 1},  {1, 2047, 1},        {8, 511, 1},
+                                        {32, 511, 1}, {16, 1087, 1},       {16, 1087, 1, 1024},
+                                        {1, 0, 512},  {1, 0, 512, 0, 128}, {1, 0, 2048}};
   size_t cold_bytes = size_t{160} << 20;  // 0: one layer, as hot as it gets
   double seconds_per_point = 0.15;
 };
 
 struct AttentionBenchRow {
   AttentionPoint point;
-  int32_t items;            // of the (last) step's plan
-  double seconds;           // of one layer, best of many
-  double ops_per_s;         // multiplications and additions of visible (query, key) pairs / seconds
-  double bytes_per_s;       // cache bytes of the visible keys, each sequence's counted once / seconds
-  double append_seconds;    // rope_append of the same rows, without rotation, best of many
-  double fraction_of_peak;  // of what the form's multiply allows: int8_ops_per_s / 2 for kI16, else float32
+  int32_t items;          // of the (last) step's plan
+  double seconds;         // of one layer, best of many
+  double ops_per_s;       // multiplications and additions of visible (query, key) pairs / seconds
+  double bytes_per_s;     // cache bytes of the visible keys, each sequence's counted once / seconds
+  double append_seconds;  // rope_append of the same rows, without rotation, best of many
+  double fraction_of_peak;  // of what the form's multiply allows: int8_ops_per_s / 2 for kI16, else
+                            // float32
   double fraction_of_read;  // of limits.read_bytes_per_s
 };
 

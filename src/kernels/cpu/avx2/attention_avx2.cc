@@ -1,7 +1,8 @@
 // Attention with AVX2 and FMA: float arithmetic; the cache in float or half precision.
 //
-// Key tiles in half precision are widened once per item into scratch that stays in the first-level cache, while the
-// next tile is fetched; float tiles are used where they lie. Widening is exact, so both paths are one arithmetic.
+// Key tiles in half precision are widened once per item into scratch that stays in the first-level
+// cache, while the next tile is fetched; float tiles are used where they lie. Widening is exact, so
+// both paths are one arithmetic.
 //   scores   tile of MT rows x 32 keys (4 vectors), K [head_dim][32]
 //   values   tile of MT rows x 32 dims (4 vectors), V [32][head_dim]
 #include <immintrin.h>
@@ -38,12 +39,13 @@ TUTTI_INLINE float MaxOfLanes(__m256 v) {
 
 // sum[m][v] += a[m][steps] * b[steps][8 v]
 template <int kVectors, int kRows>
-TUTTI_INLINE void Dot(__m256 (&sum)[kRows][kVectors], const float* a, size_t a_stride, const float* b,
-                      size_t b_stride, int32_t steps) {
+TUTTI_INLINE void Dot(__m256 (&sum)[kRows][kVectors], const float* a, size_t a_stride,
+                      const float* b, size_t b_stride, int32_t steps) {
   for (int32_t i = 0; i < steps; ++i) {
     __m256 x[kRows];
 #pragma GCC unroll 4
-    for (int m = 0; m < kRows; ++m) x[m] = _mm256_broadcast_ss(a + static_cast<size_t>(m) * a_stride + i);
+    for (int m = 0; m < kRows; ++m)
+      x[m] = _mm256_broadcast_ss(a + static_cast<size_t>(m) * a_stride + i);
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const __m256 line = _mm256_loadu_ps(b + 8 * v);
@@ -60,35 +62,37 @@ struct Tile {
 };
 
 template <int kVectors, int kRows>
-TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const float* v, int32_t keys, int32_t head_dim,
-                            float* o) {
+TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const float* v,
+                            int32_t keys, int32_t head_dim, float* o) {
   const size_t dims = static_cast<size_t>(head_dim);
   __m256 sum[kRows][kVectors];
 #pragma GCC unroll 4
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
     for (int u = 0; u < kVectors; ++u) {
-      sum[m][u] = _mm256_mul_ps(_mm256_loadu_ps(o + static_cast<size_t>(m) * dims + 8 * u), _mm256_set1_ps(keep[m]));
+      sum[m][u] = _mm256_mul_ps(_mm256_loadu_ps(o + static_cast<size_t>(m) * dims + 8 * u),
+                                _mm256_set1_ps(keep[m]));
     }
   }
   Dot<kVectors, kRows>(sum, p, kBlockTokens, v, dims, keys);
 #pragma GCC unroll 4
   for (int m = 0; m < kRows; ++m) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kVectors; ++u) _mm256_storeu_ps(o + static_cast<size_t>(m) * dims + 8 * u, sum[m][u]);
+    for (int u = 0; u < kVectors; ++u)
+      _mm256_storeu_ps(o + static_cast<size_t>(m) * dims + 8 * u, sum[m][u]);
   }
 }
 
 template <int kRows>
-__attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile, int32_t base,
-                                          bool diagonal) {
+__attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile,
+                                          int32_t base, bool diagonal) {
   const int32_t head_dim = states.head_dim;
   const size_t dims = static_cast<size_t>(head_dim);
   __m256 s[kRows][4];
 #pragma GCC unroll 4
   for (int m = 0; m < kRows; ++m) s[m][0] = s[m][1] = s[m][2] = s[m][3] = _mm256_setzero_ps();
-  Dot<4, kRows>(s, reinterpret_cast<const float*>(states.q) + static_cast<size_t>(row) * dims, dims, tile.k,
-                kBlockTokens, head_dim);
+  Dot<4, kRows>(s, reinterpret_cast<const float*>(states.q) + static_cast<size_t>(row) * dims, dims,
+                tile.k, kBlockTokens, head_dim);
 
   alignas(32) float p[kRows * kBlockTokens];
   float keep[kRows];
@@ -140,12 +144,15 @@ struct TileForm {
   static constexpr int kTileRows = 3;
   using Block = Tile;
 
-  static size_t QueryBytes(int32_t head_dim) { return static_cast<size_t>(head_dim) * sizeof(float); }
+  static size_t QueryBytes(int32_t head_dim) {
+    return static_cast<size_t>(head_dim) * sizeof(float);
+  }
   static size_t BlockBytes(int32_t head_dim) {
     return kHalf ? 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float) : 0;
   }
 
-  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst, float* q_scale) {
+  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
+                           float* q_scale) {
     float* out = reinterpret_cast<float*>(dst);
     for (int32_t d = 0; d < head_dim; ++d) out[d] = q[d] * scale;
     *q_scale = 1.0f;
@@ -160,9 +167,11 @@ struct TileForm {
     }
   }
 
-  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys, std::byte* scratch) {
+  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
+                         std::byte* scratch) {
     if (!kHalf) {
-      return {reinterpret_cast<const float*>(head), reinterpret_cast<const float*>(head + layout.v_offset)};
+      return {reinterpret_cast<const float*>(head),
+              reinterpret_cast<const float*>(head + layout.v_offset)};
     }
     float* wide = reinterpret_cast<float*>(scratch);
     const int32_t count = layout.head_dim * kBlockTokens;
@@ -171,18 +180,24 @@ struct TileForm {
     return {wide, wide + count};
   }
 
-  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count, const Block& block, int32_t base,
-                                bool diagonal, const std::byte* next) {
-    if (row < kTileRows) Prefetch(next, static_cast<size_t>(states.head_dim) * kBlockTokens * (kHalf ? 4 : 8));
+  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
+                                const Block& block, int32_t base, bool diagonal,
+                                const std::byte* next) {
+    if (row < kTileRows)
+      Prefetch(next, static_cast<size_t>(states.head_dim) * kBlockTokens * (kHalf ? 4 : 8));
     switch (count) {
-      case 1: return RowsByTile<1>(states, row, block, base, diagonal);
-      case 2: return RowsByTile<2>(states, row, block, base, diagonal);
-      default: return RowsByTile<3>(states, row, block, base, diagonal);
+      case 1:
+        return RowsByTile<1>(states, row, block, base, diagonal);
+      case 2:
+        return RowsByTile<2>(states, row, block, base, diagonal);
+      default:
+        return RowsByTile<3>(states, row, block, base, diagonal);
     }
   }
 
   static TUTTI_INLINE void Prefetch(const std::byte* next, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64) _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T1);
+    for (size_t i = 0; i < bytes; i += 64)
+      _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T1);
   }
 
   static float Exp2(float x) { return _mm256_cvtss_f32(Exp2Vector(_mm256_set1_ps(x))); }
@@ -202,7 +217,8 @@ void RotateHead(const AttentionShape& shape, const float* cos_sin, float* x) {
   }
 }
 
-void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v) {
+void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                const float* v) {
   const int32_t head_dim = layout.head_dim;
   uint16_t* keys = reinterpret_cast<uint16_t*>(head) + slot;
   uint16_t* values = reinterpret_cast<uint16_t*>(head + layout.v_offset) + slot * head_dim;
@@ -216,7 +232,8 @@ void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const flo
   }
 }
 
-void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v) {
+void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                 const float* v) {
   float* keys = reinterpret_cast<float*>(head) + slot;
   float* values = reinterpret_cast<float*>(head + layout.v_offset) + slot * layout.head_dim;
   for (int32_t d = 0; d < layout.head_dim; ++d) {
@@ -235,8 +252,10 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     const float* k = q + shape.heads * head_dim;
     const float* v = k + shape.kv_heads * head_dim;
     if (shape.rope_mode != RopeMode::kNone) {
-      const float* cos_sin = args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
-      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h) RotateHead(shape, cos_sin, q + h * head_dim);
+      const float* cos_sin =
+          args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
+      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
+        RotateHead(shape, cos_sin, q + h * head_dim);
     }
     const int32_t slot = place.position % kBlockTokens;
     std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
@@ -246,9 +265,12 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
   }
 }
 
-size_t ScratchBytes(const AttentionShape& shape) { return FormScratchBytes<TileForm<true>>(shape.head_dim); }
+size_t ScratchBytes(const AttentionShape& shape) {
+  return FormScratchBytes<TileForm<true>>(shape.head_dim);
+}
 
-void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
+             std::byte* scratch) {
   if (args.layout.format == KvFormat::kF32) {
     RunItemForm<TileForm<false>>(args, work, index, scratch);
   } else {
@@ -259,7 +281,8 @@ void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index
 }  // namespace
 
 const AttentionKernels& Avx2AttentionKernels() {
-  static constexpr AttentionKernels kKernels = {"avx2", KvFormat::kF16, RopeAppend, ScratchBytes, RunItem};
+  static constexpr AttentionKernels kKernels = {"avx2", KvFormat::kF16, RopeAppend, ScratchBytes,
+                                                RunItem};
   return kKernels;
 }
 

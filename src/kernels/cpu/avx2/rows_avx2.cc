@@ -1,7 +1,6 @@
 // Row operations with AVX2.
-#include "kernels/rows.h"
-
 #include "kernels/cpu/avx2/gemm_vec.h"
+#include "kernels/rows.h"
 #include "kernels/rows_top_k.h"
 
 namespace tutti::kernels {

@@ -6,16 +6,19 @@
 namespace tutti::kernels::avx512vnni {
 namespace {
 
-// (a, b) := (a cos - b sin, a sin + b cos) with the second product rounded, then one fused multiply-add.
+// (a, b) := (a cos - b sin, a sin + b cos) with the second product rounded, then one fused
+// multiply-add.
 void RotateAdjacent(const float* cos_sin, int32_t half, float* x) {
   const __m512i spread = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-  const __m512 sign = _mm512_castsi512_ps(_mm512_set1_epi64(0x80000000));  // minus for the even lanes
+  const __m512 sign =
+      _mm512_castsi512_ps(_mm512_set1_epi64(0x80000000));  // minus for the even lanes
   for (int32_t i = 0; i < half; i += 8) {
     const int32_t pairs = half - i < 8 ? half - i : 8;
     const __mmask16 lanes = static_cast<__mmask16>((1u << (2 * pairs)) - 1);
     const __mmask16 table = static_cast<__mmask16>((1u << pairs) - 1);
     const __m512 c = _mm512_permutexvar_ps(spread, _mm512_maskz_loadu_ps(table, cos_sin + i));
-    const __m512 s = _mm512_permutexvar_ps(spread, _mm512_maskz_loadu_ps(table, cos_sin + half + i));
+    const __m512 s =
+        _mm512_permutexvar_ps(spread, _mm512_maskz_loadu_ps(table, cos_sin + half + i));
     const __m512 a = _mm512_maskz_loadu_ps(lanes, x + 2 * i);
     const __m512 swapped = _mm512_permute_ps(a, 0xB1);
     const __m512 turned = _mm512_mul_ps(swapped, _mm512_xor_ps(s, sign));
@@ -47,34 +50,40 @@ float Quantise(const float* x, int32_t head_dim, int32_t top, int16_t* dst) {
   const __m512 inverse = _mm512_set1_ps(limit / amax);
   for (int32_t d = 0; d < head_dim; d += 16) {
     const __m512 scaled = _mm512_mul_ps(_mm512_loadu_ps(x + d), inverse);
-    _mm256_store_si256(reinterpret_cast<__m256i*>(dst + d), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(scaled)));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(dst + d),
+                       _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(scaled)));
   }
   return amax / limit;
 }
 
-// One token: its half of every 32-bit lane of V. The masked store leaves the other half, the neighbour token's, alone:
-// another worker may be writing it.
-void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v) {
+// One token: its half of every 32-bit lane of V. The masked store leaves the other half, the
+// neighbour token's, alone: another worker may be writing it.
+void AppendInt16(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                 const float* v) {
   const int32_t head_dim = layout.head_dim;
   alignas(64) int16_t row[256];
-  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] = Quantise(k, head_dim, kScoreTops[head_dim / 16], row);
+  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] =
+      Quantise(k, head_dim, kScoreTops[head_dim / 16], row);
   std::byte* to = head + slot * 4;
-  for (int32_t d = 0; d < head_dim; d += 2, to += kBlockTokens * 4) __builtin_memcpy(to, row + d, 4);
+  for (int32_t d = 0; d < head_dim; d += 2, to += kBlockTokens * 4)
+    __builtin_memcpy(to, row + d, 4);
 
-  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, head_dim, kValueTop, row);
+  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] =
+      Quantise(v, head_dim, kValueTop, row);
   to = head + layout.v_offset + static_cast<size_t>(slot / 2) * static_cast<size_t>(head_dim) * 4;
   const __mmask32 halves = slot % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu;
   for (int32_t d = 0; d < head_dim; d += 16, to += 64) {
-    __m512i lanes = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row + d)));
+    __m512i lanes =
+        _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row + d)));
     if (slot % 2 != 0) lanes = _mm512_slli_epi32(lanes, 16);
     _mm512_mask_storeu_epi16(to, halves, lanes);
   }
 }
 
-// Two tokens of one lane pair (slot even): the same bytes with half the stores. k and v of the second are `stride`
-// floats after the first's.
-void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v,
-                     size_t stride) {
+// Two tokens of one lane pair (slot even): the same bytes with half the stores. k and v of the
+// second are `stride` floats after the first's.
+void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                     const float* v, size_t stride) {
   const int32_t head_dim = layout.head_dim;
   const int32_t top = kScoreTops[head_dim / 16];
   alignas(64) int16_t row[2][256];
@@ -91,13 +100,16 @@ void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, cons
   scale[1] = Quantise(v + stride, head_dim, kValueTop, row[1]);
   to = head + layout.v_offset + static_cast<size_t>(slot / 2) * static_cast<size_t>(head_dim) * 4;
   for (int32_t d = 0; d < head_dim; d += 16, to += 64) {
-    const __m512i low = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[0] + d)));
-    const __m512i high = _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[1] + d)));
+    const __m512i low =
+        _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[0] + d)));
+    const __m512i high =
+        _mm512_cvtepu16_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(row[1] + d)));
     _mm512_store_si512(to, _mm512_or_si512(low, _mm512_slli_epi32(high, 16)));
   }
 }
 
-void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k, const float* v) {
+void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                 const float* v) {
   const int32_t head_dim = layout.head_dim;
   float* keys = reinterpret_cast<float*>(head) + slot;
   for (int32_t d = 0; d < head_dim; ++d) keys[d * kBlockTokens] = k[d];
@@ -114,9 +126,10 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     const auto rotate = shape.rope_mode == RopeMode::kAdjacent ? RotateAdjacent : RotateHalf;
     for (int32_t r = row_begin; r < row_end; ++r) {
       float* q = args.qkv + static_cast<size_t>(r) * args.stride;
-      const float* cos_sin =
-          args.cos_sin + static_cast<size_t>(args.rows[r].position) * static_cast<size_t>(shape.rope_dims);
-      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h) rotate(cos_sin, shape.rope_dims / 2, q + h * head_dim);
+      const float* cos_sin = args.cos_sin + static_cast<size_t>(args.rows[r].position) *
+                                                static_cast<size_t>(shape.rope_dims);
+      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
+        rotate(cos_sin, shape.rope_dims / 2, q + h * head_dim);
     }
   }
   for (int32_t r = row_begin; r < row_end; ++r) {
@@ -126,7 +139,8 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     const int32_t slot = place.position % kBlockTokens;
     std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
     const bool pair = args.layout.format == KvFormat::kI16 && slot % 2 == 0 && r + 1 < row_end &&
-                      args.rows[r + 1].block == place.block && args.rows[r + 1].position == place.position + 1;
+                      args.rows[r + 1].block == place.block &&
+                      args.rows[r + 1].position == place.position + 1;
     for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
       if (args.layout.format == KvFormat::kF32) {
         AppendFloat(args.layout, head, slot, k + h * head_dim, v + h * head_dim);

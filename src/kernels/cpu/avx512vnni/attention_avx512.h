@@ -1,14 +1,16 @@
 // What the AVX-512 attention files share: the int16 grid and the append function.
 //
-// Int16 form: a row x of head_dim values is stored as round(x / scale), scale = max|x| / top. Two such rows multiply
-// in vpdpwssd, pairs of int16 into int32, exactly, because top is chosen so that no sum can overflow.
+// Int16 form: a row x of head_dim values is stored as round(x / scale), scale = max|x| / top. Two
+// such rows multiply in vpdpwssd, pairs of int16 into int32, exactly, because top is chosen so that
+// no sum can overflow.
 #pragma once
 
 #include "kernels/attention.h"
 
 namespace tutti::kernels::avx512vnni {
 
-// Greatest magnitude of a quantised query or key, by head_dim / 16: floor(sqrt((2^31 - 1) / head_dim)).
+// Greatest magnitude of a quantised query or key, by head_dim / 16: floor(sqrt((2^31 - 1) /
+// head_dim)).
 constexpr int32_t kScoreTops[17] = {0,    11585, 8191, 6688, 5792, 5181, 4729, 4378, 4095,
                                     3861, 3663,  3493, 3344, 3213, 3096, 2991, 2896};
 constexpr bool ScoreTopsFit() {

@@ -1,12 +1,15 @@
-// Attention items with AVX-512: int16 dot products (vpdpwssd) for the 16-bit cache, FMA for the float one.
+// Attention items with AVX-512: int16 dot products (vpdpwssd) for the 16-bit cache, FMA for the
+// float one.
 //
-// One kernel serves prefill and decode; only the number of rows per tile differs. The cache lies in the order the
-// multiply reads it, so nothing is converted:
-//   scores   tile of MT rows x 32 keys:  query pairs broadcast, keys in lanes, K [head_dim/2][32][2]
-//   values   tile of MT rows x 64 dims:  probability pairs broadcast, dims in lanes, V [16][head_dim][2]
-// Probabilities are scaled to int16 with the value's own scale folded in, relative to the greatest value scale among
-// the keys the row sees (running, so that a block still filling up does not change rows already computed).
-// Error against float64 on Gaussian data: about 0.05 % relative L2 (bfloat16 products: 0.4 %).
+// One kernel serves prefill and decode; only the number of rows per tile differs. The cache lies in
+// the order the multiply reads it, so nothing is converted:
+//   scores   tile of MT rows x 32 keys:  query pairs broadcast, keys in lanes, K
+//   [head_dim/2][32][2] values   tile of MT rows x 64 dims:  probability pairs broadcast, dims in
+//   lanes, V [16][head_dim][2]
+// Probabilities are scaled to int16 with the value's own scale folded in, relative to the greatest
+// value scale among the keys the row sees (running, so that a block still filling up does not
+// change rows already computed). Error against float64 on Gaussian data: about 0.05 % relative L2
+// (bfloat16 products: 0.4 %).
 #include <immintrin.h>
 
 #include "kernels/attention.h"
@@ -23,7 +26,8 @@ using avx512vnni::kValueTop;
 
 #define TUTTI_INLINE inline __attribute__((always_inline))
 
-// 2^x for x <= 0 (and kNoScore): minimax of degree 4, 3e-6 relative, for probabilities rounded to 13 bits anyway.
+// 2^x for x <= 0 (and kNoScore): minimax of degree 4, 3e-6 relative, for probabilities rounded to
+// 13 bits anyway.
 TUTTI_INLINE __m512 Exp2Short(__m512 x) {
   const __m512 n = _mm512_roundscale_ps(x, 0);
   const __m512 r = _mm512_sub_ps(x, n);
@@ -51,7 +55,9 @@ TUTTI_INLINE __m512 Exp2Long(__m512 x) {
 struct Int16 {
   static constexpr bool kQuantised = true;
   static constexpr int kPerLane = 2;  // values of the sum per 32-bit lane
-  static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) { sum = _mm512_dpwssd_epi32(sum, b, x); }
+  static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) {
+    sum = _mm512_dpwssd_epi32(sum, b, x);
+  }
 };
 struct Float32 {
   static constexpr bool kQuantised = false;
@@ -62,21 +68,24 @@ struct Float32 {
   }
 };
 
-// sum[m][v] += a[m][steps] * b[steps][v]; a step is one 32-bit lane. Lines of b at `ahead` are prefetched.
+// sum[m][v] += a[m][steps] * b[steps][v]; a step is one 32-bit lane. Lines of b at `ahead` are
+// prefetched, into the second level: the first-level miss buffers alone hold too little to cover
+// memory's latency (1.45 x at decode).
 template <class Number, int kVectors, int kRows>
-TUTTI_INLINE void Dot(__m512i (&sum)[kRows][kVectors], const std::byte* a, size_t a_stride, const std::byte* b,
-                      size_t b_stride, int32_t steps, ptrdiff_t ahead) {
+TUTTI_INLINE void Dot(__m512i (&sum)[kRows][kVectors], const std::byte* a, size_t a_stride,
+                      const std::byte* b, size_t b_stride, int32_t steps, ptrdiff_t ahead) {
 #pragma GCC unroll 4
   for (int32_t i = 0; i < steps; ++i) {
     __m512i line[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       line[v] = _mm512_load_si512(b + v * 64);
-      _mm_prefetch(reinterpret_cast<const char*>(b + v * 64 + ahead), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(b + v * 64 + ahead), _MM_HINT_T1);
     }
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
-      const __m512i x = _mm512_set1_epi32(*reinterpret_cast<const int32_t*>(a + static_cast<size_t>(m) * a_stride));
+      const __m512i x = _mm512_set1_epi32(
+          *reinterpret_cast<const int32_t*>(a + static_cast<size_t>(m) * a_stride));
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) Number::Multiply(sum[m][v], line[v], x);
     }
@@ -93,7 +102,8 @@ struct Tile {
   int32_t keys;  // filled
 };
 
-// Bit t: the row sees key t of the tile. last >= 0 is the row's position within the tile or beyond it.
+// Bit t: the row sees key t of the tile. last >= 0 is the row's position within the tile or beyond
+// it.
 TUTTI_INLINE uint32_t VisibleKeys(int32_t last) {
   const int32_t hidden = 31 - last;
   return 0xFFFFFFFFu >> (hidden > 0 ? hidden : 0);
@@ -104,13 +114,14 @@ struct Probabilities {
   alignas(64) std::byte p[kRows * kBlockTokens * 4];  // [row][32] int16 or float
   float keep[kRows];                                  // factor of what was summed before
   float unit[kRows];                                  // quantised: what one step of p * v is worth
-  bool raised = false;                                // some row's maximum grew: not all of keep is 1
+  bool raised = false;  // some row's maximum grew: not all of keep is 1
 };
 
-// Values of kPart rows from kFirst on: columns [16*column, 16*(column+kVectors)) of their sums. o: of row kFirst.
+// Values of kPart rows from kFirst on: columns [16*column, 16*(column+kVectors)) of their sums. o:
+// of row kFirst.
 template <class Number, int kVectors, int kFirst, int kPart, int kRows>
-TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, size_t dims, float* o,
-                                int32_t column, ptrdiff_t ahead) {
+TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile, int32_t steps,
+                                size_t dims, float* o, int32_t column, ptrdiff_t ahead) {
   constexpr size_t kStride = kBlockTokens * 4 / Number::kPerLane;
   constexpr int32_t kAllSteps = kBlockTokens / Number::kPerLane;
   __m512i sum[kPart][kVectors];
@@ -118,8 +129,9 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
   for (int m = 0; m < kPart; ++m) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      sum[m][v] = Number::kQuantised ? _mm512_setzero_si512()
-                                     : _mm512_load_si512(o + static_cast<size_t>(m) * dims + (column + v) * 16);
+      sum[m][v] = Number::kQuantised
+                      ? _mm512_setzero_si512()
+                      : _mm512_load_si512(o + static_cast<size_t>(m) * dims + (column + v) * 16);
     }
   }
   if (!Number::kQuantised && p.raised) {
@@ -134,9 +146,11 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
   }
   const std::byte* lines = tile.v + column * 64;
   if (steps == kAllSteps) {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, kAllSteps, ahead);
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, kAllSteps,
+                                 ahead);
   } else {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, steps, ahead);
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, steps,
+                                 ahead);
   }
 #pragma GCC unroll 8
   for (int m = 0; m < kPart; ++m) {
@@ -157,8 +171,8 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
 
 // All rows: more than 4 x 4 accumulators at once and GCC 12 spills.
 template <class Number, int kVectors, int kRows>
-TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps, size_t dims, float* o,
-                            int32_t column, ptrdiff_t ahead) {
+TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int32_t steps,
+                            size_t dims, float* o, int32_t column, ptrdiff_t ahead) {
   if constexpr (kRows <= 4) {
     AddValuesPart<Number, kVectors, 0, kRows>(p, tile, steps, dims, o, column, ahead);
   } else {
@@ -169,8 +183,8 @@ TUTTI_INLINE void AddValues(const Probabilities<kRows>& p, const Tile& tile, int
 
 // kRows rows against one tile of 32 keys. kHeadDim 0: known at run time only.
 template <class Number, int kHeadDim, int kRows>
-__attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile, int32_t base,
-                                          ptrdiff_t ahead) {
+__attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile,
+                                          int32_t base, ptrdiff_t ahead) {
   const int32_t head_dim = kHeadDim > 0 ? kHeadDim : states.head_dim;
   const size_t q_bytes = static_cast<size_t>(head_dim) * 4 / Number::kPerLane;
 
@@ -181,7 +195,8 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
                         head_dim / Number::kPerLane, ahead);
 
   Probabilities<kRows> p;
-  // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16 under it.
+  // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16
+  // under it.
   float all_unit = 0;
   __m512 all_weight[2] = {};
   __m512 k_scale[2] = {};
@@ -199,7 +214,8 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   for (int m = 0; m < kRows; ++m) {
     const int32_t r = row + m;
     const uint32_t visible = VisibleKeys(states.position[r] - base);
-    const __mmask16 lanes[2] = {static_cast<__mmask16>(visible), static_cast<__mmask16>(visible >> 16)};
+    const __mmask16 lanes[2] = {static_cast<__mmask16>(visible),
+                                static_cast<__mmask16>(visible >> 16)};
     const __m512 hidden = _mm512_set1_ps(kNoScore);
     __m512 x[2];
 #pragma GCC unroll 2
@@ -225,7 +241,8 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     if (Number::kQuantised) {
       float unit = all_unit;
       if (visible != 0xFFFFFFFFu) {
-        // Keys this row does not see, or that are not written yet, must not matter: not even if they are NaN.
+        // Keys this row does not see, or that are not written yet, must not matter: not even if
+        // they are NaN.
         const __m512 low = _mm512_maskz_loadu_ps(lanes[0], tile.v_scale);
         const __m512 high = _mm512_maskz_loadu_ps(lanes[1], tile.v_scale + 16);
         unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
@@ -260,13 +277,21 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   const size_t dims = static_cast<size_t>(head_dim);
   float* o = states.o + static_cast<size_t>(row) * dims;
   int32_t column = 0;
-  for (; column + 4 <= head_dim / 16; column += 4) AddValues<Number, 4>(p, tile, steps, dims, o, column, ahead);
+  for (; column + 4 <= head_dim / 16; column += 4)
+    AddValues<Number, 4>(p, tile, steps, dims, o, column, ahead);
   if (kHeadDim == 0) {
     switch (head_dim / 16 - column) {
-      case 3: AddValues<Number, 3>(p, tile, steps, dims, o, column, ahead); break;
-      case 2: AddValues<Number, 2>(p, tile, steps, dims, o, column, ahead); break;
-      case 1: AddValues<Number, 1>(p, tile, steps, dims, o, column, ahead); break;
-      default: break;
+      case 3:
+        AddValues<Number, 3>(p, tile, steps, dims, o, column, ahead);
+        break;
+      case 2:
+        AddValues<Number, 2>(p, tile, steps, dims, o, column, ahead);
+        break;
+      case 1:
+        AddValues<Number, 1>(p, tile, steps, dims, o, column, ahead);
+        break;
+      default:
+        break;
     }
   }
 }
@@ -278,10 +303,13 @@ struct TileForm {
     const std::byte* head;
   };
 
-  static size_t QueryBytes(int32_t head_dim) { return static_cast<size_t>(head_dim) * 4 / Number::kPerLane; }
+  static size_t QueryBytes(int32_t head_dim) {
+    return static_cast<size_t>(head_dim) * 4 / Number::kPerLane;
+  }
   static size_t BlockBytes(int32_t /*head_dim*/) { return 0; }
 
-  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst, float* q_scale) {
+  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
+                           float* q_scale) {
     const __m512 factor = _mm512_set1_ps(scale);
     if (!Number::kQuantised) {
       float* out = reinterpret_cast<float*>(dst);
@@ -293,7 +321,8 @@ struct TileForm {
     }
     __m512 greatest = _mm512_set1_ps(kTiny);
     for (int32_t d = 0; d < head_dim; d += 16) {
-      greatest = _mm512_max_ps(greatest, _mm512_abs_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor)));
+      greatest =
+          _mm512_max_ps(greatest, _mm512_abs_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor)));
     }
     const float limit = static_cast<float>(kScoreTops[head_dim / 16]);
     const float top = _mm512_reduce_max_ps(greatest);
@@ -302,11 +331,13 @@ struct TileForm {
     int16_t* out = reinterpret_cast<int16_t*>(dst);
     for (int32_t d = 0; d < head_dim; d += 16) {
       const __m512 x = _mm512_mul_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor), inverse);
-      _mm256_store_si256(reinterpret_cast<__m256i*>(out + d), _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
+      _mm256_store_si256(reinterpret_cast<__m256i*>(out + d),
+                         _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(x)));
     }
   }
 
-  static TUTTI_INLINE Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys, std::byte*) {
+  static TUTTI_INLINE Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
+                                      std::byte*) {
     Block block;
     block.k = head;
     block.v = head + layout.v_offset;
@@ -317,16 +348,23 @@ struct TileForm {
     return block;
   }
 
-  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count, const Block& block, int32_t base,
-                                bool /*diagonal*/, const std::byte* next) {
+  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
+                                const Block& block, int32_t base, bool /*diagonal*/,
+                                const std::byte* next) {
     const ptrdiff_t ahead = next - block.head;
     switch (count) {
-      case 1: return RowsByTile<Number, kHeadDim, 1>(states, row, block, base, ahead);
-      case 2: return RowsByTile<Number, kHeadDim, 2>(states, row, block, base, ahead);
-      case 3: return RowsByTile<Number, kHeadDim, 3>(states, row, block, base, ahead);
-      case 4: return RowsByTile<Number, kHeadDim, 4>(states, row, block, base, ahead);
-      case 5: return RowsByTile<Number, kHeadDim, 5>(states, row, block, base, ahead);
-      default: return RowsByTile<Number, kHeadDim, 6>(states, row, block, base, ahead);
+      case 1:
+        return RowsByTile<Number, kHeadDim, 1>(states, row, block, base, ahead);
+      case 2:
+        return RowsByTile<Number, kHeadDim, 2>(states, row, block, base, ahead);
+      case 3:
+        return RowsByTile<Number, kHeadDim, 3>(states, row, block, base, ahead);
+      case 4:
+        return RowsByTile<Number, kHeadDim, 4>(states, row, block, base, ahead);
+      case 5:
+        return RowsByTile<Number, kHeadDim, 5>(states, row, block, base, ahead);
+      default:
+        return RowsByTile<Number, kHeadDim, 6>(states, row, block, base, ahead);
     }
   }
 
@@ -338,15 +376,20 @@ size_t ScratchBytes(const AttentionShape& shape) {
 }
 
 template <class Number>
-void RunItemOf(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+void RunItemOf(const AttentionArgs& args, const AttentionWork& work, int32_t index,
+               std::byte* scratch) {
   switch (args.shape.head_dim) {
-    case 64: return RunItemForm<TileForm<Number, 64>>(args, work, index, scratch);
-    case 128: return RunItemForm<TileForm<Number, 128>>(args, work, index, scratch);
-    default: return RunItemForm<TileForm<Number, 0>>(args, work, index, scratch);
+    case 64:
+      return RunItemForm<TileForm<Number, 64>>(args, work, index, scratch);
+    case 128:
+      return RunItemForm<TileForm<Number, 128>>(args, work, index, scratch);
+    default:
+      return RunItemForm<TileForm<Number, 0>>(args, work, index, scratch);
   }
 }
 
-void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
+             std::byte* scratch) {
   if (args.layout.format == KvFormat::kF32) {
     RunItemOf<Float32>(args, work, index, scratch);
   } else {
@@ -357,8 +400,8 @@ void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index
 }  // namespace
 
 const AttentionKernels& Avx512VnniAttentionKernels() {
-  static constexpr AttentionKernels kKernels = {"avx512vnni", KvFormat::kI16, avx512vnni::RopeAppend, ScratchBytes,
-                                                RunItem};
+  static constexpr AttentionKernels kKernels = {"avx512vnni", KvFormat::kI16,
+                                                avx512vnni::RopeAppend, ScratchBytes, RunItem};
   return kKernels;
 }
 

@@ -1,7 +1,6 @@
 // Row operations with AVX-512.
-#include "kernels/rows.h"
-
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
+#include "kernels/rows.h"
 #include "kernels/rows_top_k.h"
 
 namespace tutti::kernels {
@@ -11,7 +10,9 @@ inline __mmask16 FirstLanes(int32_t count) { return static_cast<__mmask16>((1u <
 inline Vec16 LoadFirst(const float* p, int32_t count, float fill) {
   return _mm512_mask_loadu_ps(_mm512_set1_ps(fill), FirstLanes(count), p);
 }
-inline void StoreFirst(float* p, Vec16 v, int32_t count) { _mm512_mask_storeu_ps(p, FirstLanes(count), v); }
+inline void StoreFirst(float* p, Vec16 v, int32_t count) {
+  _mm512_mask_storeu_ps(p, FirstLanes(count), v);
+}
 inline float MaxLanes(Vec16 v) { return _mm512_reduce_max_ps(v); }
 inline Vec16 ZeroWhereLess(Vec16 x, Vec16 limit, Vec16 y) {
   return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, limit, _CMP_NLT_UQ), y);
@@ -19,8 +20,12 @@ inline Vec16 ZeroWhereLess(Vec16 x, Vec16 limit, Vec16 y) {
 inline Vec16 WhereGreater(Vec16 x, Vec16 limit, Vec16 y, Vec16 z) {
   return _mm512_mask_mov_ps(y, _mm512_cmp_ps_mask(x, limit, _CMP_GT_OQ), z);
 }
-inline uint32_t EqualLanes(Vec16 v, float x) { return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_EQ_OQ); }
-inline uint32_t AtLeastLanes(Vec16 v, float x) { return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_GE_OQ); }
+inline uint32_t EqualLanes(Vec16 v, float x) {
+  return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_EQ_OQ);
+}
+inline uint32_t AtLeastLanes(Vec16 v, float x) {
+  return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_GE_OQ);
+}
 
 // Lanes are few: a loop over the bits costs less than interleaving values and ids.
 inline int32_t CompressCandidates(Vec16 v, uint32_t lanes, int32_t first_id, RowCandidate* out) {
@@ -39,8 +44,9 @@ inline int32_t CompressCandidates(Vec16 v, uint32_t lanes, int32_t first_id, Row
 }  // namespace
 
 const RowKernels& Avx512VnniRowKernels() {
-  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm,   AddRow,       SiluMul,    ExpRow,
-                                          MaxRow,       ArgmaxRow, LogSumExpRow, SoftmaxRow, TopKRow};
+  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, AddRow,    SiluMul,
+                                          ExpRow,       MaxRow,  ArgmaxRow, LogSumExpRow,
+                                          SoftmaxRow,   TopKRow};
   return kKernels;
 }
 

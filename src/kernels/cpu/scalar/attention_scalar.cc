@@ -1,6 +1,5 @@
 // Attention in plain C++: the oracle. Float32 arithmetic; the cache in float or half precision.
 #include "kernels/attention.h"
-
 #include "tensor/half.h"
 
 namespace tutti::kernels {
@@ -17,34 +16,41 @@ struct ScalarForm {
     int32_t keys;
   };
 
-  static size_t QueryBytes(int32_t head_dim) { return static_cast<size_t>(head_dim) * sizeof(float); }
+  static size_t QueryBytes(int32_t head_dim) {
+    return static_cast<size_t>(head_dim) * sizeof(float);
+  }
   static size_t BlockBytes(int32_t head_dim) {
     return 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float);
   }
 
-  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst, float* q_scale) {
+  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
+                           float* q_scale) {
     float* out = reinterpret_cast<float*>(dst);
     for (int32_t d = 0; d < head_dim; ++d) out[d] = q[d] * scale;
     *q_scale = 1.0f;
   }
 
-  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys, std::byte* scratch) {
+  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
+                         std::byte* scratch) {
     if (layout.format == KvFormat::kF32) {
-      return {reinterpret_cast<const float*>(head), reinterpret_cast<const float*>(head + layout.v_offset), keys};
+      return {reinterpret_cast<const float*>(head),
+              reinterpret_cast<const float*>(head + layout.v_offset), keys};
     }
     const int32_t count = layout.head_dim * kBlockTokens;
     const uint16_t* k = reinterpret_cast<const uint16_t*>(head);
     const uint16_t* v = reinterpret_cast<const uint16_t*>(head + layout.v_offset);
     float* wide = reinterpret_cast<float*>(scratch);
     for (int32_t i = 0; i < count; ++i) wide[i] = tensor::HalfToFloat(k[i]);
-    for (int32_t i = 0; i < keys * layout.head_dim; ++i) wide[count + i] = tensor::HalfToFloat(v[i]);
+    for (int32_t i = 0; i < keys * layout.head_dim; ++i)
+      wide[count + i] = tensor::HalfToFloat(v[i]);
     return {wide, wide + count, keys};
   }
 
-  static void Rows(const RowStates& states, int32_t row, int32_t /*count*/, const Block& block, int32_t base,
-                   bool /*diagonal*/, const std::byte* /*next*/) {
+  static void Rows(const RowStates& states, int32_t row, int32_t /*count*/, const Block& block,
+                   int32_t base, bool /*diagonal*/, const std::byte* /*next*/) {
     const int32_t head_dim = states.head_dim;
-    const float* q = reinterpret_cast<const float*>(states.q + static_cast<size_t>(row) * states.q_bytes);
+    const float* q =
+        reinterpret_cast<const float*>(states.q + static_cast<size_t>(row) * states.q_bytes);
     float score[kBlockTokens] = {};
     for (int32_t d = 0; d < head_dim; ++d) {
       for (int t = 0; t < kBlockTokens; ++t) score[t] += q[d] * block.k[d * kBlockTokens + t];
@@ -104,30 +110,37 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     float* k = q + shape.heads * head_dim;
     const float* v = k + shape.kv_heads * head_dim;
     if (shape.rope_mode != RopeMode::kNone) {
-      const float* cos_sin = args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
-      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h) RotateHead(shape, cos_sin, q + h * head_dim);
+      const float* cos_sin =
+          args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
+      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
+        RotateHead(shape, cos_sin, q + h * head_dim);
     }
     const int32_t slot = place.position % kBlockTokens;
     std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
     for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
       for (int32_t d = 0; d < head_dim; ++d) {
         WriteValue(args.layout, head, d * kBlockTokens + slot, k[h * head_dim + d]);
-        WriteValue(args.layout, head + args.layout.v_offset, slot * head_dim + d, v[h * head_dim + d]);
+        WriteValue(args.layout, head + args.layout.v_offset, slot * head_dim + d,
+                   v[h * head_dim + d]);
       }
     }
   }
 }
 
-size_t ScratchBytes(const AttentionShape& shape) { return FormScratchBytes<ScalarForm>(shape.head_dim); }
+size_t ScratchBytes(const AttentionShape& shape) {
+  return FormScratchBytes<ScalarForm>(shape.head_dim);
+}
 
-void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index, std::byte* scratch) {
+void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
+             std::byte* scratch) {
   RunItemForm<ScalarForm>(args, work, index, scratch);
 }
 
 }  // namespace
 
 const AttentionKernels& ScalarAttentionKernels() {
-  static constexpr AttentionKernels kKernels = {"scalar", KvFormat::kF16, RopeAppend, ScratchBytes, RunItem};
+  static constexpr AttentionKernels kKernels = {"scalar", KvFormat::kF16, RopeAppend, ScratchBytes,
+                                                RunItem};
   return kKernels;
 }
 

@@ -1,6 +1,5 @@
 // Row operations in plain C++: the oracle of the vector ones.
 #include "kernels/rows.h"
-
 #include "kernels/rows_top_k.h"
 
 namespace tutti::kernels {
@@ -49,7 +48,8 @@ double LogSumExp(const float* x, int32_t n) {
   const float greatest = Max(x, n);
   if (greatest == -kInfinity) return -static_cast<double>(kInfinity);
   double sum = 0;
-  for (int32_t i = 0; i < n; ++i) sum += __builtin_exp(static_cast<double>(x[i]) - static_cast<double>(greatest));
+  for (int32_t i = 0; i < n; ++i)
+    sum += __builtin_exp(static_cast<double>(x[i]) - static_cast<double>(greatest));
   return static_cast<double>(greatest) + __builtin_log(sum);
 }
 
@@ -87,7 +87,8 @@ int32_t TopK(const float* x, int32_t n, int32_t k, RowCandidate* out, void* scra
 }  // namespace
 
 const RowKernels& ScalarRowKernels() {
-  static constexpr RowKernels kKernels = {"scalar", RmsNorm, Add, SiluMul, Exp, Max, Argmax, LogSumExp, Softmax, TopK};
+  static constexpr RowKernels kKernels = {"scalar", RmsNorm, Add,       SiluMul, Exp,
+                                          Max,      Argmax,  LogSumExp, Softmax, TopK};
   return kKernels;
 }
 
