@@ -7,12 +7,14 @@ Needs the PyPI packages gguf, tokenizers, sentencepiece, protobuf. A data folder
 
     vocab/NAME.json.gz   a vocabulary, as TokenizerSpec wants it
     texts.json.gz        {"corpus": [...], "hostile": [...]}
+    unicode.json.gz      what the references make of every single code point
     ids/NAME.json.gz     {"corpus": [[count, digest], ...], "hostile": ...}: FNV-1a 64 over the ids, little-endian int32
 
     tokenizer_reference.py vocab  FILE.gguf|WHEEL.whl DATA/vocab/NAME.json.gz
     tokenizer_reference.py texts  DATA/texts.json.gz --corpus-dir DIR --mib 10 --hostile 5000
     tokenizer_reference.py sample DATA/texts.json.gz SMALL/texts.json.gz --kib 128 --hostile 500
     tokenizer_reference.py ids    DATA NAME...       (or no names: all of DATA/vocab)
+    tokenizer_reference.py unicode DATA/unicode.json.gz
 """
 import argparse
 import gzip
@@ -240,11 +242,15 @@ def reference(spec):
     return {"gpt2": reference_bpe, "llama": reference_sentencepiece, "bert": reference_wordpiece}[spec["model"]](spec)
 
 
-def digest(ids):
+def digest_bytes(data):
     h = 0xCBF29CE484222325
-    for b in b"".join(i.to_bytes(4, "little") for i in ids):
+    for b in data:
         h = ((h ^ b) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
     return f"{h:016x}"
+
+
+def digest(ids):
+    return digest_bytes(b"".join(i.to_bytes(4, "little") for i in ids))
 
 
 # ---- texts --------------------------------------------------------------------------------------------------
@@ -399,6 +405,42 @@ def command_ids(args):
         write_json(data / "ids" / f"{name}.json.gz", out)
 
 
+def command_unicode(args):
+    from tokenizers import Regex, normalizers, pre_tokenizers as pt
+    scalars = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+
+    def isolated(splitter, probe):
+        """Ranges of the code points that `splitter` sets apart between two `probe`s."""
+        ranges = []
+        for c in scalars:
+            if len(splitter.pre_tokenize_str(probe + chr(c) + probe)) == 3:
+                if ranges and ranges[-1][1] == c - 1:
+                    ranges[-1][1] = c
+                else:
+                    ranges.append([c, c])
+        return ranges
+
+    def normalised(strip_accents, lowercase):
+        """A digest for each 4,096 code points, of every one normalised between two letters."""
+        normalizer = normalizers.BertNormalizer(strip_accents=strip_accents, lowercase=lowercase)
+        digests = []
+        for block in range(0, 0x110000, 4096):
+            text = "".join(normalizer.normalize_str("a" + chr(c) + "b") + "\n"
+                           for c in range(block, block + 4096) if not 0xD800 <= c < 0xE000)
+            digests.append(digest_bytes(text.encode()))
+        return digests
+
+    write_json(args.out, {
+        "letter": isolated(pt.Split(Regex(r"\p{L}"), "isolated"), "1"),
+        "number": isolated(pt.Digits(individual_digits=True), "a"),
+        "space": isolated(pt.Split(Regex(r"\s"), "isolated"), "a"),
+        "punctuation": isolated(pt.Split(Regex(r"\p{P}"), "isolated"), "a"),
+        "bert_punctuation": isolated(pt.BertPreTokenizer(), "a"),
+        "bert_normalised": {"strip_lower": normalised(True, True), "lower": normalised(False, True),
+                            "neither": normalised(False, False)},
+    })
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -424,6 +466,9 @@ def main():
     p.add_argument("data")
     p.add_argument("names", nargs="*")
     p.set_defaults(run=command_ids)
+    p = commands.add_parser("unicode")
+    p.add_argument("out")
+    p.set_defaults(run=command_unicode)
     args = parser.parse_args()
     args.run(args)
 

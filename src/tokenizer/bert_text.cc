@@ -15,8 +15,8 @@ namespace {
 UChar32 Icu(char32_t c) { return static_cast<UChar32>(c); }
 
 bool IsNonspacingMark(char32_t c) {
-  if (c == 0x1734) return true;                                  // Mn until Unicode 13
-  if (c == 0x1885 || c == 0x1886 || c == 0x111C9) return false;  // Mn since Unicode 9 and 11
+  if (c == 0x1734) return true;  // Mn until Unicode 13
+  if (c == 0x1885 || c == 0x1886 || c == 0xA9BD || c == 0x111C9) return false;  // Mn only later
   return HasCategoryInUnicode8(c, U_GC_MN_MASK);
 }
 
@@ -37,9 +37,9 @@ struct CaseRange {
   char32_t lower;  // of `first`; the others follow in order
 };
 constexpr CaseRange kNewCapitals[] = {
-    {0x1C89, 0x1C89, 0x1C8A}, {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
-    {0xA7CE, 0xA7CE, 0xA7CF}, {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
-    {0xA7DA, 0xA7DA, 0xA7DB}, {0xA7DC, 0xA7DC, 0x019B}, {0x10D50, 0x10D65, 0x10D70},
+    {0x1C89, 0x1C89, 0x1C8A},    {0xA7CB, 0xA7CB, 0x0264}, {0xA7CC, 0xA7CC, 0xA7CD},
+    {0xA7CE, 0xA7CE, 0xA7CF},    {0xA7D2, 0xA7D2, 0xA7D3}, {0xA7D4, 0xA7D4, 0xA7D5},
+    {0xA7DA, 0xA7DA, 0xA7DB},    {0xA7DC, 0xA7DC, 0x019B}, {0x10D50, 0x10D65, 0x10D70},
     {0x16EA0, 0x16EB8, 0x16EBB},
 };
 
@@ -104,11 +104,12 @@ void AppendBertFolded(char32_t c, bool strip_accents, bool lowercase, std::u32st
   const auto keep = [&](char32_t part) {
     if (!IsNonspacingMark(part)) append(part);
   };
-  // A character decomposes into at most 4 code points; one that does not decompose gives a negative length.
+  // A character decomposes into at most 4 code points; one that does not decompose gives a negative
+  // length.
   std::array<UChar, 16> units{};
   UErrorCode error = U_ZERO_ERROR;
-  const int32_t length =
-      unorm2_getDecomposition(Nfd(), Icu(c), units.data(), static_cast<int32_t>(units.size()), &error);
+  const int32_t length = unorm2_getDecomposition(Nfd(), Icu(c), units.data(),
+                                                 static_cast<int32_t>(units.size()), &error);
   if (length < 0 || U_FAILURE(error) != 0 || c == kDecomposesSinceUnicode13) {
     keep(c);
     return;

@@ -1,8 +1,8 @@
 // The text rules of BERT tokenizers: cleaning, ideographs, accents, case, and what ends a word.
 //
-// Pure functions over code points; any thread. Source: BertNormalizer and BertPreTokenizer of Hugging Face's
-// tokenizers 0.23, equal to them on every code point (bert_text_test.cc). They mix Unicode versions: categories
-// of 8, decompositions of 12, case of 17; so do these.
+// Pure functions over code points; any thread. Source: BertNormalizer and BertPreTokenizer of
+// Hugging Face's tokenizers 0.23, equal to them on every code point (bert_text_test.cc). They mix
+// Unicode versions: categories of 8, decompositions of 12, case of 17; so do these.
 #pragma once
 
 #include <string>

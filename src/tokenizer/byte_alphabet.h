@@ -1,5 +1,6 @@
-// The byte alphabet of byte-level BPE: 256 printable characters that stand for the 256 bytes in token
-// spellings ("Ġthe" is " the"). Pure functions. Source: bytes_to_unicode() of OpenAI's GPT-2 encoder.
+// The byte alphabet of byte-level BPE: 256 printable characters that stand for the 256 bytes in
+// token spellings ("Ġthe" is " the"). Pure functions. Source: bytes_to_unicode() of OpenAI's GPT-2
+// encoder.
 #pragma once
 
 #include <optional>

@@ -18,7 +18,9 @@ constexpr size_t kShortWord = 32;                 // symbols; up to here scannin
 constexpr size_t kLongestLookup = 128;            // bytes; longer words are merged, not looked up
 constexpr size_t kLongestWord = size_t{1} << 30;  // symbols; keeps positions in 32 bits
 
-Status Invalid(std::string message) { return InvalidArgument("tokenizer_invalid", std::move(message)); }
+Status Invalid(std::string message) {
+  return InvalidArgument("tokenizer_invalid", std::move(message));
+}
 
 }  // namespace
 
@@ -44,10 +46,11 @@ Result<std::unique_ptr<const Encoder>> ByteBpe::Create(const Vocabulary& vocabul
   const std::optional<PreTokenizer> pre = FindPreTokenizer(vocabulary.pre());
   if (!pre) {
     std::string name;
-    for (const char c : vocabulary.pre().substr(0, 64)) name.push_back(c >= 0x20 && c < 0x7F ? c : '?');
-    return InvalidArgument("tokenizer_unsupported",
-                           "pre-tokenizer '" + name +
-                               "' is not known; guessing one would change every answer");
+    for (const char c : vocabulary.pre().substr(0, 64))
+      name.push_back(c >= 0x20 && c < 0x7F ? c : '?');
+    return InvalidArgument(
+        "tokenizer_unsupported",
+        "pre-tokenizer '" + name + "' is not known; guessing one would change every answer");
   }
   std::unique_ptr<ByteBpe> bpe(new ByteBpe(vocabulary, *pre));
   bpe->ignore_merges_ = *pre == PreTokenizer::kLlama3;
@@ -58,24 +61,36 @@ Result<std::unique_ptr<const Encoder>> ByteBpe::Create(const Vocabulary& vocabul
 
 Status ByteBpe::TakeMerges(const std::vector<std::string>& merges) {
   if (merges.size() > kMaxMerges) {
-    return InvalidArgument("tokenizer_limit", std::to_string(merges.size()) + " merges; the limit is " +
-                                                  std::to_string(kMaxMerges));
+    return InvalidArgument(
+        "tokenizer_limit",
+        std::to_string(merges.size()) + " merges; the limit is " + std::to_string(kMaxMerges));
   }
   for (size_t byte = 0; byte < 256; ++byte) {
     std::string spelling;
     AppendUtf8(ByteSymbol(static_cast<unsigned char>(byte)), spelling);
     const TokenId id = vocabulary_.Find(spelling);
-    // Some vocabularies keep the symbols of bytes they never saw as added tokens; those are not bytes.
+    // Some vocabularies keep the symbols of bytes they never saw as added tokens; those are not
+    // bytes.
     const bool is_byte = id != kNoToken && vocabulary_.Type(id) == TokenType::kNormal;
     byte_token_[byte] = is_byte ? id : kNoToken;
   }
+  if (merges.empty()) {
+    // Without merges every token of more bytes is out of reach: the list got lost on the way.
+    for (TokenId id = 0; id < vocabulary_.size(); ++id) {
+      if (vocabulary_.Type(id) == TokenType::kNormal && vocabulary_.Piece(id).size() > 1) {
+        return Invalid("a byte-level vocabulary with longer tokens needs merges");
+      }
+    }
+  }
   merges_.Reserve(merges.size());
+  is_merged_.assign(static_cast<size_t>(vocabulary_.size()), false);
   std::string merged_text;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string_view merge = merges[rank];
     const size_t space = merge.find(' ', 1);
     if (space == std::string_view::npos) {
-      return Invalid("merge " + std::to_string(rank) + " is not two pieces with a space between them");
+      return Invalid("merge " + std::to_string(rank) +
+                     " is not two pieces with a space between them");
     }
     const std::string_view left = merge.substr(0, space);
     const std::string_view right = merge.substr(space + 1);
@@ -87,6 +102,7 @@ Status ByteBpe::TakeMerges(const std::vector<std::string>& merges) {
     if (left_id == kNoToken || right_id == kNoToken || merged_id == kNoToken) {
       return Invalid("merge " + std::to_string(rank) + " has a piece that is no token");
     }
+    is_merged_[static_cast<size_t>(merged_id)] = true;
     const PairTable::Value value = {static_cast<int32_t>(rank), merged_id};
     // The first of two equal merges holds: the second could never be reached.
     if (merges_.Insert(PairTable::Key(left_id, right_id), value) == Inserted::kTooManyProbes) {
@@ -96,8 +112,8 @@ Status ByteBpe::TakeMerges(const std::vector<std::string>& merges) {
   return OkStatus();
 }
 
-// Finds the words whose answer is one token: all tokens where the model ignores merges, else those that
-// merging their own bytes leads to.
+// Finds the words whose answer is one token: all tokens where the model ignores merges, else those
+// that merging their own bytes leads to.
 Status ByteBpe::IndexWords() {
   const auto piece_of = [this](TokenId id) { return vocabulary_.Piece(id); };
   words_.Reserve(static_cast<size_t>(vocabulary_.size()));
@@ -108,7 +124,10 @@ Status ByteBpe::IndexWords() {
     const std::string_view piece = vocabulary_.Piece(id);
     if (piece.empty() || !BytesOfSpelling(vocabulary_.Text(id))) continue;
     if (!ignore_merges_) {
-      if (piece.size() > kLongestLookup) continue;
+      // Nothing but a merge or a single byte leads to a token.
+      if (piece.size() > kLongestLookup ||
+          (piece.size() > 1 && !is_merged_[static_cast<size_t>(id)]))
+        continue;
       merged.clear();
       MergeWord(piece, scratch, merged);
       if (merged.size() != 1 || merged[0] != id) continue;
@@ -118,6 +137,7 @@ Status ByteBpe::IndexWords() {
     }
     longest_word_ = std::max(longest_word_, piece.size());
   }
+  is_merged_ = {};
   return OkStatus();
 }
 

@@ -1,9 +1,10 @@
-// Byte-level BPE (tokenizer.ggml.model = "gpt2"): pre-tokenise, then merge the bytes of each word by rank.
+// Byte-level BPE (tokenizer.ggml.model = "gpt2"): pre-tokenise, then merge the bytes of each word
+// by rank.
 //
-// Immutable after Create(); any thread. Merging follows Hugging Face's tokenizers: always the pair of lowest
-// rank, the leftmost of equals. A byte that the vocabulary has no token for is dropped before merging. Words
-// whose merging is known to end in one token are looked up; other short ones are merged by scanning, long ones
-// by a MergeList in O(n log n).
+// Immutable after Create(); any thread. Merging follows Hugging Face's tokenizers: always the pair
+// of lowest rank, the leftmost of equals. A byte that the vocabulary has no token for is dropped
+// before merging. Words whose merging is known to end in one token are looked up; other short ones
+// are merged by scanning, long ones by a MergeList in O(n log n).
 #pragma once
 
 #include <array>
@@ -48,9 +49,10 @@ class ByteBpe final : public Encoder {
   const PreTokenizer pre_;
   bool ignore_merges_ = false;  // a word that is a token needs no merging (llama3)
   std::array<TokenId, 256> byte_token_{};
-  PairTable merges_;   // (left, right) -> (rank, merged)
-  StringTable words_;  // bytes -> token, for the tokens a lookup may answer with
-  size_t longest_word_ = 0;  // bytes of the longest key of words_
+  std::vector<bool> is_merged_;  // by token, while loading: some merge makes it
+  PairTable merges_;             // (left, right) -> (rank, merged)
+  StringTable words_;            // bytes -> token, for the tokens a lookup may answer with
+  size_t longest_word_ = 0;      // bytes of the longest key of words_
 };
 
 }  // namespace tutti::tokenizer

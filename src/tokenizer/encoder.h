@@ -1,6 +1,8 @@
-// Encoder: the part of a tokenizer that differs between model kinds: text without special tokens to ids.
+// Encoder: the part of a tokenizer that differs between model kinds: text without special tokens to
+// ids.
 //
-// Immutable after construction; any thread. Refers to the Vocabulary given at construction, which outlives it.
+// Immutable after construction; any thread. Refers to the Vocabulary given at construction, which
+// outlives it.
 #pragma once
 
 #include <string_view>

@@ -52,7 +52,8 @@ Inserted PairTable::Insert(uint64_t key, Value value) {
     const std::vector<Slot> old = std::exchange(slots_, {});
     Reserve(old.size());
     for (const Slot& slot : old) {
-      if (slot.key != kEmpty && Place(slot.key, slot.value) != Inserted::kNew) return Inserted::kTooManyProbes;
+      if (slot.key != kEmpty && Place(slot.key, slot.value) != Inserted::kNew)
+        return Inserted::kTooManyProbes;
     }
   }
   return Place(key, value);

@@ -1,7 +1,8 @@
-// Two read-mostly hash tables in flat arrays, for vocabularies: strings to ids and pairs of ids to merges.
+// Two read-mostly hash tables in flat arrays, for vocabularies: strings to ids and pairs of ids to
+// merges.
 //
-// Built once, then read by any number of threads. Insertion reports failure instead of probing far, so that a
-// file made to collide is refused rather than slow.
+// Built once, then read by any number of threads. Insertion reports failure instead of probing far,
+// so that a file made to collide is refused rather than slow.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +14,16 @@
 
 namespace tutti::tokenizer {
 
-// Longest run of occupied slots an insertion walks. At a load of one half a good hash stays far below.
+// Longest run of occupied slots an insertion walks. At a load of one half a good hash stays far
+// below.
 inline constexpr int kMaxProbes = 512;
 
 enum class Inserted : uint8_t { kNew, kDuplicate, kTooManyProbes };
 
 uint64_t HashBytes(std::string_view bytes);
 
-// Keys stay with the caller, who hands the same lookup from value to key on every call: `key_of(id)` must
-// give the string under which `id` was inserted.
+// Keys stay with the caller, who hands the same lookup from value to key on every call:
+// `key_of(id)` must give the string under which `id` was inserted.
 class StringTable {
  public:
   // Room for exactly `count` keys; drops what was there.
@@ -37,7 +39,8 @@ class StringTable {
         s = {static_cast<uint32_t>(hash >> 32), id};
         return Inserted::kNew;
       }
-      if (s.tag == static_cast<uint32_t>(hash >> 32) && key_of(s.id) == key) return Inserted::kDuplicate;
+      if (s.tag == static_cast<uint32_t>(hash >> 32) && key_of(s.id) == key)
+        return Inserted::kDuplicate;
     }
     return Inserted::kTooManyProbes;
   }
@@ -70,7 +73,8 @@ class PairTable {
   };
 
   static uint64_t Key(int32_t left, int32_t right) {
-    return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) | static_cast<uint32_t>(right);
+    return (static_cast<uint64_t>(static_cast<uint32_t>(left)) << 32) |
+           static_cast<uint32_t>(right);
   }
 
   // Room for `count` keys; drops what was there. More make it grow.

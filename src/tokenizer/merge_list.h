@@ -1,9 +1,10 @@
-// MergeList: merges neighbouring symbols of a word, always the pair with the least key, the leftmost of equals,
-// until no pair may merge. The one algorithm behind both kinds of BPE.
+// MergeList: merges neighbouring symbols of a word, always the pair with the least key, the
+// leftmost of equals, until no pair may merge. The one algorithm behind both kinds of BPE.
 //
-// O(n log n) for any word and any keys: a linked list of symbols, and over the keys of the pairs a tree of
-// minima with a fan-out of 16. A tree beats the usual priority queue here: it holds no stale entries, and equal
-// keys are taken in the order of memory. A value, reused from word to word; not for two threads at once.
+// O(n log n) for any word and any keys: a linked list of symbols, and over the keys of the pairs a
+// tree of minima with a fan-out of 16. A tree beats the usual priority queue here: it holds no
+// stale entries, and equal keys are taken in the order of memory. A value, reused from word to
+// word; not for two threads at once.
 #pragma once
 
 #include <algorithm>
@@ -23,16 +24,20 @@ class MinTree {
  public:
   static constexpr Key kNever = std::numeric_limits<Key>::max();  // greater than any other key
 
-  // Takes `keys` for positions 0 to count - 1 and builds the minima above them.
-  void Assign(const std::vector<Key>& keys) {
-    size_t width = keys.size();
-    levels_ = 0;
-    Level(0).assign(keys.begin(), keys.end());
-    PadToGroup(Level(0));
+  // The keys of positions 0 to count - 1, all kNever; to be filled in, and then Build().
+  std::vector<Key>& Reset(size_t count) {
+    levels_ = 1;
+    level_[0].assign(count, kNever);
+    return level_[0];
+  }
+  // Builds the minima above the keys.
+  void Build() {
+    size_t width = level_[0].size();
+    PadToGroup(level_[0]);
     while (width > kFanOut) {
       const std::vector<Key>& below = level_[levels_ - 1];
       width = below.size() / kFanOut;
-      std::vector<Key>& above = Level(levels_);
+      std::vector<Key>& above = level_[levels_++];
       above.resize(width);
       for (size_t i = 0; i < width; ++i) above[i] = GroupMin(below, i);
       PadToGroup(above);
@@ -75,10 +80,6 @@ class MinTree {
   static constexpr size_t kFanOut = 16;
   static constexpr size_t kMaxLevels = 8;  // 16^8 positions
 
-  std::vector<Key>& Level(size_t l) {
-    levels_ = l + 1;
-    return level_[l];
-  }
   static void PadToGroup(std::vector<Key>& level) {
     level.resize(std::max((level.size() + kFanOut - 1) / kFanOut, size_t{1}) * kFanOut, kNever);
   }
@@ -107,8 +108,8 @@ class MergeList {
   // The symbols before merging; index = place in the word. At most 2^31 of them.
   std::vector<TokenId>& symbols() { return symbols_; }
 
-  // `look(left, right, end)` gives the Pair of the symbols at indices `left` and `right`, neighbours now, where
-  // `end` is the index behind the right one. It may read symbols().
+  // `look(left, right, end)` gives the Pair of the symbols at indices `left` and `right`,
+  // neighbours now, where `end` is the index behind the right one. It may read symbols().
   template <typename Look>
   void Merge(const Look& look) {
     const size_t count = symbols_.size();
@@ -119,18 +120,17 @@ class MergeList {
     next_.resize(count);
     previous_.resize(count);
     merged_.resize(count);
-    keys_.resize(count);
+    std::vector<Key>& keys = tree_.Reset(count);
     for (size_t i = 0; i < count; ++i) {
       next_[i] = static_cast<uint32_t>(i + 1);
       previous_[i] = static_cast<uint32_t>(i == 0 ? 0 : i - 1);
     }
     for (size_t i = 0; i + 1 < count; ++i) {
       const Pair pair = look(i, i + 1, i + 2);
-      keys_[i] = pair.key;
+      keys[i] = pair.key;
       merged_[i] = pair.merged;
     }
-    keys_[count - 1] = kNever;
-    tree_.Assign(keys_);
+    tree_.Build();
     const auto look_again = [&](size_t left) {
       const size_t right = next_[left];
       Pair pair;
@@ -159,7 +159,6 @@ class MergeList {
   std::vector<uint32_t> next_;      // right neighbour's index, or the count
   std::vector<uint32_t> previous_;  // left neighbour's index
   std::vector<TokenId> merged_;     // what a symbol and its right neighbour become
-  std::vector<Key> keys_;           // scratch of Merge
   MinTree<Key> tree_;
 };
 

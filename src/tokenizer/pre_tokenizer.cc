@@ -98,7 +98,8 @@ size_t MatchLlama3(std::string_view text, size_t at, int digits) {
   }
   if (next < text.size()) {
     const Symbol second = SymbolAt(text, next);
-    if (second.Is(kLetter) && !first.Is(kLineEnd)) return RunEnd(text, next + second.length, kLetter);
+    if (second.Is(kLetter) && !first.Is(kLineEnd))
+      return RunEnd(text, next + second.length, kLetter);
     if (first.code_point == ' ' && second.IsOther()) {
       return RunEnd(text, OtherRunEnd(text, next + second.length), kLineEnd);
     }
@@ -143,7 +144,8 @@ void SplitDigitsGpt2(std::string_view text, WordSink& sink) {
   flush(text.size());
 }
 
-// --- Families that apply several expressions one after the other, each to the pieces the last one left. ---
+// --- Families that apply several expressions one after the other, each to the pieces the last one
+// left. ---
 
 // End of a match that begins exactly at `at`, or `at` when there is none.
 using Stage = size_t (*)(std::string_view text, size_t at);
@@ -211,7 +213,8 @@ size_t FalconPunctuation(std::string_view text, size_t at) {
   while (at < text.size()) {
     const Symbol s = SymbolAt(text, at);
     const char32_t c = s.code_point;
-    // In ASCII, punctuation and symbols; nothing printable else is neither letter, number nor space.
+    // In ASCII, punctuation and symbols; nothing printable else is neither letter, number nor
+    // space.
     const bool member = c < 0x80 ? c > 0x20 && c < 0x7F && s.IsOther() : IsPunctuationInUnicode8(c);
     if (!member) break;
     at += s.length;
@@ -273,8 +276,9 @@ constexpr std::array<Stage, 5> kDeepseekCoderStages = {
     OneLineEnd, SpaceThenLetters, SpaceThenPunctuation, DeepseekIdeographs, OneNumber};
 constexpr std::array<Stage, 2> kFalconStages = {FalconPunctuation, MatchGpt2};
 
-// Falcon's last two steps see the byte alphabet instead of the text: runs of "numeric" bytes are set apart, and
-// digits inside them cut in threes. Bytes that stand for themselves as superscripts and fractions count.
+// Falcon's last two steps see the byte alphabet instead of the text: runs of "numeric" bytes are
+// set apart, and digits inside them cut in threes. Bytes that stand for themselves as superscripts
+// and fractions count.
 class FalconDigits final : public WordSink {
  public:
   explicit FalconDigits(WordSink& sink) : sink_(sink) {}
@@ -295,9 +299,11 @@ class FalconDigits final : public WordSink {
 
  private:
   static bool IsDigit(char c) { return c >= '0' && c <= '9'; }
-  // The alphabet's symbols of these six bytes are U+00B2, B3, B9, BC, BD and BE, all of category No.
+  // The alphabet's symbols of these six bytes are U+00B2, B3, B9, BC, BD and BE, all of category
+  // No.
   static bool IsNumeric(char c) {
-    return IsDigit(c) || std::string_view("\xB2\xB3\xB9\xBC\xBD\xBE").find(c) != std::string_view::npos;
+    return IsDigit(c) ||
+           std::string_view("\xB2\xB3\xB9\xBC\xBD\xBE").find(c) != std::string_view::npos;
   }
 
   // [0-9][0-9][0-9], each match and each stretch between matches a word.

@@ -1,8 +1,9 @@
 // Pre-tokenizers of byte-level BPE: cut a text into the words inside which merging happens.
 //
-// Each family is the published split expression of a model, written out as a hand-made matcher over Unicode
-// classes: linear time for any bytes, no regular-expression engine. Pure functions; any thread. Words cover
-// the text without gap or overlap, in order. Source of the expressions: the models' published tokenizer.json.
+// Each family is the published split expression of a model, written out as a hand-made matcher over
+// Unicode classes: linear time for any bytes, no regular-expression engine. Pure functions; any
+// thread. Words cover the text without gap or overlap, in order. Source of the expressions: the
+// models' published tokenizer.json.
 #pragma once
 
 #include <cstdint>

@@ -14,6 +14,8 @@ namespace {
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581
 constexpr size_t kLongestStretch = size_t{1} << 30;     // bytes; keeps positions in 32 bits
 
+constexpr size_t kLongestLookup = 64;  // bytes; longer stretches are merged, not looked up
+
 // Pairs of neighbours kept at most; a vocabulary with more merges every text as one stretch.
 constexpr size_t kMaxNeighbours = size_t{1} << 20;
 
@@ -40,16 +42,18 @@ Result<std::unique_ptr<const Encoder>> SentencePiece::Create(const Vocabulary& v
 }
 
 Status SentencePiece::IndexTokens() {
-  const Status collision = InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
+  const Status collision =
+      InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
   byte_token_.fill(kNoToken);
   tokens_.Reserve(static_cast<size_t>(vocabulary_.size()));
   const auto text_of = [this](TokenId id) { return vocabulary_.Text(id); };
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
     const TokenType type = vocabulary_.Type(id);
     const std::string_view text = vocabulary_.Text(id);
-    if (type == TokenType::kByte) byte_token_[static_cast<unsigned char>(vocabulary_.Piece(id)[0])] = id;
-    const bool from_text = type == TokenType::kNormal || type == TokenType::kUserDefined ||
-                           type == TokenType::kUnused;
+    if (type == TokenType::kByte)
+      byte_token_[static_cast<unsigned char>(vocabulary_.Piece(id)[0])] = id;
+    const bool from_text =
+        type == TokenType::kNormal || type == TokenType::kUserDefined || type == TokenType::kUnused;
     if (!from_text || text.empty()) continue;
     if (tokens_.Insert(text, id, text_of) == Inserted::kTooManyProbes) return collision;
     longest_ = std::max(longest_, text.size());
@@ -60,7 +64,9 @@ Status SentencePiece::IndexTokens() {
   Scratch scratch;
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < vocabulary_.size(); ++id) {
-    if (vocabulary_.Type(id) != TokenType::kNormal || vocabulary_.Text(id).empty()) continue;
+    const size_t length = vocabulary_.Text(id).size();
+    if (vocabulary_.Type(id) != TokenType::kNormal || length == 0 || length > kLongestLookup)
+      continue;
     ids.clear();
     MergeStretch(vocabulary_.Text(id), scratch, ids);
     is_own_merge_[static_cast<size_t>(id)] = ids.size() == 1 && ids[0] == id;
@@ -115,7 +121,8 @@ void SentencePiece::Encode(std::string_view text, std::vector<TokenId>& ids) con
   for (size_t at = 0; at < all.size();) {
     const CodePoint c = DecodeAt(all, at);
     const int32_t right = CharacterNumber(c, all[at]);
-    const bool bridged = !cuts_stretches_ || (left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr);
+    const bool bridged =
+        !cuts_stretches_ || (left >= 0 && neighbours_.Find(PairTable::Key(left, right)) != nullptr);
     if (at > begin && (!bridged || at - begin >= kLongestStretch)) {
       EncodeStretch(all.substr(begin, at - begin), scratch, ids);
       begin = at;
@@ -126,8 +133,9 @@ void SentencePiece::Encode(std::string_view text, std::vector<TokenId>& ids) con
   EncodeStretch(all.substr(begin), scratch, ids);
 }
 
-void SentencePiece::EncodeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const {
-  const TokenId whole = FindToken(text);
+void SentencePiece::EncodeStretch(std::string_view text, Scratch& scratch,
+                                  std::vector<TokenId>& ids) const {
+  const TokenId whole = text.size() <= kLongestLookup ? FindToken(text) : kNoToken;
   if (whole != kNoToken && is_own_merge_[static_cast<size_t>(whole)]) {
     ids.push_back(whole);
   } else {
@@ -157,7 +165,8 @@ void SentencePiece::MergeStretch(std::string_view text, Scratch& scratch,
       scratch.halves.emplace_back(merged, offsets[right] - begin);
     }
     // The list takes the least key first; a score of minus infinity is still a score.
-    return {std::min(-vocabulary_.Score(merged), std::nextafter(MergeList<float>::kNever, 0.0F)), merged};
+    return {std::min(-vocabulary_.Score(merged), std::nextafter(MergeList<float>::kNever, 0.0F)),
+            merged};
   });
   // The last way an unused token was found is the one it is taken apart by.
   std::stable_sort(scratch.halves.begin(), scratch.halves.end(),
@@ -165,48 +174,55 @@ void SentencePiece::MergeStretch(std::string_view text, Scratch& scratch,
   for (size_t i = 0; i < symbols.size();) {
     const size_t next = scratch.list.Next(i);
     const TokenId id = symbols[i];
-    if (id != kNoToken && vocabulary_.Type(id) != TokenType::kUnused) {
-      ids.push_back(id);
+    const std::string_view spelling = text.substr(offsets[i], offsets[next] - offsets[i]);
+    if (id == kNoToken) {
+      EmitBytes(spelling, ids);
+    } else if (vocabulary_.Type(id) == TokenType::kUnused) {
+      TakeApart(spelling, id, scratch, ids);
     } else {
-      Emit(text.substr(offsets[i], offsets[next] - offsets[i]), id, scratch, ids);
+      ids.push_back(id);
     }
     i = next;
   }
 }
 
-// Appends `id`, taken apart while it is unused, or the bytes of `text` when there is no token.
-void SentencePiece::Emit(std::string_view text, TokenId id, Scratch& scratch,
-                         std::vector<TokenId>& ids) const {
-  std::vector<std::pair<std::string_view, TokenId>> left_to_do = {{text, id}};
+// One character that is no token: its bytes, or one unknown token where the model has no bytes.
+void SentencePiece::EmitBytes(std::string_view character, std::vector<TokenId>& ids) const {
+  for (const char c : character) {
+    const TokenId byte = byte_token_[static_cast<unsigned char>(c)];
+    if (byte != kNoToken) {
+      ids.push_back(byte);
+    } else if (vocabulary_.special().unk != kNoToken) {
+      ids.push_back(vocabulary_.special().unk);
+      return;
+    }
+  }
+}
+
+// An unused token is replaced by the halves it was merged from, they by theirs, until none is
+// unused.
+void SentencePiece::TakeApart(std::string_view text, TokenId unused, const Scratch& scratch,
+                              std::vector<TokenId>& ids) const {
+  std::vector<std::pair<std::string_view, TokenId>> left_to_do = {{text, unused}};
   while (!left_to_do.empty()) {
     const auto [spelling, token] = left_to_do.back();
     left_to_do.pop_back();
     if (token == kNoToken) {
-      for (const char c : spelling) {
-        const TokenId byte = byte_token_[static_cast<unsigned char>(c)];
-        if (byte != kNoToken) {
-          ids.push_back(byte);
-        } else if (vocabulary_.special().unk != kNoToken) {
-          ids.push_back(vocabulary_.special().unk);
-          break;  // one for the whole character
-        }
-      }
+      EmitBytes(spelling, ids);
       continue;
     }
-    if (vocabulary_.Type(token) == TokenType::kUnused) {
-      const auto half = std::upper_bound(
-          scratch.halves.begin(), scratch.halves.end(), token,
-          [](TokenId wanted, const std::pair<TokenId, uint32_t>& h) { return wanted < h.first; });
-      if (half != scratch.halves.begin() && std::prev(half)->first == token) {
-        const uint32_t middle = std::prev(half)->second;
-        const std::string_view left = spelling.substr(0, middle);
-        const std::string_view right = spelling.substr(middle);
-        left_to_do.emplace_back(right, FindToken(right));
-        left_to_do.emplace_back(left, FindToken(left));
-        continue;
-      }
+    const auto half = std::upper_bound(
+        scratch.halves.begin(), scratch.halves.end(), token,
+        [](TokenId wanted, const std::pair<TokenId, uint32_t>& h) { return wanted < h.first; });
+    if (half == scratch.halves.begin() || std::prev(half)->first != token) {
+      ids.push_back(token);  // used, or a single character
+      continue;
     }
-    ids.push_back(token);
+    const uint32_t middle = std::prev(half)->second;
+    const std::string_view left = spelling.substr(0, middle);
+    const std::string_view right = spelling.substr(middle);
+    left_to_do.emplace_back(right, FindToken(right));
+    left_to_do.emplace_back(left, FindToken(left));
   }
 }
 

@@ -1,10 +1,11 @@
 // SentencePiece-style BPE (tokenizer.ggml.model = "llama"): merges characters by token score.
 //
-// Immutable after Create(); any thread. Always the pair whose token scores highest, the leftmost of equals;
-// what is no token in the end falls back to its bytes. Spaces count as U+2581, and one is put before each
-// stretch of text where the model asks for it. Control, unknown and byte tokens are never merged into, so text
-// cannot spell them. Stretches that no token could bridge are merged separately, which leaves the result as it
-// is and keeps most of them a single look-up. Source: SentencePiece's bpe_model.cc (Kudo and Richardson, 2018).
+// Immutable after Create(); any thread. Always the pair whose token scores highest, the leftmost of
+// equals; what is no token in the end falls back to its bytes. Spaces count as U+2581, and one is
+// put before each stretch of text where the model asks for it. Control, unknown and byte tokens are
+// never merged into, so text cannot spell them. Stretches that no token could bridge are merged
+// separately, which leaves the result as it is and keeps most of them a single look-up. Source:
+// SentencePiece's bpe_model.cc (Kudo and Richardson, 2018).
 #pragma once
 
 #include <array>
@@ -35,16 +36,18 @@ class SentencePiece final : public Encoder {
   TokenId FindToken(std::string_view spelling) const;
   void EncodeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
   void MergeStretch(std::string_view text, Scratch& scratch, std::vector<TokenId>& ids) const;
-  void Emit(std::string_view text, TokenId id, Scratch& scratch, std::vector<TokenId>& ids) const;
+  void EmitBytes(std::string_view character, std::vector<TokenId>& ids) const;
+  void TakeApart(std::string_view text, TokenId unused, const Scratch& scratch,
+                 std::vector<TokenId>& ids) const;
 
   const Vocabulary& vocabulary_;
-  StringTable tokens_;                        // spelling -> token, for the tokens that text can become
-  size_t longest_ = 0;                        // bytes of the longest of them
-  std::vector<bool> is_own_merge_;            // by token: merging its characters ends in it alone
-  PairTable neighbours_;                      // pairs of characters that stand side by side in some token
-  size_t neighbour_count_ = 0;                // entries of neighbours_
-  bool cuts_stretches_ = true;                // false: too many neighbours to keep
-  std::array<TokenId, 256> byte_token_{};     // kNoToken where the model has none
+  StringTable tokens_;              // spelling -> token, for the tokens that text can become
+  size_t longest_ = 0;              // bytes of the longest of them
+  std::vector<bool> is_own_merge_;  // by token: merging its characters ends in it alone
+  PairTable neighbours_;            // pairs of characters that stand side by side in some token
+  size_t neighbour_count_ = 0;      // entries of neighbours_
+  bool cuts_stretches_ = true;      // false: too many neighbours to keep
+  std::array<TokenId, 256> byte_token_{};  // kNoToken where the model has none
 };
 
 }  // namespace tutti::tokenizer

@@ -5,7 +5,8 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kMaxSpecialNodes = size_t{1} << 21;  // characters of all spellings that no other shares
+constexpr size_t kMaxSpecialNodes = size_t{1}
+                                    << 21;  // characters of all spellings that no other shares
 
 bool IsMarkup(std::string_view spelling) {
   return spelling.size() > 2 && ((spelling.front() == '<' && spelling.back() == '>') ||
@@ -19,16 +20,18 @@ Result<SpecialMatcher> SpecialMatcher::Create(const Vocabulary& vocabulary) {
   const auto is_cut_out = [&](TokenId id) {
     const TokenType type = vocabulary.Type(id);
     return !vocabulary.Text(id).empty() &&
-           (type == TokenType::kControl || type == TokenType::kUnknown || type == TokenType::kUserDefined);
+           (type == TokenType::kControl || type == TokenType::kUnknown ||
+            type == TokenType::kUserDefined);
   };
   for (TokenId id = 0; id < vocabulary.size(); ++id) {
     if (!is_cut_out(id)) continue;
     const size_t length = vocabulary.Text(id).size();
     if (length > kMaxSpecialBytes || matcher.nodes_.size() > kMaxSpecialNodes) {
       return InvalidArgument("tokenizer_limit",
-                             "special token " + std::to_string(id) + " of " + std::to_string(length) +
-                                 " bytes; the limits are " + std::to_string(kMaxSpecialBytes) +
-                                 " for one and about " + std::to_string(kMaxSpecialNodes) + " for all");
+                             "special token " + std::to_string(id) + " of " +
+                                 std::to_string(length) + " bytes; the limits are " +
+                                 std::to_string(kMaxSpecialBytes) + " for one and about " +
+                                 std::to_string(kMaxSpecialNodes) + " for all");
     }
     const bool structure =
         vocabulary.Type(id) != TokenType::kUserDefined || IsMarkup(vocabulary.Text(id));
@@ -57,8 +60,9 @@ Status SpecialMatcher::Insert(std::string_view spelling, TokenId id, bool struct
   return OkStatus();
 }
 
-SpecialMatcher::Match SpecialMatcher::Next(std::string_view text, const std::vector<TextRange>& trusted,
-                                           size_t from, Cursor& cursor) const {
+SpecialMatcher::Match SpecialMatcher::Next(std::string_view text,
+                                           const std::vector<TextRange>& trusted, size_t from,
+                                           Cursor& cursor) const {
   size_t& range = cursor.range;
   for (size_t at = from; at < text.size(); ++at) {
     if (!begins_[static_cast<unsigned char>(text[at])]) continue;

@@ -1,8 +1,9 @@
 // SpecialMatcher: finds the tokens that are cut out of a text before anything else looks at it.
 //
-// Immutable after Create(); any thread. At each place the longest spelling wins, and the leftmost place first,
-// as in Hugging Face's added vocabulary. Two kinds of spelling:
-//   structure: control and unknown tokens, and user-defined ones that are spelled as markup ("<...>", "[...]").
+// Immutable after Create(); any thread. At each place the longest spelling wins, and the leftmost
+// place first, as in Hugging Face's added vocabulary. Two kinds of spelling:
+//   structure: control and unknown tokens, and user-defined ones that are spelled as markup
+//   ("<...>", "[...]").
 //              Found only inside trusted text, so that nobody can type a turn.
 //   words:     the other user-defined tokens (runs of spaces and the like). Found everywhere.
 #pragma once
@@ -39,8 +40,8 @@ class SpecialMatcher {
   struct Cursor {
     size_t range = 0;
   };
-  // The first match at or behind `from`, which only grows over the calls with one cursor. `trusted` are
-  // disjoint, ascending and not adjacent.
+  // The first match at or behind `from`, which only grows over the calls with one cursor. `trusted`
+  // are disjoint, ascending and not adjacent.
   Match Next(std::string_view text, const std::vector<TextRange>& trusted, size_t from,
              Cursor& cursor) const;
 
@@ -55,7 +56,7 @@ class SpecialMatcher {
   Match LongestAt(std::string_view text, size_t at, size_t trusted_end) const;
 
   std::vector<Node> nodes_ = std::vector<Node>(1);
-  PairTable children_;  // (node, byte) -> (node, unused)
+  PairTable children_;              // (node, byte) -> (node, unused)
   std::array<bool, 256> begins_{};  // by first byte of any spelling
 };
 

@@ -1,8 +1,9 @@
-// StreamDecoder: turns the tokens of one generation into text as they come, never splitting a character.
+// StreamDecoder: turns the tokens of one generation into text as they come, never splitting a
+// character.
 //
-// A value that belongs to one sequence (copyable; not for two threads at once). For any tokens, the strings
-// it hands out are each valid UTF-8 and together equal Tokenizer::Decode() of all of them with the same
-// options. At most three bytes are held back.
+// A value that belongs to one sequence (copyable; not for two threads at once). For any tokens, the
+// strings it hands out are each valid UTF-8 and together equal Tokenizer::Decode() of all of them
+// with the same options. At most three bytes are held back.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,8 @@ class StreamDecoder {
  public:
   // By default decodes the continuation of a prompt: a leading space is the model's own and stays.
   explicit StreamDecoder(std::shared_ptr<const Tokenizer> tokenizer,
-                         DecodeOptions options = {.skip_special = true, .strip_space_prefix = false});
+                         DecodeOptions options = {.skip_special = true,
+                                                  .strip_space_prefix = false});
 
   // Appends to `out` the text that `id` completes; nothing while a character is unfinished.
   void Push(TokenId id, std::string& out);

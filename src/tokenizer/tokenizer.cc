@@ -62,7 +62,8 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions opti
   return Encode(std::span(&segment, 1), options.add_special);
 }
 
-std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments, bool add_special) const {
+std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments,
+                                       bool add_special) const {
   std::vector<TokenId> ids;
   if (add_special) AppendPrefix(ids);
   if (segments.size() == 1) {

@@ -1,8 +1,9 @@
 // Tokenizer: text to token ids and back, for one model.
 //
-// Immutable after Create() and safe to share over threads; every call is a pure function of its arguments.
-// Encoding is O(n log n) in the bytes of the text for any text, valid UTF-8 or not: a byte that is no UTF-8
-// counts as one symbol of its own. No regular-expression engine sees the input.
+// Immutable after Create() and safe to share over threads; every call is a pure function of its
+// arguments. Encoding is O(n log n) in the bytes of the text for any text, valid UTF-8 or not: a
+// byte that is no UTF-8 counts as one symbol of its own. No regular-expression engine sees the
+// input.
 #pragma once
 
 #include <memory>
@@ -21,12 +22,14 @@
 namespace tutti::tokenizer {
 
 struct EncodeOptions {
-  bool add_special = true;     // BOS and EOS where the model asks for them; [CLS] and [SEP] for WordPiece
-  bool parse_special = false;  // special tokens spelled in the text become their ids; only for trusted text
+  bool add_special =
+      true;  // BOS and EOS where the model asks for them; [CLS] and [SEP] for WordPiece
+  bool parse_special =
+      false;  // special tokens spelled in the text become their ids; only for trusted text
 };
 
-// A stretch of a prompt. Segments are one text: merging and pre-tokenising run across their borders, and only
-// the recognition of special tokens stops at a segment that is not trusted.
+// A stretch of a prompt. Segments are one text: merging and pre-tokenising run across their
+// borders, and only the recognition of special tokens stops at a segment that is not trusted.
 struct TextSegment {
   std::string_view text;
   bool parse_special = false;  // true: the template's own text; false: what a user wrote
@@ -34,14 +37,15 @@ struct TextSegment {
 
 struct DecodeOptions {
   bool skip_special = true;  // control tokens leave no text
-  // SentencePiece style: drop the one space that encoding put before the text. True for a whole text, false
-  // for the continuation of one, whose first space is the model's own.
+  // SentencePiece style: drop the one space that encoding put before the text. True for a whole
+  // text, false for the continuation of one, whose first space is the model's own.
   bool strip_space_prefix = true;
 };
 
 class Tokenizer {
  public:
-  // Errors: tokenizer_invalid, tokenizer_unsupported (model or pre-tokenizer, by name), tokenizer_limit.
+  // Errors: tokenizer_invalid, tokenizer_unsupported (model or pre-tokenizer, by name),
+  // tokenizer_limit.
   static Result<std::shared_ptr<const Tokenizer>> Create(TokenizerSpec spec);
   ~Tokenizer();
   Tokenizer(const Tokenizer&) = delete;
@@ -49,25 +53,28 @@ class Tokenizer {
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
   int32_t vocabulary_size() const { return vocabulary_.size(); }
-  const std::string& chat_template() const { return chat_template_; }  // empty when the file has none
+  const std::string& chat_template() const {
+    return chat_template_;
+  }  // empty when the file has none
 
   std::vector<TokenId> Encode(std::string_view text, EncodeOptions options = {}) const;
-  std::vector<TokenId> Encode(std::span<const TextSegment> segments, bool add_special = false) const;
+  std::vector<TokenId> Encode(std::span<const TextSegment> segments,
+                              bool add_special = false) const;
 
-  // Always valid UTF-8: each maximal invalid stretch of bytes becomes one U+FFFD. Ids outside the vocabulary
-  // leave no text; doors refuse them before (token_out_of_range).
+  // Always valid UTF-8: each maximal invalid stretch of bytes becomes one U+FFFD. Ids outside the
+  // vocabulary leave no text; doors refuse them before (token_out_of_range).
   std::string Decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
   // The same without repair: the bytes as they are.
   std::string DecodeBytes(std::span<const TokenId> ids, DecodeOptions options = {}) const;
 
-  // Raw bytes of one token, wherever it stands; special tokens show their spelling. Empty outside the
-  // vocabulary. Valid as long as the tokenizer.
+  // Raw bytes of one token, wherever it stands; special tokens show their spelling. Empty outside
+  // the vocabulary. Valid as long as the tokenizer.
   std::string_view Piece(TokenId id) const {
     return vocabulary_.Contains(id) ? vocabulary_.Piece(id) : std::string_view();
   }
 
-  // The shared step of Decode() and StreamDecoder: appends the bytes that `id` contributes. `first` says that
-  // no token has contributed yet. False when the token leaves no text.
+  // The shared step of Decode() and StreamDecoder: appends the bytes that `id` contributes. `first`
+  // says that no token has contributed yet. False when the token leaves no text.
   bool AppendPiece(TokenId id, bool first, const DecodeOptions& options, std::string& bytes) const;
 
  private:

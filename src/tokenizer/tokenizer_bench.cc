@@ -1,5 +1,6 @@
-// Speed of encoding and decoding, in bytes of text per second on one thread. Run with TUTTI_SOURCE_DIR set to the
-// source tree, or TUTTI_TOKENIZER_DATA to a data folder. Each benchmark checks its answer before it reports a time.
+// Speed of encoding and decoding, in bytes of text per second on one thread. Run with
+// TUTTI_SOURCE_DIR set to the source tree, or TUTTI_TOKENIZER_DATA to a data folder. Each benchmark
+// checks its answer before it reports a time.
 #include <benchmark/benchmark.h>
 
 #include "tokenizer/stream_decoder.h"
@@ -11,7 +12,8 @@ namespace {
 constexpr size_t kMebibyte = size_t{1} << 20;
 
 bool IsAscii(const std::string& text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+  return std::all_of(text.begin(), text.end(),
+                     [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 // A mebibyte of the corpus; English and code when `ascii`, else every language.
@@ -29,7 +31,8 @@ const std::string& CorpusText(bool ascii) {
   return text;
 }
 
-void Encode(benchmark::State& state, const std::string& name, const std::string& text, bool invertible) {
+void Encode(benchmark::State& state, const std::string& name, const std::string& text,
+            bool invertible) {
   const auto tokenizer = testing::LoadTokenizer(name);
   std::vector<TokenId> ids = tokenizer->Encode(text, {.add_special = false});
   if (invertible && tokenizer->Decode(ids) != text) {
@@ -51,7 +54,8 @@ void EncodeAllLanguages(benchmark::State& state, const char* name) {
   Encode(state, name, CorpusText(false), std::string_view(name) != "minilm");
 }
 void EncodeOneWord(benchmark::State& state, const char* name) {
-  Encode(state, name, std::string(static_cast<size_t>(state.range(0)), 'a'), std::string_view(name) != "minilm");
+  Encode(state, name, std::string(static_cast<size_t>(state.range(0)), 'a'),
+         std::string_view(name) != "minilm");
 }
 
 void StreamDecode(benchmark::State& state, const char* name) {
@@ -79,7 +83,7 @@ void Create(benchmark::State& state, const char* name) {
   }
 }
 
-#define TUTTI_BENCH_FAMILY(label, name)                                          \
+#define TUTTI_BENCH_FAMILY(label, name)                                              \
   BENCHMARK_CAPTURE(EncodeEnglish, label, name)->Unit(benchmark::kMillisecond);      \
   BENCHMARK_CAPTURE(EncodeAllLanguages, label, name)->Unit(benchmark::kMillisecond); \
   BENCHMARK_CAPTURE(EncodeOneWord, label, name)                                      \

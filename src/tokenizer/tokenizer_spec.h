@@ -1,7 +1,8 @@
 // TokenizerSpec: what a model file says about its tokenizer, as plain data.
 //
-// Filled by whoever reads the file (GGUF metadata, tokenizer.json) and consumed by Tokenizer::Create(), which
-// validates it; nothing here is trusted. Field names follow the GGUF keys in the trailing comments.
+// Filled by whoever reads the file (GGUF metadata, tokenizer.json) and consumed by
+// Tokenizer::Create(), which validates it; nothing here is trusted. Field names follow the GGUF
+// keys in the trailing comments.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +24,14 @@ enum class TokenType : uint8_t {
 };
 
 struct TokenizerSpec {
-  std::string model;                 // tokenizer.ggml.model: "gpt2", "llama" or "bert"
-  std::string pre;                   // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
-  std::vector<std::string> tokens;   // tokenizer.ggml.tokens, index = id
-  std::vector<float> scores;         // tokenizer.ggml.scores: empty, or one per token ("llama": required)
-  std::vector<int32_t> token_types;  // tokenizer.ggml.token_type: empty (all normal), or one per token
-  std::vector<std::string> merges;   // tokenizer.ggml.merges: "left right", index = rank ("gpt2" only)
+  std::string model;                // tokenizer.ggml.model: "gpt2", "llama" or "bert"
+  std::string pre;                  // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
+  std::vector<std::string> tokens;  // tokenizer.ggml.tokens, index = id
+  std::vector<float> scores;  // tokenizer.ggml.scores: empty, or one per token ("llama": required)
+  std::vector<int32_t>
+      token_types;  // tokenizer.ggml.token_type: empty (all normal), or one per token
+  std::vector<std::string>
+      merges;  // tokenizer.ggml.merges: "left right", index = rank ("gpt2" only)
 
   // tokenizer.ggml.*_token_id; absent means the default of the model kind.
   std::optional<int64_t> bos;      // bos_token_id
@@ -52,7 +55,8 @@ struct TokenizerSpec {
   std::optional<bool> add_space_prefix;  // add_space_prefix
   std::optional<bool> lowercase;         // normalizer.lowercase ("bert"; absent = true)
   std::optional<bool> strip_accents;     // normalizer.strip_accents ("bert"; absent = as lowercase)
-  // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before words).
+  // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before
+  // words).
   bool wordpiece_plain_vocabulary = false;
 
   std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here

@@ -14,23 +14,30 @@ struct ClassRange {
   uint8_t classes;
 };
 
-// Assigned after Unicode 15, which is where Debian 12's ICU stands: letters, numbers and punctuation of Unicode
-// 15.1 and 16, and the numbers of 17, which is what the reference implementations know.
+// Assigned after Unicode 15, which is where Debian 12's ICU stands: letters, numbers and
+// punctuation of Unicode 15.1 and 16, and the numbers of 17, which is what the reference
+// implementations know.
 constexpr ClassRange kSinceUnicode15[] = {
     {0x01B4E, 0x01B4F, kPunctuation}, {0x01B7F, 0x01B7F, kPunctuation},
-    {0x01C89, 0x01C8A, kLetter}, {0x0A7CB, 0x0A7CD, kLetter}, {0x0A7DA, 0x0A7DC, kLetter},
-    {0x105C0, 0x105F3, kLetter}, {0x10D40, 0x10D49, kNumber}, {0x10D4A, 0x10D65, kLetter},
-    {0x10D6E, 0x10D6E, kPunctuation}, {0x10D6F, 0x10D85, kLetter}, {0x10EC2, 0x10EC4, kLetter},
-    {0x11380, 0x11389, kLetter}, {0x1138B, 0x1138B, kLetter}, {0x1138E, 0x1138E, kLetter},
-    {0x11390, 0x113B5, kLetter}, {0x113B7, 0x113B7, kLetter}, {0x113D1, 0x113D1, kLetter},
-    {0x113D3, 0x113D3, kLetter}, {0x113D4, 0x113D5, kPunctuation},
-    {0x113D7, 0x113D8, kPunctuation}, {0x116D0, 0x116E3, kNumber}, {0x11BC0, 0x11BE0, kLetter},
-    {0x11BE1, 0x11BE1, kPunctuation}, {0x11BF0, 0x11BF9, kNumber}, {0x11DE0, 0x11DE9, kNumber},
-    {0x13460, 0x143FA, kLetter}, {0x16100, 0x1611D, kLetter}, {0x16130, 0x16139, kNumber},
-    {0x16D40, 0x16D6C, kLetter}, {0x16D6D, 0x16D6F, kPunctuation}, {0x16D70, 0x16D79, kNumber},
-    {0x16FF4, 0x16FF6, kNumber}, {0x18CFF, 0x18CFF, kLetter}, {0x1CCF0, 0x1CCF9, kNumber},
-    {0x1E5D0, 0x1E5ED, kLetter}, {0x1E5F0, 0x1E5F0, kLetter}, {0x1E5F1, 0x1E5FA, kNumber},
-    {0x1E5FF, 0x1E5FF, kPunctuation}, {0x2EBF0, 0x2EE5D, kLetter},
+    {0x01C89, 0x01C8A, kLetter},      {0x0A7CB, 0x0A7CD, kLetter},
+    {0x0A7DA, 0x0A7DC, kLetter},      {0x105C0, 0x105F3, kLetter},
+    {0x10D40, 0x10D49, kNumber},      {0x10D4A, 0x10D65, kLetter},
+    {0x10D6E, 0x10D6E, kPunctuation}, {0x10D6F, 0x10D85, kLetter},
+    {0x10EC2, 0x10EC4, kLetter},      {0x11380, 0x11389, kLetter},
+    {0x1138B, 0x1138B, kLetter},      {0x1138E, 0x1138E, kLetter},
+    {0x11390, 0x113B5, kLetter},      {0x113B7, 0x113B7, kLetter},
+    {0x113D1, 0x113D1, kLetter},      {0x113D3, 0x113D3, kLetter},
+    {0x113D4, 0x113D5, kPunctuation}, {0x113D7, 0x113D8, kPunctuation},
+    {0x116D0, 0x116E3, kNumber},      {0x11BC0, 0x11BE0, kLetter},
+    {0x11BE1, 0x11BE1, kPunctuation}, {0x11BF0, 0x11BF9, kNumber},
+    {0x11DE0, 0x11DE9, kNumber},      {0x13460, 0x143FA, kLetter},
+    {0x16100, 0x1611D, kLetter},      {0x16130, 0x16139, kNumber},
+    {0x16D40, 0x16D6C, kLetter},      {0x16D6D, 0x16D6F, kPunctuation},
+    {0x16D70, 0x16D79, kNumber},      {0x16FF4, 0x16FF6, kNumber},
+    {0x18CFF, 0x18CFF, kLetter},      {0x1CCF0, 0x1CCF9, kNumber},
+    {0x1E5D0, 0x1E5ED, kLetter},      {0x1E5F0, 0x1E5F0, kLetter},
+    {0x1E5F1, 0x1E5FA, kNumber},      {0x1E5FF, 0x1E5FF, kPunctuation},
+    {0x2EBF0, 0x2EE5D, kLetter},
 };
 
 uint8_t ClassOfUnassigned(char32_t c) {
@@ -62,7 +69,8 @@ bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask) {
 
 bool IsPunctuationInUnicode8(char32_t code_point) {
   // Canadian syllabics full stop and Sharada sandhi mark have changed their category since.
-  return code_point == 0x166D || code_point == 0x111C9 || HasCategoryInUnicode8(code_point, U_GC_P_MASK);
+  return code_point == 0x166D || code_point == 0x111C9 ||
+         HasCategoryInUnicode8(code_point, U_GC_P_MASK);
 }
 
 }  // namespace tutti::tokenizer

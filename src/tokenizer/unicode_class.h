@@ -1,7 +1,8 @@
-// The Unicode classes that pre-tokenizers ask for: \p{L}, \p{N}, \p{P}, \s. Pure functions over ICU's data.
+// The Unicode classes that pre-tokenizers ask for: \p{L}, \p{N}, \p{P}, \s. Pure functions over
+// ICU's data.
 //
-// A byte that is no UTF-8 is a symbol of its own with no class, like any other character that is neither
-// letter, number nor space.
+// A byte that is no UTF-8 is a symbol of its own with no class, like any other character that is
+// neither letter, number nor space.
 #pragma once
 
 #include <array>
@@ -23,8 +24,8 @@ enum CharClass : uint8_t {
 
 uint8_t ClassOfWide(char32_t code_point);  // any code point, through ICU
 
-// Hugging Face's own character tests (BERT, Falcon's punctuation) go by the tables of Unicode 8: what was
-// assigned later has no category there. `category_mask` is of ICU's U_GC_*_MASK.
+// Hugging Face's own character tests (BERT, Falcon's punctuation) go by the tables of Unicode 8:
+// what was assigned later has no category there. `category_mask` is of ICU's U_GC_*_MASK.
 bool HasCategoryInUnicode8(char32_t code_point, uint32_t category_mask);
 bool IsPunctuationInUnicode8(char32_t code_point);
 
@@ -38,8 +39,8 @@ constexpr std::array<uint8_t, 128> MakeAsciiClasses() {
       t[c] = kNumber;
     } else if (c == ' ' || (c >= 0x09 && c <= 0x0D)) {
       t[c] = static_cast<uint8_t>(kSpace | (c == '\r' || c == '\n' ? kLineEnd : 0));
-    } else if (c > 0x20 && c < 0x7F && std::string_view("$+<=>^`|~").find(static_cast<char>(c)) ==
-                                           std::string_view::npos) {
+    } else if (c > 0x20 && c < 0x7F &&
+               std::string_view("$+<=>^`|~").find(static_cast<char>(c)) == std::string_view::npos) {
       t[c] = kPunctuation;  // the nine left out are symbols (\p{S})
     }
   }

@@ -5,9 +5,12 @@
 namespace tutti::tokenizer {
 namespace {
 
-unsigned char ByteAt(std::string_view text, size_t i) { return static_cast<unsigned char>(text[i]); }
+unsigned char ByteAt(std::string_view text, size_t i) {
+  return static_cast<unsigned char>(text[i]);
+}
 
-// What a lead byte promises: the length of its character and the range of the second byte (table 3-7).
+// What a lead byte promises: the length of its character and the range of the second byte (table
+// 3-7).
 struct Lead {
   int length = 0;  // 0: no character begins so
   unsigned char low = 0x80;
@@ -27,8 +30,8 @@ Lead LeadOf(unsigned char byte) {
   return {};
 }
 
-// How many bytes from `position` agree with one character: all of it, or its longest legal beginning. 0 when
-// no character begins there.
+// How many bytes from `position` agree with one character: all of it, or its longest legal
+// beginning. 0 when no character begins there.
 int AgreeingBytes(std::string_view text, size_t position, int* expected) {
   const Lead lead = LeadOf(ByteAt(text, position));
   *expected = lead.length;

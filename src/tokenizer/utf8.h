@@ -1,7 +1,8 @@
-// UTF-8 by the rules of Unicode's table 3-7 (no overlong forms, no surrogates, nothing above U+10FFFF).
+// UTF-8 by the rules of Unicode's table 3-7 (no overlong forms, no surrogates, nothing above
+// U+10FFFF).
 //
-// Pure functions and one small value type; any bytes are legal input. Source: The Unicode Standard 15,
-// sections 3.9 (well-formed sequences; substitution of maximal subparts).
+// Pure functions and one small value type; any bytes are legal input. Source: The Unicode Standard
+// 15, sections 3.9 (well-formed sequences; substitution of maximal subparts).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ inline CodePoint DecodeAt(std::string_view text, size_t position) {
 // Needs a scalar value (not a surrogate, at most U+10FFFF).
 void AppendUtf8(char32_t code_point, std::string& out);
 
-// Bytes in, valid UTF-8 out, in pieces: an unfinished character waits, an impossible one becomes U+FFFD (one
-// for each maximal subpart, however the bytes were cut). A value; not for two threads at once.
+// Bytes in, valid UTF-8 out, in pieces: an unfinished character waits, an impossible one becomes
+// U+FFFD (one for each maximal subpart, however the bytes were cut). A value; not for two threads
+// at once.
 class Utf8Repair {
  public:
   void Push(std::string_view bytes, std::string& out);

@@ -1,4 +1,5 @@
-// The tokenizer vectors of llama.cpp (tests/third_party/llama.cpp-vocab), for every vocabulary at hand.
+// The tokenizer vectors of llama.cpp (tests/third_party/llama.cpp-vocab), for every vocabulary at
+// hand.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -45,11 +46,13 @@ std::vector<std::vector<TokenId>> IdLists(const std::string& content) {
 
 TEST(VectorsTest, IdsEqualTheVectorsOfLlamaCpp) {
   const std::string folder =
-      std::string(std::getenv("TUTTI_SOURCE_DIR") != nullptr ? std::getenv("TUTTI_SOURCE_DIR") : ".") +
+      std::string(std::getenv("TUTTI_SOURCE_DIR") != nullptr ? std::getenv("TUTTI_SOURCE_DIR")
+                                                             : ".") +
       "/tests/third_party/llama.cpp-vocab/";
   int vocabularies = 0;
-  for (const char* name : {"gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "falcon", "llama-spm",
-                           "bert-bge", "starcoder", "refact", "command-r", "mpt", "phi-3"}) {
+  for (const char* name :
+       {"gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "falcon", "llama-spm",
+        "bert-bge", "starcoder", "refact", "command-r", "mpt", "phi-3"}) {
     if (!testing::Exists(DataFolder() + "/vocab/" + name + ".json.gz")) continue;
     ++vocabularies;
     const auto tokenizer = LoadTokenizer(name);

@@ -13,8 +13,12 @@ namespace {
 
 constexpr std::string_view kWordMark = "\xE2\x96\x81";  // U+2581, stands for a space
 
-Status Invalid(std::string message) { return InvalidArgument("tokenizer_invalid", std::move(message)); }
-Status TooLarge(std::string message) { return InvalidArgument("tokenizer_limit", std::move(message)); }
+Status Invalid(std::string message) {
+  return InvalidArgument("tokenizer_invalid", std::move(message));
+}
+Status TooLarge(std::string message) {
+  return InvalidArgument("tokenizer_limit", std::move(message));
+}
 
 // A name from a file, made fit for a message: printable ASCII and at most 64 bytes.
 std::string Quoted(std::string_view text) {
@@ -31,11 +35,19 @@ std::optional<ModelKind> KindOf(std::string_view model) {
 }
 
 // Spellings that end a turn in published models whose files do not name them as eos, eot or eom.
-constexpr std::array<std::string_view, 13> kEndSpellings = {
-    "<|im_end|>",     "<|eot_id|>",   "<|eom_id|>", "<|end|>",
-    "<end_of_turn>",  "<|endoftext|>", "<EOT>",      "<|end_of_text|>",
-    "<|EOT|>",        "<|return|>",   "<|call|>",   "<end_of_utterance>",
-    "<|END_OF_TURN_TOKEN|>"};
+constexpr std::array<std::string_view, 13> kEndSpellings = {"<|im_end|>",
+                                                            "<|eot_id|>",
+                                                            "<|eom_id|>",
+                                                            "<|end|>",
+                                                            "<end_of_turn>",
+                                                            "<|endoftext|>",
+                                                            "<EOT>",
+                                                            "<|end_of_text|>",
+                                                            "<|EOT|>",
+                                                            "<|return|>",
+                                                            "<|call|>",
+                                                            "<end_of_utterance>",
+                                                            "<|END_OF_TURN_TOKEN|>"};
 
 // "<0x0A>" -> 0x0A.
 std::optional<unsigned char> ByteOfSpelling(std::string_view text) {
@@ -171,11 +183,16 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
   };
   SpecialIds& s = special_;
   const Field fields[] = {
-      {"bos_token_id", spec.bos, &s.bos, 1, -1},        {"eos_token_id", spec.eos, &s.eos, 2, -1},
-      {"eot_token_id", spec.eot, &s.eot, -1, -1},       {"eom_token_id", spec.eom, &s.eom, -1, -1},
-      {"unknown_token_id", spec.unk, &s.unk, 0, 100},   {"seperator_token_id", spec.sep, &s.sep, -1, 102},
-      {"padding_token_id", spec.pad, &s.pad, -1, 0},    {"cls_token_id", spec.cls, &s.cls, -1, 101},
-      {"mask_token_id", spec.mask, &s.mask, -1, 103},   {"fim_pre_token_id", spec.fim_pre, &s.fim_pre, -1, -1},
+      {"bos_token_id", spec.bos, &s.bos, 1, -1},
+      {"eos_token_id", spec.eos, &s.eos, 2, -1},
+      {"eot_token_id", spec.eot, &s.eot, -1, -1},
+      {"eom_token_id", spec.eom, &s.eom, -1, -1},
+      {"unknown_token_id", spec.unk, &s.unk, 0, 100},
+      {"seperator_token_id", spec.sep, &s.sep, -1, 102},
+      {"padding_token_id", spec.pad, &s.pad, -1, 0},
+      {"cls_token_id", spec.cls, &s.cls, -1, 101},
+      {"mask_token_id", spec.mask, &s.mask, -1, 103},
+      {"fim_pre_token_id", spec.fim_pre, &s.fim_pre, -1, -1},
       {"fim_suf_token_id", spec.fim_suf, &s.fim_suf, -1, -1},
       {"fim_mid_token_id", spec.fim_mid, &s.fim_mid, -1, -1},
       {"fim_pad_token_id", spec.fim_pad, &s.fim_pad, -1, -1},
@@ -210,8 +227,8 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
     if (s.unk != kNoToken) types_[static_cast<size_t>(s.unk)] = TokenType::kUnknown;
   }
   const bool llama3 = pre_ == "llama-bpe" || pre_ == "llama3";
-  const bool bos_by_default = kind_ == ModelKind::kSentencePiece ||
-                              (kind_ == ModelKind::kByteBpe && llama3);
+  const bool bos_by_default =
+      kind_ == ModelKind::kSentencePiece || (kind_ == ModelKind::kByteBpe && llama3);
   add_bos_ = spec.add_bos.value_or(bos_by_default) && s.bos != kNoToken;
   add_eos_ = spec.add_eos.value_or(false) && s.eos != kNoToken;
   add_space_prefix_ = spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece);

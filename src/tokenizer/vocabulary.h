@@ -1,6 +1,7 @@
 // Vocabulary: the tokens of one model: spelling, raw bytes, score, type, special ids and flags.
 //
-// Immutable after Create(); shared by any number of threads without locks. Ids are dense, 0 <= id < size().
+// Immutable after Create(); shared by any number of threads without locks. Ids are dense, 0 <= id <
+// size().
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,10 @@
 namespace tutti::tokenizer {
 
 // Bounds of what a model file may ask for; beyond them the file is refused with tokenizer_limit.
-inline constexpr size_t kMaxTokens = size_t{1} << 20;         // largest published vocabularies: 262,144
-inline constexpr size_t kMaxMerges = size_t{1} << 22;         // about two merges per token in the largest
-inline constexpr size_t kMaxTokenBytes = 4096;                // one token's spelling
-inline constexpr size_t kMaxSpecialBytes = 512;               // a spelling that is searched for in the text
+inline constexpr size_t kMaxTokens = size_t{1} << 20;  // largest published vocabularies: 262,144
+inline constexpr size_t kMaxMerges = size_t{1} << 22;  // about two merges per token in the largest
+inline constexpr size_t kMaxTokenBytes = 4096;         // one token's spelling
+inline constexpr size_t kMaxSpecialBytes = 512;  // a spelling that is searched for in the text
 inline constexpr size_t kMaxVocabularyBytes = size_t{64} << 20;  // all spellings together
 
 enum class ModelKind : uint8_t {
@@ -59,16 +60,21 @@ class Vocabulary {
   bool Contains(int64_t id) const { return id >= 0 && id < size(); }
 
   // The four below need Contains(id).
-  std::string_view Text(TokenId id) const { return texts_[static_cast<size_t>(id)]; }  // as in the file
+  std::string_view Text(TokenId id) const {
+    return texts_[static_cast<size_t>(id)];
+  }                                          // as in the file
   std::string_view Piece(TokenId id) const;  // the raw bytes it stands for; may split a character
-  float Score(TokenId id) const { return scores_.empty() ? 0.0F : scores_[static_cast<size_t>(id)]; }
+  float Score(TokenId id) const {
+    return scores_.empty() ? 0.0F : scores_[static_cast<size_t>(id)];
+  }
   TokenType Type(TokenId id) const { return types_[static_cast<size_t>(id)]; }
 
   // The token whose spelling in the file is exactly `text`, or kNoToken.
   TokenId Find(std::string_view text) const;
 
   const SpecialIds& special() const { return special_; }
-  // True for every token after which a generation is over (eos, eot, eom and their known spellings).
+  // True for every token after which a generation is over (eos, eot, eom and their known
+  // spellings).
   bool IsEog(TokenId id) const { return Contains(id) && is_eog_[static_cast<size_t>(id)]; }
   const std::vector<TokenId>& eog_tokens() const { return eog_tokens_; }  // ascending
   // Structure, not text: dropped by decoding with skip_special. Control and unknown tokens.

@@ -8,7 +8,7 @@
 namespace tutti::tokenizer {
 namespace {
 
-constexpr size_t kLongestWord = 100;  // characters; longer words are unknown
+constexpr size_t kLongestWord = 100;           // characters; longer words are unknown
 constexpr size_t kMaxNodes = size_t{1} << 22;  // characters of all tokens that no other shares
 constexpr int32_t kWordRoot = 0;
 constexpr int32_t kContinuationRoot = 1;
@@ -46,8 +46,8 @@ Status WordPiece::Insert(int32_t root, std::string_view spelling, TokenId id) {
     }
     const auto fresh = static_cast<int32_t>(nodes_.size());
     if (nodes_.size() >= kMaxNodes) {
-      return InvalidArgument("tokenizer_limit",
-                             "the WordPiece vocabulary needs more than " + std::to_string(kMaxNodes) + " nodes");
+      return InvalidArgument("tokenizer_limit", "the WordPiece vocabulary needs more than " +
+                                                    std::to_string(kMaxNodes) + " nodes");
     }
     if (children_.Insert(key, {fresh, 0}) != Inserted::kNew) {
       return InvalidArgument("tokenizer_limit", "token texts collide in the hash table");
@@ -100,7 +100,8 @@ void WordPiece::Encode(std::string_view text, std::vector<TokenId>& ids) const {
   flush();
 }
 
-void WordPiece::EncodeWord(std::string_view word, size_t characters, std::vector<TokenId>& ids) const {
+void WordPiece::EncodeWord(std::string_view word, size_t characters,
+                           std::vector<TokenId>& ids) const {
   const TokenId unknown = vocabulary_.special().unk;
   if (characters > kLongestWord) {
     ids.push_back(unknown);

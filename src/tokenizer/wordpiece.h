@@ -1,6 +1,6 @@
-// WordPiece (tokenizer.ggml.model = "bert"), exactly as Hugging Face's BertNormalizer, BertPreTokenizer and
-// WordPiece do it: clean, set ideographs apart, strip accents, lowercase, cut at spaces and punctuation, then
-// the longest token at each place.
+// WordPiece (tokenizer.ggml.model = "bert"), exactly as Hugging Face's BertNormalizer,
+// BertPreTokenizer and WordPiece do it: clean, set ideographs apart, strip accents, lowercase, cut
+// at spaces and punctuation, then the longest token at each place.
 //
 // Immutable after Create(); any thread.
 #pragma once

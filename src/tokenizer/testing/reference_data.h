@@ -1,13 +1,16 @@
-// Reads the folder of reference data that tools/tokenizer_reference.py makes (see there for its layout).
+// Reads the folder of reference data that tools/tokenizer_reference.py makes (see there for its
+// layout).
 //
-// For tests and benchmarks only, hence header-only and linked with zlib by them alone. A missing or broken file
-// fails a CHECK: the data belong to the tests.
+// For tests and benchmarks only, hence header-only and linked with zlib by them alone. A missing or
+// broken file fails a CHECK: the data belong to the tests.
 #pragma once
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <boost/json.hpp>
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -51,13 +54,16 @@ inline std::string ReadGzip(const std::string& path) {
   std::string out;
   char buffer[65536];
   int count = 0;
-  while ((count = gzread(file, buffer, sizeof(buffer))) > 0) out.append(buffer, static_cast<size_t>(count));
+  while ((count = gzread(file, buffer, sizeof(buffer))) > 0)
+    out.append(buffer, static_cast<size_t>(count));
   CHECK(count == 0) << "cannot read " << path;
   gzclose(file);
   return out;
 }
 
-inline boost::json::value ReadJson(const std::string& path) { return boost::json::parse(ReadGzip(path)); }
+inline boost::json::value ReadJson(const std::string& path) {
+  return boost::json::parse(ReadGzip(path));
+}
 
 inline bool Exists(const std::string& path) {
   const gzFile file = gzopen(path.c_str(), "rb");
@@ -69,7 +75,8 @@ inline TokenizerSpec SpecFromJson(const boost::json::object& json) {
   TokenizerSpec spec;
   spec.model = json.at("model").as_string();
   spec.pre = json.at("pre").as_string();
-  for (const auto& token : json.at("tokens").as_array()) spec.tokens.emplace_back(token.as_string());
+  for (const auto& token : json.at("tokens").as_array())
+    spec.tokens.emplace_back(token.as_string());
   for (const auto& run : json.at("types").as_array()) {
     spec.token_types.insert(spec.token_types.end(), run.at(1).to_number<size_t>(),
                             run.at(0).to_number<int32_t>());
@@ -104,7 +111,8 @@ inline TokenizerSpec SpecFromJson(const boost::json::object& json) {
   flag("add_eos", spec.add_eos);
   flag("add_space_prefix", spec.add_space_prefix);
   flag("lowercase", spec.lowercase);
-  if (const auto* plain = json.if_contains("plain")) spec.wordpiece_plain_vocabulary = plain->as_bool();
+  if (const auto* plain = json.if_contains("plain"))
+    spec.wordpiece_plain_vocabulary = plain->as_bool();
   return spec;
 }
 
@@ -133,15 +141,24 @@ inline std::vector<std::string> LoadTexts(const char* kind) {
   return texts;
 }
 
-// FNV-1a 64 over the ids as little-endian 32-bit numbers.
-inline uint64_t Digest(const std::vector<TokenId>& ids) {
+// FNV-1a 64, as 16 hexadecimal digits.
+inline std::string DigestBytes(std::string_view bytes) {
   uint64_t hash = 0xCBF29CE484222325ULL;
+  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+  char digits[17];
+  std::snprintf(digits, sizeof(digits), "%016" PRIx64, hash);
+  return digits;
+}
+
+// Of the ids as little-endian 32-bit numbers.
+inline std::string Digest(const std::vector<TokenId>& ids) {
+  std::string bytes;
   for (const TokenId id : ids) {
     for (int shift = 0; shift < 32; shift += 8) {
-      hash = (hash ^ ((static_cast<uint32_t>(id) >> shift) & 0xFF)) * 0x100000001B3ULL;
+      bytes.push_back(static_cast<char>((static_cast<uint32_t>(id) >> shift) & 0xFF));
     }
   }
-  return hash;
+  return DigestBytes(bytes);
 }
 
 }  // namespace tutti::tokenizer::testing

@@ -1,0 +1,133 @@
+// Encoding takes time in proportion to the text, whatever the text: a mebibyte of any one thing in
+// less than a second, and twice the text in less than 2.3 times the time. Time is this thread's
+// own, so that a busy machine does not decide; the best of several runs counts.
+#include <gtest/gtest.h>
+
+#include <ctime>
+
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/testing/reference_data.h"
+#include "tokenizer/testing/tiny_vocabularies.h"
+
+namespace tutti::tokenizer {
+namespace {
+
+constexpr size_t kMebibyte = size_t{1} << 20;
+#ifdef TUTTI_SANITIZED
+constexpr double kLimitSeconds = 20;
+#else
+constexpr double kLimitSeconds = 1;
+#endif
+
+double ThreadSeconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+std::string Repeated(std::string_view unit, size_t bytes) {
+  std::string text;
+  while (text.size() + unit.size() <= bytes) text += unit;
+  return text;
+}
+
+double SecondsToEncode(const Tokenizer& t, const std::string& text) {
+  const double start = ThreadSeconds();
+  const std::vector<TokenId> ids = t.Encode(text, {.add_special = false, .parse_special = true});
+  const double seconds = ThreadSeconds() - start;
+  EXPECT_LE(ids.size(), text.size() + 3);  // a space of three bytes may come before it
+  return seconds;
+}
+
+TEST(ScalingTest, AMebibyteOfAnyOneThingTakesLessThanASecond) {
+  const auto t = testing::LoadTokenizer("smollm");
+  for (const std::string_view unit : {"a",
+                                      " ",
+                                      "_",
+                                      "\n",
+                                      "\r\n",
+                                      "1",
+                                      "\xE4\xB8\x80",
+                                      "\xCC\x81",
+                                      "\xF0\x9F\x91\xA8\xE2\x80\x8D",
+                                      "\xFF",
+                                      "ab",
+                                      "a ",
+                                      " \n",
+                                      "<|im_start|",
+                                      "<|im_start|>",
+                                      "\xE2\x96\x81",
+                                      "'",
+                                      "\xE3\x80\x80",
+                                      "=",
+                                      "aB1 \n!",
+                                      "\xC5\xBF"}) {
+    EXPECT_LT(SecondsToEncode(*t, Repeated(unit, kMebibyte)), kLimitSeconds)
+        << ::testing::PrintToString(unit);
+  }
+}
+
+TEST(ScalingTest, SoItDoesForTheOtherKinds) {
+  for (const char* name : {"llama-bpe", "deepseek-llm", "falcon", "llama-spm", "minilm"}) {
+    const auto t = testing::LoadTokenizer(name);
+    for (const std::string_view unit : {"a", " \n", "\xE4\xB8\x80"}) {
+      EXPECT_LT(SecondsToEncode(*t, Repeated(unit, kMebibyte)), kLimitSeconds)
+          << name << ": " << ::testing::PrintToString(unit);
+    }
+  }
+}
+
+TEST(ScalingTest, TwiceTheTextTakesAboutTwiceTheTime) {
+  for (const char* name : {"smollm", "llama-bpe", "falcon", "llama-spm", "minilm"}) {
+    const auto t = testing::LoadTokenizer(name);
+    for (const std::string_view unit : {"a", " ", "\xE4\xB8\x80"}) {
+      const std::string once = Repeated(unit, kMebibyte / 8);
+      const std::string twice = Repeated(unit, kMebibyte / 4);
+      double best_once = 1e9;
+      double best_twice = 1e9;
+      // On a busy machine the caches are others' as well: up to 20 tries for an undisturbed pair.
+      for (int run = 0; run < 20; ++run) {
+        best_once = std::min(best_once, SecondsToEncode(*t, once));
+        best_twice = std::min(best_twice, SecondsToEncode(*t, twice));
+        if (run >= 1 && best_twice < 2.3 * best_once) break;
+      }
+      EXPECT_LT(best_twice, 2.3 * best_once)
+          << name << ": " << ::testing::PrintToString(unit) << ", " << best_once << " s";
+    }
+  }
+}
+
+// T2: a vocabulary as large as a file may bring, every token beginning alike.
+TEST(ScalingTest, AMillionTokensWithOnePrefixLoadWithinBounds) {
+  for (const char* model : {"gpt2", "llama", "bert"}) {
+    TokenizerSpec spec = model == std::string("gpt2")    ? testing::ByteLevelSpec({{"a", "b"}})
+                         : model == std::string("llama") ? testing::SentencePieceSpec({})
+                                                         : testing::WordPieceSpec({});
+    const std::string prefix(40, 'a');
+    while (spec.tokens.size() < 1'000'000)
+      spec.tokens.push_back(prefix + std::to_string(spec.tokens.size()));
+    spec.token_types.assign(spec.token_types.empty() ? 0 : spec.tokens.size(), 1);
+    if (model == std::string("llama")) {
+      for (size_t id = 3; id < 259; ++id) spec.token_types[id] = 6;
+      spec.scores.assign(spec.tokens.size(), -1);
+    }
+    const double start = ThreadSeconds();
+    const auto t = Tokenizer::Create(std::move(spec));
+    EXPECT_LT(ThreadSeconds() - start, 10 * kLimitSeconds) << model;
+    ASSERT_TRUE(t.ok()) << model << ": " << t.status();
+    EXPECT_LT(SecondsToEncode(**t, Repeated("a", kMebibyte / 16)), kLimitSeconds) << model;
+  }
+}
+
+// A merge table that no training could produce: every merge makes an earlier one possible again.
+TEST(ScalingTest, MergesInTheWorstOrderStayLinear) {
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (size_t n = 64; n >= 1; --n) merges.emplace_back(std::string(n, 'a'), "a");
+  const auto t = testing::MustCreate(testing::ByteLevelSpec(merges));
+  const std::string text = Repeated("a", kMebibyte);
+  EXPECT_LT(SecondsToEncode(*t, text), kLimitSeconds);
+  EXPECT_EQ(t->Decode(t->Encode(text)), text);
+}
+
+}  // namespace
+}  // namespace tutti::tokenizer
