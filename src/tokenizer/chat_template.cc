@@ -152,12 +152,7 @@ Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input, const Render
       return InvalidArgument("unsupported_parameter", "the chat template of this model has no such option")
           .WithParam("chat_template_kwargs." + name.substr(0, 64));
     }
-    const auto given = std::find_if(variables.begin(), variables.end(), [&](const auto& v) { return v.first == name; });
-    if (given != variables.end()) {
-      given->second = value;
-    } else {
-      variables.emplace_back(name, value);
-    }
+    variables.emplace_back(name, value);  // hides what stands above under the same name
   }
 
   Text continued;
