@@ -11,7 +11,7 @@ namespace avx2 {
 namespace {
 
 constexpr bool kHasVnni = false;
-inline __m256i DotBytes(__m256i sum, __m256i, __m256i) { return sum; }  // never called
+[[maybe_unused]] inline __m256i DotBytes(__m256i sum, __m256i, __m256i) { return sum; }
 
 #include "kernels/cpu/avx2/gemm_ymm.inc"
 
