@@ -5,13 +5,13 @@
 namespace tutti::kernels {
 namespace {
 
-using IntVector = int32_t;
+using IntVector = uint32_t;
 using FloatVector = float;
 constexpr int kBytes = 1;
 constexpr int kFloats = 1;
-int32_t IntZero() { return 0; }
+uint32_t IntZero() { return 0; }
 float FloatZero() { return 0.0f; }
-int32_t MultiplyInt8(int32_t sum) { return sum * 3 + 1; }
+uint32_t MultiplyInt8(uint32_t sum) { return sum * 3 + 1; }
 float MultiplyFloat(float sum) { return sum * 0.5f + 1.0f; }
 #define TUTTI_OPAQUE(value) __asm__ volatile("" : "+g"(value))
 
