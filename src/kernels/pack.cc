@@ -49,14 +49,21 @@ RowBlock QuantizeQ8(const float* x) {
   RowBlock out{};
   out.d = finite ? tensor::FloatToHalf(max / 127.0f) : uint16_t{0x7e00};
   const float step = tensor::HalfToFloat(out.d);
+  if (!finite || step == 0.0f) {
+    std::memset(out.q, 128, sizeof out.q);
+    return out;
+  }
+  // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to nearest even, as
+  // nearbyint would without being a call per weight.
+  constexpr float kInteger = 12582912.0f;
   for (int i = 0; i < 32; ++i) {
-    const float q = finite && step > 0.0f ? std::nearbyint(x[i] / step) : 0.0f;
-    out.q[i] = static_cast<uint8_t>(static_cast<int>(std::clamp(q, -127.0f, 127.0f)) + 128);
+    const float q = std::clamp(x[i] / step, -127.0f, 127.0f) + kInteger - kInteger;
+    out.q[i] = static_cast<uint8_t>(static_cast<int>(q) + 128);
   }
   return out;
 }
 
-// Block `block` (of 32) of a row.
+// Block `block` (of 32) of a row of a type whose integers are kept.
 RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
   RowBlock out{};
   switch (dtype) {
@@ -115,24 +122,13 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
       out.m = tensor::FloatToHalf(-(dmin * static_cast<float>(mn[part])));
       return out;
     }
-    case DType::kQ6_K: {
-      // Whole superblocks dequantise; a row's eight blocks each read the same one, which load time
-      // can afford.
-      float x[tensor::kSuperBlock];
-      tensor::DequantizeRow(dtype, reinterpret_cast<const tensor::BlockQ6_K*>(row) + block / 8, x,
-                            tensor::kSuperBlock);
-      return QuantizeQ8(x + block % 8 * 32);
-    }
+    case DType::kQ6_K:
     case DType::kF32:
     case DType::kF16:
-    case DType::kBF16: {
-      float x[32];
-      tensor::DequantizeRow(dtype, row + tensor::RowBytes(dtype, 32) * static_cast<size_t>(block),
-                            x, 32);
-      return QuantizeQ8(x);
-    }
+    case DType::kBF16:
+      break;  // these go through floats
   }
-  CHECK(false) << "unreadable type";
+  CHECK(false) << "no integer blocks in " << dtype;
   return out;
 }
 
@@ -179,12 +175,19 @@ Status NonFinite(const PackRow& row) {
                              " has a scale or weight that is infinite or not a number");
 }
 
-Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, uint8_t* panel) {
+// Types that become Q8_0 by way of floats.
+bool IsRequantized(DType dtype) { return dtype == DType::kQ6_K || !tensor::IsQuantized(dtype); }
+
+Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
+                        uint8_t* panel) {
   const tensor::TensorView& source = spec.sources[static_cast<size_t>(from.source)];
   const std::byte* data = source.row(from.row);
+  const bool requantize = IsRequantized(source.dtype);
+  if (requantize) tensor::DequantizeRow(source.dtype, data, x.data(), spec.cols);
   const size_t block_bytes = BlockBytes(spec.format);
   for (int32_t b = 0; b < spec.cols / kQuantBlock; ++b) {
-    const RowBlock block = ReadBlock(source.dtype, data, b);
+    const RowBlock block =
+        requantize ? QuantizeQ8(x.data() + b * kQuantBlock) : ReadBlock(source.dtype, data, b);
     if (!IsFiniteHalf(block.d) || !IsFiniteHalf(block.m)) return NonFinite(from);
     WriteBlock(spec.format, row, block, panel + static_cast<size_t>(b) * block_bytes);
   }
@@ -331,7 +334,7 @@ Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, 
       const size_t index = static_cast<size_t>(p) * kPanelRows + static_cast<size_t>(row);
       if (index >= spec.rows.size() || spec.rows[index].source == -1) continue;
       RETURN_IF_ERROR(IsQuantized(spec.format)
-                          ? PackQuantizedRow(spec, spec.rows[index], row, panel)
+                          ? PackQuantizedRow(spec, spec.rows[index], row, x, panel)
                           : PackFloatRow(spec, spec.rows[index], row, x, panel));
     }
   }
