@@ -324,7 +324,7 @@ void Connection::Account(int code) {
   if (context_.options.access_log && context_.deps.log != nullptr) {
     context_.deps.log->Info("http.request", {{"id", request_id_},
                                              {"peer", peer_},
-                                             {"method", request_.method},
+                                             {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
                                              {"route", decision_.name()},
                                              {"status", code},
                                              {"ms", ToMillis(took)},

@@ -195,6 +195,10 @@ std::optional<std::string> CanonicalPath(std::string_view target) {
   return std::string(path);
 }
 
+bool IsKnownMethod(std::string_view method) {
+  return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
+}
+
 bool IsLoopbackAddress(std::string_view host) {
   // A name may start with 127. too: only the dotted address itself counts.
   const bool dotted = std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
@@ -289,7 +293,7 @@ Decision Router::Decide(const HttpRequest& request) const {
                          "a valid key is needed: Authorization: Bearer <key>"));
   }
 
-  if (std::find(kMethods.begin(), kMethods.end(), request.method) == kMethods.end()) {
+  if (!IsKnownMethod(request.method)) {
     return refuse(Unimplemented("not_implemented", "this method is not known here"));
   }
   if (request.method == "CONNECT" || request.method == "TRACE") {

@@ -72,6 +72,7 @@ class Router {
 // ".." segments, no escapes of characters that need none, nothing outside printable ASCII.
 std::optional<std::string> CanonicalPath(std::string_view target);
 
+bool IsKnownMethod(std::string_view method);    // registered ones; others are client data and not logged
 bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
 
 }  // namespace tutti::http
