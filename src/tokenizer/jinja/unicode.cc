@@ -9,10 +9,6 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-constexpr CodePoint kInvalid{0xFFFD, 1};
-
-bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
-
 using CaseFunction = int32_t (*)(const UCaseMap*, char*, int32_t, const char*, int32_t, UErrorCode*);
 
 std::string MapCase(std::string_view text, CaseFunction function, char low, char high, int shift) {
@@ -41,50 +37,12 @@ std::string MapCase(std::string_view text, CaseFunction function, char low, char
 
 }  // namespace
 
-CodePoint DecodeAt(std::string_view text, size_t pos) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(pos);
-  if (lead < 0x80) return {lead, 1};
-  size_t length = 0;
-  char32_t value = 0;
-  char32_t least = 0;
-  if ((lead & 0xE0) == 0xC0) {
-    length = 2, value = lead & 0x1F, least = 0x80;
-  } else if ((lead & 0xF0) == 0xE0) {
-    length = 3, value = lead & 0x0F, least = 0x800;
-  } else if ((lead & 0xF8) == 0xF0) {
-    length = 4, value = lead & 0x07, least = 0x10000;
-  } else {
-    return kInvalid;
-  }
-  if (text.size() - pos < length) return kInvalid;
-  for (size_t i = 1; i < length; ++i) {
-    if (!IsContinuation(text[pos + i])) return kInvalid;
-    value = value << 6 | (byte(pos + i) & 0x3Fu);
-  }
-  if (value < least || value > 0x10FFFF || (value >= 0xD800 && value <= 0xDFFF)) return kInvalid;
-  return {value, length};
-}
-
 CodePoint DecodeBefore(std::string_view text, size_t pos) {
   for (size_t length = 1; length <= 4 && length <= pos; ++length) {
     const CodePoint c = DecodeAt(text.substr(0, pos), pos - length);
     if (c.bytes == length && (length > 1 || c.value != 0xFFFD)) return c;
   }
-  return kInvalid;
-}
-
-void AppendUtf8(std::string* out, char32_t c) {
-  const auto put = [out](char32_t byte) { out->push_back(static_cast<char>(byte)); };
-  if (c < 0x80) {
-    put(c);
-  } else if (c < 0x800) {
-    put(0xC0 | c >> 6), put(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    put(0xE0 | c >> 12), put(0x80 | (c >> 6 & 0x3F)), put(0x80 | (c & 0x3F));
-  } else {
-    put(0xF0 | c >> 18), put(0x80 | (c >> 12 & 0x3F)), put(0x80 | (c >> 6 & 0x3F)), put(0x80 | (c & 0x3F));
-  }
+  return {kReplacementCharacter, 1};
 }
 
 size_t CountCodePoints(std::string_view text) {

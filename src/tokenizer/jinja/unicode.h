@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "tokenizer/utf8.h"
+
 namespace tutti::tokenizer::jinja {
 
 struct CodePoint {
@@ -14,10 +16,14 @@ struct CodePoint {
   size_t bytes;  // 1..4
 };
 
-CodePoint DecodeAt(std::string_view text, size_t pos);  // pos < text.size()
+// pos < text.size()
+inline CodePoint DecodeAt(std::string_view text, size_t pos) {
+  const tokenizer::CodePoint c = tokenizer::DecodeAt(text, pos);
+  return {c.code_point, c.length};
+}
 // The character that ends before `pos`, pos > 0.
 CodePoint DecodeBefore(std::string_view text, size_t pos);
-void AppendUtf8(std::string* out, char32_t c);
+inline void AppendUtf8(std::string* out, char32_t c) { tokenizer::AppendUtf8(c, *out); }
 size_t CountCodePoints(std::string_view text);
 // Byte offset of the index-th character; text.size() when there are fewer.
 size_t OffsetOf(std::string_view text, size_t index);

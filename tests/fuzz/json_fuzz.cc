@@ -1,0 +1,25 @@
+// Request bodies as JSON: refused with one of four codes, or writing and reading them again changes nothing.
+#include <boost/json/serialize.hpp>
+#include <string>
+
+#include "base/check.h"
+#include "wire/json.h"
+#include "wire/utf8.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string text(reinterpret_cast<const char*>(data), size);
+  const tutti::Result<tutti::wire::JsonDocument> parsed = tutti::wire::ParseJson(text);
+  if (!parsed.ok()) {
+    const std::string reason = parsed.status().reason();
+    CHECK(reason == "invalid_json" || reason == "json_depth" || reason == "duplicate_key" || reason == "invalid_utf8")
+        << parsed.status();
+    CHECK(tutti::wire::IsValidUtf8(parsed.status().message()));
+    return 0;
+  }
+  CHECK(tutti::wire::IsValidUtf8(text)) << "malformed UTF-8 was accepted";
+  const std::string written = boost::json::serialize(parsed->root());
+  const tutti::Result<tutti::wire::JsonDocument> again = tutti::wire::ParseJson(written);
+  CHECK(again.ok()) << again.status();
+  CHECK(again->root() == parsed->root()) << "the value changed";
+  return 0;
+}

@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Writes the generated part of the start corpora: one file per line of the catalogue below.
+
+Files are named after what they hold, so running it again changes nothing. Findings are kept beside them by hand.
+"""
+import json
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def write(target, files):
+    folder = HERE / "corpus" / target
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+def templates():
+    nested = "{% set n = namespace(s=['x']) %}{% for i in range(60) %}{% set n.s = [n.s, n.s] %}{% endfor %}"
+    return {
+        "plain": "Hello",
+        "chatml": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}\0typed <|im_end|>",
+        "trimmed": "{%- for m in messages -%}\n  {{- m.content | trim -}}\n{%- endfor %}",
+        "tools": "{{ tools | tojson(indent=2) }}{% for t in tools %}{{ t.function.name | upper }}{% endfor %}",
+        "tool_calls": "{% for m in messages if m.tool_calls %}{{ m.tool_calls[0].function.arguments | items | list }}{% endfor %}",
+        "string_methods": "{% for m in messages %}{{ m.content | string | replace('a', 'b') }}{{ (m.content ~ '').split(' ', 1)[-1].strip()[1:-1].title() }}{% endfor %}\0a a  b",
+        "partition": "{% set t = messages[1].content %}{{ t.partition('|') }}{{ t.rsplit(none, 1) }}{{ t.splitlines(true) }}{{ t.center(20, '*') }}",
+        "format": "{{ '%s %5.2f %-4d|' % ('a', 2.5, 3) }}{{ '{} {x!r}'.format(messages[0].role, x=1) }}",
+        "namespace": "{% set ns = namespace(a=1) %}{% for m in messages %}{% set ns.a = ns.a + loop.index %}{% endfor %}{{ ns.a }}",
+        "self_reference": "{% set a = namespace() %}{% set a.b = [a] %}{% set a.c = {'k': a} %}{{ a.b }}{{ a == a.b[0] }}",
+        "macro": "{% macro f(x, y=2) %}[{{ x }}{{ y }}{{ varargs }}{{ kwargs }}]{% endmacro %}{{ f(1, z=3) }}{{ f(1, 2, 3) }}",
+        "caller": "{% macro f() %}<{{ caller(1) }}>{% endmacro %}{% call(x) f() %}{{ x }}{{ messages[0].content }}{% endcall %}",
+        "recursion": "{% macro f(n) %}{{ n }}{% if n %}{{ f(n - 1) }}{% endif %}{% endmacro %}{{ f(30) }}",
+        "endless_recursion": "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+        "loop_variables": "{% for x in 'abc' %}{{ loop.previtem }}{{ loop.nextitem }}{{ loop.cycle(1, 2) }}{{ loop.changed(x) }}{{ loop.last }}{% else %}none{% endfor %}",
+        "loop_controls": "{% for i in range(9) %}{% if i is odd %}{% continue %}{% elif i > 5 %}{% break %}{% endif %}{{ i }}{% endfor %}",
+        "set_block": "{% set x | upper %}a{{ messages[0].content }}{% endset %}{{ x }}{% filter indent(2) %}a\nb{% endfilter %}",
+        "with": "{% with a = 1, b = messages %}{{ a }}{{ b | length }}{% endwith %}",
+        "generation": "{% generation %}{% set x = 1 %}{{ x }}{% endgeneration %}{{ x is defined }}",
+        "raw": "{% raw %}{{ x }}{% endraw %}{#- note -#}  x {%+ if true %}y{% endif +%}\nz",
+        "filters": "{{ [3, 1, 2] | sort(reverse=true) | map('string') | join(',') }}{{ {'b': 1, 'A': 2} | dictsort }}{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | list }}",
+        "unique": "{{ [1, 1.0, true, 'a', 'A'] | unique | list }}{{ [1, 2] | sum }}{{ ['b', 'a'] | min }}{{ 2.5 | round }}{{ '0x1f' | int(base=16) }}",
+        "tests": "{{ 1 is number and 'a' is string and {} is mapping and x is not defined and none is none and 4 is divisibleby 2 }}",
+        "arithmetic": "{{ 1 + 2 * 3 // 2 % 5 ** 2 - -7 / 2 ~ 'x' }}{{ 1 < 2 <= 2 != 3 }}{{ 9223372036854775807 + 1 }}",
+        "slices": "{{ messages[1:][::-1][0].content[::2] }}{{ 'abc'[-9:9] }}{{ [1, 2, 3][5:1:-1] }}",
+        "dates": "{{ strftime_now('%d %B %Y %j %-d %q %') }}",
+        "refusal": "{{ raise_exception('no ' ~ messages[0].role) }}",
+        "undefined": "{{ a }}{{ a.b }}",
+        "dunder": "{{ ''.__class__.__mro__ }}{{ messages.__init__ }}{{ namespace.__globals__ }}",
+        "long_loop": "{% for i in range(100000) %}{% for j in range(100000) %}x{% endfor %}{% endfor %}",
+        "doubling": "{% set n = namespace(s='xxxxxxxx') %}{% for i in range(99) %}{% set n.s = n.s ~ n.s %}{% endfor %}",
+        "shared_list_text": nested + "{{ n.s }}",
+        "shared_list_json": nested + "{{ n.s | tojson }}",
+        "shared_list_equal": nested + "{{ n.s == [n.s[0], n.s[1]] }}",
+        "chain_of_objects": "{% set n = namespace(p=0) %}{% for i in range(999) %}{% set n.p = namespace(p=n.p) %}{% endfor %}",
+        "brackets": "{{ " + "(" * 500 + "1" + ")" * 500 + " }}",
+        "ifs": "{% if 1 %}" * 500 + "{% endif %}" * 500,
+        "elifs": "{% if 0 %}" + "{% elif 0 %}x" * 300 + "{% endif %}",
+        "filters_chain": "{{ 'x'" + "|upper" * 500 + " }}",
+        "include": "{% include 'x' %}",
+        "invalid_utf8": b"{{ '\xff\xc3' }}{{ '\xff' | upper | length }}{% for c in '\xe4\xb8' %}{{ c }}{% endfor %}",
+        "escapes": "{{ '\\x41\\u00e9\\U0001F600\\101\\N' }}",
+        "markup": "{{ '<b>' | safe + messages[0].content }}{{ '<' | e | e }}",
+        "unclosed_string": "{{ 'abc }}",
+        "unclosed_comment": "{# abc",
+        "spread": "{% macro f(a, b) %}{{ a }}{{ b }}{% endmacro %}{{ f(*[1], **{'b': 2}) }}{{ dict(messages[0], x=1) }}",
+    }
+
+
+def texts():
+    samples = {
+        "words": "Hello, world! It's 12345 o'clock.",
+        "spaces": "  a  b\t\n\n c   ",
+        "languages": "Grüße 世界 🙂 ทดสอบ مرحبا",
+        "merges": "ababbab aab  bb 12 1212\n\n",
+        "controls": "a\0<|start|>\0<|end|>\0<|start|>b\0<tool>~~~~",
+        "cut_control": "<|st\0art|>\0<s>\0</s>\0<unk>",
+        "repeat": "a" * 600,
+        "bytes": bytes(range(256)),
+        "invalid": b"\x80\xc0\x80\xed\xa0\x80\xf5\x80\x80\x80\xe4\xb8",
+        "wordpiece": "Abab, ab1 [CLS] [SEP] [MASK] é ##a",
+        "byte_tokens": "<0x41><0x0A>\u2581\u2581a",
+        "combining": "e\u0301" * 50 + "\u200d" * 20,
+    }
+    files = {}
+    for number, (name, text) in enumerate(samples.items()):
+        raw = text if isinstance(text, bytes) else text.encode()
+        for choice in (number % 13, 11, 12, 128 + number % 13):
+            files[f"{name}_{choice}"] = bytes([choice]) + raw
+    return files
+
+
+def tokenizer_specs():
+    def head(model, pre, flags, ids):
+        return bytes([model, pre, flags, *ids]) + b"\n"
+
+    letters = b"".join(b"t1%c\n" % c for c in b"abcdefgh") + b"t3<e>\nt4<u>\n"
+    return {
+        "gpt2": head(0, 0, 0, [0, 9, 0, 0, 0, 0]) + letters + b"t1ab\nma b\nabcab<e><u>\n",
+        "gpt2_unknown_merge": head(0, 0, 0, []) + letters + b"mx y\n",
+        "gpt2_merge_without_space": head(0, 0, 0, []) + letters + b"mab\n",
+        "gpt2_duplicate": head(0, 0, 0, []) + letters + b"t1a\n",
+        "unknown_pre": head(0, 4, 0, []) + letters,
+        "unknown_model": head(4, 0, 0, []) + letters,
+        "empty": b"",
+        "llama": head(1, 4, 15, [1, 2, 3, 0, 0, 0]) + b"t2<unk>\ns0\nt3<s>\ns0\nt3</s>\ns0\n"
+        + b"".join(b"t6<0x%02X>\ns0\n" % c for c in range(256) if c != 10) + b"t1a\ns5\nt1aa\ns6\naaa b <s>\n",
+        "llama_without_scores": head(1, 4, 0, []) + letters + b"abc\n",
+        "bert": head(2, 4, 64, [0, 0, 2, 4, 3, 0]) + b"t3[PAD]\nt3[UNK]\nt3[CLS]\nt3[SEP]\nt1a\nt1##a\nt1b\naab ba?\n",
+        "id_out_of_range": head(0, 0, 3, [200, 200, 200]) + letters,
+        "negative_id": head(0, 0, 3, [255, 255]) + letters,
+        "unknown_type": head(0, 0, 0, []) + b"t9a\nt0b\nt/c\n",
+        "empty_token": head(0, 0, 0, []) + b"t1\nt1a\n",
+        "invalid_utf8_token": head(0, 0, 0, []) + b"t1\xff\xc3\nt3\x80\n\x80\xff\n",
+    }
+
+
+def gguf_string(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+def gguf_key(key, kind, payload):
+    return gguf_string(key) + struct.pack("<I", kind) + payload
+
+
+def gguf_file(keys, tensors, version=3, counts=None, data=b"", align=32):
+    key_count, tensor_count = counts or (len(keys), len(tensors))
+    head = b"GGUF" + struct.pack("<IQQ", version, tensor_count, key_count)
+    body = b"".join(keys)
+    for name, dims, kind, offset in tensors:
+        body += gguf_string(name) + struct.pack("<I", len(dims)) + b"".join(struct.pack("<q", d) for d in dims)
+        body += struct.pack("<IQ", kind, offset)
+    whole = head + body
+    return whole + b"\0" * (-len(whole) % align) + data
+
+
+def ggufs():
+    arch = gguf_key(b"general.architecture", 8, gguf_string(b"llama"))
+    floats = (b"x", [8], 0, 0)
+    data = struct.pack("<8f", *range(8))
+    u64 = lambda value: struct.pack("<Q", value)
+    return {
+        "small": gguf_file([arch], [floats], data=data),
+        "version_2": gguf_file([arch], [floats], version=2, data=data),
+        "version_1": gguf_file([arch], [floats], version=1, data=data),
+        "empty_file": b"",
+        "magic_only": b"GGUF",
+        "wrong_magic": b"GGML" + b"\0" * 60,
+        "big_endian": b"GGUF" + struct.pack(">IQQ", 3, 0, 0),
+        "huge_counts": gguf_file([], [], counts=(2**64 - 1, 2**64 - 1)),
+        "counts_at_2_61": gguf_file([], [], counts=(2**61, 2**61)),
+        "huge_key": b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + u64(2**64 - 1),
+        "huge_string": gguf_file([gguf_string(b"k") + struct.pack("<I", 8) + u64(2**63)], []),
+        "huge_array": gguf_file([gguf_key(b"k", 9, struct.pack("<IQ", 8, 2**60))], []),
+        "nested_array": gguf_file([gguf_key(b"k", 9, struct.pack("<IQ", 9, 1) * 20)], []),
+        "unknown_type": gguf_file([gguf_key(b"k", 13, b"\0" * 8)], []),
+        "bool_2": gguf_file([gguf_key(b"k", 7, b"\2")], []),
+        "empty_key": gguf_file([gguf_key(b"", 0, b"\0")], []),
+        "key_with_nul": gguf_file([gguf_key(b"a\0b", 0, b"\0")], []),
+        "key_invalid_utf8": gguf_file([gguf_key(b"\xff", 0, b"\0")], []),
+        "equal_keys": gguf_file([arch, arch], []),
+        "alignment_3": gguf_file([gguf_key(b"general.alignment", 4, struct.pack("<I", 3))], [floats], data=data),
+        "alignment_0": gguf_file([gguf_key(b"general.alignment", 4, struct.pack("<I", 0))], [floats], data=data),
+        "all_types": gguf_file([gguf_key(b"k%d" % t, t, b"\1" * n) for t, n in
+                                ((0, 1), (1, 1), (2, 2), (3, 2), (4, 4), (5, 4), (6, 4), (7, 1), (10, 8), (11, 8), (12, 8))]
+                               + [gguf_key(b"list", 9, struct.pack("<IQ", 8, 2) + gguf_string(b"a") + gguf_string(b""))], []),
+        "five_dims": gguf_file([], [(b"x", [1] * 5, 0, 0)], data=data),
+        "no_dims": gguf_file([], [(b"x", [], 0, 0)], data=data),
+        "zero_dim": gguf_file([], [(b"x", [0, 4], 0, 0)], data=data),
+        "negative_dim": gguf_file([], [(b"x", [-1, 4], 0, 0)], data=data),
+        "product_overflow": gguf_file([], [(b"x", [2**62, 2**62, 4], 0, 0)], data=data),
+        "beyond_the_end": gguf_file([], [(b"x", [1024], 0, 0)], data=data),
+        "unaligned_offset": gguf_file([], [(b"x", [2], 0, 7)], data=data),
+        "overlap": gguf_file([], [(b"x", [8], 0, 0), (b"y", [8], 0, 0)], data=data),
+        "hole": gguf_file([], [(b"x", [8], 0, 0), (b"y", [8], 0, 96)], data=data * 4),
+        "equal_names": gguf_file([], [(b"x", [8], 0, 0), (b"x", [8], 0, 32)], data=data * 2),
+        "offset_wraps": gguf_file([], [(b"x", [8], 0, 2**64 - 32)], data=data),
+        "q4_0": gguf_file([], [(b"x", [32, 2], 2, 0)], data=b"\0" * 64),
+        "q4_0_ragged": gguf_file([], [(b"x", [33], 2, 0)], data=b"\0" * 64),
+        "q4_0_infinite_scale": gguf_file([], [(b"x", [32], 2, 0)], data=b"\0\x7c" + b"\0" * 62),
+        "nan": gguf_file([], [floats], data=struct.pack("<8f", *([float("nan")] * 8))),
+        "unknown_tensor_type": gguf_file([], [(b"x", [8], 99, 0)], data=data),
+        "split": gguf_file([gguf_key(b"split.count", 2, struct.pack("<H", 2))], [floats], data=data),
+    }
+
+
+def jsons():
+    return {
+        "empty": "", "null": "null", "array": "[]", "string": '"x"', "open": "{", "deep": "[" * 65 + "]" * 65,
+        "depth_64": "[" * 64 + "]" * 64, "unclosed_deep": "[" * 5000, "duplicate": '{"a":1,"a":2}',
+        "escaped_duplicate": '{"a":1,"\\u0061":2}', "trailing_comma": "[1,]", "comment": "/**/1", "nan": "[NaN]",
+        "infinity": "[1e999]", "minus_zero": "[-0, -0.0]", "long_number": "[" + "1" * 70 + "]", "plus": "[+1]",
+        "leading_zero": "[01]", "hex": "[0x1]", "exponent": "[1e5, 1E-5, 1.5e+3]", "single_quotes": "{'a':1}",
+        "surrogate": '["\\ud800"]', "pair": '["\\ud83d\\ude00"]', "nul": '["a\\u0000b"]', "raw_nul": b'["a\0b"]',
+        "tab_in_string": '["\t"]', "invalid_utf8": b'["\x80"]', "overlong": b'["\xc0\x80"]', "bom": b"\xef\xbb\xbf{}",
+        "large_int": "[18446744073709551615, 18446744073709551616, -9223372036854775809]", "two": "1 2",
+        "mixed": json.dumps({"a": [1, 2.5, None, True, {"b": "\u00e9\u4e16"}], "": {}}, ensure_ascii=False),
+        "many_members": "{" + ",".join(f'"k{i}":{i}' for i in range(60)) + "}",
+    }
+
+
+def requests():
+    chat = {"model": "m", "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "Hi"}]}
+    variants = {
+        "chat": chat, "stream": {**chat, "stream": True, "stream_options": {"include_usage": True}},
+        "parts": {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]},
+        "image": {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+        "sampling": {**chat, "temperature": 0.5, "top_p": 0.9, "top_k": 40, "min_p": 0.1, "n": 2, "seed": -1, "stop": ["a", "b"],
+                     "frequency_penalty": 1, "presence_penalty": -1, "logit_bias": {"5": 100}, "logprobs": True, "top_logprobs": 5},
+        "out_of_range": {**chat, "temperature": 3, "n": -1, "max_tokens": 0},
+        "wrong_types": {**chat, "temperature": "1", "stream": "yes", "n": 1.5},
+        "nulls": {**chat, "temperature": None, "stop": None, "stream": None},
+        "tools": {**chat, "tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+        "template": {**chat, "chat_template": "{{ 1 }}", "chat_template_kwargs": {"tokenize": True}},
+        "assistant_last": {"messages": [{"role": "assistant", "content": "x"}], "continue_final_message": True},
+        "bad_role": {"messages": [{"role": "god", "content": "x"}]},
+        "no_messages": {"model": "m"}, "empty_messages": {"messages": []}, "unknown": {**chat, "n_discard": -1, "__proto__": {}},
+        "prompt": {"prompt": "Hi", "max_tokens": 5, "echo": True, "logprobs": 2},
+        "prompts": {"prompt": ["a", "b"]}, "ids": {"prompt": [1, 2, 3]}, "id_lists": {"prompt": [[1], [2, 3]]},
+        "bad_ids": {"prompt": [-1, 2**40, 1.5]}, "mixed_prompt": {"prompt": ["a", 1]}, "empty_prompt": {"prompt": ""},
+        "generate": {"text": "Hi", "prompt": "x", "sampling_params": {"max_new_tokens": 5}},
+        "tokenize": {"content": "x", "prompt": "x", "inputs": ["a"], "add_special": True, "parse_special": False},
+        "detokenize": {"tokens": [1, 2], "ids": [3]},
+    }
+    files = {}
+    for number, (name, body) in enumerate(variants.items()):
+        for route in range(6):
+            strict = 128 if (number + route) % 2 else 0
+            # 128 is 2 modulo 6: the byte is chosen so that the route comes out right.
+            byte = next(b for b in range(strict, strict + 12) if b % 6 == route)
+            files[f"{name}_{route}"] = bytes([byte]) + json.dumps(body).encode()
+    return files
+
+
+def http():
+    start = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
+    samples = {
+        "get": "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "length": start + "Content-Length: 5\r\n\r\nhello",
+        "chunked": start + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+        "two_requests": "GET / HTTP/1.1\r\nHost: a\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "both": start + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        "negative": start + "Content-Length: -5\r\n\r\nhello", "list": start + "Content-Length: 5, 5\r\n\r\nhello",
+        "two_lengths": start + "Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello!",
+        "huge_length": start + "Content-Length: 18446744073709551616\r\n\r\n", "folded": start + "A: b\r\n c\r\n\r\n",
+        "bare_lf": "GET / HTTP/1.1\nHost: a\n\n", "blank_before_colon": start + "A : b\r\n\r\n", "nul": start + "A: \0\r\n\r\n",
+        "trailer": start + "Transfer-Encoding: chunked\r\n\r\n0\r\nA: b\r\n\r\n", "chunk_extension": start + "Transfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\n\r\n",
+        "chunk_size_huge": start + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff1\r\n", "http_1_0": "GET / HTTP/1.0\r\n\r\n",
+        "http_2": "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "http_0_9": "GET /\r\n", "no_host": "GET / HTTP/1.1\r\n\r\n",
+        "two_hosts": "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "absolute": "GET http://a/b HTTP/1.1\r\nHost: a\r\n\r\n",
+        "expect": start + "Expect: 100-continue\r\nContent-Length: 0\r\n\r\n", "many_fields": start + "A: b\r\n" * 40 + "\r\n",
+        "long_target": "GET /" + "a" * 600 + " HTTP/1.1\r\n\r\n", "long_field": start + "A: " + "b" * 2000 + "\r\n\r\n",
+        "upgrade": start + "Upgrade: websocket\r\nConnection: upgrade\r\n\r\n", "close": start + "Connection: close\r\nContent-Length: 0\r\n\r\n",
+        "tls": b"\x16\x03\x01\x02\x00\x01\x00", "garbage": bytes(range(256)), "empty_lines": "\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+        "large_body": start + "Content-Length: 3000\r\n\r\n" + "x" * 3000, "options": "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    }
+    return {name: bytes([len(name)]) + (text if isinstance(text, bytes) else text.encode()) for name, text in samples.items()}
+
+
+def main():
+    write("template", templates())
+    write("tokenizer", texts())
+    write("tokenizer_spec", tokenizer_specs())
+    write("gguf", ggufs())
+    write("json", jsons())
+    write("openai_request", requests())
+    write("http_framing", http())
+
+
+if __name__ == "__main__":
+    main()
