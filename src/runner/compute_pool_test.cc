@@ -99,7 +99,9 @@ TEST(ComputePoolTest, TheOthersDoTheWorkOfAWorkerThatIsHeldUp) {
 TEST(ComputePoolTest, AnIdlePoolUsesNoCpuAndWakesAgain) {
   ComputePool pool({.workers = 4});
   int runs = 0;
-  const auto job = [&](model::Team& team) { runs += team.worker() == 0 ? 1 : 0; };
+  const auto job = [&](model::Team& team) {
+    team.ForEach(1, 1, [&](int, int) { ++runs; });
+  };
   pool.Run(job);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // past the spin
   const double before = ProcessCpuSeconds();
