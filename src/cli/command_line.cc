@@ -87,6 +87,7 @@ int Main(int argc, char** argv) {
   commands.push_back(MakeChatCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeInspectCommand());
+  commands.push_back(MakeBenchCommand());
   commands.push_back(MakeDoctorCommand());
   commands.push_back(MakeVersionCommand());
   for (const auto& command : commands) command->Declare(parser);

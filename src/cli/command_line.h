@@ -43,6 +43,7 @@ std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeChatCommand();
 std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeInspectCommand();
+std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();
 

@@ -1,0 +1,102 @@
+#include "bench/machine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+
+#include "gguf/file.h"
+#include "model/config.h"
+#include "model/decoder.h"
+
+namespace tutti::bench {
+namespace {
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  std::string line;
+  while (std::getline(file, line)) {
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  }
+  return "unknown";
+}
+
+// Operations a second of the attention products: 16-bit multiply-adds run at half the int8 rate where the kernels
+// use them, float ones elsewhere.
+double AttentionRate(const kernels::MachineLimits& limits) {
+  const double wide = limits.isa == kernels::Isa::kAvx512Vnni ? limits.int8_ops_per_s / 2 : 0;
+  return std::max(wide, limits.float32_ops_per_s);
+}
+
+}  // namespace
+
+boost::json::object MachineJson(const kernels::MachineLimits& limits) {
+  return {{"cpu", CpuName()},
+          {"cores", kernels::UsableCores()},
+          {"threads", limits.threads},
+          {"isa", kernels::IsaName(limits.isa)},
+          {"read_gb_s", limits.read_bytes_per_s / 1e9},
+          {"int8_gops", limits.int8_ops_per_s / 1e9},
+          {"f32_gflops", limits.float32_ops_per_s / 1e9}};
+}
+
+std::string MachineLine(const kernels::MachineLimits& limits) {
+  return fmt::format("{}, {} threads, {}: read {:.1f} GB/s, int8 {:.0f} GOPS, float32 {:.0f} GFLOPS", CpuName(),
+                     limits.threads, kernels::IsaName(limits.isa), limits.read_bytes_per_s / 1e9,
+                     limits.int8_ops_per_s / 1e9, limits.float32_ops_per_s / 1e9);
+}
+
+Calibration::Calibration(kernels::Isa isa, int threads) : best_(kernels::MeasureMachineLimits(isa, threads)) {}
+
+bool Calibration::AtFullSpeed() {
+  const kernels::MachineLimits now = kernels::MeasureMachineLimits(best_.isa, best_.threads);
+  const bool full = now.int8_ops_per_s >= 0.9 * best_.int8_ops_per_s &&
+                    now.read_bytes_per_s >= 0.9 * best_.read_bytes_per_s;
+  best_.int8_ops_per_s = std::max(best_.int8_ops_per_s, now.int8_ops_per_s);
+  best_.read_bytes_per_s = std::max(best_.read_bytes_per_s, now.read_bytes_per_s);
+  best_.float32_ops_per_s = std::max(best_.float32_ops_per_s, now.float32_ops_per_s);
+  return full;
+}
+
+Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const gguf::File> file, gguf::File::Open(path));
+  ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*file));
+  ModelCost cost;
+  for (const gguf::TensorInfo& tensor : file->tensors()) {
+    if (tensor.shape.dims < 2) continue;
+    const bool embedding = tensor.name == "token_embd.weight";
+    if (embedding && !config.tied_head) continue;  // only single rows of it are read
+    const double ops = 2 * static_cast<double>(tensor.shape.elements());
+    const bool head = embedding || tensor.name == "output.weight";
+    const bool quantised = tensor::IsQuantized(tensor.dtype());
+    (head ? (quantised ? cost.head_int8_ops : cost.head_float_ops)
+          : (quantised ? cost.body_int8_ops : cost.body_float_ops)) += ops;
+    cost.weight_bytes += static_cast<double>(tensor.bytes);
+  }
+  cost.kv_bytes_per_token =
+      static_cast<double>(model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, kernels)) / kBlockTokens;
+  cost.attention_ops_per_key = 4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
+  return cost;
+}
+
+double ModelCost::DecodeSeconds(const kernels::MachineLimits& limits, int sequences, double context) const {
+  const double n = sequences;
+  const double read = (weight_bytes + n * context * kv_bytes_per_token) / limits.read_bytes_per_s;
+  const double multiply = n * (body_int8_ops + head_int8_ops) / limits.int8_ops_per_s +
+                          n * (body_float_ops + head_float_ops) / limits.float32_ops_per_s +
+                          n * context * attention_ops_per_key / AttentionRate(limits);
+  return std::max(read, multiply);
+}
+
+double ModelCost::PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens, int chunk) const {
+  const double n = sequences, rows = n * tokens;
+  const double steps = std::ceil(rows / chunk);
+  const double read = steps * weight_bytes / limits.read_bytes_per_s;
+  const double multiply = (rows * body_int8_ops + n * head_int8_ops) / limits.int8_ops_per_s +
+                          (rows * body_float_ops + n * head_float_ops) / limits.float32_ops_per_s +
+                          rows * (tokens + 1) / 2 * attention_ops_per_key / AttentionRate(limits);
+  return std::max(read, multiply);
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,50 @@
+// The machine under a bench: what it can do at most, whether it was as fast as usual, and what a model's steps would
+// take at those limits. Shared hosts change speed from second to second, so a figure without its limits says little.
+#pragma once
+
+#include <boost/json/object.hpp>
+#include <string>
+
+#include "base/status.h"
+#include "kernels/kernels.h"
+#include "kernels/machine_limits.h"
+
+namespace tutti::bench {
+
+// {"cpu", "cores", "threads", "isa", "read_gb_s", "int8_gops", "f32_gflops"}
+boost::json::object MachineJson(const kernels::MachineLimits& limits);
+std::string MachineLine(const kernels::MachineLimits& limits);  // the same for people
+
+// Guards against a slowed machine: measures the limits again and compares them with the best seen. One thread.
+class Calibration {
+ public:
+  Calibration(kernels::Isa isa, int threads);
+  // Measures (about 150 ms). True when both the int8 and the read rate reach 90 % of the best seen so far.
+  bool AtFullSpeed();
+  const kernels::MachineLimits& best() const { return best_; }
+
+ private:
+  kernels::MachineLimits best_;
+};
+
+// What a forward pass must at least read and multiply, from a model file. Matrices count in the size the file has
+// them in; a tied embedding counts once, as the head.
+struct ModelCost {
+  double weight_bytes = 0;         // of all matrices, the head included
+  double body_int8_ops = 0;        // of one row through the layers, quantised matrices
+  double body_float_ops = 0;       // the same of float matrices
+  double head_int8_ops = 0;        // of one row through the head
+  double head_float_ops = 0;
+  double kv_bytes_per_token = 0;   // of the cache, all layers
+  double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
+
+  static Result<ModelCost> Of(const std::string& path, const kernels::KernelTable& kernels);
+
+  // Least seconds of a step at the machine's limits: the larger of (bytes read / read rate) and (operations / peaks).
+  // Norms, sampling and barriers count as free.
+  double DecodeSeconds(const kernels::MachineLimits& limits, int sequences, double context) const;
+  // ... of one pass over `sequences` prompts of `tokens` each, in steps of `chunk` rows; one row of each meets the head.
+  double PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens, int chunk = 512) const;
+};
+
+}  // namespace tutti::bench

@@ -1,0 +1,147 @@
+#include "bench/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "base/random.h"
+#include "engine/engine.h"
+
+namespace tutti::bench {
+
+Session::Session(app::Settings settings) : settings_(std::move(settings)) {}
+
+Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags, Stepping stepping) {
+  app::Settings::Inputs inputs;
+  inputs.flags = flags;
+  inputs.environment = app::TuttiEnvironment();
+  ASSIGN_OR_RETURN(app::Settings settings, app::Settings::Resolve(inputs));
+  std::unique_ptr<Session> session(new Session(std::move(settings)));
+  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
+  session->threads_ = app::ThreadsFromSettings(session->settings_);
+  ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_));
+  session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
+  ASSIGN_OR_RETURN(app::OpenedModel opened, session->inference_->Open(ref));
+  session->summary_ = opened.summary();
+  RETURN_IF_ERROR(session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
+  ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));
+  return session;
+}
+
+struct Session::Running {
+  struct One {
+    api::Generation generation;
+    std::shared_ptr<engine::RequestControl> control;
+    ServedRequest served;
+    bool ended = false;
+  };
+  std::vector<One> all;
+  TimePoint start;
+};
+
+Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
+                                            bool stepwise) {
+  Running running;
+  running.start = inference_->clock().Now();
+  for (const std::vector<TokenId>& prompt : prompts) {
+    engine::Request request;
+    request.prompt = prompt;
+    request.sampling.temperature = 0;
+    request.sampling.max_tokens = new_tokens;
+    request.sampling.ignore_eos = true;
+    request.use_prefix_cache = false;
+    request.stepwise = stepwise;
+    ASSIGN_OR_RETURN(engine::Ticket ticket, engine().Admit({.bytes = prompt.size() * sizeof(TokenId)}));
+    auto stream = std::make_shared<api::TokenStream>(nullptr);
+    Running::One one;
+    one.control = ticket.control();
+    one.generation = api::Generation(stream, one.control);
+    RETURN_IF_ERROR(engine().Submit(std::move(ticket), std::move(request), stream));
+    running.all.push_back(std::move(one));
+  }
+  return running;
+}
+
+Status Session::StepUntil(Running& running, size_t tokens_each) {
+  while (true) {
+    const bool stepped = engine().RunOneStep();
+    const double now = ToSeconds(inference_->clock().Now() - running.start);
+    bool done = true;
+    for (Running::One& one : running.all) {
+      ServedRequest& served = one.served;
+      while (const api::StreamEvent* event = one.generation.Next()) {
+        one.generation.Consumed(event->text.size());
+        if (event->kind == api::StreamEvent::Kind::kToken) {
+          if (served.output.empty()) served.first_token_s = now;
+          served.output.push_back(event->token);
+          served.end_s = now;
+        }
+        if (event->kind == api::StreamEvent::Kind::kEnd) {
+          one.ended = true;
+          RETURN_IF_ERROR(one.generation.stream().status());
+        }
+      }
+      if (one.ended && served.output.size() < tokens_each) {
+        return Internal(fmt::format("a request ended after {} of {} tokens", served.output.size(), tokens_each));
+      }
+      done = done && served.output.size() >= tokens_each;
+    }
+    if (done) return OkStatus();
+    if (!stepped) {
+      const TimePoint next = engine().NextWork();
+      if (next == TimePoint::max()) return Internal("the engine has nothing to do and requests are unfinished");
+      std::this_thread::sleep_until(next);
+    }
+  }
+}
+
+Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<TokenId>>& prompts, int new_tokens) {
+  ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, new_tokens, /*stepwise=*/false));
+  RETURN_IF_ERROR(StepUntil(running, static_cast<size_t>(new_tokens)));
+  std::vector<ServedRequest> out;
+  for (Running::One& one : running.all) out.push_back(std::move(one.served));
+  return out;
+}
+
+Result<Session::TwoPhases> Session::PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
+                                                      int new_tokens) {
+  TwoPhases out;
+  ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, 1 + new_tokens, /*stepwise=*/true));
+  for (Running::One& one : running.all) one.control->Grant(1);
+  RETURN_IF_ERROR(StepUntil(running, 1));
+  const TimePoint middle = inference_->clock().Now();
+  out.prefill_s = ToSeconds(middle - running.start);
+  if (new_tokens > 0) {
+    for (Running::One& one : running.all) one.control->Grant(new_tokens);
+    RETURN_IF_ERROR(StepUntil(running, 1 + static_cast<size_t>(new_tokens)));
+    out.decode_s = ToSeconds(inference_->clock().Now() - middle);
+  }
+  for (Running::One& one : running.all) out.requests.push_back(std::move(one.served));
+  return out;
+}
+
+std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens, uint64_t seed, int most) {
+  std::vector<std::vector<TokenId>> prompts;
+  for (int i = 0; i < count; ++i) {
+    Random random(seed * 1'000'003 + static_cast<uint64_t>(i));
+    const auto length = static_cast<size_t>(random.Between(tokens, std::max(tokens, most)));
+    std::vector<TokenId>& prompt = prompts.emplace_back();
+    for (size_t t = 0; t < length; ++t) {
+      prompt.push_back(static_cast<TokenId>(random.Below(static_cast<uint64_t>(vocabulary))));
+    }
+  }
+  return prompts;
+}
+
+uint64_t Fingerprint(std::span<const ServedRequest> requests) {
+  uint64_t hash = 14695981039346656037u;
+  for (const ServedRequest& request : requests) {
+    for (const TokenId token : request.output) hash = (hash ^ static_cast<uint32_t>(token)) * 1099511628211u;
+    hash = (hash ^ 0xffffffffu) * 1099511628211u;
+  }
+  return hash;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,74 @@
+// Session: one engine of its own under a bench, stepped by hand on the calling thread, so that nothing but the engine
+// is in the timing: no waking, no socket, no second thread that takes a core from the compute threads.
+//
+// Options come from the flags given (keys of the options table), TUTTI_* variables and defaults, as everywhere.
+// Not thread-safe. Errors: those of loading and of the requests.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "app/local_inference.h"
+#include "bench/machine.h"
+
+namespace tutti::bench {
+
+using Flags = std::map<std::string, std::string>;  // option key -> text
+
+// One of several requests that were served together. Seconds count from when all were submitted.
+struct ServedRequest {
+  std::vector<TokenId> output;
+  double first_token_s = 0, end_s = 0;
+};
+
+class Session {
+ public:
+  enum class Stepping { kByHand, kOwnThread };
+  static Result<std::unique_ptr<Session>> Load(const std::string& model, const Flags& flags,
+                                               Stepping stepping = Stepping::kByHand);
+
+  // All at once, each `new_tokens` long whatever the model says, temperature 0. By hand only.
+  Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts, int new_tokens);
+
+  // All prompts until each has its first token, then all decode together until each has 1 + `new_tokens`.
+  struct TwoPhases {
+    double prefill_s = 0, decode_s = 0;
+    std::vector<ServedRequest> requests;
+  };
+  Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts, int new_tokens);
+
+  gateway::Gateway& gateway() { return inference_->gateway(); }
+  engine::Engine& engine() { return *served_->engine; }
+  const kernels::KernelTable& kernels() const { return *kernels_; }
+  int threads() const { return threads_; }
+  int vocabulary() const { return served_->info.vocab_size; }
+  const std::string& model_name() const { return served_->info.id; }
+  const std::string& summary() const { return summary_; }
+  const ModelCost& cost() const { return cost_; }
+
+ private:
+  struct Running;  // requests that were submitted and not yet ended
+  Session(app::Settings settings);
+  Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens, bool stepwise);
+  Status StepUntil(Running& running, size_t tokens_each);
+
+  const app::Settings settings_;
+  std::unique_ptr<app::LocalInference> inference_;
+  std::shared_ptr<const gateway::ServedModel> served_;
+  const kernels::KernelTable* kernels_ = nullptr;
+  int threads_ = 1;
+  std::string summary_;
+  ModelCost cost_;
+};
+
+// `count` prompts of `tokens` pseudo-random ids (from low to high tokens if `most` is larger). Prompt i depends on the
+// seed and i only.
+std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens, uint64_t seed, int most = 0);
+
+// SHA-256-free fingerprint of outputs for reports: FNV-1a over the ids, in order.
+uint64_t Fingerprint(std::span<const ServedRequest> requests);
+
+}  // namespace tutti::bench

@@ -1,0 +1,153 @@
+#include "bench/stream_response.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tutti::bench {
+namespace {
+
+constexpr size_t kMostHeader = size_t{64} << 10;
+constexpr size_t kMostLine = size_t{4} << 20;
+constexpr size_t kMostBody = size_t{64} << 10;
+
+Status Malformed(const char* what) { return Unavailable("bad_response", std::string("the server's answer ") + what); }
+
+std::string Lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) {
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  }
+  return out;
+}
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+bool ParseNumber(std::string_view text, int base, uint64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty();
+}
+
+}  // namespace
+
+Status StreamResponse::ParseHeader(std::string_view header) {
+  uint64_t code = 0;
+  if (!header.starts_with("HTTP/1.") || header.size() < 12 || !ParseNumber(header.substr(9, 3), 10, code)) {
+    return Malformed("does not begin with an HTTP/1.1 status line");
+  }
+  status_code_ = static_cast<int>(code);
+  state_ = State::kUntilClose;
+  size_t begin = header.find('\n');
+  while (begin != std::string_view::npos && begin + 1 < header.size()) {
+    const size_t end = std::min(header.find('\n', begin + 1), header.size());
+    const std::string_view line = header.substr(begin + 1, end - begin - 1);
+    begin = end;
+    const size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string name = Lower(line.substr(0, colon));
+    const std::string value = Lower(Trimmed(line.substr(colon + 1)));
+    if (name == "content-type") event_stream_ = value.starts_with("text/event-stream");
+    if (name == "transfer-encoding" && value.find("chunked") != std::string::npos) state_ = State::kChunkSize;
+    if (name == "content-length" && state_ != State::kChunkSize) {
+      if (!ParseNumber(value, 10, remaining_)) return Malformed("has a bad content-length");
+      state_ = remaining_ == 0 ? State::kDone : State::kLength;
+    }
+  }
+  return OkStatus();
+}
+
+// A line of the framing (status of chunks) without its line end.
+Status StreamResponse::TakeLine(std::string_view line) {
+  line = Trimmed(line);
+  switch (state_) {
+    case State::kChunkSize:
+      if (!ParseNumber(line.substr(0, std::min(line.find(';'), line.size())), 16, remaining_)) {
+        return Malformed("has a bad chunk size");
+      }
+      state_ = remaining_ == 0 ? State::kTrailer : State::kChunk;
+      return OkStatus();
+    case State::kChunkEnd:
+      if (!line.empty()) return Malformed("has a chunk longer than it says");
+      state_ = State::kChunkSize;
+      return OkStatus();
+    default:  // kTrailer
+      if (line.empty()) state_ = State::kDone;
+      return OkStatus();
+  }
+}
+
+Status StreamResponse::TakeBody(std::string_view bytes, std::vector<std::string>& events) {
+  if (!event_stream_) {
+    body_.append(bytes.substr(0, kMostBody - std::min(kMostBody, body_.size())));
+    return OkStatus();
+  }
+  while (!bytes.empty()) {
+    const size_t end = bytes.find('\n');
+    line_.append(bytes.substr(0, end));
+    if (line_.size() > kMostLine) return Malformed("has an event that is too long");
+    if (end == std::string_view::npos) return OkStatus();
+    bytes.remove_prefix(end + 1);
+    // Every server measured here puts an event's data on one line.
+    const std::string_view line = Trimmed(line_);
+    if (line.starts_with("data:")) events.emplace_back(Trimmed(line.substr(5)));
+    line_.clear();
+  }
+  return OkStatus();
+}
+
+Status StreamResponse::Feed(std::string_view bytes, std::vector<std::string>& events) {
+  while (!bytes.empty() && state_ != State::kDone) {
+    switch (state_) {
+      case State::kHeader: {
+        const size_t before = pending_.size();
+        pending_.append(bytes.substr(0, kMostHeader + 4 - std::min(kMostHeader, before)));
+        const size_t end = pending_.find("\r\n\r\n", before < 3 ? 0 : before - 3);
+        if (end == std::string::npos) {
+          if (pending_.size() > kMostHeader) return Malformed("has a header that is too long");
+          return OkStatus();
+        }
+        bytes.remove_prefix(end + 4 - before);
+        pending_.resize(end);
+        RETURN_IF_ERROR(ParseHeader(pending_));
+        pending_.clear();
+        break;
+      }
+      case State::kLength:
+      case State::kChunk: {
+        const std::string_view part = bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(remaining_, bytes.size())));
+        RETURN_IF_ERROR(TakeBody(part, events));
+        bytes.remove_prefix(part.size());
+        remaining_ -= part.size();
+        if (remaining_ == 0) state_ = state_ == State::kLength ? State::kDone : State::kChunkEnd;
+        break;
+      }
+      case State::kChunkSize:
+      case State::kChunkEnd:
+      case State::kTrailer: {
+        const size_t end = bytes.find('\n');
+        pending_.append(bytes.substr(0, end));
+        if (pending_.size() > kMostHeader) return Malformed("has bad chunk framing");
+        if (end == std::string_view::npos) return OkStatus();
+        bytes.remove_prefix(end + 1);
+        RETURN_IF_ERROR(TakeLine(pending_));
+        pending_.clear();
+        break;
+      }
+      case State::kUntilClose:
+        RETURN_IF_ERROR(TakeBody(bytes, events));
+        return OkStatus();
+      case State::kDone: break;
+    }
+  }
+  return OkStatus();
+}
+
+Status StreamResponse::End() {
+  if (state_ == State::kUntilClose) state_ = State::kDone;
+  return complete() ? OkStatus() : Malformed("ended before it was complete");
+}
+
+}  // namespace tutti::bench
