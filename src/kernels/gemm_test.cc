@@ -9,6 +9,7 @@
 #include <memory>
 
 #include "kernels/gemm_test_support.h"
+#include "kernels/spmd.h"
 #include "tensor/dequantize.h"
 
 namespace tutti::kernels {
@@ -401,6 +402,61 @@ TEST(Gemm, AnySplitOfThePanelsGivesTheSameBits) {
         split.kernels.gemm(split.args, range.begin, range.end, split.scratch.data());
       }
       ASSERT_TRUE(SameBits(split.out, whole.out)) << kernels->name << " workers " << workers;
+    }
+  }
+}
+
+// A feed-forward layer as a step runs it: every worker its own rows, then its own panels, a barrier
+// between.
+TEST(Gemm, WorkersAtOnceGiveTheBitsOfOne) {
+  const int32_t k = 96;
+  const int32_t ff = 192;
+  const int32_t m = 21;
+  const FileTensor gate(DType::kQ5_0, ff, k, 1);
+  const FileTensor up(DType::kQ5_0, ff, k, 2);
+  const OwnedMatrix gate_up = PackOrDie(InterleaveGateUp(gate.view, up.view, WeightFormat::kQ5_0));
+  const Weights down(DType::kQ8_0, k, ff, 3);
+  const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 4);
+  const std::vector<float> norm = RandomFloats(static_cast<size_t>(k), 5);
+  for (const GemmKernels* kernels : AllKernels()) {
+    std::vector<float> want;
+    for (int workers : {1, 2, 3, 5}) {
+      QuantizedBuffer in(m, k);
+      QuantizedBuffer hidden(m, ff);
+      std::vector<float> out = x;
+      SpinBarrier barrier(workers);
+      RunOnThreads(workers, [&](int worker) {
+        AlignedBuffer scratch = AlignedBuffer::Allocate(GemmScratchBytes(m, ff)).value();
+        QuantizeArgs quantize;
+        quantize.x = x.data();
+        quantize.x_stride = static_cast<size_t>(k);
+        quantize.norm_weight = norm.data();
+        quantize.norm_eps = 1e-6f;
+        quantize.out = in.rows;
+        kernels->quantize(quantize, m * worker / workers, m * (worker + 1) / workers);
+        barrier.Wait();
+        GemmArgs first;
+        first.weight = gate_up.view;
+        first.x = in.rows;
+        first.rows = m;
+        first.epilogue = Epilogue::kSwiGlu;
+        first.quantized = hidden.rows;
+        const PanelRange pairs = WorkerPanels(gate_up.view, worker, workers, 2);
+        kernels->gemm(first, pairs.begin, pairs.end, scratch.data());
+        barrier.Wait();
+        GemmArgs second;
+        second.weight = down.packed.view;
+        second.x = hidden.rows;
+        second.rows = m;
+        second.epilogue = Epilogue::kAdd;
+        second.out = out.data();
+        second.out_stride = static_cast<size_t>(k);
+        const PanelRange panels = WorkerPanels(down.packed.view, worker, workers, 1);
+        kernels->gemm(second, panels.begin, panels.end, scratch.data());
+      });
+      if (want.empty()) want = out;
+      ASSERT_TRUE(SameBits(out, want)) << kernels->name << " workers " << workers;
+      ASSERT_FALSE(SameBits(out, x));
     }
   }
 }

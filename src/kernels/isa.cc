@@ -67,7 +67,7 @@ std::optional<Isa> IsaFromName(std::string_view name) {
   return std::nullopt;
 }
 
-bool HardwarePrefetchKeepsUp() {
+bool IsAmdProcessor() {
   static const bool amd = [] {
     uint32_t eax, ebx, ecx, edx;
     return __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&

@@ -20,9 +20,8 @@ std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of
 // What this machine and its operating system can run, ascending; kScalar is always first.
 std::vector<Isa> DetectIsas();
 
-// Whether the core's own prefetchers reach the machine's read rate on forward streams: so on AMD's
-// Zen (measured on Zen 4), not on Intel's server cores (measured on Cascade Lake), where kernels
-// then prefetch for themselves. Looked up once; cheap to call.
-bool HardwarePrefetchKeepsUp();
+// Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake).
+// Kernels choose prefetching and thresholds by it, never arithmetic. Looked up once; cheap to call.
+bool IsAmdProcessor();
 
 }  // namespace tutti::kernels

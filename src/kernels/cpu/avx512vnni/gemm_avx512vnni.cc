@@ -14,17 +14,17 @@ namespace {
 
 #include "kernels/cpu/gemm_rows.inc"
 
-// Measured on Zen 4: unpacking in registers costs nothing while the load ports idle, until the
-// activations outgrow L2; the fifth bits pay sooner, bytes never (they are unpacked already),
-// floats from a few tiles.
+// Measured. Unpacking in registers costs nothing on Zen 4 until the activations outgrow L2, and
+// pays earlier on Cascade Lake; fifth bits cost more than nibbles, bytes are unpacked already,
+// floats pay from a few tiles on.
 inline int32_t UnpackFromRows(WeightFormat format) {
   switch (format) {
     case WeightFormat::kQ4_0:
     case WeightFormat::kQ4_1:
-      return 384;
+      return IsAmdProcessor() ? 384 : 64;
     case WeightFormat::kQ5_0:
     case WeightFormat::kQ5_1:
-      return 96;
+      return IsAmdProcessor() ? 96 : 48;
     case WeightFormat::kF16:
     case WeightFormat::kBf16:
       return 48;
