@@ -204,6 +204,24 @@ TEST(TokenizerTest, DecodingUndoesEncodingForTheCorpusAndHostileTextsOfEveryByte
   }
 }
 
+TEST(TokenizerTest, AnyBytesGiveIdsOfTheVocabularyAndTextThatIsUtf8) {
+  Random random(14);
+  for (const std::string& name : VocabularyNames()) {
+    const auto t = LoadTokenizer(name);
+    for (int i = 0; i < 1000; ++i) {
+      const std::string bytes = RandomBytes(random, 200);
+      const std::vector<TokenId> ids = t->Encode(bytes, {.parse_special = random.Chance(0.5)});
+      for (const TokenId id : ids) ASSERT_TRUE(t->vocabulary().Contains(id)) << name;
+      const std::string text = t->Decode(ids);
+      for (size_t at = 0; at < text.size();) {
+        const CodePoint c = DecodeAt(text, at);
+        ASSERT_TRUE(c.valid) << name;
+        at += c.length;
+      }
+    }
+  }
+}
+
 TEST(TokenizerTest, BytesThatTheVocabularyLacksAreDroppedAndTheirNeighboursMerge) {
   TokenizerSpec spec = ByteLevelSpec({{"!", "!"}});
   spec.tokens['\x04'] = "gone";

@@ -118,7 +118,8 @@ TEST(VocabularyTest, AddsBeginningAndEndOnlyWhereTheFileSaysSo) {
   plain.add_eos = true;
   EXPECT_TRUE(MustCreate(plain)->vocabulary().add_eos());
 
-  const Vocabulary& llama = MustCreate(SentencePieceSpec({}))->vocabulary();
+  const auto tokenizer = MustCreate(SentencePieceSpec({}));
+  const Vocabulary& llama = tokenizer->vocabulary();
   EXPECT_TRUE(llama.add_bos());
   EXPECT_TRUE(llama.add_space_prefix());
   EXPECT_EQ(llama.special().bos, 1);
