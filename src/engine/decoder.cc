@@ -325,6 +325,8 @@ void Decoder::Deliver(Outcome& outcome, TimePoint now) {
     DeliverToken(work, choice, outcome, now);
   } else if (outcome.ended) {
     EndChoice(work, choice, outcome.finish_reason, std::monostate{}, {}, now);
+  } else {
+    PauseIfBehind(work, now);  // prompt tokens are read more slowly than computed
   }
 }
 

@@ -104,6 +104,21 @@ TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
   EXPECT_EQ(most_beside, 128);
 }
 
+// U72: a short prompt joins within one step although a long one is being computed before it.
+TEST(Latency, AShortPromptGetsThroughBesideALongOne) {
+  EngineHarness h({}, BigPool());
+  const size_t large = h.MustSubmit(TestRequest(TestPrompt(1, 6000), 5));
+  h.RunUntil([&] { return h.runner().steps() >= 2; });
+  const TimePoint sent = h.clock().Now();
+  const size_t small = h.MustSubmit(TestRequest(TestPrompt(2, 100), 5));
+  h.RunOnce();
+  EXPECT_EQ(h.engine().stats().running, 2);
+  EXPECT_EQ(h.client(small).choices[0].tokens.size(), 1u);  // its prompt fitted beside the long one's chunk
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_LT(h.client(small).ended_at - sent, h.client(large).ended_at - sent);
+  ExpectSoloOrPrefix(h);
+}
+
 // U68: cancel after 5 of 50 tokens: at most 1 further token; lane and blocks free within one step; the text of the
 // others is unchanged. By call, by a dropped handle and by deadline.
 TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {

@@ -211,11 +211,21 @@ int Scheduler::ChunkBudget() const {
 
 void Scheduler::PlanPrefills() {
   int budget = ChunkBudget() - (plan_.tokens - decode_rows_);
+  const auto prefills = [&](const Sequence& s) { return !s.decoding() && s.planned_in != step_; };
+  int64_t demand = 0;  // of all but the first
+  const Sequence* first = nullptr;
+  for (const Sequence* s : running_) {
+    if (!prefills(*s)) continue;
+    if (first != nullptr) demand += s->wanted() - s->reached();
+    if (first == nullptr) first = s;
+  }
+  if (first == nullptr) return;
+  if (running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous) demand += waiting_.ShortestFirst();
   for (size_t i = 0; i < running_.size() && budget > 0 && SlicesLeft(); ++i) {
     Sequence& s = *running_[i];
-    if (s.decoding() || s.planned_in == step_) continue;
+    if (!prefills(s)) continue;
     const int before = plan_.tokens;
-    AddSlice(s, budget, /*may_preempt=*/true);
+    AddSlice(s, &s == first ? FirstShare(budget, demand) : budget, /*may_preempt=*/true);
     budget -= plan_.tokens - before;
   }
 }

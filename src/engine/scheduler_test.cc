@@ -205,6 +205,13 @@ TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   EXPECT_EQ(PrefillChunk(in), 48);
 }
 
+TEST(Policy, TheFirstPromptKeepsHalfAndWhatOthersCannotUse) {
+  EXPECT_EQ(FirstShare(512, 0), 512);
+  EXPECT_EQ(FirstShare(512, 100), 412);
+  EXPECT_EQ(FirstShare(512, 5000), 256);
+  EXPECT_EQ(FirstShare(1, 5000), 1);
+}
+
 TEST(Policy, StepCostLearnsFromDecodeAndMixedSteps) {
   StepCost cost;
   EXPECT_EQ(cost.Decode(4), Duration(0));

@@ -75,6 +75,18 @@ void WaitingQueue::Remove(Sequence& sequence) {
   --size_;
 }
 
+int WaitingQueue::ShortestFirst() const {
+  size_t shortest = 0;
+  for (const Tenant& tenant : tenants_) {
+    for (const List& list : tenant.lists) {
+      if (list.first == nullptr) continue;
+      const size_t tokens = list.first->tokens.size();
+      shortest = shortest == 0 ? tokens : std::min(shortest, tokens);
+    }
+  }
+  return static_cast<int>(shortest);
+}
+
 TimePoint WaitingQueue::OldestQueuedAt() const {
   TimePoint oldest = TimePoint::max();
   for (const Tenant& tenant : tenants_) {

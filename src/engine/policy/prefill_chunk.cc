@@ -52,6 +52,10 @@ Duration StepCost::Decode(int rows) const {
   return Duration(0);
 }
 
+int FirstShare(int budget, int64_t demand) {
+  return static_cast<int>(std::clamp<int64_t>(budget - demand, (budget + 1) / 2, budget));
+}
+
 int PrefillChunk(const ChunkInputs& in) {
   if (in.decode_rows == 0 || in.longest_chunk <= kSmallestChunk) return in.longest_chunk;
   if (in.per_token.count() <= 0) return std::min(in.longest_chunk, kFirstChunk);

@@ -39,4 +39,9 @@ inline constexpr int kFirstChunk = 32;
 
 int PrefillChunk(const ChunkInputs& in);
 
+// What the first of several prompts may take of a step's `budget` when the others could use `demand` tokens: never
+// less than half, so that it finishes in at most twice its time; what the others cannot use is its too. A short
+// prompt thus gets through beside a long one that came before it.
+int FirstShare(int budget, int64_t demand);
+
 }  // namespace tutti::engine
