@@ -113,9 +113,10 @@ class FetchModel(unittest.TestCase):
 
     def test_downloads_once_and_then_does_nothing(self):
         self.expect_ready(self.run_script())
-        start = time.monotonic()
+        # A verified file is not hashed again: the second run has no working sha256sum.
+        (self.bin / "sha256sum").write_text("#!/bin/sh\nexit 1\n")
+        (self.bin / "sha256sum").chmod(0o755)
         self.expect_ready(self.run_script("refuse"))
-        self.assertLess(time.monotonic() - start, 0.3, "a verified file must not be hashed again")
         self.assertEqual(self.downloads(), 1)
 
     def test_a_damaged_file_is_replaced(self):
