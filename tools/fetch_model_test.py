@@ -114,8 +114,10 @@ class FetchModel(unittest.TestCase):
     def test_downloads_once_and_then_does_nothing(self):
         self.expect_ready(self.run_script())
         # A verified file is not hashed again: the second run has no working sha256sum.
-        (self.bin / "sha256sum").write_text("#!/bin/sh\nexit 1\n")
-        (self.bin / "sha256sum").chmod(0o755)
+        no_hash = self.bin / "sha256sum"
+        no_hash.write_text("#!/bin/sh\nexit 1\n")
+        no_hash.chmod(0o755)
+        self.addCleanup(no_hash.unlink)
         self.expect_ready(self.run_script("refuse"))
         self.assertEqual(self.downloads(), 1)
 
