@@ -93,7 +93,7 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
   flags["lanes"] = std::to_string(*std::max_element(options.levels.begin(), options.levels.end()));
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Load(options.model, flags, Session::Stepping::kOwnThread));
-  Calibration calibration(session->kernels().isa, session->threads());
+  Calibration calibration(session->kernels().isa, session->threads(), options.gated);
   Report report;
   const auto say = [&](const std::string& line) {
     report.text += line + "\n";

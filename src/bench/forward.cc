@@ -43,7 +43,7 @@ Result<Report> BenchForward(const ForwardOptions& options, const std::function<v
   flags["lanes"] = std::to_string(most);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));
   const auto prompts = RandomPrompts(session->vocabulary(), most, options.prompt_tokens, options.seed);
-  Calibration calibration(session->kernels().isa, session->threads());
+  Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
 
   Report report;
   const auto say = [&](const std::string& line) {

@@ -21,6 +21,7 @@ struct ForwardOptions {
   std::vector<int> batches = {1, 4, 8, 16, 32};
   int repeats = 3;
   uint64_t seed = 1;
+  bool calibrate = true;  // false: repeats count whatever the machine's speed
 };
 
 // `progress` gets each row as it is known. Errors: loading, and requests that do not fit.

@@ -47,9 +47,11 @@ std::string MachineLine(const kernels::MachineLimits& limits) {
                      limits.int8_ops_per_s / 1e9, limits.float32_ops_per_s / 1e9);
 }
 
-Calibration::Calibration(kernels::Isa isa, int threads) : best_(kernels::MeasureMachineLimits(isa, threads)) {}
+Calibration::Calibration(kernels::Isa isa, int threads, bool guard)
+    : guard_(guard), best_(kernels::MeasureMachineLimits(isa, threads)) {}
 
 bool Calibration::AtFullSpeed() {
+  if (!guard_) return true;
   const kernels::MachineLimits now = kernels::MeasureMachineLimits(best_.isa, best_.threads);
   const bool full = now.int8_ops_per_s >= 0.9 * best_.int8_ops_per_s &&
                     now.read_bytes_per_s >= 0.9 * best_.read_bytes_per_s;

@@ -80,7 +80,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     ASSIGN_OR_RETURN(sessions[s], Session::Load(options.model, flags));
   }
   Session& continuous = *sessions[kContinuous];
-  Calibration calibration(continuous.kernels().isa, continuous.threads());
+  Calibration calibration(continuous.kernels().isa, continuous.threads(), options.calibrate);
 
   Report report;
   boost::json::array shapes, gates;
@@ -111,28 +111,40 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     for (const auto& prompt : prompts) prompt_tokens += static_cast<double>(prompt.size()) / shape.requests;
     std::array<Measured, kStrategies.size()> measured;
     bool equal = true;
-    for (int round = -1; round < options.rounds; ++round) {  // round -1 warms up
-      calibration.AtFullSpeed();                             // the limits are the best seen at any time
+    // The first run warms up. Rounds that met a slowed machine are dropped as long as spare attempts are left.
+    int needed = options.rounds, slowed = 0;
+    for (int left = 2 * options.rounds; needed > 0; --left) {
+      const bool warm_up = left == 2 * options.rounds;
+      const bool before = calibration.AtFullSpeed();
+      std::array<std::vector<ServedRequest>, kStrategies.size()> round;
+      std::optional<double> alone_rate;
       if (shape.requests == 1) {
         ASSIGN_OR_RETURN(const Session::TwoPhases alone,
                          continuous.PrefillThenDecode(alone_prompt, shape.new_tokens - 1));
-        if (round >= 0) alone_rates.push_back((shape.new_tokens - 1) / alone.decode_s);
+        alone_rate = (shape.new_tokens - 1) / alone.decode_s;
       }
       for (size_t s = 0; s < kStrategies.size(); ++s) {
-        ASSIGN_OR_RETURN(std::vector<ServedRequest> requests, sessions[s]->Serve(prompts, shape.new_tokens));
-        if (round < 0) continue;
-        if (shape.requests == 1 && s == kBlocking) {
-          blocking_rates.push_back((shape.new_tokens - 1) / (requests[0].end_s - requests[0].first_token_s));
-        }
-        if (!measured[kBlocking].first_round.empty()) {
-          equal = equal && SameOutputs(measured[kBlocking].first_round, requests);
-        }
-        measured[s].Add(std::move(requests));
+        ASSIGN_OR_RETURN(round[s], sessions[s]->Serve(prompts, shape.new_tokens));
+        equal = equal && SameOutputs(round[kBlocking], round[s]);
+      }
+      const bool steady = calibration.AtFullSpeed() && before;
+      if (warm_up || (!steady && left > needed)) continue;
+      --needed;
+      slowed += !steady;
+      if (alone_rate) {
+        alone_rates.push_back(*alone_rate);
+        const ServedRequest& blocking = round[kBlocking][0];
+        blocking_rates.push_back((shape.new_tokens - 1) / (blocking.end_s - blocking.first_token_s));
+      }
+      for (size_t s = 0; s < kStrategies.size(); ++s) {
+        equal = equal && (measured[s].total_s.empty() || SameOutputs(measured[s].first_round, round[s]));
+        measured[s].Add(std::move(round[s]));
       }
     }
 
     const double tokens = 1.0 * shape.requests * shape.new_tokens;
-    say(fmt::format("{} x {} tokens", shape.requests, shape.new_tokens));
+    say(fmt::format("{} x {} tokens{}", shape.requests, shape.new_tokens,
+                    slowed == 0 ? "" : fmt::format("  ({} of {} rounds on a slowed machine)", slowed, options.rounds)));
     boost::json::object by_strategy;
     for (size_t s = 0; s < kStrategies.size(); ++s) {
       const Measured& m = measured[s];
@@ -169,6 +181,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     boost::json::object row{{"requests", shape.requests},
                             {"gen_tokens", shape.new_tokens},
                             {"equal", equal},
+                            {"slowed_rounds", slowed},
                             {"strategies", std::move(by_strategy)},
                             {"continuous_to_blocking", gate.measured}};
     if (shape.requests > 1) row["allowed"] = gate.allowed;

@@ -26,7 +26,8 @@ struct StrategiesOptions {
   int rounds = 5;
   int lanes = 16;
   uint64_t seed = 1;
-  bool gated = true;  // false: figures and the equality verdict only (small machines under test)
+  bool calibrate = true;  // false: rounds count whatever the machine's speed
+  bool gated = true;      // false: figures and the equality verdict only (small machines under test)
 };
 
 Result<Report> BenchStrategies(const StrategiesOptions& options,

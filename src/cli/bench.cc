@@ -1,17 +1,20 @@
 // `tutti bench`: speed, measured with its answers checked. Each kind prints a table as it goes and, with --json FILE,
 // leaves the figures; it fails (exit 1) when an answer differs or a gate is missed, whatever the speed.
-#include "bench/forward.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "bench/concurrency.h"
+#include "bench/forward.h"
+#include "bench/kernels_report.h"
+#include "bench/serve_load.h"
 #include "bench/strategies.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
@@ -48,6 +51,9 @@ class BenchCommand final : public Command {
         "  tutti bench kernels");
     DeclareEngine();
     DeclareStrategies();
+    DeclareConcurrency();
+    DeclareServe();
+    DeclareKernels();
   }
 
   int Run() override { return run_(); }
@@ -92,6 +98,68 @@ class BenchCommand final : public Command {
     command->add_option("--lanes", strategies_.lanes, "[16]")->check(CLI::Range(1, 1024));
   }
 
+  void DeclareConcurrency() {
+    CLI::App* command = Add("concurrency", "The same sampled requests from 1, 4 and 8 clients at once, gated", [this] {
+      concurrency_.model = model_.model;
+      concurrency_.flags = model_.flags;
+      std::sort(concurrency_.levels.begin(), concurrency_.levels.end());
+      return bench::BenchConcurrency(concurrency_, Progress());
+    });
+    command->footer("Example:\n  tutti bench concurrency --json concurrency.json");
+    model_.AddTo(*command, false);
+    command->add_option("--requests", concurrency_.requests, "at each level [100]")->check(CLI::Range(1, 100000));
+    command->add_option("--tokens", concurrency_.new_tokens, "output tokens of each [50]")->check(CLI::Range(1, 100000));
+    command->add_option("--concurrency", concurrency_.levels, "clients [1,4,8]")
+        ->delimiter(',')
+        ->check(CLI::Range(1, 1024));
+  }
+
+  void DeclareServe() {
+    CLI::App* command = Add("serve", "Load on any OpenAI-compatible server, closed or open loop", [this]() -> Result<bench::Report> {
+      serve_.chat = !completions_;
+      serve_.ignore_eos = !natural_end_;
+      ASSIGN_OR_RETURN(serve_.arrivals, bench::ArrivalsFromName(arrivals_));
+      ASSIGN_OR_RETURN(serve_.workload, bench::WorkloadFromName(workload_));
+      if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr) serve_.api_key = key;
+      return bench::BenchServe(serve_, Progress());
+    });
+    command->footer(
+        "Examples:\n"
+        "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
+        "  tutti bench serve --url http://127.0.0.1:8080 --rate 4 --arrivals poisson --requests 200\n"
+        "A key is taken from TUTTI_API_KEY.");
+    command->add_option("--url", serve_.url, "of the server, http://HOST:PORT")->required();
+    command->add_option("--model", serve_.model, "name to ask for (default: the first the server lists)");
+    CLI::Option* concurrency = command->add_option("--concurrency", serve_.concurrency, "closed loop: clients [1,4,8]")
+                                   ->delimiter(',')
+                                   ->check(CLI::Range(1, 1024));
+    CLI::Option* rate = command->add_option("--rate", serve_.rate, "open loop: requests per second")
+                            ->check(CLI::Range(0.001, 100000.0))
+                            ->excludes(concurrency);
+    command->add_flag("--sweep", serve_.sweep, "then open loop at 0.5, 0.8, 1.0, 1.2 of the last level's rate")
+        ->excludes(rate);
+    command->add_option("--arrivals", arrivals_, "open loop: fixed, poisson or burst [poisson]");
+    command->add_option("--workload", workload_, "prompts: random, chat (mixed lengths) or shared (prefix) [random]");
+    command->add_option("--requests", serve_.requests, "of each level [100]")->check(CLI::Range(1, 100000));
+    command->add_option("--prompt-tokens", serve_.prompt_tokens, "about so many words [128]")->check(CLI::Range(1, 100000));
+    command->add_option("--max-tokens", serve_.max_tokens, "output tokens [64]")->check(CLI::Range(1, 100000));
+    command->add_option("--seed", serve_.seed, "of prompts and arrivals [1]");
+    command->add_flag("--completions", completions_, "/v1/completions instead of /v1/chat/completions");
+    command->add_flag("--natural-end", natural_end_, "let the model end its answers (no ignore_eos)");
+    command->add_option("--target-ttft-ms", serve_.target_ttft_ms, "counted in goodput; 0 = no target [0]");
+    command->add_option("--target-tpot-ms", serve_.target_tpot_ms, "counted in goodput; 0 = no target [0]");
+  }
+
+  void DeclareKernels() {
+    CLI::App* command = Add("kernels", "Matrix products, attention and norms against the machine's limits",
+                            [this] { return bench::BenchKernels(kernels_, Progress()); });
+    command->footer("Example:\n  tutti bench kernels --isa avx2 --json kernels.json");
+    command->add_option("--isa", kernels_.isa, "instruction set (default: the best this machine has)");
+    command->add_option("--threads", kernels_.threads, "default: the cores this process may use")
+        ->check(CLI::Range(1, 1024));
+    command->add_flag("--quick", kernels_.quick, "a few points for a moment each: is all there and right");
+  }
+
   // Lines go out as they are known, beside the JSON if that takes standard output.
   std::function<void(const std::string&)> Progress() const {
     std::FILE* out = json_ == "-" ? stderr : stdout;
@@ -102,10 +170,7 @@ class BenchCommand final : public Command {
   }
 
   int Finish(const Result<bench::Report>& report) const {
-    if (!report.ok()) {
-      // Bad values of options are configuration, as in every other command.
-      return Fail(report.status());
-    }
+    if (!report.ok()) return Fail(report.status());
     if (!json_.empty()) {
       const std::string text = boost::json::serialize(report->json) + "\n";
       if (json_ == "-") {
@@ -124,6 +189,11 @@ class BenchCommand final : public Command {
   bench::ForwardOptions forward_;
   bench::StrategiesOptions strategies_;
   int requests_ = 0, tokens_ = 30;
+  bench::ConcurrencyOptions concurrency_;
+  bench::ServeOptions serve_;
+  std::string arrivals_ = "poisson", workload_ = "random";
+  bool completions_ = false, natural_end_ = false;
+  bench::KernelsOptions kernels_;
 };
 
 }  // namespace

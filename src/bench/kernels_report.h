@@ -1,0 +1,21 @@
+// `tutti bench kernels`: products by format and row count, attention, and norm + quantise, each as GOPS, GB/s and a
+// fraction of the limits measured in the same run. A kernel whose answer differs from the oracle's has no speed.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "bench/report.h"
+#include "base/status.h"
+
+namespace tutti::bench {
+
+struct KernelsOptions {
+  std::string isa;     // empty: the best
+  int threads = 0;     // 0: the usable cores
+  bool quick = false;  // few points, little time: is everything there and right
+};
+
+Result<Report> BenchKernels(const KernelsOptions& options, const std::function<void(const std::string&)>& progress);
+
+}  // namespace tutti::bench

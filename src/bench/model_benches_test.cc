@@ -1,0 +1,193 @@
+// The benches that run a model, end to end on a small generated checkpoint: figures are there, answers were compared,
+// and what a gate or a limit says follows from its inputs.
+#include <gmock/gmock.h>
+
+#include <boost/json/array.hpp>
+#include <boost/json/value.hpp>
+#include <fstream>
+
+#include "bench/concurrency.h"
+#include "bench/forward.h"
+#include "bench/kernels_report.h"
+#include "bench/strategies.h"
+#include "gguf/testing/checkpoint.h"
+
+namespace tutti::bench {
+namespace {
+
+class ModelBenchesTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    path_ = new std::string(testing::TempDir() + "bench_checkpoint.gguf");
+    gguf::testing::CheckpointSpec spec;
+    spec.type = tensor::DType::kQ4_1;
+    const gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint(spec).Build();
+    std::ofstream(*path_, std::ios::binary)
+        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  }
+  static void TearDownTestSuite() {
+    std::remove(path_->c_str());
+    delete path_;
+  }
+  static Flags SmallFlags() { return {{"threads", "2"}, {"kv-cache-bytes", "16MiB"}, {"context", "256"}}; }
+  static std::string* path_;
+};
+std::string* ModelBenchesTest::path_ = nullptr;
+
+TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
+  ForwardOptions options;
+  options.model = *path_;
+  options.flags = SmallFlags();
+  options.prompt_tokens = 20;
+  options.new_tokens = 6;
+  options.batches = {1, 3};
+  options.repeats = 1;
+  options.calibrate = false;
+  std::vector<std::string> lines;
+  const auto report = BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->failures.empty());
+  EXPECT_EQ(lines.size(), 5u);  // model, head, two rows, machine
+  EXPECT_EQ(report->json.at("schema"), "tutti.bench.engine.v1");
+  const auto& rows = report->json.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (const boost::json::value& row : rows) {
+    EXPECT_TRUE(row.at("equal").as_bool());
+    EXPECT_EQ(row.at("prompt_tokens").as_int64(), 20);
+    for (const char* key : {"prefill_tok_s", "decode_tok_s", "prefill_ms", "decode_ms", "ttft_ms"}) {
+      EXPECT_GT(row.at(key).as_double(), 0) << key;
+    }
+    EXPECT_LE(row.at("decode_tok_s_min").as_double(), row.at("decode_tok_s").as_double());
+    EXPECT_GE(row.at("decode_tok_s_max").as_double(), row.at("decode_tok_s").as_double());
+    EXPECT_GT(row.at("fraction_of_limit").as_double(), 0);
+    EXPECT_LT(row.at("fraction_of_limit").as_double(), 1.5);
+  }
+}
+
+TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether) {
+  Flags flags = SmallFlags();
+  flags["lanes"] = "4";
+  const auto session = Session::Load(*path_, flags);
+  ASSERT_TRUE(session.ok()) << session.status();
+  const auto prompts = RandomPrompts((*session)->vocabulary(), 4, 30, 1);
+  const auto before = (*session)->engine().stats();
+  const auto phases = (*session)->PrefillThenDecode(prompts, 8);
+  ASSERT_TRUE(phases.ok()) << phases.status();
+  const auto after = (*session)->engine().stats();
+  EXPECT_EQ(after.prompt_tokens_computed - before.prompt_tokens_computed, 4u * 30u);
+  EXPECT_EQ(after.preemptions, before.preemptions);
+  EXPECT_LE(after.steps - before.steps, 1u + 8u);  // one for the prompts, one for each further token of all four
+  for (const ServedRequest& request : phases->requests) {
+    EXPECT_EQ(request.output.size(), 9u);
+    EXPECT_LE(request.first_token_s, phases->prefill_s);
+    EXPECT_GT(request.end_s, phases->prefill_s);
+  }
+  // The same as served in one go.
+  const auto served = (*session)->Serve(prompts, 9);
+  ASSERT_TRUE(served.ok()) << served.status();
+  EXPECT_EQ(Fingerprint(*served), Fingerprint(phases->requests));
+}
+
+TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
+  StrategiesOptions options;
+  options.model = *path_;
+  options.flags = SmallFlags();
+  options.shapes = {{1, 6, 0.95}, {4, 6, 2.0}};
+  options.rounds = 1;
+  options.calibrate = false;
+  options.lanes = 4;
+  options.gated = false;
+  const auto report = BenchStrategies(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  const auto& shapes = report->json.at("shapes").as_array();
+  ASSERT_EQ(shapes.size(), 2u);
+  EXPECT_TRUE(shapes[1].at("equal").as_bool());
+  for (const char* strategy : {"blocking", "interleaved", "continuous"}) {
+    EXPECT_GT(shapes[1].at("strategies").at(strategy).at("tok_s").as_double(), 0) << strategy;
+  }
+  EXPECT_GT(shapes[1].at("allowed").as_double(), 1.0);
+  EXPECT_LE(shapes[1].at("allowed").as_double(), 4.0);
+  EXPECT_EQ(report->json.at("gates").as_array().size(), 3u);  // two shapes, and blocking against the engine alone
+}
+
+TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {
+  StrategiesOptions options;
+  options.model = *path_;
+  options.flags = SmallFlags();
+  options.shapes = {{1, 4, 1e6}};
+  options.rounds = 1;
+  options.calibrate = false;
+  const auto report = BenchStrategies(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  ASSERT_FALSE(report->failures.empty());
+  EXPECT_THAT(report->failures[0], testing::HasSubstr("continuous / blocking at 1 x 4"));
+  EXPECT_FALSE(report->json.at("passed").as_bool());
+}
+
+TEST_F(ModelBenchesTest, SampledTextsAreTheSameForOneClientAndFour) {
+  ConcurrencyOptions options;
+  options.model = *path_;
+  options.flags = SmallFlags();
+  options.requests = 12;
+  options.new_tokens = 10;
+  options.warmup_requests = 2;
+  options.levels = {1, 4};
+  options.gated = false;
+  const auto report = BenchConcurrency(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  const auto& rows = report->json.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (const boost::json::value& row : rows) {
+    EXPECT_EQ(row.at("completed").as_int64(), 12);
+    EXPECT_EQ(row.at("output_tokens").as_int64(), 120);
+    EXPECT_TRUE(row.at("equal").as_bool());
+  }
+}
+
+TEST_F(ModelBenchesTest, ModelsThatCannotBeLoadedAreErrors) {
+  ForwardOptions options;
+  options.model = "/nonexistent/model.gguf";
+  EXPECT_FALSE(BenchForward(options, nullptr).ok());
+  options.model = *path_;
+  options.flags = {{"isa", "abacus"}};
+  EXPECT_EQ(BenchForward(options, nullptr).status().reason(), "invalid_value");
+}
+
+TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
+  const auto kernels = kernels::SelectKernels();
+  ASSERT_TRUE(kernels.ok());
+  const auto cost = ModelCost::Of(*path_, **kernels);
+  ASSERT_TRUE(cost.ok()) << cost.status();
+  // 2 layers of width 256, 4 heads and 2 KV heads of 64, feed-forward 512: weights by hand.
+  const double layer = 256.0 * 256 * 2 + 2 * 128.0 * 256 + 3 * 256.0 * 512;
+  EXPECT_DOUBLE_EQ(cost->body_int8_ops, 2 * 2 * layer);
+  EXPECT_DOUBLE_EQ(cost->attention_ops_per_key, 4.0 * 256 * 2);
+  EXPECT_DOUBLE_EQ(cost->weight_bytes, (2 * layer + cost->head_int8_ops / 2) * 20 / 32);  // Q4_1: 20 bytes per 32
+
+  const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11};
+  EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9, 1e-12);  // slow memory: reading decides
+  const kernels::MachineLimits slow{(*kernels)->isa, 1, 1e15, 1e9, 1e9};
+  EXPECT_NEAR(cost->DecodeSeconds(slow, 2, 0), 2 * (cost->body_int8_ops + cost->head_int8_ops) / 1e9, 1e-9);
+  EXPECT_GT(cost->PrefillSeconds(slow, 1, 100), 100 * cost->body_int8_ops / 1e9);
+  // Sharing pays as long as reading decides, and not at all where multiplying does.
+  const StrategyShape shape{8, 20, 0};
+  EXPECT_GT(BlockingLimitSeconds(*cost, limits, shape, 10) / ContinuousLimitSeconds(*cost, limits, shape, 10), 6);
+  EXPECT_NEAR(BlockingLimitSeconds(*cost, slow, shape, 10) / ContinuousLimitSeconds(*cost, slow, shape, 10), 1, 0.01);
+}
+
+TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
+  KernelsOptions options;
+  options.threads = 2;
+  options.quick = true;
+  const auto report = BenchKernels(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->json.at("gemm").as_array().size(), 4u);
+  EXPECT_EQ(report->json.at("attention").as_array().size(), 2u);
+  EXPECT_EQ(report->json.at("norm").as_array().size(), 4u);
+  for (const auto& row : report->json.at("gemm").as_array()) EXPECT_GT(row.at("gops").as_double(), 0);
+}
+
+}  // namespace
+}  // namespace tutti::bench

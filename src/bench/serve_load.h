@@ -1,0 +1,67 @@
+// `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions, closed loop (so many
+// clients, each sends its next request when the last has ended) or open loop (requests are due at given times whatever
+// the server does). Requirements N55, N56.
+//
+// Definitions: TTFT = due time to first text; TPOT = (E2E - TTFT) / (n - 1); ITL = gaps between pieces of text; E2E =
+// due time to the end of the answer. In a closed loop a request is due when it is sent. A request sent late counts from
+// its due time. n is the server's own count (usage), or the pieces where it gives none. Goodput = requests a second
+// that met every target given. A level is stable when the rates of three windows agree within 10 %.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "bench/http_client.h"
+#include "bench/report.h"
+#include "bench/statistics.h"
+#include "bench/workload.h"
+
+namespace tutti::bench {
+
+struct ServeOptions {
+  std::string url;
+  std::string model;    // empty: the first of GET /v1/models
+  std::string api_key;
+  bool chat = true;     // /v1/chat/completions, else /v1/completions
+  bool ignore_eos = true;
+  int requests = 100, prompt_tokens = 128, max_tokens = 64;
+  std::vector<int> concurrency = {1, 4, 8};
+  double rate = 0;      // > 0: open loop at so many requests a second
+  bool sweep = false;   // open loop at 0.5, 0.8, 1.0 and 1.2 x what the last closed level reached
+  Arrivals arrivals = Arrivals::kPoisson;
+  Workload workload = Workload::kRandom;
+  uint64_t seed = 1;
+  double target_ttft_ms = 0, target_tpot_ms = 0;  // 0 = no target
+  std::chrono::milliseconds patience{60000};
+};
+
+// One request as it went. Times in seconds since the level began.
+struct RequestRecord {
+  Status status;
+  double due_s = 0, sent_s = 0, first_s = 0, end_s = 0;
+  std::vector<double> gaps_s;  // between pieces of text
+  int tokens = 0;
+};
+
+struct LevelResult {
+  std::string name;
+  double seconds = 0;   // from the start to the last answer's end
+  std::vector<RequestRecord> records;
+
+  int completed() const;
+  std::vector<double> Ttft() const, Tpot() const, Itl() const, EndToEnd() const, Late() const;
+  int64_t tokens() const;
+  double sent_rate() const;  // gaps between sendings / time from the first to the last
+  bool stable() const;
+};
+
+// Runs one level: `clients` in a closed loop, or at `due` times in an open one (then clients is the most requests that
+// may be outstanding, 0 = as many as threads allow).
+LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model, int clients,
+                    const std::vector<double>& due);
+
+Result<Report> BenchServe(const ServeOptions& options, const std::function<void(const std::string&)>& progress);
+
+}  // namespace tutti::bench

@@ -1,0 +1,68 @@
+#include "bench/stream_response.h"
+
+#include <gmock/gmock.h>
+
+namespace tutti::bench {
+namespace {
+
+using testing::ElementsAre;
+
+constexpr char kChunked[] =
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "9\r\ndata: {\"a\r\n"
+    "10;x=y\r\n\":1}\n\n: comment\n\r\n"
+    "f\r\ndata:[DONE]\r\n\r\n\r\n"
+    "0\r\nTrailer: 1\r\n\r\n";
+
+TEST(StreamResponseTest, EventsAreTheSameHoweverTheBytesAreCut) {
+  const std::string all = kChunked;
+  for (size_t cut = 1; cut <= all.size(); ++cut) {
+    StreamResponse response;
+    std::vector<std::string> events;
+    for (size_t begin = 0; begin < all.size(); begin += cut) {
+      ASSERT_TRUE(response.Feed(std::string_view(all).substr(begin, cut), events).ok()) << cut;
+    }
+    EXPECT_THAT(events, ElementsAre("{\"a\":1}", "[DONE]")) << cut;
+    EXPECT_TRUE(response.complete()) << cut;
+    EXPECT_EQ(response.status_code(), 200);
+  }
+}
+
+TEST(StreamResponseTest, BodiesOfKnownLengthAndUntilCloseAreUnderstood) {
+  StreamResponse sized;
+  std::vector<std::string> events;
+  ASSERT_TRUE(sized.Feed("HTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nfullJUNK", events).ok());
+  EXPECT_TRUE(sized.complete());
+  EXPECT_EQ(sized.status_code(), 503);
+  EXPECT_EQ(sized.body(), "full");
+
+  StreamResponse open;
+  ASSERT_TRUE(open.Feed("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: x\n\n", events).ok());
+  EXPECT_THAT(events, ElementsAre("x"));
+  EXPECT_FALSE(open.complete());
+  EXPECT_TRUE(open.End().ok());
+}
+
+TEST(StreamResponseTest, AnAnswerThatEndsEarlyIsAnError) {
+  StreamResponse response;
+  std::vector<std::string> events;
+  ASSERT_TRUE(response.Feed(std::string_view(kChunked).substr(0, 130), events).ok());
+  EXPECT_EQ(response.End().reason(), "bad_response");
+  EXPECT_FALSE(StreamResponse().End().ok());
+}
+
+TEST(StreamResponseTest, MalformedAnswersAreRefused) {
+  const auto feed = [](const std::string& bytes) {
+    StreamResponse response;
+    std::vector<std::string> events;
+    return response.Feed(bytes, events).ok();
+  };
+  EXPECT_FALSE(feed("SSH-2.0-x\r\n\r\n"));
+  EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n"));
+  EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"));
+  EXPECT_FALSE(feed("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n"));
+  EXPECT_FALSE(feed(std::string(70000, 'H')));
+}
+
+}  // namespace
+}  // namespace tutti::bench
