@@ -220,7 +220,7 @@ Result<Report> BenchServe(const ServeOptions& options, const std::function<void(
     ASSIGN_OR_RETURN(model, FirstModel(server, options));
   }
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
-  Calibration calibration(kernels->isa, kernels::UsableCores());
+  Calibration calibration(kernels->isa, kernels::UsableCores(), options.calibrate);
 
   Report report;
   boost::json::array rows;

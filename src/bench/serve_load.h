@@ -33,6 +33,7 @@ struct ServeOptions {
   Arrivals arrivals = Arrivals::kPoisson;
   Workload workload = Workload::kRandom;
   uint64_t seed = 1;
+  bool calibrate = true;  // false: levels are not marked when the machine was slowed
   double target_ttft_ms = 0, target_tpot_ms = 0;  // 0 = no target
   std::chrono::milliseconds patience{60000};
 };
