@@ -106,7 +106,7 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
   for (const char* strategy : {"blocking", "interleaved", "continuous"}) {
     EXPECT_GT(shapes[1].at("strategies").at(strategy).at("tok_s").as_double(), 0) << strategy;
   }
-  EXPECT_GT(shapes[1].at("allowed").as_double(), 1.0);
+  EXPECT_GT(shapes[1].at("allowed").as_double(), 0.99);  // 1 where this machine multiplies more slowly than it reads
   EXPECT_LE(shapes[1].at("allowed").as_double(), 4.0);
   EXPECT_EQ(report->json.at("gates").as_array().size(), 3u);  // two shapes, and blocking against the engine alone
 }
