@@ -15,7 +15,8 @@ namespace {
 Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
 
 // Assigns a ranged integer; INT_MAX bounds every high.
-Status ReadInt(const HyperParameters& metadata, std::string_view name, int64_t low, int64_t high, int* out) {
+Status ReadInt(const HyperParameters& metadata, std::string_view name, int64_t low, int64_t high,
+               int* out) {
   ASSIGN_OR_RETURN(const int64_t value, metadata.Int(name, low, high));
   *out = static_cast<int>(value);
   return OkStatus();
@@ -25,24 +26,30 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
   RETURN_IF_ERROR(ReadInt(metadata, "block_count", 1, kMaxLayers, &config.layers));
   RETURN_IF_ERROR(ReadInt(metadata, "context_length", 1, kMaxContext, &config.context_length));
   RETURN_IF_ERROR(ReadInt(metadata, "embedding_length", 1, kMaxWidth, &config.width));
-  RETURN_IF_ERROR(ReadInt(metadata, "feed_forward_length", 1, kMaxFeedForward, &config.feed_forward));
+  RETURN_IF_ERROR(
+      ReadInt(metadata, "feed_forward_length", 1, kMaxFeedForward, &config.feed_forward));
   RETURN_IF_ERROR(ReadInt(metadata, "attention.head_count", 1, kMaxHeads, &config.heads));
-  ASSIGN_OR_RETURN(const int64_t kv_heads, metadata.IntOr("attention.head_count_kv", config.heads, 1, kMaxHeads));
+  ASSIGN_OR_RETURN(const int64_t kv_heads,
+                   metadata.IntOr("attention.head_count_kv", config.heads, 1, kMaxHeads));
   config.kv_heads = static_cast<int>(kv_heads);
   if (config.kv_heads > config.heads || config.heads % config.kv_heads != 0) {
-    return Refuse(fmt::format("{} attention heads cannot share {} kv heads evenly", config.heads, config.kv_heads));
+    return Refuse(fmt::format("{} attention heads cannot share {} kv heads evenly", config.heads,
+                              config.kv_heads));
   }
   if (!metadata.Has("attention.key_length") && config.width % config.heads != 0) {
-    return Refuse(
-        fmt::format("an embedding of {} does not divide into {} attention heads", config.width, config.heads));
+    return Refuse(fmt::format("an embedding of {} does not divide into {} attention heads",
+                              config.width, config.heads));
   }
   const int even = config.width / config.heads;
   ASSIGN_OR_RETURN(const int64_t key, metadata.IntOr("attention.key_length", even, 1, kMaxWidth));
-  ASSIGN_OR_RETURN(const int64_t value, metadata.IntOr("attention.value_length", key, 1, kMaxWidth));
-  if (key != value) return Refuse(fmt::format("keys of {} and values of {} per head differ", key, value));
+  ASSIGN_OR_RETURN(const int64_t value,
+                   metadata.IntOr("attention.value_length", key, 1, kMaxWidth));
+  if (key != value)
+    return Refuse(fmt::format("keys of {} and values of {} per head differ", key, value));
   config.head_dim = static_cast<int>(key);
   if (int64_t{config.heads} * config.head_dim > kMaxWidth) {
-    return Refuse(fmt::format("{} heads of {} exceed a width of {}", config.heads, config.head_dim, kMaxWidth));
+    return Refuse(fmt::format("{} heads of {} exceed a width of {}", config.heads, config.head_dim,
+                              kMaxWidth));
   }
   for (const auto& [what, width] : {std::pair<const char*, int>{"embedding_length", config.width},
                                     {"feed_forward_length", config.feed_forward},
@@ -51,7 +58,8 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
       return Refuse(fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, width));
     }
   }
-  ASSIGN_OR_RETURN(const double eps, metadata.Float("attention.layer_norm_rms_epsilon", 1e-12, 0.1));
+  ASSIGN_OR_RETURN(const double eps,
+                   metadata.Float("attention.layer_norm_rms_epsilon", 1e-12, 0.1));
   config.norm_eps = static_cast<float>(eps);
   return OkStatus();
 }
@@ -60,20 +68,25 @@ Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
   constexpr double kMaxFactor = 1e6;
   ASSIGN_OR_RETURN(const std::string type, metadata.StringOr("rope.scaling.type", "none"));
   if (type == "none") {
-    ASSIGN_OR_RETURN(config.rope_linear_factor, metadata.FloatOr("rope.scale_linear", 1.0, 1e-3, kMaxFactor));
+    ASSIGN_OR_RETURN(config.rope_linear_factor,
+                     metadata.FloatOr("rope.scale_linear", 1.0, 1e-3, kMaxFactor));
   } else if (type == "linear") {
-    ASSIGN_OR_RETURN(config.rope_linear_factor, metadata.Float("rope.scaling.factor", 1e-3, kMaxFactor));
+    ASSIGN_OR_RETURN(config.rope_linear_factor,
+                     metadata.Float("rope.scaling.factor", 1e-3, kMaxFactor));
   } else if (type == "llama3") {
     ASSIGN_OR_RETURN(const double factor, metadata.Float("rope.scaling.factor", 1.0, kMaxFactor));
-    ASSIGN_OR_RETURN(const double low, metadata.FloatOr("rope.scaling.low_freq_factor", 1.0, 1e-3, kMaxFactor));
-    ASSIGN_OR_RETURN(const double high, metadata.FloatOr("rope.scaling.high_freq_factor", 4.0, 1e-3, kMaxFactor));
+    ASSIGN_OR_RETURN(const double low,
+                     metadata.FloatOr("rope.scaling.low_freq_factor", 1.0, 1e-3, kMaxFactor));
+    ASSIGN_OR_RETURN(const double high,
+                     metadata.FloatOr("rope.scaling.high_freq_factor", 4.0, 1e-3, kMaxFactor));
     ASSIGN_OR_RETURN(const int64_t original,
                      metadata.IntOr("rope.scaling.original_context_length", 8192, 1, kMaxContext));
     if (high <= low) {
-      return Refuse(fmt::format("rope.scaling.high_freq_factor {} is not above low_freq_factor {}", high, low));
+      return Refuse(fmt::format("rope.scaling.high_freq_factor {} is not above low_freq_factor {}",
+                                high, low));
     }
-    config.rope_freq_factors = kernels::Llama3FreqFactors(config.rope_dims, config.rope_freq_base, factor, low, high,
-                                                          static_cast<double>(original));
+    config.rope_freq_factors = kernels::Llama3FreqFactors(
+        config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else {
     return Refuse(fmt::format("rope scaling of type {} is not supported (none, linear, llama3 are)",
                               gguf::Quote(type)));
@@ -81,45 +94,55 @@ Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
   return OkStatus();
 }
 
-// The frequency divisors that converters of Llama 3.1 and later store as a tensor; they win over the keys.
+// The frequency divisors that converters of Llama 3.1 and later store as a tensor; they win over
+// the keys.
 Status ReadRopeTensor(const gguf::File& file, ModelConfig& config) {
   const gguf::TensorInfo* info = file.header().FindTensor("rope_freqs.weight");
   if (info == nullptr) return OkStatus();
   if (info->dtype() != tensor::DType::kF32 || info->shape != tensor::Shape{config.rope_dims / 2}) {
-    return InvalidArgument("gguf_shape", fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}",
-                                                     tensor::Name(info->dtype()), info->shape.ToString(),
-                                                     config.rope_dims / 2));
+    return InvalidArgument(
+        "gguf_shape",
+        fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}", tensor::Name(info->dtype()),
+                    info->shape.ToString(), config.rope_dims / 2));
   }
   ASSIGN_OR_RETURN(std::vector<float> factors, file.ReadFloats(*info));
   for (const float factor : factors) {
     if (!std::isfinite(factor)) {
-      return InvalidArgument("model_nonfinite", "rope_freqs.weight holds a value that is not finite");
+      return InvalidArgument("model_nonfinite",
+                             "rope_freqs.weight holds a value that is not finite");
     }
-    if (!(factor >= 1e-6f)) return Refuse(fmt::format("rope_freqs.weight holds the factor {}", factor));
+    if (!(factor >= 1e-6f))
+      return Refuse(fmt::format("rope_freqs.weight holds the factor {}", factor));
   }
   config.rope_freq_factors = std::move(factors);
   return OkStatus();
 }
 
 Status ReadRope(const HyperParameters& metadata, ModelConfig& config) {
-  ASSIGN_OR_RETURN(const int64_t dims, metadata.IntOr("rope.dimension_count", config.head_dim, 0, config.head_dim));
+  ASSIGN_OR_RETURN(const int64_t dims,
+                   metadata.IntOr("rope.dimension_count", config.head_dim, 0, config.head_dim));
   config.rope_dims = static_cast<int>(dims);
   if (config.rope_dims % 2 != 0) {
     return Refuse(fmt::format("llama.rope.dimension_count is {}, an odd number", config.rope_dims));
   }
-  config.rope_mode = config.rope_dims == 0 ? kernels::RopeMode::kNone : kernels::RopeMode::kAdjacent;
+  config.rope_mode =
+      config.rope_dims == 0 ? kernels::RopeMode::kNone : kernels::RopeMode::kAdjacent;
   ASSIGN_OR_RETURN(config.rope_freq_base, metadata.FloatOr("rope.freq_base", 10000.0, 1.0, 1e12));
   return ReadRopeScaling(metadata, config);
 }
 
-// Features that other members of the family add: computing without them would give another model's answers.
+// Features that other members of the family add: computing without them would give another model's
+// answers.
 Status RefuseUnsupported(const HyperParameters& metadata) {
   for (const char* key : {"expert_count", "expert_used_count"}) {
-    ASSIGN_OR_RETURN(const int64_t count, metadata.IntOr(key, 0, 0, std::numeric_limits<int32_t>::max()));
-    if (count != 0) return Refuse(fmt::format("{} is {}: mixture of experts is not supported", key, count));
+    ASSIGN_OR_RETURN(const int64_t count,
+                     metadata.IntOr(key, 0, 0, std::numeric_limits<int32_t>::max()));
+    if (count != 0)
+      return Refuse(fmt::format("{} is {}: mixture of experts is not supported", key, count));
   }
   if (metadata.Has("attention.sliding_window")) {
-    ASSIGN_OR_RETURN(const int64_t window, metadata.IntOr("attention.sliding_window", 0, 0, kMaxContext));
+    ASSIGN_OR_RETURN(const int64_t window,
+                     metadata.IntOr("attention.sliding_window", 0, 0, kMaxContext));
     ASSIGN_OR_RETURN(const int64_t context, metadata.Int("context_length", 1, kMaxContext));
     if (window != 0 && window < context) {
       return Refuse(fmt::format("sliding-window attention ({} tokens) is not supported", window));
@@ -141,10 +164,12 @@ Status RefuseUnsupported(const HyperParameters& metadata) {
   return OkStatus();
 }
 
-Status ReadVocabulary(const gguf::File& file, const HyperParameters& metadata, ModelConfig& config) {
+Status ReadVocabulary(const gguf::File& file, const HyperParameters& metadata,
+                      ModelConfig& config) {
   const gguf::TensorInfo* embedding = file.header().FindTensor("token_embd.weight");
   if (embedding == nullptr) {
-    return InvalidArgument("model_tensor_missing", "the file does not have the tensor token_embd.weight");
+    return InvalidArgument("model_tensor_missing",
+                           "the file does not have the tensor token_embd.weight");
   }
   const int64_t rows = embedding->shape.rows();
   if (rows < 1 || rows > kMaxVocabulary) {
@@ -153,12 +178,13 @@ Status ReadVocabulary(const gguf::File& file, const HyperParameters& metadata, M
   config.vocab_size = static_cast<int>(rows);
   ASSIGN_OR_RETURN(const int64_t stated, metadata.IntOr("vocab_size", rows, 1, kMaxVocabulary));
   if (stated != rows) {
-    return Refuse(fmt::format("llama.vocab_size is {}, token_embd.weight has {} rows", stated, rows));
+    return Refuse(
+        fmt::format("llama.vocab_size is {}, token_embd.weight has {} rows", stated, rows));
   }
   const std::optional<gguf::Value> tokens = file.header().Find("tokenizer.ggml.tokens");
   if (tokens && tokens->count != static_cast<uint64_t>(rows)) {
-    return Refuse(
-        fmt::format("tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows", tokens->count, rows));
+    return Refuse(fmt::format("tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
+                              tokens->count, rows));
   }
   config.tied_head = file.header().FindTensor("output.weight") == nullptr;
   return OkStatus();
@@ -192,9 +218,10 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
   RETURN_IF_ERROR(RefuseUnsupported(metadata));
   RETURN_IF_ERROR(ReadShape(metadata, config));
   RETURN_IF_ERROR(ReadRope(metadata, config));
-  if (const char* fault = kernels::AttentionShapeFault(config.attention_shape()); fault != nullptr) {
-    return Refuse(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads, config.kv_heads,
-                              config.head_dim, fault));
+  if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
+      fault != nullptr) {
+    return Refuse(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads,
+                              config.kv_heads, config.head_dim, fault));
   }
   RETURN_IF_ERROR(ReadVocabulary(file, metadata, config));
   RETURN_IF_ERROR(ReadRopeTensor(file, config));

@@ -19,11 +19,12 @@ using gguf::testing::CheckpointSpec;
 using gguf::testing::Writer;
 using testing::HasSubstr;
 
-// The hyper-parameters of a sound checkpoint, to be spoilt one by one. Written here key by key, because a key can be
-// left out of a Writer only by not adding it.
+// The hyper-parameters of a sound checkpoint, to be spoilt one by one. Written here key by key,
+// because a key can be left out of a Writer only by not adding it.
 struct Keys {
   std::string architecture = "llama";
-  int64_t layers = 1, context = 64, width = 32, feed_forward = 32, heads = 2, kv_heads = 1, rope_dims = 16;
+  int64_t layers = 1, context = 64, width = 32, feed_forward = 32, heads = 2, kv_heads = 1,
+          rope_dims = 16;
   float eps = 1e-5f;
   uint64_t vocabulary = 40;
   std::function<void(Writer&)> more = nullptr;
@@ -48,7 +49,8 @@ Result<ModelConfig> Read(const Keys& keys) {
   return ReadModelConfig(**file);
 }
 
-void ExpectRefused(const Keys& keys, const std::string& part, const std::string& reason = "model_hparam") {
+void ExpectRefused(const Keys& keys, const std::string& part,
+                   const std::string& reason = "model_hparam") {
   const auto config = Read(keys);
   ASSERT_FALSE(config.ok()) << "expected a refusal about " << part;
   EXPECT_EQ(config.status().reason(), reason) << config.status();
@@ -81,7 +83,8 @@ TEST(ModelConfigTest, RefusesHyperParametersOutsideTheirRangeWithTheNumbers) {
   ExpectRefused({.heads = 0}, "llama.attention.head_count");
   ExpectRefused({.heads = 3}, "does not divide");
   ExpectRefused({.heads = 2, .kv_heads = 3}, "2 attention heads cannot share 3 kv heads");
-  ExpectRefused({.width = 96, .heads = 6, .kv_heads = 4}, "6 attention heads cannot share 4 kv heads");
+  ExpectRefused({.width = 96, .heads = 6, .kv_heads = 4},
+                "6 attention heads cannot share 4 kv heads");
   ExpectRefused({.rope_dims = 15}, "odd");
   ExpectRefused({.rope_dims = 18}, "llama.rope.dimension_count is 18, outside 0..16");
   ExpectRefused({.heads = 4, .rope_dims = 8}, "head dimension");  // of 8: the kernels start at 16
@@ -121,14 +124,16 @@ TEST(ModelConfigTest, RefusesFeaturesItDoesNotCompute) {
       {[](Writer& w) { w.F32("llama.residual_scale", 0.22f); }, "residual_scale"},
       {[](Writer& w) { w.F32("llama.logit_scale", NAN); }, "logit_scale"},
       {[](Writer& w) { w.String("llama.rope.scaling.type", "yarn"); }, "\"yarn\" is not supported"},
-      {[](Writer& w) { w.String("llama.rope.scaling.type", "linear"); }, "llama.rope.scaling.factor"},
+      {[](Writer& w) { w.String("llama.rope.scaling.type", "linear"); },
+       "llama.rope.scaling.factor"},
       {[](Writer& w) {
          w.String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 0.0f);
        },
        "outside"},
       {[](Writer& w) { w.F32("llama.rope.freq_base", 0.0f); }, "freq_base"},
       {[](Writer& w) { w.U32("llama.attention.value_length", 32); }, "differ"},
-      {[](Writer& w) { w.U32("llama.vocab_size", 41); }, "llama.vocab_size is 41, token_embd.weight has 40 rows"},
+      {[](Writer& w) { w.U32("llama.vocab_size", 41); },
+       "llama.vocab_size is 41, token_embd.weight has 40 rows"},
       {[](Writer& w) { w.Strings("tokenizer.ggml.tokens", std::vector<std::string>(39, "x")); },
        "tokenizer.ggml.tokens has 39 entries"},
   };
@@ -141,7 +146,9 @@ TEST(ModelConfigTest, RefusesFeaturesItDoesNotCompute) {
 
 TEST(ModelConfigTest, ReadsRopeScalingFromKeysAndFromTheTensor) {
   Keys linear;
-  linear.more = [](Writer& w) { w.String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 4.0f); };
+  linear.more = [](Writer& w) {
+    w.String("llama.rope.scaling.type", "linear").F32("llama.rope.scaling.factor", 4.0f);
+  };
   EXPECT_EQ(Read(linear)->rope_linear_factor, 4.0);
 
   Keys keys;
@@ -152,11 +159,13 @@ TEST(ModelConfigTest, ReadsRopeScalingFromKeysAndFromTheTensor) {
   };
   const auto from_keys = Read(keys);
   ASSERT_TRUE(from_keys.ok()) << from_keys.status();
-  EXPECT_EQ(from_keys->rope_freq_factors, kernels::Llama3FreqFactors(16, 10000.0, 8.0, 1.0, 4.0, 128.0));
+  EXPECT_EQ(from_keys->rope_freq_factors,
+            kernels::Llama3FreqFactors(16, 10000.0, 8.0, 1.0, 4.0, 128.0));
 
   CheckpointSpec spec;
   spec.rope = gguf::testing::RopeScaling::kLlama3;
-  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  const auto file =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
   const auto from_tensor = ReadModelConfig(**file);
   ASSERT_TRUE(from_tensor.ok()) << from_tensor.status();
   EXPECT_EQ(from_tensor->rope_freq_factors, gguf::testing::Llama3RopeFactors(64, 10000.0f));
@@ -170,7 +179,8 @@ TEST(ModelConfigTest, RefusesARopeTensorThatDoesNotFit) {
     };
     return keys;
   };
-  ExpectRefused(with_factors(std::vector<float>(9, 1.0f)), "rope_freqs.weight is F32 {9}, expected F32 {8}", "gguf_shape");
+  ExpectRefused(with_factors(std::vector<float>(9, 1.0f)),
+                "rope_freqs.weight is F32 {9}, expected F32 {8}", "gguf_shape");
   std::vector<float> factors(8, 1.0f);
   factors[3] = 0.0f;
   ExpectRefused(with_factors(factors), "factor 0");
@@ -181,7 +191,8 @@ TEST(ModelConfigTest, RefusesARopeTensorThatDoesNotFit) {
 TEST(ModelConfigTest, RefusesAVocabularyOnlyFile) {
   CheckpointSpec spec;
   spec.tensors = false;
-  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  const auto file =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
   ASSERT_TRUE(file.ok()) << file.status();
   EXPECT_EQ(ReadModelConfig(**file).status().reason(), "model_tensor_missing");
 }

@@ -9,10 +9,14 @@ namespace {
 
 using kernels::Epilogue;
 
-// Up to so many activations (rows x columns) every worker converts for itself: that takes less time than the
-// barrier after which it could read what the others converted.
+// Up to so many activations (rows x columns) every worker converts for itself: that takes less time
+// than the barrier after which it could read what the others converted.
 constexpr int kOwnCopyFloats = 2048;
-// Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one block of 32.
+// A worker's share of a product is cut into pieces for the others to help with: few where a piece
+// takes a microsecond.
+int PiecesFor(int rows) { return rows < 8 ? 2 : 4; }
+// Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one
+// block of 32.
 constexpr int kGatedGranule = 2;
 
 // Hands out pieces of one allocation, each on a 64-byte line. First run: measures (base null).
@@ -53,7 +57,8 @@ int RoundUpToPanel(int columns) {
 int QkvColumns(const Weights& weights) {
   const ModelConfig& config = weights.config();
   if (weights.fused()) return weights.layer(0).qkv.columns();
-  // Matrices one after another: each one's padding is overwritten by the next but for the last one's.
+  // Matrices one after another: each one's padding is overwritten by the next but for the last
+  // one's.
   return RoundUpToPanel(config.q_rows() + config.kv_rows() + weights.layer(0).v.columns());
 }
 
@@ -67,8 +72,10 @@ const uint8_t* PanelAt(const Projection& projection, int index) {
   return nullptr;
 }
 
-// What this worker will read after panel `end` of `projection`: the rest of its share, else its share of `next`.
-const uint8_t* ReadNext(const Projection& projection, int end, const Projection* next, const Team& team) {
+// What this worker will read after panel `end` of `projection`: the rest of its share, else its
+// share of `next`.
+const uint8_t* ReadNext(const Projection& projection, int end, const Projection* next,
+                        const Team& team) {
   const Team::Range share = team.Share(projection.panels());
   if (end > share.begin && end < share.end) return PanelAt(projection, end);
   return next == nullptr ? nullptr : PanelAt(*next, team.Share(next->panels()).begin);
@@ -76,7 +83,8 @@ const uint8_t* ReadNext(const Projection& projection, int end, const Projection*
 
 }  // namespace
 
-size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode, const kernels::KernelTable& kernels) {
+size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode,
+                             const kernels::KernelTable& kernels) {
   const kernels::KvLayout layout =
       kernels::MakeKvLayout(CacheFormat(mode, kernels), config.kv_heads, config.head_dim);
   return layout.layer_bytes * static_cast<size_t>(config.layers);
@@ -88,16 +96,19 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       kernels_(kernels),
       options_(options),
       shape_(weights_->config().attention_shape()),
-      kv_layout_(kernels::MakeKvLayout(CacheFormat(weights_->mode(), kernels), shape_.kv_heads, shape_.head_dim)),
+      kv_layout_(kernels::MakeKvLayout(CacheFormat(weights_->mode(), kernels), shape_.kv_heads,
+                                       shape_.head_dim)),
       kv_block_bytes_(KvBlockBytes(weights_->config(), weights_->mode(), kernels)),
       rope_(MakeRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
       workers_(static_cast<size_t>(options.workers)) {}
 
 Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> weights,
-                                                 const kernels::KernelTable& kernels, const Options& options) {
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options) {
   CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_head_rows >= 1);
-  CHECK(options.context >= 1 && options.context <= weights->config().context_length) << options.context;
+  CHECK(options.context >= 1 && options.context <= weights->config().context_length)
+      << options.context;
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
   RETURN_IF_ERROR(decoder->Allocate());
@@ -124,13 +135,16 @@ Status Decoder::Allocate() {
     shared_ = take_activations(carver, options_.max_rows, widest);
     shared_ffn_ = take_activations(carver, options_.max_rows, config.feed_forward);
     for (Worker& worker : workers_) {
-      // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for rounding to lines.
-      worker.own.quantized = carver.Take<std::byte>(kernels::QuantizedRowsBytes(1, kOwnCopyFloats) + 6 * 64);
+      // One row of kOwnCopyFloats needs as much as any rows x columns of that product, but for
+      // rounding to lines.
+      worker.own.quantized =
+          carver.Take<std::byte>(kernels::QuantizedRowsBytes(1, kOwnCopyFloats) + 6 * 64);
       worker.own.floats = carver.Take<float>(kOwnCopyFloats);
       worker.gemm = carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
       worker.attention = carver.Take<std::byte>(kernels_.attention.scratch_bytes(shape_));
       worker.best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
-      worker.piece_best = carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
+      worker.piece_best =
+          carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
     }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
@@ -149,7 +163,8 @@ Status Decoder::Allocate() {
 
 void Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
-  CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size()) << rows;
+  CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size())
+      << rows;
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
     if (weights_->fused()) {
@@ -167,21 +182,27 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const auto width = static_cast<size_t>(config.width);
   const auto q_stride = static_cast<size_t>(config.q_rows());
 
-  Activations normed = Prepare(
-      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.attn_norm}, layer.qkv,
-      team);
-  Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_), &layer.attn_output, team);
+  Activations normed = Prepare({.x = x_,
+                                .stride = width,
+                                .rows = rows,
+                                .cols = config.width,
+                                .norm_weight = layer.attn_norm},
+                               layer.qkv, team);
+  Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
+          &layer.attn_output, team);
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
   Activations attended =
-      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()}, layer.attn_output, team);
+      Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
+              layer.attn_output, team);
   Project(layer.attn_output, std::move(attended), Epilogue::kAdd, x_, width, &layer.gate_up, team);
 
   Activations ffn_in = Prepare(
-      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm}, layer.gate_up,
-      team);
+      {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
+      layer.gate_up, team);
   const Activations gated = GateUp(layer, std::move(ffn_in), team);
-  const Projection* next = index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
+  const Projection* next =
+      index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
   Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
 }
 
@@ -210,20 +231,26 @@ void Decoder::RunHead(const HeadBatch& batch, Team& team) {
                            head, team);
   // Only the phase may read this: a worker that comes late must not.
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
-  team.ForEach(head.panels(), 1, [&](int begin, int end) {
-    kernels::GemmArgs args = ProductOf(head, in);
-    args.weight = head.parts[0];
-    args.epilogue = Epilogue::kArgmax;
-    args.best = worker.piece_best;
-    args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
-    args.next = ReadNext(head, end, nullptr, team);
-    // Pieces come in any order and equal logits must go to the lowest id: each is judged alone, then merged.
-    std::fill_n(worker.piece_best, rows, kernels::ArgmaxState{});
-    kernels_.gemm.gemm(args, begin, end, worker.gemm);
-    if (worker.best_round != head_round_) std::fill_n(worker.best, rows, kernels::ArgmaxState{});
-    worker.best_round = head_round_;
-    for (int i = 0; i < rows; ++i) worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
-  });
+  team.ForEach(
+      head.panels(), 1,
+      [&](int begin, int end) {
+        kernels::GemmArgs args = ProductOf(head, in);
+        args.weight = head.parts[0];
+        args.epilogue = Epilogue::kArgmax;
+        args.best = worker.piece_best;
+        args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
+        args.next = ReadNext(head, end, nullptr, team);
+        // Pieces come in any order and equal logits must go to the lowest id: each is judged alone,
+        // then merged.
+        std::fill_n(worker.piece_best, rows, kernels::ArgmaxState{});
+        kernels_.gemm.gemm(args, begin, end, worker.gemm);
+        if (worker.best_round != head_round_)
+          std::fill_n(worker.best, rows, kernels::ArgmaxState{});
+        worker.best_round = head_round_;
+        for (int i = 0; i < rows; ++i)
+          worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
+      },
+      PiecesFor(rows));
 }
 
 kernels::ArgmaxState Decoder::Best(int i) const {
@@ -244,10 +271,14 @@ void Decoder::Embed(const DecoderBatch& batch, Team& team) {
 }
 
 // Whether every worker converts rows x cols activations for itself.
-bool Decoder::OwnCopy(int rows, int cols) const { return workers_.size() > 1 && rows * cols <= kOwnCopyFloats; }
+bool Decoder::OwnCopy(int rows, int cols) const {
+  return workers_.size() > 1 && rows * cols <= kOwnCopyFloats;
+}
 
-// Activations for `consumer`: complete, or pending until the worker's first piece of the consumer's phase.
-Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer, Team& team) {
+// Activations for `consumer`: complete, or pending until the worker's first piece of the consumer's
+// phase.
+Decoder::Activations Decoder::Prepare(const Source& source, const Projection& consumer,
+                                      Team& team) {
   const bool own = OwnCopy(source.rows, source.cols);
   const ActivationMemory& memory = own ? workers_[static_cast<size_t>(team.worker())].own : shared_;
   Activations out;
@@ -263,7 +294,8 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
     out.stride = as_they_are ? source.stride : static_cast<size_t>(source.cols);
   }
   if (!own) {
-    team.ForEach(source.rows, 1, [&](int begin, int end) { Convert(source, consumer, begin, end, out); });
+    team.ForEach(source.rows, 1,
+                 [&](int begin, int end) { Convert(source, consumer, begin, end, out); });
   }
   return out;
 }
@@ -297,7 +329,8 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
   }
 }
 
-// The activations' side of a product, converted now if they were pending. Within a phase of `projection` only.
+// The activations' side of a product, converted now if they were pending. Within a phase of
+// `projection` only.
 kernels::GemmArgs Decoder::ProductOf(const Projection& projection, Activations& in) {
   if (in.pending) {
     Convert(in.source, projection, 0, in.rows, in);
@@ -315,24 +348,27 @@ kernels::GemmArgs Decoder::ProductOf(const Projection& projection, Activations& 
 void Decoder::Project(const Projection& projection, Activations in, Epilogue epilogue, float* out,
                       size_t out_stride, const Projection* next, Team& team) {
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].gemm;
-  team.ForEach(projection.panels(), 1, [&](int begin, int end) {
-    kernels::GemmArgs args = ProductOf(projection, in);
-    args.epilogue = epilogue;
-    args.out_stride = out_stride;
-    args.next = ReadNext(projection, end, next, team);
-    int first_panel = 0;  // of the part
-    for (const kernels::PackedMatrix& part : projection.parts) {
-      const int panels = kernels::PanelCount(part);
-      const int part_begin = std::max(begin - first_panel, 0);
-      const int part_end = std::min(end - first_panel, panels);
-      if (part_begin < part_end) {
-        args.weight = part;
-        args.out = out + first_panel * kernels::kPanelRows;
-        kernels_.gemm.gemm(args, part_begin, part_end, scratch);
-      }
-      first_panel += panels;
-    }
-  });
+  team.ForEach(
+      projection.panels(), 1,
+      [&](int begin, int end) {
+        kernels::GemmArgs args = ProductOf(projection, in);
+        args.epilogue = epilogue;
+        args.out_stride = out_stride;
+        args.next = ReadNext(projection, end, next, team);
+        int first_panel = 0;  // of the part
+        for (const kernels::PackedMatrix& part : projection.parts) {
+          const int panels = kernels::PanelCount(part);
+          const int part_begin = std::max(begin - first_panel, 0);
+          const int part_end = std::min(end - first_panel, panels);
+          if (part_begin < part_end) {
+            args.weight = part;
+            args.out = out + first_panel * kernels::kPanelRows;
+            kernels_.gemm.gemm(args, part_begin, part_end, scratch);
+          }
+          first_panel += panels;
+        }
+      },
+      PiecesFor(in.rows));
 }
 
 // silu(gate) * up in the form that `down` reads.
@@ -348,18 +384,21 @@ Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, 
     gated.stride = static_cast<size_t>(width);
   }
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].gemm;
-  team.ForEach(layer.gate_up.panels(), kGatedGranule, [&](int begin, int end) {
-    kernels::GemmArgs args = ProductOf(layer.gate_up, in);
-    args.weight = layer.gate_up.parts[0];
-    args.epilogue = Epilogue::kSwiGlu;
-    args.quantized = gated.quantized;
-    if (layer.down.reads_floats()) {
-      args.out = shared_ffn_.floats;
-      args.out_stride = gated.stride;
-    }
-    args.next = ReadNext(layer.gate_up, end, &layer.down, team);
-    kernels_.gemm.gemm(args, begin, end, scratch);
-  });
+  team.ForEach(
+      layer.gate_up.panels(), kGatedGranule,
+      [&](int begin, int end) {
+        kernels::GemmArgs args = ProductOf(layer.gate_up, in);
+        args.weight = layer.gate_up.parts[0];
+        args.epilogue = Epilogue::kSwiGlu;
+        args.quantized = gated.quantized;
+        if (layer.down.reads_floats()) {
+          args.out = shared_ffn_.floats;
+          args.out_stride = gated.stride;
+        }
+        args.next = ReadNext(layer.gate_up, end, &layer.down, team);
+        kernels_.gemm.gemm(args, begin, end, scratch);
+      },
+      PiecesFor(gated.rows));
   return gated;
 }
 
@@ -391,8 +430,9 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   args.out_stride = static_cast<size_t>(weights_->config().q_rows());
   args.partials = batch.partials;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
-  team.ForEachInOrder(batch.attention_items,
-                      [&](int item) { kernels_.attention.run_item(args, batch.attention, item, scratch); });
+  team.ForEachInOrder(batch.attention_items, [&](int item) {
+    kernels_.attention.run_item(args, batch.attention, item, scratch);
+  });
 }
 
 }  // namespace tutti::model

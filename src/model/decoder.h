@@ -1,13 +1,13 @@
 // Decoder: the forward pass of a llama-family model, written once over the kernels.
 //
-// One step runs a batch of rows (tokens of any sequences, any positions) through all layers, appends their keys and
-// values to the paged cache, and turns chosen rows into logits or an argmax. SPMD: every worker of a team calls the
-// same functions; the work is cut into the team's phases (model/team.h).
-// Owner: the runner, one per device; owns its scratch, allocated once, and never allocates afterwards.
-// Bits: a row's result depends on its token, its position and the cached rows before it, never on the other rows,
-// the number of workers or how the step was cut (gemm.h and attention.h say why).
-// Over weights loaded with fuse = false it runs the same layers one operation at a time (decoder_unfused.cc), as the
-// measure of what fusion brings.
+// One step runs a batch of rows (tokens of any sequences, any positions) through all layers,
+// appends their keys and values to the paged cache, and turns chosen rows into logits or an argmax.
+// SPMD: every worker of a team calls the same functions; the work is cut into the team's phases
+// (model/team.h). Owner: the runner, one per device; owns its scratch, allocated once, and never
+// allocates afterwards. Bits: a row's result depends on its token, its position and the cached rows
+// before it, never on the other rows, the number of workers or how the step was cut (gemm.h and
+// attention.h say why). Over weights loaded with fuse = false it runs the same layers one operation
+// at a time (decoder_unfused.cc), as the measure of what fusion brings.
 #pragma once
 
 #include <memory>
@@ -26,51 +26,55 @@ namespace tutti::model {
 
 // The rows of one step. Everything it points to stays unchanged during the step.
 struct DecoderBatch {
-  std::span<const TokenId> tokens;               // [rows], each < vocab_size
-  std::span<const kernels::RowPlace> places;     // [rows], each position < context
-  kernels::AttentionWork attention{};            // built over the same rows
+  std::span<const TokenId> tokens;            // [rows], each < vocab_size
+  std::span<const kernels::RowPlace> places;  // [rows], each position < context
+  kernels::AttentionWork attention{};         // built over the same rows
   int attention_items = 0;
-  float* partials = nullptr;                     // AttentionPlan::partial_floats()
-  std::byte* kv = nullptr;                       // the pool: block b starts at kv + b * kv_block_bytes()
+  float* partials = nullptr;  // AttentionPlan::partial_floats()
+  std::byte* kv = nullptr;    // the pool: block b starts at kv + b * kv_block_bytes()
 };
 
 // Rows that leave the decoder.
 struct HeadBatch {
-  std::span<const int32_t> rows;       // [n] row of the step, n <= max_head_rows
-  std::span<float* const> logits;      // [n] where to put the row's logits ([logits_stride()]), or null; or empty
+  std::span<const int32_t> rows;  // [n] row of the step, n <= max_head_rows
+  // [n] where to put each row's logits ([logits_stride()] floats), or null; or empty for no logits.
+  std::span<float* const> logits;
 };
 
 class Decoder {
  public:
   struct Options {
     int workers = 1;
-    int max_rows = 512;       // rows of one step
-    int max_head_rows = 64;   // rows of one HeadBatch
-    int context = 0;          // positions, <= config.context_length
+    int max_rows = 512;      // rows of one step
+    int max_head_rows = 64;  // rows of one HeadBatch
+    int context = 0;         // positions, <= config.context_length
   };
   // Errors: resource exhausted when the scratch cannot be had.
   static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const Weights> weights,
-                                                 const kernels::KernelTable& kernels, const Options& options);
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options);
 
   const Options& options() const { return options_; }
   const Weights& weights() const { return *weights_; }
   const kernels::AttentionShape& attention_shape() const { return shape_; }
   // Bytes of KV cache per block of kBlockTokens, all layers together.
   size_t kv_block_bytes() const { return kv_block_bytes_; }
-  static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode, const kernels::KernelTable& kernels);
+  static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
+                             const kernels::KernelTable& kernels);
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 
   // All layers for all rows. Every worker calls it; complete when it returns.
   void RunLayers(const DecoderBatch& batch, Team& team);
 
-  // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it returns.
+  // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it
+  // returns.
   void RunHead(const HeadBatch& batch, Team& team);
-  // Parallel regions (phases with a barrier after them) of one layer for a step of so many rows.
+  // Parallel regions (phases, each waited for) of one layer for a step of so many rows.
   int regions_per_layer(int rows) const;
 
-  // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if no logit is a
-  // number.
+  // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if
+  // no logit is a number.
   kernels::ArgmaxState Best(int i) const;
 
  private:
@@ -93,12 +97,14 @@ class Decoder {
     const float* floats = nullptr;
     size_t stride = 0;
     int rows = 0;
-    // Steps of few rows: this worker converts `source` for itself once it holds a piece of the consumer's phase.
+    // Steps of few rows: this worker converts `source` for itself once it holds a piece of the
+    // consumer's phase.
     bool pending = false;
     Source source;
   };
 
-  Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels, const Options& options);
+  Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTable& kernels,
+          const Options& options);
   Status Allocate();
 
   void Embed(const DecoderBatch& batch, Team& team);
@@ -107,8 +113,10 @@ class Decoder {
   void UnfusedHead(const HeadBatch& batch, Team& team);
   bool OwnCopy(int rows, int cols) const;
   Activations Prepare(const Source& source, const Projection& consumer, Team& team);
-  Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer, Team& team);
-  void Convert(const Source& source, const Projection& consumer, int begin, int end, const Activations& out);
+  Activations PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer,
+                             Team& team);
+  void Convert(const Source& source, const Projection& consumer, int begin, int end,
+               const Activations& out);
   kernels::GemmArgs ProductOf(const Projection& projection, Activations& in);
   void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, Team& team);
@@ -128,9 +136,9 @@ class Decoder {
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
-  float* x_ = nullptr;     // [R][width] the residual stream
-  float* qkv_ = nullptr;   // [R][qkv_columns_]
-  float* attn_ = nullptr;  // [R][q_rows]
+  float* x_ = nullptr;           // [R][width] the residual stream
+  float* qkv_ = nullptr;         // [R][qkv_columns_]
+  float* attn_ = nullptr;        // [R][q_rows]
   ActivationMemory shared_;      // [R][max(width, q_rows)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
   // Unfused only.
@@ -140,8 +148,8 @@ class Decoder {
   float* up_ = nullptr;      // the same
   float* logits_ = nullptr;  // [max_head_rows][logits_stride()]
   struct Worker {
-    ActivationMemory own;            // for steps of few rows: see Prepare
-    std::byte* gemm = nullptr;       // kernels' scratch
+    ActivationMemory own;       // for steps of few rows: see Prepare
+    std::byte* gemm = nullptr;  // kernels' scratch
     std::byte* attention = nullptr;
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand

@@ -1,4 +1,5 @@
-// The layers of decoder.cc with nothing fused: one operation per parallel region, every intermediate in memory.
+// The layers of decoder.cc with nothing fused: one operation per parallel region, every
+// intermediate in memory.
 //
 // Slower on purpose. It is what the fused pass is measured against, for answers and for time.
 #include <algorithm>
@@ -10,15 +11,16 @@ namespace tutti::model {
 using kernels::Epilogue;
 
 // x as `consumer` reads it, in a region of its own.
-Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols, const Projection& consumer,
-                                             Team& team) {
+Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
+                                             const Projection& consumer, Team& team) {
   const Source source{.x = x, .stride = static_cast<size_t>(cols), .rows = rows, .cols = cols};
   Activations out;
   out.rows = rows;
   if (consumer.reads_quantized()) {
     // The wider of the two memories holds any of the model's activations.
     const bool wide = cols == weights_->config().feed_forward;
-    out.quantized = kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols);
+    out.quantized =
+        kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols);
   }
   out.floats = x;
   out.stride = source.stride;
@@ -39,14 +41,17 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   };
   const auto norm = [&](const float* weight) {
     each_row([&](size_t row) {
-      kernels_.rows.rms_norm(x_ + row * width, weight, config.norm_eps, config.width, normed_ + row * width);
+      kernels_.rows.rms_norm(x_ + row * width, weight, config.norm_eps, config.width,
+                             normed_ + row * width);
     });
   };
-  const auto multiply = [&](const Projection& projection, const Activations& in, float* out, int stride) {
+  const auto multiply = [&](const Projection& projection, const Activations& in, float* out,
+                            int stride) {
     Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
   };
   const auto add_sum = [&] {
-    each_row([&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
+    each_row(
+        [&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
   };
 
   norm(layer.attn_norm);
@@ -63,8 +68,8 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
-  multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team), sum_,
-           config.width);
+  multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team),
+           sum_, config.width);
   add_sum();
 
   norm(layer.ffn_norm);
@@ -75,9 +80,11 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
                                  : for_gate;
   multiply(layer.up, for_up, up_, config.feed_forward);
   each_row([&](size_t row) {
-    kernels_.rows.silu_mul(gate_ + row * ffn, up_ + row * ffn, config.feed_forward, gate_ + row * ffn);
+    kernels_.rows.silu_mul(gate_ + row * ffn, up_ + row * ffn, config.feed_forward,
+                           gate_ + row * ffn);
   });
-  multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_, config.width);
+  multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_,
+           config.width);
   add_sum();
 }
 
@@ -91,12 +98,12 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
   team.ForEach(rows, 1, [&](int begin, int end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const auto row = static_cast<size_t>(batch.rows[i]);
-      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps, config.width,
-                             normed_ + i * width);
+      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps,
+                             config.width, normed_ + i * width);
     }
   });
-  Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_, stride, nullptr,
-          team);
+  Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_,
+          stride, nullptr, team);
   // One worker's states hold all rows.
   team.ForEach(1, 1, [&](int, int) {
     ++head_round_;
@@ -109,7 +116,8 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
       const int32_t id = kernels_.rows.argmax(row, config.vocab_size);
       // A row of NaN has no greatest number; the state stays as it is.
       if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
-      if (!batch.logits.empty() && batch.logits[i] != nullptr) std::copy_n(row, config.vocab_size, batch.logits[i]);
+      if (!batch.logits.empty() && batch.logits[i] != nullptr)
+        std::copy_n(row, config.vocab_size, batch.logits[i]);
     }
   });
 }

@@ -12,19 +12,27 @@ Status Refuse(std::string message) { return InvalidArgument("model_hparam", std:
 std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
   const std::byte* at = value.at(index);
   switch (value.element) {
-    case gguf::ValueType::kUint8: return gguf::LoadUnaligned<uint8_t>(at);
-    case gguf::ValueType::kInt8: return gguf::LoadUnaligned<int8_t>(at);
-    case gguf::ValueType::kUint16: return gguf::LoadUnaligned<uint16_t>(at);
-    case gguf::ValueType::kInt16: return gguf::LoadUnaligned<int16_t>(at);
-    case gguf::ValueType::kUint32: return gguf::LoadUnaligned<uint32_t>(at);
-    case gguf::ValueType::kInt32: return gguf::LoadUnaligned<int32_t>(at);
-    case gguf::ValueType::kInt64: return gguf::LoadUnaligned<int64_t>(at);
+    case gguf::ValueType::kUint8:
+      return gguf::LoadUnaligned<uint8_t>(at);
+    case gguf::ValueType::kInt8:
+      return gguf::LoadUnaligned<int8_t>(at);
+    case gguf::ValueType::kUint16:
+      return gguf::LoadUnaligned<uint16_t>(at);
+    case gguf::ValueType::kInt16:
+      return gguf::LoadUnaligned<int16_t>(at);
+    case gguf::ValueType::kUint32:
+      return gguf::LoadUnaligned<uint32_t>(at);
+    case gguf::ValueType::kInt32:
+      return gguf::LoadUnaligned<int32_t>(at);
+    case gguf::ValueType::kInt64:
+      return gguf::LoadUnaligned<int64_t>(at);
     case gguf::ValueType::kUint64: {
       const auto number = gguf::LoadUnaligned<uint64_t>(at);
       if (number > static_cast<uint64_t>(INT64_MAX)) return std::nullopt;
       return static_cast<int64_t>(number);
     }
-    default: return std::nullopt;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -32,28 +40,33 @@ Status HyperParameters::Missing(std::string_view name) const {
   return Refuse(fmt::format("the file does not have the key {}{}", prefix_, name));
 }
 
-Status HyperParameters::WrongType(std::string_view name, const gguf::Value& value, std::string_view wanted) const {
-  return Refuse(fmt::format("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted));
+Status HyperParameters::WrongType(std::string_view name, const gguf::Value& value,
+                                  std::string_view wanted) const {
+  return Refuse(
+      fmt::format("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted));
 }
 
 Result<int64_t> HyperParameters::Int(std::string_view name, int64_t low, int64_t high) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);
-  if (!gguf::IsInteger(value->element) || value->count == 0) return WrongType(name, *value, "an integer");
+  if (!gguf::IsInteger(value->element) || value->count == 0)
+    return WrongType(name, *value, "an integer");
   const std::optional<int64_t> number = IntegerAt(*value, 0);
   if (!number || *number < low || *number > high) {
-    return Refuse(fmt::format("{}{} is {}, outside {}..{}", prefix_, name, gguf::RenderValue(*value, 64), low, high));
+    return Refuse(fmt::format("{}{} is {}, outside {}..{}", prefix_, name,
+                              gguf::RenderValue(*value, 64), low, high));
   }
   for (uint64_t i = 1; i < value->count; ++i) {
     if (IntegerAt(*value, i) != number) {
-      return Refuse(fmt::format("{}{} differs from layer to layer ({}), which is not supported", prefix_, name,
-                                gguf::RenderValue(*value, 64)));
+      return Refuse(fmt::format("{}{} differs from layer to layer ({}), which is not supported",
+                                prefix_, name, gguf::RenderValue(*value, 64)));
     }
   }
   return *number;
 }
 
-Result<int64_t> HyperParameters::IntOr(std::string_view name, int64_t fallback, int64_t low, int64_t high) const {
+Result<int64_t> HyperParameters::IntOr(std::string_view name, int64_t fallback, int64_t low,
+                                       int64_t high) const {
   if (!Has(name)) return fallback;
   return Int(name, low, high);
 }
@@ -75,7 +88,8 @@ Result<double> HyperParameters::Float(std::string_view name, double low, double 
   return number;
 }
 
-Result<double> HyperParameters::FloatOr(std::string_view name, double fallback, double low, double high) const {
+Result<double> HyperParameters::FloatOr(std::string_view name, double fallback, double low,
+                                        double high) const {
   if (!Has(name)) return fallback;
   return Float(name, low, high);
 }

@@ -4,7 +4,8 @@
 
 namespace tutti::model {
 
-PhaseBoard::PhaseBoard(int workers) : workers_(workers), claims_(new Claims[static_cast<size_t>(workers)]) {
+PhaseBoard::PhaseBoard(int workers)
+    : workers_(workers), claims_(new Claims[static_cast<size_t>(workers)]) {
   CHECK_GE(workers, 1);
 }
 
@@ -18,15 +19,18 @@ int Team::Claim(int owner, int pieces) {
     if (seen >= phase + (uint64_t{1} << kPieceBits)) return -1;
     const uint64_t taken = seen < phase ? 0 : seen - phase;
     if (taken >= static_cast<uint64_t>(pieces)) return -1;
-    // Acquire: what earlier phases wrote came before some worker's Complete(), which came before its claim here.
-    if (word.compare_exchange_weak(seen, phase + taken + 1, std::memory_order_acq_rel, std::memory_order_relaxed)) {
+    // Acquire: what earlier phases wrote came before some worker's Complete(), which came before
+    // its claim here.
+    if (word.compare_exchange_weak(seen, phase + taken + 1, std::memory_order_acq_rel,
+                                   std::memory_order_relaxed)) {
       return static_cast<int>(taken);
     }
   }
 }
 
 void Team::AwaitComplete() const {
-  constexpr int kPausesBeforeYield = 2000;  // about 50 us: longer than any balanced phase's difference
+  constexpr int kPausesBeforeYield =
+      2000;  // about 50 us: longer than any balanced phase's difference
   for (int pauses = 0; !Complete(); ++pauses) {
     if (pauses < kPausesBeforeYield) {
       SpinPause();

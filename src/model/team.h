@@ -1,14 +1,15 @@
 // Team: how the workers of one forward pass share its phases.
 //
-// A pass is SPMD: every worker runs the same function and meets the others at the same sequence of phases. A phase is
-// n items; each worker claims pieces of its own fixed share first (the same panels every step: warm caches, local
-// pages), then helps the others. A phase is over when its items are done, not when every worker has come: a worker
-// that the system has put aside holds up at most the piece in its hands, and walks through what it missed.
-// So code between phases must not read what phases write; only the function given to a phase may, because it holds a
-// claim while it runs.
+// A pass is SPMD: every worker runs the same function and meets the others at the same sequence of
+// phases. A phase is n items; each worker claims pieces of its own fixed share first (the same
+// panels every step: warm caches, local pages), then helps the others. A phase is over when its
+// items are done, not when every worker has come: a worker that the system has put aside holds up
+// at most the piece in its hands, and walks through what it missed. So code between phases must not
+// read what phases write; only the function given to a phase may, because it holds a claim while it
+// runs.
 //
-// Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while it gives its time
-// slice away, so that more workers than free cores still make progress.
+// Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while
+// it gives its time slice away, so that more workers than free cores still make progress.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +22,8 @@
 
 namespace tutti::model {
 
-// What the workers of a team share. Owner: the compute pool. Counters only grow, over the life of the board: no phase
-// needs to reset anything, and a late worker can tell that its phase is over.
+// What the workers of a team share. Owner: the compute pool. Counters only grow, over the life of
+// the board: no phase needs to reset anything, and a late worker can tell that its phase is over.
 class PhaseBoard {
  public:
   explicit PhaseBoard(int workers);
@@ -39,10 +40,14 @@ class PhaseBoard {
   alignas(64) std::atomic<uint64_t> done_{0};  // pieces finished, of all phases so far
 };
 
-// One worker's place in a pass. All workers of a board must run through the same phases with the same counts.
+// One worker's place in a pass. All workers of a board must run through the same phases with the
+// same counts.
 class Team {
  public:
-  // Where a pass begins on the board; what position() of any worker that ran all of the last pass returned.
+  static constexpr int kPieces = 4;
+
+  // Where a pass begins on the board; what position() of any worker that ran all of the last pass
+  // returned.
   struct Position {
     uint64_t phase = 0;
     uint64_t done = 0;
@@ -54,36 +59,45 @@ class Team {
   int workers() const { return workers_; }
   Position position() const { return position_; }
 
-  // One phase: calls work(begin, end) for disjoint ranges that cover [0, n) over all workers, with borders on
-  // multiples of `granule`. Returns when all of them have been done.
+  // One phase: calls work(begin, end) for disjoint ranges that cover [0, n) over all workers, with
+  // borders on multiples of `granule`. Returns when all of them have been done. `pieces`: most
+  // calls a worker's share is cut into; more let the others help sooner, and cost a call each.
   template <typename Work>
-  void ForEach(int n, int granule, Work&& work) {
+  void ForEach(int n, int granule, Work&& work, int pieces = kPieces) {
     const int units = (n + granule - 1) / granule;
     uint64_t total = 0;
-    for (int w = 0; w < workers_; ++w) total += static_cast<uint64_t>(Pieces(ShareOf(units, w)));
+    for (int w = 0; w < workers_; ++w)
+      total += static_cast<uint64_t>(PiecesOf(ShareOf(units, w), pieces));
     BeginPhase(total);
     for (int turn = 0; turn < workers_; ++turn) {
       const int owner = worker_ + turn < workers_ ? worker_ + turn : worker_ + turn - workers_;
       const Range share = ShareOf(units, owner);
-      const int pieces = Pieces(share);
-      for (int piece = Claim(owner, pieces); piece >= 0; piece = Claim(owner, pieces)) {
-        const Range range = PieceOf(share, pieces, piece);
+      const int count = PiecesOf(share, pieces);
+      uint64_t finished = 0;
+      for (int piece = Claim(owner, count); piece >= 0; piece = Claim(owner, count)) {
+        const Range range = PieceOf(share, count, piece);
         work(range.begin * granule, std::min(range.end * granule, n));
-        Finish();
+        ++finished;
       }
+      // Told together: whoever is put aside in here holds a piece anyway, and the count is the one
+      // contended line.
+      if (finished != 0) Finish(finished);
       if (Complete()) return;
     }
     AwaitComplete();
   }
 
-  // The same for items of unequal cost that are best taken in order: one by one, by whoever is free; work(item).
+  // The same for items of unequal cost that are best taken in order: one by one, by whoever is
+  // free; work(item).
   template <typename Work>
   void ForEachInOrder(int n, Work&& work) {
     BeginPhase(static_cast<uint64_t>(n));
+    uint64_t finished = 0;
     for (int item = Claim(0, n); item >= 0; item = Claim(0, n)) {
       work(item);
-      Finish();
+      ++finished;
     }
+    if (finished != 0) Finish(finished);
     AwaitComplete();
   }
 
@@ -91,19 +105,19 @@ class Team {
     int begin;
     int end;
   };
-  // Worker's contiguous share of n items in ForEach(n, 1): for warming and prefetching, not for work.
+  // Worker's contiguous share of n items in ForEach(n, 1): for warming and prefetching, not for
+  // work.
   Range Share(int n) const { return ShareOf(n, worker_); }
 
  private:
-  // Of a share: few enough to cost nothing, enough that the others can help.
-  static constexpr int kPiecesPerShare = 4;
   static constexpr int kPieceBits = 16;
 
   Range ShareOf(int n, int worker) const {
     const int64_t count = n;
-    return {static_cast<int>(count * worker / workers_), static_cast<int>(count * (worker + 1) / workers_)};
+    return {static_cast<int>(count * worker / workers_),
+            static_cast<int>(count * (worker + 1) / workers_)};
   }
-  static int Pieces(Range share) { return std::min(share.end - share.begin, kPiecesPerShare); }
+  static int PiecesOf(Range share, int pieces) { return std::min(share.end - share.begin, pieces); }
   static Range PieceOf(Range share, int pieces, int piece) {
     const int64_t count = share.end - share.begin;
     return {share.begin + static_cast<int>(count * piece / pieces),
@@ -114,9 +128,10 @@ class Team {
     ++position_.phase;
     position_.done += pieces;
   }
-  // The next piece of worker `owner`'s share in the current phase, or -1 when none is left or the phase is over.
+  // The next piece of worker `owner`'s share in the current phase, or -1 when none is left or the
+  // phase is over.
   int Claim(int owner, int pieces);
-  void Finish() { board_->done_.fetch_add(1, std::memory_order_acq_rel); }
+  void Finish(uint64_t pieces) { board_->done_.fetch_add(pieces, std::memory_order_acq_rel); }
   bool Complete() const { return board_->done_.load(std::memory_order_acquire) >= position_.done; }
   void AwaitComplete() const;
 

@@ -14,7 +14,8 @@ constexpr std::string_view kPrefix = "tokenizer.ggml.";
 
 std::string Key(std::string_view name) { return std::string(kPrefix).append(name); }
 
-Status ReadStrings(const gguf::Header& header, std::string_view name, std::vector<std::string>* out) {
+Status ReadStrings(const gguf::Header& header, std::string_view name,
+                   std::vector<std::string>* out) {
   ASSIGN_OR_RETURN(const gguf::StringArray strings, gguf::GetStrings(header, Key(name)));
   out->reserve(strings.size());
   for (const std::string_view text : strings) out->emplace_back(text);
@@ -60,13 +61,20 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   RETURN_IF_ERROR(ReadLists(header, spec));
 
   const std::pair<std::string_view, std::optional<int64_t>*> ids[] = {
-      {"bos_token_id", &spec.bos},         {"eos_token_id", &spec.eos},
-      {"eot_token_id", &spec.eot},         {"eom_token_id", &spec.eom},
-      {"unknown_token_id", &spec.unk},     {"seperator_token_id", &spec.sep},  // spelled so in the format
-      {"padding_token_id", &spec.pad},     {"cls_token_id", &spec.cls},
-      {"mask_token_id", &spec.mask},       {"fim_pre_token_id", &spec.fim_pre},
-      {"fim_suf_token_id", &spec.fim_suf}, {"fim_mid_token_id", &spec.fim_mid},
-      {"fim_pad_token_id", &spec.fim_pad}, {"fim_rep_token_id", &spec.fim_rep},
+      {"bos_token_id", &spec.bos},
+      {"eos_token_id", &spec.eos},
+      {"eot_token_id", &spec.eot},
+      {"eom_token_id", &spec.eom},
+      {"unknown_token_id", &spec.unk},
+      {"seperator_token_id", &spec.sep},  // spelled so in the format
+      {"padding_token_id", &spec.pad},
+      {"cls_token_id", &spec.cls},
+      {"mask_token_id", &spec.mask},
+      {"fim_pre_token_id", &spec.fim_pre},
+      {"fim_suf_token_id", &spec.fim_suf},
+      {"fim_mid_token_id", &spec.fim_mid},
+      {"fim_pad_token_id", &spec.fim_pad},
+      {"fim_rep_token_id", &spec.fim_rep},
       {"fim_sep_token_id", &spec.fim_sep},
   };
   for (const auto& [name, out] : ids) RETURN_IF_ERROR(ReadId(header, name, out));

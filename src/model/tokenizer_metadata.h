@@ -1,4 +1,5 @@
-// What a GGUF says about its tokenizer, as the plain TokenizerSpec that tokenizer::Tokenizer validates.
+// What a GGUF says about its tokenizer, as the plain TokenizerSpec that tokenizer::Tokenizer
+// validates.
 //
 // Works for vocabulary-only files too. Pure; any thread.
 #pragma once
@@ -9,7 +10,8 @@
 
 namespace tutti::model {
 
-// Errors: gguf_key (no tokenizer.ggml.model or .tokens), gguf_type, gguf_limit. Meaning is not judged here.
+// Errors: gguf_key (no tokenizer.ggml.model or .tokens), gguf_type, gguf_limit. Meaning is not
+// judged here.
 Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header);
 
 }  // namespace tutti::model

@@ -60,7 +60,8 @@ TEST(TokenizerMetadataTest, NamesWhatIsMissingOrOfAnotherType) {
   EXPECT_EQ(Read(none).status().reason(), "gguf_key");
 
   Writer numbers;
-  numbers.String("tokenizer.ggml.model", "gpt2").Int32s("tokenizer.ggml.tokens", std::vector<int32_t>{1, 2});
+  numbers.String("tokenizer.ggml.model", "gpt2")
+      .Int32s("tokenizer.ggml.tokens", std::vector<int32_t>{1, 2});
   EXPECT_EQ(Read(numbers).status().reason(), "gguf_type");
 }
 

@@ -58,11 +58,13 @@ int Projection::panels() const {
 }
 
 bool Projection::reads_quantized() const {
-  return std::any_of(parts.begin(), parts.end(), [](const auto& p) { return kernels::IsQuantized(p.format); });
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const auto& p) { return kernels::IsQuantized(p.format); });
 }
 
 bool Projection::reads_floats() const {
-  return std::any_of(parts.begin(), parts.end(), [](const auto& p) { return !kernels::IsQuantized(p.format); });
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const auto& p) { return !kernels::IsQuantized(p.format); });
 }
 
 // Plans what goes where, allocates once, then reads and packs matrix by matrix on several threads.
@@ -102,15 +104,17 @@ class WeightsLoader {
       return InvalidArgument("model_tensor_missing", "the file does not have the tensor " + name);
     }
     if (info->shape != shape) {
-      return InvalidArgument("gguf_shape", fmt::format("tensor {} is {}, the hyper-parameters ask for {}", name,
-                                                       info->shape.ToString(), shape.ToString()));
+      return InvalidArgument("gguf_shape",
+                             fmt::format("tensor {} is {}, the hyper-parameters ask for {}", name,
+                                         info->shape.ToString(), shape.ToString()));
     }
     expected_.insert(info);
     return info;
   }
 
   WeightFormat FormatOf(const TensorInfo& info) const {
-    return options_.mode == WeightMode::kF32 ? WeightFormat::kF32 : kernels::NativeFormat(info.dtype());
+    return options_.mode == WeightMode::kF32 ? WeightFormat::kF32
+                                             : kernels::NativeFormat(info.dtype());
   }
 
   Status PlanMatrix(std::vector<const TensorInfo*> tensors, WeightFormat format, bool gate_up) {
@@ -118,7 +122,8 @@ class WeightsLoader {
     job.tensors = std::move(tensors);
     job.format = format;
     job.gate_up = gate_up;
-    const kernels::PackSpec spec = MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
+    const kernels::PackSpec spec =
+        MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
     RETURN_IF_ERROR(kernels::CheckPack(spec));
     job.packed = kernels::DescribePacked(spec);
     job.offset = bytes_;
@@ -130,14 +135,20 @@ class WeightsLoader {
   // Matrices that share their input, as few parts as their types allow.
   Status PlanProjection(const std::vector<const TensorInfo*>& tensors, Projection* out) {
     const size_t first = matrices_.size();
-    const auto same_format = [&](const TensorInfo* t) { return FormatOf(*t) == FormatOf(*tensors[0]); };
-    const auto whole_panels = [](const TensorInfo* t) { return t->shape.rows() % kernels::kPanelRows == 0; };
+    const auto same_format = [&](const TensorInfo* t) {
+      return FormatOf(*t) == FormatOf(*tensors[0]);
+    };
+    const auto whole_panels = [](const TensorInfo* t) {
+      return t->shape.rows() % kernels::kPanelRows == 0;
+    };
     if (std::all_of(tensors.begin(), tensors.end(), same_format)) {
       RETURN_IF_ERROR(PlanMatrix(tensors, FormatOf(*tensors[0]), false));
     } else if (std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
-      for (const TensorInfo* tensor : tensors) RETURN_IF_ERROR(PlanMatrix({tensor}, FormatOf(*tensor), false));
+      for (const TensorInfo* tensor : tensors)
+        RETURN_IF_ERROR(PlanMatrix({tensor}, FormatOf(*tensor), false));
     } else {
-      // Parts must start on a panel; where their heights and types both forbid it, floats hold every type.
+      // Parts must start on a panel; where their heights and types both forbid it, floats hold
+      // every type.
       RETURN_IF_ERROR(PlanMatrix(tensors, WeightFormat::kF32, false));
     }
     links_.push_back({out, first, matrices_.size() - first});
@@ -176,13 +187,17 @@ class WeightsLoader {
       RETURN_IF_ERROR(PlanProjection({k}, &layer.k));
       RETURN_IF_ERROR(PlanProjection({v}, &layer.v));
     }
-    ASSIGN_OR_RETURN(const TensorInfo* o, Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
+    ASSIGN_OR_RETURN(const TensorInfo* o,
+                     Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
     RETURN_IF_ERROR(PlanVector(prefix + "ffn_norm.weight", &layer.ffn_norm));
-    ASSIGN_OR_RETURN(const TensorInfo* gate, Expect(prefix + "ffn_gate.weight", {c.width, c.feed_forward}));
-    ASSIGN_OR_RETURN(const TensorInfo* up, Expect(prefix + "ffn_up.weight", {c.width, c.feed_forward}));
+    ASSIGN_OR_RETURN(const TensorInfo* gate,
+                     Expect(prefix + "ffn_gate.weight", {c.width, c.feed_forward}));
+    ASSIGN_OR_RETURN(const TensorInfo* up,
+                     Expect(prefix + "ffn_up.weight", {c.width, c.feed_forward}));
     RETURN_IF_ERROR(PlanGateUp(gate, up, layer));
-    ASSIGN_OR_RETURN(const TensorInfo* down, Expect(prefix + "ffn_down.weight", {c.feed_forward, c.width}));
+    ASSIGN_OR_RETURN(const TensorInfo* down,
+                     Expect(prefix + "ffn_down.weight", {c.feed_forward, c.width}));
     return PlanProjection({down}, &layer.down);
   }
 
@@ -192,7 +207,8 @@ class WeightsLoader {
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
     RETURN_IF_ERROR(PlanVector("output_norm.weight", &weights_->output_norm_));
-    ASSIGN_OR_RETURN(const TensorInfo* embedding, Expect("token_embd.weight", {c.width, c.vocab_size}));
+    ASSIGN_OR_RETURN(const TensorInfo* embedding,
+                     Expect("token_embd.weight", {c.width, c.vocab_size}));
     const TensorInfo* head = embedding;
     if (!c.tied_head) {
       ASSIGN_OR_RETURN(head, Expect("output.weight", {c.width, c.vocab_size}));
@@ -222,8 +238,9 @@ class WeightsLoader {
       ASSIGN_OR_RETURN(const std::vector<float> values, file_.ReadFloats(*job.tensor));
       for (const float value : values) {
         if (!std::isfinite(value)) {
-          return InvalidArgument("model_nonfinite",
-                                 fmt::format("tensor {} holds a value that is not finite", job.tensor->name));
+          return InvalidArgument(
+              "model_nonfinite",
+              fmt::format("tensor {} holds a value that is not finite", job.tensor->name));
         }
       }
       auto* out = reinterpret_cast<float*>(weights_->arena_.data() + job.offset);
@@ -245,10 +262,12 @@ class WeightsLoader {
       at += RoundUpToLine(tensor->bytes);
     }
     auto* out = reinterpret_cast<uint8_t*>(weights_->arena_.data() + job.offset);
-    Status status = kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
+    Status status =
+        kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
     if (status.ok()) return status;
     std::string names;
-    for (const TensorInfo* tensor : job.tensors) names.append(names.empty() ? "" : ", ").append(tensor->name);
+    for (const TensorInfo* tensor : job.tensors)
+      names.append(names.empty() ? "" : ", ").append(tensor->name);
     return std::move(status).WithContext(names);
   }
 
@@ -267,7 +286,8 @@ class WeightsLoader {
                           kernels::PackedBytes(job.packed);
       if (reports && options_.progress && !options_.progress(done, bytes_)) {
         const std::lock_guard lock(mutex_);
-        if (failure_.ok()) failure_ = Status(StatusCode::kCancelled, "cancelled", "the load was abandoned");
+        if (failure_.ok())
+          failure_ = Status(StatusCode::kCancelled, "cancelled", "the load was abandoned");
         stop_.store(true);
       }
     }
@@ -323,7 +343,8 @@ class WeightsLoader {
   Status failure_;  // the first; guarded by mutex_
 };
 
-Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file, const LoadOptions& options) {
+Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file,
+                                                     const LoadOptions& options) {
   CHECK_GE(options.threads, 1);
   return WeightsLoader(file, options).Load();
 }

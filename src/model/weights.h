@@ -1,10 +1,11 @@
-// Weights: every matrix and vector of a decoder in the form the kernels read, packed once when a model is loaded.
+// Weights: every matrix and vector of a decoder in the form the kernels read, packed once when a
+// model is loaded.
 //
-// Immutable and shared: all sequences, runners and threads read the same object, and its pages are mapped read-only,
-// so a stray write is a fault at the place that made it and not a wrong answer somewhere else. One arena holds
-// everything, on huge pages where the system grants them. The file may be closed once Load returns.
-// Matrices that share their input are one matrix (Q, K and V), matrices that meet in an epilogue are interleaved
-// (gate and up), see kernels/pack.h.
+// Immutable and shared: all sequences, runners and threads read the same object, and its pages are
+// mapped read-only, so a stray write is a fault at the place that made it and not a wrong answer
+// somewhere else. One arena holds everything, on huge pages where the system grants them. The file
+// may be closed once Load returns. Matrices that share their input are one matrix (Q, K and V),
+// matrices that meet in an epilogue are interleaved (gate and up), see kernels/pack.h.
 #pragma once
 
 #include <functional>
@@ -26,11 +27,11 @@ enum class WeightMode {
   kF32,   // everything widened to float: the oracle. Four bytes per weight
 };
 
-// Matrices with one input, whose output rows follow one another. One part in most files; several where the file gives
-// the matrices different types.
+// Matrices with one input, whose output rows follow one another. One part in most files; several
+// where the file gives the matrices different types.
 struct Projection {
   std::vector<kernels::PackedMatrix> parts;
-  int columns() const;          // of the output, padding included
+  int columns() const;  // of the output, padding included
   int panels() const;
   bool reads_quantized() const;  // some part wants its activations quantised
   bool reads_floats() const;     // some part wants them as floats
@@ -42,32 +43,36 @@ struct LayerWeights {
   Projection q, k, v;                // [width] -> q_rows, kv_rows, kv_rows; empty if fused
   Projection attn_output;            // [q_rows] -> width
   const float* ffn_norm = nullptr;   // [width]
-  Projection gate_up;                // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
-  Projection gate, up;               // [width] -> feed_forward each; empty if fused
-  Projection down;                   // [feed_forward] -> width
+  Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
+  Projection gate, up;  // [width] -> feed_forward each; empty if fused
+  Projection down;      // [feed_forward] -> width
 };
 
 struct LoadOptions {
   WeightMode mode = WeightMode::kInt8;
-  int threads = 1;    // that pack, the calling one included
-  bool fuse = true;   // false: q, k, v, gate and up stay matrices of their own, to measure what fusion brings
-  // Called on the loading thread with the bytes packed so far and in all; false abandons the load (cancelled).
+  int threads = 1;   // that pack, the calling one included
+  bool fuse = true;  // false: q, k, v, gate and up stay matrices of their own, to measure what
+                     // fusion brings
+  // Called on the loading thread with the bytes packed so far and in all; false abandons the load
+  // (cancelled).
   std::function<bool(size_t done, size_t total)> progress = nullptr;
 };
 
 class Weights {
  public:
-  // Reads, checks and packs every tensor. The file must have exactly the tensors of the architecture. Errors:
-  // model_tensor_missing, gguf_shape (a tensor of another shape than the hyper-parameters say), model_hparam (a
-  // tensor that does not belong, a width the kernels cannot run), model_nonfinite, gguf_quant, insufficient memory.
-  static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file, const LoadOptions& options);
+  // Reads, checks and packs every tensor. The file must have exactly the tensors of the
+  // architecture. Errors: model_tensor_missing, gguf_shape (a tensor of another shape than the
+  // hyper-parameters say), model_hparam (a tensor that does not belong, a width the kernels cannot
+  // run), model_nonfinite, gguf_quant, insufficient memory.
+  static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
+                                                     const LoadOptions& options);
 
   const ModelConfig& config() const { return config_; }
   WeightMode mode() const { return mode_; }
   bool fused() const { return fused_; }
   const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   const float* output_norm() const { return output_norm_; }  // [width]
-  const Projection& head() const { return head_; }            // [width] -> vocab_size; one part
+  const Projection& head() const { return head_; }           // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
 
   // Of the arena, which is all the memory weights take.

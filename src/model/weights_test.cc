@@ -62,8 +62,10 @@ TEST(WeightsTest, FusesQkvAndInterleavesGateAndUp) {
   EXPECT_EQ(Unpack(layer.qkv.parts[0], 0), FileRow(*file, "blk.1.attn_q.weight", 0));
   EXPECT_EQ(Unpack(layer.qkv.parts[0], 64 + 7), FileRow(*file, "blk.1.attn_k.weight", 7));
   EXPECT_EQ(Unpack(layer.qkv.parts[0], 96 + 31), FileRow(*file, "blk.1.attn_v.weight", 31));
-  EXPECT_EQ(Unpack(layer.gate_up.parts[0], 32 + 5), FileRow(*file, "blk.1.ffn_gate.weight", 16 + 5));
-  EXPECT_EQ(Unpack(layer.gate_up.parts[0], 32 + 16 + 5), FileRow(*file, "blk.1.ffn_up.weight", 16 + 5));
+  EXPECT_EQ(Unpack(layer.gate_up.parts[0], 32 + 5),
+            FileRow(*file, "blk.1.ffn_gate.weight", 16 + 5));
+  EXPECT_EQ(Unpack(layer.gate_up.parts[0], 32 + 16 + 5),
+            FileRow(*file, "blk.1.ffn_up.weight", 16 + 5));
   EXPECT_EQ(Unpack((*weights)->embedding(), 9), FileRow(*file, "token_embd.weight", 9));
   EXPECT_EQ((*weights)->embedding().data, (*weights)->head().parts[0].data);  // tied
   EXPECT_EQ(layer.attn_norm[3], FileRow(*file, "blk.1.attn_norm.weight", 0)[3]);
@@ -103,7 +105,8 @@ Writer WithTensor(const std::string& name, WriterTensor replacement) {
       continue;
     }
     WriterTensor copy{std::string(tensor.name), {}, tensor.type_id, {}, {}};
-    for (int d = 0; d < tensor.shape.dims; ++d) copy.ne.push_back(static_cast<uint64_t>(tensor.shape.ne[static_cast<size_t>(d)]));
+    for (int d = 0; d < tensor.shape.dims; ++d)
+      copy.ne.push_back(static_cast<uint64_t>(tensor.shape.ne[static_cast<size_t>(d)]));
     copy.data.resize(tensor.bytes);
     CHECK(sound->Read(tensor, 0, copy.data).ok());
     writer.Tensor(copy);
@@ -111,14 +114,16 @@ Writer WithTensor(const std::string& name, WriterTensor replacement) {
   return writer;
 }
 
-WriterTensor Floats(const std::string& name, std::vector<uint64_t> ne, const std::vector<float>& values) {
+WriterTensor Floats(const std::string& name, std::vector<uint64_t> ne,
+                    const std::vector<float>& values) {
   WriterTensor tensor{name, std::move(ne), static_cast<uint32_t>(DType::kF32), {}, {}};
   gguf::testing::AppendBytes(&tensor.data, values.data(), values.size() * sizeof(float));
   return tensor;
 }
 
 TEST(WeightsTest, NamesAMissingTensor) {
-  for (const char* name : {"blk.1.ffn_down.weight", "blk.0.attn_norm.weight", "output_norm.weight"}) {
+  for (const char* name :
+       {"blk.1.ffn_down.weight", "blk.0.attn_norm.weight", "output_norm.weight"}) {
     const auto weights = Load(WithTensor(name, {}));
     EXPECT_EQ(weights.status().reason(), "model_tensor_missing");
     EXPECT_THAT(weights.status().message(), HasSubstr(name));
@@ -126,8 +131,8 @@ TEST(WeightsTest, NamesAMissingTensor) {
 }
 
 TEST(WeightsTest, NamesATensorOfAnotherShape) {
-  const auto weights =
-      Load(WithTensor("blk.0.attn_k.weight", Floats("blk.0.attn_k.weight", {32, 64}, std::vector<float>(2048))));
+  const auto weights = Load(WithTensor(
+      "blk.0.attn_k.weight", Floats("blk.0.attn_k.weight", {32, 64}, std::vector<float>(2048))));
   EXPECT_EQ(weights.status().reason(), "gguf_shape");
   EXPECT_THAT(weights.status().message(), HasSubstr("blk.0.attn_k.weight is {32, 64}"));
 }

@@ -79,7 +79,8 @@ void ComputePool::CloseSeats(uint64_t epoch) {
   for (int w = 1; w < workers_; ++w) {
     std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(w)].value;
     uint64_t expected = 4 * epoch + kOpen;
-    if (seat.compare_exchange_strong(expected, 4 * epoch + kClosed, std::memory_order_acq_rel)) continue;
+    if (seat.compare_exchange_strong(expected, 4 * epoch + kClosed, std::memory_order_acq_rel))
+      continue;
     for (int pauses = 0; seat.load(std::memory_order_acquire) != 4 * epoch + kClosed; ++pauses) {
       if (pauses < kPausesBeforeYield) {
         model::SpinPause();
@@ -113,7 +114,8 @@ void ComputePool::WorkerMain(int worker) {
     seen = AwaitEpoch(seen);
     if (stop_.load(std::memory_order_relaxed)) return;
     uint64_t expected = 4 * seen + kOpen;
-    if (!seat.compare_exchange_strong(expected, 4 * seen + kInside, std::memory_order_acq_rel)) continue;
+    if (!seat.compare_exchange_strong(expected, 4 * seen + kInside, std::memory_order_acq_rel))
+      continue;
     model::Team team(board_, worker, start_);
     function_(context_, team);
     seat.store(4 * seen + kClosed, std::memory_order_release);

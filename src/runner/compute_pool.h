@@ -1,9 +1,11 @@
-// ComputePool: the threads that compute. One job at a time runs on all of them; the caller is worker 0.
+// ComputePool: the threads that compute. One job at a time runs on all of them; the caller is
+// worker 0.
 //
-// Between jobs a worker spins for at most kSpinBeforePark, so that back-to-back steps start within a microsecond,
-// and then parks on a futex: an idle pool uses no CPU. Inside a job the workers share phases (model/team.h). A worker
-// that is late for a job misses it: the others do its work, and the caller waits only for those that are inside.
-// Owner: whoever runs the model (one pool per device). Thread: Run() is called by one thread at a time.
+// Between jobs a worker spins for at most kSpinBeforePark, so that back-to-back steps start within
+// a microsecond, and then parks on a futex: an idle pool uses no CPU. Inside a job the workers
+// share phases (model/team.h). A worker that is late for a job misses it: the others do its work,
+// and the caller waits only for those that are inside. Owner: whoever runs the model (one pool per
+// device). Thread: Run() is called by one thread at a time.
 #pragma once
 
 #include <atomic>
@@ -20,8 +22,8 @@ namespace tutti::runner {
 
 struct ComputePoolOptions {
   int workers = 1;  // >= 1, the calling thread included
-  // Binds each worker to a CPU of its own, taken in order from those the process may use. The calling thread is
-  // bound by its first Run(). Ignored where there are fewer CPUs than workers.
+  // Binds each worker to a CPU of its own, taken in order from those the process may use. The
+  // calling thread is bound by its first Run(). Ignored where there are fewer CPUs than workers.
   bool pin = false;
 };
 
@@ -36,8 +38,9 @@ class ComputePool {
 
   int workers() const { return workers_; }
 
-  // Calls job(team) on the calling thread and on every worker that comes in time, and returns when all calls have
-  // returned. The job's phases are complete then. `job` is shared by the workers and must not throw. Allocates nothing.
+  // Calls job(team) on the calling thread and on every worker that comes in time, and returns when
+  // all calls have returned. The job's phases are complete then. `job` is shared by the workers and
+  // must not throw. Allocates nothing.
   template <typename Job>
   void Run(Job&& job) {
     using Plain = std::remove_reference_t<Job>;
@@ -47,8 +50,8 @@ class ComputePool {
 
  private:
   using Function = void (*)(void* context, model::Team& team);
-  // A worker's way through a job: open -> inside -> closed, or open -> closed if it did not come. The value is
-  // 4 * epoch + state, so that a worker cannot enter another job than the one it saw.
+  // A worker's way through a job: open -> inside -> closed, or open -> closed if it did not come.
+  // The value is 4 * epoch + state, so that a worker cannot enter another job than the one it saw.
   struct alignas(64) Seat {
     std::atomic<uint64_t> value{kClosed};
   };

@@ -41,7 +41,8 @@ TEST(ComputePoolTest, EveryItemOfEveryPhaseIsDoneOnce) {
           team.ForEachInOrder(n, [&](int item) { ++runs[static_cast<size_t>(item)]; });
         });
         jobs += 2;
-        for (int i = 0; i < n; ++i) ASSERT_EQ(runs[static_cast<size_t>(i)], 2) << n << " " << granule << " " << i;
+        for (int i = 0; i < n; ++i)
+          ASSERT_EQ(runs[static_cast<size_t>(i)], 2) << n << " " << granule << " " << i;
         std::fill(runs.begin(), runs.end(), 0);
       }
     }
@@ -49,7 +50,8 @@ TEST(ComputePoolTest, EveryItemOfEveryPhaseIsDoneOnce) {
   }
 }
 
-// Each phase reads what the other workers wrote in the one before; a phase that starts early sees an old sum.
+// Each phase reads what the other workers wrote in the one before; a phase that starts early sees
+// an old sum.
 TEST(ComputePoolTest, PhasesSeeWhatEarlierPhasesWrote) {
   constexpr int kCells = 24, kPhases = 500;
   ComputePool pool({.workers = 4});
@@ -64,7 +66,8 @@ TEST(ComputePoolTest, PhasesSeeWhatEarlierPhasesWrote) {
         team.ForEach(kCells, 1, [&](int begin, int end) {
           for (int i = begin; i < end; ++i) {
             auto& cell = cells[static_cast<size_t>(i)];
-            // Every sum of this phase is of the same state: all cells equal, as they were when it began.
+            // Every sum of this phase is of the same state: all cells equal, as they were when it
+            // began.
             cell = sums[static_cast<size_t>(i)] == cell * kCells ? cell + 1 : -1'000'000;
           }
         });
@@ -74,7 +77,8 @@ TEST(ComputePoolTest, PhasesSeeWhatEarlierPhasesWrote) {
   for (int64_t cell : cells) EXPECT_EQ(cell, 4 * kPhases);
 }
 
-// A worker that is held up keeps only the piece in its hands; the others finish the rest of its share.
+// A worker that is held up keeps only the piece in its hands; the others finish the rest of its
+// share.
 TEST(ComputePoolTest, TheOthersDoTheWorkOfAWorkerThatIsHeldUp) {
   ComputePool pool({.workers = 2});
   std::atomic<bool> held{false}, release{false};
@@ -99,9 +103,7 @@ TEST(ComputePoolTest, TheOthersDoTheWorkOfAWorkerThatIsHeldUp) {
 TEST(ComputePoolTest, AnIdlePoolUsesNoCpuAndWakesAgain) {
   ComputePool pool({.workers = 4});
   int runs = 0;
-  const auto job = [&](model::Team& team) {
-    team.ForEach(1, 1, [&](int, int) { ++runs; });
-  };
+  const auto job = [&](model::Team& team) { team.ForEach(1, 1, [&](int, int) { ++runs; }); };
   pool.Run(job);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // past the spin
   const double before = ProcessCpuSeconds();
@@ -117,7 +119,9 @@ TEST(ComputePoolTest, MoreWorkersThanCoresStillFinish) {
   std::atomic<int> items{0};
   pool.Run([&](model::Team& team) {
     for (int i = 0; i < 50; ++i) {
-      team.ForEach(200, 1, [&](int begin, int end) { items.fetch_add(end - begin, std::memory_order_relaxed); });
+      team.ForEach(200, 1, [&](int begin, int end) {
+        items.fetch_add(end - begin, std::memory_order_relaxed);
+      });
     }
   });
   EXPECT_EQ(items.load(), 50 * 200);

@@ -11,22 +11,27 @@
 namespace tutti::runner {
 namespace {
 
-// Rows whose logits are held at once: a step with more runs its head in rounds. 64 rows make the head's weights
-// compute-bound, and 64 x 262,144 logits are 64 MiB.
+// Rows whose logits are held at once: a step with more runs its head in rounds. 64 rows make the
+// head's weights compute-bound, and 64 x 262,144 logits are 64 MiB.
 constexpr int kMaxHeadRows = 64;
 
-Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& options, size_t block_bytes) {
-  const auto refuse = [](const std::string& what) { return InvalidArgument("invalid_value", what); };
+Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& options,
+                    size_t block_bytes) {
+  const auto refuse = [](const std::string& what) {
+    return InvalidArgument("invalid_value", what);
+  };
   if (options.context < 1 || options.context > weights.config().context_length) {
-    return refuse("a context of " + std::to_string(options.context) + " tokens was asked, the model has " +
+    return refuse("a context of " + std::to_string(options.context) +
+                  " tokens was asked, the model has " +
                   std::to_string(weights.config().context_length));
   }
   if (options.max_step_tokens < 1 || options.max_step_slices < 1 || options.compute.workers < 1) {
     return refuse("threads, tokens and sequences of a step must be at least 1");
   }
   if (options.kv_bytes < block_bytes) {
-    return refuse("KV memory of " + std::to_string(options.kv_bytes) + " bytes does not hold one block of " +
-                  std::to_string(block_bytes) + " bytes; raise --kv-cache-bytes");
+    return refuse("KV memory of " + std::to_string(options.kv_bytes) +
+                  " bytes does not hold one block of " + std::to_string(block_bytes) +
+                  " bytes; raise --kv-cache-bytes");
   }
   if (options.kv_bytes / block_bytes > INT32_MAX / 2) return refuse("more KV blocks than ids");
   return OkStatus();
@@ -43,8 +48,8 @@ struct CpuModelRunner::SamplerSlot {
   std::vector<float> copy;  // of a row that is sampled and reported: sampling overwrites it
 };
 
-Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(std::shared_ptr<const model::Weights> weights,
-                                                               const CpuRunnerOptions& options) {
+Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
+    std::shared_ptr<const model::Weights> weights, const CpuRunnerOptions& options) {
   CHECK(options.kernels != nullptr);
   const size_t block_bytes = KvBlockBytes(*weights, *options.kernels);
   RETURN_IF_ERROR(CheckOptions(*weights, options, block_bytes));
@@ -61,8 +66,10 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(std::shared_ptr<c
   decoder_options.max_rows = options.max_step_tokens;
   decoder_options.max_head_rows = std::min(kMaxHeadRows, options.max_step_tokens);
   decoder_options.context = options.context;
-  ASSIGN_OR_RETURN(auto decoder, model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
-  ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) * block_bytes));
+  ASSIGN_OR_RETURN(auto decoder,
+                   model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
+  ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) *
+                                                             block_bytes));
   const size_t logits_bytes = static_cast<size_t>(decoder_options.max_head_rows) *
                               static_cast<size_t>(decoder->logits_stride()) * sizeof(float);
   ASSIGN_OR_RETURN(auto logits, kernels::AlignedBuffer::Allocate(logits_bytes));
@@ -70,9 +77,9 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(std::shared_ptr<c
       new CpuModelRunner(options, std::move(decoder), std::move(kv), std::move(logits), limits));
 }
 
-CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
-                               kernels::AlignedBuffer kv, kernels::AlignedBuffer logits,
-                               engine::RunnerLimits limits)
+CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options,
+                               std::unique_ptr<model::Decoder> decoder, kernels::AlignedBuffer kv,
+                               kernels::AlignedBuffer logits, engine::RunnerLimits limits)
     : options_(options),
       limits_(limits),
       pool_(options.compute),
@@ -89,14 +96,16 @@ CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<
 CpuModelRunner::~CpuModelRunner() = default;
 
 void CpuModelRunner::Launch(const engine::StepPlan& plan) {
-  CHECK(!result_.has_value()) << "step " << plan.step << " launched before the last one was collected";
+  CHECK(!result_.has_value()) << "step " << plan.step
+                              << " launched before the last one was collected";
   CHECK_LE(plan.slices.size(), static_cast<size_t>(limits_.max_step_slices));
   const auto start = std::chrono::steady_clock::now();
   result_.emplace();
   layout_.Build(plan, limits_.vocab_size, options_.logits_tap != nullptr);
   CHECK_LE(layout_.tokens().size(), static_cast<size_t>(limits_.max_step_tokens));
   if (!plan.slices.empty()) {
-    attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(), options_.share_prefixes);
+    attention_.Build(decoder_->attention_shape(), layout_.sequences(), pool_.workers(),
+                     options_.share_prefixes);
     if (Status status = ReservePartials(); !status.ok()) {
       result_->status = std::move(status);
       return;
@@ -134,7 +143,8 @@ float* CpuModelRunner::LogitsRow(int index_in_batch) {
          static_cast<size_t>(index_in_batch) * static_cast<size_t>(decoder_->logits_stride());
 }
 
-// On every worker: copies, layers, then the head in rounds with the rows of each round finished on the pool.
+// On every worker: copies, layers, then the head in rounds with the rows of each round finished on
+// the pool.
 void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   if (!plan.copies.empty()) CopyBlocks(plan, team);
   if (plan.slices.empty()) return;
@@ -174,7 +184,8 @@ void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team)
   // In order, because a copy may read what an earlier one wrote; all share in each.
   const size_t bytes = decoder_->kv_block_bytes();
   for (const engine::BlockCopy& copy : plan.copies) {
-    CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 && copy.to < limits_.kv_blocks);
+    CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 &&
+          copy.to < limits_.kv_blocks);
     const std::byte* from = kv_.data() + static_cast<size_t>(copy.from) * bytes;
     std::byte* to = kv_.data() + static_cast<size_t>(copy.to) * bytes;
     if (from == to) continue;
@@ -186,7 +197,8 @@ void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team)
 }
 
 // Argmax, sampling and log-probabilities of one row, on one worker.
-void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch, int worker) {
+void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row, int index_in_batch,
+                               int worker) {
   const engine::SequenceSlice& slice = plan.slices[static_cast<size_t>(row.slice)];
   engine::SliceResult& result = result_->slices[static_cast<size_t>(row.slice)];
   const kernels::ArgmaxState best = decoder_->Best(index_in_batch);
@@ -201,7 +213,8 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
 
   SamplerSlot& slot = *samplers_[static_cast<size_t>(worker)];
   const std::span<float> logits(LogitsRow(index_in_batch), static_cast<size_t>(limits_.vocab_size));
-  if (options_.logits_tap != nullptr) options_.logits_tap(slice.sequence, slice.start + row.offset, logits);
+  if (options_.logits_tap != nullptr)
+    options_.logits_tap(slice.sequence, slice.start + row.offset, logits);
   if (row.successor != kNoToken) {
     result.prompt_logprobs[static_cast<size_t>(row.offset)] =
         sampling::RowLogprobsOf(logits, row.successor, slice.prompt_logprobs, slot.scratch);
@@ -229,11 +242,14 @@ void CpuModelRunner::ReportRows(const engine::StepPlan& plan) {
     engine::SliceResult& result = result_->slices[i];
     if (layout_.bad_token(static_cast<int>(i))) {
       result = {};
-      result.status = InvalidArgument("token_out_of_range", "a token id outside the model's vocabulary of " +
-                                                                std::to_string(limits_.vocab_size));
+      result.status =
+          InvalidArgument("token_out_of_range", "a token id outside the model's vocabulary of " +
+                                                    std::to_string(limits_.vocab_size));
       continue;
     }
-    const auto not_a_number = [](const sampling::RowLogprobs& row) { return !std::isfinite(row.chosen.logprob); };
+    const auto not_a_number = [](const sampling::RowLogprobs& row) {
+      return !std::isfinite(row.chosen.logprob);
+    };
     if (result.status.ok() &&
         std::any_of(result.prompt_logprobs.begin(), result.prompt_logprobs.end(), not_a_number)) {
       result.status = NotFinite();

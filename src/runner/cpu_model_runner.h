@@ -1,12 +1,13 @@
 // CpuModelRunner: runs the engine's steps on this machine's cores.
 //
-// Turns a StepPlan into one forward pass over all its rows, samples the rows that ask for it on the compute pool, and
-// reports per slice. Owns the KV memory, the decoder's scratch and the compute threads; shares the weights.
-// Owner: the composition root. Thread: Create anywhere, then the engine thread alone (it is worker 0 of the pool).
-// Launch does the whole step; Collect hands out its result.
-// Errors: a row whose logits are not numbers, or a token outside the vocabulary, fails its own slice
-// (SliceResult::status); a plan that breaks its contract (rows, blocks, order) is a bug of the engine and CHECKed.
-// A steady step of decode rows without logprobs allocates nothing but the result it gives away.
+// Turns a StepPlan into one forward pass over all its rows, samples the rows that ask for it on the
+// compute pool, and reports per slice. Owns the KV memory, the decoder's scratch and the compute
+// threads; shares the weights. Owner: the composition root. Thread: Create anywhere, then the
+// engine thread alone (it is worker 0 of the pool). Launch does the whole step; Collect hands out
+// its result. Errors: a row whose logits are not numbers, or a token outside the vocabulary, fails
+// its own slice (SliceResult::status); a plan that breaks its contract (rows, blocks, order) is a
+// bug of the engine and CHECKed. A steady step of decode rows without logprobs allocates nothing
+// but the result it gives away.
 #pragma once
 
 #include <functional>
@@ -32,16 +33,19 @@ struct CpuRunnerOptions {
   int context = 0;            // tokens per sequence, 1 .. the model's own
   int max_step_tokens = 512;  // rows of one step
   int max_step_slices = 256;
-  bool share_prefixes = true;  // read blocks that several decoding sequences share once for all of them
-  // For tests: receives the raw logits of every row that is sampled or scored, on a compute thread, in no order.
-  std::function<void(uint32_t sequence, int position, std::span<const float> logits)> logits_tap = nullptr;
+  bool share_prefixes = true;  // read blocks several decoding sequences share once for all
+  // For tests: receives the raw logits of every row that is sampled or scored, on a compute thread,
+  // in no order.
+  std::function<void(uint32_t sequence, int position, std::span<const float> logits)> logits_tap =
+      nullptr;
 };
 
 class CpuModelRunner final : public engine::ModelRunner {
  public:
-  // Errors: insufficient memory; invalid_value when kv_bytes holds no block or a limit is out of range.
-  static Result<std::unique_ptr<CpuModelRunner>> Create(std::shared_ptr<const model::Weights> weights,
-                                                        const CpuRunnerOptions& options);
+  // Errors: insufficient memory; invalid_value when kv_bytes holds no block or a limit is out of
+  // range.
+  static Result<std::unique_ptr<CpuModelRunner>> Create(
+      std::shared_ptr<const model::Weights> weights, const CpuRunnerOptions& options);
   ~CpuModelRunner() override;
 
   // Bytes one KV block takes in all layers: kv_blocks = kv_bytes / this.
@@ -57,7 +61,8 @@ class CpuModelRunner final : public engine::ModelRunner {
   struct SamplerSlot;  // what one compute thread samples with
 
   CpuModelRunner(const CpuRunnerOptions& options, std::unique_ptr<model::Decoder> decoder,
-                 kernels::AlignedBuffer kv, kernels::AlignedBuffer logits, engine::RunnerLimits limits);
+                 kernels::AlignedBuffer kv, kernels::AlignedBuffer logits,
+                 engine::RunnerLimits limits);
   Status ReservePartials();
   void RunStep(const engine::StepPlan& plan, model::Team& team);
   void CopyBlocks(const engine::StepPlan& plan, model::Team& team);
@@ -70,8 +75,8 @@ class CpuModelRunner final : public engine::ModelRunner {
   ComputePool pool_;
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
-  kernels::AlignedBuffer logits_;    // [max head rows][logits stride]
-  kernels::AlignedBuffer partials_;  // grows to the largest plan's need
+  kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]
+  kernels::AlignedBuffer partials_;                     // grows to the largest plan's need
   std::vector<std::unique_ptr<SamplerSlot>> samplers_;  // one per worker
 
   // Of the step in flight; storage is reused.

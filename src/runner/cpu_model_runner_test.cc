@@ -12,7 +12,7 @@
 
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
-#include "runner/direct_driver.h"
+#include "runner/testing/direct_driver.h"
 
 namespace tutti::runner {
 namespace {
@@ -35,7 +35,8 @@ CheckpointSpec SmallSpec(DType type = DType::kQ4_1) {
   return spec;
 }
 
-std::shared_ptr<const model::Weights> LoadWriter(const gguf::testing::Writer& writer, const model::LoadOptions& options) {
+std::shared_ptr<const model::Weights> LoadWriter(const gguf::testing::Writer& writer,
+                                                 const model::LoadOptions& options) {
   const auto file = gguf::File::FromSource(gguf::MemorySource(writer.Build()));
   CHECK(file.ok()) << file.status();
   auto weights = model::Weights::Load(**file, options);
@@ -43,21 +44,25 @@ std::shared_ptr<const model::Weights> LoadWriter(const gguf::testing::Writer& wr
   return *weights;
 }
 
-std::shared_ptr<const model::Weights> LoadSpec(const CheckpointSpec& spec, const model::LoadOptions& options = {}) {
+std::shared_ptr<const model::Weights> LoadSpec(const CheckpointSpec& spec,
+                                               const model::LoadOptions& options = {}) {
   return LoadWriter(gguf::testing::MakeCheckpoint(spec), options);
 }
 
 // The generated F32 checkpoint with some weights changed.
 std::shared_ptr<const model::Weights> LoadEdited(
-    CheckpointSpec spec, const std::function<void(const std::string& name, std::vector<float>& values)>& edit) {
-  const auto sound = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+    CheckpointSpec spec,
+    const std::function<void(const std::string& name, std::vector<float>& values)>& edit) {
+  const auto sound =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
   CHECK(sound.ok());
   spec.tensors = false;
   gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(spec);
   for (const gguf::TensorInfo& tensor : (*sound)->tensors()) {
     std::vector<float> values = *(*sound)->ReadFloats(tensor);
     edit(std::string(tensor.name), values);
-    gguf::testing::WriterTensor out{std::string(tensor.name), {}, static_cast<uint32_t>(DType::kF32), {}, {}};
+    gguf::testing::WriterTensor out{
+        std::string(tensor.name), {}, static_cast<uint32_t>(DType::kF32), {}, {}};
     for (int d = 0; d < tensor.shape.dims; ++d) {
       out.ne.push_back(static_cast<uint64_t>(tensor.shape.ne[static_cast<size_t>(d)]));
     }
@@ -77,7 +82,8 @@ CpuRunnerOptions SmallOptions(const model::Weights& weights, int workers = 2) {
   return options;
 }
 
-std::unique_ptr<CpuModelRunner> MakeRunner(const std::shared_ptr<const model::Weights>& weights, int workers = 2) {
+std::unique_ptr<CpuModelRunner> MakeRunner(const std::shared_ptr<const model::Weights>& weights,
+                                           int workers = 2) {
   auto runner = CpuModelRunner::Create(weights, SmallOptions(*weights, workers));
   CHECK(runner.ok()) << runner.status();
   return std::move(runner).value();
@@ -89,8 +95,9 @@ std::vector<TokenId> Prompt(int count, int salt = 0) {
   return prompt;
 }
 
-std::vector<TokenId> Generate(engine::ModelRunner& runner, const std::vector<TokenId>& prompt, int count,
-                              const api::SamplingParams& params = GreedyParams(), uint64_t seed = 0) {
+std::vector<TokenId> Generate(engine::ModelRunner& runner, const std::vector<TokenId>& prompt,
+                              int count, const api::SamplingParams& params = GreedyParams(),
+                              uint64_t seed = 0) {
   DirectDriver driver(runner);
   const int sequence = driver.NewSequence(params, seed);
   std::vector<TokenId> feed = {*driver.Prefill(sequence, prompt, 64)};
@@ -129,7 +136,8 @@ TEST(CpuModelRunnerTest, ATokenOutsideTheVocabularyFailsItsSliceAlone) {
   const std::vector<TokenId> expected = Generate(*runner, Prompt(40), 1);
   for (const TokenId bad : {-1, weights->config().vocab_size, INT32_MAX, INT32_MIN}) {
     DirectDriver driver(*runner);
-    std::vector<DirectDriver::Part> parts = {{driver.NewSequence(), Prompt(40)}, {driver.NewSequence(), {3, bad, 4}}};
+    std::vector<DirectDriver::Part> parts = {{driver.NewSequence(), Prompt(40)},
+                                             {driver.NewSequence(), {3, bad, 4}}};
     const auto result = driver.Step(parts);
     ASSERT_TRUE(result.ok()) << result.status();
     EXPECT_TRUE(result->slices[0].status.ok());
@@ -139,14 +147,16 @@ TEST(CpuModelRunnerTest, ATokenOutsideTheVocabularyFailsItsSliceAlone) {
   }
 }
 
-// Token 9 alone excites residual dimension 0, which overflows the query projection of the last layer.
+// Token 9 alone excites residual dimension 0, which overflows the query projection of the last
+// layer.
 TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
   CheckpointSpec spec = SmallSpec(DType::kF32);
   spec.tied = false;
   const size_t width = spec.width;
   const auto weights = LoadEdited(spec, [&](const std::string& name, std::vector<float>& values) {
     if (name == "token_embd.weight") {
-      for (size_t row = 0; row < values.size() / width; ++row) values[row * width] = row == 9 ? 1.0f : 0.0f;
+      for (size_t row = 0; row < values.size() / width; ++row)
+        values[row * width] = row == 9 ? 1.0f : 0.0f;
     } else if (name.find("attn_output") != std::string::npos) {
       std::fill_n(values.begin(), width, 0.0f);
     } else if (name.find("ffn_down") != std::string::npos) {
@@ -154,7 +164,8 @@ TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
     } else if (name == "blk.1.attn_norm.weight") {
       values[0] = 1e30f;
     } else if (name == "blk.1.attn_v.weight") {
-      for (size_t row = 0; row < values.size() / width; ++row) values[row * width] = row % 2 == 0 ? 1e10f : -1e10f;
+      for (size_t row = 0; row < values.size() / width; ++row)
+        values[row * width] = row % 2 == 0 ? 1e10f : -1e10f;
     }
   });
   const auto runner = MakeRunner(weights);
@@ -185,7 +196,11 @@ TEST(CpuModelRunnerTest, PromptLogprobsAreTheSameInOneChunkAndInMany) {
     std::vector<sampling::RowLogprobs> rows;
     for (size_t begin = 0; begin < prompt.size();) {
       const size_t count = std::min(prompt.size() - begin, static_cast<size_t>(chunk));
-      DirectDriver::Part part{sequence, {prompt.begin() + static_cast<std::ptrdiff_t>(begin), prompt.begin() + static_cast<std::ptrdiff_t>(begin + count)}, false, 3};
+      DirectDriver::Part part{sequence,
+                              {prompt.begin() + static_cast<std::ptrdiff_t>(begin),
+                               prompt.begin() + static_cast<std::ptrdiff_t>(begin + count)},
+                              false,
+                              3};
       begin += count;
       part.next_token = begin < prompt.size() ? prompt[begin] : kNoToken;
       const auto result = driver.Step({&part, 1});
@@ -246,12 +261,14 @@ TEST(CpuModelRunnerTest, LogprobsComeFromTheRawLogits) {
   DirectDriver::Part part{driver.NewSequence(params, 3), Prompt(10)};
   const auto result = driver.Step({&part, 1});
   ASSERT_TRUE(result.ok());
-  EXPECT_EQ(result->slices[0].token, 17);  // the bias decides the draw and does not show in the log-probability
+  EXPECT_EQ(result->slices[0].token,
+            17);  // the bias decides the draw and does not show in the log-probability
   ASSERT_TRUE(result->slices[0].logprobs.has_value());
   double sum = 0;
   const float top = *std::max_element(tapped.begin(), tapped.end());
   for (const float logit : tapped) sum += std::exp(static_cast<double>(logit - top));
-  EXPECT_NEAR(result->slices[0].logprobs->chosen.logprob, static_cast<double>(tapped[17] - top) - std::log(sum), 1e-5);
+  EXPECT_NEAR(result->slices[0].logprobs->chosen.logprob,
+              static_cast<double>(tapped[17] - top) - std::log(sum), 1e-5);
   EXPECT_EQ(result->slices[0].logprobs->top.size(), 4u);
 }
 
@@ -274,7 +291,8 @@ TEST(CpuModelRunnerTest, EightThreadsSharingTheWeightsGiveTheSequentialOutputs) 
   std::vector<std::vector<TokenId>> expected;
   {
     const auto runner = MakeRunner(weights, 1);
-    for (int g = 0; g < kGenerations; ++g) expected.push_back(Generate(*runner, Prompt(3 + g % 7, g), 4));
+    for (int g = 0; g < kGenerations; ++g)
+      expected.push_back(Generate(*runner, Prompt(3 + g % 7, g), 4));
   }
   std::vector<std::thread> threads;
   std::array<int, kThreads> different{};
@@ -296,7 +314,8 @@ TEST(CpuModelRunnerTest, EightThreadsSharingTheWeightsGiveTheSequentialOutputs) 
 
 class FusionTest : public testing::TestWithParam<Isa> {};
 
-// The same model fused and one operation at a time: float logits within 1e-5 of their scale, the same tokens.
+// The same model fused and one operation at a time: float logits within 1e-5 of their scale, the
+// same tokens.
 TEST_P(FusionTest, FusedAndUnfusedPassesAgree) {
   for (const auto mode : {WeightMode::kF32, WeightMode::kInt8}) {
     std::map<int, std::vector<float>> logits[2];
@@ -328,9 +347,10 @@ TEST_P(FusionTest, FusionTakesFewerParallelRegions) {
   const auto fused = LoadSpec(SmallSpec()), unfused = LoadSpec(SmallSpec(), {.fuse = false});
   const kernels::KernelTable& table = kernels::KernelsFor(GetParam());
   const model::Decoder::Options options{.workers = 2, .max_rows = 64, .context = 64};
-  const auto a = *model::Decoder::Create(fused, table, options), b = *model::Decoder::Create(unfused, table, options);
-  std::printf("parallel regions per layer: fused %d (1 row) %d (64 rows), unfused %d\n", a->regions_per_layer(1),
-              a->regions_per_layer(64), b->regions_per_layer(1));
+  const auto a = *model::Decoder::Create(fused, table, options),
+             b = *model::Decoder::Create(unfused, table, options);
+  std::printf("parallel regions per layer: fused %d (1 row) %d (64 rows), unfused %d\n",
+              a->regions_per_layer(1), a->regions_per_layer(64), b->regions_per_layer(1));
   EXPECT_LT(a->regions_per_layer(64), b->regions_per_layer(64));
   EXPECT_LT(a->regions_per_layer(1), a->regions_per_layer(64));
 }

@@ -9,7 +9,7 @@
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "runner/cpu_model_runner.h"
-#include "runner/direct_driver.h"
+#include "runner/testing/direct_driver.h"
 
 namespace {
 
@@ -48,7 +48,8 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
   spec.feed_forward = 64;
   spec.context = 4096;
   spec.type = tensor::DType::kQ4_0;
-  const auto file = gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  const auto file =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
   ASSERT_TRUE(file.ok());
   const auto weights = model::Weights::Load(**file, {});
   ASSERT_TRUE(weights.ok()) << weights.status();
@@ -59,7 +60,8 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
   options.context = 4096;
   const auto runner = *CpuModelRunner::Create(*weights, options);
 
-  // Two sequences that decode and one that samples, over a table of blocks as the engine would keep it.
+  // Two sequences that decode and one that samples, over a table of blocks as the engine would keep
+  // it.
 #ifndef TUTTI_SANITIZED
   constexpr int kSteps = 10000;
 #else
@@ -99,7 +101,8 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
   }
   const int64_t made = allocations.load() - before;
 #ifndef TUTTI_SANITIZED
-  // StepResult::slices, one per step. A worker's sampler grows when it first samples, whenever that is.
+  // StepResult::slices, one per step. A worker's sampler grows when it first samples, whenever that
+  // is.
   EXPECT_GE(made, kSteps);
   EXPECT_LE(made, kSteps + 100);
 #else

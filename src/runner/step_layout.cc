@@ -47,12 +47,13 @@ void StepLayout::AddHeadRows(const engine::SequenceSlice& slice, int32_t index, 
     row.row = first_row + offset;
     row.slice = index;
     row.offset = offset;
-    if (score) row.successor = last ? slice.next_token : slice.tokens[static_cast<size_t>(offset) + 1];
+    if (score)
+      row.successor = last ? slice.next_token : slice.tokens[static_cast<size_t>(offset) + 1];
     row.sample = last && slice.sample;
     if (row.successor == kNoToken && !row.sample) continue;
     CHECK(!row.sample || slice.sampler != nullptr);
-    row.needs_logits = all_logits || row.successor != kNoToken ||
-                       (row.sample && !slice.sampler->plain_argmax());
+    row.needs_logits =
+        all_logits || row.successor != kNoToken || (row.sample && !slice.sampler->plain_argmax());
     head_.push_back(row);
     head_rows_.push_back(row.row);
   }

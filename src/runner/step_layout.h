@@ -1,6 +1,8 @@
-// StepLayout: where each slice of a plan lies among the rows of the forward pass, and which rows leave it.
+// StepLayout: where each slice of a plan lies among the rows of the forward pass, and which rows
+// leave it.
 //
-// Pure function of the plan, rebuilt every step in reused storage. Engine thread builds, compute threads read.
+// Pure function of the plan, rebuilt every step in reused storage. Engine thread builds, compute
+// threads read.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +40,8 @@ class StepLayout {
   bool bad_token(int slice) const { return bad_token_[static_cast<size_t>(slice)] != 0; }
 
  private:
-  void AddHeadRows(const engine::SequenceSlice& slice, int32_t index, int32_t first_row, bool all_logits);
+  void AddHeadRows(const engine::SequenceSlice& slice, int32_t index, int32_t first_row,
+                   bool all_logits);
 
   std::vector<TokenId> tokens_;
   std::vector<kernels::AttentionSequence> sequences_;

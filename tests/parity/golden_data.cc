@@ -19,7 +19,8 @@ std::string Environment(const char* name, const std::string& otherwise) {
 
 std::ifstream OpenGolden(const std::string& name) {
   std::ifstream in(Environment("TUTTI_SOURCE_DIR", ".") + "/tests/golden/" + name);
-  EXPECT_TRUE(in.is_open()) << "tests/golden/" << name << " cannot be read; TUTTI_SOURCE_DIR names the sources";
+  EXPECT_TRUE(in.is_open()) << "tests/golden/" << name
+                            << " cannot be read; TUTTI_SOURCE_DIR names the sources";
   return in;
 }
 
@@ -35,7 +36,8 @@ std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode) {
   auto& weights = loaded[static_cast<size_t>(mode)];
   if (weights == nullptr) {
     const auto file = gguf::File::Open(TestModelPath());
-    EXPECT_TRUE(file.ok()) << file.status() << " (" << TestModelPath() << "; `make models` fetches it)";
+    EXPECT_TRUE(file.ok()) << file.status() << " (" << TestModelPath()
+                           << "; `make models` fetches it)";
     if (!file.ok()) return nullptr;
     auto result = model::Weights::Load(**file, {.mode = mode, .threads = 2});
     EXPECT_TRUE(result.ok()) << result.status();

@@ -1,4 +1,5 @@
-// The reference outputs of tests/golden and the model file they belong to, for the tests that need real weights.
+// The reference outputs of tests/golden and the model file they belong to, for the tests that need
+// real weights.
 //
 // Everything here fails the running test when a file is missing: real-model tests do not skip.
 #pragma once

@@ -7,7 +7,7 @@
 
 #include "golden_data.h"
 #include "runner/cpu_model_runner.h"
-#include "runner/direct_driver.h"
+#include "runner/testing/direct_driver.h"
 
 namespace tutti::parity {
 namespace {
@@ -55,7 +55,7 @@ std::vector<std::vector<TokenId>> GreedyTexts(engine::ModelRunner& runner,
 struct Score {
   int tokens = 0;
   int same_top = 0;
-  double logprob = 0;            // sums
+  double logprob = 0;  // sums
   double reference_logprob = 0;
   double absolute_difference = 0;
   double worst_difference = 0;
@@ -64,10 +64,12 @@ struct Score {
 };
 
 // Scores windows of the text, as many at once as a step holds.
-Score ScoreText(engine::ModelRunner& runner, const std::vector<ScoredToken>& text, size_t begin, size_t end) {
+Score ScoreText(engine::ModelRunner& runner, const std::vector<ScoredToken>& text, size_t begin,
+                size_t end) {
   Score score;
   for (size_t at = begin; at < end; at += kWindow) {
-    const std::span<const ScoredToken> window(text.data() + at, std::min<size_t>(kWindow, end - at));
+    const std::span<const ScoredToken> window(text.data() + at,
+                                              std::min<size_t>(kWindow, end - at));
     DirectDriver driver(runner);
     DirectDriver::Part part{driver.NewSequence(), {}, false, 1};
     for (const ScoredToken& scored : window) part.tokens.push_back(scored.token);
@@ -79,7 +81,8 @@ Score ScoreText(engine::ModelRunner& runner, const std::vector<ScoredToken>& tex
     for (size_t i = 0; i < rows.size(); ++i) {
       const ScoredToken& want = window[i + 1];
       EXPECT_EQ(rows[i].chosen.token, want.token);
-      const double difference = std::fabs(static_cast<double>(rows[i].chosen.logprob) - want.logprob);
+      const double difference =
+          std::fabs(static_cast<double>(rows[i].chosen.logprob) - want.logprob);
       ++score.tokens;
       score.same_top += rows[i].top.at(0).token == want.top ? 1 : 0;
       score.logprob += rows[i].chosen.logprob;
@@ -108,7 +111,8 @@ TEST(GoldenTest, Int8PathLeavesTheReferenceOnlyAtNearTies) {
   const auto references = ReadGreedyReferences();
   ASSERT_EQ(references.size(), 20u);
   for (const Isa isa : kernels::DetectIsas()) {
-    if (isa == Isa::kScalar) continue;  // minutes; it gives the same matrix products to the bit (kernels_test)
+    if (isa == Isa::kScalar)
+      continue;  // minutes; it gives the same matrix products to the bit (kernels_test)
     const auto runner = MakeRunner(WeightMode::kInt8, isa);
     ASSERT_NE(runner, nullptr);
     const auto texts = GreedyTexts(*runner, references);
@@ -116,7 +120,8 @@ TEST(GoldenTest, Int8PathLeavesTheReferenceOnlyAtNearTies) {
     for (size_t i = 0; i < references.size(); ++i) {
       const auto& want = references[i].tokens;
       ASSERT_EQ(texts[i].size(), want.size());
-      const auto at = std::mismatch(want.begin(), want.end(), texts[i].begin()).first - want.begin();
+      const auto at =
+          std::mismatch(want.begin(), want.end(), texts[i].begin()).first - want.begin();
       followed += static_cast<int>(at);
       if (at == std::ssize(want)) {
         ++equal;
@@ -125,8 +130,9 @@ TEST(GoldenTest, Int8PathLeavesTheReferenceOnlyAtNearTies) {
             << kernels::IsaName(isa) << ", prompt " << i << ", token " << at;
       }
     }
-    std::printf("[ %s ] %d of 20 continuations equal, %d of 1280 tokens before the first near tie\n",
-                kernels::IsaName(isa).data(), equal, followed);
+    std::printf(
+        "[ %s ] %d of 20 continuations equal, %d of 1280 tokens before the first near tie\n",
+        kernels::IsaName(isa).data(), equal, followed);
     EXPECT_GE(followed, 400);
   }
 }
@@ -151,9 +157,11 @@ TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
   EXPECT_EQ(score.tokens, 9980);
   const double agreement = 100.0 * score.same_top / score.tokens;
   const double difference = score.absolute_difference / score.tokens;
-  std::printf("[ %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean |delta logprob| %.4f\n",
-              kernels::IsaName(BestIsa()).data(), score.perplexity(), score.reference_perplexity(),
-              100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), agreement, difference);
+  std::printf(
+      "[ %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean |delta "
+      "logprob| %.4f\n",
+      kernels::IsaName(BestIsa()).data(), score.perplexity(), score.reference_perplexity(),
+      100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), agreement, difference);
   EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.01);
   EXPECT_GT(agreement, 95.0);
   EXPECT_LT(difference, 0.08);

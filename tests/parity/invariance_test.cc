@@ -1,5 +1,6 @@
-// Batch-invariance: a sequence's logits are the same bytes whatever else runs, however its prompt is cut, on any number
-// of threads, with its prefix computed or reused, and after preemption. Compared with memcmp, never with a tolerance.
+// Batch-invariance: a sequence's logits are the same bytes whatever else runs, however its prompt
+// is cut, on any number of threads, with its prefix computed or reused, and after preemption.
+// Compared with memcmp, never with a tolerance.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -9,7 +10,7 @@
 #include "base/random.h"
 #include "golden_data.h"
 #include "runner/cpu_model_runner.h"
-#include "runner/direct_driver.h"
+#include "runner/testing/direct_driver.h"
 #include "tiny_model.h"
 
 namespace tutti::parity {
@@ -23,12 +24,13 @@ constexpr int kNewTokens = 4;
 struct Scenario {
   std::string name;
   int threads = 2;
-  int batch = 1;       // sequences in flight at once
-  int chunk = 512;     // most prompt tokens of one sequence in a step
+  int batch = 1;    // sequences in flight at once
+  int chunk = 512;  // most prompt tokens of one sequence in a step
   uint64_t block_seed = 0;
   bool share_prefixes = true;
   bool reuse_prefix = false;  // every sequence starts from blocks computed for another one
-  bool preempt = false;       // every sequence loses its cache after its second token and is computed again
+  bool preempt =
+      false;  // every sequence loses its cache after its second token and is computed again
 };
 
 using Prompts = std::vector<std::vector<TokenId>>;
@@ -79,7 +81,8 @@ class Batcher {
     const int keep = static_cast<int>(lane.tokens.size()) - 1;  // the last token is always computed
     if (scenario_.reuse_prefix && keep > 0) {
       const int donor = driver_->NewSequence();
-      prompt_of_[static_cast<uint32_t>(donor)] = prompts.size() + index;  // its rows are not compared
+      prompt_of_[static_cast<uint32_t>(donor)] =
+          prompts.size() + index;  // its rows are not compared
       EXPECT_TRUE(driver_->Prefill(donor, lane.tokens, scenario_.chunk).ok());
       lane.sequence = driver_->Fork(donor, keep);
     } else {
@@ -101,7 +104,8 @@ class Batcher {
         if ((left == 1) != decode) continue;
         const int count = std::min({left, scenario_.chunk, room});
         room -= count;
-        parts.push_back({lane.sequence, {lane.tokens.begin() + done, lane.tokens.begin() + done + count},
+        parts.push_back({lane.sequence,
+                         {lane.tokens.begin() + done, lane.tokens.begin() + done + count},
                          count == left});
         of.push_back(i);
       }
@@ -160,13 +164,21 @@ std::vector<Scenario> Scenarios() {
       {.name = "chunks of 32, batch 7, shuffled blocks", .batch = 7, .chunk = 32, .block_seed = 5},
       {.name = "chunks of 128, batch 16, one thread", .threads = 1, .batch = 16, .chunk = 128},
       {.name = "whole prompts, batch 32", .batch = 32},
-      {.name = "batch 2, chunks of 31, prefixes read apart", .batch = 2, .chunk = 31, .share_prefixes = false},
+      {.name = "batch 2, chunks of 31, prefixes read apart",
+       .batch = 2,
+       .chunk = 31,
+       .share_prefixes = false},
       {.name = "prefix reused, batch 5", .batch = 5, .chunk = 128, .reuse_prefix = true},
-      {.name = "preempted and computed again, batch 8", .batch = 8, .chunk = 64, .block_seed = 9, .preempt = true},
+      {.name = "preempted and computed again, batch 8",
+       .batch = 8,
+       .chunk = 64,
+       .block_seed = 9,
+       .preempt = true},
   };
 }
 
-void ExpectInvariant(const std::shared_ptr<const model::Weights>& weights, Isa isa, const Prompts& prompts) {
+void ExpectInvariant(const std::shared_ptr<const model::Weights>& weights, Isa isa,
+                     const Prompts& prompts) {
   ASSERT_NE(weights, nullptr);
   const Rows alone = Batcher(weights, isa, {.name = "alone", .threads = 1}).Run(prompts);
   ASSERT_EQ(alone.size(), prompts.size() * kNewTokens);
@@ -185,7 +197,8 @@ Prompts RandomPrompts(int count, int longest, int vocab_size, uint64_t seed) {
     const int64_t length = i % 3 == 0 ? random.Between(1, 8) : random.Between(9, longest);
     prompts.emplace_back();
     for (int64_t t = 0; t < length; ++t) {
-      prompts.back().push_back(static_cast<TokenId>(random.Below(static_cast<uint64_t>(vocab_size))));
+      prompts.back().push_back(
+          static_cast<TokenId>(random.Below(static_cast<uint64_t>(vocab_size))));
     }
   }
   // Two pairs with a common beginning: the shared-prefix reading of blocks.
@@ -196,7 +209,8 @@ Prompts RandomPrompts(int count, int longest, int vocab_size, uint64_t seed) {
 
 TEST(InvarianceTest, FiftyPromptsOfTheDefaultModelGiveTheSameBytes) {
   Prompts prompts;
-  for (const GreedyReference& reference : ReadGreedyReferences()) prompts.push_back(reference.prompt);
+  for (const GreedyReference& reference : ReadGreedyReferences())
+    prompts.push_back(reference.prompt);
   const auto text = ReadScoredText();
   ASSERT_EQ(prompts.size(), 20u);
   ASSERT_EQ(text.size(), 10000u);
@@ -204,7 +218,8 @@ TEST(InvarianceTest, FiftyPromptsOfTheDefaultModelGiveTheSameBytes) {
   while (prompts.size() < 50) {
     const int64_t begin = random.Between(0, 9000), length = random.Between(1, 140);
     prompts.emplace_back();
-    for (int64_t i = 0; i < length; ++i) prompts.back().push_back(text[static_cast<size_t>(begin + i)].token);
+    for (int64_t i = 0; i < length; ++i)
+      prompts.back().push_back(text[static_cast<size_t>(begin + i)].token);
   }
   prompts[49] = prompts[48];  // a shared prefix of many blocks
   prompts[49].push_back(42);
@@ -226,7 +241,8 @@ TEST_P(InvarianceOnEveryIsa, GeneratedModelsGiveTheSameBytes) {
     spec.embedding_type = tensor::DType::kQ8_0;
     const TinyModel model = MakeTinyModel(spec, mode);
     const int prompts = GetParam() == Isa::kScalar ? 8 : 24;  // the oracle takes its time
-    ExpectInvariant(model.weights, GetParam(), RandomPrompts(prompts, 120, model.reference.vocab_size, 11));
+    ExpectInvariant(model.weights, GetParam(),
+                    RandomPrompts(prompts, 120, model.reference.vocab_size, 11));
   }
 }
 

@@ -97,11 +97,13 @@ std::vector<Row> ReferenceLlama::Logits(const std::vector<TokenId>& tokens) cons
       const Row f = Norm(prefix + "ffn_norm.weight", x[t]);
       Row gate = Multiply(prefix + "ffn_gate.weight", f);
       const Row up = Multiply(prefix + "ffn_up.weight", f);
-      for (size_t i = 0; i < gate.size(); ++i) gate[i] = gate[i] / (1.0 + std::exp(-gate[i])) * up[i];
+      for (size_t i = 0; i < gate.size(); ++i)
+        gate[i] = gate[i] / (1.0 + std::exp(-gate[i])) * up[i];
       AddTo(x[t], Multiply(prefix + "ffn_down.weight", gate));
     }
   }
-  const std::string head = tensors.count("output.weight") != 0 ? "output.weight" : "token_embd.weight";
+  const std::string head =
+      tensors.count("output.weight") != 0 ? "output.weight" : "token_embd.weight";
   std::vector<Row> logits;
   for (const Row& row : x) logits.push_back(Multiply(head, Norm("output_norm.weight", row)));
   return logits;

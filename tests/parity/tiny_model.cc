@@ -40,8 +40,8 @@ TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::Weight
   return out;
 }
 
-std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(std::shared_ptr<const model::Weights> weights,
-                                                       kernels::Isa isa, int workers) {
+std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
+    std::shared_ptr<const model::Weights> weights, kernels::Isa isa, int workers) {
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(isa);

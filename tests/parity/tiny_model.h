@@ -1,4 +1,5 @@
-// Generated checkpoints of a few layers, loaded for the runner and, from the same bytes, for the plain reference.
+// Generated checkpoints of a few layers, loaded for the runner and, from the same bytes, for the
+// plain reference.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ struct TinyModel {
 TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode);
 
 // A runner over it with room for `sequences` sequences of the context.
-std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(std::shared_ptr<const model::Weights> weights,
-                                                       kernels::Isa isa, int workers = 2);
+std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
+    std::shared_ptr<const model::Weights> weights, kernels::Isa isa, int workers = 2);
 
 }  // namespace tutti::parity

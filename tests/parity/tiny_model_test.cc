@@ -1,11 +1,13 @@
-// Every tensor type, head and rope variant, on generated checkpoints against the plain double-precision reference.
+// Every tensor type, head and rope variant, on generated checkpoints against the plain
+// double-precision reference.
+#include "tiny_model.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 
-#include "runner/direct_driver.h"
-#include "tiny_model.h"
+#include "runner/testing/direct_driver.h"
 
 namespace tutti::parity {
 namespace {
@@ -29,8 +31,9 @@ std::vector<TokenId> SomePrompt(int vocab_size, int count) {
   return prompt;
 }
 
-// Greedy decoding beside the reference, which is fed the runner's tokens: at every step the runner's choice must be
-// the reference's best token but for `tie` (in logits), and its log-probabilities within `tolerance`.
+// Greedy decoding beside the reference, which is fed the runner's tokens: at every step the
+// runner's choice must be the reference's best token but for `tie` (in logits), and its
+// log-probabilities within `tolerance`.
 struct Comparison {
   int tokens = 0;
   int same = 0;
@@ -38,7 +41,8 @@ struct Comparison {
   double worst_error = 0;  // of a log-probability of the 20 most probable tokens
 };
 
-Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prompt_tokens, int new_tokens) {
+Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prompt_tokens,
+                   int new_tokens) {
   api::SamplingParams params = runner::GreedyParams();
   params.logprobs = 20;
   DirectDriver driver(runner, 7);
@@ -66,7 +70,8 @@ Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prom
     out.same += best - row.begin() == result.token ? 1 : 0;
     out.worst_gap = std::max(out.worst_gap, *best - row[static_cast<size_t>(result.token)]);
     for (const auto& top : result.logprobs->top) {
-      const double error = std::fabs(static_cast<double>(top.logprob) - logprobs[static_cast<size_t>(top.token)]);
+      const double error =
+          std::fabs(static_cast<double>(top.logprob) - logprobs[static_cast<size_t>(top.token)]);
       out.worst_error = std::max(out.worst_error, error);
     }
   }
@@ -75,7 +80,8 @@ Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prom
 
 class TinyModelTest : public testing::TestWithParam<Isa> {};
 
-// Float weights and activations: the only differences are the order of sums and the 16-bit transcendental error.
+// Float weights and activations: the only differences are the order of sums and the 16-bit
+// transcendental error.
 TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
   for (const DType type : tensor::kReadableTypes) {
     CheckpointSpec spec = SmallSpec();
@@ -89,8 +95,8 @@ TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
   }
 }
 
-// Weights as the file has them, activations in int8 blocks, 16-bit KV: errors of a few hundredths in a logit, and the
-// best token except where the reference itself nearly ties.
+// Weights as the file has them, activations in int8 blocks, 16-bit KV: errors of a few hundredths
+// in a logit, and the best token except where the reference itself nearly ties.
 TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
   for (const DType type : tensor::kReadableTypes) {
     CheckpointSpec spec = SmallSpec();
@@ -113,14 +119,16 @@ TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
   base.feed_forward = 192;
   std::vector<CheckpointSpec> specs;
   for (const bool tied : {true, false}) {
-    for (const RopeScaling rope : {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kLlama3}) {
+    for (const RopeScaling rope :
+         {RopeScaling::kNone, RopeScaling::kLinear, RopeScaling::kLlama3}) {
       CheckpointSpec spec = base;
       spec.tied = tied;
       spec.rope = rope;
       specs.push_back(spec);
     }
   }
-  for (const uint32_t kv_heads : {1u, 3u, 6u}) {  // multi-query, grouped, one to one; heads x 32 is not the width
+  for (const uint32_t kv_heads :
+       {1u, 3u, 6u}) {  // multi-query, grouped, one to one; heads x 32 is not the width
     CheckpointSpec spec = base;
     spec.heads = 6;
     spec.kv_heads = kv_heads;
@@ -136,8 +144,8 @@ TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
     ASSERT_NE(runner, nullptr);
     // Past 128 positions, where all bands of the Llama 3 scaling have turned.
     const Comparison c = Compare(model, *runner, 120, 24);
-    EXPECT_EQ(c.same, c.tokens) << "tied " << spec.tied << " rope " << static_cast<int>(spec.rope) << " kv heads "
-                                << spec.kv_heads;
+    EXPECT_EQ(c.same, c.tokens) << "tied " << spec.tied << " rope " << static_cast<int>(spec.rope)
+                                << " kv heads " << spec.kv_heads;
     EXPECT_LT(c.worst_error, 1e-4);
   }
 }
@@ -156,7 +164,8 @@ TEST_P(TinyModelTest, MatricesOfDifferentTypesInOneLayerMatchTheReference) {
   gguf::testing::Writer writer = gguf::testing::MakeCheckpoint(spec);
   TinyModel mixed;
   mixed.reference = low.reference;
-  const auto add = [&](const std::string& name, DType type, std::initializer_list<uint64_t> ne, bool from_high) {
+  const auto add = [&](const std::string& name, DType type, std::initializer_list<uint64_t> ne,
+                       bool from_high) {
     const auto& values = (from_high ? high : low).reference.tensors.at(name);
     writer.Tensor(name, type, ne, values);  // exact: the values came from this encoding
     mixed.reference.tensors[name] = values;
@@ -176,7 +185,8 @@ TEST_P(TinyModelTest, MatricesOfDifferentTypesInOneLayerMatchTheReference) {
   const auto bytes = writer.Build();
   const auto file = gguf::File::FromSource(gguf::MemorySource(bytes));
   ASSERT_TRUE(file.ok()) << file.status();
-  for (const gguf::TensorInfo& tensor : (*file)->tensors()) {  // down was rounded to F16: what the file holds counts
+  for (const gguf::TensorInfo& tensor :
+       (*file)->tensors()) {  // down was rounded to F16: what the file holds counts
     mixed.reference.tensors[std::string(tensor.name)] = *(*file)->ReadFloats(tensor);
   }
   for (const WeightMode mode : {WeightMode::kF32, WeightMode::kInt8}) {

@@ -1,7 +1,7 @@
 // DirectDriver: sequences run straight through a ModelRunner, without an engine.
 //
-// For benchmarks of the forward pass and for tests that need to say exactly which rows share a step: the caller is
-// the scheduler. Keeps block tables and samplers, nothing else. Not thread-safe.
+// For tests that say exactly which rows share a step: the caller is the scheduler. Keeps block
+// tables and samplers, nothing else. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ class DirectDriver {
     int sequence = 0;
     std::vector<TokenId> tokens;  // to append, at least one
     bool sample = true;
-    int prompt_logprobs = -1;        // as in engine::SequenceSlice
+    int prompt_logprobs = -1;  // as in engine::SequenceSlice
     TokenId next_token = kNoToken;
   };
 
@@ -34,22 +34,24 @@ class DirectDriver {
 
   // Returns the sequence's number.
   int NewSequence(api::SamplingParams params = GreedyParams(), uint64_t seed = 0);
-  // A sequence that starts with the first `tokens` tokens of `other`, reading other's blocks where they are full and
-  // a copy of the last one where it is not.
+  // A sequence that starts with the first `tokens` tokens of `other`, reading other's blocks where
+  // they are full and a copy of the last one where it is not.
   int Fork(int other, int tokens);
-  // Forgets the sequence's cache, as preemption does: it starts again at position 0. Tokens drawn are kept.
+  // Forgets the sequence's cache, as preemption does: it starts again at position 0. Tokens drawn
+  // are kept.
   void Evict(int sequence);
 
   int length(int sequence) const { return Of(sequence).length; }
   const std::vector<TokenId>& output(int sequence) const { return Of(sequence).output; }
 
-  // One step with these parts, in this order. Sampled tokens are added to output(). Errors: the step's own; a part's
-  // is in its result. resource_exhausted when the pool has no block left.
+  // One step with these parts, in this order. Sampled tokens are added to output(). Errors: the
+  // step's own; a part's is in its result. resource_exhausted when the pool has no block left.
   Result<engine::StepResult> Step(std::span<const Part> parts);
 
   // Appends tokens in steps of at most `chunk`, sampling after the last; returns the drawn token.
   Result<TokenId> Prefill(int sequence, std::span<const TokenId> tokens, int chunk);
-  // One step in which every sequence appends `feed[i]` and draws its next token, which replaces feed[i].
+  // One step in which every sequence appends `feed[i]` and draws its next token, which replaces
+  // feed[i].
   Status Decode(std::span<const int> sequences, std::vector<TokenId>& feed);
 
  private:
@@ -67,28 +69,10 @@ class DirectDriver {
 
   engine::ModelRunner& runner_;
   std::vector<std::unique_ptr<Sequence>> sequences_;
-  std::vector<kv::BlockId> free_;  // taken from the back
+  std::vector<kv::BlockId> free_;          // taken from the back
   std::vector<engine::BlockCopy> copies_;  // for the next step
   engine::StepPlan plan_;
   uint64_t step_ = 0;
 };
-
-// Prefill and decode of `batch` sequences of pseudo-random tokens, timed: `tutti bench engine`.
-struct ForwardBench {
-  int batch = 1;
-  int prompt_tokens = 128;
-  int new_tokens = 64;
-  int chunk = 512;    // rows of a prefill step; prompts are cut and packed to it
-  uint64_t seed = 1;
-};
-struct ForwardBenchResult {
-  double prefill_seconds = 0;  // all prompts, first tokens included
-  double decode_seconds = 0;   // the other new tokens
-  std::vector<std::vector<TokenId>> outputs;  // [batch][new_tokens], greedy
-  double prefill_rate(const ForwardBench& b) const { return b.batch * b.prompt_tokens / prefill_seconds; }
-  double decode_rate(const ForwardBench& b) const { return b.batch * (b.new_tokens - 1) / decode_seconds; }
-};
-// Errors: those of the steps; resource_exhausted when the runner's KV memory does not hold the sequences.
-Result<ForwardBenchResult> RunForwardBench(engine::ModelRunner& runner, const ForwardBench& bench);
 
 }  // namespace tutti::runner

@@ -1,4 +1,4 @@
-#include "runner/direct_driver.h"
+#include "runner/testing/direct_driver.h"
 
 #include <algorithm>
 #include <string>
@@ -39,7 +39,8 @@ int DirectDriver::Fork(int other, int tokens) {
   const auto full = static_cast<size_t>(tokens / kBlockTokens);
   to.blocks.assign(from.blocks.begin(), from.blocks.begin() + static_cast<std::ptrdiff_t>(full));
   to.owned.assign(full, false);
-  to.prompt.assign(from.prompt.begin(), from.prompt.begin() + std::min<std::ptrdiff_t>(tokens, std::ssize(from.prompt)));
+  to.prompt.assign(from.prompt.begin(),
+                   from.prompt.begin() + std::min<std::ptrdiff_t>(tokens, std::ssize(from.prompt)));
   if (tokens % kBlockTokens != 0) {
     CHECK(Cover(to, tokens).ok());
     copies_.push_back({from.blocks[full], to.blocks[full]});
@@ -133,54 +134,6 @@ Status DirectDriver::Decode(std::span<const int> sequences, std::vector<TokenId>
     feed[i] = result.slices[i].token;
   }
   return OkStatus();
-}
-
-Result<ForwardBenchResult> RunForwardBench(engine::ModelRunner& runner, const ForwardBench& bench) {
-  CHECK(bench.batch >= 1 && bench.prompt_tokens >= 1 && bench.new_tokens >= 2 && bench.chunk >= 1);
-  DirectDriver driver(runner);
-  Random random(bench.seed);
-  std::vector<int> sequences;
-  std::vector<std::vector<TokenId>> prompts;
-  for (int i = 0; i < bench.batch; ++i) {
-    sequences.push_back(driver.NewSequence());
-    prompts.emplace_back();
-    for (int t = 0; t < bench.prompt_tokens; ++t) {
-      prompts.back().push_back(
-          static_cast<TokenId>(random.Below(static_cast<uint64_t>(runner.limits().vocab_size))));
-    }
-  }
-
-  const auto seconds_since = [](auto start) { return ToSeconds(std::chrono::steady_clock::now() - start); };
-  ForwardBenchResult out;
-  std::vector<TokenId> feed(sequences.size(), kNoToken);
-  auto start = std::chrono::steady_clock::now();
-  // Prompts in order, packed into steps of `chunk` rows: a prompt's end and the next one's start share a step.
-  std::vector<DirectDriver::Part> parts;
-  int room = bench.chunk;
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    for (size_t begin = 0; begin < prompts[i].size();) {
-      const size_t count = std::min(prompts[i].size() - begin, static_cast<size_t>(room));
-      const auto first = prompts[i].begin() + static_cast<std::ptrdiff_t>(begin);
-      begin += count;
-      room -= static_cast<int>(count);
-      parts.push_back({sequences[i], {first, first + static_cast<std::ptrdiff_t>(count)}, begin == prompts[i].size()});
-      if (room > 0 && !(i + 1 == sequences.size() && begin == prompts[i].size())) continue;
-      ASSIGN_OR_RETURN(const engine::StepResult result, driver.Step(parts));
-      for (size_t p = 0; p < parts.size(); ++p) {
-        RETURN_IF_ERROR(result.slices[p].status);
-        if (parts[p].sample) feed[static_cast<size_t>(parts[p].sequence)] = result.slices[p].token;
-      }
-      parts.clear();
-      room = bench.chunk;
-    }
-  }
-  out.prefill_seconds = seconds_since(start);
-
-  start = std::chrono::steady_clock::now();
-  for (int t = 1; t < bench.new_tokens; ++t) RETURN_IF_ERROR(driver.Decode(sequences, feed));
-  out.decode_seconds = seconds_since(start);
-  for (const int sequence : sequences) out.outputs.push_back(driver.output(sequence));
-  return out;
 }
 
 }  // namespace tutti::runner
