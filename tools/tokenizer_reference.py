@@ -7,6 +7,7 @@ Needs the PyPI packages gguf, tokenizers, sentencepiece, protobuf. A data folder
 
     vocab/NAME.json.gz   a vocabulary, as TokenizerSpec wants it
     texts.json.gz        {"corpus": [...], "hostile": [...]}
+    huggingface.json.gz  small tokenizer.json files as Hugging Face writes them, with ids for the first hostile texts
     unicode.json.gz      what the references make of every single code point
     ids/NAME.json.gz     {"corpus": [[count, digest], ...], "hostile": ...}: FNV-1a 64 over the ids, little-endian int32
 
@@ -15,6 +16,7 @@ Needs the PyPI packages gguf, tokenizers, sentencepiece, protobuf. A data folder
     tokenizer_reference.py sample DATA/texts.json.gz SMALL/texts.json.gz --kib 128 --hostile 500
     tokenizer_reference.py ids    DATA NAME...       (or no names: all of DATA/vocab)
     tokenizer_reference.py unicode DATA/unicode.json.gz
+    tokenizer_reference.py files  DATA
 """
 import argparse
 import gzip
@@ -441,6 +443,50 @@ def command_unicode(args):
     })
 
 
+def command_files(args):
+    """One small tokenizer.json for each kind, trained on the corpus, saved by the library itself."""
+    from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
+    data = pathlib.Path(args.data)
+    texts = read_json(data / "texts.json.gz")
+    samples = texts["hostile"][:150] + [f"a {t} b" for t in ("<|end|>", "[SEP]", "~~~", "<tool>")]
+    out = []
+
+    def add(name, tokenizer, config):
+        ids = [tokenizer.encode(t).ids for t in samples]
+        out.append({"name": name, "tokenizer_json": tokenizer.to_str(), "config_json": json.dumps(config),
+                    "ids": [[len(i), digest(i)] for i in ids]})
+
+    for pre in ("gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "falcon"):
+        tokenizer = Tokenizer(models.BPE(ignore_merges=pre == "llama-bpe"))
+        tokenizer.pre_tokenizer = pre_tokenizer(pre)
+        tokenizer.train_from_iterator(texts["corpus"], trainers.BpeTrainer(
+            vocab_size=600, initial_alphabet=pre_tokenizers.ByteLevel.alphabet() if pre != "smollm" else [],
+            special_tokens=["<|start|>", "<|end|>"], show_progress=False))
+        tokenizer.add_tokens([AddedToken("~~~", normalized=False)])
+        if pre == "llama-bpe":
+            tokenizer.post_processor = processors.TemplateProcessing(
+                single="<|start|> $A <|end|>", special_tokens=[("<|start|>", 0), ("<|end|>", 1)])
+        add(pre, tokenizer, {"bos_token": "<|start|>", "eos_token": {"content": "<|end|>"}, "chat_template": "{{ x }}"})
+    for name, lowercase, strip in (("bert", True, None), ("bert-cased", False, None), ("bert-accents", True, False)):
+        tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+        tokenizer.normalizer = normalizers.BertNormalizer(lowercase=lowercase, strip_accents=strip)
+        tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+        tokenizer.train_from_iterator(texts["corpus"], trainers.WordPieceTrainer(
+            vocab_size=900, limit_alphabet=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+        tokenizer.enable_truncation(20) if name == "bert-cased" else None  # Tutti ignores it, and so do the ids:
+        config = {"pad_token": "[PAD]", "mask_token": "[MASK]"}
+        if name == "bert-cased":
+            saved = tokenizer.to_str()
+            tokenizer.no_truncation()
+            add(name, tokenizer, config)
+            out[-1]["tokenizer_json"] = saved
+        else:
+            add(name, tokenizer, config)
+    write_json(data / "huggingface.json.gz", {"texts": samples, "files": out})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -469,6 +515,9 @@ def main():
     p = commands.add_parser("unicode")
     p.add_argument("out")
     p.set_defaults(run=command_unicode)
+    p = commands.add_parser("files")
+    p.add_argument("data")
+    p.set_defaults(run=command_files)
     args = parser.parse_args()
     args.run(args)
 

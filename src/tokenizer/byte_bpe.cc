@@ -42,7 +42,8 @@ class ByteBpe::Words final : public WordSink {
 };
 
 Result<std::unique_ptr<const Encoder>> ByteBpe::Create(const Vocabulary& vocabulary,
-                                                       const std::vector<std::string>& merges) {
+                                                       const std::vector<std::string>& merges,
+                                                       std::optional<bool> ignore_merges) {
   const std::optional<PreTokenizer> pre = FindPreTokenizer(vocabulary.pre());
   if (!pre) {
     std::string name;
@@ -53,7 +54,7 @@ Result<std::unique_ptr<const Encoder>> ByteBpe::Create(const Vocabulary& vocabul
         "pre-tokenizer '" + name + "' is not known; guessing one would change every answer");
   }
   std::unique_ptr<ByteBpe> bpe(new ByteBpe(vocabulary, *pre));
-  bpe->ignore_merges_ = *pre == PreTokenizer::kLlama3;
+  bpe->ignore_merges_ = ignore_merges.value_or(*pre == PreTokenizer::kLlama3);
   RETURN_IF_ERROR(bpe->TakeMerges(merges));
   RETURN_IF_ERROR(bpe->IndexWords());
   return std::unique_ptr<const Encoder>(std::move(bpe));

@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,8 +27,10 @@ class ByteBpe final : public Encoder {
  public:
   // `vocabulary` must outlive the encoder. Errors: tokenizer_unsupported (pre-tokenizer, by name),
   // tokenizer_invalid (merges of unknown pieces), tokenizer_limit.
+  // `ignore_merges` absent: as the pre-tokenizer's family does.
   static Result<std::unique_ptr<const Encoder>> Create(const Vocabulary& vocabulary,
-                                                       const std::vector<std::string>& merges);
+                                                       const std::vector<std::string>& merges,
+                                                       std::optional<bool> ignore_merges);
 
   void Encode(std::string_view text, std::vector<TokenId>& ids) const override;
 

@@ -39,7 +39,8 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
       new Tokenizer(std::move(vocabulary), std::move(specials), std::move(spec.chat_template)));
   switch (tokenizer->vocabulary_.kind()) {
     case ModelKind::kByteBpe: {
-      ASSIGN_OR_RETURN(tokenizer->encoder_, ByteBpe::Create(tokenizer->vocabulary_, spec.merges));
+      ASSIGN_OR_RETURN(tokenizer->encoder_,
+                       ByteBpe::Create(tokenizer->vocabulary_, spec.merges, spec.ignore_merges));
       break;
     }
     case ModelKind::kSentencePiece: {

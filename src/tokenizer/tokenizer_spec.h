@@ -55,6 +55,8 @@ struct TokenizerSpec {
   std::optional<bool> add_space_prefix;  // add_space_prefix
   std::optional<bool> lowercase;         // normalizer.lowercase ("bert"; absent = true)
   std::optional<bool> strip_accents;     // normalizer.strip_accents ("bert"; absent = as lowercase)
+  std::optional<bool>
+      ignore_merges;  // "gpt2": a word that is a token is not merged; absent: as `pre` says
   // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before
   // words).
   bool wordpiece_plain_vocabulary = false;
