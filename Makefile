@@ -7,7 +7,7 @@ ARGS ?=
 # that somebody else wrote, and the engine.
 SANITIZED := base_test|tensor_test|tokenizer_test|api_test|gguf_test|kv_test|sampling_test|wire_test|engine_test
 
-.PHONY: help deps build models serve test check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
+.PHONY: help deps build models serve test e2e check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -31,6 +31,9 @@ test: deps models  ## install, build and run the whole test suite
 	@tools/build.sh asan-ubsan $(subst |, ,$(SANITIZED))
 	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
 	@echo "make test: all passed"
+
+e2e: build models  ## the program driven from outside by the stock `openai` client (not yet part of `make test`)
+	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
 check-asan: deps models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan-ubsan

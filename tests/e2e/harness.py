@@ -1,0 +1,139 @@
+"""A `tutti serve` process for tests, and small helpers over plain sockets and http.client."""
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+MODEL = "smollm2-135m-instruct"
+START_LIMIT_S = 180  # a loaded machine packs the weights slowly
+STEP_S = 60          # longest wait for something that takes milliseconds on an idle machine
+
+
+class Server:
+    """Serves the default model on a free port until stop()."""
+
+    def __init__(self, *options, model=None, environment=None):
+        binary = os.environ["E2E_BINARY"]
+        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.process = subprocess.Popen(
+            [binary, "serve", *([model] if model else []), "--port", "0", *options], stdout=subprocess.PIPE,
+            stderr=self.errors, text=True, env=dict(os.environ, **(environment or {})))
+        self.port = None
+        self.output = []
+        ready = threading.Event()
+
+        def read():
+            for line in self.process.stdout:
+                self.output.append(line)
+                found = re.search(r"serving .* at (https?)://[^ ]*:(\d+)", line)
+                if found:
+                    self.port = int(found.group(2))
+                    ready.set()
+            ready.set()
+
+        self.reader = threading.Thread(target=read, daemon=True)
+        self.reader.start()
+        if not ready.wait(START_LIMIT_S) or self.port is None:
+            self.process.kill()
+            raise RuntimeError(f"tutti serve did not start: {''.join(self.output)}{self.log()}")
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}"
+
+    def log(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def stop(self):
+        """SIGTERM; the exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STEP_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+        finally:
+            self.reader.join(STEP_S)
+            self.process.stdout.close()
+            self.errors.close()
+
+    def request(self, method, path, body=None, headers=None):
+        """(status, headers, body text) of one request on a connection of its own."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=STEP_S)
+        try:
+            data = None if body is None else body if isinstance(body, (bytes, str)) else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": "application/json", **(headers or {})})
+            response = connection.getresponse()
+            return response.status, response.headers, response.read().decode()
+        finally:
+            connection.close()
+
+    def get(self, path, **kwargs):
+        return self.request("GET", path, **kwargs)
+
+    def post(self, path, body, **kwargs):
+        return self.request("POST", path, body, **kwargs)
+
+    def post_json(self, path, body):
+        status, _, text = self.post(path, body)
+        if status != 200:
+            raise AssertionError(f"{path}: {status} {text[:500]}")
+        return json.loads(text)
+
+    def load(self):
+        return json.loads(self.get("/load")[2])
+
+    def metric(self, name, **labels):
+        """The sum of a metric over the series that have these labels."""
+        total = 0.0
+        for line in self.get("/metrics")[2].splitlines():
+            if re.match(re.escape(name) + r"[{ ]", line) and all(f'{k}="{v}"' in line for k, v in labels.items()):
+                total += float(line.rsplit(" ", 1)[1])
+        return total
+
+    def wait_idle(self):
+        """Until nothing runs, nothing waits and no block is held."""
+        eventually(lambda: all(self.load()[key] == 0 for key in ("running", "waiting", "kv_blocks_used")),
+                   lambda: f"still busy: {self.load()}")
+
+
+def eventually(condition, message=lambda: "condition", limit_s=STEP_S):
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError(message())
+        time.sleep(0.01)
+
+
+def raw_request(port, method, path, body):
+    """A connected socket that has sent a request and read nothing."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=STEP_S)
+    data = json.dumps(body).encode()
+    head = (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {len(data)}\r\n\r\n")
+    connection.sendall(head.encode() + data)
+    return connection
+
+
+class ServerCase(unittest.TestCase):
+    """One server for the tests of a class."""
+    OPTIONS = ()
+    ENVIRONMENT = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(*cls.OPTIONS, environment=cls.ENVIRONMENT)
+
+    @classmethod
+    def tearDownClass(cls):
+        status = cls.server.stop()
+        assert status == 0, f"exit status {status} after SIGTERM"
