@@ -206,9 +206,10 @@ class FetchModel(unittest.TestCase):
             self.expect_clean()
 
     def test_two_at_once_download_once(self):
-        first, second = self.start("slow"), self.start("slow")
-        for process in (first, second):
-            out, err = process.communicate(timeout=60)
+        both = [self.start("slow"), self.start("slow")]
+        ended = [process.communicate(timeout=60) for process in both]
+        # Only now: while one waits for the other's lock, its own scratch folder may stand.
+        for process, (out, err) in zip(both, ended):
             self.expect_ready((process.returncode, out, err))
         self.assertEqual(self.downloads(), 1)
 
