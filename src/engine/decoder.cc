@@ -25,7 +25,9 @@ kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   return options;
 }
 
-void Average(double& average, double sample) { average += average == 0 ? sample : (sample - average) / 16; }
+void Average(double& average, double sample) {
+  average += average == 0 ? sample : (sample - average) / 16;
+}
 
 std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const RunnerLimits& limits) {
   auto ledger = std::make_shared<QueueLedger>();
@@ -38,7 +40,8 @@ std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const Runn
 
 }  // namespace
 
-Decoder::Decoder(const EngineOptions& options, const EngineDependencies& dependencies, std::shared_ptr<Signal> signal)
+Decoder::Decoder(const EngineOptions& options, const EngineDependencies& dependencies,
+                 std::shared_ptr<Signal> signal)
     : options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
@@ -47,7 +50,8 @@ Decoder::Decoder(const EngineOptions& options, const EngineDependencies& depende
       ledger_(MakeLedger(options, limits_)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_) {
-  CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 && limits_.context > 0);
+  CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
+        limits_.context > 0);
   published_.kv_free.store(pool_.free());
 }
 
@@ -56,7 +60,8 @@ Decoder::~Decoder() {
   mailbox_->Close();
 }
 
-std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) const {
+std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request,
+                                        std::shared_ptr<api::TokenStream> stream) const {
   auto work = std::make_unique<Work>();
   work->request = std::move(request);
   work->stream = std::move(stream);
@@ -81,7 +86,8 @@ std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request, std::sha
     s.tokens.assign(r.prompt.begin(), r.prompt.end());
     s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
     s.end_tokens = r.sampling.stop_token_ids;
-    if (!r.sampling.ignore_eos) s.end_tokens.insert(s.end_tokens.end(), r.end_tokens.begin(), r.end_tokens.end());
+    if (!r.sampling.ignore_eos)
+      s.end_tokens.insert(s.end_tokens.end(), r.end_tokens.begin(), r.end_tokens.end());
     s.sampler.params = &r.sampling;
     s.sampler.prompt = r.prompt;
     s.sampler.end_tokens = s.end_tokens;
@@ -152,14 +158,16 @@ void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   work.woken = true;
   NoteExpiry(work);
   if (work.control->cancelled()) {
-    return EndRequest(work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
+    return EndRequest(
+        work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
   }
-  // The first prompt token has no log-probability; where it is the only one, or none are asked for, there is
-  // nothing to compute for the prompt.
+  // The first prompt token has no log-probability; where it is the only one, or none are asked for,
+  // there is nothing to compute for the prompt.
   const bool unscored = work.request.sampling.prompt_logprobs < 0;
   if (work.request.prompt.size() == 1 && !unscored) DeliverPromptLogprobs(work, Outcome());
   if (!work.request.score_only) return;
-  const size_t computing = work.request.prompt.size() == 1 || unscored ? 0 : 1;  // choice 0 scores for all
+  const size_t computing =
+      work.request.prompt.size() == 1 || unscored ? 0 : 1;  // choice 0 scores for all
   for (size_t i = work.choices.size(); i > computing; --i) {
     EndChoice(work, *work.choices[i - 1], api::FinishReason::kLength, std::monostate{}, {}, now);
   }
@@ -169,43 +177,54 @@ void Decoder::ApplyTouch(RequestControl& control, TimePoint now) {
   auto* work = static_cast<Work*>(control.work_);
   if (work == nullptr) return;  // not submitted yet, or ended
   if (control.cancelled()) {
-    return EndRequest(*work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
+    return EndRequest(
+        *work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
   }
   for (const auto& choice : work->choices) {
-    if (!choice->ended && choice->sequence.output_tokens() < control.granted()) SetPause(*choice, kPausedForGrant, false);
+    if (!choice->ended && choice->sequence.output_tokens() < control.granted())
+      SetPause(*choice, kPausedForGrant, false);
   }
 }
 
 void Decoder::NoteExpiry(const Work& work) {
   next_expiry_ = std::min(next_expiry_, work.request.deadline);
-  if (work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive && !work.request.stepwise &&
-      options_.queue.age != Duration::max()) {
+  if (work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+      !work.request.stepwise && options_.queue.age != Duration::max()) {
     next_expiry_ = std::min(next_expiry_, work.ticket.accepted_at() + options_.queue.age);
   }
 }
 
 void Decoder::EndExpired(TimePoint now) {
-  if (now.time_since_epoch().count() >= ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
-    EndAll(Unavailable("draining", "the server is shutting down and the time to finish has passed"));
+  if (now.time_since_epoch().count() >=
+      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+    EndAll(
+        Unavailable("draining", "the server is shutting down and the time to finish has passed"));
   }
   if (now < next_expiry_) return;
   next_expiry_ = TimePoint::max();
   for (size_t i = 0; i < works_.size();) {
     Work& work = *works_[i];
     if (work.request.deadline <= now) {
-      EndRequest(work, Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed"), now);
+      EndRequest(work,
+                 Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                        "the request's deadline has passed"),
+                 now);
       continue;  // another one stands at i now
     }
-    const bool bound_by_age = work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+    const bool bound_by_age = work.phase == Phase::kQueued &&
+                              work.request.priority == api::Priority::kInteractive &&
                               !work.request.stepwise && options_.queue.age != Duration::max();
     if (bound_by_age && work.ticket.accepted_at() + options_.queue.age <= now) {
-      const Duration wait = PredictWait(ledger_->unfinished.load(), ledger_->lanes, Duration(static_cast<int64_t>(service_ns_)));
-      EndRequest(work,
-                 Unavailable("overloaded", "the request waited " +
-                                               std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
-                                               " s and found no free lane")
-                     .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
-                 now);
+      const Duration wait = PredictWait(ledger_->unfinished.load(), ledger_->lanes,
+                                        Duration(static_cast<int64_t>(service_ns_)));
+      EndRequest(
+          work,
+          Unavailable("overloaded",
+                      "the request waited " +
+                          std::to_string(static_cast<int64_t>(ToSeconds(options_.queue.age))) +
+                          " s and found no free lane")
+              .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
+          now);
       continue;
     }
     NoteExpiry(work);
@@ -232,10 +251,13 @@ void Decoder::WatchReaders(TimePoint now) {
       }
     } else if (now - work.reader_since >= options_.reader.patience) {
       ++count_.reader_cancels;
-      EndRequest(work, Status(StatusCode::kCancelled, "cancelled",
-                              "the reader left " + std::to_string(unread) + " bytes unread for " +
-                                  std::to_string(static_cast<int64_t>(ToSeconds(options_.reader.patience))) + " s"),
-                 now);
+      EndRequest(
+          work,
+          Status(StatusCode::kCancelled, "cancelled",
+                 "the reader left " + std::to_string(unread) + " bytes unread for " +
+                     std::to_string(static_cast<int64_t>(ToSeconds(options_.reader.patience))) +
+                     " s"),
+          now);
     } else {
       ++i;
     }
@@ -289,7 +311,6 @@ void Decoder::NoteAdmissions(TimePoint now) {
   for (const Preempted& p : scheduler_.preempted()) {
     Work& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
-    work.lost_tokens += p.lost_tokens;
     count_.wasted += static_cast<uint64_t>(p.lost_tokens);
     if (deps_.observer != nullptr) deps_.observer->OnPreemption("kv", p.lost_tokens);
   }
@@ -315,12 +336,14 @@ void Decoder::Deliver(Outcome& outcome, TimePoint now) {
   Work& work = *found;
   Choice& choice = *work.choices[static_cast<size_t>(outcome.sequence->choice)];
   if (choice.ended) return;
-  if (outcome.kind == Outcome::Kind::kFailed) return EndRequest(work, std::move(outcome.status), now);
+  if (outcome.kind == Outcome::Kind::kFailed)
+    return EndRequest(work, std::move(outcome.status), now);
   if (!work.woken) {
     work.woken = true;
     to_wake_.push_back(&work);
   }
-  if (outcome.result != nullptr && !outcome.result->prompt_logprobs.empty()) DeliverPromptLogprobs(work, outcome);
+  if (outcome.result != nullptr && !outcome.result->prompt_logprobs.empty())
+    DeliverPromptLogprobs(work, outcome);
   if (outcome.kind == Outcome::Kind::kToken) {
     DeliverToken(work, choice, outcome, now);
   } else if (outcome.ended) {
@@ -355,7 +378,8 @@ void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoi
   event.choice = outcome.sequence->choice;
   event.token = outcome.token;
   std::optional<size_t> stop;
-  if (!outcome.stop_token || work.request.sampling.include_stop_in_output) stop = choice.text.Push(outcome.token, event.text);
+  if (!outcome.stop_token || work.request.sampling.include_stop_in_output)
+    stop = choice.text.Push(outcome.token, event.text);
   if (outcome.result->logprobs) event.logprobs = WithBytes(*outcome.result->logprobs);
   work.stream->Append(std::move(event));
 
@@ -376,7 +400,8 @@ void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoi
   if (outcome.ended) {
     std::string rest;
     choice.text.Finish(rest);
-    if (outcome.named_stop) return EndChoice(work, choice, outcome.finish_reason, outcome.token, std::move(rest), now);
+    if (outcome.named_stop)
+      return EndChoice(work, choice, outcome.finish_reason, outcome.token, std::move(rest), now);
     return EndChoice(work, choice, outcome.finish_reason, std::monostate{}, std::move(rest), now);
   }
   if (work.request.stepwise && choice.sequence.output_tokens() >= work.control->granted()) {
@@ -386,7 +411,8 @@ void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoi
 }
 
 void Decoder::EndChoice(Work& work, Choice& choice, api::FinishReason reason,
-                        std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest, TimePoint now) {
+                        std::variant<std::monostate, TokenId, std::string> stop_reason,
+                        std::string rest, TimePoint now) {
   api::StreamEvent event;
   event.kind = api::StreamEvent::Kind::kChoiceEnd;
   event.choice = choice.sequence.choice;
@@ -442,7 +468,7 @@ void Decoder::EndRequest(Work& work, Status status, TimePoint now) {
     event.timings = timings;
     event.n = work.request.n;
     event.preemptions = work.preemptions;
-    event.wasted_tokens = work.lost_tokens + (status.ok() ? 0 : work.computed_tokens);
+    event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
     deps_.observer->OnFinished(event);
   }
   work.control->work_ = nullptr;
@@ -466,7 +492,8 @@ void Decoder::EndRequest(Work& work, Status status, TimePoint now) {
 void Decoder::EndAll(const Status& status) {
   const TimePoint now = deps_.clock->Now();
   // What was submitted but not taken in yet ends the same way.
-  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); }, [](RequestControl&) {});
+  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
+                  [](RequestControl&) {});
   while (!works_.empty()) EndRequest(*works_.back(), status, now);
   WakeReaders();
   finished_.clear();
@@ -565,7 +592,8 @@ EngineStats Decoder::stats(TimePoint now) const {
   s.queued_bytes = ledger_->queued_bytes.load();
   const TimePoint oldest{Duration(published_.oldest_ns.load())};
   s.oldest_waiting = oldest == TimePoint::max() || oldest > now ? Duration(0) : now - oldest;
-  s.predicted_wait = PredictWait(ledger_->unfinished.load(), s.lanes, Duration(ledger_->service_ns.load()));
+  s.predicted_wait =
+      PredictWait(ledger_->unfinished.load(), s.lanes, Duration(ledger_->service_ns.load()));
   s.kv_blocks_total = limits_.kv_blocks;
   s.kv_blocks_free = published_.kv_free.load();
   s.kv_blocks_cached = published_.kv_cached.load();

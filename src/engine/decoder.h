@@ -1,8 +1,8 @@
-// Decoder: the slot of a device that serves one decoder model: scheduler, KV pool and runner, and the records of
-// the requests in it. One step is a list of verbs; see Step().
+// Decoder: the slot of a device that serves one decoder model: scheduler, KV pool and runner, and
+// the records of the requests in it. One step is a list of verbs; see Step().
 //
-// Engine thread only, but for what mailbox, ledger and published statistics offer to others. Every request ends
-// through EndRequest(), the one place that writes a terminal event.
+// Engine thread only, but for what mailbox, ledger and published statistics offer to others. Every
+// request ends through EndRequest(), the one place that writes a terminal event.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,8 @@ struct Choice {
   TimePoint last_token{};
 };
 
-// One request in the engine. Made, with all its memory, by the thread that submits; then the decoder's.
+// One request in the engine. Made, with all its memory, by the thread that submits; then the
+// decoder's.
 struct Work {
   Request request;
   std::shared_ptr<api::TokenStream> stream;
@@ -39,29 +40,29 @@ struct Work {
   Ticket ticket;
   sampling::StopSet stops;
   std::vector<std::unique_ptr<Choice>> choices;
-  std::vector<Sequence*> sequences;      // of the choices
-  tokenizer::Utf8Repair prompt_text;     // of kPromptToken events
-  Work* next_submission = nullptr;       // mailbox
+  std::vector<Sequence*> sequences;   // of the choices
+  tokenizer::Utf8Repair prompt_text;  // of kPromptToken events
+  Work* next_submission = nullptr;    // mailbox
 
   // Progress.
-  size_t index = 0;                      // in the decoder's list
+  size_t index = 0;  // in the decoder's list
   int live_choices = 0;
   Phase phase = Phase::kQueued;
   TimePoint first_lane = TimePoint::max(), first_token = TimePoint::max(), last_token{};
   api::Usage usage;
   api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0
-  int computed_tokens = 0;               // through the model, recomputation included
-  int lost_tokens = 0;                   // of those, thrown away by preemption
+  int computed_tokens = 0;                                     // whose KV it held at its end
   int preemptions = 0;
   bool reader_paused = false;
-  TimePoint reader_since{};              // last sign of life of the reader while paused
-  size_t reader_unread = 0;              // unread bytes at that time
-  bool woken = false;                    // its waker is in the list of this step
+  TimePoint reader_since{};  // last sign of life of the reader while paused
+  size_t reader_unread = 0;  // unread bytes at that time
+  bool woken = false;        // its waker is in the list of this step
 };
 
 class Decoder final : public Slot {
  public:
-  Decoder(const EngineOptions& options, const EngineDependencies& dependencies, std::shared_ptr<Signal> signal);
+  Decoder(const EngineOptions& options, const EngineDependencies& dependencies,
+          std::shared_ptr<Signal> signal);
   ~Decoder() override;
 
   // --- any thread ---
@@ -74,7 +75,8 @@ class Decoder final : public Slot {
   api::LoadSnapshot Load() const;
   Heartbeat heartbeat() const;
   // Builds the record of a request on the caller's thread.
-  std::unique_ptr<Work> MakeWork(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream) const;
+  std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
+                                 std::shared_ptr<api::TokenStream> stream) const;
 
   // --- engine thread: Slot ---
   SlotReadiness Prepare(TimePoint now) override;
@@ -98,7 +100,8 @@ class Decoder final : public Slot {
   void DeliverPromptLogprobs(Work& work, const Outcome& outcome);
   void DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoint now);
   void EndChoice(Work& work, Choice& choice, api::FinishReason reason,
-                 std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest, TimePoint now);
+                 std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest,
+                 TimePoint now);
   void EndRequest(Work& work, Status status, TimePoint now);
   void PauseIfBehind(Work& work, TimePoint now);
   void SetPause(Choice& choice, unsigned bit, bool on);
@@ -117,20 +120,22 @@ class Decoder final : public Slot {
 
   kv::KvBlockPool pool_;
   Scheduler scheduler_;
-  std::vector<std::unique_ptr<Work>> works_;     // alive
-  std::vector<std::unique_ptr<Work>> finished_;  // ended in this step; destroyed once their readers are woken
-  std::vector<Work*> by_sequence_;               // by Sequence::id; nullptr = free id
+  std::vector<std::unique_ptr<Work>> works_;  // alive
+  std::vector<std::unique_ptr<Work>>
+      finished_;                    // ended in this step; destroyed once their readers are woken
+  std::vector<Work*> by_sequence_;  // by Sequence::id; nullptr = free id
   std::vector<uint32_t> free_ids_;
-  std::vector<Work*> paused_;                    // for their reader
-  std::vector<api::StreamWaker*> wakers_;        // distinct, of this step
+  std::vector<Work*> paused_;              // for their reader
+  std::vector<api::StreamWaker*> wakers_;  // distinct, of this step
   std::vector<Work*> to_wake_;
   uint64_t arrivals_ = 0;
   int live_choices_ = 0;
-  TimePoint next_expiry_ = TimePoint::max();     // no deadline or age limit passes before
+  TimePoint next_expiry_ = TimePoint::max();  // no deadline or age limit passes before
   TimePoint next_reader_check_ = TimePoint::max();
-  double service_ns_ = 0, step_ns_ = 0;          // moving averages
+  double service_ns_ = 0, step_ns_ = 0;  // moving averages
   struct Counters {
-    uint64_t steps = 0, prompt_tokens = 0, output_tokens = 0, prefix_queried = 0, prefix_hits = 0, wasted = 0;
+    uint64_t steps = 0, prompt_tokens = 0, output_tokens = 0, prefix_queried = 0, prefix_hits = 0,
+             wasted = 0;
     uint64_t reader_pauses = 0, reader_cancels = 0, finished = 0;
   } count_;
 
@@ -138,8 +143,9 @@ class Decoder final : public Slot {
   struct Published {
     std::atomic<int> running{0}, waiting{0}, deferred{0}, kv_free{0}, kv_cached{0};
     std::atomic<int64_t> kv_waste{0}, oldest_ns{0}, beat_ns{0}, step_ns{0};
-    std::atomic<uint64_t> steps{0}, prompt_tokens{0}, output_tokens{0}, preemptions{0}, prefix_queried{0}, prefix_hits{0},
-        evicted{0}, wasted{0}, reader_pauses{0}, reader_cancels{0}, finished{0};
+    std::atomic<uint64_t> steps{0}, prompt_tokens{0}, output_tokens{0}, preemptions{0},
+        prefix_queried{0}, prefix_hits{0}, evicted{0}, wasted{0}, reader_pauses{0},
+        reader_cancels{0}, finished{0};
     std::atomic<bool> alive{false};  // has requests
   } published_;
 };

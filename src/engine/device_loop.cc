@@ -6,7 +6,8 @@
 
 namespace tutti::engine {
 namespace {
-// A slot that called itself ready and then had nothing to run is looked at again after this, not at once.
+// A slot that called itself ready and then had nothing to run is looked at again after this, not at
+// once.
 constexpr Duration kFalseStart = std::chrono::milliseconds(1);
 }  // namespace
 

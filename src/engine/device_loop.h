@@ -1,5 +1,6 @@
-// DeviceLoop: one thread for one device, shared by slots (decoder models, later encoders). It alone drives their
-// runners, so that forwards of one device never overlap and never oversubscribe its cores.
+// DeviceLoop: one thread for one device, shared by slots (decoder models, later encoders). It alone
+// drives their runners, so that forwards of one device never overlap and never oversubscribe its
+// cores.
 //
 // An idle loop waits on one eventfd with the next deadline as time-out and burns no CPU.
 #pragma once
@@ -25,8 +26,8 @@ struct SlotReadiness {
 class Slot {
  public:
   virtual ~Slot() = default;
-  // Takes what other threads handed over, applies cancels, deadlines and pauses. Called before every step of
-  // any slot: cheap.
+  // Takes what other threads handed over, applies cancels, deadlines and pauses. Called before
+  // every step of any slot: cheap.
   virtual SlotReadiness Prepare(TimePoint now) = 0;
   // One forward pass and all that follows from it. False when there was nothing to run after all.
   virtual bool Step() = 0;
@@ -45,8 +46,8 @@ class DeviceLoop {
   // Wakes the loop; given to the mailboxes of its slots. Any thread.
   const std::shared_ptr<Signal>& signal() const { return signal_; }
 
-  // Slots outlive their stay. Add and Remove take effect at the next step boundary and return after it; any
-  // thread but the loop's own. Before Start() they act at once.
+  // Slots outlive their stay. Add and Remove take effect at the next step boundary and return after
+  // it; any thread but the loop's own. Before Start() they act at once.
   void Add(Slot* slot);
   void Remove(Slot* slot);
 
@@ -54,8 +55,8 @@ class DeviceLoop {
   void Stop();  // ends after the step in progress; idempotent
   bool started() const { return thread_.joinable(); }
 
-  // Without a thread: prepares all slots and runs one step of the slot whose turn it is. False when no slot had
-  // work.
+  // Without a thread: prepares all slots and runs one step of the slot whose turn it is. False when
+  // no slot had work.
   bool RunOnce();
   // When RunOnce() could next have work, as told by the last one.
   TimePoint next_work() const { return next_work_; }

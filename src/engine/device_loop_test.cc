@@ -35,7 +35,9 @@ class FakeSlot final : public Slot {
  public:
   FakeSlot(ManualClock* clock, Duration step, double weight, std::string* trace, char name)
       : clock_(*clock), step_(step), weight_(weight), trace_(*trace), name_(name) {}
-  SlotReadiness Prepare(TimePoint now) override { return {work > 0 && now >= from, work > 0 ? from : TimePoint::max()}; }
+  SlotReadiness Prepare(TimePoint now) override {
+    return {work > 0 && now >= from, work > 0 ? from : TimePoint::max()};
+  }
   bool Step() override {
     --work;
     clock_.Advance(step_);
@@ -60,7 +62,8 @@ class FakeSlot final : public Slot {
 TEST(DeviceLoop, TwoSlotsShareTheDeviceByTimeAndWeight) {
   ManualClock clock;
   std::string trace;
-  FakeSlot slow(&clock, milliseconds(30), 1, &trace, 's'), quick(&clock, milliseconds(10), 2, &trace, 'q');
+  FakeSlot slow(&clock, milliseconds(30), 1, &trace, 's'),
+      quick(&clock, milliseconds(10), 2, &trace, 'q');
   DeviceLoop loop(&clock);
   loop.Add(&slow);
   loop.Add(&quick);
@@ -68,7 +71,8 @@ TEST(DeviceLoop, TwoSlotsShareTheDeviceByTimeAndWeight) {
   for (int i = 0; i < 700; ++i) ASSERT_TRUE(loop.RunOnce());
   EXPECT_NEAR(ToMillis(quick.used) / ToMillis(slow.used), 2.0, 0.05);
   EXPECT_EQ(trace.find("ss"), std::string::npos);  // never two slow steps while the quick one waits
-  // The slow one alone for a while; when the quick one comes back it gets its share, not all it missed.
+  // The slow one alone for a while; when the quick one comes back it gets its share, not all it
+  // missed.
   quick.work = 0;
   for (int i = 0; i < 200; ++i) ASSERT_TRUE(loop.RunOnce());
   trace.clear();
@@ -108,7 +112,8 @@ TEST(DeviceLoop, TwoEnginesOnOneDeviceNeverOverlap) {
     Engine first({}, {&a, &text, &clock}, &loop), second({}, {&b, &text, &clock}, &loop);
     std::vector<api::Generation> live;
     for (int i = 0; i < 60; ++i) {
-      Result<api::Generation> g = (i % 2 ? first : second).Submit(TestRequest(TestPrompt(i, 20), 20), nullptr);
+      Result<api::Generation> g =
+          (i % 2 ? first : second).Submit(TestRequest(TestPrompt(i, 20), 20), nullptr);
       ASSERT_TRUE(g.ok());
       live.push_back(*std::move(g));
     }
@@ -138,7 +143,8 @@ TEST(DeviceLoop, WakesAReaderOnceAStepForAllItsStreams) {
   auto one = std::make_shared<CountingWaker>(), two = std::make_shared<CountingWaker>();
   std::vector<api::Generation> live;
   for (int i = 0; i < 32; ++i) {
-    Result<api::Generation> g = engine.Submit(TestRequest(TestPrompt(i, 4), 20), i % 4 == 0 ? one : two);
+    Result<api::Generation> g =
+        engine.Submit(TestRequest(TestPrompt(i, 4), 20), i % 4 == 0 ? one : two);
     ASSERT_TRUE(g.ok());
     live.push_back(*std::move(g));
   }
@@ -167,7 +173,8 @@ TEST(DeviceLoop, AnIdleEngineBurnsNoCpuAndWakesAtOnce) {
   std::this_thread::sleep_for(milliseconds(1000));
   getrusage(RUSAGE_SELF, &after);
   const auto cpu = [](const rusage& u) {
-    return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + 1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+    return static_cast<double>(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * static_cast<double>(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
   };
   EXPECT_LT(cpu(after) - cpu(before), 0.05);
   EXPECT_LT(after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw, 50);
@@ -219,7 +226,8 @@ TEST(DeviceLoop, LivenessFollowsTheStepLoop) {
   EXPECT_TRUE(engine.Live().ok());
   engine.Start();
   std::this_thread::sleep_for(milliseconds(5));
-  clock.Advance(std::chrono::hours(1));  // idle for long: no reason to worry when a request comes at last
+  clock.Advance(
+      std::chrono::hours(1));  // idle for long: no reason to worry when a request comes at last
   EXPECT_TRUE(engine.Live().ok());
   Result<api::Generation> g = engine.Submit(TestRequest(TestPrompt(1, 10), 5), nullptr);
   ASSERT_TRUE(g.ok());

@@ -15,7 +15,9 @@ namespace {
 // The watchdog's patience: never below this, and twenty times an average step.
 constexpr Duration kStuck = std::chrono::seconds(10);
 
-Status Draining() { return Unavailable("draining", "the server is shutting down and takes no new requests"); }
+Status Draining() {
+  return Unavailable("draining", "the server is shutting down and takes no new requests");
+}
 
 }  // namespace
 
@@ -31,7 +33,8 @@ struct Engine::Impl {
   Status QueueFull(const std::string& what) {
     QueueLedger& ledger = *decoder.ledger();
     ledger.refused.fetch_add(1, std::memory_order_relaxed);
-    const Duration wait = PredictWait(ledger.unfinished.load(), ledger.lanes, Duration(ledger.service_ns.load()));
+    const Duration wait =
+        PredictWait(ledger.unfinished.load(), ledger.lanes, Duration(ledger.service_ns.load()));
     return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, ledger.salt++));
   }
 
@@ -43,7 +46,8 @@ struct Engine::Impl {
   Decoder decoder;
 };
 
-Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies, DeviceLoop* loop)
+Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies,
+               DeviceLoop* loop)
     : impl_(std::make_unique<Impl>(options, dependencies, loop)) {}
 
 Engine::~Engine() {
@@ -64,32 +68,40 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
   const int limit = ledger->lanes + ledger->limits.requests;
   const TimePoint now = impl_->clock.Now();
   if (n > limit || request.bytes > ledger->limits.bytes) {
-    return InvalidArgument("never_fits", "the request counts as " + std::to_string(n) + " requests of " +
-                                             std::to_string(request.bytes) + " bytes; lanes and queue hold " +
-                                             std::to_string(limit) + " and " + std::to_string(ledger->limits.bytes));
+    return InvalidArgument(
+        "never_fits", "the request counts as " + std::to_string(n) + " requests of " +
+                          std::to_string(request.bytes) + " bytes; lanes and queue hold " +
+                          std::to_string(limit) + " and " + std::to_string(ledger->limits.bytes));
   }
   if (request.deadline <= now) {
-    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed");
+    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                  "the request's deadline has passed");
   }
   const int unfinished = ledger->unfinished.load(std::memory_order_relaxed);
   if (request.deadline != TimePoint::max() && unfinished >= ledger->lanes) {
-    // Half of the estimate: refusing a request that would have made it is worse than one wasted wait.
-    const Duration wait = PredictWait(unfinished, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
+    // Half of the estimate: refusing a request that would have made it is worse than one wasted
+    // wait.
+    const Duration wait =
+        PredictWait(unfinished, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
     if (wait > request.deadline - now) {
       ledger->refused.fetch_add(1, std::memory_order_relaxed);
-      return Unavailable("overloaded", "the expected wait is longer than the request's deadline allows")
+      return Unavailable("overloaded",
+                         "the expected wait is longer than the request's deadline allows")
           .WithRetryAfter(RetryAfter(wait, ledger->salt++));
     }
   }
   const auto bytes = static_cast<int64_t>(request.bytes);
-  if (ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes > static_cast<int64_t>(ledger->limits.bytes)) {
+  if (ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes >
+      static_cast<int64_t>(ledger->limits.bytes)) {
     ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return impl_->QueueFull("the waiting requests hold " + std::to_string(ledger->limits.bytes) + " bytes, the most allowed");
+    return impl_->QueueFull("the waiting requests hold " + std::to_string(ledger->limits.bytes) +
+                            " bytes, the most allowed");
   }
   if (!ledger->TryEnter(n, limit)) {
     ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
     return impl_->QueueFull("all " + std::to_string(ledger->lanes) + " lanes and " +
-                            std::to_string(ledger->limits.requests) + " places in the queue are taken");
+                            std::to_string(ledger->limits.requests) +
+                            " places in the queue are taken");
   }
   ledger->preparing.fetch_add(n, std::memory_order_relaxed);
   Ticket ticket;
@@ -105,27 +117,32 @@ Status Engine::Impl::CheckPrompt(const Request& request) const {
   const RunnerLimits& limits = decoder.limits();
   const auto prompt = static_cast<int64_t>(request.prompt.size());
   if (prompt == 0) return InvalidArgument("empty_prompt", "the prompt has no tokens");
-  if (request.n < 1 || request.n > api::kMaxChoices) return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
+  if (request.n < 1 || request.n > api::kMaxChoices)
+    return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
   for (const TokenId id : request.prompt) {
     if (id < 0 || id >= limits.vocab_size) {
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) + " is outside the vocabulary of " +
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
+                                                       " is outside the vocabulary of " +
                                                        std::to_string(limits.vocab_size));
     }
   }
-  const int64_t asked = request.score_only ? 0 : std::max(request.sampling.max_tokens.value_or(1), 1);
+  const int64_t asked =
+      request.score_only ? 0 : std::max(request.sampling.max_tokens.value_or(1), 1);
   const auto too_long = [&](int64_t limit) {
-    return InvalidArgument("context_length_exceeded",
-                           "the prompt has " + std::to_string(prompt) + " tokens and " + std::to_string(asked) +
-                               " are asked for; the context holds " + std::to_string(limit));
+    return InvalidArgument("context_length_exceeded", "the prompt has " + std::to_string(prompt) +
+                                                          " tokens and " + std::to_string(asked) +
+                                                          " are asked for; the context holds " +
+                                                          std::to_string(limit));
   };
   if (prompt + asked > limits.context) return too_long(limits.context);
   const int64_t blocks = WorstCaseBlocks(static_cast<int>(prompt + asked));
   if (blocks > limits.kv_blocks) {
     const bool by_prompt = BlocksFor(static_cast<int>(prompt)) > limits.kv_blocks;
-    return InvalidArgument("never_fits", std::string(by_prompt ? "prompt needs " : "prompt and output need ") +
-                                             std::to_string(by_prompt ? BlocksFor(static_cast<int>(prompt)) : blocks) +
-                                             " KV blocks, pool has " + std::to_string(limits.kv_blocks) +
-                                             "; raise --kv-cache-bytes");
+    return InvalidArgument(
+        "never_fits", std::string(by_prompt ? "prompt needs " : "prompt and output need ") +
+                          std::to_string(by_prompt ? BlocksFor(static_cast<int>(prompt)) : blocks) +
+                          " KV blocks, pool has " + std::to_string(limits.kv_blocks) +
+                          "; raise --kv-cache-bytes");
   }
   return OkStatus();
 }
@@ -139,21 +156,23 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
     return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
   }
   if (request.deadline <= impl_->clock.Now()) {
-    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed");
+    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                  "the request's deadline has passed");
   }
   // An empty queue takes any prompt that fits the context; the bound is for what piles up.
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
   if (before > 0 && before + tokens > ledger.token_limit) {
     ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
-    return impl_->QueueFull("the waiting prompts hold " + std::to_string(before) + " tokens, the most allowed is " +
-                            std::to_string(ledger.token_limit));
+    return impl_->QueueFull("the waiting prompts hold " + std::to_string(before) +
+                            " tokens, the most allowed is " + std::to_string(ledger.token_limit));
   }
   ticket.tokens_ = tokens;
   ticket.submitted_ = true;
   ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
-  impl_->decoder.mailbox()->Submit(impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)),
-                                    impl_->clock.Now());
+  impl_->decoder.mailbox()->Submit(
+      impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)),
+      impl_->clock.Now());
   return OkStatus();
 }
 
@@ -170,9 +189,13 @@ Result<api::Generation> Engine::Submit(Request request, std::shared_ptr<api::Str
   return api::Generation(std::move(stream), std::move(control));
 }
 
-void Engine::BeginDrain() { impl_->decoder.ledger()->draining.store(true, std::memory_order_release); }
+void Engine::BeginDrain() {
+  impl_->decoder.ledger()->draining.store(true, std::memory_order_release);
+}
 
-bool Engine::draining() const { return impl_->decoder.ledger()->draining.load(std::memory_order_acquire); }
+bool Engine::draining() const {
+  return impl_->decoder.ledger()->draining.load(std::memory_order_acquire);
+}
 
 bool Engine::Drain(TimePoint deadline) {
   CHECK(impl_->loop->started()) << "Drain waits for the engine thread";
@@ -191,7 +214,8 @@ bool Engine::Drain(TimePoint deadline) {
   ledger.closed.store(true, std::memory_order_release);
   ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
   impl_->loop->signal()->Notify();
-  // The step in progress ends first. Tickets that are still in preparation do not reach the engine any more.
+  // The step in progress ends first. Tickets that are still in preparation do not reach the engine
+  // any more.
   wait_until(impl_->clock.Now() + std::chrono::seconds(2));
   return false;
 }
@@ -214,7 +238,9 @@ Status Engine::Live() const {
   if (!beat.busy) return OkStatus();
   const Duration silent = impl_->clock.Now() - beat.last_step;
   if (silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
-  return Unavailable("engine_stalled", "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
+  return Unavailable(
+      "engine_stalled",
+      "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
 }
 
 Decoder& Engine::decoder_for_test() { return impl_->decoder; }

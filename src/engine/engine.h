@@ -1,12 +1,15 @@
-// Engine: one decoder model served to many callers. The only thing of this folder that other folders drive.
+// Engine: one decoder model served to many callers. The only thing of this folder that other
+// folders drive.
 //
-//   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});   // refuses what must be refused now
-//   api::Generation generation(stream, ticket->control());                 // the door may hold this already
-//   Status status = engine.Submit(std::move(*ticket), std::move(request), stream);
+//   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});   // refuses what must be
+//   refused now api::Generation generation(stream, ticket->control());                 // the door
+//   may hold this already Status status = engine.Submit(std::move(*ticket), std::move(request),
+//   stream);
 //
-// Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the common case
-// and never wait for inference. All work happens on the thread of the DeviceLoop, or, where Start() is never
-// called, inside RunOneStep() on the caller's (one at a time: tests, simulation).
+// Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the
+// common case and never wait for inference. All work happens on the thread of the DeviceLoop, or,
+// where Start() is never called, inside RunOneStep() on the caller's (one at a time: tests,
+// simulation).
 //
 // Every submitted request gets exactly one terminal event, also when the engine is destroyed.
 #pragma once
@@ -47,29 +50,32 @@ struct AdmitRequest {
 
 // For the liveness probe.
 struct Heartbeat {
-  TimePoint last_step{};      // when the loop last came round; while busy every 0.5 s, unless a step runs
-  bool busy = false;          // it has requests
-  Duration average_step{0};   // moving average; zero before the first
+  TimePoint
+      last_step{};    // when the loop last came round; while busy every 0.5 s, unless a step runs
+  bool busy = false;  // it has requests
+  Duration average_step{0};  // moving average; zero before the first
 };
 
 class Engine {
  public:
   // With `loop`, shares that device's thread with other slots; without, owns a loop of its own.
-  Engine(const EngineOptions& options, const EngineDependencies& dependencies, DeviceLoop* loop = nullptr);
+  Engine(const EngineOptions& options, const EngineDependencies& dependencies,
+         DeviceLoop* loop = nullptr);
   ~Engine();  // stops the own thread; requests still alive end with UNAVAILABLE [draining]
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
   void Start();  // starts the own loop's thread; not with an outside loop
 
-  // Takes a place in the queue. Refusals: draining, queue_full (with retry-after), overloaded (the predicted
-  // wait passes the deadline), deadline_exceeded, never_fits (n alone exceeds the bounds).
+  // Takes a place in the queue. Refusals: draining, queue_full (with retry-after), overloaded (the
+  // predicted wait passes the deadline), deadline_exceeded, never_fits (n alone exceeds the
+  // bounds).
   Result<Ticket> Admit(const AdmitRequest& request);
 
-  // Hands the request over. OK: the engine is now the stream's writer and will end it. Otherwise nothing was
-  // written and the caller still is; the ticket is spent either way. Refusals: empty_prompt,
-  // token_out_of_range, context_length_exceeded, never_fits with the numbers, queue_full (prompt tokens),
-  // deadline_exceeded, draining.
+  // Hands the request over. OK: the engine is now the stream's writer and will end it. Otherwise
+  // nothing was written and the caller still is; the ticket is spent either way. Refusals:
+  // empty_prompt, token_out_of_range, context_length_exceeded, never_fits with the numbers,
+  // queue_full (prompt tokens), deadline_exceeded, draining.
   Status Submit(Ticket ticket, Request request, std::shared_ptr<api::TokenStream> stream);
 
   // Admit, make a stream, Submit: for callers that have tokens already.
@@ -78,22 +84,26 @@ class Engine {
   // Refuses new work from now on; what is in flight goes on. Idempotent.
   void BeginDrain();
   bool draining() const;
-  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's clock; what is
-  // left then ends with UNAVAILABLE [draining]. True when everything had finished by itself. Not from the
-  // engine thread. Needs a started engine.
+  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
+  // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
+  // itself. Not from the engine thread. Needs a started engine.
   bool Drain(TimePoint deadline);
 
-  // Without Start(): takes what was submitted, runs one step, delivers. False when there was nothing to run.
+  // Without Start(): takes what was submitted, runs one step, delivers. False when there was
+  // nothing to run.
   bool RunOneStep();
-  // Without Start(): when RunOneStep() could next do something without a new submission; max() = never.
+  // Without Start(): when RunOneStep() could next do something without a new submission; max() =
+  // never.
   TimePoint NextWork() const;
 
-  int max_model_len() const;  // prompt and output together: the runner's context, or less where KV is short
+  int max_model_len()
+      const;  // prompt and output together: the runner's context, or less where KV is short
   const RunnerLimits& limits() const;
   api::LoadSnapshot Load() const;
   EngineStats stats() const;
   Heartbeat heartbeat() const;
-  // The step loop makes progress whenever it has work: false-free within max(10 s, 20 x average step).
+  // The step loop makes progress whenever it has work: false-free within max(10 s, 20 x average
+  // step).
   Status Live() const;
 
   // For invariant checks in tests; only while no step can run.

@@ -1,13 +1,14 @@
 #include "engine/engine.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <map>
 #include <set>
 #include <thread>
 
 #include "engine/decoder.h"
 #include "engine/testing/fake_model_runner.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace tutti::engine {
 namespace {
@@ -35,7 +36,8 @@ std::vector<TokenId> TokensOf(api::Generation& generation, int choice = 0) {
   std::vector<TokenId> tokens;
   api::TokenStream::Cursor cursor(generation.stream());
   while (const api::StreamEvent* event = cursor.Next()) {
-    if (event->kind == api::StreamEvent::Kind::kToken && event->choice == choice) tokens.push_back(event->token);
+    if (event->kind == api::StreamEvent::Kind::kToken && event->choice == choice)
+      tokens.push_back(event->token);
   }
   return tokens;
 }
@@ -70,7 +72,8 @@ TEST(Engine, ServesManyThreadsAndDrains) {
     for (int t = 0; t < 4; ++t) {
       threads.emplace_back([&, t] {
         for (int i = t; i < 40; i += 4) {
-          Result<api::Generation> g = engine.Submit(MakeRequest(Prompt(i, 3 + i), 10 + i % 7), nullptr);
+          Result<api::Generation> g =
+              engine.Submit(MakeRequest(Prompt(i, 3 + i), 10 + i % 7), nullptr);
           ASSERT_TRUE(g.ok()) << g.status();
           generations[static_cast<size_t>(i)] = *std::move(g);
         }

@@ -50,7 +50,8 @@ void TakeSnapshot(const Decoder& decoder, EngineSnapshot* snapshot) {
       view.blocks = static_cast<size_t>(s->blocks.size());
       for (int i = 0; i < s->blocks.size(); ++i) {
         out.table_blocks.push_back(s->blocks[i]);
-        out.table_generation_matches.push_back(s->blocks.generation(i) == pool.generation(s->blocks[i]));
+        out.table_generation_matches.push_back(s->blocks.generation(i) ==
+                                               pool.generation(s->blocks[i]));
       }
       out.sequences.push_back(view);
     }
@@ -58,8 +59,10 @@ void TakeSnapshot(const Decoder& decoder, EngineSnapshot* snapshot) {
 }
 
 std::string FindViolation(const EngineSnapshot& s) {
-  if (s.free + s.cached + s.active != s.total) return "blocks are lost: free + cached + active != total";
-  if (s.promised < 0 || s.promised > s.free + s.cached) return "more blocks are promised than could be given";
+  if (s.free + s.cached + s.active != s.total)
+    return "blocks are lost: free + cached + active != total";
+  if (s.promised < 0 || s.promised > s.free + s.cached)
+    return "more blocks are promised than could be given";
   if (s.running > s.lanes) return "more sequences run than there are lanes";
   if (s.no_evict && s.preemptions > 0) return "no_evict preempted";
 
@@ -67,25 +70,31 @@ std::string FindViolation(const EngineSnapshot& s) {
   int running = 0, waiting = 0, idle = 0, promised = 0;
   for (const SequenceSnapshot& q : s.sequences) {
     const auto fail = [&q](const std::string& what) {
-      return "sequence " + std::to_string(q.id) + " (" + std::string(StateName(q.state)) + "): " + what;
+      return "sequence " + std::to_string(q.id) + " (" + std::string(StateName(q.state)) +
+             "): " + what;
     };
     running += q.state == SequenceState::kRunning ? 1 : 0;
     waiting += q.state == SequenceState::kWaiting ? 1 : 0;
     const bool holds = q.blocks > 0 || q.copy_from != kv::kNoBlock;
     idle += holds && q.state != SequenceState::kRunning ? 1 : 0;
     promised += q.promised;
-    if (q.state == SequenceState::kFinished && (holds || q.promised > 0)) return fail("holds blocks after its end");
-    if (q.promised > 0 && q.state != SequenceState::kRunning) return fail("keeps a promise without a lane");
+    if (q.state == SequenceState::kFinished && (holds || q.promised > 0))
+      return fail("holds blocks after its end");
+    if (q.promised > 0 && q.state != SequenceState::kRunning)
+      return fail("keeps a promise without a lane");
     if (q.computed > q.tokens) return fail("computed more than there is");
     if (q.tokens > q.target_tokens) return fail("is longer than its target");
-    if (q.computed > static_cast<int>(q.blocks) * kBlockTokens) return fail("has KV without blocks");
-    if (static_cast<int>(q.blocks) > BlocksFor(q.computed)) return fail("holds more than one block it does not use");
+    if (q.computed > static_cast<int>(q.blocks) * kBlockTokens)
+      return fail("has KV without blocks");
+    if (static_cast<int>(q.blocks) > BlocksFor(q.computed))
+      return fail("holds more than one block it does not use");
     if (q.indexed * kBlockTokens > q.computed) return fail("indexed what it has not computed");
     if (q.preemptions > s.max_preemptions) return fail("was preempted too often");
     if (q.overtaken > s.max_overtakes) return fail("was overtaken too often");
     for (size_t i = 0; i < q.blocks; ++i) {
       const kv::BlockId b = s.table_blocks[q.first_block + i];
-      if (!s.table_generation_matches[q.first_block + i]) return fail("holds a block that was given to somebody else");
+      if (!s.table_generation_matches[q.first_block + i])
+        return fail("holds a block that was given to somebody else");
       ++holders[static_cast<size_t>(b)];
     }
     if (q.copy_from != kv::kNoBlock) ++holders[static_cast<size_t>(q.copy_from)];
@@ -96,8 +105,8 @@ std::string FindViolation(const EngineSnapshot& s) {
   int active = 0;
   for (size_t b = 0; b < holders.size(); ++b) {
     if (holders[b] != s.references[b]) {
-      return "block " + std::to_string(b) + " has " + std::to_string(s.references[b]) + " references and " +
-             std::to_string(holders[b]) + " holders";
+      return "block " + std::to_string(b) + " has " + std::to_string(s.references[b]) +
+             " references and " + std::to_string(holders[b]) + " holders";
     }
     active += holders[b] > 0 ? 1 : 0;
   }

@@ -1,5 +1,5 @@
-// Invariants of a decoder between two steps, checked on a snapshot of plain values: by the simulation after every
-// step, and by whoever debugs a live one. Pure but for TakeSnapshot.
+// Invariants of a decoder between two steps, checked on a snapshot of plain values: by the
+// simulation after every step, and by whoever debugs a live one. Pure but for TakeSnapshot.
 #pragma once
 
 #include <string>
@@ -27,9 +27,9 @@ struct EngineSnapshot {
   int running = 0, waiting = 0, idle_holders = 0;
   uint64_t preemptions = 0;
   int free = 0, cached = 0, active = 0, total = 0, promised = 0;
-  std::vector<int> references;                // by block
-  std::vector<bool> block_indexed;            // by block
-  std::vector<kv::BlockId> table_blocks;      // of all sequences, one after the other
+  std::vector<int> references;                 // by block
+  std::vector<bool> block_indexed;             // by block
+  std::vector<kv::BlockId> table_blocks;       // of all sequences, one after the other
   std::vector<bool> table_generation_matches;  // parallel
   std::vector<SequenceSnapshot> sequences;
 };

@@ -1,5 +1,5 @@
-// Rows N01 U68 U31 U82 N52 N53 U62 and fairness on the timing device: what callers see of waiting, leaving and being
-// refused.
+// Rows N01 U68 U31 U82 N52 N53 U62 and fairness on the timing device: what callers see of waiting,
+// leaving and being refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,8 @@ void ExpectSoloOrPrefix(EngineHarness& h) {
       if (c.status().ok()) {
         EXPECT_EQ(got, solo) << i;
       } else {
-        EXPECT_TRUE(got.size() <= solo.size() && std::equal(got.begin(), got.end(), solo.begin())) << i;
+        EXPECT_TRUE(got.size() <= solo.size() && std::equal(got.begin(), got.end(), solo.begin()))
+            << i;
       }
     }
   }
@@ -46,10 +47,11 @@ void ExpectSoloOrPrefix(EngineHarness& h) {
   EXPECT_EQ(h.engine().decoder_for_test().pool().active(), 0);
 }
 
-// N01: a 4,096-token prompt arrives among 8 decoding streams: their P99 ITL stays <= max(2 x its level without the
-// prompt, the target); the prompt still finishes.
+// N01: a 4,096-token prompt arrives among 8 decoding streams: their P99 ITL stays <= max(2 x its
+// level without the prompt, the target); the prompt still finishes.
 TEST(Latency, ALongPromptDoesNotStarveDecodingStreams) {
-  for (const int base_ms : {5, 30, 60}) {  // decode alone: far below, near and above the target of 50 ms
+  for (const int base_ms :
+       {5, 30, 60}) {  // decode alone: far below, near and above the target of 50 ms
     TimingModel timing;
     timing.base = milliseconds(base_ms);
     EngineOptions options;
@@ -61,14 +63,19 @@ TEST(Latency, ALongPromptDoesNotStarveDecodingStreams) {
     size_t prompt = 0;
     h.At(seconds(2), [&] { prompt = h.MustSubmit(TestRequest(TestPrompt(99, 4096), 5)); });
     ASSERT_TRUE(h.RunToEnd());
-    const TimePoint arrived = h.start() + seconds(2), answered = h.client(prompt).choices[0].times.front();
+    const TimePoint arrived = h.start() + seconds(2),
+                    answered = h.client(prompt).choices[0].times.front();
     std::vector<Duration> before, during;
     for (size_t i = 0; i < 8; ++i) {
-      for (const Duration gap : Gaps(h.client(i).choices[0], h.start() + seconds(1), arrived)) before.push_back(gap);
-      for (const Duration gap : Gaps(h.client(i).choices[0], arrived, answered)) during.push_back(gap);
+      for (const Duration gap : Gaps(h.client(i).choices[0], h.start() + seconds(1), arrived))
+        before.push_back(gap);
+      for (const Duration gap : Gaps(h.client(i).choices[0], arrived, answered))
+        during.push_back(gap);
     }
     ASSERT_GT(during.size(), 100u);
-    EXPECT_LE(Percentile(during, 0.99), std::max(2 * Percentile(before, 0.99), Duration(milliseconds(50)))) << base_ms;
+    EXPECT_LE(Percentile(during, 0.99),
+              std::max(2 * Percentile(before, 0.99), Duration(milliseconds(50))))
+        << base_ms;
     EXPECT_TRUE(h.client(prompt).status().ok());
     ExpectSoloOrPrefix(h);
   }
@@ -89,14 +96,18 @@ TEST(Latency, ACancelDuringPrefillTakesEffectWithinOneChunk) {
 }
 
 TEST(Latency, TheChunkIsLongWhenNobodyDecodesAndBoundedWhenSomebodyDoes) {
-  EngineHarness h({}, BigPool(), {.base = milliseconds(1), .per_decode_row = Duration(0), .per_prefill_token = std::chrono::microseconds(10)});
+  EngineHarness h({}, BigPool(),
+                  {.base = milliseconds(1),
+                   .per_decode_row = Duration(0),
+                   .per_prefill_token = std::chrono::microseconds(10)});
   h.MustSubmit(TestRequest(TestPrompt(1, 2048), 200));
   h.RunUntil([&] { return !h.client(0).choices[0].tokens.empty(); });
   EXPECT_EQ(h.runner().largest_step_tokens(), 512);
   EXPECT_EQ(h.runner().steps(), 4u);
   int most_beside = 0;
   h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
-    if (slice == nullptr && plan.slices.size() > 1) most_beside = std::max(most_beside, plan.tokens - 1);
+    if (slice == nullptr && plan.slices.size() > 1)
+      most_beside = std::max(most_beside, plan.tokens - 1);
     return OkStatus();
   };
   h.MustSubmit(TestRequest(TestPrompt(2, 2048), 1));
@@ -113,14 +124,15 @@ TEST(Latency, AShortPromptGetsThroughBesideALongOne) {
   const size_t small = h.MustSubmit(TestRequest(TestPrompt(2, 100), 5));
   h.RunOnce();
   EXPECT_EQ(h.engine().stats().running, 2);
-  EXPECT_EQ(h.client(small).choices[0].tokens.size(), 1u);  // its prompt fitted beside the long one's chunk
+  EXPECT_EQ(h.client(small).choices[0].tokens.size(),
+            1u);  // its prompt fitted beside the long one's chunk
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_LT(h.client(small).ended_at - sent, h.client(large).ended_at - sent);
   ExpectSoloOrPrefix(h);
 }
 
-// U68: cancel after 5 of 50 tokens: at most 1 further token; lane and blocks free within one step; the text of the
-// others is unchanged. By call, by a dropped handle and by deadline.
+// U68: cancel after 5 of 50 tokens: at most 1 further token; lane and blocks free within one step;
+// the text of the others is unchanged. By call, by a dropped handle and by deadline.
 TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {
   for (const bool by_deadline : {false, true}) {
     EngineHarness h;
@@ -145,7 +157,8 @@ TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {
     EXPECT_EQ(victim.status().reason(), by_deadline ? "deadline_exceeded" : "cancelled");
     ASSERT_TRUE(h.RunToEnd());
     ExpectSoloOrPrefix(h);
-    EXPECT_TRUE(h.client(0).status().ok() && h.client(1).status().ok() && h.client(3).status().ok());
+    EXPECT_TRUE(h.client(0).status().ok() && h.client(1).status().ok() &&
+                h.client(3).status().ok());
     EXPECT_EQ(h.engine().Load().waiting, 0);
   }
 }
@@ -153,7 +166,8 @@ TEST(Latency, CancellingOneAmongManyFreesItWithinOneStep) {
 TEST(Latency, AHandleThatIsDroppedCancelsItsRequest) {
   EngineHarness h;
   {
-    Result<api::Generation> dropped = h.engine().Submit(TestRequest(TestPrompt(1, 10), 50), nullptr);
+    Result<api::Generation> dropped =
+        h.engine().Submit(TestRequest(TestPrompt(1, 10), 50), nullptr);
     ASSERT_TRUE(dropped.ok());
     for (int i = 0; i < 5; ++i) h.RunOnce();
     EXPECT_EQ(h.engine().Load().running, 1);
@@ -217,8 +231,8 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   }
 }
 
-// U82 (its engine part), ruling 3: with 4 lanes and queue 32 the 37th unfinished request is refused, with a
-// retry-after; n counts n; every accepted one finishes.
+// U82 (its engine part), ruling 3: with 4 lanes and queue 32 the 37th unfinished request is
+// refused, with a retry-after; n counts n; every accepted one finishes.
 TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   EngineOptions options;
   options.scheduler.lanes = 4;
@@ -249,7 +263,8 @@ TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   ExpectSoloOrPrefix(h);
 }
 
-// Ruling 3: requests in preparation count inside the queue; a ticket that is dropped gives its place back.
+// Ruling 3: requests in preparation count inside the queue; a ticket that is dropped gives its
+// place back.
 TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   EngineOptions options;
   options.scheduler.lanes = 1;
@@ -272,7 +287,8 @@ TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   // Cancelled while it was prepared: submitted, it ends at once and computes nothing.
   auto stream = std::make_shared<api::TokenStream>(nullptr);
   tickets[0].control()->Cancel();
-  ASSERT_TRUE(h.engine().Submit(std::move(tickets[0]), TestRequest(TestPrompt(1, 5), 5), stream).ok());
+  ASSERT_TRUE(
+      h.engine().Submit(std::move(tickets[0]), TestRequest(TestPrompt(1, 5), 5), stream).ok());
   h.RunOnce();
   ASSERT_TRUE(stream->ended());
   EXPECT_EQ(stream->status().code(), StatusCode::kCancelled);
@@ -319,8 +335,8 @@ TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneWaits) {
   EXPECT_TRUE(h.client(2).status().ok());
 }
 
-// N53, ruling 39: above 64 KiB unread the sequence pauses and gives up its lane; after 30 s without a sign of life it
-// is cancelled; the others go on; a reader that comes back gets everything.
+// N53, ruling 39: above 64 KiB unread the sequence pauses and gives up its lane; after 30 s without
+// a sign of life it is cancelled; the others go on; a reader that comes back gets everything.
 TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EngineOptions options;
   options.scheduler.lanes = 2;
@@ -335,7 +351,8 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   const TimePoint paused = h.clock().Now();
   EXPECT_GT(h.client(0).generation.stream().unread_bytes(), size_t{64} << 10);
   EXPECT_LT(h.client(0).generation.stream().unread_bytes(), size_t{66} << 10);
-  for (int i = 0; i < 4; ++i) h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // both lanes are free for others
+  for (int i = 0; i < 4; ++i)
+    h.MustSubmit(TestRequest(TestPrompt(10 + i, 5), 100));  // both lanes are free for others
   h.At(paused - h.start() + seconds(20), [&] { h.client(1).reads = true; });
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.client(0).status().code(), StatusCode::kCancelled);
@@ -370,12 +387,13 @@ TEST(Latency, APausedSequenceLosesItsBlocksOnlyUnderPressure) {
   ExpectSoloOrPrefix(h);
 }
 
-// U62: the step API: a state draws a token for each grant; looping over steps equals one-shot generation, greedy and
-// seeded, on 50 prompts, among other traffic.
+// U62: the step API: a state draws a token for each grant; looping over steps equals one-shot
+// generation, greedy and seeded, on 50 prompts, among other traffic.
 TEST(Latency, SteppingOnDemandEqualsOneShotGeneration) {
   EngineHarness h;
   for (int i = 0; i < 50; ++i) {
-    Request request = TestRequest(TestPrompt(i, 1 + i * 3), 20, i % 2 ? 0.9 : 0.0, static_cast<uint64_t>(i));
+    Request request =
+        TestRequest(TestPrompt(i, 1 + i * 3), 20, i % 2 ? 0.9 : 0.0, static_cast<uint64_t>(i));
     request.stepwise = true;
     Result<Ticket> ticket = h.engine().Admit({});
     ASSERT_TRUE(ticket.ok());
@@ -433,7 +451,8 @@ TEST(Latency, AFloodOfOneTenantDoesNotStarveAnother) {
     h.MustSubmit(std::move(r));
   }
   ASSERT_TRUE(h.RunToEnd());
-  // While both have work, they get equal shares: the quiet tenant's last ends when about as many of the flood's have.
+  // While both have work, they get equal shares: the quiet tenant's last ends when about as many of
+  // the flood's have.
   TimePoint quiet_end{};
   for (size_t i = 60; i < 70; ++i) quiet_end = std::max(quiet_end, h.client(i).ended_at);
   int flood_done = 0;
@@ -499,13 +518,17 @@ TEST(Latency, RequestsAliveWhenTheEngineIsDestroyedEndWithDraining) {
       Result<Ticket> ticket = h.engine().Admit({});
       streams.push_back(std::make_shared<api::TokenStream>(nullptr));
       controls.push_back(ticket->control());
-      ASSERT_TRUE(h.engine().Submit(*std::move(ticket), TestRequest(TestPrompt(i, 10), 30), streams.back()).ok());
+      ASSERT_TRUE(
+          h.engine()
+              .Submit(*std::move(ticket), TestRequest(TestPrompt(i, 10), 30), streams.back())
+              .ok());
       if (i < 10) h.RunOnce();  // the others are not even taken in
     }
   }
   for (const auto& stream : streams) {
     ASSERT_TRUE(stream->ended());
-    EXPECT_TRUE(stream->status().ok() || stream->status().reason() == "draining") << stream->status();
+    EXPECT_TRUE(stream->status().ok() || stream->status().reason() == "draining")
+        << stream->status();
   }
   for (const auto& control : controls) control->Cancel();  // handles may outlive the engine
 }

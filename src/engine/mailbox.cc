@@ -69,19 +69,23 @@ void Mailbox::Submit(std::unique_ptr<Work> work, TimePoint now) {
   Work* node = work.release();
   Work* head = submissions_.load(std::memory_order_relaxed);
   do {
-    if (head == nullptr) pending_since_ns_.store(now.time_since_epoch().count(), std::memory_order_release);
+    if (head == nullptr)
+      pending_since_ns_.store(now.time_since_epoch().count(), std::memory_order_release);
     node->next_submission = head;
-  } while (!submissions_.compare_exchange_weak(head, node, std::memory_order_release, std::memory_order_relaxed));
+  } while (!submissions_.compare_exchange_weak(head, node, std::memory_order_release,
+                                               std::memory_order_relaxed));
   if (head == nullptr) signal_->Notify();
 }
 
 void Mailbox::Touch(RequestControl* control) noexcept {
-  if (control->queued_.exchange(true, std::memory_order_acq_rel)) return;  // the engine will see this touch too
+  if (control->queued_.exchange(true, std::memory_order_acq_rel))
+    return;  // the engine will see this touch too
   control->self_ = control->shared_from_this();
   RequestControl* head = touched_.load(std::memory_order_relaxed);
   do {
     control->next_ = head;
-  } while (!touched_.compare_exchange_weak(head, control, std::memory_order_seq_cst, std::memory_order_relaxed));
+  } while (!touched_.compare_exchange_weak(head, control, std::memory_order_seq_cst,
+                                           std::memory_order_relaxed));
   if (head == nullptr) signal_->Notify();
   if (closed_.load(std::memory_order_seq_cst)) Close();
 }
@@ -110,7 +114,8 @@ RequestControl* Mailbox::TakeTouched() {
 
 std::shared_ptr<RequestControl> Mailbox::Untouch(RequestControl* control) {
   std::shared_ptr<RequestControl> alive = std::move(control->self_);
-  // From here on a new touch queues it again; what was written before it is read by the caller after this.
+  // From here on a new touch queues it again; what was written before it is read by the caller
+  // after this.
   control->queued_.exchange(false, std::memory_order_acq_rel);
   return alive;
 }
@@ -139,7 +144,8 @@ bool QueueLedger::TryEnter(int n, int limit) {
   int now = unfinished.load(std::memory_order_relaxed);
   do {
     if (now > limit - n) return false;
-  } while (!unfinished.compare_exchange_weak(now, now + n, std::memory_order_acq_rel, std::memory_order_relaxed));
+  } while (!unfinished.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
+                                             std::memory_order_relaxed));
   return true;
 }
 

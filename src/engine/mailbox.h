@@ -1,7 +1,8 @@
-// How other threads reach a decoder: a mailbox of lock-free stacks, and the ledger of the bounded queue.
+// How other threads reach a decoder: a mailbox of lock-free stacks, and the ledger of the bounded
+// queue.
 //
-// Producers push and, only when the stack was empty, signal the engine thread; it takes everything at once at
-// the next step boundary, in order of arrival.
+// Producers push and, only when the stack was empty, signal the engine thread; it takes everything
+// at once at the next step boundary, in order of arrival.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,8 @@ class Signal {
   Signal(const Signal&) = delete;
   Signal& operator=(const Signal&) = delete;
   void Notify() noexcept;
-  // Returns after a Notify(), also one that came before, or after `timeout`; Duration::max() = no timeout.
+  // Returns after a Notify(), also one that came before, or after `timeout`; Duration::max() = no
+  // timeout.
   void Wait(Duration timeout) noexcept;
 
  private:
@@ -43,8 +45,8 @@ class Mailbox {
   void Touch(RequestControl* control) noexcept;  // cancelled or granted
 
   // --- engine thread ---
-  // Calls `take(unique_ptr<Work>)` for each submission and `touched(RequestControl&)` for each touched control,
-  // oldest first. True when there was any.
+  // Calls `take(unique_ptr<Work>)` for each submission and `touched(RequestControl&)` for each
+  // touched control, oldest first. True when there was any.
   template <typename Take, typename Touched>
   bool Drain(Take take, Touched touched) {
     bool any = false;
@@ -70,7 +72,8 @@ class Mailbox {
                : TimePoint(Duration(pending_since_ns_.load(std::memory_order_acquire)));
   }
   bool empty() const {
-    return submissions_.load(std::memory_order_acquire) == nullptr && touched_.load(std::memory_order_acquire) == nullptr;
+    return submissions_.load(std::memory_order_acquire) == nullptr &&
+           touched_.load(std::memory_order_acquire) == nullptr;
   }
   // Controls outlive the decoder; after this their touches go nowhere.
   void Close();
@@ -98,14 +101,14 @@ struct QueueLedger {
   std::atomic<int> preparing{0};         // of those, not submitted yet
   std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
   std::atomic<int64_t> queued_tokens{0};
-  std::atomic<int64_t> service_ns{0};    // mean time a sequence holds a lane; written by the engine
+  std::atomic<int64_t> service_ns{0};  // mean time a sequence holds a lane; written by the engine
   std::atomic<uint64_t> refused{0};
   std::atomic<uint64_t> salt{0};
   std::atomic<bool> draining{false};
-  std::atomic<bool> closed{false};       // the engine takes nothing more, not even what was accepted
+  std::atomic<bool> closed{false};  // the engine takes nothing more, not even what was accepted
   std::atomic<int64_t> drain_deadline_ns{INT64_MAX};
   Mutex mutex;
-  CondVar idle;                          // notified when `unfinished` falls to 0
+  CondVar idle;  // notified when `unfinished` falls to 0
 
   // Takes places while `unfinished + n <= limit` holds.
   bool TryEnter(int n, int limit);

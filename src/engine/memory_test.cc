@@ -38,13 +38,15 @@ void ExpectSolo(EngineHarness& h) {
     HarnessClient& c = h.client(i);
     ASSERT_TRUE(c.done()) << i;
     ASSERT_TRUE(c.status().ok()) << c.status();
-    for (int k = 0; k < c.request.n; ++k) EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
+    for (int k = 0; k < c.request.n; ++k)
+      EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
   }
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   EXPECT_EQ(h.engine().decoder_for_test().pool().active(), 0);
 }
 
-// U73: KV pool at 25 % of need, 64 requests: preemptions > 0, all finish, every output equals its solo output, waste
+// U73: KV pool at 25 % of need, 64 requests: preemptions > 0, all finish, every output equals its
+// solo output, waste
 // <= one block per sequence.
 TEST(Memory, AQuarterOfTheNeedServesAll64ByPreemption) {
   for (const bool cache : {true, false}) {
@@ -52,7 +54,9 @@ TEST(Memory, AQuarterOfTheNeedServesAll64ByPreemption) {
     options.scheduler.prefix_cache = cache;
     // 64 x (20 prompt + 172 output) tokens = 64 x 6 blocks.
     EngineHarness h(options, Pool(64 * 6 / 4));
-    for (int i = 0; i < 64; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 20), 172, i % 2 == 0 ? 0.0 : 0.9, static_cast<uint64_t>(i)));
+    for (int i = 0; i < 64; ++i)
+      h.MustSubmit(
+          TestRequest(TestPrompt(i, 20), 172, i % 2 == 0 ? 0.0 : 0.9, static_cast<uint64_t>(i)));
     while (h.RunOnce()) {
       const EngineStats s = h.engine().stats();
       ASSERT_LE(s.kv_waste_tokens, int64_t{s.running} * kBlockTokens);
@@ -71,7 +75,8 @@ TEST(Memory, NoEvictNeverPreemptsAndPackRunsMoreAtOnce) {
     EngineHarness h(options, Pool(48));
     Random random(2);
     for (int i = 0; i < 300; ++i) {
-      h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(80))), 1 + static_cast<int>(random.Below(200))));
+      h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(80))),
+                               1 + static_cast<int>(random.Below(200))));
     }
     int peak = 0;
     while (h.RunOnce()) peak = std::max(peak, h.engine().stats().running);
@@ -92,17 +97,20 @@ TEST(Memory, ALargeRequestIsOvertakenAtMost16Times) {
   int sent = 0;
   for (int i = 0; i < 400; ++i) {
     h.At(std::chrono::milliseconds(10 * i), [&h, &sent, &random] {
-      h.MustSubmit(TestRequest(TestPrompt(++sent, 33 + static_cast<int>(random.Below(60))), 10 + static_cast<int>(random.Below(30))));
+      h.MustSubmit(TestRequest(TestPrompt(++sent, 33 + static_cast<int>(random.Below(60))),
+                               10 + static_cast<int>(random.Below(30))));
     });
   }
   size_t large = 0;
-  h.At(std::chrono::milliseconds(100), [&] { large = h.MustSubmit(TestRequest(TestPrompt(9999, 28 * kBlockTokens), 20)); });
+  h.At(std::chrono::milliseconds(100),
+       [&] { large = h.MustSubmit(TestRequest(TestPrompt(9999, 28 * kBlockTokens), 20)); });
   ASSERT_TRUE(h.RunToEnd());
   ExpectSolo(h);
   const TimePoint large_started = h.client(large).sent + h.client(large).timings.queue;
   int overtook = 0;
-  for (size_t i = large + 1; i < h.size(); ++i) overtook += h.client(i).sent + h.client(i).timings.queue < large_started ? 1 : 0;
-  EXPECT_GT(overtook, 0);   // it did not block the line at once
+  for (size_t i = large + 1; i < h.size(); ++i)
+    overtook += h.client(i).sent + h.client(i).timings.queue < large_started ? 1 : 0;
+  EXPECT_GT(overtook, 0);  // it did not block the line at once
   EXPECT_LE(overtook, 16);
 }
 
@@ -126,8 +134,10 @@ TEST(Memory, NobodyIsPreemptedAFourthTimeIn10000) {
   Random random(6);
   std::vector<api::Generation> live;
   for (int i = 0; i < 10'000; ++i) {
-    Result<api::Generation> g = engine.Submit(
-        TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(30))), 30 + static_cast<int>(random.Below(100))), nullptr);
+    Result<api::Generation> g =
+        engine.Submit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(30))),
+                                  30 + static_cast<int>(random.Below(100))),
+                      nullptr);
     ASSERT_TRUE(g.ok()) << g.status();
     live.push_back(*std::move(g));
     if (live.size() >= 100) {
@@ -185,7 +195,8 @@ TEST(Memory, AFullyCachedPromptAnswersWithinOneStep) {
   }
 }
 
-// N03: with the hash forced to 8 bits no wrong reuse in 10,000 requests. (The fake model sees foreign KV at once.)
+// N03: with the hash forced to 8 bits no wrong reuse in 10,000 requests. (The fake model sees
+// foreign KV at once.)
 TEST(Memory, ForcedHashCollisionsGiveNoWrongReuseIn10000Requests) {
   EngineOptions options = Patient(8);
   options.prefix_hash_bits = 8;
@@ -221,7 +232,10 @@ TEST(Memory, ForcedHashCollisionsGiveNoWrongReuseIn10000Requests) {
       while (const api::StreamEvent* e = live[i].Next()) {
         if (e->kind == api::StreamEvent::Kind::kToken) tokens.push_back(e->token);
       }
-      wrong += tokens == runner.Solo(requests[i].prompt, {&requests[i].sampling, {}, {}, {}, 17, 0}, 3) ? 0 : 1;
+      wrong +=
+          tokens == runner.Solo(requests[i].prompt, {&requests[i].sampling, {}, {}, {}, 17, 0}, 3)
+              ? 0
+              : 1;
     }
   }
   EXPECT_EQ(wrong, 0u);
@@ -282,7 +296,8 @@ TEST(Memory, ARequestThatCanNeverFitIsRefusedWithTheNumbers) {
   EXPECT_EQ(prompt.message(), "prompt needs 41 KV blocks, pool has 32; raise --kv-cache-bytes");
   const Status output = h.Submit(TestRequest(TestPrompt(1, 20), 33 * kBlockTokens)).status();
   EXPECT_EQ(output.reason(), "never_fits");
-  EXPECT_EQ(h.Submit(TestRequest(TestPrompt(1, 5000), 1)).status().reason(), "context_length_exceeded");
+  EXPECT_EQ(h.Submit(TestRequest(TestPrompt(1, 5000), 1)).status().reason(),
+            "context_length_exceeded");
   EXPECT_EQ(h.Submit(TestRequest({}, 1)).status().reason(), "empty_prompt");
   EXPECT_EQ(h.Submit(TestRequest({64}, 1)).status().reason(), "token_out_of_range");
   EXPECT_EQ(h.Submit(TestRequest({-1}, 1)).status().reason(), "token_out_of_range");

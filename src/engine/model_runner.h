@@ -1,5 +1,5 @@
-// ModelRunner: the port through which the engine drives a model on a device. The engine links none of the
-// implementations; tests use testing/fake_model_runner.h and testing/timing_runner.h.
+// ModelRunner: the port through which the engine drives a model on a device. The engine links none
+// of the implementations; tests use testing/fake_model_runner.h and testing/timing_runner.h.
 #pragma once
 
 #include "base/status.h"
@@ -11,7 +11,7 @@ struct RunnerLimits {
   int kv_blocks = 0;        // blocks of kBlockTokens in the device's KV memory
   int max_step_tokens = 0;  // rows the scratch was sized for: a plan never holds more
   int max_step_slices = 0;
-  int context = 0;          // tokens per sequence the model and its position tables allow
+  int context = 0;  // tokens per sequence the model and its position tables allow
   int vocab_size = 0;
 };
 
@@ -21,14 +21,14 @@ class ModelRunner {
   virtual ~ModelRunner() = default;
   virtual RunnerLimits limits() const = 0;
 
-  // Starts the step. The plan, and all it points to, stays unchanged until Collect returns. A CPU runner does
-  // the whole step here; a GPU runner only enqueues it. At most one step is in flight.
+  // Starts the step. The plan, and all it points to, stays unchanged until Collect returns. A CPU
+  // runner does the whole step here; a GPU runner only enqueues it. At most one step is in flight.
   virtual void Launch(const StepPlan& plan) = 0;
   // Waits for the launched step and returns its result. Never throws; a failure is in the status.
   virtual StepResult Collect() = 0;
 
-  // Gets back a result that Collect returned, once it was read: its memory may serve the next step, so that a
-  // steady step allocates nothing.
+  // Gets back a result that Collect returned, once it was read: its memory may serve the next step,
+  // so that a steady step allocates nothing.
   virtual void Recycle(StepResult /*used*/) {}
 };
 

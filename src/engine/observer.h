@@ -1,5 +1,6 @@
-// EngineObserver: what the engine tells about its work, so that metrics and traces can live above it. Called on
-// the engine thread, between steps; must not block, throw or call back into the engine.
+// EngineObserver: what the engine tells about its work, so that metrics and traces can live above
+// it. Called on the engine thread, between steps; must not block, throw or call back into the
+// engine.
 #pragma once
 
 #include <cstdint>
@@ -16,27 +17,28 @@ enum class Phase { kQueued, kPrefill, kDecode };
 // One forward pass.
 struct StepEvent {
   uint64_t step = 0;
-  TimePoint begin{}, end{};    // plan to last event appended
-  Duration forward{0};         // the runner's own figure
-  int decode_sequences = 0;    // rows of one token
+  TimePoint begin{}, end{};  // plan to last event appended
+  Duration forward{0};       // the runner's own figure
+  int decode_sequences = 0;  // rows of one token
   int prefill_sequences = 0;
   int prefill_tokens = 0;
-  int output_tokens = 0;       // tokens drawn and delivered
-  Status status;               // of the whole step
+  int output_tokens = 0;  // tokens drawn and delivered
+  Status status;          // of the whole step
 };
 
 // The end of one request, told once, just before its terminal event.
 struct RequestEvent {
   std::string_view id, tenant;
   api::Priority priority = api::Priority::kInteractive;
-  Status status;               // of the terminal event
-  Phase phase = Phase::kQueued;  // how far it had come
+  Status status;                                               // of the terminal event
+  Phase phase = Phase::kQueued;                                // how far it had come
   api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0, when status is OK
   api::Usage usage;
   api::Timings timings;
   int n = 1;
-  int preemptions = 0;         // over all choices
-  int wasted_tokens = 0;       // computed for it although it was cancelled, failed or preempted
+  int preemptions = 0;  // over all choices
+  int wasted_tokens =
+      0;  // computed for it although it was cancelled or failed (OnPreemption tells its own)
 };
 
 class EngineObserver {

@@ -1,4 +1,5 @@
-// What may be configured about scheduling, queueing and readers. Plain values with the shared defaults.
+// What may be configured about scheduling, queueing and readers. Plain values with the shared
+// defaults.
 #pragma once
 
 #include <cstddef>
@@ -22,30 +23,38 @@ enum class Admission {
 struct SchedulerOptions {
   Strategy strategy = Strategy::kContinuous;
   Admission admission = Admission::kPack;
-  int lanes = 8;                 // sequences in a step
-  int prefill_chunk = 128;       // prompt tokens a step computes beside decoding sequences
+  int lanes = 8;                  // sequences in a step
+  int prefill_chunk = 128;        // prompt tokens a step computes beside decoding sequences
   int prefill_chunk_alone = 512;  // ... when none decodes
-  Duration itl_target = std::chrono::milliseconds(50);  // a mixed step shrinks its chunk to stay below this
+  Duration itl_target =
+      std::chrono::milliseconds(50);  // a mixed step shrinks its chunk to stay below this
   bool prefix_cache = true;
-  int max_overtakes = 16;        // admissions past a sequence that does not fit, before all wait for it
-  int max_preemptions = 3;       // of one sequence; then it is pinned: admitted only with its worst case reserved
-  Duration priority_aging = std::chrono::seconds(10);  // waiting this long lifts a request by one priority class
+  int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
+  int max_preemptions =
+      3;  // of one sequence; then it is pinned: admitted only with its worst case reserved
+  Duration priority_aging =
+      std::chrono::seconds(10);  // waiting this long lifts a request by one priority class
   int static_batch = 8;          // kStatic: collect so many ...
   Duration static_wait = std::chrono::milliseconds(10);  // ... or this long after the first
 };
 
 struct QueueLimits {
-  // Accepted requests without a lane, in preparation or waiting; a request counts n times. The test is
-  // unfinished + n <= lanes + requests, so that a burst is not refused while lanes are about to take it.
+  // Accepted requests without a lane, in preparation or waiting; a request counts n times. The test
+  // is unfinished + n <= lanes + requests, so that a burst is not refused while lanes are about to
+  // take it.
   int requests = 256;
-  double prompt_tokens_per_kv_token = 4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
-  size_t bytes = size_t{64} << 20;          // request bytes held
-  Duration age = std::chrono::seconds(30);  // an interactive request that got no lane by then ends; max() = off
+  double prompt_tokens_per_kv_token =
+      4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
+  size_t bytes = size_t{64} << 20;  // request bytes held
+  Duration age = std::chrono::seconds(
+      30);  // an interactive request that got no lane by then ends; max() = off
 };
 
 struct ReaderLimits {
-  size_t unread_bytes = size_t{64} << 10;         // text not taken by the reader: the sequence pauses above this
-  Duration patience = std::chrono::seconds(30);   // a request paused for its reader so long is cancelled
+  size_t unread_bytes = size_t{64}
+                        << 10;  // text not taken by the reader: the sequence pauses above this
+  Duration patience =
+      std::chrono::seconds(30);  // a request paused for its reader so long is cancelled
 };
 
 struct EngineOptions {

@@ -1,5 +1,6 @@
-// Request: what a door asks of a decoder, in tokens. And the two handles around it: Ticket, a place in the queue
-// from acceptance on, and RequestControl, by which a request is cancelled or fed credit from any thread.
+// Request: what a door asks of a decoder, in tokens. And the two handles around it: Ticket, a place
+// in the queue from acceptance on, and RequestControl, by which a request is cancelled or fed
+// credit from any thread.
 #pragma once
 
 #include <atomic>
@@ -20,26 +21,28 @@ struct QueueLedger;
 
 // Moved into the engine by Submit and immutable from then on.
 struct Request {
-  std::string id;                      // for traces and logs
-  std::vector<TokenId> prompt;         // >= 1 token, each inside the vocabulary
-  api::SamplingParams sampling;        // already validated by the door (api/validate.h)
-  std::vector<TokenId> end_tokens;     // the model's end-of-text ids; ignored with sampling.ignore_eos
-  uint64_t seed = 0;                   // resolved: sampling.seed, or one the gateway drew
-  int n = 1;                           // choices, 1..api::kMaxChoices; share the prompt's blocks
+  std::string id;                   // for traces and logs
+  std::vector<TokenId> prompt;      // >= 1 token, each inside the vocabulary
+  api::SamplingParams sampling;     // already validated by the door (api/validate.h)
+  std::vector<TokenId> end_tokens;  // the model's end-of-text ids; ignored with sampling.ignore_eos
+  uint64_t seed = 0;                // resolved: sampling.seed, or one the gateway drew
+  int n = 1;                        // choices, 1..api::kMaxChoices; share the prompt's blocks
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  std::string tenant;                  // unit of fair share and of prefix reuse
-  std::string cache_salt;              // further partition of prefix reuse
+  std::string tenant;      // unit of fair share and of prefix reuse
+  std::string cache_salt;  // further partition of prefix reuse
   bool use_prefix_cache = true;
-  bool score_only = false;             // compute the prompt's log-probabilities, draw nothing
-  // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has allowed more
-  // tokens than it drew. Waiting for a grant holds no lane and is not a slow reader.
+  bool score_only = false;  // compute the prompt's log-probabilities, draw nothing
+  // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
+  // allowed more tokens than it drew. Waiting for a grant holds no lane and is not a slow reader.
   bool stepwise = false;
-  Duration prepare{0};                 // time spent on template and tokeniser, for Timings
+  Duration prepare{0};  // time spent on template and tokeniser, for Timings
 };
 
-// Shared by the door's Generation and the engine. Any thread; every call is idempotent, lock-free and cheap.
-class RequestControl final : public api::Cancellable, public std::enable_shared_from_this<RequestControl> {
+// Shared by the door's Generation and the engine. Any thread; every call is idempotent, lock-free
+// and cheap.
+class RequestControl final : public api::Cancellable,
+                             public std::enable_shared_from_this<RequestControl> {
  public:
   explicit RequestControl(std::shared_ptr<Mailbox> mailbox);
   ~RequestControl() override;
@@ -60,15 +63,17 @@ class RequestControl final : public api::Cancellable, public std::enable_shared_
   const std::shared_ptr<Mailbox> mailbox_;
   std::atomic<bool> cancelled_{false};
   std::atomic<int64_t> granted_{0};
-  // Link of the mailbox's stack of touched controls; `queued_` guards it, `self_` keeps it alive meanwhile.
+  // Link of the mailbox's stack of touched controls; `queued_` guards it, `self_` keeps it alive
+  // meanwhile.
   std::atomic<bool> queued_{false};
   RequestControl* next_ = nullptr;
   std::shared_ptr<RequestControl> self_;
   void* work_ = nullptr;  // engine thread only: the decoder's record of the request, while it lives
 };
 
-// A place in the bounded queue, taken before any work on the prompt and held until the request ends. Movable;
-// destroying one that was never submitted gives the place back. Any thread, one at a time.
+// A place in the bounded queue, taken before any work on the prompt and held until the request
+// ends. Movable; destroying one that was never submitted gives the place back. Any thread, one at a
+// time.
 class Ticket {
  public:
   Ticket() = default;

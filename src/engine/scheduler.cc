@@ -11,18 +11,22 @@
 namespace tutti::engine {
 namespace {
 
-// Sequences that do not fit and are looked past in one plan; bounds the work of a plan with a long queue.
+// Sequences that do not fit and are looked past in one plan; bounds the work of a plan with a long
+// queue.
 constexpr size_t kSkipWindow = 64;
 
 KeepKey KeyOf(const Sequence& s) {
   return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
 }
 
-bool Contains(std::span<const TokenId> ids, TokenId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+bool Contains(std::span<const TokenId> ids, TokenId id) {
+  return std::find(ids.begin(), ids.end(), id) != ids.end();
+}
 
 }  // namespace
 
-Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool)
+Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
+                     kv::KvBlockPool* pool)
     : options_(options), limits_(limits), pool_(*pool) {
   const auto lanes = static_cast<size_t>(LaneLimit(options));
   running_.reserve(lanes);
@@ -56,7 +60,8 @@ void Scheduler::Pause(Sequence& s) {
   } else {
     waiting_.Remove(s);
   }
-  pool_.DropPromise(s.blocks);  // it may be long; a pinned sequence reserves anew when it comes back
+  pool_.DropPromise(
+      s.blocks);  // it may be long; a pinned sequence reserves anew when it comes back
   s.SetState(SequenceState::kPaused);
 }
 
@@ -69,10 +74,16 @@ void Scheduler::Resume(Sequence& s) {
 void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
   CHECK(planned_.empty()) << "a sequence leaves inside a step";
   switch (s.state()) {
-    case SequenceState::kRunning: EraseRunning(s); break;
-    case SequenceState::kWaiting: waiting_.Remove(s); break;
-    case SequenceState::kPaused: break;
-    case SequenceState::kFinished: CHECK(false) << "sequence " << s.id << " finishes twice";
+    case SequenceState::kRunning:
+      EraseRunning(s);
+      break;
+    case SequenceState::kWaiting:
+      waiting_.Remove(s);
+      break;
+    case SequenceState::kPaused:
+      break;
+    case SequenceState::kFinished:
+      CHECK(false) << "sequence " << s.id << " finishes twice";
   }
   SetIdle(s, false);
   SetSuspect(s, false);
@@ -83,13 +94,15 @@ void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
 }
 
 void Scheduler::InsertRunning(Sequence& s) {
-  const auto at = std::upper_bound(running_.begin(), running_.end(), &s, [](const Sequence* a, const Sequence* b) {
-    return KeepsBefore(KeyOf(*a), KeyOf(*b));
-  });
+  const auto at = std::upper_bound(
+      running_.begin(), running_.end(), &s,
+      [](const Sequence* a, const Sequence* b) { return KeepsBefore(KeyOf(*a), KeyOf(*b)); });
   running_.insert(at, &s);
 }
 
-void Scheduler::EraseRunning(Sequence& s) { running_.erase(std::find(running_.begin(), running_.end(), &s)); }
+void Scheduler::EraseRunning(Sequence& s) {
+  running_.erase(std::find(running_.begin(), running_.end(), &s));
+}
 
 void Scheduler::SetIdle(Sequence& s, bool idle) {
   const auto at = std::find(idle_.begin(), idle_.end(), &s);
@@ -132,15 +145,18 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     PlanPrefills();
     if (preempted_.empty()) PlanAdmissions(now, /*with_slices=*/true);
   }
-  // Running sequences that all wait for each other's blocks: the last in the order of keeping gives way.
+  // Running sequences that all wait for each other's blocks: the last in the order of keeping gives
+  // way.
   while (plan_.slices.empty() && failures_.empty() && !running_.empty()) {
     Sequence& last = *running_.back();
     if (running_.size() == 1) {
-      // Alone and with everything reclaimable reclaimed: the pool cannot hold it. Refused at submission, so this
-      // is a fault of memory elsewhere; it must end rather than wait for ever.
-      failures_.push_back({.sequence = &last,
-                           .kind = Outcome::Kind::kFailed,
-                           .status = Unavailable("kv_exhausted", "no KV block is left for the only running sequence")});
+      // Alone and with everything reclaimable reclaimed: the pool cannot hold it. Refused at
+      // submission, so this is a fault of memory elsewhere; it must end rather than wait for ever.
+      failures_.push_back(
+          {.sequence = &last,
+           .kind = Outcome::Kind::kFailed,
+           .status =
+               Unavailable("kv_exhausted", "no KV block is left for the only running sequence")});
       break;
     }
     Preempt(last);
@@ -169,9 +185,11 @@ void Scheduler::PlanSuspect() {
 
 void Scheduler::PlanTurn() {
   // The one whose turn is longest ago; a new one has had none.
-  std::vector<Sequence*>& order = skipped_;
+  std::vector<Sequence*>& order = turn_order_;
   order.assign(running_.begin(), running_.end());
-  std::stable_sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) { return a->last_turn < b->last_turn; });
+  std::stable_sort(order.begin(), order.end(), [](const Sequence* a, const Sequence* b) {
+    return a->last_turn < b->last_turn;
+  });
   for (Sequence* s : order) {
     if (s->state() != SequenceState::kRunning) continue;  // preempted for one before it
     if (AddSlice(*s, ChunkBudget(), /*may_preempt=*/true) || !failures_.empty()) return;
@@ -196,13 +214,16 @@ void Scheduler::PlanDecodes() {
 }
 
 int Scheduler::ChunkBudget() const {
-  const int decoding = SharedForward(options_.strategy)
-                           ? decode_rows_
-                           : static_cast<int>(std::count_if(running_.begin(), running_.end(),
-                                                            [](const Sequence* s) { return s->decoding(); }));
+  const int decoding =
+      SharedForward(options_.strategy)
+          ? decode_rows_
+          : static_cast<int>(std::count_if(running_.begin(), running_.end(),
+                                           [](const Sequence* s) { return s->decoding(); }));
   ChunkInputs in;
   in.decode_rows = decoding;
-  in.longest_chunk = std::min(decoding > 0 ? options_.prefill_chunk : std::max(options_.prefill_chunk_alone, 1), TokensLeft());
+  in.longest_chunk =
+      std::min(decoding > 0 ? options_.prefill_chunk : std::max(options_.prefill_chunk_alone, 1),
+               TokensLeft());
   in.decode_time = cost_.Decode(decoding);
   in.per_token = cost_.PerPrefillToken();
   in.itl_target = options_.itl_target;
@@ -220,7 +241,8 @@ void Scheduler::PlanPrefills() {
     if (first == nullptr) first = s;
   }
   if (first == nullptr) return;
-  if (running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous) demand += waiting_.ShortestFirst();
+  if (running() < LaneLimit(options_) && options_.strategy == Strategy::kContinuous)
+    demand += waiting_.ShortestFirst();
   for (size_t i = 0; i < running_.size() && budget > 0 && SlicesLeft(); ++i) {
     Sequence& s = *running_[i];
     if (!prefills(s)) continue;
@@ -235,7 +257,8 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   int count = std::min(s.wanted() - start, budget);
   if (count <= 0) return false;
   const bool scores = s.scoring() && start < s.prompt_tokens;
-  if (scores) count = std::min(count, s.prompt_tokens - start);  // the recomputed output is not scored
+  if (scores)
+    count = std::min(count, s.prompt_tokens - start);  // the recomputed output is not scored
 
   int needed = BlocksFor(start + count) - s.blocks.size();
   if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
@@ -255,23 +278,28 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
     const int first_new = s.blocks.size();
     Result<kv::KvReservation> reservation = pool_.Reserve(s.blocks, needed, s.id);
     if (!reservation.ok()) {
-      failures_.push_back({.sequence = &s, .kind = Outcome::Kind::kFailed, .status = std::move(reservation).status()});
+      failures_.push_back({.sequence = &s,
+                           .kind = Outcome::Kind::kFailed,
+                           .status = std::move(reservation).status()});
       return false;
     }
     planned.reservation = *std::move(reservation);
     if (copies) plan_.copies.push_back({s.copy_from, s.blocks[first_new]});
   }
-  s.sampler.output = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
+  s.sampler.output =
+      std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
   SequenceSlice slice;
   slice.sequence = s.id;
-  slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(start), static_cast<size_t>(count));
+  slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(start),
+                                                            static_cast<size_t>(count));
   slice.start = start;
   slice.blocks = s.blocks.ids();
   slice.sample = !s.request->score_only && start + count == static_cast<int>(s.tokens.size());
   slice.sampler = slice.sample ? &s.sampler : nullptr;
   if (scores) {
     slice.prompt_logprobs = s.request->sampling.prompt_logprobs;
-    if (start + count < s.prompt_tokens) slice.next_token = s.tokens[static_cast<size_t>(start + count)];
+    if (start + count < s.prompt_tokens)
+      slice.next_token = s.tokens[static_cast<size_t>(start + count)];
   }
   planned.sequence = &s;
   planned.computed_after = start + count;
@@ -338,9 +366,11 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   AdmissionView view;
   view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   for (const Sequence* r : running_) {
-    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict) continue;
+    if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict)
+      continue;
     ++view.growing;
-    view.outstanding += std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
+    view.outstanding +=
+        std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
   }
   view.available = pool_.available();
   // Nothing got better since it last did not fit: spare the look into the index.
@@ -348,7 +378,8 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
 
   const int size = static_cast<int>(s.tokens.size());
   const bool fresh = s.blocks.empty() && s.copy_from == kv::kNoBlock;
-  const std::span<const TokenId> known = std::span<const TokenId>(s.tokens).first(static_cast<size_t>(size - 1));
+  const std::span<const TokenId> known =
+      std::span<const TokenId>(s.tokens).first(static_cast<size_t>(size - 1));
   kv::PrefixIndex::Match found;
   const Sequence* donor = nullptr;
   int queried = 0;
@@ -364,12 +395,14 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     const int shared = s.prompt_tokens - 1;
     if (found.full_blocks * kBlockTokens + found.partial_tokens >= shared) return;
     for (const Sequence* other : s.siblings) {
-      if (other == &s || other->computed < shared || BlocksFor(shared) > other->blocks.size()) continue;
+      if (other == &s || other->computed < shared || BlocksFor(shared) > other->blocks.size())
+        continue;
       donor = other;
       const auto ids = other->blocks.ids();
       found.full_blocks = shared / kBlockTokens;
       found.partial_tokens = shared % kBlockTokens;
-      found.partial = found.partial_tokens > 0 ? ids[static_cast<size_t>(found.full_blocks)] : kv::kNoBlock;
+      found.partial =
+          found.partial_tokens > 0 ? ids[static_cast<size_t>(found.full_blocks)] : kv::kNoBlock;
       match_.assign(ids.begin(), ids.begin() + found.full_blocks);
       return;
     }
@@ -433,7 +466,9 @@ bool Scheduler::MakeRoom(const Sequence& s, int count, bool may_preempt) {
     if (ReclaimIdle(s)) continue;
     if (!may_preempt) return false;
     Sequence* victim = running_.back();
-    if (victim == &s || victim->pinned || victim->planned_in == step_ || KeepsBefore(KeyOf(*victim), KeyOf(s))) return false;
+    if (victim == &s || victim->pinned || victim->planned_in == step_ ||
+        KeepsBefore(KeyOf(*victim), KeyOf(s)))
+      return false;
     Preempt(*victim);
   }
   return true;
@@ -477,10 +512,12 @@ void Scheduler::DropCopy(Sequence& s) {
 
 void Scheduler::ReleaseBlocks(Sequence& s, bool keep_tail) {
   DropCopy(s);
-  if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens && s.indexed < s.blocks.size()) {
+  if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens &&
+      s.indexed < s.blocks.size()) {
     const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
-    pool_.Index(s.blocks, s.indexed, s.root,
-                std::span<const TokenId>(s.tokens).subspan(from, static_cast<size_t>(s.computed) - from));
+    pool_.Index(
+        s.blocks, s.indexed, s.root,
+        std::span<const TokenId>(s.tokens).subspan(from, static_cast<size_t>(s.computed) - from));
   }
   pool_.Release(s.blocks);
   s.computed = 0;
@@ -491,7 +528,8 @@ void Scheduler::IndexFullBlocks(Sequence& s) {
   if (s.root == kv::kNoRoot) return;
   for (; (s.indexed + 1) * kBlockTokens <= s.computed; ++s.indexed) {
     const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
-    pool_.Index(s.blocks, s.indexed, s.root, std::span<const TokenId>(s.tokens).subspan(from, kBlockTokens));
+    pool_.Index(s.blocks, s.indexed, s.root,
+                std::span<const TokenId>(s.tokens).subspan(from, kBlockTokens));
   }
 }
 
@@ -509,7 +547,8 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
     for (size_t i = 0; i < planned_.size(); ++i) {
       Sequence& s = *planned_[i].sequence;
       SetSuspect(s, true);
-      if (alone) outcomes_.push_back({.sequence = &s, .kind = Outcome::Kind::kFailed, .status = whole});
+      if (alone)
+        outcomes_.push_back({.sequence = &s, .kind = Outcome::Kind::kFailed, .status = whole});
     }
     Rollback();
   } else {
@@ -536,10 +575,13 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   };
   if (!slice.status.ok()) return fail(slice.status);
   if (planned.scores) {
-    const int successors = std::min(planned.computed_after, s.prompt_tokens - 1) - (planned.score_from - 1);
-    if (static_cast<int>(slice.prompt_logprobs.size()) != successors) return fail(Internal("prompt log-probabilities are missing"));
+    const int successors =
+        std::min(planned.computed_after, s.prompt_tokens - 1) - (planned.score_from - 1);
+    if (static_cast<int>(slice.prompt_logprobs.size()) != successors)
+      return fail(Internal("prompt log-probabilities are missing"));
     for (const auto& logprobs : slice.prompt_logprobs) {
-      if (!std::isfinite(logprobs.chosen.logprob)) return fail(Internal("the model gave a value that is not finite"));
+      if (!std::isfinite(logprobs.chosen.logprob))
+        return fail(Internal("the model gave a value that is not finite"));
     }
   }
   planned.reservation.Commit();
@@ -549,8 +591,10 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   IndexFullBlocks(s);
   if (planned.scores) {
     // A resumed sequence computes again what it delivered already.
-    const int again = std::clamp(s.scored + 1 - planned.score_from, 0, static_cast<int>(slice.prompt_logprobs.size()));
-    slice.prompt_logprobs.erase(slice.prompt_logprobs.begin(), slice.prompt_logprobs.begin() + again);
+    const int again = std::clamp(s.scored + 1 - planned.score_from, 0,
+                                 static_cast<int>(slice.prompt_logprobs.size()));
+    slice.prompt_logprobs.erase(slice.prompt_logprobs.begin(),
+                                slice.prompt_logprobs.begin() + again);
     outcome.scored_from = planned.score_from + again;
     s.scored += static_cast<int>(slice.prompt_logprobs.size());
   }
@@ -575,7 +619,8 @@ void Scheduler::CommitToken(Sequence& s, SliceResult& slice, Outcome& outcome) {
   outcome.token = token;
   const api::SamplingParams& params = s.request->sampling;
   outcome.named_stop = Contains(params.stop_token_ids, token);
-  outcome.stop_token = outcome.named_stop || (!params.ignore_eos && Contains(s.request->end_tokens, token));
+  outcome.stop_token =
+      outcome.named_stop || (!params.ignore_eos && Contains(s.request->end_tokens, token));
   if (outcome.stop_token) {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;
@@ -594,7 +639,8 @@ TimePoint Scheduler::NextWork(TimePoint now) const {
 
 int64_t Scheduler::unused_slots() const {
   int64_t slots = 0;
-  for (const Sequence* s : running_) slots += int64_t{s->blocks.size()} * kBlockTokens - s->computed;
+  for (const Sequence* s : running_)
+    slots += int64_t{s->blocks.size()} * kBlockTokens - s->computed;
   return slots;
 }
 

@@ -1,14 +1,15 @@
-// Scheduler: decides what each step computes. Pure: no clock, log, lock, thread or text inside; the same calls
-// give the same plans.
+// Scheduler: decides what each step computes. Pure: no clock, log, lock, thread or text inside; the
+// same calls give the same plans.
 //
 //   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
 //   ... run it ...
 //   for (const Outcome& o : scheduler.Commit(result, now)) ...   // what each sequence got
 //
-// A step is a transaction. Blocks taken for it are reservations; progress is written by Commit alone. A slice
-// that failed gives its blocks back and only its own sequence fails; a step that failed as a whole changes
-// nothing, and its members are then run one by one, so that one that breaks every step it is in fails alone.
-// A plan that is never committed is rolled back by the next Plan().
+// A step is a transaction. Blocks taken for it are reservations; progress is written by Commit
+// alone. A slice that failed gives its blocks back and only its own sequence fails; a step that
+// failed as a whole changes nothing, and its members are then run one by one, so that one that
+// breaks every step it is in fails alone. A plan that is never committed is rolled back by the next
+// Plan().
 //
 // Owned by a decoder; engine thread. Holds pointers to sequences from Add() to Finish(); owns none.
 #pragma once
@@ -38,21 +39,23 @@ struct Outcome {
   };
   Sequence* sequence = nullptr;
   Kind kind = Kind::kComputed;
-  Status status;                       // kFailed: why
-  TokenId token = kNoToken;            // kToken
-  bool ended = false;                  // by a token, by length, or because nothing is to be drawn
+  Status status;             // kFailed: why
+  TokenId token = kNoToken;  // kToken
+  bool ended = false;        // by a token, by length, or because nothing is to be drawn
   api::FinishReason finish_reason = api::FinishReason::kLength;
-  bool stop_token = false;             // `token` is one of stop_token_ids or an end of text; its text is not output
-  bool named_stop = false;             // ... and of stop_token_ids
-  int scored_from = 0;                 // prompt tokens [scored_from, scored_from + result->prompt_logprobs.size())
-  SliceResult* result = nullptr;       // log-probabilities; valid as long as the StepResult given to Commit
+  bool stop_token =
+      false;  // `token` is one of stop_token_ids or an end of text; its text is not output
+  bool named_stop = false;  // ... and of stop_token_ids
+  int scored_from = 0;  // prompt tokens [scored_from, scored_from + result->prompt_logprobs.size())
+  SliceResult* result =
+      nullptr;  // log-probabilities; valid as long as the StepResult given to Commit
 };
 
 struct Admitted {
   Sequence* sequence = nullptr;
-  int cached_tokens = 0;  // found in the prefix index (or with a sibling)
+  int cached_tokens = 0;   // found in the prefix index (or with a sibling)
   int queried_tokens = 0;  // looked for in the prefix index
-  bool first = false;     // its first lane
+  bool first = false;      // its first lane
 };
 
 struct Preempted {
@@ -73,8 +76,8 @@ class Scheduler {
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
   void Finish(Sequence& sequence, bool keep_tail_for_reuse);
 
-  // The plan stays valid and unchanged until the next call of any method but Commit. It may hold no slice; then
-  // Commit (with an empty result) still reports sequences that failed to get memory.
+  // The plan stays valid and unchanged until the next call of any method but Commit. It may hold no
+  // slice; then Commit (with an empty result) still reports sequences that failed to get memory.
   const StepPlan& Plan(TimePoint now);
   std::span<Outcome> Commit(StepResult& result, TimePoint now);
 
@@ -89,7 +92,9 @@ class Scheduler {
   TimePoint NextWork(TimePoint now) const;
   int running() const { return static_cast<int>(running_.size()); }
   int waiting() const { return waiting_.size(); }
-  TimePoint OldestWaiting() const { return waiting_.OldestQueuedAt(); }  // when it was accepted; max() = none
+  TimePoint OldestWaiting() const {
+    return waiting_.OldestQueuedAt();
+  }  // when it was accepted; max() = none
   int idle_holders() const { return static_cast<int>(idle_.size()); }
   uint64_t preemptions() const { return preemptions_; }
   int64_t unused_slots() const;  // of blocks held by running sequences
@@ -117,12 +122,14 @@ class Scheduler {
   bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
   int ChunkBudget() const;
   int TokensLeft() const { return limits_.max_step_tokens - plan_.tokens; }
-  bool SlicesLeft() const { return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices; }
+  bool SlicesLeft() const {
+    return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices;
+  }
 
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
-  // Frees blocks until `sequence` can have `count` more; from idle holders, then, with `may_preempt`, from running
-  // sequences behind it. False when that was not enough.
+  // Frees blocks until `sequence` can have `count` more; from idle holders, then, with
+  // `may_preempt`, from running sequences behind it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
   bool ReclaimIdle(const Sequence& except);
   void Preempt(Sequence& sequence);
@@ -153,8 +160,9 @@ class Scheduler {
   std::vector<Admitted> admitted_;
   std::vector<Preempted> preempted_;
   std::vector<Outcome> outcomes_;
-  std::vector<Outcome> failures_;      // found while planning
-  std::vector<Sequence*> skipped_;
+  std::vector<Outcome> failures_;   // found while planning
+  std::vector<Sequence*> skipped_;  // did not fit
+  std::vector<Sequence*> turn_order_;
   std::vector<kv::BlockId> match_;
   int decode_rows_ = 0;
 };

@@ -24,14 +24,19 @@ thread_local size_t ignored = 0;
 
 void* Counted(size_t size, size_t alignment) {
   if (armed) ++(size == ignored_size ? ignored : allocations);
-  void* memory = alignment <= alignof(std::max_align_t) ? std::malloc(size) : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
+  void* memory =
+      alignment <= alignof(std::max_align_t)
+          ? std::malloc(size)
+          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (memory == nullptr) std::abort();
   return memory;
 }
 }  // namespace
 
 void* operator new(size_t size) { return Counted(size, 1); }
-void* operator new(size_t size, std::align_val_t alignment) { return Counted(size, static_cast<size_t>(alignment)); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Counted(size, static_cast<size_t>(alignment));
+}
 void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
@@ -49,8 +54,9 @@ using testing::TestPrompt;
 using testing::TestRequest;
 
 #ifndef TUTTI_SANITIZED
-// N15: allocation counter +0 over 10,000 decode steps, from mailbox to events. The one thing that grows is the log of
-// events itself, which takes a chunk for every 16: those are counted apart, and are as many as they must be.
+// N15: allocation counter +0 over 10,000 decode steps, from mailbox to events. The one thing that
+// grows is the log of events itself, which takes a chunk for every 16: those are counted apart, and
+// are as many as they must be.
 TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
   constexpr int kLanes = 4, kSteps = 10'000;
   FakeModelOptions model;
@@ -62,7 +68,8 @@ TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
   EngineHarness h(options, model);
   std::vector<api::Generation> live;
   for (int i = 0; i < kLanes; ++i) {
-    Result<api::Generation> g = h.engine().Submit(TestRequest(TestPrompt(i, 10), 10'500, i % 2 ? 0.9 : 0.0), nullptr);
+    Result<api::Generation> g =
+        h.engine().Submit(TestRequest(TestPrompt(i, 10), 10'500, i % 2 ? 0.9 : 0.0), nullptr);
     ASSERT_TRUE(g.ok());
     live.push_back(*std::move(g));
   }
@@ -95,8 +102,9 @@ TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
 }
 #endif
 
-// A pass over 64 running sequences with 200 waiting takes less than 50 us. Real time: the best of many passes, and
-// ten times the figure, so that a busy machine does not fail it; the figure itself is printed.
+// A pass over 64 running sequences with 200 waiting takes less than 50 us. Real time: the best of
+// many passes, and ten times the figure, so that a busy machine does not fail it; the figure itself
+// is printed.
 TEST(SteadyStep, ASchedulerPassOver64SequencesIsCheap) {
   FakeModelOptions model;
   model.limits.kv_blocks = 2048;
@@ -109,7 +117,8 @@ TEST(SteadyStep, ASchedulerPassOver64SequencesIsCheap) {
   std::vector<std::unique_ptr<Sequence>> sequences;
   std::vector<std::array<Sequence*, 1>> self(264);
   for (uint32_t i = 0; i < 264; ++i) {
-    requests.push_back(std::make_unique<Request>(TestRequest(TestPrompt(static_cast<int>(i), 100), 2000)));
+    requests.push_back(
+        std::make_unique<Request>(TestRequest(TestPrompt(static_cast<int>(i), 100), 2000)));
     auto s = std::make_unique<Sequence>();
     s->id = i;
     s->request = requests.back().get();
@@ -150,7 +159,8 @@ TEST(SteadyStep, ASchedulerPassOver64SequencesIsCheap) {
   EXPECT_EQ(pool.active(), 0);
 }
 
-// The same calls give the same plans: nothing of the scheduler depends on time, addresses or chance.
+// The same calls give the same plans: nothing of the scheduler depends on time, addresses or
+// chance.
 TEST(Scheduler, APlanThatIsDroppedLeavesNoTrace) {
   FakeModelOptions model;
   kv::KvBlockPool pool(64);
@@ -200,7 +210,7 @@ TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   EXPECT_EQ(PrefillChunk(in), 128);
   in.per_token = milliseconds(20);
   EXPECT_EQ(PrefillChunk(in), kSmallestChunk);  // always advances
-  in.decode_time = milliseconds(100);           // decoding alone misses the target: half as much again
+  in.decode_time = milliseconds(100);  // decoding alone misses the target: half as much again
   in.per_token = milliseconds(1);
   EXPECT_EQ(PrefillChunk(in), 48);
 }
@@ -236,7 +246,13 @@ TEST(Policy, AdmissionCountsNewRevivedAndOutstandingBlocks) {
   EXPECT_LE(BlocksToAdmit(v), SlackFor(v));
   v.growing = 1;
   EXPECT_GT(BlocksToAdmit(v), SlackFor(v));
-  v = {.available = 10, .new_blocks = 4, .worst_blocks = 9, .revived = 2, .outstanding = 0, .growing = 8, .reserve_worst = true};
+  v = {.available = 10,
+       .new_blocks = 4,
+       .worst_blocks = 9,
+       .revived = 2,
+       .outstanding = 0,
+       .growing = 8,
+       .reserve_worst = true};
   EXPECT_GT(BlocksToAdmit(v), SlackFor(v));
   v.revived = 1;
   EXPECT_LE(BlocksToAdmit(v), SlackFor(v));

@@ -6,10 +6,14 @@ namespace tutti::engine {
 
 std::string_view StateName(SequenceState state) {
   switch (state) {
-    case SequenceState::kWaiting: return "waiting";
-    case SequenceState::kRunning: return "running";
-    case SequenceState::kPaused: return "paused";
-    case SequenceState::kFinished: return "finished";
+    case SequenceState::kWaiting:
+      return "waiting";
+    case SequenceState::kRunning:
+      return "running";
+    case SequenceState::kPaused:
+      return "paused";
+    case SequenceState::kFinished:
+      return "finished";
   }
   return "?";
 }
@@ -17,11 +21,14 @@ std::string_view StateName(SequenceState state) {
 void Sequence::SetState(SequenceState to) {
   bool legal = false;
   switch (state_) {
-    case SequenceState::kWaiting:  // admitted; held back before it ran; cancelled or expired in the queue
-      legal = to == SequenceState::kRunning || to == SequenceState::kPaused || to == SequenceState::kFinished;
+    case SequenceState::kWaiting:  // admitted; held back before it ran; cancelled or expired in the
+                                   // queue
+      legal = to == SequenceState::kRunning || to == SequenceState::kPaused ||
+              to == SequenceState::kFinished;
       break;
     case SequenceState::kRunning:  // preempted; reader behind; done, cancelled or failed
-      legal = to == SequenceState::kWaiting || to == SequenceState::kPaused || to == SequenceState::kFinished;
+      legal = to == SequenceState::kWaiting || to == SequenceState::kPaused ||
+              to == SequenceState::kFinished;
       break;
     case SequenceState::kPaused:  // may go on; cancelled
       legal = to == SequenceState::kWaiting || to == SequenceState::kFinished;

@@ -1,8 +1,9 @@
-// Sequence: the mutable progress of one choice of a request. Owned by the decoder's record of the request; the
-// scheduler holds pointers to those it has been given. Engine thread only.
+// Sequence: the mutable progress of one choice of a request. Owned by the decoder's record of the
+// request; the scheduler holds pointers to those it has been given. Engine thread only.
 //
-// Its computed tokens chase its tokens: prefill, decode, resumption after preemption and prefix hits are all the
-// same act of computing tokens[computed..size) under a budget, and drawing one more when none is left.
+// Its computed tokens chase its tokens: prefill, decode, resumption after preemption and prefix
+// hits are all the same act of computing tokens[computed..size) under a budget, and drawing one
+// more when none is left.
 #pragma once
 
 #include <cstdint>
@@ -36,34 +37,35 @@ struct Sequence {
   const Request* request = nullptr;
   std::span<Sequence* const> siblings;  // all choices of the request, this one included
   int prompt_tokens = 0;
-  int target_tokens = 0;                // prompt and output: the sequence ends when it has so many
-  uint64_t arrival = 0;                 // order of submission; equal for siblings
+  int target_tokens = 0;  // prompt and output: the sequence ends when it has so many
+  uint64_t arrival = 0;   // order of submission; equal for siblings
   TimePoint queued_at{};
-  kv::RootId root = kv::kNoRoot;        // partition of the prefix index; kNoRoot = no reuse
-  uint32_t tenant = 0;                  // the scheduler's index
-  std::vector<TokenId> end_tokens;      // what may end the text, for min_tokens
+  kv::RootId root = kv::kNoRoot;    // partition of the prefix index; kNoRoot = no reuse
+  uint32_t tenant = 0;              // the scheduler's index
+  std::vector<TokenId> end_tokens;  // what may end the text, for min_tokens
 
   // --- progress ---
-  std::vector<TokenId> tokens;          // prompt, then what was drawn; capacity for target_tokens
-  int computed = 0;                     // tokens whose KV is in `blocks`
-  int scored = 0;                       // prompt tokens whose log-probabilities were delivered (the first has none)
+  std::vector<TokenId> tokens;  // prompt, then what was drawn; capacity for target_tokens
+  int computed = 0;             // tokens whose KV is in `blocks`
+  int scored = 0;  // prompt tokens whose log-probabilities were delivered (the first has none)
   kv::BlockTable blocks;
-  int indexed = 0;                      // leading blocks that stand in the prefix index
-  kv::BlockId copy_from = kv::kNoBlock;  // a block to copy before the next slice (a reference is held), and ...
-  int copy_tokens = 0;                  // ... how many of its slots are ours
+  int indexed = 0;  // leading blocks that stand in the prefix index
+  kv::BlockId copy_from =
+      kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
+  int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
 
   // --- the scheduler's ---
   int preemptions = 0;
-  int overtaken = 0;                    // admissions of later sequences while this one did not fit
-  bool pinned = false;                  // preempted often enough: runs only with its worst case promised
-  bool suspect = false;                 // was part of a step that failed as a whole: runs alone until it succeeds
+  int overtaken = 0;     // admissions of later sequences while this one did not fit
+  bool pinned = false;   // preempted often enough: runs only with its worst case promised
+  bool suspect = false;  // was part of a step that failed as a whole: runs alone until it succeeds
   bool had_lane = false;
-  int cached_tokens = 0;                // reused at the first admission
-  uint64_t planned_in = 0;              // last plan that has a slice of this sequence
-  uint64_t last_turn = 0;               // same, kept for round robin
-  std::optional<int> refused_at;        // blocks it could count on when it last did not fit
-  Sequence* previous = nullptr;         // waiting list
+  int cached_tokens = 0;          // reused at the first admission
+  uint64_t planned_in = 0;        // last plan that has a slice of this sequence
+  uint64_t last_turn = 0;         // same, kept for round robin
+  std::optional<int> refused_at;  // blocks it could count on when it last did not fit
+  Sequence* previous = nullptr;   // waiting list
   Sequence* next = nullptr;
 
   SequenceState state() const { return state_; }
@@ -75,7 +77,9 @@ struct Sequence {
     return choice == 0 && request->sampling.prompt_logprobs >= 0 && scored < prompt_tokens - 1;
   }
   // Tokens to compute before the next draw, or before the end where nothing is drawn.
-  int wanted() const { return request->score_only ? prompt_tokens - 1 : static_cast<int>(tokens.size()); }
+  int wanted() const {
+    return request->score_only ? prompt_tokens - 1 : static_cast<int>(tokens.size());
+  }
   int reached() const { return computed + copy_tokens; }
   bool decoding() const { return wanted() - reached() == 1 && reached() >= prompt_tokens; }
 
@@ -86,6 +90,8 @@ struct Sequence {
 // Blocks that hold `tokens` tokens.
 constexpr int BlocksFor(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
 // Blocks a sequence can come to need; its last token is drawn and never computed.
-inline int WorstCaseBlocks(int target_tokens) { return BlocksFor(target_tokens > 1 ? target_tokens - 1 : 1); }
+inline int WorstCaseBlocks(int target_tokens) {
+  return BlocksFor(target_tokens > 1 ? target_tokens - 1 : 1);
+}
 
 }  // namespace tutti::engine

@@ -1,5 +1,6 @@
-// StepPlan and StepResult: what the scheduler asks of a ModelRunner for one step, and what comes back.
-// Plain values, made and read on the engine thread; the runner's compute threads only read the plan.
+// StepPlan and StepResult: what the scheduler asks of a ModelRunner for one step, and what comes
+// back. Plain values, made and read on the engine thread; the runner's compute threads only read
+// the plan.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +15,49 @@
 
 namespace tutti::engine {
 
-// The part one sequence plays in a step: a run of its tokens, appended to its KV cache in one forward pass.
-// A prefill chunk and a decode row differ only in length.
+// The part one sequence plays in a step: a run of its tokens, appended to its KV cache in one
+// forward pass. A prefill chunk and a decode row differ only in length.
 struct SequenceSlice {
-  uint32_t sequence = 0;                    // engine's id, for traces
-  std::span<const TokenId> tokens;          // [n] tokens to compute, n >= 1
-  int start = 0;                            // position of tokens[0] = tokens already in the KV cache
-  std::span<const kv::BlockId> blocks;      // block table; covers start + n tokens
-  bool sample = false;                      // draw the token that follows tokens.back()
-  const sampling::RowState* sampler = nullptr;  // parameters and history of the draw; set when sample
-  // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives. The token
-  // after the last one is in `next_token`, or kNoToken where the prompt ends here.
+  uint32_t sequence = 0;                // engine's id, for traces
+  std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1
+  int start = 0;                        // position of tokens[0] = tokens already in the KV cache
+  std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
+  bool sample = false;                  // draw the token that follows tokens.back()
+  const sampling::RowState* sampler =
+      nullptr;  // parameters and history of the draw; set when sample
+  // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
+  // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
   int prompt_logprobs = -1;
   TokenId next_token = kNoToken;
 };
 
-// Copies one block's KV in every layer, before the forward pass (copy-on-write of a shared partial block).
+// Copies one block's KV in every layer, before the forward pass (copy-on-write of a shared partial
+// block).
 struct BlockCopy {
   kv::BlockId from = 0;
   kv::BlockId to = 0;
 };
 
 struct StepPlan {
-  uint64_t step = 0;                  // counts up from 1
-  std::vector<BlockCopy> copies;      // in order, all before any slice
-  std::vector<SequenceSlice> slices;  // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;                     // sum of slices[i].tokens.size()
+  uint64_t step = 0;              // counts up from 1
+  std::vector<BlockCopy> copies;  // in order, all before any slice
+  std::vector<SequenceSlice>
+      slices;      // decode rows first, then prefill chunks; each sequence at most once
+  int tokens = 0;  // sum of slices[i].tokens.size()
 };
 
 struct SliceResult {
-  Status status;                                   // a failure is this sequence's alone
-  TokenId token = kNoToken;                        // set when sample
-  std::optional<sampling::RowLogprobs> logprobs;   // set when the sampler asked for them
-  std::vector<sampling::RowLogprobs> prompt_logprobs;  // one per token of the slice that has a successor
+  Status status;                                  // a failure is this sequence's alone
+  TokenId token = kNoToken;                       // set when sample
+  std::optional<sampling::RowLogprobs> logprobs;  // set when the sampler asked for them
+  std::vector<sampling::RowLogprobs>
+      prompt_logprobs;  // one per token of the slice that has a successor
 };
 
 struct StepResult {
-  Status status;                   // not OK: the whole step failed and no KV it wrote counts
-  std::vector<SliceResult> slices; // same order and size as the plan's, when status is OK
-  Duration forward{0};             // time of the model pass, measured by the runner
+  Status status;                    // not OK: the whole step failed and no KV it wrote counts
+  std::vector<SliceResult> slices;  // same order and size as the plan's, when status is OK
+  Duration forward{0};              // time of the model pass, measured by the runner
 };
 
 }  // namespace tutti::engine

@@ -1,5 +1,5 @@
-// Rows U63 U64 U65 U66 U71 U72 U22 on the timing device: order, overlap, fairness and equal outputs under the four
-// strategies.
+// Rows U63 U64 U65 U66 U71 U72 U22 on the timing device: order, overlap, fairness and equal outputs
+// under the four strategies.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,8 @@ using testing::TestPrompt;
 using testing::TestRequest;
 using testing::TimingModel;
 
-constexpr Strategy kAll[] = {Strategy::kContinuous, Strategy::kInterleaved, Strategy::kBlocking, Strategy::kStatic};
+constexpr Strategy kAll[] = {Strategy::kContinuous, Strategy::kInterleaved, Strategy::kBlocking,
+                             Strategy::kStatic};
 
 EngineOptions With(Strategy strategy, int lanes = 8) {
   EngineOptions options;
@@ -35,7 +36,8 @@ void ExpectSolo(EngineHarness& h) {
     HarnessClient& c = h.client(i);
     ASSERT_TRUE(c.done());
     if (!c.status().ok()) continue;
-    for (int k = 0; k < c.request.n; ++k) EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
+    for (int k = 0; k < c.request.n; ++k)
+      EXPECT_EQ(c.choices[static_cast<size_t>(k)].tokens, h.Solo(c.request, k)) << i;
   }
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
   EXPECT_EQ(h.engine().decoder_for_test().pool().active(), 0);
@@ -46,7 +48,8 @@ TEST(Strategies, TheSameTextUnderEveryStrategy) {
   std::vector<std::string> first;
   for (const Strategy strategy : kAll) {
     EngineHarness h(With(strategy));
-    for (int i = 0; i < 20; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 5 + 7 * i), 30, i % 2 == 0 ? 0.0 : 0.8, 100 + i));
+    for (int i = 0; i < 20; ++i)
+      h.MustSubmit(TestRequest(TestPrompt(i, 5 + 7 * i), 30, i % 2 == 0 ? 0.0 : 0.8, 100 + i));
     ASSERT_TRUE(h.RunToEnd());
     ExpectSolo(h);
     std::vector<std::string> texts;
@@ -56,8 +59,8 @@ TEST(Strategies, TheSameTextUnderEveryStrategy) {
   }
 }
 
-// U64: 3 distinct prompts concurrently equal their solo outputs, 500 runs under each strategy; the request after a
-// cancelled one is unaffected.
+// U64: 3 distinct prompts concurrently equal their solo outputs, 500 runs under each strategy; the
+// request after a cancelled one is unaffected.
 TEST(Strategies, ThreeAtOnceEqualSolo500TimesEachAlsoAfterACancelledOne) {
   Random random(3);
   for (const Strategy strategy : kAll) {
@@ -65,7 +68,8 @@ TEST(Strategies, ThreeAtOnceEqualSolo500TimesEachAlsoAfterACancelledOne) {
     for (int run = 0; run < 500; ++run) {
       const size_t before = h.size();
       for (int k = 0; k < 3; ++k) {
-        h.MustSubmit(TestRequest(TestPrompt(run * 3 + k, 1 + static_cast<int>(random.Below(60))), 1 + static_cast<int>(random.Below(20)),
+        h.MustSubmit(TestRequest(TestPrompt(run * 3 + k, 1 + static_cast<int>(random.Below(60))),
+                                 1 + static_cast<int>(random.Below(20)),
                                  random.Chance(0.5) ? 0.0 : 1.0, random.Next() >> 1));
       }
       if (run % 5 == 0) {  // one is cancelled on the way, and another comes after it
@@ -80,8 +84,8 @@ TEST(Strategies, ThreeAtOnceEqualSolo500TimesEachAlsoAfterACancelledOne) {
   }
 }
 
-// U65: no stream gets 2 tokens while another active one gets 0 (interleaved); no gap exceeds 2 x the median step
-// (continuous).
+// U65: no stream gets 2 tokens while another active one gets 0 (interleaved); no gap exceeds 2 x
+// the median step (continuous).
 TEST(Strategies, TokensOfConcurrentRequestsInterleave) {
   {
     EngineHarness h(With(Strategy::kInterleaved));
@@ -105,7 +109,8 @@ TEST(Strategies, TokensOfConcurrentRequestsInterleave) {
   }
 }
 
-// U66: TTFT of the third request <= 0.2 x blocking; total time interleaved / blocking lies in 0.9-1.1.
+// U66: TTFT of the third request <= 0.2 x blocking; total time interleaved / blocking lies in
+// 0.9-1.1.
 TEST(Strategies, InterleavingBuysEarlyFirstTokensNotThroughput) {
   const auto run = [](Strategy strategy, Duration* ttft) {
     EngineHarness h(With(strategy));
@@ -118,7 +123,8 @@ TEST(Strategies, InterleavingBuysEarlyFirstTokensNotThroughput) {
   const Duration blocking = run(Strategy::kBlocking, &blocking_ttft);
   const Duration interleaved = run(Strategy::kInterleaved, &interleaved_ttft);
   std::printf("3 x 50: total interleaved / blocking = %.3f, third TTFT %.1f / %.1f ms\n",
-              ToSeconds(interleaved) / ToSeconds(blocking), ToMillis(interleaved_ttft), ToMillis(blocking_ttft));
+              ToSeconds(interleaved) / ToSeconds(blocking), ToMillis(interleaved_ttft),
+              ToMillis(blocking_ttft));
   EXPECT_LE(interleaved_ttft * 5, blocking_ttft);
   EXPECT_NEAR(ToSeconds(interleaved) / ToSeconds(blocking), 1.0, 0.1);
 }
@@ -127,11 +133,13 @@ TEST(Strategies, BlockingRunsOneRequestToItsEndBeforeTheNext) {
   EngineHarness h(With(Strategy::kBlocking));
   for (int i = 0; i < 4; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 20), 10));
   ASSERT_TRUE(h.RunToEnd());
-  for (size_t i = 1; i < 4; ++i) EXPECT_GE(h.client(i).choices[0].times.front(), h.client(i - 1).ended_at);
+  for (size_t i = 1; i < 4; ++i)
+    EXPECT_GE(h.client(i).choices[0].times.front(), h.client(i - 1).ended_at);
 }
 
-// U71: prompts of 1..200 tokens in one batch equal their solo outputs; a finished row adds no token, no row of work
-// and no KV. (The last is checked on the plans: rows of a step = sequences still running.)
+// U71: prompts of 1..200 tokens in one batch equal their solo outputs; a finished row adds no
+// token, no row of work and no KV. (The last is checked on the plans: rows of a step = sequences
+// still running.)
 TEST(Strategies, AStaticBatchOfMixedLengthsDoesNoWorkForFinishedRows) {
   EngineOptions options = With(Strategy::kStatic, 200);
   options.scheduler.static_batch = 200;
@@ -159,7 +167,8 @@ TEST(Strategies, AStaticBatchOfMixedLengthsDoesNoWorkForFinishedRows) {
   };
   ASSERT_TRUE(h.RunToEnd());
   ExpectSolo(h);
-  EXPECT_EQ(h.runner().tokens_computed(), static_cast<uint64_t>(expected_tokens));  // no padding anywhere
+  EXPECT_EQ(h.runner().tokens_computed(),
+            static_cast<uint64_t>(expected_tokens));  // no padding anywhere
 }
 
 TEST(Strategies, AStaticBatchStartsWhenFullOrWhenItsTimeIsUp) {
@@ -168,7 +177,8 @@ TEST(Strategies, AStaticBatchStartsWhenFullOrWhenItsTimeIsUp) {
   EngineHarness h(options);
   h.MustSubmit(TestRequest(TestPrompt(0, 8), 5));
   h.At(std::chrono::milliseconds(6), [&] { h.MustSubmit(TestRequest(TestPrompt(1, 8), 9)); });
-  h.At(std::chrono::milliseconds(30), [&] { h.MustSubmit(TestRequest(TestPrompt(2, 8), 9)); });  // during the batch
+  h.At(std::chrono::milliseconds(30),
+       [&] { h.MustSubmit(TestRequest(TestPrompt(2, 8), 9)); });  // during the batch
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.client(0).timings.queue, std::chrono::milliseconds(10));
   EXPECT_EQ(h.client(1).timings.queue, std::chrono::milliseconds(4));
@@ -181,13 +191,14 @@ TEST(Strategies, AStaticBatchStartsWhenFullOrWhenItsTimeIsUp) {
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(full.client(i).timings.queue, Duration(0));
 }
 
-// U72: joins at 0/80/160/240 ms enter within one step; finished ones leave in the same step; admission order =
-// arrival order; 0 idle gaps over 1 ms with work queued.
+// U72: joins at 0/80/160/240 ms enter within one step; finished ones leave in the same step;
+// admission order = arrival order; 0 idle gaps over 1 ms with work queued.
 TEST(Strategies, ContinuousBatchingLetsRequestsJoinAndLeaveAtEveryStep) {
   EngineHarness h(With(Strategy::kContinuous));
   Duration longest_step{0};
   for (int i = 0; i < 4; ++i) {
-    h.At(std::chrono::milliseconds(80 * i), [&h, i] { h.MustSubmit(TestRequest(TestPrompt(i, 16), 60)); });
+    h.At(std::chrono::milliseconds(80 * i),
+         [&h, i] { h.MustSubmit(TestRequest(TestPrompt(i, 16), 60)); });
   }
   TimePoint before = h.clock().Now();
   std::vector<TimePoint> ended(4, TimePoint::max());
@@ -212,12 +223,14 @@ TEST(Strategies, AdmissionOrderIsArrivalOrder) {
   Random random(5);
   for (int i = 0; i < 40; ++i) {
     h.At(std::chrono::milliseconds(random.Below(300)), [&h, &random, i] {
-      h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(40))), 1 + static_cast<int>(random.Below(12))));
+      h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(40))),
+                               1 + static_cast<int>(random.Below(12))));
     });
   }
   ASSERT_TRUE(h.RunToEnd());
   for (size_t i = 1; i < h.size(); ++i) {
-    EXPECT_GE(h.client(i).sent + h.client(i).timings.queue, h.client(i - 1).sent + h.client(i - 1).timings.queue);
+    EXPECT_GE(h.client(i).sent + h.client(i).timings.queue,
+              h.client(i - 1).sent + h.client(i - 1).timings.queue);
   }
   EXPECT_LE(h.longest_idle_gap(), std::chrono::milliseconds(1));
 }
@@ -230,7 +243,8 @@ TEST(Strategies, EightJobsOverlapAndTheNinthWaitsForALane) {
   FakeModelOptions model;
   model.limits.kv_blocks = 512;
   EngineHarness h({}, model, timing);
-  for (int i = 0; i < 9; ++i) h.MustSubmit(TestRequest(TestPrompt(i, 4), 100));  // 100 steps of 30 ms
+  for (int i = 0; i < 9; ++i)
+    h.MustSubmit(TestRequest(TestPrompt(i, 4), 100));  // 100 steps of 30 ms
   int most = 0;
   while (h.RunOnce()) most = std::max(most, h.engine().stats().running);
   EXPECT_EQ(most, 8);
@@ -251,7 +265,8 @@ TEST(Strategies, AThousandJobsOfRandomLengthNeverExceedThePool) {
   EngineHarness h(options, model);
   Random random(9);
   for (int i = 0; i < 1000; ++i) {
-    h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(300))), 1 + static_cast<int>(random.Below(60))));
+    h.MustSubmit(TestRequest(TestPrompt(i, 1 + static_cast<int>(random.Below(300))),
+                             1 + static_cast<int>(random.Below(60))));
   }
   while (h.RunOnce()) {
     const EngineStats s = h.engine().stats();
@@ -261,8 +276,8 @@ TEST(Strategies, AThousandJobsOfRandomLengthNeverExceedThePool) {
   ExpectSolo(h);
 }
 
-// U05: 1,000 mixed requests: every forward is issued by the engine thread; no two overlap. (FakeModelRunner notes a
-// launch while another is in flight; the thread is checked here.)
+// U05: 1,000 mixed requests: every forward is issued by the engine thread; no two overlap.
+// (FakeModelRunner notes a launch while another is in flight; the thread is checked here.)
 TEST(Strategies, EveryForwardIsIssuedByTheEngineThread) {
   FakeModelOptions model;
   model.limits.kv_blocks = 256;
@@ -289,7 +304,9 @@ TEST(Strategies, EveryForwardIsIssuedByTheEngineThread) {
       std::vector<api::Generation> mine;
       for (int i = 0; i < 250; ++i) {
         Result<api::Generation> g = engine.Submit(
-            TestRequest(TestPrompt(d * 250 + i, 1 + static_cast<int>(random.Below(90))), 1 + static_cast<int>(random.Below(20))), nullptr);
+            TestRequest(TestPrompt(d * 250 + i, 1 + static_cast<int>(random.Below(90))),
+                        1 + static_cast<int>(random.Below(20))),
+            nullptr);
         ASSERT_TRUE(g.ok()) << g.status();
         if (random.Chance(0.1)) g->Cancel();
         mine.push_back(*std::move(g));

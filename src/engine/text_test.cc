@@ -1,12 +1,13 @@
-// Row U86 through the engine: sampling parameters reach the draw, stop strings, log-probabilities, characters.
+// Row U86 through the engine: sampling parameters reach the draw, stop strings, log-probabilities,
+// characters.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "base/random.h"
-#include "engine/text_output.h"
 #include "engine/testing/engine_harness.h"
+#include "engine/text_output.h"
 #include "tokenizer/utf8.h"
 
 namespace tutti::engine {
@@ -37,7 +38,8 @@ TEST(Text, TheSameSeedGivesTheSameTextAtOneAndEightLanes) {
     options.scheduler.lanes = lanes;
     EngineHarness h(options);
     for (int i = 0; i < 16; ++i) {
-      Request r = TestRequest(TestPrompt(i, 12), 40, 0.8 + 0.05 * i, 1000 + static_cast<uint64_t>(i));
+      Request r =
+          TestRequest(TestPrompt(i, 12), 40, 0.8 + 0.05 * i, 1000 + static_cast<uint64_t>(i));
       r.sampling.top_k = i % 3 == 0 ? 10 : 0;
       r.sampling.top_p = i % 3 == 1 ? 0.9 : 1.0;
       r.sampling.min_p = i % 3 == 2 ? 0.05 : 0.0;
@@ -110,7 +112,8 @@ TEST(Text, EndTokensStopTokensAndMinimumLength) {
   ASSERT_TRUE(probe.RunToEnd());
   const std::vector<TokenId> free_run = probe.client(0).choices[0].tokens;
   const TokenId at5 = free_run[5];
-  const auto first = static_cast<size_t>(std::find(free_run.begin(), free_run.end(), at5) - free_run.begin());
+  const auto first =
+      static_cast<size_t>(std::find(free_run.begin(), free_run.end(), at5) - free_run.begin());
   const auto run = [&](auto change) {
     auto h = std::make_unique<EngineHarness>();
     Request r = TestRequest(TestPrompt(4, 12), 30);
@@ -122,19 +125,25 @@ TEST(Text, EndTokensStopTokensAndMinimumLength) {
   // End of text: counted, not shown, no stop reason.
   const Received eos = run([&](Request& r) { r.end_tokens = {at5}; });
   EXPECT_EQ(eos.tokens.size(), first + 1);
-  EXPECT_EQ(eos.text, TextOf({free_run.begin(), free_run.begin() + static_cast<std::ptrdiff_t>(first)}));
+  EXPECT_EQ(eos.text,
+            TextOf({free_run.begin(), free_run.begin() + static_cast<std::ptrdiff_t>(first)}));
   EXPECT_EQ(eos.reason, api::FinishReason::kStop);
   EXPECT_TRUE(std::holds_alternative<std::monostate>(eos.stop_reason));
   // A named stop token says which.
   const Received stop = run([&](Request& r) { r.sampling.stop_token_ids = {at5}; });
   EXPECT_EQ(std::get<TokenId>(stop.stop_reason), at5);
-  const Received shown = run([&](Request& r) { r.sampling.stop_token_ids = {at5}, r.sampling.include_stop_in_output = true; });
-  EXPECT_EQ(shown.text, TextOf({free_run.begin(), free_run.begin() + static_cast<std::ptrdiff_t>(first) + 1}));
+  const Received shown = run([&](Request& r) {
+    r.sampling.stop_token_ids = {at5}, r.sampling.include_stop_in_output = true;
+  });
+  EXPECT_EQ(shown.text,
+            TextOf({free_run.begin(), free_run.begin() + static_cast<std::ptrdiff_t>(first) + 1}));
   // ignore_eos goes on; min_tokens bans the end until then.
-  EXPECT_EQ(run([&](Request& r) { r.end_tokens = {at5}, r.sampling.ignore_eos = true; }).tokens, free_run);
+  EXPECT_EQ(run([&](Request& r) { r.end_tokens = {at5}, r.sampling.ignore_eos = true; }).tokens,
+            free_run);
   const Received late = run([&](Request& r) { r.end_tokens = {at5}, r.sampling.min_tokens = 20; });
   EXPECT_GE(late.tokens.size(), 20u);
-  EXPECT_EQ(std::find(late.tokens.begin(), late.tokens.begin() + 20, at5), late.tokens.begin() + 20);
+  EXPECT_EQ(std::find(late.tokens.begin(), late.tokens.begin() + 20, at5),
+            late.tokens.begin() + 20);
 }
 
 TEST(Text, ChosenAndTopLogprobsComeWithEachToken) {
@@ -156,7 +165,8 @@ TEST(Text, ChosenAndTopLogprobsComeWithEachToken) {
   }
 }
 
-// Scoring: every prompt token once, in order, the first without a value, at any chunk and under preemption.
+// Scoring: every prompt token once, in order, the first without a value, at any chunk and under
+// preemption.
 TEST(Text, PromptLogprobsAreTheSameAtAnyChunkAndWithoutADraw) {
   std::vector<float> expected;
   for (const int chunk : {1, 7, 64, 512}) {
@@ -168,7 +178,8 @@ TEST(Text, PromptLogprobsAreTheSameAtAnyChunkAndWithoutADraw) {
       r.score_only = score_only;
       r.sampling.prompt_logprobs = 2;
       h.MustSubmit(std::move(r));
-      h.MustSubmit(TestRequest(TestPrompt(1, 100), 5));  // fills the prefix cache; scoring does not draw on it
+      h.MustSubmit(TestRequest(TestPrompt(1, 100),
+                               5));  // fills the prefix cache; scoring does not draw on it
       ASSERT_TRUE(h.RunToEnd());
       const HarnessClient& c = h.client(0);
       EXPECT_TRUE(c.status().ok()) << c.status();
@@ -206,8 +217,10 @@ TEST(Text, ScoringAPromptOfOneTokenOrWithoutLogprobsEndsAtOnce) {
         h.MustSubmit(std::move(r));
         ASSERT_TRUE(h.RunToEnd());
         EXPECT_TRUE(h.client(0).status().ok());
-        EXPECT_EQ(h.client(0).prompt_events.size(), logprobs < 0 ? 0u : static_cast<size_t>(length));
-        for (const auto& choice : h.client(0).choices) EXPECT_EQ(choice.reason, api::FinishReason::kLength);
+        EXPECT_EQ(h.client(0).prompt_events.size(),
+                  logprobs < 0 ? 0u : static_cast<size_t>(length));
+        for (const auto& choice : h.client(0).choices)
+          EXPECT_EQ(choice.reason, api::FinishReason::kLength);
       }
     }
   }
@@ -218,7 +231,9 @@ TEST(Text, PiecesAreAlwaysWholeCharacters) {
   Random random(5);
   const FakeTokenText text(/*split_characters=*/true);
   for (int round = 0; round < 2000; ++round) {
-    const sampling::StopSet stops(random.Chance(0.5) ? std::vector<std::string>{"\xE2\x82\xAC", "ab c"} : std::vector<std::string>{});
+    const sampling::StopSet stops(random.Chance(0.5)
+                                      ? std::vector<std::string>{"\xE2\x82\xAC", "ab c"}
+                                      : std::vector<std::string>{});
     TextOutput output(&text, &stops, random.Chance(0.5), true, static_cast<int>(random.Below(4)));
     std::string all;
     for (int i = 0; i < 30; ++i) {

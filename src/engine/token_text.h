@@ -1,5 +1,5 @@
-// TokenText: the port through which the engine learns the bytes of a token. The engine knows no vocabulary; the
-// composition root gives it TokenizerText (tokenizer_text.h), tests a table.
+// TokenText: the port through which the engine learns the bytes of a token. The engine knows no
+// vocabulary; the composition root gives it TokenizerText (tokenizer_text.h), tests a table.
 #pragma once
 
 #include <string>
@@ -12,8 +12,9 @@ namespace tutti::engine {
 class TokenText {
  public:
   virtual ~TokenText() = default;
-  // Appends the bytes that `id` contributes to a text; nothing for a special token when `skip_special`. `first`:
-  // no token of this text has left bytes yet (SentencePiece drops one leading space there).
+  // Appends the bytes that `id` contributes to a text; nothing for a special token when
+  // `skip_special`. `first`: no token of this text has left bytes yet (SentencePiece drops one
+  // leading space there).
   virtual void AppendBytes(TokenId id, bool first, bool skip_special, std::string& bytes) const = 0;
   virtual bool IsSpecial(TokenId id) const = 0;
 };

@@ -1,4 +1,5 @@
-// TokenizerText: the tokenizer of a model as the engine's source of token bytes. Immutable; any thread.
+// TokenizerText: the tokenizer of a model as the engine's source of token bytes. Immutable; any
+// thread.
 #pragma once
 
 #include <memory>
@@ -11,10 +12,12 @@ namespace tutti::engine {
 
 class TokenizerText final : public TokenText {
  public:
-  explicit TokenizerText(std::shared_ptr<const tokenizer::Tokenizer> tokenizer) : tokenizer_(std::move(tokenizer)) {}
+  explicit TokenizerText(std::shared_ptr<const tokenizer::Tokenizer> tokenizer)
+      : tokenizer_(std::move(tokenizer)) {}
 
   void AppendBytes(TokenId id, bool first, bool skip_special, std::string& bytes) const override {
-    tokenizer_->AppendPiece(id, first, {.skip_special = skip_special, .strip_space_prefix = false}, bytes);
+    tokenizer_->AppendPiece(id, first, {.skip_special = skip_special, .strip_space_prefix = false},
+                            bytes);
   }
   bool IsSpecial(TokenId id) const override {
     return tokenizer_->vocabulary().Contains(id) && tokenizer_->vocabulary().IsSpecial(id);

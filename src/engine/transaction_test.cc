@@ -51,13 +51,15 @@ uint32_t IdOf(EngineHarness& h, size_t client) {
 
 void Fill(EngineHarness& h, int requests, int tokens = 60) {
   for (int i = 0; i < requests; ++i) {
-    Request r = TestRequest(TestPrompt(i, 10 + 5 * i), tokens, i % 2 ? 0.8 : 0.0, static_cast<uint64_t>(i));
+    Request r =
+        TestRequest(TestPrompt(i, 10 + 5 * i), tokens, i % 2 ? 0.8 : 0.0, static_cast<uint64_t>(i));
     r.id = std::to_string(i);
     h.MustSubmit(std::move(r));
   }
 }
 
-// N07: injected allocation failure in 1 of 16 lanes leaves 15 outputs unchanged; at every moment of its life.
+// N07: injected allocation failure in 1 of 16 lanes leaves 15 outputs unchanged; at every moment of
+// its life.
 TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
   for (const int moment : {0, 1, 5, 20, 40, 50}) {
     FakeModelOptions model;
@@ -66,7 +68,8 @@ TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
     Fill(h, 16);
     int drawn = 0;
     h.engine().decoder_for_test().mutable_pool().SetAllocationFault([&](uint32_t sequence) {
-      return sequence == IdOf(h, 7) && static_cast<int>(h.client(7).choices[0].tokens.size()) >= moment && ++drawn > 0;
+      return sequence == IdOf(h, 7) &&
+             static_cast<int>(h.client(7).choices[0].tokens.size()) >= moment && ++drawn > 0;
     });
     ASSERT_TRUE(h.RunToEnd());
     EXPECT_EQ(drawn, 1) << moment;
@@ -76,7 +79,11 @@ TEST(Transaction, AnAllocationFailureInOneOf16LanesLeaves15OutputsUnchanged) {
 
 TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
   for (const int moment : {0, 1, 30}) {
-    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256, .max_step_tokens = 4096, .max_step_slices = 64, .context = 4096, .vocab_size = 64}});
+    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256,
+                                           .max_step_tokens = 4096,
+                                           .max_step_slices = 64,
+                                           .context = 4096,
+                                           .vocab_size = 64}});
     Fill(h, 16);
     h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
       const bool strike = slice != nullptr && slice->sequence == IdOf(h, 3) &&
@@ -89,13 +96,19 @@ TEST(Transaction, AFailingSliceFailsItsSequenceAlone) {
   }
 }
 
-// A request that breaks every step it is in is found by running the members of the broken step one by one.
+// A request that breaks every step it is in is found by running the members of the broken step one
+// by one.
 TEST(Transaction, ARequestThatBreaksWholeStepsIsIsolatedAndFailsAlone) {
   for (const int moment : {0, 10, 50}) {
-    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256, .max_step_tokens = 4096, .max_step_slices = 64, .context = 4096, .vocab_size = 64}});
+    EngineHarness h(Lanes(16), {.limits = {.kv_blocks = 256,
+                                           .max_step_tokens = 4096,
+                                           .max_step_slices = 64,
+                                           .context = 4096,
+                                           .vocab_size = 64}});
     Fill(h, 16);
     h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
-      if (slice != nullptr || static_cast<int>(h.client(5).choices[0].tokens.size()) < moment) return OkStatus();
+      if (slice != nullptr || static_cast<int>(h.client(5).choices[0].tokens.size()) < moment)
+        return OkStatus();
       for (const SequenceSlice& s : plan.slices) {
         if (s.sequence == IdOf(h, 5)) return Internal("the device refused the step");
       }
@@ -159,7 +172,8 @@ TEST(Transaction, AFailingChoiceEndsItsRequestOnce) {
   h.MustSubmit(std::move(r));
   h.MustSubmit(TestRequest(TestPrompt(2, 40), 30));
   h.runner().fault = [&](const StepPlan&, const SequenceSlice* slice) {
-    const bool strike = slice != nullptr && slice->sampler != nullptr && slice->sampler->stream == 2 && slice->sampler->output.size() == 9;
+    const bool strike = slice != nullptr && slice->sampler != nullptr &&
+                        slice->sampler->stream == 2 && slice->sampler->output.size() == 9;
     return strike ? Internal("not finite") : OkStatus();
   };
   ASSERT_TRUE(h.RunToEnd());
@@ -169,7 +183,8 @@ TEST(Transaction, AFailingChoiceEndsItsRequestOnce) {
   EXPECT_EQ(h.engine().Load().waiting, 0);
 }
 
-// N04, as far as scheduling goes: the same output at any lane count, chunk, cache setting and pool size.
+// N04, as far as scheduling goes: the same output at any lane count, chunk, cache setting and pool
+// size.
 TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
   std::vector<std::vector<TokenId>> expected;
   for (const int lanes : {1, 2, 8, 32}) {
@@ -187,13 +202,15 @@ TEST(Transaction, TheOutputDoesNotDependOnBatchChunkCacheOrPreemption) {
             std::vector<TokenId> prompt = TestPrompt(i % 5, 40);
             const std::vector<TokenId> own = TestPrompt(i, i);
             prompt.insert(prompt.end(), own.begin(), own.end());
-            h.MustSubmit(TestRequest(std::move(prompt), 30, i % 2 ? 0.7 : 0.0, static_cast<uint64_t>(i)));
+            h.MustSubmit(
+                TestRequest(std::move(prompt), 30, i % 2 ? 0.7 : 0.0, static_cast<uint64_t>(i)));
           }
           ASSERT_TRUE(h.RunToEnd());
           std::vector<std::vector<TokenId>> outputs;
           for (size_t i = 0; i < h.size(); ++i) outputs.push_back(h.client(i).choices[0].tokens);
           if (expected.empty()) expected = outputs;
-          EXPECT_EQ(outputs, expected) << lanes << " lanes, chunk " << chunk << ", cache " << cache << ", blocks " << blocks;
+          EXPECT_EQ(outputs, expected)
+              << lanes << " lanes, chunk " << chunk << ", cache " << cache << ", blocks " << blocks;
           EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
         }
       }
@@ -214,14 +231,17 @@ TEST(Invariants, FindEachKindOfDamage) {
     return FindViolation(s);
   };
   const auto running = static_cast<size_t>(
-      std::find_if(good.sequences.begin(), good.sequences.end(), [](const auto& q) { return q.state == SequenceState::kRunning; }) -
+      std::find_if(good.sequences.begin(), good.sequences.end(),
+                   [](const auto& q) { return q.state == SequenceState::kRunning; }) -
       good.sequences.begin());
   EXPECT_NE(damaged([](auto& s) { --s.free; }), "");
   EXPECT_NE(damaged([](auto& s) { s.promised = 1; }), "");
   EXPECT_NE(damaged([](auto& s) { s.lanes = 1; }), "");
   EXPECT_NE(damaged([](auto& s) { ++s.references[static_cast<size_t>(s.table_blocks[0])]; }), "");
   EXPECT_NE(damaged([](auto& s) { s.table_generation_matches[0] = false; }), "");
-  EXPECT_NE(damaged([&](auto& s) { s.sequences[running].computed = s.sequences[running].tokens + 1; }), "");
+  EXPECT_NE(
+      damaged([&](auto& s) { s.sequences[running].computed = s.sequences[running].tokens + 1; }),
+      "");
   EXPECT_NE(damaged([&](auto& s) { s.sequences[running].preemptions = 4; }), "");
   EXPECT_NE(damaged([&](auto& s) { s.sequences[running].overtaken = 17; }), "");
   EXPECT_NE(damaged([&](auto& s) { s.sequences[running].state = SequenceState::kFinished; }), "");

@@ -55,7 +55,8 @@ void WaitingQueue::Insert(Sequence& sequence) {
   Sequence* after = list.last;
   if (after != nullptr && !ArrivedBefore(*after, sequence)) {
     after = nullptr;
-    for (Sequence* s = list.first; s != nullptr && ArrivedBefore(*s, sequence); s = s->next) after = s;
+    for (Sequence* s = list.first; s != nullptr && ArrivedBefore(*s, sequence); s = s->next)
+      after = s;
   }
   sequence.previous = after;
   sequence.next = after == nullptr ? list.first : after->next;
@@ -116,7 +117,8 @@ Sequence* WaitingQueue::Scan::Next() {
       const int effective = EffectiveClass(s->request->priority, now_ - s->queued_at, aging_);
       const bool before = best == nullptr || tenant.service < best_service ||
                           (tenant.service == best_service &&
-                           (effective < best_class || (effective == best_class && ArrivedBefore(*s, *best->cursor))));
+                           (effective < best_class ||
+                            (effective == best_class && ArrivedBefore(*s, *best->cursor))));
       if (before) {
         best = &list;
         best_service = tenant.service;

@@ -1,5 +1,5 @@
-// WaitingQueue: the sequences that want a lane, by tenant and priority, each list in order of arrival. Owns
-// nothing; links run through the sequences. Part of the scheduler; engine thread.
+// WaitingQueue: the sequences that want a lane, by tenant and priority, each list in order of
+// arrival. Owns nothing; links run through the sequences. Part of the scheduler; engine thread.
 #pragma once
 
 #include <array>
@@ -14,7 +14,8 @@ namespace tutti::engine {
 
 class WaitingQueue {
  public:
-  // A tenant is known while it has live sequences. Joining lifts its service to the least of the others.
+  // A tenant is known while it has live sequences. Joining lifts its service to the least of the
+  // others.
   uint32_t JoinTenant(const std::string& name);
   void LeaveTenant(uint32_t tenant);
   void Charge(uint32_t tenant, double service) { tenants_[tenant].service += service; }
@@ -28,7 +29,8 @@ class WaitingQueue {
   // When the first of those waiting was queued; max() when none waits.
   TimePoint OldestQueuedAt() const;
 
-  // Visits the waiting sequences in the order of policy/order.h. Removing the one last returned is allowed.
+  // Visits the waiting sequences in the order of policy/order.h. Removing the one last returned is
+  // allowed.
   class Scan {
    public:
     Scan(WaitingQueue& queue, TimePoint now, Duration aging);

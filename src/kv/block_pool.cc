@@ -33,7 +33,9 @@ void KvReservation::Return() {
 }
 
 KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix)
-    : references_(static_cast<size_t>(blocks), 0), generations_(static_cast<size_t>(blocks), 0), index_(blocks, prefix) {
+    : references_(static_cast<size_t>(blocks), 0),
+      generations_(static_cast<size_t>(blocks), 0),
+      index_(blocks, prefix) {
   free_.reserve(static_cast<size_t>(blocks));
   for (BlockId b = blocks - 1; b >= 0; --b) free_.push_back(b);  // block 0 is taken first
 }
@@ -41,11 +43,13 @@ KvBlockPool::KvBlockPool(int blocks, const PrefixOptions& prefix)
 Result<KvReservation> KvBlockPool::Reserve(BlockTable& table, int count, uint32_t owner) {
   const int from_promise = std::min(count, table.promised_);
   if (fault_ && fault_(owner)) {
-    return Unavailable("kv_exhausted", "KV allocation of " + std::to_string(count) + " blocks failed");
+    return Unavailable("kv_exhausted",
+                       "KV allocation of " + std::to_string(count) + " blocks failed");
   }
   if (count - from_promise > available()) {
-    return Unavailable("kv_exhausted", "needs " + std::to_string(count) + " KV blocks, " + std::to_string(available()) +
-                                           " of " + std::to_string(total()) + " are available");
+    return Unavailable("kv_exhausted", "needs " + std::to_string(count) + " KV blocks, " +
+                                           std::to_string(available()) + " of " +
+                                           std::to_string(total()) + " are available");
   }
   table.promised_ -= from_promise;
   promised_ -= from_promise;
@@ -88,7 +92,8 @@ void KvBlockPool::Release(BlockTable& table) {
 void KvBlockPool::Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens) {
   const auto slot = static_cast<size_t>(i);
   const BlockId block = table.ids_[slot];
-  const BlockId canonical = index_.Insert(root, i == 0 ? kNoBlock : table.ids_[slot - 1], tokens, block);
+  const BlockId canonical =
+      index_.Insert(root, i == 0 ? kNoBlock : table.ids_[slot - 1], tokens, block);
   if (canonical == block) return;
   // A block with the same tokens after the same tokens has the same bits: hold that one instead.
   if (tokens.size() < kBlockTokens) return;  // a partial block is only ever copied from

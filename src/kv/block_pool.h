@@ -1,8 +1,10 @@
-// KvBlockPool: who holds which block of the device's KV memory. Counts references and never touches the memory.
+// KvBlockPool: who holds which block of the device's KV memory. Counts references and never touches
+// the memory.
 //
-// Owned by a decoder slot; engine thread only. A block is free, active (referenced) or cached (unreferenced but
-// in the prefix index; taken back when blocks run short). A promise keeps blocks back for a sequence that must
-// be able to reach its end; its later reservations draw on the promise first.
+// Owned by a decoder slot; engine thread only. A block is free, active (referenced) or cached
+// (unreferenced but in the prefix index; taken back when blocks run short). A promise keeps blocks
+// back for a sequence that must be able to reach its end; its later reservations draw on the
+// promise first.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +22,8 @@ namespace tutti::kv {
 
 class KvBlockPool;
 
-// Blocks appended to a table for a step that may yet fail. Destroyed uncommitted, it takes them off the table
-// and returns them. Movable.
+// Blocks appended to a table for a step that may yet fail. Destroyed uncommitted, it takes them off
+// the table and returns them. Movable.
 class KvReservation {
  public:
   KvReservation() = default;
@@ -54,9 +56,11 @@ class KvBlockPool {
   int available() const { return free() + cached() - promised_; }
   uint64_t evicted() const { return evicted_; }  // cached blocks taken back, since the beginning
 
-  // Appends `count` blocks to `table`. kv_exhausted when there are not so many, or by the fault hook.
+  // Appends `count` blocks to `table`. kv_exhausted when there are not so many, or by the fault
+  // hook.
   Result<KvReservation> Reserve(BlockTable& table, int count, uint32_t owner);
-  // Keeps `count` more blocks back for `table`; false (and nothing changed) when they are not available.
+  // Keeps `count` more blocks back for `table`; false (and nothing changed) when they are not
+  // available.
   bool Promise(BlockTable& table, int count);
   void DropPromise(BlockTable& table);
 
@@ -64,8 +68,9 @@ class KvBlockPool {
   void Share(BlockTable& table, std::span<const BlockId> blocks);
   // Gives back all blocks of `table`, last first, and its promise.
   void Release(BlockTable& table);
-  // Enters table[i] into the index; where equal contents are there already, the table changes over to them.
-  // Blocks before i must have been entered. `tokens` fill the block, or its beginning if it is the last.
+  // Enters table[i] into the index; where equal contents are there already, the table changes over
+  // to them. Blocks before i must have been entered. `tokens` fill the block, or its beginning if
+  // it is the last.
   void Index(BlockTable& table, int i, RootId root, std::span<const TokenId> tokens);
 
   // A reference outside any table, for the source of a copy.

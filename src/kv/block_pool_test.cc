@@ -33,7 +33,8 @@ TEST(KvBlockPool, ARefusalNamesTheNumbersAndChangesNothing) {
   const Result<KvReservation> r = pool.Reserve(table, 5, 1);
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.status().reason(), "kv_exhausted");
-  EXPECT_THAT(r.status().message(), testing::AllOf(testing::HasSubstr("5"), testing::HasSubstr("4 of 4")));
+  EXPECT_THAT(r.status().message(),
+              testing::AllOf(testing::HasSubstr("5"), testing::HasSubstr("4 of 4")));
   EXPECT_EQ(pool.free(), 4);
 }
 
@@ -45,7 +46,8 @@ TEST(KvBlockPool, PromisedBlocksAreKeptForTheirTableOnly) {
   EXPECT_FALSE(pool.Promise(other, 2));
   EXPECT_FALSE(pool.Reserve(other, 2, 1).ok());
   {
-    Result<KvReservation> r = pool.Reserve(pinned, 2, 1);  // rolled back: the promise is whole again
+    Result<KvReservation> r =
+        pool.Reserve(pinned, 2, 1);  // rolled back: the promise is whole again
     ASSERT_TRUE(r.ok());
     EXPECT_EQ(pinned.promised(), 1);
   }

@@ -1,6 +1,7 @@
-// BlockTable: the blocks that hold one sequence's KV, in order of position. Owned by the sequence, filled and
-// emptied only by KvBlockPool; engine thread. Each entry remembers the generation its block had when it was
-// taken, so that a table that outlived its blocks is found out instead of read.
+// BlockTable: the blocks that hold one sequence's KV, in order of position. Owned by the sequence,
+// filled and emptied only by KvBlockPool; engine thread. Each entry remembers the generation its
+// block had when it was taken, so that a table that outlived its blocks is found out instead of
+// read.
 #pragma once
 
 #include <cstddef>

@@ -61,7 +61,8 @@ void PrefixIndex::ReleaseRoot(RootId root) {
 
 Hash128 PrefixIndex::HashOf(RootId root, BlockId parent, std::span<const TokenId> tokens) const {
   uint8_t message[sizeof(Hash128) + sizeof(int32_t) * kBlockTokens];
-  const Hash128 before = parent == kNoBlock ? Hash128{static_cast<uint64_t>(root), ~uint64_t{0}} : at(parent).hash;
+  const Hash128 before =
+      parent == kNoBlock ? Hash128{static_cast<uint64_t>(root), ~uint64_t{0}} : at(parent).hash;
   std::memcpy(message, before.data(), sizeof(before));
   std::memcpy(message + sizeof(before), tokens.data(), tokens.size_bytes());
   Hash128 hash = SipHash128(options_.key, {message, sizeof(before) + tokens.size_bytes()});
@@ -73,11 +74,13 @@ Hash128 PrefixIndex::HashOf(RootId root, BlockId parent, std::span<const TokenId
   return hash;
 }
 
-BlockId PrefixIndex::Find(RootId root, BlockId parent, std::span<const TokenId> tokens, const Hash128& hash) const {
+BlockId PrefixIndex::Find(RootId root, BlockId parent, std::span<const TokenId> tokens,
+                          const Hash128& hash) const {
   for (BlockId b = buckets_[BucketOf(hash)]; b != kNoBlock; b = at(b).next_in_bucket) {
     const Node& node = at(b);
     if (node.hash == hash && node.root == root && node.parent == parent &&
-        node.count == static_cast<int>(tokens.size()) && std::equal(tokens.begin(), tokens.end(), node.tokens)) {
+        node.count == static_cast<int>(tokens.size()) &&
+        std::equal(tokens.begin(), tokens.end(), node.tokens)) {
       return b;
     }
   }
@@ -85,7 +88,8 @@ BlockId PrefixIndex::Find(RootId root, BlockId parent, std::span<const TokenId> 
 }
 
 BlockId PrefixIndex::FirstChild(RootId root, BlockId parent) const {
-  return parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child : at(parent).first_child;
+  return parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child
+                            : at(parent).first_child;
 }
 
 PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tokens,
@@ -103,7 +107,8 @@ PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tok
   }
   if (tokens.empty()) return match;
   int scanned = 0;
-  for (BlockId b = FirstChild(root, parent); b != kNoBlock && scanned < kSiblingsScanned; b = at(b).next_sibling) {
+  for (BlockId b = FirstChild(root, parent); b != kNoBlock && scanned < kSiblingsScanned;
+       b = at(b).next_sibling) {
     ++scanned;
     const int common = CommonPrefix(tokens, {at(b).tokens, static_cast<size_t>(at(b).count)});
     if (common > match.partial_tokens) {
@@ -114,7 +119,8 @@ PrefixIndex::Match PrefixIndex::Lookup(RootId root, std::span<const TokenId> tok
   return match;
 }
 
-BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId> tokens, BlockId block) {
+BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId> tokens,
+                            BlockId block) {
   CHECK(!tokens.empty() && tokens.size() <= kBlockTokens);
   CHECK(parent == kNoBlock || (at(parent).root == root && at(parent).count == kBlockTokens));
   if (indexed(block)) return block;
@@ -132,7 +138,8 @@ BlockId PrefixIndex::Insert(RootId root, BlockId parent, std::span<const TokenId
   node.referenced = true;
   std::copy(tokens.begin(), tokens.end(), node.tokens);
 
-  BlockId& head = parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child : at(parent).first_child;
+  BlockId& head =
+      parent == kNoBlock ? roots_[static_cast<size_t>(root)].first_child : at(parent).first_child;
   node.next_sibling = head;
   if (head != kNoBlock) at(head).previous_sibling = block;
   head = block;
@@ -256,15 +263,18 @@ bool PrefixIndex::Check(std::string* why) const {
     unreferenced += node.referenced ? 0 : 1;
     if (node.heap_slot >= 0) {
       ++evictable;
-      if (evictable_[static_cast<size_t>(node.heap_slot)] != static_cast<BlockId>(i)) return fail("heap slot is stale");
+      if (evictable_[static_cast<size_t>(node.heap_slot)] != static_cast<BlockId>(i))
+        return fail("heap slot is stale");
     }
     if ((node.heap_slot >= 0) != (!node.referenced && node.first_child == kNoBlock)) {
-      return fail("block " + std::to_string(i) + " is in the heap without being a free leaf, or the reverse");
+      return fail("block " + std::to_string(i) +
+                  " is in the heap without being a free leaf, or the reverse");
     }
     if (node.parent != kNoBlock) {
       const Node& parent = at(node.parent);
       if (parent.root != node.root) return fail("parent of another root");
-      if (node.referenced && !parent.referenced) return fail("a referenced node under an unreferenced one");
+      if (node.referenced && !parent.referenced)
+        return fail("a referenced node under an unreferenced one");
       ++children[static_cast<size_t>(node.parent)];
     }
   }
@@ -272,9 +282,11 @@ bool PrefixIndex::Check(std::string* why) const {
     int listed = 0;
     if (nodes_[i].root == kNoRoot) continue;
     for (BlockId b = nodes_[i].first_child; b != kNoBlock; b = at(b).next_sibling) ++listed;
-    if (listed != children[i]) return fail("child list of block " + std::to_string(i) + " is wrong");
+    if (listed != children[i])
+      return fail("child list of block " + std::to_string(i) + " is wrong");
   }
-  if (size != size_ || unreferenced != unreferenced_ || evictable != evictable_.size()) return fail("counters are wrong");
+  if (size != size_ || unreferenced != unreferenced_ || evictable != evictable_.size())
+    return fail("counters are wrong");
   for (size_t i = 1; i < evictable_.size(); ++i) {
     if (Older(evictable_[i], evictable_[(i - 1) / 2])) return fail("heap order is wrong");
   }

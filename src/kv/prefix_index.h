@@ -1,13 +1,15 @@
-// PrefixIndex: which blocks hold the KV of which tokens, so that a prompt with a known beginning need not be
-// computed again. A trie whose nodes are blocks; a root per (tenant, salt).
+// PrefixIndex: which blocks hold the KV of which tokens, so that a prompt with a known beginning
+// need not be computed again. A trie whose nodes are blocks; a root per (tenant, salt).
 //
-// Owned by KvBlockPool; engine thread only. Knows token ids and block ids, nothing of the memory behind them.
-// A node is found through a keyed 128-bit hash chained over its ancestors, and believed only after its root,
-// its parent and each of its tokens have been compared: a collision costs time, never a wrong reuse.
-// Everything is allocated at construction, one node per block, except the names of roots.
+// Owned by KvBlockPool; engine thread only. Knows token ids and block ids, nothing of the memory
+// behind them. A node is found through a keyed 128-bit hash chained over its ancestors, and
+// believed only after its root, its parent and each of its tokens have been compared: a collision
+// costs time, never a wrong reuse. Everything is allocated at construction, one node per block,
+// except the names of roots.
 //
-// Invariants: a referenced node has only referenced ancestors (whoever holds a block holds those before it);
-// so the nodes that nobody references can all be evicted, leaves first, least recently used first.
+// Invariants: a referenced node has only referenced ancestors (whoever holds a block holds those
+// before it); so the nodes that nobody references can all be evicted, leaves first, least recently
+// used first.
 #pragma once
 
 #include <cstdint>
@@ -42,16 +44,18 @@ class PrefixIndex {
   void ReleaseRoot(RootId root);
 
   struct Match {
-    int full_blocks = 0;             // appended to the caller's list
-    BlockId partial = kNoBlock;      // a block whose first `partial_tokens` slots continue the match
+    int full_blocks = 0;         // appended to the caller's list
+    BlockId partial = kNoBlock;  // a block whose first `partial_tokens` slots continue the match
     int partial_tokens = 0;
   };
-  // The longest known beginning of `tokens`; appends its full blocks to `blocks`. Takes no references.
+  // The longest known beginning of `tokens`; appends its full blocks to `blocks`. Takes no
+  // references.
   Match Lookup(RootId root, std::span<const TokenId> tokens, std::vector<BlockId>& blocks) const;
 
-  // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the beginning;
-  // otherwise indexed). Returns the block that stands for them: `block`, or one that was there before and has
-  // the same contents. Fewer than kBlockTokens tokens make a leaf that can be copied from but not shared.
+  // Records that `block` (referenced by the caller) holds `tokens` after `parent` (kNoBlock at the
+  // beginning; otherwise indexed). Returns the block that stands for them: `block`, or one that was
+  // there before and has the same contents. Fewer than kBlockTokens tokens make a leaf that can be
+  // copied from but not shared.
   BlockId Insert(RootId root, BlockId parent, std::span<const TokenId> tokens, BlockId block);
 
   bool indexed(BlockId block) const { return nodes_[static_cast<size_t>(block)].root != kNoRoot; }
@@ -87,8 +91,11 @@ class PrefixIndex {
   Node& at(BlockId block) { return nodes_[static_cast<size_t>(block)]; }
   const Node& at(BlockId block) const { return nodes_[static_cast<size_t>(block)]; }
   Hash128 HashOf(RootId root, BlockId parent, std::span<const TokenId> tokens) const;
-  size_t BucketOf(const Hash128& hash) const { return static_cast<size_t>(hash[0]) & (buckets_.size() - 1); }
-  BlockId Find(RootId root, BlockId parent, std::span<const TokenId> tokens, const Hash128& hash) const;
+  size_t BucketOf(const Hash128& hash) const {
+    return static_cast<size_t>(hash[0]) & (buckets_.size() - 1);
+  }
+  BlockId Find(RootId root, BlockId parent, std::span<const TokenId> tokens,
+               const Hash128& hash) const;
   BlockId FirstChild(RootId root, BlockId parent) const;
   void Unlink(BlockId block);
   void UpdateEvictable(BlockId block);

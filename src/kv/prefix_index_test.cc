@@ -1,10 +1,11 @@
 #include "kv/prefix_index.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <numeric>
 
 #include "base/random.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "kv/block_pool.h"
 
 namespace tutti::kv {
@@ -82,11 +83,13 @@ TEST(PrefixIndex, EvictsTheLeastRecentlyUsedLeafFirst) {
   EXPECT_EQ(pool.evicted(), 1u);
   std::vector<BlockId> blocks;
   EXPECT_EQ(pool.index().Lookup(root, Tokens(0, 64), blocks).full_blocks, 2);
-  EXPECT_EQ(pool.index().Lookup(root, Tokens(100, 64), blocks).full_blocks, 1);  // its first block still stands
+  EXPECT_EQ(pool.index().Lookup(root, Tokens(100, 64), blocks).full_blocks,
+            1);  // its first block still stands
   r->Return();
 }
 
-// N03: with the hash cut to 8 bits, 10,000 requests over 4 tenants never get a block of other tokens.
+// N03: with the hash cut to 8 bits, 10,000 requests over 4 tenants never get a block of other
+// tokens.
 TEST(PrefixIndex, CollisionsNeverGiveWrongReuse) {
   PrefixOptions options;
   options.hash_bits = 8;
@@ -99,7 +102,8 @@ TEST(PrefixIndex, CollisionsNeverGiveWrongReuse) {
   };
   std::vector<Content> content(600);
   std::vector<RootId> roots;
-  for (const char* tenant : {"a", "b", "c", "d"}) roots.push_back(pool.index().AcquireRoot(tenant, ""));
+  for (const char* tenant : {"a", "b", "c", "d"})
+    roots.push_back(pool.index().AcquireRoot(tenant, ""));
   int64_t reused = 0;
   for (int request = 0; request < 10'000; ++request) {
     const RootId root = roots[random.Below(roots.size())];
@@ -117,21 +121,25 @@ TEST(PrefixIndex, CollisionsNeverGiveWrongReuse) {
       const Content& c = content[static_cast<size_t>(b)];
       ASSERT_EQ(c.root, root);
       ASSERT_GE(c.before_and_in.size(), end);
-      ASSERT_TRUE(std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end), c.before_and_in.begin()));
+      ASSERT_TRUE(std::equal(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end),
+                             c.before_and_in.begin()));
     };
     for (size_t i = 0; i < blocks.size(); ++i) expect_content(blocks[i], (i + 1) * kBlockTokens);
     if (match.partial != kNoBlock) {
-      expect_content(match.partial, blocks.size() * kBlockTokens + static_cast<size_t>(match.partial_tokens));
+      expect_content(match.partial,
+                     blocks.size() * kBlockTokens + static_cast<size_t>(match.partial_tokens));
     }
     BlockTable table;
     pool.Share(table, blocks);
-    const int need = (static_cast<int>(tokens.size()) + kBlockTokens - 1) / kBlockTokens - table.size();
+    const int need =
+        (static_cast<int>(tokens.size()) + kBlockTokens - 1) / kBlockTokens - table.size();
     Result<KvReservation> reservation = pool.Reserve(table, need, 1);
     ASSERT_TRUE(reservation.ok());
     reservation->Commit();
     for (int i = match.full_blocks; i < table.size(); ++i) {
       const size_t end = std::min(tokens.size(), static_cast<size_t>(i + 1) * kBlockTokens);
-      content[static_cast<size_t>(table[i])] = {root, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end)}};
+      content[static_cast<size_t>(table[i])] = {
+          root, {tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(end)}};
       const size_t from = static_cast<size_t>(i) * kBlockTokens;
       pool.Index(table, i, root, std::span(tokens).subspan(from, end - from));
     }

@@ -30,8 +30,8 @@ uint64_t LittleEndian(const uint8_t* bytes, size_t count) {
 }  // namespace
 
 Hash128 SipHash128(const Hash128& key, std::span<const uint8_t> data) {
-  State s{key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL ^ 0xee, key[0] ^ 0x6c7967656e657261ULL,
-          key[1] ^ 0x7465646279746573ULL};
+  State s{key[0] ^ 0x736f6d6570736575ULL, key[1] ^ 0x646f72616e646f6dULL ^ 0xee,
+          key[0] ^ 0x6c7967656e657261ULL, key[1] ^ 0x7465646279746573ULL};
   const size_t whole = data.size() & ~size_t{7};
   for (size_t i = 0; i < whole; i += 8) {
     const uint64_t word = LittleEndian(data.data() + i, 8);
@@ -39,7 +39,8 @@ Hash128 SipHash128(const Hash128& key, std::span<const uint8_t> data) {
     s.Round(), s.Round();
     s.v0 ^= word;
   }
-  const uint64_t last = LittleEndian(data.data() + whole, data.size() - whole) | (uint64_t{data.size()} << 56);
+  const uint64_t last =
+      LittleEndian(data.data() + whole, data.size() - whole) | (uint64_t{data.size()} << 56);
   s.v3 ^= last;
   s.Round(), s.Round();
   s.v0 ^= last;

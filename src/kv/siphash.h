@@ -1,5 +1,6 @@
-// SipHash-2-4 with a 128-bit result: a keyed hash whose collisions cannot be made without the key. Pure.
-// Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; reference code for 128 bits.
+// SipHash-2-4 with a 128-bit result: a keyed hash whose collisions cannot be made without the key.
+// Pure. Source: Aumasson, Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012; reference
+// code for 128 bits.
 #pragma once
 
 #include <array>

@@ -1,20 +1,23 @@
 #include "kv/siphash.h"
 
-#include <vector>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <vector>
 
 namespace tutti::kv {
 namespace {
 
-// The first vectors of the reference implementation (vectors_sip128): key 00..0f, input 00 01 02 ...
+// The first vectors of the reference implementation (vectors_sip128): key 00..0f, input 00 01 02
+// ...
 TEST(SipHash128, EqualsTheReferenceVectors) {
   const Hash128 key = {0x0706050403020100ULL, 0x0f0e0d0c0b0a0908ULL};
   std::vector<uint8_t> input;
-  EXPECT_THAT(SipHash128(key, input), testing::ElementsAre(0xe6a825ba047f81a3ULL, 0x930255c71472f66dULL));
+  EXPECT_THAT(SipHash128(key, input),
+              testing::ElementsAre(0xe6a825ba047f81a3ULL, 0x930255c71472f66dULL));
   input.push_back(0);
-  EXPECT_THAT(SipHash128(key, input), testing::ElementsAre(0x44af996bd8c187daULL, 0x45fc229b11597634ULL));
+  EXPECT_THAT(SipHash128(key, input),
+              testing::ElementsAre(0x44af996bd8c187daULL, 0x45fc229b11597634ULL));
 }
 
 TEST(SipHash128, EveryBitOfInputAndKeyCounts) {

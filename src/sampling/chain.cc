@@ -10,12 +10,16 @@ namespace {
 
 constexpr float kMasked = -std::numeric_limits<float>::infinity();
 
-bool InRow(std::span<const float> logits, TokenId id) { return id >= 0 && static_cast<size_t>(id) < logits.size(); }
+bool InRow(std::span<const float> logits, TokenId id) {
+  return id >= 0 && static_cast<size_t>(id) < logits.size();
+}
 
 // Counts `tokens` into scratch.counts, noting each token the first time.
-void Count(std::span<const float> logits, std::span<const TokenId> tokens, SamplerScratch& scratch) {
+void Count(std::span<const float> logits, std::span<const TokenId> tokens,
+           SamplerScratch& scratch) {
   for (const TokenId id : tokens) {
-    if (InRow(logits, id) && scratch.counts[static_cast<size_t>(id)]++ == 0) scratch.touched.push_back(id);
+    if (InRow(logits, id) && scratch.counts[static_cast<size_t>(id)]++ == 0)
+      scratch.touched.push_back(id);
   }
 }
 
@@ -81,12 +85,14 @@ void ApplyPenalties(std::span<float> logits, const RowState& state, SamplerScrat
 }
 
 void SelectTop(std::span<const float> logits, size_t k, SamplerScratch& scratch) {
-  // At least k values reach the k-th largest block maximum, so nothing below it can be among the k highest.
+  // At least k values reach the k-th largest block maximum, so nothing below it can be among the k
+  // highest.
   float floor = std::numeric_limits<float>::lowest();
   if (k < scratch.block_max.size()) {
     scratch.sorted_max = scratch.block_max;
     const auto kth = scratch.sorted_max.begin() + static_cast<std::ptrdiff_t>(k) - 1;
-    std::nth_element(scratch.sorted_max.begin(), kth, scratch.sorted_max.end(), std::greater<float>());
+    std::nth_element(scratch.sorted_max.begin(), kth, scratch.sorted_max.end(),
+                     std::greater<float>());
     floor = std::max(*kth, floor);
   }
   SelectAbove(logits, floor, scratch);

@@ -1,4 +1,5 @@
-// The parts of the sampling chain that edit a row of logits in place. Internal to this folder; pure.
+// The parts of the sampling chain that edit a row of logits in place. Internal to this folder;
+// pure.
 #pragma once
 
 #include <span>
@@ -12,18 +13,18 @@ inline bool RanksBefore(const SamplerScratch::Candidate& a, const SamplerScratch
   return a.logit > b.logit || (a.logit == b.logit && a.token < b.token);
 }
 
-// Masks with -infinity what may not be drawn: outside allowed_token_ids, banned_token_ids, and end tokens while
-// fewer than min_tokens are there.
+// Masks with -infinity what may not be drawn: outside allowed_token_ids, banned_token_ids, and end
+// tokens while fewer than min_tokens are there.
 void ApplyMasks(std::span<float> logits, const RowState& state, SamplerScratch& scratch);
 
 void ApplyBias(std::span<float> logits, const api::SamplingParams& params);
 
-// Repetition penalty over prompt and output (positive logits are divided, others multiplied), then presence and
-// frequency penalty over the output.
+// Repetition penalty over prompt and output (positive logits are divided, others multiplied), then
+// presence and frequency penalty over the output.
 void ApplyPenalties(std::span<float> logits, const RowState& state, SamplerScratch& scratch);
 
-// Fills scratch.candidates with the k highest logits, highest first, ties by lowest id; -infinity is left out.
-// scratch.block_max must hold the row's block maxima.
+// Fills scratch.candidates with the k highest logits, highest first, ties by lowest id; -infinity
+// is left out. scratch.block_max must hold the row's block maxima.
 void SelectTop(std::span<const float> logits, size_t k, SamplerScratch& scratch);
 
 // Fills scratch.candidates with every logit >= floor, in order of id.

@@ -26,7 +26,8 @@ struct Available {
 #if defined(__x86_64__)
     __builtin_cpu_init();
     if (__builtin_cpu_supports("avx2")) ops[count++] = &avx2::kOps;
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl")) ops[count++] = &avx512::kOps;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl"))
+      ops[count++] = &avx512::kOps;
 #endif
   }
 };

@@ -1,7 +1,7 @@
 // Passes over a whole row of logits, once for each instruction set; picked when the process starts.
 //
-// Pure functions. Every variant does the same operations in the same order on 16 lanes, without fused
-// multiply-add, so all give the same bits and the choice changes only the time.
+// Pure functions. Every variant does the same operations in the same order on 16 lanes, without
+// fused multiply-add, so all give the same bits and the choice changes only the time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,8 @@ inline constexpr size_t RowBlocks(size_t values) { return (values + kRowBlock - 
 
 struct RowOps {
   const char* name;
-  // block_max[b] = maximum of block b. False when a value is NaN or +infinity (the maxima are then useless).
+  // block_max[b] = maximum of block b. False when a value is NaN or +infinity (the maxima are then
+  // useless).
   bool (*block_max)(const float* row, size_t values, float* block_max);
   // block_sum[b] = sum over block b of exp((x - max) * scale); max >= every x, scale > 0.
   void (*block_exp_sum)(const float* row, size_t values, float max, float scale, float* block_sum);

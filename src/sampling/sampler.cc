@@ -23,7 +23,8 @@ TokenId ArgMax(std::span<const float> logits, const SamplerScratch& scratch, flo
   const auto block = std::find(scratch.block_max.begin(), scratch.block_max.end(), max);
   const auto first = static_cast<size_t>(block - scratch.block_max.begin()) * kRowBlock;
   const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(first);
-  return static_cast<TokenId>(first) + static_cast<TokenId>(std::find(begin, logits.end(), max) - begin);
+  return static_cast<TokenId>(first) +
+         static_cast<TokenId>(std::find(begin, logits.end(), max) - begin);
 }
 
 // scratch.weights[i] = exp((logit - max) * scale) of candidate i.
@@ -77,7 +78,8 @@ void SumBlocks(std::span<const float> logits, float max, float scale, SamplerScr
 }
 
 // A draw from the whole row, in order of id: first the block, then the token in it.
-TokenId PickFromRow(std::span<const float> logits, float max, float scale, double u, SamplerScratch& scratch) {
+TokenId PickFromRow(std::span<const float> logits, float max, float scale, double u,
+                    SamplerScratch& scratch) {
   SumBlocks(logits, max, scale, scratch);
   const double at = u * Total(scratch.block_sum);
   double sum = 0;
@@ -106,8 +108,8 @@ TokenId PickFromRow(std::span<const float> logits, float max, float scale, doubl
   return last;
 }
 
-// top_p over a flat row: weighs every token, finds by a histogram over the logits the band in which the mass is
-// reached, and sorts only that band. Candidates above the band stand in order of id.
+// top_p over a flat row: weighs every token, finds by a histogram over the logits the band in which
+// the mass is reached, and sorts only that band. Candidates above the band stand in order of id.
 size_t SelectMassOfFlatRow(std::span<const float> logits, float max, float scale, double mass,
                            SamplerScratch& scratch) {
   constexpr size_t kBands = 1024;
@@ -120,18 +122,21 @@ size_t SelectMassOfFlatRow(std::span<const float> logits, float max, float scale
     return depth < static_cast<float>(kBands - 1) ? static_cast<size_t>(depth) : kBands - 1;
   };
   std::array<double, kBands> band_mass{};
-  for (size_t i = 0; i < vocab; ++i) band_mass[band_of(i)] += static_cast<double>(scratch.values[i]);
+  for (size_t i = 0; i < vocab; ++i)
+    band_mass[band_of(i)] += static_cast<double>(scratch.values[i]);
   size_t band = 0;
   double above = 0;
   while (band + 1 < kBands && above + band_mass[band] < mass) above += band_mass[band++];
 
   scratch.candidates.clear();
   for (size_t i = 0; i < vocab; ++i) {
-    if (scratch.values[i] > 0 && band_of(i) < band) scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
+    if (scratch.values[i] > 0 && band_of(i) < band)
+      scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
   }
   const auto border = static_cast<std::ptrdiff_t>(scratch.candidates.size());
   for (size_t i = 0; i < vocab; ++i) {
-    if (scratch.values[i] > 0 && band_of(i) == band) scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
+    if (scratch.values[i] > 0 && band_of(i) == band)
+      scratch.candidates.push_back({logits[i], static_cast<TokenId>(i)});
   }
   std::sort(scratch.candidates.begin() + border, scratch.candidates.end(), RanksBefore);
   Weigh(max, scale, scratch);
@@ -140,7 +145,8 @@ size_t SelectMassOfFlatRow(std::span<const float> logits, float max, float scale
 }
 
 // Candidates of top_p over the whole row, with their weights. Returns how many count.
-size_t SelectMass(std::span<const float> logits, float max, float scale, double top_p, SamplerScratch& scratch) {
+size_t SelectMass(std::span<const float> logits, float max, float scale, double top_p,
+                  SamplerScratch& scratch) {
   SumBlocks(logits, max, scale, scratch);
   const double mass = top_p * Total(scratch.block_sum);
   SelectTop(logits, std::min(kFirstCandidates, logits.size()), scratch);
@@ -152,15 +158,18 @@ size_t SelectMass(std::span<const float> logits, float max, float scale, double 
 }
 
 bool HasPenalties(const api::SamplingParams& params) {
-  return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 || params.frequency_penalty != 0.0;
+  return params.repetition_penalty != 1.0 || params.presence_penalty != 0.0 ||
+         params.frequency_penalty != 0.0;
 }
 
 }  // namespace
 
 bool RowState::plain_argmax() const {
-  return greedy() && params->logprobs < 0 && params->logit_bias.empty() && params->allowed_token_ids.empty() &&
-         params->banned_token_ids.empty() && !HasPenalties(*params) &&
-         (end_tokens.empty() || output.size() >= static_cast<size_t>(std::max(params->min_tokens, 0)));
+  return greedy() && params->logprobs < 0 && params->logit_bias.empty() &&
+         params->allowed_token_ids.empty() && params->banned_token_ids.empty() &&
+         !HasPenalties(*params) &&
+         (end_tokens.empty() ||
+          output.size() >= static_cast<size_t>(std::max(params->min_tokens, 0)));
 }
 
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
@@ -175,7 +184,8 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
     return {Internal("the model gave a value that is not finite"), kNoToken};
   }
   const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
-  if (max == kMasked) return {InvalidArgument("no_token_allowed", "every token is masked"), kNoToken};
+  if (max == kMasked)
+    return {InvalidArgument("no_token_allowed", "every token is masked"), kNoToken};
   if (state.greedy()) return {OkStatus(), ArgMax(logits, scratch, max)};
 
   const float scale = ScaleOf(params.temperature);
@@ -195,8 +205,10 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
   } else if (params.top_p < 1.0) {
     count = SelectMass(logits, max, scale, params.top_p, scratch);
   } else if (params.min_p > 0.0) {
-    // A little below the floor, so that rounding cannot lose a token the exact test below would keep.
-    const double floor = static_cast<double>(max) + std::log(params.min_p) / static_cast<double>(scale);
+    // A little below the floor, so that rounding cannot lose a token the exact test below would
+    // keep.
+    const double floor =
+        static_cast<double>(max) + std::log(params.min_p) / static_cast<double>(scale);
     SelectAbove(logits, static_cast<float>(floor - 1e-3 * std::abs(floor) - 1e-3), scratch);
     Weigh(max, scale, scratch);
     count = scratch.candidates.size();
@@ -215,11 +227,14 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
   return {OkStatus(), Pick(scratch, count, u)};
 }
 
-RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top, SamplerScratch& scratch) {
+RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top,
+                          SamplerScratch& scratch) {
   RowLogprobs result;
   result.chosen = {chosen, std::numeric_limits<float>::quiet_NaN()};
   scratch.block_max.resize(RowBlocks(logits.size()));
-  if (logits.empty() || !PickedRowOps().block_max(logits.data(), logits.size(), scratch.block_max.data())) return result;
+  if (logits.empty() ||
+      !PickedRowOps().block_max(logits.data(), logits.size(), scratch.block_max.data()))
+    return result;
   const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
   if (max == kMasked || chosen < 0 || static_cast<size_t>(chosen) >= logits.size()) return result;
   SumBlocks(logits, max, 1.0F, scratch);
@@ -231,7 +246,8 @@ RowLogprobs RowLogprobsOf(std::span<const float> logits, TokenId chosen, int top
   if (top > 0) {
     SelectTop(logits, static_cast<size_t>(top), scratch);
     result.top.reserve(scratch.candidates.size());
-    for (const auto& candidate : scratch.candidates) result.top.push_back({candidate.token, logprob(candidate.logit)});
+    for (const auto& candidate : scratch.candidates)
+      result.top.push_back({candidate.token, logprob(candidate.logit)});
   }
   return result;
 }

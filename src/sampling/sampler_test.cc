@@ -1,5 +1,8 @@
 #include "sampling/sampler.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -8,8 +11,6 @@
 #include <set>
 
 #include "base/random.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include "sampling/row_ops.h"
 
 namespace tutti::sampling {
@@ -47,7 +48,8 @@ std::map<TokenId, double> Reference(const std::vector<float>& row, const RowStat
   if (static_cast<int>(state.output.size()) < p.min_tokens) {
     for (const TokenId id : state.end_tokens) x[static_cast<size_t>(id)] = kOut;
   }
-  for (const auto& [id, bias] : p.logit_bias) x[static_cast<size_t>(id)] += static_cast<double>(bias);
+  for (const auto& [id, bias] : p.logit_bias)
+    x[static_cast<size_t>(id)] += static_cast<double>(bias);
   std::set<TokenId> seen(state.prompt.begin(), state.prompt.end());
   seen.insert(state.output.begin(), state.output.end());
   for (const TokenId id : seen) {
@@ -65,10 +67,12 @@ std::map<TokenId, double> Reference(const std::vector<float>& row, const RowStat
     return x[static_cast<size_t>(a)] > x[static_cast<size_t>(b)];
   });
   while (!order.empty() && x[static_cast<size_t>(order.back())] == kOut) order.pop_back();
-  if (p.top_k > 0 && static_cast<size_t>(p.top_k) < order.size()) order.resize(static_cast<size_t>(p.top_k));
+  if (p.top_k > 0 && static_cast<size_t>(p.top_k) < order.size())
+    order.resize(static_cast<size_t>(p.top_k));
   const double max = x[static_cast<size_t>(order.front())];
   std::vector<double> w;
-  for (const TokenId id : order) w.push_back(std::exp((x[static_cast<size_t>(id)] - max) / p.temperature));
+  for (const TokenId id : order)
+    w.push_back(std::exp((x[static_cast<size_t>(id)] - max) / p.temperature));
   const double total = std::accumulate(w.begin(), w.end(), 0.0);
   double sum = 0;
   size_t keep = 0;
@@ -103,11 +107,13 @@ double ChiSquareTail(double x, double k) {
 }
 
 // Draws `draws` positions of one row and compares the frequencies with the filtered distribution.
-void ExpectFrequencies(const std::vector<float>& row, api::SamplingParams params, int draws, uint64_t seed) {
+void ExpectFrequencies(const std::vector<float>& row, api::SamplingParams params, int draws,
+                       uint64_t seed) {
   RowState state;
   state.params = &params;
   state.seed = seed;
-  // The position is the number of tokens drawn; penalties are off here, so their values do not matter.
+  // The position is the number of tokens drawn; penalties are off here, so their values do not
+  // matter.
   std::vector<TokenId> output(static_cast<size_t>(draws), 0);
   const std::map<TokenId, double> expected = Reference(row, state);
   std::map<TokenId, int> seen;
@@ -138,7 +144,8 @@ void ExpectFrequencies(const std::vector<float>& row, api::SamplingParams params
     ++cells;
   }
   ASSERT_GE(cells, 2);
-  EXPECT_GT(ChiSquareTail(chi, cells - 1), 0.01) << "chi-square " << chi << " over " << cells << " cells";
+  EXPECT_GT(ChiSquareTail(chi, cells - 1), 0.01)
+      << "chi-square " << chi << " over " << cells << " cells";
 }
 
 TEST(ChiSquareTail, EqualsTabulatedValues) {
@@ -158,9 +165,11 @@ TEST(SampleRow, FrequenciesMatchTheFilteredDistribution) {
     params.min_p = m;
     return params;
   };
-  uint64_t seed = 200;  // fixed; over six such seeds 1 of 54 tests fell below 0.01, as chance has it
-  for (const auto& params : {with(1, 0, 1, 0), with(0.7, 0, 1, 0), with(1, 20, 1, 0), with(1, 0, 0.9, 0),
-                             with(1.3, 50, 0.8, 0), with(1, 0, 1, 0.05), with(2, 0, 0.99, 0.01), with(1, 400, 0.95, 0)}) {
+  uint64_t seed =
+      200;  // fixed; over six such seeds 1 of 54 tests fell below 0.01, as chance has it
+  for (const auto& params : {with(1, 0, 1, 0), with(0.7, 0, 1, 0), with(1, 20, 1, 0),
+                             with(1, 0, 0.9, 0), with(1.3, 50, 0.8, 0), with(1, 0, 1, 0.05),
+                             with(2, 0, 0.99, 0.01), with(1, 400, 0.95, 0)}) {
     ExpectFrequencies(row, params, 20'000, ++seed);
   }
 }
@@ -172,8 +181,8 @@ TEST(SampleRow, FrequenciesMatchOnALargeFlatVocabularyThatNeedsTheFullFallback) 
   ExpectFrequencies(RandomRow(9, 3000, 1.0), params, 6'000, 5);
 }
 
-// Every combination of the chain against the slow reference: never a token outside the filtered set, and every
-// likely token of it is reached.
+// Every combination of the chain against the slow reference: never a token outside the filtered
+// set, and every likely token of it is reached.
 TEST(SampleRow, DrawsExactlyFromTheReferenceSet) {
   Random random(11);
   SamplerScratch scratch;
@@ -189,7 +198,8 @@ TEST(SampleRow, DrawsExactlyFromTheReferenceSet) {
     if (random.Chance(0.3)) params.presence_penalty = random.Uniform() * 4 - 2;
     if (random.Chance(0.3)) params.frequency_penalty = random.Uniform() * 4 - 2;
     const auto any = [&] { return static_cast<TokenId>(random.Below(vocab)); };
-    for (uint64_t i = random.Below(5); i > 0; --i) params.logit_bias.push_back({any(), static_cast<float>(random.Between(-9, 9))});
+    for (uint64_t i = random.Below(5); i > 0; --i)
+      params.logit_bias.push_back({any(), static_cast<float>(random.Between(-9, 9))});
     if (random.Chance(0.2)) {
       for (uint64_t i = random.Below(20); i > 0; --i) params.allowed_token_ids.push_back(any());
     }
@@ -198,7 +208,8 @@ TEST(SampleRow, DrawsExactlyFromTheReferenceSet) {
     std::vector<TokenId> prompt, output, end = {any()};
     for (uint64_t i = random.Below(8); i > 0; --i) prompt.push_back(any());
     for (uint64_t i = random.Below(8); i > 0; --i) output.push_back(any());
-    RowState state{&params, prompt, output, end, random.Next(), static_cast<uint32_t>(random.Below(8))};
+    RowState state{&params, prompt,        output,
+                   end,     random.Next(), static_cast<uint32_t>(random.Below(8))};
 
     std::vector<float> copy = row;
     const Draw draw = SampleRow(copy, state, scratch);
@@ -253,7 +264,8 @@ TEST(SampleRow, TopKOneEqualsGreedyAtAnyTemperature) {
   top1.top_k = 1;
   for (uint64_t seed = 0; seed < 50; ++seed) {
     const std::vector<float> row = RandomRow(seed, 999);
-    EXPECT_EQ(Sample(row, {&top1, {}, {}, {}, seed, 0}).token, Sample(row, {&greedy, {}, {}, {}, 0, 0}).token);
+    EXPECT_EQ(Sample(row, {&top1, {}, {}, {}, seed, 0}).token,
+              Sample(row, {&greedy, {}, {}, {}, 0, 0}).token);
   }
 }
 
@@ -274,14 +286,17 @@ TEST(SampleRow, TheDrawDependsOnSeedStreamAndPositionAndOnNothingElse) {
     EXPECT_EQ(SampleRow(copy, state, used).token, token);
   }
   std::set<TokenId> varied;
-  for (uint32_t stream = 0; stream < 8; ++stream) varied.insert(Sample(row, {&params, {}, output, {}, 42, stream}).token);
-  for (uint64_t seed = 0; seed < 8; ++seed) varied.insert(Sample(row, {&params, {}, output, {}, seed, 1}).token);
+  for (uint32_t stream = 0; stream < 8; ++stream)
+    varied.insert(Sample(row, {&params, {}, output, {}, 42, stream}).token);
+  for (uint64_t seed = 0; seed < 8; ++seed)
+    varied.insert(Sample(row, {&params, {}, output, {}, seed, 1}).token);
   EXPECT_GT(varied.size(), 8u);
 }
 
 TEST(SampleRow, RowsThatAreNotFiniteFailWithAStatus) {
   api::SamplingParams params;
-  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     for (const size_t at : {size_t{0}, size_t{63}, size_t{64}, size_t{640}}) {
       for (const double temperature : {0.0, 1.0}) {
         params.temperature = temperature;
@@ -306,7 +321,8 @@ TEST(SampleRow, ExtremeButFiniteValuesStillDraw) {
   }
   params = {};
   params.top_p = 0.5;
-  EXPECT_GE(Sample(std::vector<float>(5000, 0.0F), {&params, {}, {}, {}, 1, 0}).token, 0);  // all equal
+  EXPECT_GE(Sample(std::vector<float>(5000, 0.0F), {&params, {}, {}, {}, 1, 0}).token,
+            0);  // all equal
 }
 
 TEST(SampleRow, IdsOutsideTheRowAreIgnored) {
@@ -348,7 +364,8 @@ TEST(RowLogprobs, OfARowThatIsNotFiniteAreNaN) {
 TEST(RowOps, EveryInstructionSetGivesTheSameBits) {
   const RowOps* const* list = nullptr;
   const size_t count = AllRowOps(&list);
-  for (const size_t n : {size_t{1}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{1000}, size_t{49152}}) {
+  for (const size_t n :
+       {size_t{1}, size_t{16}, size_t{63}, size_t{64}, size_t{65}, size_t{1000}, size_t{49152}}) {
     std::vector<float> row = RandomRow(n, n, 20.0);
     row[n / 2] = -std::numeric_limits<float>::infinity();
     std::vector<std::vector<float>> outputs;
@@ -359,7 +376,8 @@ TEST(RowOps, EveryInstructionSetGivesTheSameBits) {
       list[i]->exp(row.data(), n, 20.0F, 0.7F, out.data() + 2 * RowBlocks(n));
       outputs.push_back(std::move(out));
     }
-    for (size_t i = 1; i < count; ++i) EXPECT_EQ(outputs[i], outputs[0]) << list[i]->name << " at " << n;
+    for (size_t i = 1; i < count; ++i)
+      EXPECT_EQ(outputs[i], outputs[0]) << list[i]->name << " at " << n;
   }
 }
 

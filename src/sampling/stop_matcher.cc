@@ -31,7 +31,8 @@ std::optional<size_t> StopMatcher::Push(std::string_view text, std::string& out)
       while (length > 0 && stop.text[length] != text[i]) length = stop.fallback[length - 1U];
       if (stop.text[length] == text[i]) ++length;
       matched_[s] = length;
-      if (length == stop.text.size() && (!hit || stop.text.size() > set_->stops_[*hit].text.size())) hit = s;
+      if (length == stop.text.size() && (!hit || stop.text.size() > set_->stops_[*hit].text.size()))
+        hit = s;
     }
     if (!hit) continue;
     held_.append(text.substr(0, i + 1));

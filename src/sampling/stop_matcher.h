@@ -1,8 +1,9 @@
 // Stop strings, matched on text as it is decoded, across token borders.
 //
-// StopSet is compiled once per request and immutable; StopMatcher is the state of one choice. Linear in the text
-// for each stop string, whatever the strings (Knuth, Morris, Pratt 1977). Text that could still become a stop
-// string is held back; at most the longest string's length minus one.
+// StopSet is compiled once per request and immutable; StopMatcher is the state of one choice.
+// Linear in the text for each stop string, whatever the strings (Knuth, Morris, Pratt 1977). Text
+// that could still become a stop string is held back; at most the longest string's length minus
+// one.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +34,12 @@ class StopMatcher {
  public:
   StopMatcher() = default;
   // `set` must outlive the matcher. With `include`, the matched string itself is let out.
-  StopMatcher(const StopSet* set, bool include) : set_(set), include_(include), matched_(set->stops_.size(), 0) {}
+  StopMatcher(const StopSet* set, bool include)
+      : set_(set), include_(include), matched_(set->stops_.size(), 0) {}
 
-  // Takes text in and appends what may be let out. The index of the stop string that ended the text (the match
-  // that ends first; of those, the longest), or nothing. After a match the matcher takes no more.
+  // Takes text in and appends what may be let out. The index of the stop string that ended the text
+  // (the match that ends first; of those, the longest), or nothing. After a match the matcher takes
+  // no more.
   std::optional<size_t> Push(std::string_view text, std::string& out);
   // The text has ended by itself: lets out what was held back.
   void Finish(std::string& out);

@@ -1,10 +1,11 @@
 #include "sampling/stop_matcher.h"
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
 #include <optional>
 
 #include "base/random.h"
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 namespace tutti::sampling {
 namespace {
@@ -34,7 +35,8 @@ Outcome Reference(const std::vector<std::string>& stops, bool include, const std
   for (size_t end = 1; end <= text.size(); ++end) {
     std::optional<size_t> hit;
     for (size_t s = 0; s < stops.size(); ++s) {
-      if (end >= stops[s].size() && text.compare(end - stops[s].size(), stops[s].size(), stops[s]) == 0 &&
+      if (end >= stops[s].size() &&
+          text.compare(end - stops[s].size(), stops[s].size(), stops[s]) == 0 &&
           (!hit || stops[s].size() > stops[*hit].size())) {
         hit = s;
       }
@@ -69,10 +71,12 @@ TEST(StopMatcher, EqualsTheReferenceForAnyStopsAndAnyCutting) {
   for (int round = 0; round < 5000; ++round) {
     std::vector<std::string> stops(1 + random.Below(4));
     for (std::string& stop : stops) {
-      for (uint64_t i = 1 + random.Below(5); i > 0; --i) stop.push_back(static_cast<char>('a' + random.Below(2)));
+      for (uint64_t i = 1 + random.Below(5); i > 0; --i)
+        stop.push_back(static_cast<char>('a' + random.Below(2)));
     }
     std::string text;
-    for (uint64_t i = random.Below(30); i > 0; --i) text.push_back(static_cast<char>('a' + random.Below(3)));
+    for (uint64_t i = random.Below(30); i > 0; --i)
+      text.push_back(static_cast<char>('a' + random.Below(3)));
     std::vector<std::string> pieces;
     for (size_t i = 0; i < text.size();) {
       const size_t take = std::min<size_t>(random.Below(4), text.size() - i);

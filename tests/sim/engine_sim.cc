@@ -1,6 +1,7 @@
 // engine_sim [--schedules N] [--seed FIRST] [--threads T] [--replay SEED]
 //
-// Runs N seeded schedules (simulation.h). A failure prints its seed and the command that replays it with a trace.
+// Runs N seeded schedules (simulation.h). A failure prints its seed and the command that replays it
+// with a trace.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -18,8 +19,8 @@ using tutti::engine::RunSchedule;
 using tutti::engine::ScheduleReport;
 
 struct Totals {
-  uint64_t schedules = 0, in_band = 0, requests = 0, ok = 0, cancelled = 0, expired = 0, failed = 0, refused = 0, steps = 0,
-           tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0;
+  uint64_t schedules = 0, in_band = 0, requests = 0, ok = 0, cancelled = 0, expired = 0, failed = 0,
+           refused = 0, steps = 0, tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0;
   void Add(const ScheduleReport& r) {
     ++schedules;
     in_band += r.pool_share >= 0.3 && r.pool_share <= 0.8 ? 1 : 0;
@@ -65,8 +66,8 @@ int main(int argc, char** argv) {
   std::mutex mutex;
   Totals totals;
   const auto begin = std::chrono::steady_clock::now();
-  // Schedules whose pool is outside 30-80 % of need (one request larger than the rest together) run too, but do
-  // not count; more seeds are taken until the asked number is in the band.
+  // Schedules whose pool is outside 30-80 % of need (one request larger than the rest together) run
+  // too, but do not count; more seeds are taken until the asked number is in the band.
   const auto work = [&] {
     for (;;) {
       {
@@ -80,8 +81,9 @@ int main(int argc, char** argv) {
         own.Add(report);
         if (report.failure.empty()) continue;
         ++failures;
-        std::printf("FAILED seed %llu: %s\n  replay: %s --replay %llu\n", static_cast<unsigned long long>(seed),
-                    report.failure.c_str(), argv[0], static_cast<unsigned long long>(seed));
+        std::printf("FAILED seed %llu: %s\n  replay: %s --replay %llu\n",
+                    static_cast<unsigned long long>(seed), report.failure.c_str(), argv[0],
+                    static_cast<unsigned long long>(seed));
         std::fflush(stdout);
       }
       const std::lock_guard<std::mutex> lock(mutex);
@@ -114,15 +116,22 @@ int main(int argc, char** argv) {
 
   const double seconds = tutti::ToSeconds(std::chrono::steady_clock::now() - begin);
   const auto u = [](uint64_t x) { return static_cast<unsigned long long>(x); };
-  std::printf("engine_sim: %llu schedules with a pool at 30-80 %% of need (%llu in all), seeds %llu..%llu, %.1f s\n"
-              "  requests %llu: done %llu, cancelled %llu, expired %llu, failed by injected faults %llu, refused %llu\n"
-              "  steps %llu, tokens %llu, preemptions %llu, prefix hits %llu tokens, reader pauses %llu, faults %llu\n",
-              u(totals.in_band), u(totals.schedules), u(first), u(first + next.load() - 1), seconds, u(totals.requests),
-              u(totals.ok), u(totals.cancelled), u(totals.expired), u(totals.failed), u(totals.refused), u(totals.steps),
-              u(totals.tokens), u(totals.preemptions), u(totals.hits), u(totals.pauses), u(totals.faults));
+  std::printf(
+      "engine_sim: %llu schedules with a pool at 30-80 %% of need (%llu in all), seeds %llu..%llu, "
+      "%.1f s\n"
+      "  requests %llu: done %llu, cancelled %llu, expired %llu, failed by injected faults %llu, "
+      "refused %llu\n"
+      "  steps %llu, tokens %llu, preemptions %llu, prefix hits %llu tokens, reader pauses %llu, "
+      "faults %llu\n",
+      u(totals.in_band), u(totals.schedules), u(first), u(first + next.load() - 1), seconds,
+      u(totals.requests), u(totals.ok), u(totals.cancelled), u(totals.expired), u(totals.failed),
+      u(totals.refused), u(totals.steps), u(totals.tokens), u(totals.preemptions), u(totals.hits),
+      u(totals.pauses), u(totals.faults));
   // A simulation in which the rare things never happen proves nothing about them.
-  const bool varied = schedules < 1000 || (totals.preemptions > 0 && totals.hits > 0 && totals.pauses > 0 && totals.faults > 0 &&
-                                           totals.cancelled > 0 && totals.expired > 0 && totals.failed > 0);
+  const bool varied =
+      schedules < 1000 ||
+      (totals.preemptions > 0 && totals.hits > 0 && totals.pauses > 0 && totals.faults > 0 &&
+       totals.cancelled > 0 && totals.expired > 0 && totals.failed > 0);
   if (!varied) std::printf("FAILED: something that should occur never did\n");
   return failures == 0 && varied ? 0 : 1;
 }

@@ -27,9 +27,9 @@ Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
 // One client: what it sends, what it does afterwards, what came back.
 struct Client {
-  Request request;             // a copy; the engine takes its own
+  Request request;  // a copy; the engine takes its own
   TimePoint arrives, cancels = TimePoint::max();
-  bool reads_slowly = false;   // takes text only now and then
+  bool reads_slowly = false;  // takes text only now and then
   bool stops_reading = false;
   TimePoint next_read = TimePoint::max(), next_grant = TimePoint::max();
 
@@ -42,7 +42,7 @@ struct Client {
   std::vector<api::FinishReason> reasons;
   int prompt_events = 0, ends = 0, starts = 0;
   size_t unread = 0;
-  bool fault_hit = false;      // an injected fault struck one of its sequences
+  bool fault_hit = false;  // an injected fault struck one of its sequences
 };
 
 class Simulation {
@@ -84,7 +84,8 @@ class Simulation {
     s.priority_aging = Millis(Between(50, 2000));
     options_.queue.requests = random_.Chance(0.1) ? Between(5, 15) : 256;
     options_.queue.age = random_.Chance(0.1) ? Millis(Between(50, 2000)) : Duration::max();
-    options_.reader.unread_bytes = api::TokenStream::kEventBytes * static_cast<size_t>(Between(2, 12));
+    options_.reader.unread_bytes =
+        api::TokenStream::kEventBytes * static_cast<size_t>(Between(2, 12));
     options_.prefix_hash_bits = random_.Chance(0.2) ? Between(2, 8) : 128;
     options_.reader.patience = Millis(Between(100, 1500));
   }
@@ -117,7 +118,8 @@ class Simulation {
       r.sampling.max_tokens = random_.Chance(0.5) ? Between(20, 90) : Between(1, 16);
       r.sampling.ignore_eos = random_.Chance(0.7);
       r.end_tokens = {kEnd};
-      if (random_.Chance(0.1)) r.sampling.stop_token_ids = {static_cast<TokenId>(random_.Below(kVocab))};
+      if (random_.Chance(0.1))
+        r.sampling.stop_token_ids = {static_cast<TokenId>(random_.Below(kVocab))};
       r.seed = random_.Next();
       r.n = random_.Chance(0.15) ? Between(2, 3) : 1;
       r.priority = static_cast<api::Priority>(random_.Chance(0.6) ? 0 : Between(0, 2));
@@ -137,7 +139,8 @@ class Simulation {
       if (random_.Chance(0.1)) r.deadline = at + Millis(1 + random_.Uniform() * 1000);
       c.reads_slowly = random_.Chance(0.1);
       c.stops_reading = random_.Chance(0.03);
-      const int target = static_cast<int>(r.prompt.size()) + (r.score_only ? 0 : *r.sampling.max_tokens);
+      const int target =
+          static_cast<int>(r.prompt.size()) + (r.score_only ? 0 : *r.sampling.max_tokens);
       for (int k = 0; k < r.n; ++k) worst.push_back(WorstCaseBlocks(target));
     }
     std::sort(worst.rbegin(), worst.rend());
@@ -152,12 +155,14 @@ class Simulation {
     FakeModelOptions model;
     model.sample_rows = false;
     model.limits = {.kv_blocks = pool_blocks_,
-                    .max_step_tokens = std::max(options_.scheduler.prefill_chunk_alone, 8) + options_.scheduler.lanes,
+                    .max_step_tokens = std::max(options_.scheduler.prefill_chunk_alone, 8) +
+                                       options_.scheduler.lanes,
                     .max_step_slices = random_.Chance(0.1) ? Between(1, 4) : 64,
                     .context = 1024,
                     .vocab_size = kVocab};
     runner_ = std::make_unique<TimingRunner>(model, TimingModel{}, &clock_);
-    const double slice_faults = random_.Chance(0.2) ? 0.01 : 0, step_faults = random_.Chance(0.2) ? 0.01 : 0;
+    const double slice_faults = random_.Chance(0.2) ? 0.01 : 0,
+                 step_faults = random_.Chance(0.2) ? 0.01 : 0;
     const double allocation_faults = random_.Chance(0.3) ? 0.02 : 0;
     if (slice_faults > 0 || step_faults > 0) {
       runner_->fault = [=, this](const StepPlan& plan, const SequenceSlice* slice) -> Status {
@@ -169,7 +174,8 @@ class Simulation {
         return Internal("injected");
       };
     }
-    engine_ = std::make_unique<Engine>(options_, EngineDependencies{runner_.get(), &text_, &clock_});
+    engine_ =
+        std::make_unique<Engine>(options_, EngineDependencies{runner_.get(), &text_, &clock_});
     if (allocation_faults > 0) {
       engine_->decoder_for_test().mutable_pool().SetAllocationFault([=, this](uint32_t sequence) {
         if (!random_.Chance(allocation_faults)) return false;
@@ -196,14 +202,16 @@ class Simulation {
     c.tokens.resize(static_cast<size_t>(c.request.n));
     c.choice_ended.resize(static_cast<size_t>(c.request.n));
     c.reasons.resize(static_cast<size_t>(c.request.n));
-    AdmitRequest admit{c.request.n, c.request.prompt.size(), c.request.priority, c.request.deadline};
+    AdmitRequest admit{c.request.n, c.request.prompt.size(), c.request.priority,
+                       c.request.deadline};
     Result<Ticket> ticket = engine_->Admit(admit);
     if (!ticket.ok()) return Refuse(c, ticket.status());
     c.stream = std::make_shared<api::TokenStream>(nullptr);
     c.control = ticket->control();
     c.cursor = api::TokenStream::Cursor(*c.stream);
     if (c.request.stepwise) c.next_grant = clock_.Now();
-    if (random_.Chance(0.01)) return;  // prepared for ever: the ticket falls at once, nothing was submitted
+    if (random_.Chance(0.01))
+      return;  // prepared for ever: the ticket falls at once, nothing was submitted
     Status status = engine_->Submit(*std::move(ticket), c.request, c.stream);
     if (!status.ok()) Refuse(c, status);
     c.next_read = clock_.Now();
@@ -251,12 +259,17 @@ class Simulation {
       const auto choice = static_cast<size_t>(e->choice);
       c.unread += e->text.size() + api::TokenStream::kEventBytes;
       if (c.ends > 0) Fail("an event after the terminal one");
-      if ((e->kind == Kind::kStarted) != (c.starts == 0)) Fail("the first event is not kStarted, or a later one is");
+      if ((e->kind == Kind::kStarted) != (c.starts == 0))
+        Fail("the first event is not kStarted, or a later one is");
       switch (e->kind) {
-        case Kind::kStarted: ++c.starts; break;
+        case Kind::kStarted:
+          ++c.starts;
+          break;
         case Kind::kPromptToken:
-          if (e->token != c.request.prompt[static_cast<size_t>(c.prompt_events)]) Fail("prompt tokens out of order");
-          if (e->logprobs.has_value() != (c.prompt_events > 0)) Fail("prompt log-probabilities at the wrong place");
+          if (e->token != c.request.prompt[static_cast<size_t>(c.prompt_events)])
+            Fail("prompt tokens out of order");
+          if (e->logprobs.has_value() != (c.prompt_events > 0))
+            Fail("prompt log-probabilities at the wrong place");
           ++c.prompt_events;
           break;
         case Kind::kToken:
@@ -291,7 +304,8 @@ class Simulation {
       state.stream = static_cast<uint32_t>(i);
       std::vector<TokenId> ends = r.sampling.stop_token_ids;
       if (!r.sampling.ignore_eos) ends.push_back(kEnd);
-      const std::vector<TokenId> solo = runner_->Solo(r.prompt, state, r.score_only ? 0 : *r.sampling.max_tokens, ends);
+      const std::vector<TokenId> solo =
+          runner_->Solo(r.prompt, state, r.score_only ? 0 : *r.sampling.max_tokens, ends);
       const std::vector<TokenId>& got = c.tokens[choice];
       completion += static_cast<int>(got.size());
       if (ok && got != solo) Fail("the output differs from the solo output");
@@ -300,19 +314,25 @@ class Simulation {
       }
       if (ok && !c.choice_ended[choice]) Fail("a choice has no end");
       if (ok) {
-        const bool stopped = !solo.empty() && std::find(ends.begin(), ends.end(), solo.back()) != ends.end();
-        if (c.reasons[choice] != (stopped ? api::FinishReason::kStop : api::FinishReason::kLength)) Fail("wrong finish reason");
+        const bool stopped =
+            !solo.empty() && std::find(ends.begin(), ends.end(), solo.back()) != ends.end();
+        if (c.reasons[choice] != (stopped ? api::FinishReason::kStop : api::FinishReason::kLength))
+          Fail("wrong finish reason");
       }
     }
-    if (ok && r.sampling.prompt_logprobs >= 0 && c.prompt_events != static_cast<int>(r.prompt.size())) {
+    if (ok && r.sampling.prompt_logprobs >= 0 &&
+        c.prompt_events != static_cast<int>(r.prompt.size())) {
       Fail("prompt tokens are missing");
     }
     if (end.usage.completion_tokens != completion) Fail("usage miscounts");
-    if (end.usage.prompt_tokens != static_cast<int>(r.prompt.size())) Fail("usage miscounts the prompt");
-    if (end.usage.cached_tokens >= end.usage.prompt_tokens) Fail("all of a prompt cannot come from the cache");
+    if (end.usage.prompt_tokens != static_cast<int>(r.prompt.size()))
+      Fail("usage miscounts the prompt");
+    if (end.usage.cached_tokens >= end.usage.prompt_tokens)
+      Fail("all of a prompt cannot come from the cache");
     const std::string& why = status.reason();
     bool allowed = ok;
-    if (why == "cancelled") allowed = c.dropped || c.reads_slowly || c.stops_reading, ++report_.cancelled;
+    if (why == "cancelled")
+      allowed = c.dropped || c.reads_slowly || c.stops_reading, ++report_.cancelled;
     if (why == "deadline_exceeded") allowed = r.deadline != TimePoint::max(), ++report_.expired;
     if (why == "overloaded") allowed = options_.queue.age != Duration::max(), ++report_.expired;
     if (why == "internal_error" || why == "kv_exhausted") allowed = c.fault_hit, ++report_.failed;
@@ -343,14 +363,18 @@ class Simulation {
   void Loop() {
     for (int64_t round = 0; report_.failure.empty(); ++round) {
       Act(clock_.Now());
-      if (std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.done; })) break;
+      if (std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.done; }))
+        break;
       const bool ran = engine_->RunOneStep();
       CheckInvariants();
       if (trace_) {
         const EngineStats s = engine_->stats();
-        std::printf("%8.1f ms  running %d waiting %d deferred %d  kv free %d active %d cached %d  preemptions %llu\n",
-                    ToMillis(clock_.Now().time_since_epoch()), s.running, s.waiting_capacity, s.waiting_deferred,
-                    s.kv_blocks_free, s.kv_blocks_active, s.kv_blocks_cached, static_cast<unsigned long long>(s.preemptions));
+        std::printf(
+            "%8.1f ms  running %d waiting %d deferred %d  kv free %d active %d cached %d  "
+            "preemptions %llu\n",
+            ToMillis(clock_.Now().time_since_epoch()), s.running, s.waiting_capacity,
+            s.waiting_deferred, s.kv_blocks_free, s.kv_blocks_active, s.kv_blocks_cached,
+            static_cast<unsigned long long>(s.preemptions));
       }
       if (round > 200'000) Fail("no end in sight");
       if (ran) {
@@ -358,11 +382,14 @@ class Simulation {
         continue;
       }
       Act(clock_.Now());  // what ended without a step
-      if (std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.done; })) break;
+      if (std::all_of(clients_.begin(), clients_.end(), [](const Client& c) { return c.done; }))
+        break;
       const TimePoint next = std::min(NextClientEvent(), engine_->NextWork());
       if (next == TimePoint::max()) return Fail("deadlock: nothing will ever happen again");
-      if (next > clock_.Now()) clock_.Advance(next - clock_.Now());
-      else clock_.Advance(Millis(0.1));
+      if (next > clock_.Now())
+        clock_.Advance(next - clock_.Now());
+      else
+        clock_.Advance(Millis(0.1));
     }
   }
 
@@ -373,7 +400,8 @@ class Simulation {
     const QueueLedger& ledger = *decoder.ledger();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
-    if (ledger.unfinished != 0 || ledger.preparing != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0) {
+    if (ledger.unfinished != 0 || ledger.preparing != 0 || ledger.queued_bytes != 0 ||
+        ledger.queued_tokens != 0) {
       Fail("the queue's ledger does not balance");
     }
     std::string why;

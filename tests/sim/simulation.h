@@ -1,10 +1,11 @@
 // One simulated schedule: everything in it follows from its seed.
 //
-// At least 20 requests with random arrivals, lengths, choices, priorities, tenants, shared beginnings, cancels,
-// deadlines, slow readers and on-demand stepping go through the real engine under virtual time, with a KV pool of
-// 30 to 80 % of what its lanes could use, while allocations, single slices and whole steps fail at random. After
-// every step the invariants are checked; at the end, that each request ended once and for an allowed reason, that
-// every output equals (or, if it was cut short, begins) its solo output, and that nothing is left behind.
+// At least 20 requests with random arrivals, lengths, choices, priorities, tenants, shared
+// beginnings, cancels, deadlines, slow readers and on-demand stepping go through the real engine
+// under virtual time, with a KV pool of 30 to 80 % of what its lanes could use, while allocations,
+// single slices and whole steps fail at random. After every step the invariants are checked; at the
+// end, that each request ended once and for an allowed reason, that every output equals (or, if it
+// was cut short, begins) its solo output, and that nothing is left behind.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,12 @@
 namespace tutti::engine {
 
 struct ScheduleReport {
-  std::string failure;      // empty: all held
+  std::string failure;  // empty: all held
   int requests = 0;
   int ended_ok = 0, cancelled = 0, expired = 0, failed = 0, refused = 0;
   int64_t steps = 0, tokens = 0;
   int64_t preemptions = 0, prefix_hit_tokens = 0, reader_pauses = 0, injected_faults = 0;
-  double pool_share = 0;    // pool / need
+  double pool_share = 0;  // pool / need
 };
 
 ScheduleReport RunSchedule(uint64_t seed, bool trace = false);

@@ -8,12 +8,13 @@
 
 namespace tutti::engine {
 
-// Service is counted in tokens: a computed prompt token costs 1, a drawn one 2 (VTC: Sheng et al., "Fairness in
-// Serving Large Language Models", OSDI 2024). Cached and recomputed tokens are free.
+// Service is counted in tokens: a computed prompt token costs 1, a drawn one 2 (VTC: Sheng et al.,
+// "Fairness in Serving Large Language Models", OSDI 2024). Cached and recomputed tokens are free.
 inline constexpr double kPromptTokenCost = 1;
 inline constexpr double kOutputTokenCost = 2;
 
-// 0 = first. Waiting `aging` lifts by one class, so that under constant high load a batch request still runs.
+// 0 = first. Waiting `aging` lifts by one class, so that under constant high load a batch request
+// still runs.
 inline int EffectiveClass(api::Priority priority, Duration waited, Duration aging) {
   const int own = static_cast<int>(priority);
   if (aging.count() <= 0 || waited.count() <= 0) return own;
@@ -21,7 +22,8 @@ inline int EffectiveClass(api::Priority priority, Duration waited, Duration agin
   return lifted > 0 ? static_cast<int>(lifted) : 0;
 }
 
-// Order in which running sequences keep their blocks: the last one that may be preempted is the victim.
+// Order in which running sequences keep their blocks: the last one that may be preempted is the
+// victim.
 struct KeepKey {
   bool pinned = false;
   int priority = 0;

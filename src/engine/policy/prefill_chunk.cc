@@ -7,8 +7,8 @@ namespace tutti::engine {
 namespace {
 
 void Average(double& average, double sample) {
-  // Quick at first, then over about the last eight. A single slow step (a busy host) must not shrink chunks for
-  // long, so a sample counts at most as twice the average.
+  // Quick at first, then over about the last eight. A single slow step (a busy host) must not
+  // shrink chunks for long, so a sample counts at most as twice the average.
   if (average == 0) {
     average = sample;
     return;
@@ -44,10 +44,12 @@ Duration StepCost::Decode(int rows) const {
   const int own = BucketOf(rows);
   // The nearest known number of rows; larger ones first, which errs towards smaller chunks.
   for (int b = own; b < kBuckets; ++b) {
-    if (decode_ns_[static_cast<size_t>(b)] > 0) return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
+    if (decode_ns_[static_cast<size_t>(b)] > 0)
+      return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
   }
   for (int b = own - 1; b >= 0; --b) {
-    if (decode_ns_[static_cast<size_t>(b)] > 0) return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
+    if (decode_ns_[static_cast<size_t>(b)] > 0)
+      return Duration(static_cast<int64_t>(decode_ns_[static_cast<size_t>(b)]));
   }
   return Duration(0);
 }
@@ -59,8 +61,8 @@ int FirstShare(int budget, int64_t demand) {
 int PrefillChunk(const ChunkInputs& in) {
   if (in.decode_rows == 0 || in.longest_chunk <= kSmallestChunk) return in.longest_chunk;
   if (in.per_token.count() <= 0) return std::min(in.longest_chunk, kFirstChunk);
-  // Where decoding alone takes longer than half the target, half as much again is allowed: gaps then stay well
-  // below twice their length without the prompt, and the prompt still finishes.
+  // Where decoding alone takes longer than half the target, half as much again is allowed: gaps
+  // then stay well below twice their length without the prompt, and the prompt still finishes.
   const Duration limit = std::max(in.itl_target * 9 / 10, in.decode_time * 3 / 2);
   const auto tokens = (limit - in.decode_time).count() / in.per_token.count();
   const auto whole = std::clamp<int64_t>(tokens, kSmallestChunk, in.longest_chunk);

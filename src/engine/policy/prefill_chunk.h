@@ -1,5 +1,6 @@
-// How many prompt tokens a step may compute: bounded in tokens, and in time so that decoding sequences keep their
-// pace. StepCost learns what a step costs on this machine; PrefillChunk decides. Plain values; engine thread.
+// How many prompt tokens a step may compute: bounded in tokens, and in time so that decoding
+// sequences keep their pace. StepCost learns what a step costs on this machine; PrefillChunk
+// decides. Plain values; engine thread.
 #pragma once
 
 #include <array>
@@ -25,10 +26,10 @@ class StepCost {
 };
 
 struct ChunkInputs {
-  int decode_rows = 0;            // in this step already
-  int longest_chunk = 0;          // tokens, by the options and the runner's limits
-  Duration decode_time{0};        // StepCost::Decode(decode_rows)
-  Duration per_token{0};          // StepCost::PerPrefillToken()
+  int decode_rows = 0;      // in this step already
+  int longest_chunk = 0;    // tokens, by the options and the runner's limits
+  Duration decode_time{0};  // StepCost::Decode(decode_rows)
+  Duration per_token{0};    // StepCost::PerPrefillToken()
   Duration itl_target{0};
 };
 
@@ -39,9 +40,10 @@ inline constexpr int kFirstChunk = 32;
 
 int PrefillChunk(const ChunkInputs& in);
 
-// What the first of several prompts may take of a step's `budget` when the others could use `demand` tokens: never
-// less than half, so that it finishes in at most twice its time; what the others cannot use is its too. A short
-// prompt thus gets through beside a long one that came before it.
+// What the first of several prompts may take of a step's `budget` when the others could use
+// `demand` tokens: never less than half, so that it finishes in at most twice its time; what the
+// others cannot use is its too. A short prompt thus gets through beside a long one that came before
+// it.
 int FirstShare(int budget, int64_t demand);
 
 }  // namespace tutti::engine

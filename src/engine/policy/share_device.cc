@@ -4,14 +4,17 @@
 
 namespace tutti::engine {
 namespace {
-double PerWeight(const SlotView& slot) { return static_cast<double>(slot.used.count()) / slot.weight; }
+double PerWeight(const SlotView& slot) {
+  return static_cast<double>(slot.used.count()) / slot.weight;
+}
 }  // namespace
 
 int ShareDevice(std::span<const SlotView> slots) {
   int best = -1;
   for (size_t i = 0; i < slots.size(); ++i) {
     if (!slots[i].ready) continue;
-    if (best < 0 || PerWeight(slots[i]) < PerWeight(slots[static_cast<size_t>(best)])) best = static_cast<int>(i);
+    if (best < 0 || PerWeight(slots[i]) < PerWeight(slots[static_cast<size_t>(best)]))
+      best = static_cast<int>(i);
   }
   return best;
 }

@@ -6,10 +6,13 @@ namespace tutti::engine {
 
 int LaneLimit(const SchedulerOptions& options) {
   switch (options.strategy) {
-    case Strategy::kBlocking: return 1;
-    case Strategy::kStatic: return std::max(1, std::min(options.lanes, options.static_batch));
+    case Strategy::kBlocking:
+      return 1;
+    case Strategy::kStatic:
+      return std::max(1, std::min(options.lanes, options.static_batch));
     case Strategy::kContinuous:
-    case Strategy::kInterleaved: break;
+    case Strategy::kInterleaved:
+      break;
   }
   return std::max(1, options.lanes);
 }
@@ -26,7 +29,8 @@ TimePoint AdmissionOpens(const SchedulerOptions& options, const QueueView& queue
     return queue.running < LaneLimit(options) ? queue.now : TimePoint::max();
   }
   if (queue.running > 0) return TimePoint::max();  // the batch runs to its end
-  return queue.waiting >= LaneLimit(options) ? queue.now : queue.oldest_waiting + options.static_wait;
+  return queue.waiting >= LaneLimit(options) ? queue.now
+                                             : queue.oldest_waiting + options.static_wait;
 }
 
 }  // namespace tutti::engine

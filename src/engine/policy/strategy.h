@@ -1,4 +1,5 @@
-// The four strategies as answers to three questions. Pure functions over plain values; the engine is the same.
+// The four strategies as answers to three questions. Pure functions over plain values; the engine
+// is the same.
 #pragma once
 
 #include "base/clock.h"
@@ -12,18 +13,19 @@ int LaneLimit(const SchedulerOptions& options);
 // Whether one forward pass serves all active sequences, or each gets its own in turn.
 bool SharedForward(Strategy strategy);
 
-// Whether a choice waits for a sibling that is computing their common prompt, rather than computing it again.
+// Whether a choice waits for a sibling that is computing their common prompt, rather than computing
+// it again.
 bool WaitsForSibling(Strategy strategy);
 
 struct QueueView {
-  int running = 0;                 // sequences with a lane
-  int waiting = 0;                 // sequences that want one
-  TimePoint oldest_waiting{};      // when the first of them came
+  int running = 0;             // sequences with a lane
+  int waiting = 0;             // sequences that want one
+  TimePoint oldest_waiting{};  // when the first of them came
   TimePoint now{};
 };
 
-// When the queue may be looked at: now or before = at once; later = not before (static batches fill up);
-// TimePoint::max() = not until something changes.
+// When the queue may be looked at: now or before = at once; later = not before (static batches fill
+// up); TimePoint::max() = not until something changes.
 TimePoint AdmissionOpens(const SchedulerOptions& options, const QueueView& queue);
 
 }  // namespace tutti::engine

@@ -15,9 +15,11 @@ inline Duration PredictWait(int unfinished, int lanes, Duration service) {
   return lanes <= 0 ? Duration(0) : service * ahead / lanes;
 }
 
-// Whole seconds from 1 to 60, spread by up to a quarter so that refused clients do not come back together.
+// Whole seconds from 1 to 60, spread by up to a quarter so that refused clients do not come back
+// together.
 inline std::chrono::milliseconds RetryAfter(Duration wait, uint64_t salt) {
-  const double seconds = std::max(0.0, ToSeconds(wait)) * (1.0 + static_cast<double>(salt % 256) / 1024.0);
+  const double seconds =
+      std::max(0.0, ToSeconds(wait)) * (1.0 + static_cast<double>(salt % 256) / 1024.0);
   return std::chrono::seconds(std::clamp<int64_t>(static_cast<int64_t>(seconds + 0.999), 1, 60));
 }
 

@@ -8,8 +8,8 @@
 
 namespace tutti::engine::testing {
 
-EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOptions& model, const TimingModel& timing,
-                             bool split_characters)
+EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOptions& model,
+                             const TimingModel& timing, bool split_characters)
     : runner_(model, timing, &clock_), text_(split_characters), start_(clock_.Now()) {
   engine_ = std::make_unique<Engine>(options, EngineDependencies{&runner_, &text_, &clock_});
 }
@@ -30,7 +30,9 @@ size_t EngineHarness::MustSubmit(Request request) {
   return *index;
 }
 
-void EngineHarness::At(Duration at, std::function<void()> action) { actions_.emplace(start_ + at, std::move(action)); }
+void EngineHarness::At(Duration at, std::function<void()> action) {
+  actions_.emplace(start_ + at, std::move(action));
+}
 
 void EngineHarness::Poll() {
   for (const auto& client : clients_) {
@@ -44,7 +46,8 @@ void EngineHarness::Poll() {
       choice.text += e->text;
       client->generation.Consumed(e->text.size());
       switch (e->kind) {
-        case Kind::kStarted: break;
+        case Kind::kStarted:
+          break;
         case Kind::kPromptToken:
           choice.text.resize(choice.text.size() - e->text.size());
           client->prompt_events.push_back(*e);
@@ -98,7 +101,8 @@ bool EngineHarness::RunUntil(const std::function<bool()>& condition) {
 
 bool EngineHarness::RunToEnd() {
   return RunUntil([this] {
-    return actions_.empty() && std::all_of(clients_.begin(), clients_.end(), [](const auto& c) { return c->done(); });
+    return actions_.empty() &&
+           std::all_of(clients_.begin(), clients_.end(), [](const auto& c) { return c->done(); });
   });
 }
 
@@ -108,7 +112,8 @@ std::vector<TokenId> EngineHarness::Solo(const Request& request, int choice) {
   state.seed = request.seed;
   state.stream = static_cast<uint32_t>(choice);
   std::vector<TokenId> ends = request.sampling.stop_token_ids;
-  if (!request.sampling.ignore_eos) ends.insert(ends.end(), request.end_tokens.begin(), request.end_tokens.end());
+  if (!request.sampling.ignore_eos)
+    ends.insert(ends.end(), request.end_tokens.begin(), request.end_tokens.end());
   state.end_tokens = ends;
   return runner_.Solo(request.prompt, state, request.sampling.max_tokens.value_or(0), ends);
 }
@@ -123,7 +128,8 @@ std::vector<TokenId> TestPrompt(int from, int count) {
   return tokens;
 }
 
-Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature, uint64_t seed) {
+Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature,
+                    uint64_t seed) {
   Request request;
   request.prompt = std::move(prompt);
   request.sampling.max_tokens = max_tokens;
@@ -142,7 +148,8 @@ Duration Percentile(std::vector<Duration> values, double share) {
 std::vector<Duration> Gaps(const Received& received, TimePoint from, TimePoint to) {
   std::vector<Duration> gaps;
   for (size_t i = 1; i < received.times.size(); ++i) {
-    if (received.times[i] >= from && received.times[i] <= to) gaps.push_back(received.times[i] - received.times[i - 1]);
+    if (received.times[i] >= from && received.times[i] <= to)
+      gaps.push_back(received.times[i] - received.times[i - 1]);
   }
   return gaps;
 }

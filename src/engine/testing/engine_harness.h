@@ -1,5 +1,5 @@
-// EngineHarness: an engine over the timing runner under virtual time, with clients that note when each event came.
-// For tests; one thread.
+// EngineHarness: an engine over the timing runner under virtual time, with clients that note when
+// each event came. For tests; one thread.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,8 @@ namespace tutti::engine::testing {
 
 // What came back for one request.
 struct Received {
-  std::vector<TokenId> tokens;       // of one choice
-  std::vector<TimePoint> times;      // when each was appended
+  std::vector<TokenId> tokens;   // of one choice
+  std::vector<TimePoint> times;  // when each was appended
   std::vector<std::optional<api::TokenLogprobs>> logprobs;
   std::string text;
   bool ended = false;
@@ -33,7 +33,7 @@ struct HarnessClient {
   TimePoint sent{}, ended_at = TimePoint::max();
   api::Usage usage;
   api::Timings timings;
-  bool reads = true;                 // false: fetches nothing, so that its backlog grows
+  bool reads = true;  // false: fetches nothing, so that its backlog grows
   bool done() const { return ended_at != TimePoint::max(); }
   const Status& status() const { return generation.stream().status(); }
   Duration first_token() const { return choices[0].times.front() - sent; }
@@ -41,8 +41,8 @@ struct HarnessClient {
 
 class EngineHarness {
  public:
-  explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {}, const TimingModel& timing = {},
-                         bool split_characters = false);
+  explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {},
+                         const TimingModel& timing = {}, bool split_characters = false);
 
   // The refusal, or the client's number.
   Result<size_t> Submit(Request request);
@@ -52,11 +52,13 @@ class EngineHarness {
 
   // Calls `action` when virtual time has come to `at` after the harness was made.
   void At(Duration at, std::function<void()> action);
-  // Steps and moves time until `condition` holds or nothing will ever happen again. False in the latter case.
+  // Steps and moves time until `condition` holds or nothing will ever happen again. False in the
+  // latter case.
   bool RunUntil(const std::function<bool()>& condition);
   // Until every client is done and every action has run. False when some never end.
   bool RunToEnd();
-  // One round: due actions, one step or a jump to the next event. False when nothing will ever happen again.
+  // One round: due actions, one step or a jump to the next event. False when nothing will ever
+  // happen again.
   bool RunOnce();
 
   std::vector<TokenId> Solo(const Request& request, int choice = 0);
@@ -85,11 +87,13 @@ class EngineHarness {
 
 // A prompt of `count` tokens that differs with `from`.
 std::vector<TokenId> TestPrompt(int from, int count);
-Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature = 0, uint64_t seed = 17);
+Request TestRequest(std::vector<TokenId> prompt, int max_tokens, double temperature = 0,
+                    uint64_t seed = 17);
 
 // `share` of the way through the sorted values: 0.5 the median, 0.99 the P99.
 Duration Percentile(std::vector<Duration> values, double share);
 // Gaps between the tokens of a choice that came at or after `from`.
-std::vector<Duration> Gaps(const Received& received, TimePoint from = TimePoint::min(), TimePoint to = TimePoint::max());
+std::vector<Duration> Gaps(const Received& received, TimePoint from = TimePoint::min(),
+                           TimePoint to = TimePoint::max());
 
 }  // namespace tutti::engine::testing

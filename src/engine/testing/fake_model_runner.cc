@@ -29,12 +29,14 @@ FakeModelRunner::FakeModelRunner(const FakeModelOptions& options)
       row_(static_cast<size_t>(options.limits.vocab_size)) {}
 
 void FakeModelRunner::Violate(std::string text) {
-  if (violations_.size() < 20) violations_.push_back("step " + std::to_string(steps_) + ": " + std::move(text));
+  if (violations_.size() < 20)
+    violations_.push_back("step " + std::to_string(steps_) + ": " + std::move(text));
 }
 
 FakeModelRunner::Slot& FakeModelRunner::At(const SequenceSlice& slice, int position) {
   const kv::BlockId block = slice.blocks[static_cast<size_t>(position / kBlockTokens)];
-  return slots_[static_cast<size_t>(block) * kBlockTokens + static_cast<size_t>(position % kBlockTokens)];
+  return slots_[static_cast<size_t>(block) * kBlockTokens +
+                static_cast<size_t>(position % kBlockTokens)];
 }
 
 void FakeModelRunner::CheckPlan(const StepPlan& plan) {
@@ -69,8 +71,9 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
       const bool writes = i >= first_written;
       const bool used_before = use.step == steps_;
       if (used_before && use.sequence != slice.sequence && (writes || use.written)) {
-        Violate("block " + std::to_string(slice.blocks[i]) + " of sequence " + std::to_string(slice.sequence) +
-                " is written while sequence " + std::to_string(use.sequence) + " holds it");
+        Violate("block " + std::to_string(slice.blocks[i]) + " of sequence " +
+                std::to_string(slice.sequence) + " is written while sequence " +
+                std::to_string(use.sequence) + " holds it");
       }
       if (used_before && use.sequence == slice.sequence) Violate("a block twice in one table");
       use = {steps_, slice.sequence, writes || (used_before && use.written)};
@@ -84,7 +87,8 @@ uint64_t FakeModelRunner::ReadHistory(const SequenceSlice& slice) {
     const Slot& slot = At(slice, p);
     hash = Extend(hash, slot.token);
     if (slot.position != p || slot.hash != hash) {
-      Violate("sequence " + std::to_string(slice.sequence) + " reads foreign KV at position " + std::to_string(p));
+      Violate("sequence " + std::to_string(slice.sequence) + " reads foreign KV at position " +
+              std::to_string(p));
       return hash;
     }
   }
@@ -98,7 +102,8 @@ void FakeModelRunner::FillRow(uint64_t hash) {
   }
 }
 
-TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, Status* status, SliceResult* result) {
+TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, Status* status,
+                              SliceResult* result) {
   const auto vocab = static_cast<uint64_t>(options_.limits.vocab_size);
   if (!options_.sample_rows) {
     if (state.greedy()) return static_cast<TokenId>(Mix(hash, 1) % vocab);
@@ -126,7 +131,8 @@ void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) 
       const TokenId next = i + 1 < n ? slice.tokens[static_cast<size_t>(i) + 1] : slice.next_token;
       if (next != kNoToken) {
         FillRow(hash);
-        result.prompt_logprobs.push_back(sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
+        result.prompt_logprobs.push_back(
+            sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
       }
     }
   }
@@ -155,21 +161,25 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
   }
   const Status whole = fault ? fault(plan, nullptr) : OkStatus();
   for (const BlockCopy& copy : plan.copies) {
-    std::copy_n(slots_.begin() + copy.from * kBlockTokens, kBlockTokens, slots_.begin() + copy.to * kBlockTokens);
+    std::copy_n(slots_.begin() + copy.from * kBlockTokens, kBlockTokens,
+                slots_.begin() + copy.to * kBlockTokens);
   }
   for (size_t i = 0; i < plan.slices.size(); ++i) {
     RunSlice(plan.slices[i], result_.slices[i]);
     if (fault) {
-      if (Status failed = fault(plan, &plan.slices[i]); !failed.ok()) result_.slices[i].status = std::move(failed);
+      if (Status failed = fault(plan, &plan.slices[i]); !failed.ok())
+        result_.slices[i].status = std::move(failed);
     }
   }
   if (!whole.ok()) {
     // What a failed step left behind is worthless: spoil it, so that any use of it shows.
     for (const BlockCopy& copy : plan.copies) {
-      for (int i = 0; i < kBlockTokens; ++i) slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
+      for (int i = 0; i < kBlockTokens; ++i)
+        slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
     }
     for (const SequenceSlice& slice : plan.slices) {
-      for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) At(slice, slice.start + i) = {};
+      for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i)
+        At(slice, slice.start + i) = {};
     }
     result_.status = whole;
   }
@@ -184,8 +194,9 @@ StepResult FakeModelRunner::Collect() {
 
 void FakeModelRunner::Recycle(StepResult used) { spare_ = std::move(used); }
 
-std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt, const sampling::RowState& given,
-                                           int max_tokens, const std::vector<TokenId>& end_tokens) {
+std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
+                                           const sampling::RowState& given, int max_tokens,
+                                           const std::vector<TokenId>& end_tokens) {
   uint64_t hash = kEmptyHistory;
   for (const TokenId token : prompt) hash = Extend(hash, token);
   std::vector<TokenId> output;
@@ -207,13 +218,16 @@ std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt, c
 Duration TimingModel::TimeOf(const StepPlan& plan) const {
   Duration took = base;
   for (const SequenceSlice& slice : plan.slices) {
-    const bool decodes = slice.sampler != nullptr && !slice.sampler->output.empty() && slice.tokens.size() == 1;
-    took += decodes ? per_decode_row : per_prefill_token * static_cast<int64_t>(slice.tokens.size());
+    const bool decodes =
+        slice.sampler != nullptr && !slice.sampler->output.empty() && slice.tokens.size() == 1;
+    took +=
+        decodes ? per_decode_row : per_prefill_token * static_cast<int64_t>(slice.tokens.size());
   }
   return took;
 }
 
-void FakeTokenText::AppendBytes(TokenId id, bool /*first*/, bool skip_special, std::string& bytes) const {
+void FakeTokenText::AppendBytes(TokenId id, bool /*first*/, bool skip_special,
+                                std::string& bytes) const {
   if (IsSpecial(id)) {
     if (!skip_special) bytes += "<s>";
     return;

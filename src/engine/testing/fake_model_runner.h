@@ -1,9 +1,11 @@
-// FakeModelRunner: a ModelRunner without a model, for tests and simulation. Its token depends on the whole
-// history of the sequence as it stands in the KV blocks that earlier slices wrote, so a wrong block, a stale one
-// or one overwritten by somebody else changes the output; and it says so at once in violations().
+// FakeModelRunner: a ModelRunner without a model, for tests and simulation. Its token depends on
+// the whole history of the sequence as it stands in the KV blocks that earlier slices wrote, so a
+// wrong block, a stale one or one overwritten by somebody else changes the output; and it says so
+// at once in violations().
 //
-// Every slot of a block holds the token written there, its position, and a hash chained over all tokens before
-// it. A slice reads the chain before its start through its block table, checks every link, and continues it.
+// Every slot of a block holds the token written there, its position, and a hash chained over all
+// tokens before it. A slice reads the chain before its start through its block table, checks every
+// link, and continues it.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +21,14 @@
 namespace tutti::engine::testing {
 
 struct FakeModelOptions {
-  RunnerLimits limits{.kv_blocks = 64, .max_step_tokens = 4096, .max_step_slices = 64, .context = 4096, .vocab_size = 64};
-  // True: makes a row of logits and runs the whole sampling chain. False: a token straight from the hash (and
-  // the random number where the temperature is not 0), which is much faster and keyed by the same things.
+  RunnerLimits limits{.kv_blocks = 64,
+                      .max_step_tokens = 4096,
+                      .max_step_slices = 64,
+                      .context = 4096,
+                      .vocab_size = 64};
+  // True: makes a row of logits and runs the whole sampling chain. False: a token straight from the
+  // hash (and the random number where the temperature is not 0), which is much faster and keyed by
+  // the same things.
   bool sample_rows = true;
 };
 
@@ -35,10 +42,11 @@ class FakeModelRunner : public ModelRunner {
   void Recycle(StepResult used) override;
 
   // What the sequence would say, computed from its tokens alone: the solo output of any request.
-  std::vector<TokenId> Solo(const std::vector<TokenId>& prompt, const sampling::RowState& state, int max_tokens,
-                            const std::vector<TokenId>& end_tokens = {});
+  std::vector<TokenId> Solo(const std::vector<TokenId>& prompt, const sampling::RowState& state,
+                            int max_tokens, const std::vector<TokenId>& end_tokens = {});
 
-  // Called for each slice (its sequence id) or for each step (0): a status that is not OK is its result.
+  // Called for each slice (its sequence id) or for each step (0): a status that is not OK is its
+  // result.
   std::function<Status(const StepPlan&, const SequenceSlice*)> fault;
   // Called at the end of Launch; a timing runner moves its clock here.
   std::function<Duration(const StepPlan&)> step_time;
@@ -69,8 +77,8 @@ class FakeModelRunner : public ModelRunner {
   TokenId Next(uint64_t hash, const sampling::RowState& state, Status* status, SliceResult* result);
 
   const FakeModelOptions options_;
-  std::vector<Slot> slots_;      // [kv_blocks][kBlockTokens]
-  std::vector<BlockUse> uses_;   // [kv_blocks]
+  std::vector<Slot> slots_;     // [kv_blocks][kBlockTokens]
+  std::vector<BlockUse> uses_;  // [kv_blocks]
   std::vector<float> row_;
   sampling::SamplerScratch scratch_;
   StepResult result_, spare_;
@@ -80,8 +88,8 @@ class FakeModelRunner : public ModelRunner {
   int largest_step_tokens_ = 0;
 };
 
-// Moves `clock` by a scripted time for each step: base + per_decode_row * rows + per_prefill_token * tokens.
-// Proves order, overlap and limits; says nothing about speed.
+// Moves `clock` by a scripted time for each step: base + per_decode_row * rows + per_prefill_token
+// * tokens. Proves order, overlap and limits; says nothing about speed.
 struct TimingModel {
   Duration base = std::chrono::milliseconds(5);
   Duration per_decode_row = std::chrono::microseconds(100);
@@ -101,8 +109,8 @@ class TimingRunner final : public FakeModelRunner {
   }
 };
 
-// Token i reads as "<letters> ": plain ASCII, with a few tokens that are part of a longer UTF-8 character when
-// `split_characters`.
+// Token i reads as "<letters> ": plain ASCII, with a few tokens that are part of a longer UTF-8
+// character when `split_characters`.
 class FakeTokenText final : public TokenText {
  public:
   explicit FakeTokenText(bool split_characters = false) : split_(split_characters) {}
