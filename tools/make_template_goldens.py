@@ -8,6 +8,7 @@ snippets.json render to. Run it again after adding a template, dialog or snippet
     python3 tools/make_template_goldens.py
 """
 import argparse
+import copy
 import datetime
 import json
 import pathlib
@@ -43,7 +44,7 @@ def render(source, tokens, dialog, tools):
 
 def render_snippet(source, variables):
     try:
-        return {"source": source, "text": reference._cached_compile_jinja_template(source).render(**variables)}
+        return {"source": source, "text": reference._cached_compile_jinja_template(source).render(**copy.deepcopy(variables))}
     except Exception as error:
         return {"source": source, "error": f"{type(error).__name__}: {error}"[:200]}
 

@@ -1,4 +1,5 @@
-// The table of filters and those that work on one value. Filters over sequences: sequence_filters.cc.
+// The table of filters and those that work on one value. Filters over sequences:
+// sequence_filters.cc.
 #include "tokenizer/jinja/filters.h"
 
 #include <algorithm>
@@ -41,9 +42,15 @@ Value Cased(Runtime& rt, const Value& input, const Arguments& args, CaseChange c
   return rt.failed() ? Value() : ChangeCase(rt, text.text(), change);
 }
 
-Value Upper(Runtime& rt, const Value& v, const Arguments& a) { return Cased(rt, v, a, CaseChange::kUpper); }
-Value Lower(Runtime& rt, const Value& v, const Arguments& a) { return Cased(rt, v, a, CaseChange::kLower); }
-Value Capitalize(Runtime& rt, const Value& v, const Arguments& a) { return Cased(rt, v, a, CaseChange::kCapitalize); }
+Value Upper(Runtime& rt, const Value& v, const Arguments& a) {
+  return Cased(rt, v, a, CaseChange::kUpper);
+}
+Value Lower(Runtime& rt, const Value& v, const Arguments& a) {
+  return Cased(rt, v, a, CaseChange::kLower);
+}
+Value Capitalize(Runtime& rt, const Value& v, const Arguments& a) {
+  return Cased(rt, v, a, CaseChange::kCapitalize);
+}
 
 // Jinja's own title filter: words begin at the start and after white space and - ( { [ <.
 Value Title(Runtime& rt, const Value& input, const Arguments& args) {
@@ -57,8 +64,9 @@ Value Title(Runtime& rt, const Value& input, const Arguments& args) {
     const CodePoint c = DecodeAt(text.bytes(), pos);
     const std::string_view original = std::string_view(text.bytes()).substr(pos, c.bytes);
     out.Append(start ? ToUpper(original) : ToLower(original), text.OriginAt(pos));
-    start = IsSpace(c.value) || (c.value < 0x80 && std::string_view("-({[<").find(static_cast<char>(c.value)) !=
-                                                        std::string_view::npos);
+    start = IsSpace(c.value) ||
+            (c.value < 0x80 &&
+             std::string_view("-({[<").find(static_cast<char>(c.value)) != std::string_view::npos);
     pos += c.bytes;
   }
   return rt.NewString(std::move(out));
@@ -79,7 +87,8 @@ Value StringOf(Runtime& rt, const Value& input, const Arguments& args) {
 
 Value Safe(Runtime& rt, const Value& input, const Arguments& args) {
   const Value value = ToStringValue(rt, input);
-  if (!ArgReader(rt, args, "safe", {}).ok() || !rt.Grow(value.text(), value.text().size())) return Value();
+  if (!ArgReader(rt, args, "safe", {}).ok() || !rt.Grow(value.text(), value.text().size()))
+    return Value();
   Text safe = value.text();
   safe.set_markup(true);
   return rt.NewString(std::move(safe));
@@ -101,7 +110,8 @@ Value Indent(Runtime& rt, const Value& input, const Arguments& args) {
     indention = reader.Get(0).text();
   } else {
     const int64_t width = std::max<int64_t>(reader.Int(0, 4), 0);
-    if (!reader.ok() || !rt.SpendBytes(static_cast<size_t>(width)) || !rt.Grow(Text(), static_cast<size_t>(width))) {
+    if (!reader.ok() || !rt.SpendBytes(static_cast<size_t>(width)) ||
+        !rt.Grow(Text(), static_cast<size_t>(width))) {
       return Value();
     }
     indention = Text(std::string(static_cast<size_t>(width), ' '), Origin::kTemplate);
@@ -126,7 +136,8 @@ Value Indent(Runtime& rt, const Value& input, const Arguments& args) {
   return rt.NewString(std::move(out));
 }
 
-// The number a text spells, as int() or float() read it: white space around and "_" between digits are allowed.
+// The number a text spells, as int() or float() read it: white space around and "_" between digits
+// are allowed.
 bool ReadReal(std::string_view text, double* value) {
   const Span span = Strip(text, true, true);
   std::string digits;
@@ -151,7 +162,8 @@ bool ReadInteger(std::string_view text, int base, int64_t* value) {
   std::string_view rest = digits;
   if (rest.size() > 2 && rest[0] == '0') {
     const char kind = static_cast<char>(rest[1] | 0x20);
-    if ((base == 16 && kind == 'x') || (base == 8 && kind == 'o') || (base == 2 && kind == 'b')) rest.remove_prefix(2);
+    if ((base == 16 && kind == 'x') || (base == 8 && kind == 'o') || (base == 2 && kind == 'b'))
+      rest.remove_prefix(2);
   }
   if (rest.empty() || rest[0] == '-') return false;
   const auto [end, error] = std::from_chars(rest.data(), rest.data() + rest.size(), *value, base);
@@ -170,6 +182,7 @@ Value IntOf(Runtime& rt, const Value& input, const Arguments& args) {
   const int64_t base = reader.Int(1, 10);
   if (base < 2 || base > 36) return rt.Fail("int: the base must be between 2 and 36");
   if (!reader.ok()) return Value();
+  if (!input.defined()) return rt.FailType("make a number of", input);
   if (input.is_int() || input.is_bool()) return Value::Int(ToInteger(input));
   if (input.is_float()) return IntOfReal(input.float_value(), otherwise);
   if (!input.is_string()) return otherwise;
@@ -184,6 +197,7 @@ Value FloatOf(Runtime& rt, const Value& input, const Arguments& args) {
   const ArgReader reader(rt, args, "float", {"default"});
   const Value otherwise = reader.Has(0) ? reader.Get(0) : Value::Float(0);
   if (!reader.ok()) return Value();
+  if (!input.defined()) return rt.FailType("make a number of", input);
   if (IsNumber(input)) return Value::Float(ToDouble(input));
   double real = 0;
   if (!input.is_string() || !rt.SpendBytes(input.text().size())) return otherwise;
@@ -210,7 +224,8 @@ Value Round(Runtime& rt, const Value& input, const Arguments& args) {
     const double rounded = std::nearbyint(value / unit) * unit;
     return input.is_float() ? Value::Float(rounded) : IntOfReal(rounded, Value::Int(0));
   }
-  if (method != "ceil" && method != "floor") return rt.Fail("round: the method must be common, ceil or floor");
+  if (method != "ceil" && method != "floor")
+    return rt.Fail("round: the method must be common, ceil or floor");
   const double scale = std::pow(10.0, static_cast<double>(precision));
   const double scaled = ToDouble(input) * scale;
   return Value::Float((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / scale);
@@ -268,26 +283,11 @@ Value Attr(Runtime& rt, const Value& input, const Arguments& args) {
 }
 
 constexpr std::array<FilterEntry, 21> kValueFilters{{
-    {"abs", Absolute},
-    {"attr", Attr},
-    {"capitalize", Capitalize},
-    {"d", Default},
-    {"default", Default},
-    {"e", Escape},
-    {"escape", Escape},
-    {"float", FloatOf},
-    {"forceescape", Escape},
-    {"format", Format},
-    {"indent", Indent},
-    {"int", IntOf},
-    {"lower", Lower},
-    {"replace", Replace},
-    {"round", Round},
-    {"safe", Safe},
-    {"string", StringOf},
-    {"title", Title},
-    {"tojson", ToJsonFilter},
-    {"trim", Trim},
+    {"abs", Absolute},       {"attr", Attr},       {"capitalize", Capitalize}, {"d", Default},
+    {"default", Default},    {"e", Escape},        {"escape", Escape},         {"float", FloatOf},
+    {"forceescape", Escape}, {"format", Format},   {"indent", Indent},         {"int", IntOf},
+    {"lower", Lower},        {"replace", Replace}, {"round", Round},           {"safe", Safe},
+    {"string", StringOf},    {"title", Title},     {"tojson", ToJsonFilter},   {"trim", Trim},
     {"upper", Upper},
 }};
 

@@ -12,8 +12,8 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-// Recursion is as deep as the value, which NewList, NewDict and the input check keep within kMaxDepth;
-// a namespace shows none of its attributes, so it cannot close a circle.
+// Recursion is as deep as the value, which NewList, NewDict and the input check keep within
+// kMaxDepth; a namespace shows none of its attributes, so it cannot close a circle.
 class Repr {
  public:
   Repr(Runtime& rt, Text* out) : rt_(rt), out_(out) {}
@@ -21,10 +21,17 @@ class Repr {
   bool Write(const Value& value) {
     if (!rt_.Spend(1) || !rt_.Grow(*out_, 4)) return false;
     switch (value.kind()) {
-      case Kind::kString: return Quote(value.text());
-      case Kind::kList: return List(value);
-      case Kind::kDict: return Dict(value);
-      default: return AppendText(rt_, value, out_);
+      case Kind::kUndefined:
+        Own("Undefined");
+        return true;
+      case Kind::kString:
+        return Quote(value.text());
+      case Kind::kList:
+        return List(value);
+      case Kind::kDict:
+        return Dict(value);
+      default:
+        return AppendText(rt_, value, out_);
     }
   }
 
@@ -102,16 +109,31 @@ class JsonWriter {
   JsonWriter(Runtime& rt, const JsonStyle& style) : rt_(rt), style_(style) {}
 
   bool Write(const Value& value, int level) {
-    if (!rt_.Spend(1) || !rt_.Grow(out_, style_.item_separator.size() + style_.key_separator.size())) return false;
+    if (!rt_.Spend(1) ||
+        !rt_.Grow(out_, style_.item_separator.size() + style_.key_separator.size()))
+      return false;
     switch (value.kind()) {
-      case Kind::kNone: Own("null"); return true;
-      case Kind::kBool: Own(value.bool_value() ? "true" : "false"); return true;
-      case Kind::kInt: Own(std::to_string(value.int_value())); return true;
-      case Kind::kFloat: Own(Number(value.float_value())); return true;
-      case Kind::kString: return Quote(value.text());
-      case Kind::kList: return List(value, level);
-      case Kind::kDict: return Dict(value, level);
-      default: rt_.FailType("write as JSON", value); return false;
+      case Kind::kNone:
+        Own("null");
+        return true;
+      case Kind::kBool:
+        Own(value.bool_value() ? "true" : "false");
+        return true;
+      case Kind::kInt:
+        Own(std::to_string(value.int_value()));
+        return true;
+      case Kind::kFloat:
+        Own(Number(value.float_value()));
+        return true;
+      case Kind::kString:
+        return Quote(value.text());
+      case Kind::kList:
+        return List(value, level);
+      case Kind::kDict:
+        return Dict(value, level);
+      default:
+        rt_.FailType("write as JSON", value);
+        return false;
     }
   }
   Text Take() { return std::move(out_); }
@@ -210,21 +232,30 @@ class JsonWriter {
 
   static std::string Escape(char32_t c) {
     switch (c) {
-      case '"': return "\\\"";
-      case '\\': return "\\\\";
-      case '\n': return "\\n";
-      case '\r': return "\\r";
-      case '\t': return "\\t";
-      case '\b': return "\\b";
-      case '\f': return "\\f";
-      default: break;
+      case '"':
+        return "\\\"";
+      case '\\':
+        return "\\\\";
+      case '\n':
+        return "\\n";
+      case '\r':
+        return "\\r";
+      case '\t':
+        return "\\t";
+      case '\b':
+        return "\\b";
+      case '\f':
+        return "\\f";
+      default:
+        break;
     }
     std::array<char, 16> text;
     if (c <= 0xFFFF) {
       std::snprintf(text.data(), text.size(), "\\u%04x", static_cast<unsigned>(c));
     } else {
       const unsigned rest = static_cast<unsigned>(c) - 0x10000;
-      std::snprintf(text.data(), text.size(), "\\u%04x\\u%04x", 0xD800 + (rest >> 10), 0xDC00 + (rest & 0x3FF));
+      std::snprintf(text.data(), text.size(), "\\u%04x\\u%04x", 0xD800 + (rest >> 10),
+                    0xDC00 + (rest & 0x3FF));
     }
     return text.data();
   }
@@ -240,7 +271,8 @@ std::string FormatFloat(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   std::array<char, 64> buffer;
-  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value, std::chars_format::scientific);
+  const auto end = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                 std::chars_format::scientific);
   const std::string_view shortest(buffer.data(), static_cast<size_t>(end.ptr - buffer.data()));
   // d.ddde±xx, taken apart and written as repr() does: fixed for exponents -4..15.
   const size_t e = shortest.find('e');
@@ -254,10 +286,12 @@ std::string FormatFloat(double value) {
     std::string text = sign + digits.substr(0, 1);
     if (digits.size() > 1) text += "." + digits.substr(1);
     std::array<char, 16> tail;
-    std::snprintf(tail.data(), tail.size(), "e%c%02d", exponent < 0 ? '-' : '+', std::abs(exponent));
+    std::snprintf(tail.data(), tail.size(), "e%c%02d", exponent < 0 ? '-' : '+',
+                  std::abs(exponent));
     return text + tail.data();
   }
-  if (exponent < 0) return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
+  if (exponent < 0)
+    return sign + "0." + std::string(static_cast<size_t>(-exponent - 1), '0') + digits;
   const auto whole = static_cast<size_t>(exponent) + 1;
   if (digits.size() <= whole) return sign + digits + std::string(whole - digits.size(), '0') + ".0";
   return sign + digits.substr(0, whole) + "." + digits.substr(whole);
@@ -265,24 +299,42 @@ std::string FormatFloat(double value) {
 
 bool AppendText(Runtime& rt, const Value& value, Text* out) {
   switch (value.kind()) {
-    case Kind::kUndefined: return !rt.failed();
-    case Kind::kNone: out->Append("None", Origin::kTemplate); return true;
-    case Kind::kBool: out->Append(value.bool_value() ? "True" : "False", Origin::kTemplate); return true;
-    case Kind::kInt: out->Append(std::to_string(value.int_value()), Origin::kTemplate); return true;
-    case Kind::kFloat: out->Append(FormatFloat(value.float_value()), Origin::kTemplate); return true;
+    case Kind::kUndefined:
+      return !rt.failed();
+    case Kind::kNone:
+      out->Append("None", Origin::kTemplate);
+      return true;
+    case Kind::kBool:
+      out->Append(value.bool_value() ? "True" : "False", Origin::kTemplate);
+      return true;
+    case Kind::kInt:
+      out->Append(std::to_string(value.int_value()), Origin::kTemplate);
+      return true;
+    case Kind::kFloat:
+      out->Append(FormatFloat(value.float_value()), Origin::kTemplate);
+      return true;
     case Kind::kString:
       if (!rt.Grow(*out, value.text().size())) return false;
       out->Append(value.text());
       return true;
     case Kind::kObject:
       switch (value.object()->kind()) {
-        case ObjectKind::kNamespace: out->Append("<Namespace>", Origin::kTemplate); return true;
-        case ObjectKind::kLoop: out->Append("<LoopContext>", Origin::kTemplate); return true;
-        case ObjectKind::kMacro: out->Append("<Macro>", Origin::kTemplate); return true;
-        default: out->Append("<function>", Origin::kTemplate); return true;
+        case ObjectKind::kNamespace:
+          out->Append("<Namespace>", Origin::kTemplate);
+          return true;
+        case ObjectKind::kLoop:
+          out->Append("<LoopContext>", Origin::kTemplate);
+          return true;
+        case ObjectKind::kMacro:
+          out->Append("<Macro>", Origin::kTemplate);
+          return true;
+        default:
+          out->Append("<function>", Origin::kTemplate);
+          return true;
       }
     case Kind::kList:
-    case Kind::kDict: break;
+    case Kind::kDict:
+      break;
   }
   Text text;
   if (!Repr(rt, &text).Write(value) || !rt.Grow(*out, text.size())) return false;

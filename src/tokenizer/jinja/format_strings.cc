@@ -31,12 +31,18 @@ struct Conversion {
 // False when it is not one this engine knows.
 bool ParseConversion(std::string_view text, size_t pos, Conversion* out) {
   for (; pos < text.size(); ++pos) {
-    if (text[pos] == '-') out->left = true;
-    else if (text[pos] == '0') out->zero = true;
-    else if (text[pos] == '+') out->plus = true;
-    else if (text[pos] == ' ') out->space = true;
-    else if (text[pos] == '#') out->alternate = true;
-    else break;
+    if (text[pos] == '-')
+      out->left = true;
+    else if (text[pos] == '0')
+      out->zero = true;
+    else if (text[pos] == '+')
+      out->plus = true;
+    else if (text[pos] == ' ')
+      out->space = true;
+    else if (text[pos] == '#')
+      out->alternate = true;
+    else
+      break;
   }
   const auto number = [&](int* value) {
     *value = 0;
@@ -61,10 +67,14 @@ bool ParseConversion(std::string_view text, size_t pos, Conversion* out) {
 bool AppendNumber(Runtime& rt, const Conversion& c, const Value& value, Text* out) {
   double real = 0;
   int64_t integer = 0;
-  if (value.is_bool()) real = static_cast<double>(integer = value.bool_value() ? 1 : 0);
-  else if (value.is_int()) real = static_cast<double>(integer = value.int_value());
-  else if (value.is_float()) real = value.float_value();
-  else return rt.FailType("format as a number", value), false;
+  if (value.is_bool())
+    real = static_cast<double>(integer = value.bool_value() ? 1 : 0);
+  else if (value.is_int())
+    real = static_cast<double>(integer = value.int_value());
+  else if (value.is_float())
+    real = value.float_value();
+  else
+    return rt.FailType("format as a number", value), false;
 
   const bool whole = std::string_view("dixX").find(c.type) != std::string_view::npos;
   if (whole && value.is_float()) {
@@ -86,10 +96,12 @@ bool AppendNumber(Runtime& rt, const Conversion& c, const Value& value, Text* ou
   pattern += whole ? std::string("ll") + (c.type == 'i' ? 'd' : c.type) : std::string(1, c.type);
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
-  const int size = whole ? std::snprintf(text.data(), text.size(), pattern.c_str(), static_cast<long long>(integer))
+  const int size = whole ? std::snprintf(text.data(), text.size(), pattern.c_str(),
+                                         static_cast<long long>(integer))
                          : std::snprintf(text.data(), text.size(), pattern.c_str(), real);
 #pragma GCC diagnostic pop
-  if (size < 0 || static_cast<size_t>(size) >= text.size()) return rt.Fail("number too long"), false;
+  if (size < 0 || static_cast<size_t>(size) >= text.size())
+    return rt.Fail("number too long"), false;
   out->Append(std::string_view(text.data(), static_cast<size_t>(size)), Origin::kTemplate);
   return true;
 }
@@ -138,14 +150,20 @@ Value PercentFormat(Runtime& rt, const Text& format, const Value& args) {
       continue;
     }
     Conversion conversion;
-    if (!ParseConversion(bytes, percent + 1, &conversion)) return rt.Fail("unknown conversion after %");
+    if (!ParseConversion(bytes, percent + 1, &conversion))
+      return rt.Fail("unknown conversion after %");
     if (next_value >= values.size()) return rt.Fail("not enough arguments for format string");
     const Value& value = values[next_value++];
     const bool text = conversion.type == 's' || conversion.type == 'r' || conversion.type == 'c';
-    if (!(text ? AppendPadded(rt, conversion, value, &out) : AppendNumber(rt, conversion, value, &out))) return Value();
+    if (!(text ? AppendPadded(rt, conversion, value, &out)
+               : AppendNumber(rt, conversion, value, &out)))
+      return Value();
     pos = conversion.end;
   }
-  if (next_value < values.size() && !args.is_dict()) {
+  // A list or a dict may be there for its members alone.
+  const bool must_be_used =
+      args.is_tuple() || !(args.is_dict() || args.is_list() || !args.defined());
+  if (next_value < values.size() && must_be_used) {
     return rt.Fail("not all arguments converted during string formatting");
   }
   return rt.NewString(std::move(out));
@@ -171,17 +189,21 @@ Value BraceFormat(Runtime& rt, const Text& format, const Arguments& args) {
     bool repr = false;
     if (const size_t bang = field.find('!'); bang != std::string_view::npos) {
       const std::string_view conversion = field.substr(bang + 1);
-      if (conversion != "s" && conversion != "r") return rt.Fail("unknown conversion in format string");
+      if (conversion != "s" && conversion != "r")
+        return rt.Fail("unknown conversion in format string");
       repr = conversion == "r";
       field = field.substr(0, bang);
     }
     const Value* value = nullptr;
-    if (field.empty() || (field.size() <= 4 && field.find_first_not_of("0123456789") == std::string_view::npos)) {
-      const size_t index = field.empty() ? automatic++ : static_cast<size_t>(std::atoi(std::string(field).c_str()));
+    if (field.empty() ||
+        (field.size() <= 4 && field.find_first_not_of("0123456789") == std::string_view::npos)) {
+      const size_t index =
+          field.empty() ? automatic++ : static_cast<size_t>(std::atoi(std::string(field).c_str()));
       if (index < args.positional.size()) value = &args.positional[index];
     } else {
       if (field.find_first_of(".[:{") != std::string_view::npos) {
-        return rt.Fail("format fields with attributes, indexes or specifications are not supported");
+        return rt.Fail(
+            "format fields with attributes, indexes or specifications are not supported");
       }
       for (const auto& [name, named] : args.named) {
         if (name == field) value = &named;
@@ -195,10 +217,11 @@ Value BraceFormat(Runtime& rt, const Text& format, const Arguments& args) {
 }
 
 std::string FormatTime(std::string_view format, int64_t unix_s) {
-  constexpr std::array<const char*, 7> kDays{"Sunday", "Monday", "Tuesday", "Wednesday",
+  constexpr std::array<const char*, 7> kDays{"Sunday",   "Monday", "Tuesday", "Wednesday",
                                              "Thursday", "Friday", "Saturday"};
-  constexpr std::array<const char*, 12> kMonths{"January", "February", "March", "April", "May", "June", "July",
-                                                "August", "September", "October", "November", "December"};
+  constexpr std::array<const char*, 12> kMonths{"January",   "February", "March",    "April",
+                                                "May",       "June",     "July",     "August",
+                                                "September", "October",  "November", "December"};
   std::tm tm{};
   const auto seconds = static_cast<std::time_t>(unix_s);
   if (gmtime_r(&seconds, &tm) == nullptr) return "";
@@ -219,39 +242,99 @@ std::string FormatTime(std::string_view format, int64_t unix_s) {
     const bool pad = format[i] != '-';  // glibc's "no padding"
     if (!pad && i + 1 < format.size()) ++i;
     switch (format[i]) {
-      case 'a': out += std::string(kDays[static_cast<size_t>(tm.tm_wday)]).substr(0, 3); break;
-      case 'A': out += kDays[static_cast<size_t>(tm.tm_wday)]; break;
+      case 'a':
+        out += std::string(kDays[static_cast<size_t>(tm.tm_wday)]).substr(0, 3);
+        break;
+      case 'A':
+        out += kDays[static_cast<size_t>(tm.tm_wday)];
+        break;
       case 'b':
-      case 'h': out += std::string(kMonths[static_cast<size_t>(tm.tm_mon)]).substr(0, 3); break;
-      case 'B': out += kMonths[static_cast<size_t>(tm.tm_mon)]; break;
-      case 'd': out += padded(tm.tm_mday, 2, pad); break;
-      case 'e': out += padded(tm.tm_mday, 2, pad, ' '); break;
-      case 'm': out += padded(tm.tm_mon + 1, 2, pad); break;
-      case 'y': out += padded(tm.tm_year % 100, 2, pad); break;
-      case 'Y': out += std::to_string(tm.tm_year + 1900); break;
-      case 'H': out += padded(tm.tm_hour, 2, pad); break;
-      case 'I': out += padded(hour12, 2, pad); break;
-      case 'M': out += padded(tm.tm_min, 2, pad); break;
-      case 'S': out += padded(tm.tm_sec, 2, pad); break;
-      case 'p': out += half; break;
-      case 'j': out += padded(tm.tm_yday + 1, 3, pad); break;
-      case 'u': out += std::to_string(tm.tm_wday == 0 ? 7 : tm.tm_wday); break;
-      case 'w': out += std::to_string(tm.tm_wday); break;
-      case 's': out += std::to_string(unix_s); break;
-      case 'z': out += "+0000"; break;
-      case 'Z': out += "UTC"; break;
-      case 'n': out += '\n'; break;
-      case 't': out += '\t'; break;
-      case '%': out += '%'; break;
-      case 'F': out += FormatTime("%Y-%m-%d", unix_s); break;
+      case 'h':
+        out += std::string(kMonths[static_cast<size_t>(tm.tm_mon)]).substr(0, 3);
+        break;
+      case 'B':
+        out += kMonths[static_cast<size_t>(tm.tm_mon)];
+        break;
+      case 'd':
+        out += padded(tm.tm_mday, 2, pad);
+        break;
+      case 'e':
+        out += padded(tm.tm_mday, 2, pad, ' ');
+        break;
+      case 'm':
+        out += padded(tm.tm_mon + 1, 2, pad);
+        break;
+      case 'y':
+        out += padded(tm.tm_year % 100, 2, pad);
+        break;
+      case 'Y':
+        out += std::to_string(tm.tm_year + 1900);
+        break;
+      case 'H':
+        out += padded(tm.tm_hour, 2, pad);
+        break;
+      case 'I':
+        out += padded(hour12, 2, pad);
+        break;
+      case 'M':
+        out += padded(tm.tm_min, 2, pad);
+        break;
+      case 'S':
+        out += padded(tm.tm_sec, 2, pad);
+        break;
+      case 'p':
+        out += half;
+        break;
+      case 'j':
+        out += padded(tm.tm_yday + 1, 3, pad);
+        break;
+      case 'u':
+        out += std::to_string(tm.tm_wday == 0 ? 7 : tm.tm_wday);
+        break;
+      case 'w':
+        out += std::to_string(tm.tm_wday);
+        break;
+      case 's':
+        out += std::to_string(unix_s);
+        break;
+      case 'z':
+        out += "+0000";
+        break;
+      case 'Z':
+        out += "UTC";
+        break;
+      case 'n':
+        out += '\n';
+        break;
+      case 't':
+        out += '\t';
+        break;
+      case '%':
+        out += '%';
+        break;
+      case 'F':
+        out += FormatTime("%Y-%m-%d", unix_s);
+        break;
       case 'D':
-      case 'x': out += FormatTime("%m/%d/%y", unix_s); break;
+      case 'x':
+        out += FormatTime("%m/%d/%y", unix_s);
+        break;
       case 'T':
-      case 'X': out += FormatTime("%H:%M:%S", unix_s); break;
-      case 'R': out += FormatTime("%H:%M", unix_s); break;
-      case 'r': out += FormatTime("%I:%M:%S %p", unix_s); break;
-      case 'c': out += FormatTime("%a %b %e %H:%M:%S %Y", unix_s); break;
-      default: out += format.substr(start, i - start + 1); break;
+      case 'X':
+        out += FormatTime("%H:%M:%S", unix_s);
+        break;
+      case 'R':
+        out += FormatTime("%H:%M", unix_s);
+        break;
+      case 'r':
+        out += FormatTime("%I:%M:%S %p", unix_s);
+        break;
+      case 'c':
+        out += FormatTime("%a %b %e %H:%M:%S %Y", unix_s);
+        break;
+      default:
+        out += format.substr(start, i - start + 1);
+        break;
     }
   }
   return out;

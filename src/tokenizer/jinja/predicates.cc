@@ -5,6 +5,7 @@
 
 #include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/filters.h"
+#include "tokenizer/jinja/format.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/unicode.h"
 
@@ -14,10 +15,13 @@ namespace {
 using Plain = bool (*)(const Value&);
 
 bool IsCallable(const Value& v) {
-  return v.is_object() && v.object()->kind() != ObjectKind::kNamespace && v.object()->kind() != ObjectKind::kLoop;
+  return v.is_object() && v.object()->kind() != ObjectKind::kNamespace &&
+         v.object()->kind() != ObjectKind::kLoop;
 }
 
-bool IsIterable(const Value& v) { return v.is_string() || v.is_list() || v.is_dict() || !v.defined(); }
+bool IsIterable(const Value& v) {
+  return v.is_string() || v.is_list() || v.is_dict() || !v.defined();
+}
 
 struct PlainTest {
   std::string_view name;
@@ -67,18 +71,12 @@ constexpr std::array<ComparisonTest, 18> kComparisons{{
     {"divisibleby", Operator::kModulo},
 }};
 
-constexpr std::array<std::string_view, 7> kOthers{"odd", "even", "upper", "lower", "escaped", "filter", "test"};
+constexpr std::array<std::string_view, 7> kOthers{"odd",     "even",   "upper", "lower",
+                                                  "escaped", "filter", "test"};
 
-bool Odd(Runtime& rt, const Value& value, bool* odd) {
-  const Value rest = Arithmetic(rt, Operator::kModulo, value, Value::Int(2));
-  if (rt.failed()) return false;
-  *odd = Equal(rt, rest, Value::Int(1));
-  return true;
-}
-
-bool AllCased(Runtime& rt, const Value& value, bool upper) {
-  if (!value.is_string()) return rt.FailType("test the case of", value), false;
-  if (!rt.SpendBytes(value.text().size() * 4)) return false;
+bool AllCased(Runtime& rt, const Value& input, bool upper) {
+  const Value value = ToStringValue(rt, input);
+  if (rt.failed() || !rt.SpendBytes(value.text().size() * 4)) return false;
   bool any = false;
   const std::string& bytes = value.text().bytes();
   for (size_t pos = 0; pos < bytes.size();) {
@@ -99,8 +97,8 @@ bool ApplyOther(Runtime& rt, std::string_view name, const Value& input) {
     if (!input.is_string()) return false;
     return name == "filter" ? IsFilter(input.text().bytes()) : IsPredicate(input.text().bytes());
   }
-  bool odd = false;
-  return Odd(rt, input, &odd) && odd == (name == "odd");
+  const Value rest = Arithmetic(rt, Operator::kModulo, input, Value::Int(2));  // 2.5 is neither
+  return !rt.failed() && Equal(rt, rest, Value::Int(name == "odd" ? 1 : 0));
 }
 
 }  // namespace
