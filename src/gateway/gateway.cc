@@ -21,6 +21,7 @@ struct Gateway::Pending {
   api::GenerateRequest request;
   engine::Ticket ticket;
   std::shared_ptr<api::TokenStream> stream;
+  api::Usage usage;  // the prompt's tokens, once they are counted
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -65,18 +66,26 @@ Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model
   pending->stream = std::make_shared<api::TokenStream>(std::move(waker));
   const std::shared_ptr<api::Cancellable> control = pending->ticket.control();
   if (bytes <= options_.inline_prompt_bytes) {
-    RETURN_IF_ERROR(Prepare(*pending));
+    Status status = Prepare(*pending);
+    // A prompt that was counted and is too long ends its stream, where the count has a place.
+    const bool counted = status.reason() == "context_length_exceeded";
+    if (!status.ok() && !counted) return status;
+    if (counted) Refuse(*pending, std::move(status));
     return api::Generation(pending->stream, control);
   }
   api::Generation generation(pending->stream, control);
   pool_.Post([this, pending] {
     Status status = Prepare(*pending);
     if (status.ok()) return;
-    if (pending->model->metrics != nullptr) pending->model->metrics->RequestRejected(status.reason());
-    pending->stream->Finish(std::move(status), {}, {});
+    Refuse(*pending, std::move(status));
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
   });
   return generation;
+}
+
+void Gateway::Refuse(Pending& pending, Status status) {
+  if (pending.model->metrics != nullptr) pending.model->metrics->RequestRejected(status.reason());
+  pending.stream->Finish(std::move(status), pending.usage, {});
 }
 
 Status Gateway::Prepare(Pending& pending) {
@@ -87,6 +96,7 @@ Status Gateway::Prepare(Pending& pending) {
     prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
   }
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
+  pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
   const int n = in.n;
 
@@ -121,7 +131,10 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
   result.tokens = std::move(prompt.tokens);
   result.text = std::move(prompt.text);
   result.max_model_len = model->info.max_model_len;
-  for (const TokenId id : result.tokens) result.pieces.emplace_back(model->tokenizer->Piece(id));
+  for (const TokenId id : result.tokens) {
+    result.pieces.emplace_back(model->tokenizer->Piece(id));
+    result.special.push_back(model->tokenizer->vocabulary().IsSpecial(id));
+  }
   return result;
 }
 

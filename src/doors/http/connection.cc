@@ -124,6 +124,7 @@ void Connection::OnHead() {
   phase_start_ = loop_->clock().Now();
   request_id_ = IdFor(parser_->head(), *loop_);
   decision_ = context_.router.Decide(parser_->head());
+  Stage("auth", phase_start_);
   const std::string* expect = parser_->head().Find("expect");
   const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() && input_.empty() &&
                      parser_->body_bytes() == 0;
@@ -167,7 +168,7 @@ void Connection::OnMessage() {
   if (refused_.has_value()) return Refuse(*std::exchange(refused_, std::nullopt));
   phase_ = Phase::kBusy;
   context_.active.fetch_add(1);
-  if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.route->op, 1);
+  if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
   if (decision_.options) {
     HeaderList headers = {{"Allow", decision_.allow}};
     if (decision_.preflight) {
@@ -238,7 +239,7 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   Finish();
 }
 
-void Connection::RespondError(const Status& status, std::optional<wire::ContextNumbers> numbers) {
+void Connection::RespondError(const Status& status, Origin origin, std::optional<wire::ContextNumbers> numbers) {
   const wire::ErrorView error = wire::ViewError(status, error_options_);
   if (error.http == 500 && context_.deps.log != nullptr) {
     context_.deps.log->Error("http.internal_error", {{"id", request_id_}, {"what", status.message()}});
@@ -252,18 +253,18 @@ void Connection::RespondError(const Status& status, std::optional<wire::ContextN
   if (error.should_retry.has_value()) headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
   if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
-  if (context_.deps.serving != nullptr) context_.deps.serving->RequestRejected(error.code);
+  const bool counts = origin == Origin::kDoor && context_.deps.serving != nullptr;
+  if (counts) context_.deps.serving->RequestRejected(error.code);
   Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));
 }
 
 void Connection::Refuse(const Status& status) {
   if (phase_ != Phase::kBusy) {
     context_.active.fetch_add(1);
-    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(OpKind::kOther, 1);
+    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
   }
   phase_ = Phase::kBusy;
   if (request_id_.empty()) request_id_ = "req-" + loop_->RandomId(24);
-  decision_.route = nullptr;
   if (parser_ != nullptr && parser_->head_done()) request_ = parser_->head();
   refused_.reset();
   RespondError(status);
@@ -300,8 +301,13 @@ void Connection::EndStream() {
   Finish();
 }
 
+void Connection::Stage(std::string_view stage, TimePoint since) {
+  if (context_.deps.serving != nullptr) context_.deps.serving->Stage(stage, loop_->clock().Now() - since);
+}
+
 void Connection::Finish() {
   finished_ = true;
+  finished_at_ = loop_->clock().Now();
   phase_ = Phase::kFlushing;
   loop_->SetStreaming(this, false);
   Account(status_);
@@ -314,7 +320,7 @@ void Connection::Finish() {
 void Connection::Account(int code) {
   if (request_id_.empty()) return;
   const Duration took = loop_->clock().Now() - request_start_;
-  const OpKind op = decision_.route == nullptr ? OpKind::kOther : decision_.route->op;
+  const OpKind op = decision_.op();
   context_.active.fetch_sub(1);
   if (ServingMetrics* serving = context_.deps.serving; serving != nullptr) {
     serving->DoorRequest(DoorKind::kHttp, op, code, took);
@@ -368,6 +374,7 @@ void Connection::OnWritten(bool ok, size_t bytes) {
 void Connection::OnFlushed() {
   if (phase_ != Phase::kFlushing || write_in_flight_ || !pending_.empty()) return;
   exchange_.reset();
+  Stage("write", finished_at_);
   if (close_after_ || peer_done_) return Linger();
   NextRequest();
 }

@@ -41,7 +41,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   // --- Exchange: the answer. Respond, or BeginStream, Send.., EndStream ---
   void Respond(int status, HeaderList headers, std::string body);
-  void RespondError(const Status& status, std::optional<wire::ContextNumbers> numbers = std::nullopt);
+  // Refusals of the waist are counted behind it; those of this door, here.
+  enum class Origin { kDoor, kWaist };
+  void RespondError(const Status& status, Origin origin = Origin::kDoor,
+                    std::optional<wire::ContextNumbers> numbers = std::nullopt);
   void BeginStream(int status, HeaderList headers);
   void Send(std::string_view data);
   void EndStream();
@@ -86,6 +89,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void RunExchange(const std::function<void()>& call);
   void WriteHead(HeadSpec head);
   void Finish();                     // the answer is complete
+  void Stage(std::string_view stage, TimePoint since);
   void Account(int code);            // log line and metrics of the request
   void Write();
   void OnWritten(bool ok, size_t bytes);
@@ -129,7 +133,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string writing_, pending_;    // in flight; waiting
   size_t written_ = 0;               // of writing_
   bool write_in_flight_ = false;
-  TimePoint last_progress_, last_send_;
+  TimePoint last_progress_, last_send_, finished_at_;
   uint64_t lingered_bytes_ = 0;
 };
 

@@ -91,7 +91,9 @@ class GenerationExchange final : public Exchange {
         if (event == nullptr) break;
         generations_[i].Consumed(event->text.size());
         if (event->kind == api::StreamEvent::Kind::kEnd) {
-          if (const Status& status = generations_[i].stream().status(); !status.ok()) return Fail(status, event, &frames);
+          if (const Status& status = generations_[i].stream().status(); !status.ok()) {
+            return Fail(Blame(status, i, event->usage.prompt_tokens), *event, &frames);
+          }
           timings_ = event->timings;
           --running_;
         }
@@ -146,6 +148,7 @@ class GenerationExchange final : public Exchange {
     Result<std::vector<std::string>> echo = EchoTexts(inference);
     if (!echo.ok()) return connection_.RespondError(echo.status());
     wire::ResponseHead head = MakeHead(inference);
+    chat_prompt_ = std::holds_alternative<api::ChatPrompt>(call_->requests.front().prompt);
     connection_.WatchStreams(true);
     // Copies: the call keeps its shape (prompts, n) for the writer.
     for (size_t i = 0; i < call_->requests.size(); ++i) {
@@ -154,7 +157,7 @@ class GenerationExchange final : public Exchange {
       Result<api::Generation> generation = inference.Generate(std::move(request), connection_.loop());
       if (!generation.ok()) {
         generations_.clear();
-        return connection_.RespondError(WithPrompt(generation.status(), i));
+        return connection_.RespondError(Blame(generation.status(), i), Connection::Origin::kWaist);
       }
       generations_.push_back(std::move(generation).value());
     }
@@ -193,10 +196,18 @@ class GenerationExchange final : public Exchange {
     return head;
   }
 
-  // Which of several prompts is to blame.
-  Status WithPrompt(Status status, size_t index) const {
-    if (call_->requests.size() == 1 || status.param() != "prompt") return status;
-    return std::move(status).WithParam("prompt[" + std::to_string(index) + "]");
+  // Names the field that is to blame: which of several prompts, and what made a request longer than the context.
+  Status Blame(Status status, size_t index, int prompt_tokens = 0) const {
+    const bool too_long = status.param().empty() && (status.reason() == "context_length_exceeded" ||
+                                                     status.reason() == "never_fits");
+    std::string param = status.param();
+    if (too_long && prompt_tokens > 0 && prompt_tokens < context_tokens_) {
+      param = "max_tokens";  // the prompt alone would do
+    } else if (too_long) {
+      param = chat_prompt_ ? "messages" : "prompt";
+    }
+    if (param == "prompt" && call_->requests.size() > 1) param += "[" + std::to_string(index) + "]";
+    return std::move(status).WithParam(std::move(param));
   }
 
   HeaderList Headers() const {
@@ -225,6 +236,12 @@ class GenerationExchange final : public Exchange {
 
   void Succeed(std::string* frames) {
     const TimePoint done = clock_.Now();
+    if (ServingMetrics* serving = connection_.context().deps.serving) {
+      serving->Stage("tokenize", timings_.prepare);
+      serving->Stage("queue", timings_.queue);
+      serving->Stage("prefill", timings_.prefill);
+      serving->Stage("decode", timings_.decode);
+    }
     writer_->OnDone(frames);
     connection_.WatchStreams(false);
     if (!call_->stream) {
@@ -238,7 +255,7 @@ class GenerationExchange final : public Exchange {
     connection_.EndStream();
   }
 
-  void Fail(const Status& status, const api::StreamEvent* end, std::string* frames) {
+  void Fail(const Status& status, const api::StreamEvent& end, std::string* frames) {
     connection_.WatchStreams(false);
     for (api::Generation& generation : generations_) generation.Cancel();  // the other prompts of this call
     if (streaming_ || (call_->stream && !frames->empty())) {
@@ -247,10 +264,10 @@ class GenerationExchange final : public Exchange {
       return connection_.EndStream();
     }
     std::optional<wire::ContextNumbers> numbers;
-    if (status.reason() == "context_length_exceeded" && end->usage.prompt_tokens > 0) {
-      numbers = wire::ContextNumbers{end->usage.prompt_tokens, context_tokens_};
+    if (status.reason() == "context_length_exceeded" && end.usage.prompt_tokens > 0) {
+      numbers = wire::ContextNumbers{end.usage.prompt_tokens, context_tokens_};
     }
-    connection_.RespondError(status, numbers);
+    connection_.RespondError(status, Connection::Origin::kWaist, numbers);
   }
 
   // Where the time went, in milliseconds, from the first byte of the request to the finished answer.
@@ -276,6 +293,7 @@ class GenerationExchange final : public Exchange {
   std::unique_ptr<wire::ResponseWriter> writer_;
   bool streaming_ = false;                    // the head is out
   int context_tokens_ = 0;
+  bool chat_prompt_ = false;
   api::Timings timings_;
 };
 

@@ -44,7 +44,9 @@ void Tune(tcp::socket& socket, const HttpOptions& options) {
   if (options.send_buffer_bytes > 0) {
     socket.set_option(boost::asio::socket_base::send_buffer_size(options.send_buffer_bytes), ignored);
   }
-  const auto ms = static_cast<unsigned>(std::chrono::duration_cast<std::chrono::milliseconds>(options.limits.reader_stall).count());
+  // A peer that vanished; a little later than our own rule for readers, which knows why and counts it.
+  const Duration patience = options.limits.reader_stall + std::chrono::seconds(5);
+  const auto ms = static_cast<unsigned>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 

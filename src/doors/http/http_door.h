@@ -32,7 +32,7 @@ struct HttpLimits {
   double body_bytes_per_s = 1024;                   // below it: 408
   Duration idle_time = std::chrono::seconds(60);    // between requests; closed without a word
   Duration reader_stall = std::chrono::seconds(30); // bytes wait and none leave: the request is cancelled
-  size_t unsent_bytes = 64 << 10;  // frames of one stream waiting for its socket; then its log is not read
+  size_t unsent_bytes = 16 << 10;  // frames of one stream waiting for its socket; then its log is not read (64 KiB there)
   Duration deadline_cap = std::chrono::hours(24);   // of X-Request-Timeout-Ms and deadline_ms
 };
 

@@ -5,6 +5,8 @@
 
 #include <sys/resource.h>
 
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "doors/http/testing/door_fixture.h"
@@ -17,6 +19,18 @@ using ::testing::Not;
 
 class StreamTest : public DoorTest {
  protected:
+  static void RaiseFileLimit() {
+    rlimit files{};
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+  // Each io thread once, as the engine does, however many streams it reads.
+  void WakeAll(size_t generations) {
+    std::set<api::StreamWaker*> wakers;
+    for (size_t k = 0; k < generations; ++k) wakers.insert(inference_.Nth(k)->stream->waker().get());
+    for (api::StreamWaker* waker : wakers) waker->Wake();
+  }
   size_t Occurrences(const std::string& text, const std::string& what) {
     size_t count = 0;
     for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++count;
@@ -38,6 +52,22 @@ TEST_F(StreamTest, AFailureBeforeTheFirstTokenIsAnOrdinaryHttpError) {
   EXPECT_THAT(response.body, HasSubstr(R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":128)"));
   client.Send(Get("/livez"));
   EXPECT_EQ(client.Read().status, 200) << "the connection goes on";
+}
+
+TEST_F(StreamTest, ARequestThatIsTooLongNamesWhatIsTooLong) {
+  int prompt_tokens = 0;
+  inference_.on_generate = [&](const auto& generation) {
+    generation->usage.prompt_tokens = prompt_tokens;
+    generation->End(InvalidArgument("context_length_exceeded", "numbers"));
+    return OkStatus();
+  };
+  StartDoor();
+  prompt_tokens = 128;  // the context of the fake: no room for output
+  EXPECT_THAT(Ask(Post("/v1/chat/completions", kChatBody)).body, HasSubstr(R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":128,"n_ctx":128)"));
+  EXPECT_THAT(Ask(Post("/generate", R"({"prompt":"x"})")).body, HasSubstr(R"("param":"prompt")"));
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":["a","b"]})")).body, HasSubstr(R"("param":"prompt[0]")"));
+  prompt_tokens = 100;
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"x","max_tokens":29})")).body, HasSubstr(R"("param":"max_tokens")"));
 }
 
 TEST_F(StreamTest, AFailureMidStreamIsAnErrorEventThenDone) {
@@ -215,6 +245,49 @@ TEST_F(StreamTest, AReaderThatStopsHoldsBackItsStreamAndIsDroppedOthersGoOn) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr(R"(tutti_slow_reader_cancels_total{door="http",model="fake"} 1)"));
 }
 
+size_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  size_t total = 0, resident = 0;
+  file >> total >> resident;
+  return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// The fake does what the engine does: it writes until 64 KiB are unread. Frames and log are then bounded each.
+TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
+  constexpr size_t kReaders = 1000, kCap = 64 << 10;
+  RaiseFileLimit();
+  HttpOptions options;
+  options.limits.reader_stall = std::chrono::seconds(3);
+  options.send_buffer_bytes = 4096;
+  StartDoor(options);
+  std::vector<std::unique_ptr<RawClient>> readers;
+  for (size_t i = 0; i < kReaders; ++i) {
+    readers.push_back(std::make_unique<RawClient>(port(), 4096));
+    readers.back()->Send(Post("/v1/chat/completions", kChatStreamBody));
+  }
+  ASSERT_NE(inference_.Nth(kReaders - 1), nullptr);
+  const size_t before = ResidentBytes();
+  for (bool grew = true; grew;) {
+    grew = false;
+    for (size_t k = 0; k < kReaders; ++k) {
+      const auto generation = inference_.Nth(k);
+      for (int i = 0; i < 300 && generation->stream->unread_bytes() < kCap; ++i, grew = true) generation->Token(" tok");
+    }
+    WakeAll(kReaders);
+    usleep(20'000);
+  }
+  const size_t grown = ResidentBytes() - before;
+#ifndef TUTTI_SANITIZED
+  EXPECT_LT(grown, kReaders * kCap * 2) << "frames that wait, the log behind them, and what holds both";
+#endif
+  RecordProperty("resident_mib", static_cast<int>(grown >> 20));
+  RawClient other(port());
+  other.Send(Get("/livez"));
+  EXPECT_EQ(other.Read().status, 200);
+  EXPECT_TRUE(Eventually([&] { return door_->open_connections() <= 1; }, 15'000));
+  for (size_t k = 0; k < kReaders; ++k) ASSERT_TRUE(inference_.Nth(k)->cancelled) << k;
+}
+
 TEST_F(StreamTest, AReaderThatIsOnlySlowGetsEverything) {
   HttpOptions options;
   options.limits.reader_stall = std::chrono::milliseconds(500);
@@ -336,10 +409,7 @@ TEST_F(StreamTest, TheTimeOfARequestIsSplitIntoStagesOnRequest) {
 
 TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
   constexpr size_t kStreams = 1000;
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &files);
+  RaiseFileLimit();
   HttpOptions options;
   options.max_connections = 1100;
   StartDoor(options);
@@ -356,8 +426,7 @@ TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
       const auto generation = inference_.Nth(k);
       generation->Token(generation->request.request_id + "/" + std::to_string(step) + ";");
     }
-    inference_.Nth(0)->Wake();  // one for each io thread, however many streams
-    inference_.Nth(1)->Wake();
+    WakeAll(kStreams);
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_EQ(Ask(Get("/livez")).status, 200);
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));

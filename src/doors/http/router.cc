@@ -157,7 +157,7 @@ Status CheckMedia(const HttpRequest& request) {
   }
   std::erase_if(parameters, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
   while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.pop_back();
-  if (media != "application/json") return unsupported("the body must be application/json");
+  if (media != "application/json") return unsupported("the body must be JSON: send Content-Type: application/json");
   if (!parameters.empty() && parameters != "charset=utf-8") return unsupported("the body must be UTF-8");
   return OkStatus();
 }
@@ -261,7 +261,6 @@ Decision Router::Decide(const HttpRequest& request) const {
   decision.head_only = request.method == "HEAD";
   const auto refuse = [&](Status status) {
     decision.refusal = std::move(status);
-    decision.route = nullptr;
     return decision;
   };
 
@@ -301,10 +300,10 @@ Decision Router::Decide(const HttpRequest& request) const {
     return refuse(Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
   }
   if (route == nullptr) return refuse(NotFound("not_found", "there is no such route"));
+  decision.route = route;
   decision.allow = AllowOf(*route);
   if (request.method == "OPTIONS") {
     decision.options = true;
-    decision.route = route;
     return decision;
   }
   const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
@@ -320,7 +319,6 @@ Decision Router::Decide(const HttpRequest& request) const {
   if (const std::string* expect = request.Find("expect"); expect != nullptr && Lower(*expect) != "100-continue") {
     return refuse(Unimplemented("expectation_failed", "only 100-continue can be expected"));
   }
-  decision.route = route;
   return decision;
 }
 

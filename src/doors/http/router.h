@@ -35,8 +35,8 @@ std::span<const Route> Routes();
 
 // The verdict on a request's head.
 struct Decision {
-  const Route* route = nullptr;  // null with a refusal, or when options answers
-  Status refusal;                // OK = go on
+  const Route* route = nullptr;  // null when there is none, or the key was missing
+  Status refusal;                // OK = go on, and there is a route
   std::string argument;          // {id}, decoded
   std::string allow;             // for 405 and OPTIONS
   std::string cors_origin;       // to be echoed; empty = none
@@ -45,6 +45,7 @@ struct Decision {
   bool preflight = false;        // a browser's question before a cross-origin request
 
   std::string_view name() const { return route == nullptr ? std::string_view("-") : route->pattern; }
+  OpKind op() const { return route == nullptr ? OpKind::kOther : route->op; }
 };
 
 class Router {
