@@ -1,5 +1,6 @@
-// api::Inference: the narrow waist. Every door (HTTP, the library, later gRPC, WebSocket, MQTT, jobs) speaks
-// to this port and to nothing behind it; the same prompt gives the same tokens through each.
+// api::Inference: the narrow waist. Every door (HTTP, the library, later gRPC, WebSocket, MQTT,
+// jobs) speaks to this port and to nothing behind it; the same prompt gives the same tokens through
+// each.
 #pragma once
 
 #include <memory>
@@ -20,8 +21,9 @@ struct TokenizeRequest {
 struct TokenizeResult {
   std::vector<TokenId> tokens;
   std::vector<std::string> pieces;  // each token's own bytes
-  std::vector<bool> special;        // whether it is a special token; as many as tokens, or empty if not told
-  std::string text;                 // the rendered prompt
+  std::vector<bool>
+      special;       // whether it is a special token; as many as tokens, or empty if not told
+  std::string text;  // the rendered prompt
   int max_model_len = 0;
 };
 
@@ -30,13 +32,16 @@ class Inference {
  public:
   virtual ~Inference() = default;
 
-  // Refuses at once what can be refused at once (unknown model, bad parameter, full queue, drain). Otherwise
-  // returns a handle; preparation (template, tokeniser) may go on elsewhere, and a failure found there ends the
-  // stream with its Status before any token. `waker` is told when the stream grows; may be null (polling).
-  virtual Result<Generation> Generate(GenerateRequest request, std::shared_ptr<StreamWaker> waker) = 0;
+  // Refuses at once what can be refused at once (unknown model, bad parameter, full queue, drain).
+  // Otherwise returns a handle; preparation (template, tokeniser) may go on elsewhere, and a
+  // failure found there ends the stream with its Status before any token. `waker` is told when the
+  // stream grows; may be null (polling).
+  virtual Result<Generation> Generate(GenerateRequest request,
+                                      std::shared_ptr<StreamWaker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
-  virtual Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens) = 0;
+  virtual Result<std::string> Detokenize(const std::string& model,
+                                         const std::vector<TokenId>& tokens) = 0;
 
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;
@@ -46,9 +51,9 @@ class Inference {
 class HealthProbe {
  public:
   virtual ~HealthProbe() = default;
-  virtual bool started() const = 0;   // the first load has ended
-  virtual Status live() const = 0;    // the step loop makes progress whenever it has work
-  virtual Status ready() const = 0;   // a model answers, not draining
+  virtual bool started() const = 0;  // the first load has ended
+  virtual Status live() const = 0;   // the step loop makes progress whenever it has work
+  virtual Status ready() const = 0;  // a model answers, not draining
 };
 
 }  // namespace tutti::api

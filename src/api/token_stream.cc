@@ -18,7 +18,8 @@ TokenStream::TokenStream(std::shared_ptr<StreamWaker> waker)
 
 TokenStream::~TokenStream() {
   // Iteratively: a long stream must not unwind one stack frame per chunk.
-  for (std::unique_ptr<Chunk> chunk = std::move(first_); chunk != nullptr;) chunk = std::move(chunk->next);
+  for (std::unique_ptr<Chunk> chunk = std::move(first_); chunk != nullptr;)
+    chunk = std::move(chunk->next);
 }
 
 void TokenStream::Append(StreamEvent event) {

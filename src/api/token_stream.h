@@ -1,7 +1,8 @@
 // TokenStream: the append-only event log of one generation, and Generation, a door's handle on it.
 //
-// One writer (the gateway until the request is submitted, then the engine thread), any number of readers.
-// The length is release-published: an event below size() is immutable and may be read without a lock.
+// One writer (the gateway until the request is submitted, then the engine thread), any number of
+// readers. The length is release-published: an event below size() is immutable and may be read
+// without a lock.
 #pragma once
 
 #include <atomic>
@@ -13,8 +14,9 @@
 
 namespace tutti::api {
 
-// Told that streams it reads have grown. Wake() is called from the writer's thread, at most once a step for
-// each distinct waker however many streams it serves, and must be cheap, non-blocking and non-throwing.
+// Told that streams it reads have grown. Wake() is called from the writer's thread, at most once a
+// step for each distinct waker however many streams it serves, and must be cheap, non-blocking and
+// non-throwing.
 class StreamWaker {
  public:
   virtual ~StreamWaker() = default;
@@ -29,19 +31,20 @@ class TokenStream {
   TokenStream& operator=(const TokenStream&) = delete;
 
   // --- writer ---
-  void Append(StreamEvent event);        // not kEnd; CHECKs that the stream has not ended
+  void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
-  // The back-pressure signal: bytes of text appended and not yet consumed by the (slowest) reader, and what the
-  // log itself holds for each event not yet fetched through a Generation (short tokens cost more than their text).
+  // The back-pressure signal: bytes of text appended and not yet consumed by the (slowest) reader,
+  // and what the log itself holds for each event not yet fetched through a Generation (short tokens
+  // cost more than their text).
   size_t unread_bytes() const;
   static constexpr size_t kEventBytes = 256;
 
   // --- readers, any thread ---
   size_t size() const { return size_.load(std::memory_order_acquire); }
-  class Cursor;                               // reads the events in order, each in O(1)
+  class Cursor;  // reads the events in order, each in O(1)
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  const Status& status() const;               // after ended(): OK, or why it failed
+  const Status& status() const;  // after ended(): OK, or why it failed
   // The reader has passed on (written to its socket) this many more bytes of text.
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
@@ -49,16 +52,16 @@ class TokenStream {
   struct Chunk;  // fixed-size run of events; linked, so that events never move
   const std::shared_ptr<StreamWaker> waker_;
   std::unique_ptr<Chunk> first_;
-  Chunk* last_;            // writer only
-  size_t appended_ = 0;    // writer only
+  Chunk* last_;          // writer only
+  size_t appended_ = 0;  // writer only
   std::atomic<size_t> size_{0};
   std::atomic<bool> ended_{false};
   std::atomic<size_t> appended_bytes_{0}, consumed_bytes_{0};
-  Status status_;          // written before ended_ is published
+  Status status_;  // written before ended_ is published
 };
 
-// One reader's place in a stream; any number of them, each used by one thread at a time. The stream must
-// outlive it.
+// One reader's place in a stream; any number of them, each used by one thread at a time. The stream
+// must outlive it.
 class TokenStream::Cursor {
  public:
   Cursor() = default;
@@ -73,16 +76,17 @@ class TokenStream::Cursor {
   size_t index_ = 0;
 };
 
-// What destroying or cancelling a Generation reaches. Any thread, idempotent, cheap; the work stops at the
-// next step boundary.
+// What destroying or cancelling a Generation reaches. Any thread, idempotent, cheap; the work stops
+// at the next step boundary.
 class Cancellable {
  public:
   virtual ~Cancellable() = default;
   virtual void Cancel() noexcept = 0;
 };
 
-// The read end of one request. Owned by the door's connection; **destroying it cancels the request**, so a
-// client that went away cannot be forgotten. Movable. Not thread-safe itself; the stream it reads is.
+// The read end of one request. Owned by the door's connection; **destroying it cancels the
+// request**, so a client that went away cannot be forgotten. Movable. Not thread-safe itself; the
+// stream it reads is.
 class Generation {
  public:
   Generation() = default;

@@ -1,5 +1,6 @@
-// The words every door speaks: what may be asked of a model and what comes back. Plain values: no JSON, no
-// threads, no model types. Defaults are those of the OpenAI-compatible doors (interfaces 1.2).
+// The words every door speaks: what may be asked of a model and what comes back. Plain values: no
+// JSON, no threads, no model types. Defaults are those of the OpenAI-compatible doors
+// (interfaces 1.2).
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ struct ChatMessage {
 struct ChatPrompt {
   std::vector<ChatMessage> messages;
   bool add_generation_prompt = true;
-  bool continue_final_message = false;  // excludes add_generation_prompt; the last message is continued
+  bool continue_final_message =
+      false;  // excludes add_generation_prompt; the last message is continued
 };
 
 struct TextPrompt {
@@ -42,23 +44,24 @@ struct TokenPrompt {
 
 using Prompt = std::variant<ChatPrompt, TextPrompt, TokenPrompt>;
 
-// Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature, top_k, top_p,
-// min_p, draw. Ranges are checked by ValidateSampling() (api/validate.h).
+// Order of the chain: allowed / banned / min_tokens mask, logit_bias, penalties, temperature,
+// top_k, top_p, min_p, draw. Ranges are checked by ValidateSampling() (api/validate.h).
 struct SamplingParams {
-  double temperature = 1.0;  // 0..2; 0 = argmax, no random number is used
-  double top_p = 1.0;        // (0, 1]
-  int top_k = 0;             // 0 or -1 = off
-  double min_p = 0.0;        // 0..1, relative to the most probable token
-  double repetition_penalty = 1.0;  // (0, 10]; prompt and output tokens
-  double presence_penalty = 0.0;    // -2..2; output tokens only
-  double frequency_penalty = 0.0;   // -2..2; output tokens only
+  double temperature = 1.0;                           // 0..2; 0 = argmax, no random number is used
+  double top_p = 1.0;                                 // (0, 1]
+  int top_k = 0;                                      // 0 or -1 = off
+  double min_p = 0.0;                                 // 0..1, relative to the most probable token
+  double repetition_penalty = 1.0;                    // (0, 10]; prompt and output tokens
+  double presence_penalty = 0.0;                      // -2..2; output tokens only
+  double frequency_penalty = 0.0;                     // -2..2; output tokens only
   std::vector<std::pair<TokenId, float>> logit_bias;  // at most 1,024; -100..100
   std::vector<TokenId> allowed_token_ids;             // empty = all
   std::vector<TokenId> banned_token_ids;              // never drawn
   std::optional<int64_t> seed;  // absent: the server draws one. Choice i of n uses stream (seed, i)
   std::optional<int> max_tokens;  // absent: the rest of the context
   int min_tokens = 0;             // no end of text before this many output tokens
-  std::vector<std::string> stop;  // at most 16, 1-256 bytes each; matched on text across token borders
+  std::vector<std::string>
+      stop;  // at most 16, 1-256 bytes each; matched on text across token borders
   std::vector<TokenId> stop_token_ids;
   bool ignore_eos = false;
   bool include_stop_in_output = false;
@@ -81,7 +84,8 @@ struct GenerateRequest {
   std::string cache_salt;  // further partition of the prefix cache
   bool use_prefix_cache = true;
   std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
-  bool score_only = false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
+  bool score_only =
+      false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
 };
 
 enum class FinishReason {
@@ -110,16 +114,16 @@ struct Usage {
 
 // Where the time of a request went. Zero where a stage was not reached.
 struct Timings {
-  Duration prepare{0};      // template and tokeniser
-  Duration queue{0};        // accepted until its first lane
-  Duration prefill{0};      // first lane until the first token
-  Duration decode{0};       // first token until the last
+  Duration prepare{0};  // template and tokeniser
+  Duration queue{0};    // accepted until its first lane
+  Duration prefill{0};  // first lane until the first token
+  Duration decode{0};   // first token until the last
 };
 
 // One entry of the append-only log of a generation.
 struct StreamEvent {
   enum class Kind {
-    kStarted,      // first event: the prompt is known (prompt_tokens in usage), nothing computed yet
+    kStarted,  // first event: the prompt is known (prompt_tokens in usage), nothing computed yet
     kPromptToken,  // echo / prompt_logprobs: one per prompt token, in order
     kToken,        // one sampled token; text may be empty while a character or stop string is open
     kChoiceEnd,    // a choice has ended; text holds what was still held back
@@ -132,7 +136,8 @@ struct StreamEvent {
   std::optional<TokenLogprobs> logprobs;
   // kChoiceEnd
   FinishReason finish_reason = FinishReason::kStop;
-  std::variant<std::monostate, TokenId, std::string> stop_reason;  // what matched; monostate = end of text
+  std::variant<std::monostate, TokenId, std::string>
+      stop_reason;  // what matched; monostate = end of text
   // kStarted, kEnd
   Usage usage;
   Timings timings;

@@ -13,13 +13,15 @@ Status Bad(const char* param, std::string message) {
 
 Status CheckRange(const char* param, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value <= high) return OkStatus();
-  return Bad(param, std::string(param) + " must be between " + std::to_string(low) + " and " + std::to_string(high));
+  return Bad(param, std::string(param) + " must be between " + std::to_string(low) + " and " +
+                        std::to_string(high));
 }
 
 Status CheckTokens(const char* param, const std::vector<TokenId>& ids, int vocab_size) {
   for (const TokenId id : ids) {
     if (id < 0 || id >= vocab_size) {
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) + " is outside the vocabulary of " +
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
+                                                       " is outside the vocabulary of " +
                                                        std::to_string(vocab_size))
           .WithParam(param);
     }
@@ -29,8 +31,8 @@ Status CheckTokens(const char* param, const std::vector<TokenId>& ids, int vocab
 
 Status CheckSize(const char* param, size_t size, size_t limit) {
   if (size <= limit) return OkStatus();
-  return Bad(param, std::string(param) + " has " + std::to_string(size) + " entries; at most " + std::to_string(limit) +
-                        " are allowed");
+  return Bad(param, std::string(param) + " has " + std::to_string(size) + " entries; at most " +
+                        std::to_string(limit) + " are allowed");
 }
 
 }  // namespace
@@ -38,7 +40,8 @@ Status CheckSize(const char* param, size_t size, size_t limit) {
 Status ValidateRequest(const GenerateRequest& request) {
   const SamplingParams& p = request.sampling;
   RETURN_IF_ERROR(CheckRange("temperature", p.temperature, 0, kMaxTemperature));
-  if (!(p.top_p > 0) || !(p.top_p <= 1)) return Bad("top_p", "top_p must be greater than 0 and at most 1");
+  if (!(p.top_p > 0) || !(p.top_p <= 1))
+    return Bad("top_p", "top_p must be greater than 0 and at most 1");
   RETURN_IF_ERROR(CheckRange("min_p", p.min_p, 0, 1));
   if (p.top_k < -1) return Bad("top_k", "top_k must be -1, 0 (both: off) or positive");
   if (!(p.repetition_penalty > 0) || !(p.repetition_penalty <= kMaxRepetitionPenalty)) {
@@ -56,15 +59,18 @@ Status ValidateRequest(const GenerateRequest& request) {
   RETURN_IF_ERROR(CheckSize("stop", p.stop.size(), kMaxStops));
   for (const std::string& stop : p.stop) {
     if (stop.empty() || stop.size() > kMaxStopBytes) {
-      return Bad("stop", "a stop string must hold 1 to " + std::to_string(kMaxStopBytes) + " bytes");
+      return Bad("stop",
+                 "a stop string must hold 1 to " + std::to_string(kMaxStopBytes) + " bytes");
     }
   }
-  if (p.logprobs < -1 || p.logprobs > kMaxLogprobs) return Bad("logprobs", "at most 20 log-probabilities per token");
+  if (p.logprobs < -1 || p.logprobs > kMaxLogprobs)
+    return Bad("logprobs", "at most 20 log-probabilities per token");
   if (p.prompt_logprobs < -1 || p.prompt_logprobs > kMaxLogprobs) {
     return Bad("prompt_logprobs", "at most 20 log-probabilities per token");
   }
   if (request.score_only) {
-    if (p.max_tokens.value_or(0) != 0) return Bad("max_tokens", "scoring generates no tokens: max_tokens must be 0");
+    if (p.max_tokens.value_or(0) != 0)
+      return Bad("max_tokens", "scoring generates no tokens: max_tokens must be 0");
   } else if (p.max_tokens.has_value() && *p.max_tokens < 1) {
     return Bad("max_tokens", "max_tokens must be at least 1");
   }
@@ -72,8 +78,10 @@ Status ValidateRequest(const GenerateRequest& request) {
   if (p.max_tokens.has_value() && p.min_tokens > *p.max_tokens) {
     return Bad("min_tokens", "min_tokens must not exceed max_tokens");
   }
-  if (request.n < 1 || request.n > kMaxChoices) return Bad("n", "n must be between 1 and " + std::to_string(kMaxChoices));
-  if (request.request_id.size() > kMaxRequestIdBytes) return Bad("request_id", "request_id is longer than 128 bytes");
+  if (request.n < 1 || request.n > kMaxChoices)
+    return Bad("n", "n must be between 1 and " + std::to_string(kMaxChoices));
+  if (request.request_id.size() > kMaxRequestIdBytes)
+    return Bad("request_id", "request_id is longer than 128 bytes");
   if (request.truncate_prompt_tokens.has_value() && *request.truncate_prompt_tokens < 1) {
     return Bad("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
   }
@@ -85,10 +93,12 @@ Status ValidateRequest(const GenerateRequest& request) {
     }
     const bool ends_with_assistant = chat->messages.back().role == Role::kAssistant;
     if (ends_with_assistant && !chat->continue_final_message) {
-      return Bad("messages", "the last message is the assistant's; set continue_final_message to continue it");
+      return Bad("messages",
+                 "the last message is the assistant's; set continue_final_message to continue it");
     }
     if (!ends_with_assistant && chat->continue_final_message) {
-      return Bad("continue_final_message", "only a last message with role assistant can be continued");
+      return Bad("continue_final_message",
+                 "only a last message with role assistant can be continued");
     }
   }
   return OkStatus();
@@ -110,7 +120,8 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
           ? banned.size() >= static_cast<size_t>(vocab_size)
           : std::all_of(params.allowed_token_ids.begin(), params.allowed_token_ids.end(),
                         [&](TokenId id) { return banned.contains(id); });
-  if (all_banned) return InvalidArgument("no_token_allowed", "every token of the vocabulary is banned");
+  if (all_banned)
+    return InvalidArgument("no_token_allowed", "every token of the vocabulary is banned");
   return OkStatus();
 }
 

@@ -1,5 +1,5 @@
-// The ranges of a request, in one place: constants that the wire schema names in its table, and the checks
-// that the gateway runs for every door, the library included. Pure.
+// The ranges of a request, in one place: constants that the wire schema names in its table, and the
+// checks that the gateway runs for every door, the library included. Pure.
 #pragma once
 
 #include "api/types.h"
@@ -8,24 +8,25 @@
 namespace tutti::api {
 
 // Input contract; the reason for each is in the reliability notes of docs/decisions.
-inline constexpr int kMaxChoices = 8;              // n: admission counts each as a sequence
-inline constexpr int kMaxLogprobs = 20;            // top_logprobs
-inline constexpr size_t kMaxStops = 16;            // stop strings
-inline constexpr size_t kMaxStopBytes = 256;       // of one stop string
-inline constexpr size_t kMaxStopTokens = 256;      // stop_token_ids
-inline constexpr size_t kMaxLogitBias = 1024;      // entries
-inline constexpr size_t kMaxTokenIdList = 65536;   // allowed_token_ids, banned_token_ids
+inline constexpr int kMaxChoices = 8;             // n: admission counts each as a sequence
+inline constexpr int kMaxLogprobs = 20;           // top_logprobs
+inline constexpr size_t kMaxStops = 16;           // stop strings
+inline constexpr size_t kMaxStopBytes = 256;      // of one stop string
+inline constexpr size_t kMaxStopTokens = 256;     // stop_token_ids
+inline constexpr size_t kMaxLogitBias = 1024;     // entries
+inline constexpr size_t kMaxTokenIdList = 65536;  // allowed_token_ids, banned_token_ids
 inline constexpr size_t kMaxMessages = 2048;
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr double kMaxTemperature = 2.0;
-inline constexpr double kMaxPenalty = 2.0;         // presence and frequency: [-2, 2]
+inline constexpr double kMaxPenalty = 2.0;  // presence and frequency: [-2, 2]
 inline constexpr double kMaxRepetitionPenalty = 10.0;
 inline constexpr double kMaxLogitBiasValue = 100.0;
 
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);
 
-// What needs the vocabulary: token ids of bias, stop and allow lists; token_out_of_range, no_token_allowed.
+// What needs the vocabulary: token ids of bias, stop and allow lists; token_out_of_range,
+// no_token_allowed.
 Status ValidateTokenIds(const SamplingParams& params, int vocab_size);
 
 }  // namespace tutti::api

@@ -34,7 +34,10 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
       {"repetition_penalty", [](auto& r) { r.sampling.repetition_penalty = 10.1; }},
       {"presence_penalty", [](auto& r) { r.sampling.presence_penalty = 2.1; }},
       {"frequency_penalty", [](auto& r) { r.sampling.frequency_penalty = -2.1; }},
-      {"logit_bias", [](auto& r) { r.sampling.logit_bias = {{1, 100.5f}}; }},
+      {"logit_bias",
+       [](auto& r) {
+         r.sampling.logit_bias = {{1, 100.5f}};
+       }},
       {"logit_bias", [](auto& r) { r.sampling.logit_bias.resize(1025); }},
       {"stop", [](auto& r) { r.sampling.stop = {""}; }},
       {"stop", [](auto& r) { r.sampling.stop = {std::string(257, 'x')}; }},
@@ -50,11 +53,15 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
       {"request_id", [](auto& r) { r.request_id = std::string(129, 'x'); }},
       {"truncate_prompt_tokens", [](auto& r) { r.truncate_prompt_tokens = 0; }},
       {"messages", [](auto& r) { r.prompt = ChatPrompt{}; }},
-      {"messages", [](auto& r) { r.prompt = ChatPrompt{.messages = {{Role::kAssistant, "hi", ""}}}; }},
+      {"messages",
+       [](auto& r) {
+         r.prompt = ChatPrompt{.messages = {{Role::kAssistant, "hi", ""}}};
+       }},
       {"continue_final_message",
        [](auto& r) {
-         r.prompt = ChatPrompt{
-             .messages = {{Role::kUser, "hi", ""}}, .add_generation_prompt = false, .continue_final_message = true};
+         r.prompt = ChatPrompt{.messages = {{Role::kUser, "hi", ""}},
+                               .add_generation_prompt = false,
+                               .continue_final_message = true};
        }},
   };
   EXPECT_TRUE(ValidateRequest(Legal()).ok());

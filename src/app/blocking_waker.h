@@ -1,5 +1,5 @@
-// BlockingWaker: lets a thread of its own wait for a stream's next event: the terminal programs, the benches and
-// the library. Doors with many streams use one waker per io thread instead.
+// BlockingWaker: lets a thread of its own wait for a stream's next event: the terminal programs,
+// the benches and the library. Doors with many streams use one waker per io thread instead.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,13 @@ class BlockingWaker final : public api::StreamWaker {
     changed_.NotifyAll();
   }
 
-  // The next event of `generation`, waiting for it; nullptr after the terminal one, or when `timeout` passed.
-  const api::StreamEvent* Next(api::Generation& generation,
-                               std::chrono::milliseconds timeout = std::chrono::milliseconds::max()) {
+  // The next event of `generation`, waiting for it; nullptr after the terminal one, or when
+  // `timeout` passed.
+  const api::StreamEvent* Next(api::Generation& generation, std::chrono::milliseconds timeout =
+                                                                std::chrono::milliseconds::max()) {
     const bool forever = timeout == std::chrono::milliseconds::max();
-    const auto deadline = std::chrono::steady_clock::now() + (forever ? std::chrono::hours(1) : timeout);
+    const auto deadline =
+        std::chrono::steady_clock::now() + (forever ? std::chrono::hours(1) : timeout);
     while (true) {
       uint64_t seen = 0;
       {

@@ -15,10 +15,12 @@ LocalInference::LocalInference(const Settings& settings, MetricsRegistry* metric
 LocalInference::~LocalInference() = default;
 
 Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
-  return OpenedModel::Open(ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
+  return OpenedModel::Open(
+      ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
 }
 
-Status LocalInference::Load(OpenedModel model, std::function<void(size_t, size_t)> progress, bool step_by_hand) {
+Status LocalInference::Load(OpenedModel model, std::function<void(size_t, size_t)> progress,
+                            bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
                    std::move(model).Load(std::move(progress), !step_by_hand));
   {

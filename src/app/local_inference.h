@@ -1,5 +1,6 @@
-// LocalInference: the model side of a process: gateway and loaded models behind api::Inference, and the truth
-// about their health. `tutti serve`, `run`, `chat`, the benches and the C++ library are all built on it.
+// LocalInference: the model side of a process: gateway and loaded models behind api::Inference, and
+// the truth about their health. `tutti serve`, `run`, `chat`, the benches and the C++ library are
+// all built on it.
 //
 // Made by whoever composes a process; thread-safe after construction. Load() is blocking.
 #pragma once
@@ -25,8 +26,10 @@ class LocalInference final : public api::HealthProbe {
 
   // Reads the header of a model file and checks the options against it; see OpenedModel.
   Result<OpenedModel> Open(const ModelRef& ref);
-  // Loads an opened model and serves it. `step_by_hand`: the engine gets no thread; its owner calls RunOneStep().
-  Status Load(OpenedModel model, std::function<void(size_t, size_t)> progress = nullptr, bool step_by_hand = false);
+  // Loads an opened model and serves it. `step_by_hand`: the engine gets no thread; its owner calls
+  // RunOneStep().
+  Status Load(OpenedModel model, std::function<void(size_t, size_t)> progress = nullptr,
+              bool step_by_hand = false);
   void LoadFailed(Status why);  // what /startupz and /readyz say from now on
 
   gateway::Gateway& gateway() { return gateway_; }
@@ -34,8 +37,8 @@ class LocalInference final : public api::HealthProbe {
 
   // New requests are refused (draining), readyz drops; what runs goes on.
   void BeginDrain();
-  // BeginDrain, then waits for the running requests; what is left at the limit ends with a typed error. True
-  // when all had finished by themselves.
+  // BeginDrain, then waits for the running requests; what is left at the limit ends with a typed
+  // error. True when all had finished by themselves.
   bool Drain(Duration limit);
 
   // api::HealthProbe

@@ -24,7 +24,8 @@ namespace tutti::app {
 
 namespace {
 
-// Everything one served model is made of, destroyed from the bottom up: the engine first, then what it drives.
+// Everything one served model is made of, destroyed from the bottom up: the engine first, then what
+// it drives.
 struct ModelInstance {
   std::shared_ptr<const model::Weights> weights;
   std::unique_ptr<runner::CpuModelRunner> runner;
@@ -46,7 +47,8 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
                : strategy == "blocking"  ? engine::Strategy::kBlocking
                : strategy == "static"    ? engine::Strategy::kStatic
                                          : engine::Strategy::kContinuous;
-  s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict : engine::Admission::kPack;
+  s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict
+                                                               : engine::Admission::kPack;
   s.lanes = static_cast<int>(settings.Int("lanes"));
   if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
     s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
@@ -61,27 +63,32 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   return options;
 }
 
-// The context a sequence may use, and what to tell the operator about it (rules: command line reference).
-Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens, size_t block_bytes,
-                          std::string& notice) {
+// The context a sequence may use, and what to tell the operator about it (rules: command line
+// reference).
+Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
+                          size_t block_bytes, std::string& notice) {
   const auto asked = settings.OptionalInt("context");
   const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
   if (wanted > model_context) {
-    return InvalidArgument("invalid_value", fmt::format("--context {} is more than the {} tokens the model was made for",
-                                                        wanted, model_context))
+    return InvalidArgument(
+               "invalid_value",
+               fmt::format("--context {} is more than the {} tokens the model was made for", wanted,
+                           model_context))
         .WithParam("context");
   }
   if (wanted <= pool_tokens) return static_cast<int>(wanted);
-  const int64_t needed = (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
+  const int64_t needed =
+      (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
   if (asked.has_value() || pool_tokens == 0) {
     return InvalidArgument("invalid_value",
-                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and --kv-cache-bytes {} holds "
+                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and "
+                                       "--kv-cache-bytes {} holds "
                                        "{} tokens; raise it or lower --context",
                                        wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
         .WithParam("context");
   }
-  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds", wanted, pool_tokens,
-                       settings.Text("kv-cache-bytes"));
+  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
+                       wanted, pool_tokens, settings.Text("kv-cache-bytes"));
   return static_cast<int>(pool_tokens);
 }
 
@@ -92,7 +99,8 @@ std::string HeaderDigest(const std::string& path, uint64_t header_bytes) {
   file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   unsigned char digest[EVP_MAX_MD_SIZE];
   unsigned int length = 0;
-  EVP_Digest(bytes.data(), static_cast<size_t>(file.gcount()), digest, &length, EVP_sha256(), nullptr);
+  EVP_Digest(bytes.data(), static_cast<size_t>(file.gcount()), digest, &length, EVP_sha256(),
+             nullptr);
   std::string hex;
   for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
   return hex;
@@ -111,7 +119,8 @@ std::string MainType(const gguf::File& file) {
   return best;
 }
 
-Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(const tokenizer::Tokenizer& tokenizer) {
+Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
+    const tokenizer::Tokenizer& tokenizer) {
   std::optional<tokenizer::ChatTemplate> none;
   if (tokenizer.chat_template().empty()) return none;
   const tokenizer::Vocabulary& vocabulary = tokenizer.vocabulary();
@@ -119,9 +128,10 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(const tokenizer::
     return vocabulary.Contains(id) ? std::string(vocabulary.Text(id)) : std::string();
   };
   const tokenizer::SpecialIds& ids = vocabulary.special();
-  ASSIGN_OR_RETURN(tokenizer::ChatTemplate compiled,
-                   tokenizer::ChatTemplate::Compile(tokenizer.chat_template(),
-                                                    {text(ids.bos), text(ids.eos), text(ids.unk), text(ids.pad)}));
+  ASSIGN_OR_RETURN(
+      tokenizer::ChatTemplate compiled,
+      tokenizer::ChatTemplate::Compile(
+          tokenizer.chat_template(), {text(ids.bos), text(ids.eos), text(ids.unk), text(ids.pad)}));
   return std::optional<tokenizer::ChatTemplate>(std::move(compiled));
 }
 
@@ -133,7 +143,8 @@ int ThreadsFromSettings(const Settings& settings) {
 
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings) {
   std::optional<std::string> forced;
-  if (settings.IsSet("isa")) forced = settings.Text("isa") == "avx512" ? "avx512vnni" : settings.Text("isa");
+  if (settings.IsSet("isa"))
+    forced = settings.Text("isa") == "avx512" ? "avx512vnni" : settings.Text("isa");
   return kernels::SelectKernels(forced);
 }
 
@@ -152,7 +163,9 @@ struct OpenedModel::Parts {
 OpenedModel::OpenedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 OpenedModel::~OpenedModel() = default;
 OpenedModel::OpenedModel(OpenedModel&&) noexcept = default;
-const std::shared_ptr<ServingMetrics>& OpenedModel::metrics() const { return parts_->served->metrics; }
+const std::shared_ptr<ServingMetrics>& OpenedModel::metrics() const {
+  return parts_->served->metrics;
+}
 const std::string& OpenedModel::summary() const { return parts_->summary; }
 const std::string& OpenedModel::notice() const { return parts_->notice; }
 
@@ -162,15 +175,19 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   parts->ref = ref;
   parts->context = context;
   if (settings.Text("dtype") == "bf16") {
-    return InvalidArgument("invalid_value", "--dtype bf16 is not offered for decoders in this release; use int8 or f32")
+    return InvalidArgument(
+               "invalid_value",
+               "--dtype bf16 is not offered for decoders in this release; use int8 or f32")
         .WithParam("dtype");
   }
-  parts->mode = settings.Text("dtype") == "f32" ? model::WeightMode::kF32 : model::WeightMode::kInt8;
+  parts->mode =
+      settings.Text("dtype") == "f32" ? model::WeightMode::kF32 : model::WeightMode::kInt8;
   ASSIGN_OR_RETURN(parts->table, KernelsFromSettings(settings));
   ASSIGN_OR_RETURN(parts->file, gguf::File::Open(ref.path));
   if (parts->file->tensors().empty()) {
-    return InvalidArgument("model_tensor_missing",
-                           "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
+    return InvalidArgument(
+        "model_tensor_missing",
+        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
   }
   ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*parts->file));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(parts->file->header()));
@@ -178,14 +195,16 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
   if (config.vocab_size != served.tokenizer->vocabulary_size()) {
-    return InvalidArgument("tokenizer_invalid", fmt::format("the tokenizer has {} tokens and the model {}",
-                                                            served.tokenizer->vocabulary_size(), config.vocab_size));
+    return InvalidArgument("tokenizer_invalid",
+                           fmt::format("the tokenizer has {} tokens and the model {}",
+                                       served.tokenizer->vocabulary_size(), config.vocab_size));
   }
 
   const size_t block_bytes = model::Decoder::KvBlockBytes(config, parts->mode, *parts->table);
   const int64_t blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
-  ASSIGN_OR_RETURN(const int context_tokens, ChooseContext(settings, config.context_length, blocks * kBlockTokens,
-                                                           block_bytes, parts->notice));
+  ASSIGN_OR_RETURN(const int context_tokens,
+                   ChooseContext(settings, config.context_length, blocks * kBlockTokens,
+                                 block_bytes, parts->notice));
   parts->engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = parts->engine_options.scheduler;
   runner::CpuRunnerOptions& run = parts->runner_options;
@@ -193,7 +212,8 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   run.compute.workers = ThreadsFromSettings(settings);
   run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
   run.context = context_tokens;
-  run.max_step_tokens = std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.lanes;
+  run.max_step_tokens =
+      std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.lanes;
   run.max_step_slices = std::max(scheduler.lanes, scheduler.static_batch) + 1;
 
   served.info.id = ref.served_name;
@@ -207,25 +227,27 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   served.info.digest = HeaderDigest(ref.path, parts->file->header().data_offset());
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<ServingMetrics>(
-        *context.metrics, ServingMetrics::Options{.model = ref.served_name,
-                                                  .vllm_aliases = settings.On("metrics.vllm"),
-                                                  .max_model_len = context_tokens,
-                                                  .version = context.version,
-                                                  .isa = std::string(kernels::IsaName(parts->table->isa)),
-                                                  .architecture = config.architecture,
-                                                  .quantisation = served.info.quantisation,
-                                                  .digest = served.info.digest,
-                                                  .block_tokens = kBlockTokens,
-                                                  .kv_blocks = blocks});
+        *context.metrics,
+        ServingMetrics::Options{.model = ref.served_name,
+                                .vllm_aliases = settings.On("metrics.vllm"),
+                                .max_model_len = context_tokens,
+                                .version = context.version,
+                                .isa = std::string(kernels::IsaName(parts->table->isa)),
+                                .architecture = config.architecture,
+                                .quantisation = served.info.quantisation,
+                                .digest = served.info.digest,
+                                .block_tokens = kBlockTokens,
+                                .kv_blocks = blocks});
   }
-  parts->summary = fmt::format("{} {} on {}, {} thread{}, {} lanes, context {}, {} KV blocks", config.architecture,
-                               served.info.quantisation, kernels::IsaName(parts->table->isa), run.compute.workers,
-                               run.compute.workers == 1 ? "" : "s", scheduler.lanes, context_tokens, blocks);
+  parts->summary = fmt::format(
+      "{} {} on {}, {} thread{}, {} lanes, context {}, {} KV blocks", config.architecture,
+      served.info.quantisation, kernels::IsaName(parts->table->isa), run.compute.workers,
+      run.compute.workers == 1 ? "" : "s", scheduler.lanes, context_tokens, blocks);
   return OpenedModel(std::move(parts));
 }
 
-Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(std::function<void(size_t, size_t)> progress,
-                                                                      bool start_engine) && {
+Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
+    std::function<void(size_t, size_t)> progress, bool start_engine) && {
   Parts& parts = *parts_;
   auto instance = std::make_shared<ModelInstance>();
   model::LoadOptions load;
@@ -237,12 +259,14 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(std::funct
   };
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(*parts.file, load));
   RETURN_IF_ERROR(parts.file->CheckUnchanged());
-  ASSIGN_OR_RETURN(instance->runner, runner::CpuModelRunner::Create(instance->weights, parts.runner_options));
+  ASSIGN_OR_RETURN(instance->runner,
+                   runner::CpuModelRunner::Create(instance->weights, parts.runner_options));
 
   gateway::ServedModel& served = *parts.served;
   instance->text = std::make_unique<engine::TokenizerText>(served.tokenizer);
   instance->metrics = served.metrics;
-  if (served.metrics != nullptr) instance->observer = std::make_unique<gateway::EngineMetrics>(*served.metrics);
+  if (served.metrics != nullptr)
+    instance->observer = std::make_unique<gateway::EngineMetrics>(*served.metrics);
   instance->engine = std::make_unique<engine::Engine>(
       parts.engine_options, engine::EngineDependencies{.runner = instance->runner.get(),
                                                        .text = instance->text.get(),
@@ -250,7 +274,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(std::funct
                                                        .observer = instance->observer.get()});
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
-        [weak = std::weak_ptr<ModelInstance>(instance), clock = parts.context.clock]() -> ServingMetrics::EngineGauges {
+        [weak = std::weak_ptr<ModelInstance>(instance),
+         clock = parts.context.clock]() -> ServingMetrics::EngineGauges {
           const std::shared_ptr<ModelInstance> alive = weak.lock();
           if (alive == nullptr) return {};
           return gateway::ReadGauges(*alive->engine, *clock);

@@ -1,5 +1,5 @@
-// ModelLoader: a model file becomes a running engine: weights, runner, tokenizer, template, engine, wired here
-// and nowhere else.
+// ModelLoader: a model file becomes a running engine: weights, runner, tokenizer, template, engine,
+// wired here and nowhere else.
 #pragma once
 
 #include <functional>
@@ -23,12 +23,13 @@ struct LoadContext {
   std::string version;
 };
 
-// A model file that was found good as far as its header tells, and what it will need. Cheap: no tensor was read.
-// Made before a server opens its port, so that a bad file or option is refused first.
+// A model file that was found good as far as its header tells, and what it will need. Cheap: no
+// tensor was read. Made before a server opens its port, so that a bad file or option is refused
+// first.
 class OpenedModel {
  public:
-  // Errors: those of the file (gguf_*, model_*, tokenizer_*), invalid_value for options that do not fit the model
-  // or the machine, with the numbers.
+  // Errors: those of the file (gguf_*, model_*, tokenizer_*), invalid_value for options that do not
+  // fit the model or the machine, with the numbers.
   static Result<OpenedModel> Open(const ModelRef& ref, const LoadContext& context);
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
@@ -36,12 +37,14 @@ class OpenedModel {
   const std::shared_ptr<ServingMetrics>& metrics() const;  // null without a registry
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1456 KV blocks"
   const std::string& summary() const;
-  const std::string& notice() const;  // what the operator should know ("context lowered to ..."), or empty
+  const std::string& notice()
+      const;  // what the operator should know ("context lowered to ..."), or empty
 
-  // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed so far and in
-  // all, on the calling thread. Without `start_engine` the engine has no thread; its owner calls RunOneStep().
-  Result<std::shared_ptr<const gateway::ServedModel>> Load(std::function<void(size_t, size_t)> progress,
-                                                           bool start_engine = true) &&;
+  // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
+  // so far and in all, on the calling thread. Without `start_engine` the engine has no thread; its
+  // owner calls RunOneStep().
+  Result<std::shared_ptr<const gateway::ServedModel>> Load(
+      std::function<void(size_t, size_t)> progress, bool start_engine = true) &&;
 
  private:
   struct Parts;

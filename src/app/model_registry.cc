@@ -30,7 +30,8 @@ std::string ModelCacheFolder() {
 Result<ModelRef> ResolveModel(std::string_view argument) {
   ModelRef ref;
   const size_t equals = argument.find('=');
-  if (equals != std::string_view::npos && argument.substr(0, equals).find('/') == std::string_view::npos) {
+  if (equals != std::string_view::npos &&
+      argument.substr(0, equals).find('/') == std::string_view::npos) {
     ref.served_name = std::string(argument.substr(0, equals));
     argument.remove_prefix(equals + 1);
     if (ref.served_name.empty() || ref.served_name.size() > 128) {
@@ -45,7 +46,8 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known.file) : override;
     if (ref.served_name.empty()) ref.served_name = std::string(known.name);
     if (!std::filesystem::exists(ref.path, error)) {
-      return NotFound("model_not_found", "model " + std::string(known.name) + " is not in the cache (" + ref.path +
+      return NotFound("model_not_found", "model " + std::string(known.name) +
+                                             " is not in the cache (" + ref.path +
                                              "); fetch it with `make models`");
     }
     return ref;

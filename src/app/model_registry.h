@@ -1,4 +1,5 @@
-// Where a MODEL argument leads: a path, a name of a known model, or NAME=either. Pure but for looking at files.
+// Where a MODEL argument leads: a path, a name of a known model, or NAME=either. Pure but for
+// looking at files.
 #pragma once
 
 #include <string>
@@ -15,8 +16,8 @@ struct ModelRef {
 
 inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
 
-// "" is the default model. Errors: model_not_found, with the command that fetches a known model which is not in
-// the cache; model_path for a path that is no file.
+// "" is the default model. Errors: model_not_found, with the command that fetches a known model
+// which is not in the cache; model_path for a path that is no file.
 Result<ModelRef> ResolveModel(std::string_view argument);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models

@@ -15,50 +15,69 @@ using enum OptionGroup;
 constexpr int64_t kGiB = int64_t{1} << 30;
 
 constexpr std::array kOptions = std::to_array<OptionSpec>({
-    {"threads", kInt, kModel, "", "compute threads (default: the cores this process may use)", 1, 1024},
-    {"isa", kChoice, kModel, "", "instruction set of the kernels (default: the best this machine has)", 0, 0,
+    {"threads", kInt, kModel, "", "compute threads (default: the cores this process may use)", 1,
+     1024},
+    {"isa", kChoice, kModel, "",
+     "instruction set of the kernels (default: the best this machine has)", 0, 0,
      "scalar|avx2|avxvnni|avx512vnni|avx512"},
-    {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "", "engine.lanes"},
-    {"context", kInt, kModel, "", "tokens per sequence, prompt and output (default: the model's limit, at most 8192)",
-     32, 1 << 20},
-    {"kv-cache-bytes", kSize, kModel, "1GiB", "memory of the KV cache", 1 << 20, int64_t{1} << 44, "", "kv.cache_bytes"},
-    {"prefill-chunk", kInt, kModel, "", "prompt tokens per step (default: 128 beside decoding sequences, else 512)", 1,
-     8192},
+    {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
+     "engine.lanes"},
+    {"context", kInt, kModel, "",
+     "tokens per sequence, prompt and output (default: the model's limit, at most 8192)", 32,
+     1 << 20},
+    {"kv-cache-bytes", kSize, kModel, "1GiB", "memory of the KV cache", 1 << 20, int64_t{1} << 44,
+     "", "kv.cache_bytes"},
+    {"prefill-chunk", kInt, kModel, "",
+     "prompt tokens per step (default: 128 beside decoding sequences, else 512)", 1, 8192},
     {"strategy", kChoice, kModel, "continuous", "how requests share the model", 0, 0,
      "continuous|interleaved|blocking|static"},
-    {"prefix-cache", kChoice, kModel, "on", "reuse the KV of equal prompt beginnings", 0, 0, "on|off"},
-    {"queue", kInt, kModel, "256", "accepted requests that hold no lane yet; one more is refused", 0, 100000},
-    {"prep", kInt, kModel, "12", "requests being rendered and tokenised at once, inside the queue", 1, 1024, "",
-     "prep.inflight"},
-    {"dtype", kChoice, kModel, "int8", "arithmetic: int8 block products, or float32 throughout", 0, 0, "int8|f32|bf16"},
+    {"prefix-cache", kChoice, kModel, "on", "reuse the KV of equal prompt beginnings", 0, 0,
+     "on|off"},
+    {"queue", kInt, kModel, "256", "accepted requests that hold no lane yet; one more is refused",
+     0, 100000},
+    {"prep", kInt, kModel, "12", "requests being rendered and tokenised at once, inside the queue",
+     1, 1024, "", "prep.inflight"},
+    {"dtype", kChoice, kModel, "int8", "arithmetic: int8 block products, or float32 throughout", 0,
+     0, "int8|f32|bf16"},
     {"log-level", kChoice, kModel, "info", "least level that is logged (standard error)", 0, 0,
      "trace|debug|info|warn|error|off"},
-    {"sched.itl_target_ms", kNumber, kModel, "50", "a mixed step's prefill shrinks until the step meets this", 1, 60000},
+    {"sched.itl_target_ms", kNumber, kModel, "50",
+     "a mixed step's prefill shrinks until the step meets this", 1, 60000},
     {"sched.admission", kChoice, kModel, "pack",
-     "pack: fill the KV cache and preempt; no_evict: reserve prompt + max output", 0, 0, "pack|no_evict"},
+     "pack: fill the KV cache and preempt; no_evict: reserve prompt + max output", 0, 0,
+     "pack|no_evict"},
     {"sched.static_batch", kInt, kModel, "8", "strategy static: requests per batch", 1, 1024},
-    {"sched.static_wait_ms", kNumber, kModel, "10", "strategy static: longest wait for a full batch", 0, 60000},
-    {"sched.queue_age_s", kNumber, kModel, "30", "oldest interactive request in the queue; 0 = no bound", 0, 86400},
+    {"sched.static_wait_ms", kNumber, kModel, "10",
+     "strategy static: longest wait for a full batch", 0, 60000},
+    {"sched.queue_age_s", kNumber, kModel, "30",
+     "oldest interactive request in the queue; 0 = no bound", 0, 86400},
 
-    {"host", kText, kServer, "127.0.0.1", "address to listen on; anything but loopback needs a key and TLS"},
+    {"host", kText, kServer, "127.0.0.1",
+     "address to listen on; anything but loopback needs a key and TLS"},
     {"port", kInt, kServer, "8080", "HTTP port; 0 = a free one, printed at start", 0, 65535},
     {"grpc-port", kInt, kServer, "0", "gRPC port; only 0 (off) in this release", 0, 0},
-    {"api-key-file", kText, kServer, "", "file with the one key clients must send (or TUTTI_API_KEY)"},
+    {"api-key-file", kText, kServer, "",
+     "file with the one key clients must send (or TUTTI_API_KEY)"},
     {"tls-cert", kText, kServer, "", "PEM certificate chain; turns TLS on"},
     {"tls-key", kText, kServer, "", "PEM private key of --tls-cert"},
     {"cors-origin", kText, kServer, "", "origin that browsers may call from, or *"},
-    {"strict", kChoice, kServer, "off", "refuse request fields that no dialect knows", 0, 0, "on|off"},
+    {"strict", kChoice, kServer, "off", "refuse request fields that no dialect knows", 0, 0,
+     "on|off"},
     {"http.io_threads", kInt, kServer, "2", "threads that own connections", 1, 4},
-    {"http.keepalive_s", kNumber, kServer, "", "silence before a stream comment (default 15, /generate 5); 0 = never", 0,
-     3600},
-    {"http.max_connections", kInt, kServer, "4096", "open connections; further ones wait to be accepted", 1, 1000000},
-    {"http.queue_full_status", kChoice, kServer, "503", "status of a refusal for a full queue", 0, 0, "503|429"},
-    {"http.access_log", kChoice, kServer, "on", "one line per request, never with prompt text", 0, 0, "on|off"},
+    {"http.keepalive_s", kNumber, kServer, "",
+     "silence before a stream comment (default 15, /generate 5); 0 = never", 0, 3600},
+    {"http.max_connections", kInt, kServer, "4096",
+     "open connections; further ones wait to be accepted", 1, 1000000},
+    {"http.queue_full_status", kChoice, kServer, "503", "status of a refusal for a full queue", 0,
+     0, "503|429"},
+    {"http.access_log", kChoice, kServer, "on", "one line per request, never with prompt text", 0,
+     0, "on|off"},
     {"metrics.vllm", kChoice, kServer, "off", "also offer the vllm:* metric names", 0, 0, "on|off"},
     {"drain_s", kNumber, kServer, "30", "longest wait for running requests after SIGTERM", 0, 3600},
 });
 
-// "kv-cache-bytes" and "sched.itl_target_ms" name themselves the same way everywhere but for the separators.
+// "kv-cache-bytes" and "sched.itl_target_ms" name themselves the same way everywhere but for the
+// separators.
 std::string Normalised(std::string_view key, char separator) {
   std::string out;
   for (const char c : key) out += (c == '.' || c == '_' || c == '-') ? separator : c;
@@ -76,9 +95,10 @@ Status Bad(const OptionSpec& option, const std::string& why) {
 }
 
 Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
-  if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max)) return OkStatus();
-  return Bad(option, "must be between " + std::to_string(option.min) + " and " + std::to_string(option.max) + ", not " +
-                         Shown(text));
+  if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max))
+    return OkStatus();
+  return Bad(option, "must be between " + std::to_string(option.min) + " and " +
+                         std::to_string(option.max) + ", not " + Shown(text));
 }
 
 }  // namespace
@@ -88,7 +108,8 @@ std::span<const OptionSpec> AllOptions() { return kOptions; }
 const OptionSpec* FindOption(std::string_view key) {
   const std::string wanted = Normalised(key, '-');
   for (const OptionSpec& option : kOptions) {
-    if (Normalised(option.key, '-') == wanted || (*option.alias != '\0' && option.alias == key)) return &option;
+    if (Normalised(option.key, '-') == wanted || (*option.alias != '\0' && option.alias == key))
+      return &option;
   }
   return nullptr;
 }
@@ -137,7 +158,8 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
     }
     case kText:
       for (const char c : text) {
-        if (static_cast<unsigned char>(c) < 32) return Bad(option, "must not hold control characters");
+        if (static_cast<unsigned char>(c) < 32)
+          return Bad(option, "must not hold control characters");
       }
       return OkStatus();
   }
@@ -148,10 +170,11 @@ Result<int64_t> ParseSize(std::string_view text) {
   static constexpr struct {
     const char* suffix;
     int64_t factor;
-  } kUnits[] = {{"kib", 1 << 10},   {"mib", 1 << 20},      {"gib", kGiB},
-                {"tib", kGiB << 10}, {"kb", 1000},          {"mb", 1000 * 1000},
-                {"gb", 1000000000},  {"tb", 1000000000000}, {"b", 1},
-                {"", 1}};
+  } kUnits[] = {{"kib", 1 << 10},   {"mib", 1 << 20},
+                {"gib", kGiB},      {"tib", kGiB << 10},
+                {"kb", 1000},       {"mb", 1000 * 1000},
+                {"gb", 1000000000}, {"tb", 1000000000000},
+                {"b", 1},           {"", 1}};
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string suffix(end, text.data() + text.size());
@@ -160,10 +183,12 @@ Result<int64_t> ParseSize(std::string_view text) {
   if (error == std::errc() && number >= 0) {
     for (const auto& unit : kUnits) {
       int64_t bytes = 0;
-      if (suffix == unit.suffix && !__builtin_mul_overflow(number, unit.factor, &bytes)) return bytes;
+      if (suffix == unit.suffix && !__builtin_mul_overflow(number, unit.factor, &bytes))
+        return bytes;
     }
   }
-  return InvalidArgument("invalid_value", "needs a size such as 512MiB or 2GiB, not " + Shown(text));
+  return InvalidArgument("invalid_value",
+                         "needs a size such as 512MiB or 2GiB, not " + Shown(text));
 }
 
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known) {

@@ -1,5 +1,6 @@
-// The table of every configuration key: what its flag, TOML key and environment variable accept, its default
-// and its help text. --help, --print-config, the checks and docs are all made from this one table.
+// The table of every configuration key: what its flag, TOML key and environment variable accept,
+// its default and its help text. --help, --print-config, the checks and docs are all made from this
+// one table.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +27,8 @@ enum class OptionGroup {
 };
 
 struct OptionSpec {
-  const char* key;       // "sched.itl_target_ms": TOML key; flag --sched-itl-target-ms; TUTTI_SCHED_ITL_TARGET_MS
+  const char* key;  // "sched.itl_target_ms": TOML key; flag --sched-itl-target-ms;
+                    // TUTTI_SCHED_ITL_TARGET_MS
   OptionType type;
   OptionGroup group;
   const char* fallback;  // default, as text; "" = decided at start (help says how)
@@ -46,7 +48,8 @@ std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARG
 // OK when `text` is a legal value; otherwise says what would be. Never echoes more than 64 bytes.
 Status CheckOptionValue(const OptionSpec& option, std::string_view text);
 
-// "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB (binary) and KB MB GB TB (decimal), case-insensitive.
+// "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB (binary) and KB MB GB TB (decimal),
+// case-insensitive.
 Result<int64_t> ParseSize(std::string_view text);
 
 // The known name closest to a mistyped one (edit distance <= 3), or "".

@@ -56,7 +56,8 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
   if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
     options.keepalive = Duration(static_cast<int64_t>(*keepalive * 1e9));
   }
-  options.queue_full_status = static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
+  options.queue_full_status =
+      static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
   options.access_log = settings.On("http.access_log");
   options.version = kVersion;
   RETURN_IF_ERROR(http::CheckBind(options));
@@ -70,7 +71,8 @@ class ProgressLine {
     const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
     if (percent == shown_ || (!terminal_ && percent < shown_ + 25)) return;
     shown_ = percent;
-    std::fprintf(stderr, terminal_ ? "\rpacking weights: %3d %%" : "packing weights: %3d %%\n", percent);
+    std::fprintf(stderr, terminal_ ? "\rpacking weights: %3d %%" : "packing weights: %3d %%\n",
+                 percent);
     if (terminal_ && percent == 100) std::fputc('\n', stderr);
   }
 
@@ -118,13 +120,15 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   Status load_status;
   std::thread loader([&] {
     ProgressLine progress;
-    load_status = inference.Load(*std::move(opened), [&](size_t done, size_t total) { progress.Show(done, total); });
+    load_status = inference.Load(*std::move(opened),
+                                 [&](size_t done, size_t total) { progress.Show(done, total); });
     if (!load_status.ok()) {
       inference.LoadFailed(load_status);
       failed.store(true, std::memory_order_release);
       return;
     }
-    std::printf("tutti: serving %s at %s (%s)\n", model.served_name.c_str(), door.address().c_str(), summary.c_str());
+    std::printf("tutti: serving %s at %s (%s)\n", model.served_name.c_str(), door.address().c_str(),
+                summary.c_str());
     std::fflush(stdout);
   });
   const int signal = WaitForSignal(failed);
@@ -141,7 +145,8 @@ Status Serve(const Settings& settings, const ModelRef& model) {
     if (again != 0) _exit(128 + again);
   });
   const double drain_s = settings.Number("drain_s");
-  log.Info("drain.begin", {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
+  log.Info("drain.begin",
+           {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
   loader.join();
   const Duration limit(static_cast<int64_t>(drain_s * 1e9));
   const TimePoint deadline = inference.clock().Now() + limit;

@@ -1,13 +1,12 @@
 #include "app/settings.h"
 
 #include <fmt/format.h>
+#include <toml++/toml.h>
 
 #include <charconv>
 #include <fstream>
 #include <sstream>
 #include <vector>
-
-#include <toml++/toml.h>
 
 #include "base/check.h"
 
@@ -17,8 +16,10 @@ namespace tutti::app {
 namespace {
 
 // Variables that are no options: secrets, places of files, and switches of the test suite.
-constexpr std::string_view kReserved[] = {"TUTTI_API_KEY", "TUTTI_CACHE", "TUTTI_MODEL_FILE", "TUTTI_CONFIG"};
-constexpr std::string_view kReservedPrefixes[] = {"TUTTI_TEST_", "TUTTI_SOURCE_", "TUTTI_BINARY_", "TUTTI_BENCH_"};
+constexpr std::string_view kReserved[] = {"TUTTI_API_KEY", "TUTTI_CACHE", "TUTTI_MODEL_FILE",
+                                          "TUTTI_CONFIG"};
+constexpr std::string_view kReservedPrefixes[] = {"TUTTI_TEST_", "TUTTI_SOURCE_", "TUTTI_BINARY_",
+                                                  "TUTTI_BENCH_"};
 
 bool IsReserved(std::string_view name) {
   for (const std::string_view reserved : kReserved) {
@@ -30,7 +31,8 @@ bool IsReserved(std::string_view name) {
   return false;
 }
 
-Status UnknownKey(std::string_view where, std::string_view name, const std::vector<std::string>& known) {
+Status UnknownKey(std::string_view where, std::string_view name,
+                  const std::vector<std::string>& known) {
   const std::string meant = Suggestion(name, known);
   return InvalidArgument("unknown_parameter",
                          fmt::format("{}: unknown key {}{}", where, name.substr(0, 64),
@@ -69,8 +71,9 @@ Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
   try {  // the library reports by exception; none leaves this function
     RETURN_IF_ERROR(Flatten(toml::parse(text.str(), path), "", 3, out));
   } catch (const toml::parse_error& error) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
+    return InvalidArgument(
+        "invalid_value",
+        fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
   }
   return out;
 }
@@ -83,10 +86,14 @@ std::vector<std::string> KnownKeys() {
 
 std::string_view SourceName(Source source) {
   switch (source) {
-    case Source::kDefault: return "default";
-    case Source::kFile: return "file";
-    case Source::kEnvironment: return "environment";
-    case Source::kFlag: return "flag";
+    case Source::kDefault:
+      return "default";
+    case Source::kFile:
+      return "file";
+    case Source::kEnvironment:
+      return "environment";
+    case Source::kFlag:
+      return "flag";
   }
   return "default";
 }
@@ -95,11 +102,13 @@ std::string_view SourceName(Source source) {
 
 Result<Settings> Settings::Resolve(const Inputs& inputs) {
   Settings settings;
-  for (const OptionSpec& option : AllOptions()) settings.values_[option.key] = {option.fallback, Source::kDefault};
+  for (const OptionSpec& option : AllOptions())
+    settings.values_[option.key] = {option.fallback, Source::kDefault};
 
   const auto assign = [&](const OptionSpec& option, const std::string& text, Source source,
                           const std::string& where) -> Status {
-    if (Status status = CheckOptionValue(option, text); !status.ok()) return std::move(status).WithContext(where);
+    if (Status status = CheckOptionValue(option, text); !status.ok())
+      return std::move(status).WithContext(where);
     settings.values_[option.key] = {text, source};
     return OkStatus();
   };
@@ -174,8 +183,8 @@ std::string Settings::Print(bool with_server_options) const {
   for (const OptionSpec& option : AllOptions()) {
     if (option.group == OptionGroup::kServer && !with_server_options) continue;
     const Value& value = Find(option.key);
-    out += fmt::format("{:<24} = {:<16} # {}\n", option.key, value.text.empty() ? "(automatic)" : value.text,
-                       SourceName(value.source));
+    out += fmt::format("{:<24} = {:<16} # {}\n", option.key,
+                       value.text.empty() ? "(automatic)" : value.text, SourceName(value.source));
   }
   return out;
 }

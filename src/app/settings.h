@@ -22,14 +22,15 @@ class Settings {
     std::string file;                                // path of a TOML file, or empty
   };
 
-  // Checks every value of every source, unknown keys included, before anything else happens. A failure is
-  // bad configuration (exit status 78); its message names the source and, for a typo, the key meant.
+  // Checks every value of every source, unknown keys included, before anything else happens. A
+  // failure is bad configuration (exit status 78); its message names the source and, for a typo,
+  // the key meant.
   static Result<Settings> Resolve(const Inputs& inputs);
 
   const std::string& Text(std::string_view key) const;
   bool IsSet(std::string_view key) const { return !Text(key).empty(); }
   bool On(std::string_view key) const { return Text(key) == "on"; }
-  int64_t Int(std::string_view key) const;                // kInt and kSize; CHECKs that it is set
+  int64_t Int(std::string_view key) const;  // kInt and kSize; CHECKs that it is set
   double Number(std::string_view key) const;
   std::optional<int64_t> OptionalInt(std::string_view key) const;
   std::optional<double> OptionalNumber(std::string_view key) const;

@@ -17,14 +17,18 @@ std::string WriteToml(const std::string& text) {
 // A legal value that differs from the default, for any option.
 std::string OtherValue(const OptionSpec& option) {
   switch (option.type) {
-    case OptionType::kInt: return std::to_string(option.min);
-    case OptionType::kNumber: return std::to_string(option.max);
-    case OptionType::kSize: return "2MiB";
+    case OptionType::kInt:
+      return std::to_string(option.min);
+    case OptionType::kNumber:
+      return std::to_string(option.max);
+    case OptionType::kSize:
+      return "2MiB";
     case OptionType::kChoice: {
       const std::string all = option.choices;
       return all.substr(all.rfind('|') + 1);
     }
-    case OptionType::kText: return "x";
+    case OptionType::kText:
+      return "x";
   }
   return "";
 }
@@ -37,7 +41,8 @@ TEST(Settings, EveryOptionCanBeSetInAllThreePlacesAndTheLaterOneWins) {
     inputs.file = WriteToml(std::string(option.key) + " = \"" + value + "\"\n");
     EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kFile) << option.key;
     inputs.environment[EnvironmentName(option)] = value;
-    EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kEnvironment) << option.key;
+    EXPECT_EQ(Settings::Resolve(inputs).value().SourceOf(option.key), Source::kEnvironment)
+        << option.key;
     inputs.flags[option.key] = value;
     const Settings settings = Settings::Resolve(inputs).value();
     EXPECT_EQ(settings.SourceOf(option.key), Source::kFlag) << option.key;
@@ -55,7 +60,8 @@ TEST(Settings, DefaultsAreLegalValues) {
 
 TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
   Settings::Inputs inputs;
-  inputs.file = WriteToml("[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n");
+  inputs.file =
+      WriteToml("[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n");
   const Settings settings = Settings::Resolve(inputs).value();
   EXPECT_EQ(settings.Int("lanes"), 3);
   EXPECT_EQ(settings.Number("sched.itl_target_ms"), 20.5);
@@ -65,16 +71,22 @@ TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
 TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   Settings::Inputs inputs;
   inputs.file = WriteToml("lannes = 3\n");
-  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean lanes"), std::string::npos);
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("did you mean lanes"),
+            std::string::npos);
   inputs.file.clear();
   inputs.environment["TUTTI_THREAD"] = "2";
   EXPECT_NE(Settings::Resolve(inputs).status().message().find("TUTTI_THREADS"), std::string::npos);
 }
 
 TEST(Settings, BadValuesAreRefusedWithTheRange) {
-  for (const auto& [key, value] : std::map<std::string, std::string>{
-           {"lanes", "0"}, {"lanes", "eight"}, {"kv-cache-bytes", "1 parsec"}, {"strategy", "fast"},
-           {"port", "65536"}, {"sched.itl_target_ms", "nan"}, {"kv-cache-bytes", "99999999999999999999GiB"}}) {
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"lanes", "0"},
+                                          {"lanes", "eight"},
+                                          {"kv-cache-bytes", "1 parsec"},
+                                          {"strategy", "fast"},
+                                          {"port", "65536"},
+                                          {"sched.itl_target_ms", "nan"},
+                                          {"kv-cache-bytes", "99999999999999999999GiB"}}) {
     Settings::Inputs inputs;
     inputs.flags[key] = value;
     const Status status = Settings::Resolve(inputs).status();

@@ -1,5 +1,5 @@
-// CHECK: for beliefs about our own code. No byte from a client, a file, a broker or a peer may decide one:
-// those are validated and answered with a Status. Stays on in every build.
+// CHECK: for beliefs about our own code. No byte from a client, a file, a broker or a peer may
+// decide one: those are validated and answered with a Status. Stays on in every build.
 #pragma once
 
 #include <sstream>
@@ -24,10 +24,10 @@ struct Voidify {
 
 }  // namespace tutti::internal
 
-#define CHECK(condition)                                  \
-  __builtin_expect(static_cast<bool>(condition), 1)       \
-      ? static_cast<void>(0)                              \
-      : ::tutti::internal::Voidify() &                    \
+#define CHECK(condition)                            \
+  __builtin_expect(static_cast<bool>(condition), 1) \
+      ? static_cast<void>(0)                        \
+      : ::tutti::internal::Voidify() &              \
             ::tutti::internal::CheckFailure(__FILE__, __LINE__, #condition).stream()
 #define CHECK_EQ(a, b) CHECK((a) == (b)) << (a) << " vs " << (b) << " "
 #define CHECK_LE(a, b) CHECK((a) <= (b)) << (a) << " vs " << (b) << " "

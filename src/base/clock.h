@@ -1,4 +1,5 @@
-// Monotonic time behind an interface, so that every deadline, budget and wait can run under test time.
+// Monotonic time behind an interface, so that every deadline, budget and wait can run under test
+// time.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,9 @@ class SteadyClock final : public Clock {
 // Stands still until told to move. Any thread.
 class ManualClock final : public Clock {
  public:
-  TimePoint Now() const override { return TimePoint(Duration(ns_.load(std::memory_order_acquire))); }
+  TimePoint Now() const override {
+    return TimePoint(Duration(ns_.load(std::memory_order_acquire)));
+  }
   void Advance(Duration by) { ns_.fetch_add(by.count(), std::memory_order_acq_rel); }
 
  private:

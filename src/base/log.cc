@@ -23,22 +23,32 @@ bool IsPlain(unsigned char c) {
 
 spdlog::level::level_enum ToSpdlog(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return spdlog::level::debug;
-    case LogLevel::kInfo: return spdlog::level::info;
-    case LogLevel::kWarn: return spdlog::level::warn;
-    case LogLevel::kError: return spdlog::level::err;
-    case LogLevel::kOff: return spdlog::level::off;
+    case LogLevel::kDebug:
+      return spdlog::level::debug;
+    case LogLevel::kInfo:
+      return spdlog::level::info;
+    case LogLevel::kWarn:
+      return spdlog::level::warn;
+    case LogLevel::kError:
+      return spdlog::level::err;
+    case LogLevel::kOff:
+      return spdlog::level::off;
   }
   return spdlog::level::info;
 }
 
 const char* LevelName(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug: return "DEBUG";
-    case LogLevel::kInfo: return "INFO";
-    case LogLevel::kWarn: return "WARN";
-    case LogLevel::kError: return "ERROR";
-    case LogLevel::kOff: break;
+    case LogLevel::kDebug:
+      return "DEBUG";
+    case LogLevel::kInfo:
+      return "INFO";
+    case LogLevel::kWarn:
+      return "WARN";
+    case LogLevel::kError:
+      return "ERROR";
+    case LogLevel::kOff:
+      break;
   }
   return "OFF";
 }
@@ -71,8 +81,9 @@ std::string TimeStamp() {
   clock_gettime(CLOCK_REALTIME, &now);
   tm parts{};
   gmtime_r(&now.tv_sec, &parts);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900, parts.tm_mon + 1,
-                     parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec, now.tv_nsec / 1000000);
+  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z", parts.tm_year + 1900,
+                     parts.tm_mon + 1, parts.tm_mday, parts.tm_hour, parts.tm_min, parts.tm_sec,
+                     now.tv_nsec / 1000000);
 }
 
 }  // namespace
@@ -109,7 +120,8 @@ std::string LogEscape(std::string_view value, size_t max_bytes) {
   return '"' + text + (cut ? "...\"" : "\"");
 }
 
-LogField::LogField(std::string_view field_key, double number) : key(field_key), value(fmt::format("{:.3f}", number)) {}
+LogField::LogField(std::string_view field_key, double number)
+    : key(field_key), value(fmt::format("{:.3f}", number)) {}
 
 struct Logger::Impl {
   Impl(LogLevel least, spdlog::sink_ptr sink) : level(least), logger("tutti", std::move(sink)) {
@@ -121,12 +133,15 @@ struct Logger::Impl {
   spdlog::logger logger;
 };
 
-Logger::Logger(LogLevel level, const std::string& path) : impl_(std::make_unique<Impl>(level, OpenSink(path))) {}
+Logger::Logger(LogLevel level, const std::string& path)
+    : impl_(std::make_unique<Impl>(level, OpenSink(path))) {}
 Logger::Logger(LogLevel level, std::shared_ptr<Sink> sink)
     : impl_(std::make_unique<Impl>(level, std::make_shared<CallbackSink>(std::move(sink)))) {}
 Logger::~Logger() { Flush(); }
 
-bool Logger::Enabled(LogLevel level) const { return level >= impl_->level && impl_->level != LogLevel::kOff; }
+bool Logger::Enabled(LogLevel level) const {
+  return level >= impl_->level && impl_->level != LogLevel::kOff;
+}
 
 void Logger::Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!Enabled(level)) return;

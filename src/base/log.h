@@ -1,8 +1,9 @@
-// Structured log: one line per event, `2026-01-31T12:00:00.123Z INFO http.request id=r-1 status=200 ms=12.3`.
+// Structured log: one line per event, `2026-01-31T12:00:00.123Z INFO http.request id=r-1 status=200
+// ms=12.3`.
 //
-// A Logger is made once by main and passed to whoever needs it; any thread. Values are escaped (control
-// characters, quotes, bytes that are not UTF-8) and cut at 256 bytes, so that no client can forge a line or
-// a terminal escape. Text of prompts and answers is never given to a Logger.
+// A Logger is made once by main and passed to whoever needs it; any thread. Values are escaped
+// (control characters, quotes, bytes that are not UTF-8) and cut at 256 bytes, so that no client
+// can forge a line or a terminal escape. Text of prompts and answers is never given to a Logger.
 #pragma once
 
 #include <concepts>
@@ -19,13 +20,17 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError, kOff };
 
 Result<LogLevel> ParseLogLevel(std::string_view name);  // debug | info | warn | error | off
 
-// Printable, on one line, quoted when it holds anything but [A-Za-z0-9._:/+-] and cut at `max_bytes`.
+// Printable, on one line, quoted when it holds anything but [A-Za-z0-9._:/+-] and cut at
+// `max_bytes`.
 std::string LogEscape(std::string_view value, size_t max_bytes = 256);
 
 struct LogField {
-  LogField(std::string_view field_key, std::string_view text) : key(field_key), value(LogEscape(text)) {}
-  LogField(std::string_view field_key, const char* text) : LogField(field_key, std::string_view(text)) {}
-  LogField(std::string_view field_key, const std::string& text) : LogField(field_key, std::string_view(text)) {}
+  LogField(std::string_view field_key, std::string_view text)
+      : key(field_key), value(LogEscape(text)) {}
+  LogField(std::string_view field_key, const char* text)
+      : LogField(field_key, std::string_view(text)) {}
+  LogField(std::string_view field_key, const std::string& text)
+      : LogField(field_key, std::string_view(text)) {}
   template <std::integral T>
   LogField(std::string_view field_key, T number) : key(field_key), value(std::to_string(number)) {}
   LogField(std::string_view field_key, double number);  // three decimals
@@ -36,7 +41,8 @@ struct LogField {
 
 class Logger {
  public:
-  // To standard error, or appended to `path`. A file that cannot be opened falls back to standard error.
+  // To standard error, or appended to `path`. A file that cannot be opened falls back to standard
+  // error.
   explicit Logger(LogLevel level, const std::string& path = "");
   // Lines go to `sink` instead, each without its line break: for tests.
   class Sink {
@@ -52,9 +58,15 @@ class Logger {
   bool Enabled(LogLevel level) const;
   // `event` is a fixed word of ours ("model.loaded"); never client data.
   void Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields = {});
-  void Info(std::string_view event, std::initializer_list<LogField> f = {}) { Log(LogLevel::kInfo, event, f); }
-  void Warn(std::string_view event, std::initializer_list<LogField> f = {}) { Log(LogLevel::kWarn, event, f); }
-  void Error(std::string_view event, std::initializer_list<LogField> f = {}) { Log(LogLevel::kError, event, f); }
+  void Info(std::string_view event, std::initializer_list<LogField> f = {}) {
+    Log(LogLevel::kInfo, event, f);
+  }
+  void Warn(std::string_view event, std::initializer_list<LogField> f = {}) {
+    Log(LogLevel::kWarn, event, f);
+  }
+  void Error(std::string_view event, std::initializer_list<LogField> f = {}) {
+    Log(LogLevel::kError, event, f);
+  }
   void Flush();
 
  private:

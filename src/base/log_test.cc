@@ -44,8 +44,10 @@ TEST(Log, LevelsBelowTheChosenOneAreLeftOut) {
 TEST(Log, NoValueCanForgeALineAFieldOrATerminalCommand) {
   auto lines = std::make_shared<Lines>();
   Logger log(LogLevel::kInfo, lines);
-  for (const std::string& evil : {std::string("x\r\n2026-01-01T00:00:00.000Z INFO forged"), std::string("a\" status=200"), std::string("\x1b[2J\x07"),
-                                  std::string("nul\0x", 5), std::string("\xff\xfe\xc3\xa9"), std::string("%s%n{}{0}"), std::string("\\")}) {
+  for (const std::string& evil :
+       {std::string("x\r\n2026-01-01T00:00:00.000Z INFO forged"), std::string("a\" status=200"),
+        std::string("\x1b[2J\x07"), std::string("nul\0x", 5), std::string("\xff\xfe\xc3\xa9"),
+        std::string("%s%n{}{0}"), std::string("\\")}) {
     log.Info("event", {{"value", evil}});
   }
   ASSERT_EQ(lines->lines.size(), 7u);
@@ -67,12 +69,14 @@ TEST(Log, LinesOfManyThreadsStayWhole) {
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&log, t] {
-      for (int i = 0; i < 250; ++i) log.Info("e", {{"t", t}, {"text", std::string(50, static_cast<char>('a' + t))}});
+      for (int i = 0; i < 250; ++i)
+        log.Info("e", {{"t", t}, {"text", std::string(50, static_cast<char>('a' + t))}});
     });
   }
   for (std::thread& thread : threads) thread.join();
   ASSERT_EQ(lines->lines.size(), 1000u);
-  for (const std::string& line : lines->lines) EXPECT_EQ(line.size(), 25 + std::string("INFO e t=0 text=").size() + 50);
+  for (const std::string& line : lines->lines)
+    EXPECT_EQ(line.size(), 25 + std::string("INFO e t=0 text=").size() + 50);
 }
 
 TEST(Log, LevelsHaveNames) {

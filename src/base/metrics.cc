@@ -47,10 +47,12 @@ void Histogram::Observe(double value) {
 uint64_t Histogram::Count() const {
   return histogram_ == nullptr ? 0 : histogram_->Collect().histogram.sample_count;
 }
-double Histogram::Sum() const { return histogram_ == nullptr ? 0 : histogram_->Collect().histogram.sample_sum; }
+double Histogram::Sum() const {
+  return histogram_ == nullptr ? 0 : histogram_->Collect().histogram.sample_sum;
+}
 
 const Buckets& LatencyBuckets() {
-  static const Buckets buckets = {.001, .0025, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75,
+  static const Buckets buckets = {.001, .0025, .005, .01, .02, .04, .06, .08, .1,  .25, .5,  .75,
                                   1,    2.5,   5,    7.5, 10,  20,  40,  80,  160, 640, 2560};
   return buckets;
 }
@@ -105,21 +107,28 @@ struct MetricsRegistry::Impl {
 MetricsRegistry::MetricsRegistry() : impl_(std::make_unique<Impl>()) {}
 MetricsRegistry::~MetricsRegistry() = default;
 
-Counter MetricsRegistry::GetCounter(const std::string& name, const std::string& help, MetricLabels labels) {
+Counter MetricsRegistry::GetCounter(const std::string& name, const std::string& help,
+                                    MetricLabels labels) {
   labels = impl_->Bound(name, std::move(labels));
-  return Counter(&prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry).Add(labels));
+  return Counter(
+      &prometheus::BuildCounter().Name(name).Help(help).Register(impl_->registry).Add(labels));
 }
 
-Gauge MetricsRegistry::GetGauge(const std::string& name, const std::string& help, MetricLabels labels) {
+Gauge MetricsRegistry::GetGauge(const std::string& name, const std::string& help,
+                                MetricLabels labels) {
   labels = impl_->Bound(name, std::move(labels));
-  return Gauge(&prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(labels));
+  return Gauge(
+      &prometheus::BuildGauge().Name(name).Help(help).Register(impl_->registry).Add(labels));
 }
 
-Histogram MetricsRegistry::GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,
-                                        MetricLabels labels) {
+Histogram MetricsRegistry::GetHistogram(const std::string& name, const std::string& help,
+                                        const Buckets& buckets, MetricLabels labels) {
   labels = impl_->Bound(name, std::move(labels));
-  return Histogram(
-      &prometheus::BuildHistogram().Name(name).Help(help).Register(impl_->registry).Add(labels, buckets));
+  return Histogram(&prometheus::BuildHistogram()
+                        .Name(name)
+                        .Help(help)
+                        .Register(impl_->registry)
+                        .Add(labels, buckets));
 }
 
 void MetricsRegistry::AddCollector(std::function<void()> collector) {

@@ -1,9 +1,9 @@
 // Metrics: a thin facade over prometheus-cpp, so that no other header includes it.
 //
-// A MetricsRegistry is made once by main and passed on; any thread. Handles stay valid as long as it lives
-// and cost one atomic add (histograms: one uncontended lock). Label values are escaped by the exposition and
-// bounded here: 128 bytes of valid UTF-8, and at most 100 different label sets a family, further ones counted
-// under "other".
+// A MetricsRegistry is made once by main and passed on; any thread. Handles stay valid as long as
+// it lives and cost one atomic add (histograms: one uncontended lock). Label values are escaped by
+// the exposition and bounded here: 128 bytes of valid UTF-8, and at most 100 different label sets a
+// family, further ones counted under "other".
 #pragma once
 
 #include <functional>
@@ -71,8 +71,8 @@ class MetricsRegistry {
   MetricsRegistry(const MetricsRegistry&) = delete;
   MetricsRegistry& operator=(const MetricsRegistry&) = delete;
 
-  // The one of that name and those labels, made at the first call. `help` of the first call counts. A name
-  // belongs to one kind; names are ours, never a client's.
+  // The one of that name and those labels, made at the first call. `help` of the first call counts.
+  // A name belongs to one kind; names are ours, never a client's.
   Counter GetCounter(const std::string& name, const std::string& help, MetricLabels labels = {});
   Gauge GetGauge(const std::string& name, const std::string& help, MetricLabels labels = {});
   Histogram GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,

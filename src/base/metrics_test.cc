@@ -29,13 +29,19 @@ TEST(Metrics, HistogramsCountIntoTheirBuckets) {
   for (const double value : {0.05, 0.1, 0.5, 7.0}) histogram.Observe(value);
   EXPECT_EQ(histogram.Count(), 4u);
   EXPECT_NEAR(histogram.Sum(), 7.65, 1e-9);
-  EXPECT_THAT(registry.Expose(), HasSubstr("h_seconds_bucket{le=\"0.1\"} 2\nh_seconds_bucket{le=\"1\"} 3\nh_seconds_bucket{le=\"+Inf\"} 4\n"));
+  EXPECT_THAT(registry.Expose(),
+              HasSubstr("h_seconds_bucket{le=\"0.1\"} 2\nh_seconds_bucket{le=\"1\"} "
+                        "3\nh_seconds_bucket{le=\"+Inf\"} 4\n"));
 }
 
 TEST(Metrics, HostileLabelValuesAreEscapedBoundedAndLimitedInNumber) {
   MetricsRegistry registry;
-  registry.GetCounter("c_total", "help", {{"model", "a\"} 1\nforged_total 7\\\r\x1b\xff" + std::string(1000, 'x')}}).Add();
-  for (int i = 0; i < 1000; ++i) registry.GetCounter("d_total", "help", {{"model", "m" + std::to_string(i)}}).Add();
+  registry
+      .GetCounter("c_total", "help",
+                  {{"model", "a\"} 1\nforged_total 7\\\r\x1b\xff" + std::string(1000, 'x')}})
+      .Add();
+  for (int i = 0; i < 1000; ++i)
+    registry.GetCounter("d_total", "help", {{"model", "m" + std::to_string(i)}}).Add();
   const std::string text = registry.Expose();
   std::istringstream lines(text);
   int d_series = 0;
@@ -104,21 +110,34 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
     metrics.RequestCancelled(CancelCause::kDisconnect, RequestPhase::kDecode);
     const std::string text = registry.Expose();
     for (const char* line :
-         {"tutti_time_to_first_token_seconds_count{model=\"m\"} 7", "tutti_inter_token_latency_seconds_count{model=\"m\"} 21",
-          "tutti_time_per_output_token_seconds_count{model=\"m\"} 7", "tutti_queue_wait_seconds_count{lane=\"interactive\",model=\"m\"} 7",
-          "tutti_queue_wait_seconds_bucket{lane=\"interactive\",model=\"m\",le=\"0.00025\"} 7", "tutti_request_output_tokens_count{model=\"m\"} 7",
-          "tutti_output_tokens_total{model=\"m\"} 28", "tutti_prompt_tokens_total{model=\"m\",source=\"prefix\"} 28", "tutti_running_sequences{model=\"m\"} 2",
-          "tutti_waiting_sequences{model=\"m\",reason=\"capacity\"} 4", "tutti_kv_usage_ratio{model=\"m\"} 0.3",
-          "tutti_requests_total{code=\"200\",door=\"http\",model=\"m\",op=\"chat\"} 7", "tutti_requests_rejected_total{code=\"queue_full\",model=\"m\"} 1",
-          "tutti_requests_cancelled_total{cause=\"disconnect\",model=\"m\",phase=\"decode\"} 1", "tutti_step_seconds_count{kind=\"mixed\",model=\"m\"} 7"}) {
+         {"tutti_time_to_first_token_seconds_count{model=\"m\"} 7",
+          "tutti_inter_token_latency_seconds_count{model=\"m\"} 21",
+          "tutti_time_per_output_token_seconds_count{model=\"m\"} 7",
+          "tutti_queue_wait_seconds_count{lane=\"interactive\",model=\"m\"} 7",
+          "tutti_queue_wait_seconds_bucket{lane=\"interactive\",model=\"m\",le=\"0.00025\"} 7",
+          "tutti_request_output_tokens_count{model=\"m\"} 7",
+          "tutti_output_tokens_total{model=\"m\"} 28",
+          "tutti_prompt_tokens_total{model=\"m\",source=\"prefix\"} 28",
+          "tutti_running_sequences{model=\"m\"} 2",
+          "tutti_waiting_sequences{model=\"m\",reason=\"capacity\"} 4",
+          "tutti_kv_usage_ratio{model=\"m\"} 0.3",
+          "tutti_requests_total{code=\"200\",door=\"http\",model=\"m\",op=\"chat\"} 7",
+          "tutti_requests_rejected_total{code=\"queue_full\",model=\"m\"} 1",
+          "tutti_requests_cancelled_total{cause=\"disconnect\",model=\"m\",phase=\"decode\"} 1",
+          "tutti_step_seconds_count{kind=\"mixed\",model=\"m\"} 7"}) {
       EXPECT_THAT(text, HasSubstr(line));
     }
     for (const char* line :
-         {"vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"m\"} 7", "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 5",
-          "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.3", "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"m\",le=\"0.3\"} 7",
-          "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"m\"} 7", "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 28",
-          "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 28", "vllm:num_preemptions_total{engine=\"0\",model_name=\"m\"} 7",
-          "vllm:cache_config_info{block_size=\"32\",engine=\"0\",model_name=\"m\",num_gpu_blocks=\"1024\"} 1"}) {
+         {"vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"m\"} 7",
+          "vllm:num_requests_waiting{engine=\"0\",model_name=\"m\"} 5",
+          "vllm:kv_cache_usage_perc{engine=\"0\",model_name=\"m\"} 0.3",
+          "vllm:e2e_request_latency_seconds_bucket{engine=\"0\",model_name=\"m\",le=\"0.3\"} 7",
+          "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"m\"} 7",
+          "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 28",
+          "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 28",
+          "vllm:num_preemptions_total{engine=\"0\",model_name=\"m\"} 7",
+          "vllm:cache_config_info{block_size=\"32\",engine=\"0\",model_name=\"m\",num_gpu_blocks="
+          "\"1024\"} 1"}) {
       if (aliases) {
         EXPECT_THAT(text, HasSubstr(line));
       }

@@ -1,4 +1,5 @@
-// Mutex and roles that clang's thread-safety analysis understands (-Wthread-safety, preset `analysis`).
+// Mutex and roles that clang's thread-safety analysis understands (-Wthread-safety, preset
+// `analysis`).
 #pragma once
 
 #include <chrono>
@@ -42,7 +43,8 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
-// Waits atomically release the mutex and hold it again on return. Always wait in a loop over the condition.
+// Waits atomically release the mutex and hold it again on return. Always wait in a loop over the
+// condition.
 class CondVar {
  public:
   void Wait(Mutex& mutex) REQUIRES(mutex) {
@@ -65,8 +67,8 @@ class CondVar {
   std::condition_variable cv_;
 };
 
-// A capability without a lock: "runs on the engine thread". Functions REQUIRES(role); the thread's main
-// function holds a ScopedRole, which costs nothing at run time.
+// A capability without a lock: "runs on the engine thread". Functions REQUIRES(role); the thread's
+// main function holds a ScopedRole, which costs nothing at run time.
 class CAPABILITY("role") ThreadRole {};
 
 class SCOPED_CAPABILITY ScopedRole {

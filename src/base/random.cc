@@ -29,14 +29,16 @@ std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<u
 }
 
 double UniformAt(uint64_t seed, uint32_t sequence, uint64_t position, uint32_t draw) {
-  const auto block = Philox4x32({static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), sequence, draw},
-                                {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
+  const auto block = Philox4x32(
+      {static_cast<uint32_t>(position), static_cast<uint32_t>(position >> 32), sequence, draw},
+      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
   return ToUnit(block[0], block[1]);
 }
 
 uint64_t Random::Next() {
-  const auto block = Philox4x32({static_cast<uint32_t>(counter_), static_cast<uint32_t>(counter_ >> 32), 0, 0},
-                                {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+  const auto block =
+      Philox4x32({static_cast<uint32_t>(counter_), static_cast<uint32_t>(counter_ >> 32), 0, 0},
+                 {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
   ++counter_;
   return static_cast<uint64_t>(block[0]) << 32 | block[1];
 }

@@ -37,8 +37,9 @@ const char* Name(FinishKind kind) {
 // Buckets that the vllm:* histograms have in vLLM, so that boards and alerts fit.
 const Buckets kVllmTtft = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
                            1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
-const Buckets kVllmItl = {.01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-const Buckets kVllmLatency = {.3, .5, .8, 1,  1.5, 2,  2.5, 5,   10,  15,  20,
+const Buckets kVllmItl = {.01, .025, .05, .075, .1,  .15, .2, .3, .4, .5,
+                          .75, 1,    2.5, 5,    7.5, 10,  20, 40, 80};
+const Buckets kVllmLatency = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                               30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
 
 }  // namespace
@@ -50,20 +51,26 @@ struct VllmMetrics {
     const Buckets sizes = SizeBuckets(options.max_model_len);
     running = Gauge_("num_requests_running", "Requests in the running batch");
     waiting = Gauge_("num_requests_waiting", "Requests waiting to be scheduled");
-    waiting_capacity = Gauge_("num_requests_waiting_by_reason", "Waiting requests by reason", {{"reason", "capacity"}});
-    waiting_deferred = Gauge_("num_requests_waiting_by_reason", "Waiting requests by reason", {{"reason", "deferred"}});
+    waiting_capacity = Gauge_("num_requests_waiting_by_reason", "Waiting requests by reason",
+                              {{"reason", "capacity"}});
+    waiting_deferred = Gauge_("num_requests_waiting_by_reason", "Waiting requests by reason",
+                              {{"reason", "deferred"}});
     kv_usage = Gauge_("kv_cache_usage_perc", "KV cache in use, 0 to 1");
     Gauge_("cache_config_info", "Shape of the KV cache",
-           {{"block_size", std::to_string(options.block_tokens)}, {"num_gpu_blocks", std::to_string(options.kv_blocks)}})
+           {{"block_size", std::to_string(options.block_tokens)},
+            {"num_gpu_blocks", std::to_string(options.kv_blocks)}})
         .Set(1);
     Gauge_("lora_requests_info", "Adapters in use",
            {{"running_lora_adapters", ""}, {"waiting_lora_adapters", ""}, {"max_lora", "0"}})
         .Set(1);
-    Gauge_("engine_sleep_state", "1 for the state the engine is in", {{"sleep_state", "awake"}}).Set(1);
-    prefix_queries = Counter_("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
+    Gauge_("engine_sleep_state", "1 for the state the engine is in", {{"sleep_state", "awake"}})
+        .Set(1);
+    prefix_queries =
+        Counter_("prefix_cache_queries_total", "Prompt tokens looked up in the prefix cache");
     prefix_hits = Counter_("prefix_cache_hits_total", "Prompt tokens found in the prefix cache");
     prompt_tokens = Counter_("prompt_tokens_total", "Prompt tokens processed");
-    prompt_cached = Counter_("prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache");
+    prompt_cached =
+        Counter_("prompt_tokens_cached_total", "Prompt tokens taken from the prefix cache");
     prompt_by_source[0] = Counter_("prompt_tokens_by_source_total", "Prompt tokens by source",
                                    {{"source", "local_compute"}});
     prompt_by_source[1] = Counter_("prompt_tokens_by_source_total", "Prompt tokens by source",
@@ -76,19 +83,24 @@ struct VllmMetrics {
     }
     ttft = Histogram_("time_to_first_token_seconds", "Time to first token", kVllmTtft);
     itl = Histogram_("inter_token_latency_seconds", "Time between tokens", kVllmItl);
-    tpot = Histogram_("request_time_per_output_token_seconds", "Mean time per output token of a request", kVllmItl);
+    tpot = Histogram_("request_time_per_output_token_seconds",
+                      "Mean time per output token of a request", kVllmItl);
     e2e = Histogram_("e2e_request_latency_seconds", "Whole time of a request", kVllmLatency);
     queue = Histogram_("request_queue_time_seconds", "Time in the queue", kVllmLatency);
-    inference = Histogram_("request_inference_time_seconds", "Time from first lane to last token", kVllmLatency);
+    inference = Histogram_("request_inference_time_seconds", "Time from first lane to last token",
+                           kVllmLatency);
     prefill = Histogram_("request_prefill_time_seconds", "Time of the prefill", kVllmLatency);
     decode = Histogram_("request_decode_time_seconds", "Time of the decode", kVllmLatency);
     request_prompt = Histogram_("request_prompt_tokens", "Prompt tokens of a request", sizes);
-    request_generation = Histogram_("request_generation_tokens", "Output tokens of a request", sizes);
-    request_max_generation = Histogram_("request_max_num_generation_tokens", "Longest choice of a request", sizes);
+    request_generation =
+        Histogram_("request_generation_tokens", "Output tokens of a request", sizes);
+    request_max_generation =
+        Histogram_("request_max_num_generation_tokens", "Longest choice of a request", sizes);
     params_max_tokens = Histogram_("request_params_max_tokens", "max_tokens of a request", sizes);
     params_n = Histogram_("request_params_n", "n of a request", ChoiceBuckets());
     iteration_tokens = Histogram_("iteration_tokens_total", "Tokens of a step", BatchBuckets());
-    request_preemptions = Histogram_("request_num_preemptions", "Preemptions of a request", ChoiceBuckets());
+    request_preemptions =
+        Histogram_("request_num_preemptions", "Preemptions of a request", ChoiceBuckets());
   }
 
   Gauge Gauge_(const std::string& name, const std::string& help, MetricLabels more = {}) {
@@ -115,7 +127,8 @@ struct VllmMetrics {
 };
 
 struct ServingMetrics::Impl {
-  Impl(MetricsRegistry& r, Options o) : registry(r), options(std::move(o)), model({{"model", options.model}}) {
+  Impl(MetricsRegistry& r, Options o)
+      : registry(r), options(std::move(o)), model({{"model", options.model}}) {
     if (options.vllm_aliases) vllm.emplace(registry, options);
   }
 
@@ -133,12 +146,15 @@ struct ServingMetrics::Impl {
     }
     return found->second;
   }
-  Histogram& Measure(const std::string& name, const std::string& help, const Buckets& buckets, MetricLabels labels) {
+  Histogram& Measure(const std::string& name, const std::string& help, const Buckets& buckets,
+                     MetricLabels labels) {
     const MutexLock lock(mutex);
     const auto key = std::make_pair(name, labels);
     auto found = histograms.find(key);
     if (found == histograms.end()) {
-      found = histograms.emplace(key, registry.GetHistogram(name, help, buckets, With(std::move(labels)))).first;
+      found = histograms
+                  .emplace(key, registry.GetHistogram(name, help, buckets, With(std::move(labels))))
+                  .first;
     }
     return found->second;
   }
@@ -152,39 +168,52 @@ struct ServingMetrics::Impl {
   std::map<std::pair<std::string, MetricLabels>, Histogram> histograms GUARDED_BY(mutex);
 
   // Hot ones, made at once so that they stand at zero before the first request.
-  Histogram ttft = registry.GetHistogram("tutti_time_to_first_token_seconds", "Accepted until the first token",
-                                         LatencyBuckets(), model);
-  Histogram itl = registry.GetHistogram("tutti_inter_token_latency_seconds", "Between two tokens of a sequence",
-                                        LatencyBuckets(), model);
-  Histogram tpot = registry.GetHistogram("tutti_time_per_output_token_seconds", "Mean over a request",
-                                         LatencyBuckets(), model);
-  Histogram queue_wait = registry.GetHistogram("tutti_queue_wait_seconds", "Accepted until the first lane",
-                                               ShortLatencyBuckets(), With({{"lane", "interactive"}}));
-  Histogram prefill = registry.GetHistogram("tutti_prefill_seconds", "First lane until the first token",
-                                            LatencyBuckets(), model);
-  Histogram decode = registry.GetHistogram("tutti_decode_seconds", "First token until the last", LatencyBuckets(),
-                                           model);
-  Histogram prompt_size = registry.GetHistogram("tutti_request_prompt_tokens", "Prompt tokens of a request",
-                                                SizeBuckets(options.max_model_len), model);
-  Histogram output_size = registry.GetHistogram("tutti_request_output_tokens", "Output tokens of a request",
-                                                SizeBuckets(options.max_model_len), model);
-  Histogram max_tokens = registry.GetHistogram("tutti_request_max_tokens", "max_tokens of a request",
-                                               SizeBuckets(options.max_model_len), model);
-  Histogram choices = registry.GetHistogram("tutti_request_n", "Choices of a request", ChoiceBuckets(), model);
-  Histogram step_tokens = registry.GetHistogram("tutti_step_tokens", "Tokens of a step", BatchBuckets(), model);
-  Histogram step_sequences = registry.GetHistogram("tutti_step_sequences", "Sequences of a step", BatchBuckets(),
-                                                   model);
-  Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total", "Time the engine spent in steps", model);
-  Counter output_tokens = registry.GetCounter("tutti_output_tokens_total", "Tokens generated", model);
+  Histogram ttft = registry.GetHistogram("tutti_time_to_first_token_seconds",
+                                         "Accepted until the first token", LatencyBuckets(), model);
+  Histogram itl =
+      registry.GetHistogram("tutti_inter_token_latency_seconds", "Between two tokens of a sequence",
+                            LatencyBuckets(), model);
+  Histogram tpot = registry.GetHistogram("tutti_time_per_output_token_seconds",
+                                         "Mean over a request", LatencyBuckets(), model);
+  Histogram queue_wait =
+      registry.GetHistogram("tutti_queue_wait_seconds", "Accepted until the first lane",
+                            ShortLatencyBuckets(), With({{"lane", "interactive"}}));
+  Histogram prefill = registry.GetHistogram(
+      "tutti_prefill_seconds", "First lane until the first token", LatencyBuckets(), model);
+  Histogram decode = registry.GetHistogram("tutti_decode_seconds", "First token until the last",
+                                           LatencyBuckets(), model);
+  Histogram prompt_size =
+      registry.GetHistogram("tutti_request_prompt_tokens", "Prompt tokens of a request",
+                            SizeBuckets(options.max_model_len), model);
+  Histogram output_size =
+      registry.GetHistogram("tutti_request_output_tokens", "Output tokens of a request",
+                            SizeBuckets(options.max_model_len), model);
+  Histogram max_tokens =
+      registry.GetHistogram("tutti_request_max_tokens", "max_tokens of a request",
+                            SizeBuckets(options.max_model_len), model);
+  Histogram choices =
+      registry.GetHistogram("tutti_request_n", "Choices of a request", ChoiceBuckets(), model);
+  Histogram step_tokens =
+      registry.GetHistogram("tutti_step_tokens", "Tokens of a step", BatchBuckets(), model);
+  Histogram step_sequences =
+      registry.GetHistogram("tutti_step_sequences", "Sequences of a step", BatchBuckets(), model);
+  Counter busy = registry.GetCounter("tutti_engine_busy_seconds_total",
+                                     "Time the engine spent in steps", model);
+  Counter output_tokens =
+      registry.GetCounter("tutti_output_tokens_total", "Tokens generated", model);
   std::array<Counter, 2> prompt_tokens = {
-      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source", With({{"source", "computed"}})),
-      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source", With({{"source", "prefix"}}))};
-  Counter prefix_queried = registry.GetCounter("tutti_prefix_queried_tokens_total",
-                                               "Prompt tokens looked up in the prefix cache", model);
+      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
+                          With({{"source", "computed"}})),
+      registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
+                          With({{"source", "prefix"}}))};
+  Counter prefix_queried = registry.GetCounter(
+      "tutti_prefix_queried_tokens_total", "Prompt tokens looked up in the prefix cache", model);
   Counter prefix_hit = registry.GetCounter("tutti_prefix_hit_tokens_total",
                                            "Prompt tokens found in the prefix cache", model);
-  Counter kv_evicted = registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached blocks given up", model);
-  std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode), Step(StepKind::kMixed)};
+  Counter kv_evicted =
+      registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached blocks given up", model);
+  std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode),
+                                    Step(StepKind::kMixed)};
 
   Histogram Step(StepKind kind) {
     return registry.GetHistogram("tutti_step_seconds", "Time of a step", ShortLatencyBuckets(),
@@ -205,7 +234,8 @@ ServingMetrics::ServingMetrics(MetricsRegistry& registry, Options options)
       .Set(1);
   registry
       .GetGauge("tutti_cache_config_info", "1",
-                impl_->With({{"block_size", std::to_string(o.block_tokens)}, {"blocks", std::to_string(o.kv_blocks)}}))
+                impl_->With({{"block_size", std::to_string(o.block_tokens)},
+                             {"blocks", std::to_string(o.kv_blocks)}}))
       .Set(1);
 }
 
@@ -219,18 +249,24 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
   i.registry.AddCollector(
       [read = std::move(read), impl = impl_.get(),
        running = gauge("tutti_running_sequences", "Sequences that hold a lane"),
-       waiting = gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "capacity"}}),
-       deferred = gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "deferred"}}),
+       waiting =
+           gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "capacity"}}),
+       deferred =
+           gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "deferred"}}),
        queue = gauge("tutti_queue_requests", "Requests in the queue", {{"lane", "interactive"}}),
-       tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", {{"lane", "interactive"}}),
-       oldest = gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue", {{"lane", "interactive"}}),
+       tokens =
+           gauge("tutti_queue_tokens", "Prompt tokens in the queue", {{"lane", "interactive"}}),
+       oldest = gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue",
+                      {{"lane", "interactive"}}),
        free = gauge("tutti_kv_blocks", "KV blocks", {{"state", "free"}}),
        active = gauge("tutti_kv_blocks", "KV blocks", {{"state", "active"}}),
        cached = gauge("tutti_kv_blocks", "KV blocks", {{"state", "cached"}}),
        usage = gauge("tutti_kv_usage_ratio", "KV blocks in use, 0 to 1"),
-       heartbeat = gauge("tutti_engine_heartbeat_age_seconds", "Since the step loop last made progress")]() mutable {
+       heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
+                         "Since the step loop last made progress")]() mutable {
         const EngineGauges now = read();
-        const auto total = static_cast<double>(now.kv_blocks_free + now.kv_blocks_active + now.kv_blocks_cached);
+        const auto total =
+            static_cast<double>(now.kv_blocks_free + now.kv_blocks_active + now.kv_blocks_cached);
         const double used = total > 0 ? static_cast<double>(now.kv_blocks_active) / total : 0.0;
         running.Set(now.running);
         waiting.Set(now.waiting - now.waiting_deferred);
@@ -265,21 +301,28 @@ void ServingMetrics::RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, 
 }
 
 void ServingMetrics::RequestRejected(std::string_view code) {
-  impl_->Count("tutti_requests_rejected_total", "Requests refused, by error code", {{"code", std::string(code)}}).Add();
+  impl_
+      ->Count("tutti_requests_rejected_total", "Requests refused, by error code",
+              {{"code", std::string(code)}})
+      .Add();
 }
 
 void ServingMetrics::RequestCancelled(CancelCause cause, RequestPhase phase) {
-  impl_->Count("tutti_requests_cancelled_total", "Requests cancelled", {{"cause", Name(cause)}, {"phase", Name(phase)}})
+  impl_
+      ->Count("tutti_requests_cancelled_total", "Requests cancelled",
+              {{"cause", Name(cause)}, {"phase", Name(phase)}})
       .Add();
 }
 
 void ServingMetrics::RequestFinished(const Finished& f) {
   Impl& i = *impl_;
-  i.Count("tutti_requests_finished_total", "Requests finished", {{"finish_reason", Name(f.reason)}}).Add();
+  i.Count("tutti_requests_finished_total", "Requests finished", {{"finish_reason", Name(f.reason)}})
+      .Add();
   i.output_size.Observe(static_cast<double>(f.output_tokens));
   i.prefill.Observe(ToSeconds(f.prefill));
   i.decode.Observe(ToSeconds(f.decode));
-  const double per_token = f.output_tokens > 1 ? ToSeconds(f.decode) / static_cast<double>(f.output_tokens - 1) : 0;
+  const double per_token =
+      f.output_tokens > 1 ? ToSeconds(f.decode) / static_cast<double>(f.output_tokens - 1) : 0;
   if (f.output_tokens > 1) i.tpot.Observe(per_token);
   if (!i.vllm.has_value()) return;
   i.vllm->success[static_cast<size_t>(f.reason)].Add();
@@ -338,45 +381,57 @@ void ServingMetrics::PrefixLookup(int64_t queried_tokens, int64_t hit_tokens) {
 }
 
 void ServingMetrics::Preemption(std::string_view reason) {
-  impl_->Count("tutti_preemptions_total", "Sequences preempted", {{"reason", std::string(reason)}}).Add();
+  impl_->Count("tutti_preemptions_total", "Sequences preempted", {{"reason", std::string(reason)}})
+      .Add();
   if (impl_->vllm.has_value()) impl_->vllm->preemptions.Add();
 }
 
 void ServingMetrics::WastedTokens(std::string_view cause, int64_t tokens) {
-  impl_->Count("tutti_wasted_tokens_total", "Tokens computed for nobody", {{"cause", std::string(cause)}})
+  impl_
+      ->Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
+              {{"cause", std::string(cause)}})
       .Add(static_cast<double>(tokens));
 }
 
-void ServingMetrics::KvEvicted(int64_t blocks) { impl_->kv_evicted.Add(static_cast<double>(blocks)); }
+void ServingMetrics::KvEvicted(int64_t blocks) {
+  impl_->kv_evicted.Add(static_cast<double>(blocks));
+}
 
 void ServingMetrics::Stage(std::string_view stage, Duration took) {
-  impl_->Measure("tutti_stage_seconds", "Where the time of requests goes", ShortLatencyBuckets(),
-                 {{"stage", std::string(stage)}})
+  impl_
+      ->Measure("tutti_stage_seconds", "Where the time of requests goes", ShortLatencyBuckets(),
+                {{"stage", std::string(stage)}})
       .Observe(ToSeconds(took));
 }
 
 void ServingMetrics::DoorRequest(DoorKind door, OpKind op, int code, Duration took) {
-  impl_->Count("tutti_requests_total", "Requests answered",
-               {{"door", Name(door)}, {"op", Name(op)}, {"code", std::to_string(code)}})
+  impl_
+      ->Count("tutti_requests_total", "Requests answered",
+              {{"door", Name(door)}, {"op", Name(op)}, {"code", std::to_string(code)}})
       .Add();
-  impl_->Measure("tutti_request_seconds", "Whole time of a request", LatencyBuckets(),
-                 {{"door", Name(door)}, {"op", Name(op)}})
+  impl_
+      ->Measure("tutti_request_seconds", "Whole time of a request", LatencyBuckets(),
+                {{"door", Name(door)}, {"op", Name(op)}})
       .Observe(ToSeconds(took));
 }
 
 void ServingMetrics::InFlight(OpKind op, int delta) {
-  impl_->registry.GetGauge("tutti_requests_in_flight", "Requests being answered", impl_->With({{"op", Name(op)}}))
+  impl_->registry
+      .GetGauge("tutti_requests_in_flight", "Requests being answered",
+                impl_->With({{"op", Name(op)}}))
       .Add(delta);
 }
 
 void ServingMetrics::StreamsOpen(DoorKind door, int delta) {
-  impl_->registry.GetGauge("tutti_streams_open", "Streams being written", impl_->With({{"door", Name(door)}}))
+  impl_->registry
+      .GetGauge("tutti_streams_open", "Streams being written", impl_->With({{"door", Name(door)}}))
       .Add(delta);
 }
 
 void ServingMetrics::SlowReaderCancelled(DoorKind door) {
-  impl_->Count("tutti_slow_reader_cancels_total", "Requests cancelled because their reader stopped reading",
-               {{"door", Name(door)}})
+  impl_
+      ->Count("tutti_slow_reader_cancels_total",
+              "Requests cancelled because their reader stopped reading", {{"door", Name(door)}})
       .Add();
 }
 

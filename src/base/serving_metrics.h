@@ -1,8 +1,9 @@
-// The metrics of a serving process under the names of the interfaces page: own `tutti_*` names, and on request
-// the same values once more under the `vllm:*` names and buckets that existing boards and scalers read.
+// The metrics of a serving process under the names of the interfaces page: own `tutti_*` names, and
+// on request the same values once more under the `vllm:*` names and buckets that existing boards
+// and scalers read.
 //
-// One per served model, made by the composition root, told by the gateway, the engine's observer and the
-// doors; any thread. Every method is a handful of atomic adds.
+// One per served model, made by the composition root, told by the gateway, the engine's observer
+// and the doors; any thread. Every method is a handful of atomic adds.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +29,7 @@ enum class PromptSource { kComputed, kPrefix };
 class ServingMetrics {
  public:
   struct Options {
-    std::string model;           // served name: the `model` label
+    std::string model;  // served name: the `model` label
     bool vllm_aliases = false;
     int64_t max_model_len = 8192;  // last size bucket
     // Labels of the info metrics.
@@ -58,7 +59,8 @@ class ServingMetrics {
   struct Finished {
     FinishKind reason = FinishKind::kStop;
     int64_t output_tokens = 0;
-    Duration queue{0}, prefill{0}, decode{0}, total{0};  // accepted -> lane -> first token -> last token
+    Duration queue{0}, prefill{0}, decode{0},
+        total{0};  // accepted -> lane -> first token -> last token
     int preemptions = 0;
   };
   void RequestFinished(const Finished& finished);
@@ -76,7 +78,8 @@ class ServingMetrics {
   void KvEvicted(int64_t blocks);
 
   // --- doors ---
-  void Stage(std::string_view stage, Duration took);  // parse auth template tokenize queue prefill decode write
+  void Stage(std::string_view stage,
+             Duration took);  // parse auth template tokenize queue prefill decode write
   void DoorRequest(DoorKind door, OpKind op, int code, Duration took);
   void InFlight(OpKind op, int delta);
   void StreamsOpen(DoorKind door, int delta);

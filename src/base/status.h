@@ -1,8 +1,9 @@
-// Status and Result<T>: how every fallible function of Tutti reports failure. No exceptions of ours.
+// Status and Result<T>: how every fallible function of Tutti reports failure. No exceptions of
+// ours.
 //
-// The canonical code says what kind of failure it is (gRPC's closed list); `reason` is the machine code a
-// client sees (interfaces: "context_length_exceeded", "gguf_truncated", ...), `param` the field it blames.
-// Values; any thread.
+// The canonical code says what kind of failure it is (gRPC's closed list); `reason` is the machine
+// code a client sees (interfaces: "context_length_exceeded", "gguf_truncated", ...), `param` the
+// field it blames. Values; any thread.
 #pragma once
 
 #include <chrono>
@@ -43,8 +44,9 @@ std::string_view StatusCodeName(StatusCode code);
 class [[nodiscard]] Status {
  public:
   Status() = default;  // OK
-  // `reason` is lower_snake and from the closed list of error codes; `message` is a sentence an operator can
-  // act on, with the numbers that decided, and never more than 64 bytes of client input.
+  // `reason` is lower_snake and from the closed list of error codes; `message` is a sentence an
+  // operator can act on, with the numbers that decided, and never more than 64 bytes of client
+  // input.
   Status(StatusCode code, std::string_view reason, std::string message)
       : code_(code), reason_(reason), message_(std::move(message)) {
     CHECK(code != StatusCode::kOk);
@@ -73,7 +75,9 @@ class [[nodiscard]] Status {
 
   std::string ToString() const;  // "INVALID_ARGUMENT [invalid_value] n: must be ..."
   friend bool operator==(const Status&, const Status&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Status& s) { return out << s.ToString(); }
+  friend std::ostream& operator<<(std::ostream& out, const Status& s) {
+    return out << s.ToString();
+  }
 
  private:
   StatusCode code_ = StatusCode::kOk;
@@ -90,12 +94,13 @@ Status Unavailable(std::string_view reason, std::string message);
 Status ResourceExhausted(std::string_view reason, std::string message);
 Status Internal(std::string message);  // reason internal_error
 
-// A value or the Status that explains its absence. std::expected needs -std=c++2b on GCC 12 and is empty
-// for clang 14, so this is our own, with just what we use.
+// A value or the Status that explains its absence. std::expected needs -std=c++2b on GCC 12 and is
+// empty for clang 14, so this is our own, with just what we use.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit by design
+  Result(T value)
+      : state_(std::in_place_index<1>, std::move(value)) {}  // NOLINT: implicit by design
   Result(Status status) : state_(std::in_place_index<0>, std::move(status)) {  // NOLINT
     CHECK(!std::get<0>(state_).ok());
   }
@@ -126,14 +131,15 @@ class [[nodiscard]] Result {
 #define TUTTI_CONCAT_INNER(a, b) a##b
 #define TUTTI_CONCAT(a, b) TUTTI_CONCAT_INNER(a, b)
 // Returns the Status of `expr` from the enclosing function if it is not OK.
-#define RETURN_IF_ERROR(expr)                                  \
-  do {                                                         \
+#define RETURN_IF_ERROR(expr)                                                              \
+  do {                                                                                     \
     if (::tutti::Status tutti_status_ = (expr); !tutti_status_.ok()) return tutti_status_; \
   } while (false)
 // ASSIGN_OR_RETURN(auto x, F()): declares x from the Result, or returns its Status.
-#define ASSIGN_OR_RETURN(lhs, expr) ASSIGN_OR_RETURN_IMPL(TUTTI_CONCAT(tutti_result_, __LINE__), lhs, expr)
-#define ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
-  auto result = (expr);                          \
+#define ASSIGN_OR_RETURN(lhs, expr) \
+  ASSIGN_OR_RETURN_IMPL(TUTTI_CONCAT(tutti_result_, __LINE__), lhs, expr)
+#define ASSIGN_OR_RETURN_IMPL(result, lhs, expr)       \
+  auto result = (expr);                                \
   if (!result.ok()) return std::move(result).status(); \
   lhs = std::move(result).value()
 

@@ -29,7 +29,9 @@ TEST(Status, ContextKeepsTheMachineCode) {
   EXPECT_EQ(status.reason(), "model_not_found");
 }
 
-TEST(StatusDeathTest, TakingAValueThatIsNotThereIsABug) { EXPECT_DEATH((void)Half(1).value(), "odd"); }
+TEST(StatusDeathTest, TakingAValueThatIsNotThereIsABug) {
+  EXPECT_DEATH((void)Half(1).value(), "odd");
+}
 
 }  // namespace
 }  // namespace tutti

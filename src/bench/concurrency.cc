@@ -23,7 +23,8 @@ struct Outcome {
 
 api::GenerateRequest RequestNumber(int i, int new_tokens) {
   api::GenerateRequest request;
-  request.prompt = api::TextPrompt{.text = fmt::format("Story number {} begins on a quiet morning, when", i + 1)};
+  request.prompt = api::TextPrompt{
+      .text = fmt::format("Story number {} begins on a quiet morning, when", i + 1)};
   request.sampling.temperature = 0.8;
   request.sampling.top_k = 40;
   request.sampling.seed = i;
@@ -100,9 +101,10 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
     if (progress) progress(line);
   };
   say(session->summary());
-  say(fmt::format("{:>7} {:>8} {:>9} {:>7} {:>8} {:>22} {:>24}", "clients", "done", "seconds", "req/s", "tok/s",
-                  "TTFT ms p50/p95/p99", "E2E ms p50/p95/p99"));
-  RunLevel(session->gateway(), options.levels.front(), options.warmup_requests, options.warmup_tokens);
+  say(fmt::format("{:>7} {:>8} {:>9} {:>7} {:>8} {:>22} {:>24}", "clients", "done", "seconds",
+                  "req/s", "tok/s", "TTFT ms p50/p95/p99", "E2E ms p50/p95/p99"));
+  RunLevel(session->gateway(), options.levels.front(), options.warmup_requests,
+           options.warmup_tokens);
 
   boost::json::array rows, gates;
   std::vector<std::string> texts;
@@ -117,7 +119,8 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
     for (size_t i = 0; i < level.outcomes.size(); ++i) {
       const Outcome& outcome = level.outcomes[i];
       if (!outcome.status.ok()) {
-        report.failures.push_back(fmt::format("request {} at {} clients: {}", i, clients, outcome.status.ToString()));
+        report.failures.push_back(
+            fmt::format("request {} at {} clients: {}", i, clients, outcome.status.ToString()));
         continue;
       }
       ++done;
@@ -131,15 +134,18 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
     }
     const int64_t expected = int64_t{1} * options.requests * options.new_tokens;
     if (tokens != expected) {
-      report.failures.push_back(fmt::format("{} tokens at {} clients, not {}", tokens, clients, expected));
+      report.failures.push_back(
+          fmt::format("{} tokens at {} clients, not {}", tokens, clients, expected));
     }
-    if (!equal) report.failures.push_back(fmt::format("texts at {} clients differ from those at {}", clients, options.levels[0]));
+    if (!equal)
+      report.failures.push_back(
+          fmt::format("texts at {} clients differ from those at {}", clients, options.levels[0]));
     const double rate = static_cast<double>(tokens) / level.seconds;
     rates.push_back(rate);
     const Percentiles t = PercentilesOf(ttft), e = PercentilesOf(e2e);
     const bool stable = IsStable(WindowRates(ends, 3));
-    say(fmt::format("{:>7} {:>4}/{} {:>9.2f} {:>7.2f} {:>8.0f} {:>22} {:>24}  texts {}{}", clients, done,
-                    options.requests, level.seconds, done / level.seconds, rate,
+    say(fmt::format("{:>7} {:>4}/{} {:>9.2f} {:>7.2f} {:>8.0f} {:>22} {:>24}  texts {}{}", clients,
+                    done, options.requests, level.seconds, done / level.seconds, rate,
                     fmt::format("{:.1f}/{:.1f}/{:.1f}", t.p50 * 1e3, t.p95 * 1e3, t.p99 * 1e3),
                     fmt::format("{:.0f}/{:.0f}/{:.0f}", e.p50 * 1e3, e.p95 * 1e3, e.p99 * 1e3),
                     equal ? "equal" : "DIFFER", stable ? "" : "  (unstable)"));
@@ -163,11 +169,15 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
     constexpr int kPromptTokens = 12;
     const RatioGate gate{
         .stated = stated,
-        .allowed = BlockingLimitSeconds(session->cost(), calibration.best(), together, kPromptTokens) /
-                   ContinuousLimitSeconds(session->cost(), calibration.best(), together, kPromptTokens),
+        .allowed =
+            BlockingLimitSeconds(session->cost(), calibration.best(), together, kPromptTokens) /
+            ContinuousLimitSeconds(session->cost(), calibration.best(), together, kPromptTokens),
         .measured = rates[l] / rates[0]};
-    say(fmt::format("tok/s at {} clients / 1: {:.2f}, needs {:.2f} (stated {:.2f}, this machine allows {:.2f}): {}",
-                    clients, gate.measured, gate.required(), stated, gate.allowed, gate.met() ? "met" : "MISSED"));
+    say(
+        fmt::format("tok/s at {} clients / 1: {:.2f}, needs {:.2f} (stated {:.2f}, this machine "
+                    "allows {:.2f}): {}",
+                    clients, gate.measured, gate.required(), stated, gate.allowed,
+                    gate.met() ? "met" : "MISSED"));
     gates.push_back(boost::json::object{{"concurrency", clients},
                                         {"measured", gate.measured},
                                         {"stated", stated},
@@ -175,8 +185,8 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
                                         {"required", gate.required()},
                                         {"met", gate.met()}});
     if (options.gated && !gate.met()) {
-      report.failures.push_back(
-          fmt::format("tok/s at {} clients is {:.2f} of 1, below {:.2f}", clients, gate.measured, gate.required()));
+      report.failures.push_back(fmt::format("tok/s at {} clients is {:.2f} of 1, below {:.2f}",
+                                            clients, gate.measured, gate.required()));
     }
   }
   say(MachineLine(calibration.best()));

@@ -1,7 +1,9 @@
-// `tutti bench concurrency`: the same sampled requests served to 1, 4 and 8 clients at once (requirement U81).
+// `tutti bench concurrency`: the same sampled requests served to 1, 4 and 8 clients at once
+// (requirement U81).
 //
-// Clients are threads that speak to api::Inference, the waist every door uses; each sends its next request when the
-// one before has ended. Texts must be the same at every level: the seed, not the company, decides.
+// Clients are threads that speak to api::Inference, the waist every door uses; each sends its next
+// request when the one before has ended. Texts must be the same at every level: the seed, not the
+// company, decides.
 #pragma once
 
 #include <functional>
@@ -17,7 +19,7 @@ struct ConcurrencyOptions {
   int requests = 100, new_tokens = 50;
   int warmup_requests = 10, warmup_tokens = 10;
   std::vector<int> levels = {1, 4, 8};  // ascending; gates compare with the first
-  bool gated = true;                    // tok/s at 4 >= 2 x and at 8 >= 3 x of 1, capped by what the machine allows
+  bool gated = true;  // tok/s at 4 >= 2 x and at 8 >= 3 x of 1, capped by what the machine allows
 };
 
 Result<Report> BenchConcurrency(const ConcurrencyOptions& options,

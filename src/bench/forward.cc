@@ -35,14 +35,16 @@ std::vector<double> Rates(double amount, const std::vector<double>& seconds) {
 
 }  // namespace
 
-Result<Report> BenchForward(const ForwardOptions& options, const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchForward(const ForwardOptions& options,
+                            const std::function<void(const std::string&)>& progress) {
   const int most = *std::max_element(options.batches.begin(), options.batches.end());
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
   flags["strategy"] = "continuous";
   flags["lanes"] = std::to_string(most);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));
-  const auto prompts = RandomPrompts(session->vocabulary(), most, options.prompt_tokens, options.seed);
+  const auto prompts =
+      RandomPrompts(session->vocabulary(), most, options.prompt_tokens, options.seed);
   Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
 
   Report report;
@@ -51,8 +53,8 @@ Result<Report> BenchForward(const ForwardOptions& options, const std::function<v
     if (progress) progress(line);
   };
   say(session->summary());
-  say(fmt::format("{:>5} {:>22} {:>22} {:>9} {:>8} {:>8}", "batch", "prefill tok/s (range)", "decode tok/s (range)",
-                  "TTFT ms", "prefill", "decode"));
+  say(fmt::format("{:>5} {:>22} {:>22} {:>9} {:>8} {:>8}", "batch", "prefill tok/s (range)",
+                  "decode tok/s (range)", "TTFT ms", "prefill", "decode"));
   boost::json::array rows;
   std::vector<std::vector<TokenId>> expected(static_cast<size_t>(most));
   for (const int batch : options.batches) {
@@ -62,7 +64,8 @@ Result<Report> BenchForward(const ForwardOptions& options, const std::function<v
     // The first run warms caches and pages and is not counted.
     for (int run = 0; run < 1 + 2 * options.repeats; ++run) {
       const bool before = run == 0 || calibration.AtFullSpeed();
-      ASSIGN_OR_RETURN(const Session::TwoPhases phases, session->PrefillThenDecode(mine, options.new_tokens));
+      ASSIGN_OR_RETURN(const Session::TwoPhases phases,
+                       session->PrefillThenDecode(mine, options.new_tokens));
       for (size_t i = 0; i < mine.size(); ++i) {
         if (expected[i].empty()) expected[i] = phases.requests[i].output;
         equal = equal && expected[i] == phases.requests[i].output;
@@ -77,16 +80,20 @@ Result<Report> BenchForward(const ForwardOptions& options, const std::function<v
       used.decode_s.insert(used.decode_s.end(), slowed.decode_s.begin(), slowed.decode_s.end());
       used.ttft_s.insert(used.ttft_s.end(), slowed.ttft_s.begin(), slowed.ttft_s.end());
     }
-    if (!equal) report.failures.push_back(fmt::format("outputs at batch {} differ from those seen before", batch));
+    if (!equal)
+      report.failures.push_back(
+          fmt::format("outputs at batch {} differ from those seen before", batch));
 
     const Spread prefill = SpreadOf(Rates(1.0 * batch * options.prompt_tokens, used.prefill_s));
     const Spread decode = SpreadOf(Rates(1.0 * batch * options.new_tokens, used.decode_s));
     const Spread prefill_s = SpreadOf(used.prefill_s), decode_s = SpreadOf(used.decode_s);
     const double ttft_s = SpreadOf(used.ttft_s).median;
-    const double prefill_limit = session->cost().PrefillSeconds(calibration.best(), batch, options.prompt_tokens);
+    const double prefill_limit =
+        session->cost().PrefillSeconds(calibration.best(), batch, options.prompt_tokens);
     const double decode_limit =
-        options.new_tokens * session->cost().DecodeSeconds(calibration.best(), batch,
-                                                           options.prompt_tokens + 0.5 * options.new_tokens);
+        options.new_tokens *
+        session->cost().DecodeSeconds(calibration.best(), batch,
+                                      options.prompt_tokens + 0.5 * options.new_tokens);
     const double prefill_fraction = prefill_limit / prefill_s.median;
     const double decode_fraction = options.new_tokens > 0 ? decode_limit / decode_s.median : 0;
     boost::json::object row{{"batch", batch},
@@ -103,9 +110,11 @@ Result<Report> BenchForward(const ForwardOptions& options, const std::function<v
     row["fraction_of_limit"] = decode_fraction;
     row["prefill_fraction_of_limit"] = prefill_fraction;
     rows.push_back(std::move(row));
-    say(fmt::format("{:>5} {:>8.0f} ({:.0f}-{:.0f}) {:>8.0f} ({:.0f}-{:.0f}) {:>9.1f} {:>7.0f}% {:>7.0f}%{}", batch,
-                    prefill.median, prefill.min, prefill.max, decode.median, decode.min, decode.max, ttft_s * 1e3,
-                    100 * prefill_fraction, 100 * decode_fraction, steady ? "" : "  (machine unsteady)"));
+    say(fmt::format(
+        "{:>5} {:>8.0f} ({:.0f}-{:.0f}) {:>8.0f} ({:.0f}-{:.0f}) {:>9.1f} {:>7.0f}% {:>7.0f}%{}",
+        batch, prefill.median, prefill.min, prefill.max, decode.median, decode.min, decode.max,
+        ttft_s * 1e3, 100 * prefill_fraction, 100 * decode_fraction,
+        steady ? "" : "  (machine unsteady)"));
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.engine.v1"},

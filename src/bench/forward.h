@@ -1,9 +1,11 @@
-// `tutti bench engine`: prompts of random tokens straight into the engine: B of them prefilled, then decoded together.
+// `tutti bench engine`: prompts of random tokens straight into the engine: B of them prefilled,
+// then decoded together.
 //
-// Every repeat of every batch runs the same prompts; sequence i must give the same tokens alone and beside any other,
-// or the bench fails. Rates: prefill = B N / (time until every sequence has its first token); decode = B M / (time of
-// the M tokens after it). TTFT is the median over the sequences of a repeat. Repeats that ran while the machine was
-// below 90 % of its best calibration are run again, at most twice as many as asked; a row short of good ones says so.
+// Every repeat of every batch runs the same prompts; sequence i must give the same tokens alone and
+// beside any other, or the bench fails. Rates: prefill = B N / (time until every sequence has its
+// first token); decode = B M / (time of the M tokens after it). TTFT is the median over the
+// sequences of a repeat. Repeats that ran while the machine was below 90 % of its best calibration
+// are run again, at most twice as many as asked; a row short of good ones says so.
 #pragma once
 
 #include <functional>
@@ -25,6 +27,7 @@ struct ForwardOptions {
 };
 
 // `progress` gets each row as it is known. Errors: loading, and requests that do not fit.
-Result<Report> BenchForward(const ForwardOptions& options, const std::function<void(const std::string&)>& progress);
+Result<Report> BenchForward(const ForwardOptions& options,
+                            const std::function<void(const std::string&)>& progress);
 
 }  // namespace tutti::bench

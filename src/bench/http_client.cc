@@ -39,13 +39,15 @@ Status Unreachable(const Server& server, const char* why) {
 Result<Socket> Connect(const Server& server) {
   addrinfo hints{}, *found = nullptr;
   hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found); error != 0) {
+  if (const int error = getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
+      error != 0) {
     return Unreachable(server, gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
   int error = 0;
   for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Socket socket(::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
+    Socket socket(
+        ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
     if (socket.fd() >= 0 && connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0) {
       const int on = 1;
       setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -66,8 +68,9 @@ Status SendAll(const Server& server, const Socket& socket, std::string_view byte
   return OkStatus();
 }
 
-Status Exchange(const Server& server, const std::string& request, std::chrono::milliseconds patience,
-                StreamResponse& response, const std::function<void(std::string_view, TimePoint)>& on_event) {
+Status Exchange(const Server& server, const std::string& request,
+                std::chrono::milliseconds patience, StreamResponse& response,
+                const std::function<void(std::string_view, TimePoint)>& on_event) {
   ASSIGN_OR_RETURN(const Socket socket, Connect(server));
   RETURN_IF_ERROR(SendAll(server, socket, request));
   const SteadyClock clock;
@@ -91,22 +94,28 @@ Status Exchange(const Server& server, const std::string& request, std::chrono::m
     for (const std::string& event : events) on_event(event, now);
   }
   if (response.status_code() == 200) return OkStatus();
-  return Unavailable("http_status", "HTTP " + std::to_string(response.status_code()) + " " + response.body().substr(0, 300));
+  return Unavailable("http_status", "HTTP " + std::to_string(response.status_code()) + " " +
+                                        response.body().substr(0, 300));
 }
 
-std::string RequestHead(const char* method, const Server& server, const std::string& path, const std::string& api_key) {
-  return std::string(method) + " " + server.base + path + " HTTP/1.1\r\nHost: " + server.host + ":" + server.port +
-         "\r\nConnection: close\r\n" + (api_key.empty() ? "" : "Authorization: Bearer " + api_key + "\r\n");
+std::string RequestHead(const char* method, const Server& server, const std::string& path,
+                        const std::string& api_key) {
+  return std::string(method) + " " + server.base + path + " HTTP/1.1\r\nHost: " + server.host +
+         ":" + server.port + "\r\nConnection: close\r\n" +
+         (api_key.empty() ? "" : "Authorization: Bearer " + api_key + "\r\n");
 }
 
 }  // namespace
 
 Result<Server> ParseUrl(std::string_view url) {
   if (url.starts_with("https://")) {
-    return InvalidArgument("invalid_value", "--url: https is not offered here; measure behind TLS through a local proxy");
+    return InvalidArgument(
+        "invalid_value",
+        "--url: https is not offered here; measure behind TLS through a local proxy");
   }
   constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme)) return InvalidArgument("invalid_value", "--url must begin with http://");
+  if (!url.starts_with(kScheme))
+    return InvalidArgument("invalid_value", "--url must begin with http://");
   url.remove_prefix(kScheme.size());
   Server server;
   const size_t slash = std::min(url.find('/'), url.size());
@@ -115,24 +124,31 @@ Result<Server> ParseUrl(std::string_view url) {
   while (server.base.ends_with('/')) server.base.pop_back();
   const size_t colon = authority.rfind(':');
   const bool bracketed = authority.ends_with(']');
-  server.port = colon == std::string_view::npos || bracketed ? "80" : std::string(authority.substr(colon + 1));
+  server.port = colon == std::string_view::npos || bracketed
+                    ? "80"
+                    : std::string(authority.substr(colon + 1));
   if (colon != std::string_view::npos && !bracketed) authority = authority.substr(0, colon);
-  if (authority.starts_with('[') && authority.ends_with(']')) authority = authority.substr(1, authority.size() - 2);
+  if (authority.starts_with('[') && authority.ends_with(']'))
+    authority = authority.substr(1, authority.size() - 2);
   server.host = authority;
-  const bool digits = server.port.find_first_not_of("0123456789") == std::string::npos && !server.port.empty();
+  const bool digits =
+      server.port.find_first_not_of("0123456789") == std::string::npos && !server.port.empty();
   for (const char c : url) {
-    if (static_cast<unsigned char>(c) <= ' ') return InvalidArgument("invalid_value", "--url holds a blank or a control character");
+    if (static_cast<unsigned char>(c) <= ' ')
+      return InvalidArgument("invalid_value", "--url holds a blank or a control character");
   }
-  if (server.host.empty() || !digits) return InvalidArgument("invalid_value", "--url needs a host and a numeric port");
+  if (server.host.empty() || !digits)
+    return InvalidArgument("invalid_value", "--url needs a host and a numeric port");
   return server;
 }
 
-Status PostStream(const Server& server, const std::string& path, const std::string& body, const std::string& api_key,
-                  std::chrono::milliseconds patience,
+Status PostStream(const Server& server, const std::string& path, const std::string& body,
+                  const std::string& api_key, std::chrono::milliseconds patience,
                   const std::function<void(std::string_view data, TimePoint when)>& on_event) {
   StreamResponse response;
   return Exchange(server,
-                  RequestHead("POST", server, path, api_key) + "Content-Type: application/json\r\nContent-Length: " +
+                  RequestHead("POST", server, path, api_key) +
+                      "Content-Type: application/json\r\nContent-Length: " +
                       std::to_string(body.size()) + "\r\n\r\n" + body,
                   patience, response, on_event);
 }
@@ -140,8 +156,8 @@ Status PostStream(const Server& server, const std::string& path, const std::stri
 Result<std::string> Get(const Server& server, const std::string& path, const std::string& api_key,
                         std::chrono::milliseconds patience) {
   StreamResponse response;
-  RETURN_IF_ERROR(Exchange(server, RequestHead("GET", server, path, api_key) + "\r\n", patience, response,
-                           [](std::string_view, TimePoint) {}));
+  RETURN_IF_ERROR(Exchange(server, RequestHead("GET", server, path, api_key) + "\r\n", patience,
+                           response, [](std::string_view, TimePoint) {}));
   return response.body();
 }
 

@@ -1,5 +1,5 @@
-// A client for one streamed request: connect, POST, read until the answer is complete. Plain TCP; blocking, on the
-// caller's thread, with a limit of time for each wait. Any thread, one call each.
+// A client for one streamed request: connect, POST, read until the answer is complete. Plain TCP;
+// blocking, on the caller's thread, with a limit of time for each wait. Any thread, one call each.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,11 @@ struct Server {
 // "http://127.0.0.1:8080[/base]". Errors: invalid_value; https is refused by name.
 Result<Server> ParseUrl(std::string_view url);
 
-// Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come. Errors: unavailable
-// (connect, closed early, no byte for `patience`); an answer other than 200 with its status and the start of its body.
-Status PostStream(const Server& server, const std::string& path, const std::string& body, const std::string& api_key,
-                  std::chrono::milliseconds patience,
+// Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.
+// Errors: unavailable (connect, closed early, no byte for `patience`); an answer other than 200
+// with its status and the start of its body.
+Status PostStream(const Server& server, const std::string& path, const std::string& body,
+                  const std::string& api_key, std::chrono::milliseconds patience,
                   const std::function<void(std::string_view data, TimePoint when)>& on_event);
 
 // GET of a small document; its body.

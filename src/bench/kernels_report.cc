@@ -31,7 +31,10 @@ Result<double> NormSeconds(const kernels::KernelTable& table, int32_t rows, doub
   args.norm_weight = weight.data();
   args.norm_eps = 1e-5f;
   args.out = kernels::MakeQuantizedRows(memory.data(), rows, kWidth);
-  const auto now = [] { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); };
+  const auto now = [] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  };
   const double until = now() + budget_s;
   double best = 1e9;
   do {
@@ -44,9 +47,11 @@ Result<double> NormSeconds(const kernels::KernelTable& table, int32_t rows, doub
 
 }  // namespace
 
-Result<Report> BenchKernels(const KernelsOptions& options, const std::function<void(const std::string&)>& progress) {
-  ASSIGN_OR_RETURN(const kernels::KernelTable* table,
-                   kernels::SelectKernels(options.isa.empty() ? std::nullopt : std::optional(options.isa)));
+Result<Report> BenchKernels(const KernelsOptions& options,
+                            const std::function<void(const std::string&)>& progress) {
+  ASSIGN_OR_RETURN(
+      const kernels::KernelTable* table,
+      kernels::SelectKernels(options.isa.empty() ? std::nullopt : std::optional(options.isa)));
   const int threads = options.threads > 0 ? options.threads : kernels::UsableCores();
   Calibration calibration(table->isa, threads);
   for (int i = 0; i < (options.quick ? 0 : 3); ++i) calibration.AtFullSpeed();
@@ -69,16 +74,18 @@ Result<Report> BenchKernels(const KernelsOptions& options, const std::function<v
     gemm.seconds_per_point = 0.005;
   }
   boost::json::array gemm_rows, attention_rows, norm_rows;
-  say(fmt::format("{:<6} {:>11} {:>5} {:>10} {:>8} {:>7} {:>7} {:>7}", "GEMM", "N x K", "rows", "us", "GOPS", "GB/s",
-                  "% peak", "% read"));
+  say(fmt::format("{:<6} {:>11} {:>5} {:>10} {:>8} {:>7} {:>7} {:>7}", "GEMM", "N x K", "rows",
+                  "us", "GOPS", "GB/s", "% peak", "% read"));
   for (const kernels::WeightFormat format : gemm.formats) {
     kernels::GemmBenchOptions one = gemm;
     one.formats = {format};
-    ASSIGN_OR_RETURN(const std::vector<kernels::GemmBenchRow> rows, kernels::MeasureGemm(table->gemm, limits, one));
+    ASSIGN_OR_RETURN(const std::vector<kernels::GemmBenchRow> rows,
+                     kernels::MeasureGemm(table->gemm, limits, one));
     for (const kernels::GemmBenchRow& row : rows) {
       say(fmt::format("{:<6} {:>11} {:>5} {:>10.1f} {:>8.0f} {:>7.1f} {:>7.0f} {:>7.0f}",
-                      kernels::WeightFormatName(row.format), fmt::format("{} x {}", row.shape.n, row.shape.k), row.rows,
-                      row.seconds * 1e6, row.ops_per_s / 1e9, row.bytes_per_s / 1e9, 100 * row.fraction_of_peak,
+                      kernels::WeightFormatName(row.format),
+                      fmt::format("{} x {}", row.shape.n, row.shape.k), row.rows, row.seconds * 1e6,
+                      row.ops_per_s / 1e9, row.bytes_per_s / 1e9, 100 * row.fraction_of_peak,
                       100 * row.fraction_of_read));
       gemm_rows.push_back(boost::json::object{{"format", kernels::WeightFormatName(row.format)},
                                               {"n", row.shape.n},
@@ -102,13 +109,15 @@ Result<Report> BenchKernels(const KernelsOptions& options, const std::function<v
   }
   ASSIGN_OR_RETURN(const std::vector<kernels::AttentionBenchRow> rows,
                    kernels::MeasureAttention(table->attention, limits, attention));
-  say(fmt::format("{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10} {:>8} {:>7} {:>7} {:>7}", "attention", "sequences",
-                  "context", "rows", "shared", "chunk", "us", "GOPS", "GB/s", "% peak", "% read"));
+  say(fmt::format("{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10} {:>8} {:>7} {:>7} {:>7}",
+                  "attention", "sequences", "context", "rows", "shared", "chunk", "us", "GOPS",
+                  "GB/s", "% peak", "% read"));
   for (const kernels::AttentionBenchRow& row : rows) {
-    say(fmt::format("{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10.1f} {:>8.0f} {:>7.1f} {:>7.0f} {:>7.0f}",
-                    row.point.rows == 1 ? "decode" : "prefill", row.point.sequences, row.point.context, row.point.rows,
-                    row.point.shared, row.point.chunk, row.seconds * 1e6, row.ops_per_s / 1e9, row.bytes_per_s / 1e9,
-                    100 * row.fraction_of_peak, 100 * row.fraction_of_read));
+    say(fmt::format(
+        "{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10.1f} {:>8.0f} {:>7.1f} {:>7.0f} {:>7.0f}",
+        row.point.rows == 1 ? "decode" : "prefill", row.point.sequences, row.point.context,
+        row.point.rows, row.point.shared, row.point.chunk, row.seconds * 1e6, row.ops_per_s / 1e9,
+        row.bytes_per_s / 1e9, 100 * row.fraction_of_peak, 100 * row.fraction_of_read));
     attention_rows.push_back(boost::json::object{{"sequences", row.point.sequences},
                                                  {"context", row.point.context},
                                                  {"rows", row.point.rows},
@@ -126,8 +135,10 @@ Result<Report> BenchKernels(const KernelsOptions& options, const std::function<v
   for (const int32_t count : {1, 8, 32, 512}) {
     ASSIGN_OR_RETURN(const double seconds, NormSeconds(*table, count, options.quick ? 0.002 : 0.1));
     const double bytes_per_s = 4.0 * count * kWidth / seconds;
-    say(fmt::format("{:>5} rows {:>10.2f} us {:>7.1f} GB/s", count, seconds * 1e6, bytes_per_s / 1e9));
-    norm_rows.push_back(boost::json::object{{"rows", count}, {"us", seconds * 1e6}, {"gb_s", bytes_per_s / 1e9}});
+    say(fmt::format("{:>5} rows {:>10.2f} us {:>7.1f} GB/s", count, seconds * 1e6,
+                    bytes_per_s / 1e9));
+    norm_rows.push_back(
+        boost::json::object{{"rows", count}, {"us", seconds * 1e6}, {"gb_s", bytes_per_s / 1e9}});
   }
   report.json = {{"schema", "tutti.bench.kernels.v1"}, {"machine", MachineJson(limits)},
                  {"gemm", std::move(gemm_rows)},       {"attention", std::move(attention_rows)},

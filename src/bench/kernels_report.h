@@ -1,12 +1,13 @@
-// `tutti bench kernels`: products by format and row count, attention, and norm + quantise, each as GOPS, GB/s and a
-// fraction of the limits measured in the same run. A kernel whose answer differs from the oracle's has no speed.
+// `tutti bench kernels`: products by format and row count, attention, and norm + quantise, each as
+// GOPS, GB/s and a fraction of the limits measured in the same run. A kernel whose answer differs
+// from the oracle's has no speed.
 #pragma once
 
 #include <functional>
 #include <string>
 
-#include "bench/report.h"
 #include "base/status.h"
+#include "bench/report.h"
 
 namespace tutti::bench {
 
@@ -16,6 +17,7 @@ struct KernelsOptions {
   bool quick = false;  // few points, little time: is everything there and right
 };
 
-Result<Report> BenchKernels(const KernelsOptions& options, const std::function<void(const std::string&)>& progress);
+Result<Report> BenchKernels(const KernelsOptions& options,
+                            const std::function<void(const std::string&)>& progress);
 
 }  // namespace tutti::bench

@@ -17,13 +17,14 @@ std::string CpuName() {
   std::ifstream file("/proc/cpuinfo");
   std::string line;
   while (std::getline(file, line)) {
-    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+    if (line.starts_with("model name"))
+      return line.substr(std::min(line.size(), line.find(':') + 2));
   }
   return "unknown";
 }
 
-// Operations a second of the attention products: 16-bit multiply-adds run at half the int8 rate where the kernels
-// use them, float ones elsewhere.
+// Operations a second of the attention products: 16-bit multiply-adds run at half the int8 rate
+// where the kernels use them, float ones elsewhere.
 double AttentionRate(const kernels::MachineLimits& limits) {
   const double wide = limits.isa == kernels::Isa::kAvx512Vnni ? limits.int8_ops_per_s / 2 : 0;
   return std::max(wide, limits.float32_ops_per_s);
@@ -42,9 +43,10 @@ boost::json::object MachineJson(const kernels::MachineLimits& limits) {
 }
 
 std::string MachineLine(const kernels::MachineLimits& limits) {
-  return fmt::format("{}, {} threads, {}: read {:.1f} GB/s, int8 {:.0f} GOPS, float32 {:.0f} GFLOPS", CpuName(),
-                     limits.threads, kernels::IsaName(limits.isa), limits.read_bytes_per_s / 1e9,
-                     limits.int8_ops_per_s / 1e9, limits.float32_ops_per_s / 1e9);
+  return fmt::format(
+      "{}, {} threads, {}: read {:.1f} GB/s, int8 {:.0f} GOPS, float32 {:.0f} GFLOPS", CpuName(),
+      limits.threads, kernels::IsaName(limits.isa), limits.read_bytes_per_s / 1e9,
+      limits.int8_ops_per_s / 1e9, limits.float32_ops_per_s / 1e9);
 }
 
 Calibration::Calibration(kernels::Isa isa, int threads, bool guard)
@@ -77,12 +79,15 @@ Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTa
     cost.weight_bytes += static_cast<double>(tensor.bytes);
   }
   cost.kv_bytes_per_token =
-      static_cast<double>(model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, kernels)) / kBlockTokens;
-  cost.attention_ops_per_key = 4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
+      static_cast<double>(model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, kernels)) /
+      kBlockTokens;
+  cost.attention_ops_per_key =
+      4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
   return cost;
 }
 
-double ModelCost::DecodeSeconds(const kernels::MachineLimits& limits, int sequences, double context) const {
+double ModelCost::DecodeSeconds(const kernels::MachineLimits& limits, int sequences,
+                                double context) const {
   const double n = sequences;
   const double read = (weight_bytes + n * context * kv_bytes_per_token) / limits.read_bytes_per_s;
   const double multiply = n * (body_int8_ops + head_int8_ops) / limits.int8_ops_per_s +
@@ -91,7 +96,8 @@ double ModelCost::DecodeSeconds(const kernels::MachineLimits& limits, int sequen
   return std::max(read, multiply);
 }
 
-double ModelCost::PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens, int chunk) const {
+double ModelCost::PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens,
+                                 int chunk) const {
   const double n = sequences, rows = n * tokens;
   const double steps = std::ceil(rows / chunk);
   const double read = steps * weight_bytes / limits.read_bytes_per_s;

@@ -1,5 +1,6 @@
-// The machine under a bench: what it can do at most, whether it was as fast as usual, and what a model's steps would
-// take at those limits. Shared hosts change speed from second to second, so a figure without its limits says little.
+// The machine under a bench: what it can do at most, whether it was as fast as usual, and what a
+// model's steps would take at those limits. Shared hosts change speed from second to second, so a
+// figure without its limits says little.
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -15,12 +16,15 @@ namespace tutti::bench {
 boost::json::object MachineJson(const kernels::MachineLimits& limits);
 std::string MachineLine(const kernels::MachineLimits& limits);  // the same for people
 
-// Guards against a slowed machine: measures the limits again and compares them with the best seen. One thread.
+// Guards against a slowed machine: measures the limits again and compares them with the best seen.
+// One thread.
 class Calibration {
  public:
-  // `guard` false: measures once and then takes the machine as it is (tests, where nobody reads the figures).
+  // `guard` false: measures once and then takes the machine as it is (tests, where nobody reads the
+  // figures).
   Calibration(kernels::Isa isa, int threads, bool guard = true);
-  // Measures (about 150 ms). True when both the int8 and the read rate reach 90 % of the best seen so far.
+  // Measures (about 150 ms). True when both the int8 and the read rate reach 90 % of the best seen
+  // so far.
   bool AtFullSpeed();
   const kernels::MachineLimits& best() const { return best_; }
 
@@ -29,24 +33,26 @@ class Calibration {
   kernels::MachineLimits best_;
 };
 
-// What a forward pass must at least read and multiply, from a model file. Matrices count in the size the file has
-// them in; a tied embedding counts once, as the head.
+// What a forward pass must at least read and multiply, from a model file. Matrices count in the
+// size the file has them in; a tied embedding counts once, as the head.
 struct ModelCost {
-  double weight_bytes = 0;         // of all matrices, the head included
-  double body_int8_ops = 0;        // of one row through the layers, quantised matrices
-  double body_float_ops = 0;       // the same of float matrices
-  double head_int8_ops = 0;        // of one row through the head
+  double weight_bytes = 0;    // of all matrices, the head included
+  double body_int8_ops = 0;   // of one row through the layers, quantised matrices
+  double body_float_ops = 0;  // the same of float matrices
+  double head_int8_ops = 0;   // of one row through the head
   double head_float_ops = 0;
-  double kv_bytes_per_token = 0;   // of the cache, all layers
+  double kv_bytes_per_token = 0;     // of the cache, all layers
   double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
 
   static Result<ModelCost> Of(const std::string& path, const kernels::KernelTable& kernels);
 
-  // Least seconds of a step at the machine's limits: the larger of (bytes read / read rate) and (operations / peaks).
-  // Norms, sampling and barriers count as free.
+  // Least seconds of a step at the machine's limits: the larger of (bytes read / read rate) and
+  // (operations / peaks). Norms, sampling and barriers count as free.
   double DecodeSeconds(const kernels::MachineLimits& limits, int sequences, double context) const;
-  // ... of one pass over `sequences` prompts of `tokens` each, in steps of `chunk` rows; one row of each meets the head.
-  double PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens, int chunk = 512) const;
+  // ... of one pass over `sequences` prompts of `tokens` each, in steps of `chunk` rows; one row of
+  // each meets the head.
+  double PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens,
+                        int chunk = 512) const;
 };
 
 }  // namespace tutti::bench

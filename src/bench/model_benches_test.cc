@@ -1,5 +1,5 @@
-// The benches that run a model, end to end on a small generated checkpoint: figures are there, answers were compared,
-// and what a gate or a limit says follows from its inputs.
+// The benches that run a model, end to end on a small generated checkpoint: figures are there,
+// answers were compared, and what a gate or a limit says follows from its inputs.
 #include <gmock/gmock.h>
 
 #include <boost/json/array.hpp>
@@ -23,13 +23,16 @@ class ModelBenchesTest : public testing::Test {
     spec.type = tensor::DType::kQ4_1;
     const gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint(spec).Build();
     std::ofstream(*path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+        .write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
   }
   static void TearDownTestSuite() {
     std::remove(path_->c_str());
     delete path_;
   }
-  static Flags SmallFlags() { return {{"threads", "2"}, {"kv-cache-bytes", "16MiB"}, {"context", "256"}}; }
+  static Flags SmallFlags() {
+    return {{"threads", "2"}, {"kv-cache-bytes", "16MiB"}, {"context", "256"}};
+  }
   static std::string* path_;
 };
 std::string* ModelBenchesTest::path_ = nullptr;
@@ -44,7 +47,8 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
   options.repeats = 1;
   options.calibrate = false;
   std::vector<std::string> lines;
-  const auto report = BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
+  const auto report =
+      BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->failures.empty());
   EXPECT_EQ(lines.size(), 5u);  // model, head, two rows, machine
@@ -54,7 +58,8 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
   for (const boost::json::value& row : rows) {
     EXPECT_TRUE(row.at("equal").as_bool());
     EXPECT_EQ(row.at("prompt_tokens").as_int64(), 20);
-    for (const char* key : {"prefill_tok_s", "decode_tok_s", "prefill_ms", "decode_ms", "ttft_ms"}) {
+    for (const char* key :
+         {"prefill_tok_s", "decode_tok_s", "prefill_ms", "decode_ms", "ttft_ms"}) {
       EXPECT_GT(row.at(key).as_double(), 0) << key;
     }
     EXPECT_LE(row.at("decode_tok_s_min").as_double(), row.at("decode_tok_s").as_double());
@@ -76,7 +81,8 @@ TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether)
   const auto after = (*session)->engine().stats();
   EXPECT_EQ(after.prompt_tokens_computed - before.prompt_tokens_computed, 4u * 30u);
   EXPECT_EQ(after.preemptions, before.preemptions);
-  EXPECT_LE(after.steps - before.steps, 1u + 8u);  // one for the prompts, one for each further token of all four
+  EXPECT_LE(after.steps - before.steps,
+            1u + 8u);  // one for the prompts, one for each further token of all four
   for (const ServedRequest& request : phases->requests) {
     EXPECT_EQ(request.output.size(), 9u);
     EXPECT_LE(request.first_token_s, phases->prefill_s);
@@ -106,9 +112,11 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
   for (const char* strategy : {"blocking", "interleaved", "continuous"}) {
     EXPECT_GT(shapes[1].at("strategies").at(strategy).at("tok_s").as_double(), 0) << strategy;
   }
-  EXPECT_GT(shapes[1].at("allowed").as_double(), 0.99);  // 1 where this machine multiplies more slowly than it reads
+  EXPECT_GT(shapes[1].at("allowed").as_double(),
+            0.99);  // 1 where this machine multiplies more slowly than it reads
   EXPECT_LE(shapes[1].at("allowed").as_double(), 4.0);
-  EXPECT_EQ(report->json.at("gates").as_array().size(), 3u);  // two shapes, and blocking against the engine alone
+  EXPECT_EQ(report->json.at("gates").as_array().size(),
+            3u);  // two shapes, and blocking against the engine alone
 }
 
 TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {
@@ -164,17 +172,24 @@ TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
   const double layer = 256.0 * 256 * 2 + 2 * 128.0 * 256 + 3 * 256.0 * 512;
   EXPECT_DOUBLE_EQ(cost->body_int8_ops, 2 * 2 * layer);
   EXPECT_DOUBLE_EQ(cost->attention_ops_per_key, 4.0 * 256 * 2);
-  EXPECT_DOUBLE_EQ(cost->weight_bytes, (2 * layer + cost->head_int8_ops / 2) * 20 / 32);  // Q4_1: 20 bytes per 32
+  EXPECT_DOUBLE_EQ(cost->weight_bytes,
+                   (2 * layer + cost->head_int8_ops / 2) * 20 / 32);  // Q4_1: 20 bytes per 32
 
   const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11};
-  EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9, 1e-12);  // slow memory: reading decides
+  EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9,
+              1e-12);  // slow memory: reading decides
   const kernels::MachineLimits slow{(*kernels)->isa, 1, 1e15, 1e9, 1e9};
-  EXPECT_NEAR(cost->DecodeSeconds(slow, 2, 0), 2 * (cost->body_int8_ops + cost->head_int8_ops) / 1e9, 1e-9);
+  EXPECT_NEAR(cost->DecodeSeconds(slow, 2, 0),
+              2 * (cost->body_int8_ops + cost->head_int8_ops) / 1e9, 1e-9);
   EXPECT_GT(cost->PrefillSeconds(slow, 1, 100), 100 * cost->body_int8_ops / 1e9);
   // Sharing pays as long as reading decides, and not at all where multiplying does.
   const StrategyShape shape{8, 20, 0};
-  EXPECT_GT(BlockingLimitSeconds(*cost, limits, shape, 10) / ContinuousLimitSeconds(*cost, limits, shape, 10), 6);
-  EXPECT_NEAR(BlockingLimitSeconds(*cost, slow, shape, 10) / ContinuousLimitSeconds(*cost, slow, shape, 10), 1, 0.01);
+  EXPECT_GT(BlockingLimitSeconds(*cost, limits, shape, 10) /
+                ContinuousLimitSeconds(*cost, limits, shape, 10),
+            6);
+  EXPECT_NEAR(
+      BlockingLimitSeconds(*cost, slow, shape, 10) / ContinuousLimitSeconds(*cost, slow, shape, 10),
+      1, 0.01);
 }
 
 TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
@@ -186,7 +201,8 @@ TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
   EXPECT_EQ(report->json.at("gemm").as_array().size(), 4u);
   EXPECT_EQ(report->json.at("attention").as_array().size(), 2u);
   EXPECT_EQ(report->json.at("norm").as_array().size(), 4u);
-  for (const auto& row : report->json.at("gemm").as_array()) EXPECT_GT(row.at("gops").as_double(), 0);
+  for (const auto& row : report->json.at("gemm").as_array())
+    EXPECT_GT(row.at("gops").as_double(), 0);
 }
 
 }  // namespace

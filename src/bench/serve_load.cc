@@ -14,7 +14,8 @@
 namespace tutti::bench {
 namespace {
 
-constexpr int kMostClients = 1024;  // threads that send; an open loop with more requests outstanding sends late
+constexpr int kMostClients =
+    1024;  // threads that send; an open loop with more requests outstanding sends late
 
 std::string RequestBody(const ServeOptions& options, const std::string& model, int index) {
   const std::string text = PromptText(options.workload, options.prompt_tokens, options.seed, index);
@@ -43,7 +44,8 @@ Piece ReadPiece(std::string_view data) {
   Piece piece;
   if (data == "[DONE]") return piece;
   boost::system::error_code failed;
-  const boost::json::value parsed = boost::json::parse(boost::json::string_view(data.data(), data.size()), failed);
+  const boost::json::value parsed =
+      boost::json::parse(boost::json::string_view(data.data(), data.size()), failed);
   const boost::json::object* object = failed ? nullptr : parsed.if_object();
   if (object == nullptr) {
     piece.error = "an event that is no JSON object";
@@ -53,7 +55,8 @@ Piece ReadPiece(std::string_view data) {
     piece.error = boost::json::serialize(*error).substr(0, 300);
   }
   if (const auto* usage = object->if_contains("usage"); usage != nullptr && usage->is_object()) {
-    if (const auto* tokens = usage->get_object().if_contains("completion_tokens"); tokens != nullptr && tokens->is_int64()) {
+    if (const auto* tokens = usage->get_object().if_contains("completion_tokens");
+        tokens != nullptr && tokens->is_int64()) {
       piece.usage_tokens = static_cast<int>(tokens->get_int64());
     }
   }
@@ -69,8 +72,8 @@ Piece ReadPiece(std::string_view data) {
   return piece;
 }
 
-RequestRecord RunRequest(const ServeOptions& options, const Server& server, const std::string& body, double due_s,
-                         TimePoint start) {
+RequestRecord RunRequest(const ServeOptions& options, const Server& server, const std::string& body,
+                         double due_s, TimePoint start) {
   const SteadyClock clock;
   RequestRecord record;
   record.sent_s = ToSeconds(clock.Now() - start);
@@ -78,29 +81,33 @@ RequestRecord RunRequest(const ServeOptions& options, const Server& server, cons
   int pieces = 0;
   double last = 0;
   std::string stream_error;
-  record.status = PostStream(server, options.chat ? "/v1/chat/completions" : "/v1/completions", body, options.api_key,
-                             options.patience, [&](std::string_view data, TimePoint when) {
-                               const Piece piece = ReadPiece(data);
-                               if (!piece.error.empty()) stream_error = piece.error;
-                               if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
-                               if (!piece.text) return;
-                               const double now = ToSeconds(when - start);
-                               if (pieces++ == 0) {
-                                 record.first_s = now;
-                               } else {
-                                 record.gaps_s.push_back(now - last);
-                               }
-                               last = now;
-                             });
+  record.status =
+      PostStream(server, options.chat ? "/v1/chat/completions" : "/v1/completions", body,
+                 options.api_key, options.patience, [&](std::string_view data, TimePoint when) {
+                   const Piece piece = ReadPiece(data);
+                   if (!piece.error.empty()) stream_error = piece.error;
+                   if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
+                   if (!piece.text) return;
+                   const double now = ToSeconds(when - start);
+                   if (pieces++ == 0) {
+                     record.first_s = now;
+                   } else {
+                     record.gaps_s.push_back(now - last);
+                   }
+                   last = now;
+                 });
   record.end_s = ToSeconds(clock.Now() - start);
-  if (record.status.ok() && !stream_error.empty()) record.status = Unavailable("stream_error", stream_error);
-  if (record.status.ok() && pieces == 0) record.status = Unavailable("no_text", "an answer without any text");
+  if (record.status.ok() && !stream_error.empty())
+    record.status = Unavailable("stream_error", stream_error);
+  if (record.status.ok() && pieces == 0)
+    record.status = Unavailable("no_text", "an answer without any text");
   if (record.tokens == 0) record.tokens = pieces;
   return record;
 }
 
 Result<std::string> FirstModel(const Server& server, const ServeOptions& options) {
-  ASSIGN_OR_RETURN(const std::string body, Get(server, "/v1/models", options.api_key, options.patience));
+  ASSIGN_OR_RETURN(const std::string body,
+                   Get(server, "/v1/models", options.api_key, options.patience));
   boost::system::error_code failed;
   const boost::json::value parsed = boost::json::parse(body, failed);
   const auto* object = failed ? nullptr : parsed.if_object();
@@ -140,7 +147,8 @@ double Goodput(const ServeOptions& options, const LevelResult& level) {
   for (const RequestRecord& record : level.records) {
     if (!record.status.ok()) continue;
     const double ttft_ms = (record.first_s - record.due_s) * 1e3;
-    const double tpot_ms = record.tokens > 1 ? (record.end_s - record.first_s) * 1e3 / (record.tokens - 1) : 0;
+    const double tpot_ms =
+        record.tokens > 1 ? (record.end_s - record.first_s) * 1e3 / (record.tokens - 1) : 0;
     good += (options.target_ttft_ms <= 0 || ttft_ms <= options.target_ttft_ms) &&
             (options.target_tpot_ms <= 0 || tpot_ms <= options.target_tpot_ms);
   }
@@ -150,10 +158,12 @@ double Goodput(const ServeOptions& options, const LevelResult& level) {
 }  // namespace
 
 int LevelResult::completed() const {
-  return static_cast<int>(std::count_if(records.begin(), records.end(), [](const auto& r) { return r.status.ok(); }));
+  return static_cast<int>(
+      std::count_if(records.begin(), records.end(), [](const auto& r) { return r.status.ok(); }));
 }
 std::vector<double> LevelResult::Ttft() const {
-  return Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.first_s - r.due_s); });
+  return Collect(records,
+                 [](const RequestRecord& r, auto& out) { out.push_back(r.first_s - r.due_s); });
 }
 std::vector<double> LevelResult::Tpot() const {
   return Collect(records, [](const RequestRecord& r, auto& out) {
@@ -161,13 +171,17 @@ std::vector<double> LevelResult::Tpot() const {
   });
 }
 std::vector<double> LevelResult::Itl() const {
-  return Collect(records, [](const RequestRecord& r, auto& out) { out.insert(out.end(), r.gaps_s.begin(), r.gaps_s.end()); });
+  return Collect(records, [](const RequestRecord& r, auto& out) {
+    out.insert(out.end(), r.gaps_s.begin(), r.gaps_s.end());
+  });
 }
 std::vector<double> LevelResult::EndToEnd() const {
-  return Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.end_s - r.due_s); });
+  return Collect(records,
+                 [](const RequestRecord& r, auto& out) { out.push_back(r.end_s - r.due_s); });
 }
 std::vector<double> LevelResult::Late() const {
-  return Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.sent_s - r.due_s); });
+  return Collect(records,
+                 [](const RequestRecord& r, auto& out) { out.push_back(r.sent_s - r.due_s); });
 }
 int64_t LevelResult::tokens() const {
   int64_t total = 0;
@@ -184,36 +198,42 @@ double LevelResult::sent_rate() const {
   return last > first ? static_cast<double>(records.size() - 1) / (last - first) : 0;
 }
 bool LevelResult::stable() const {
-  return IsStable(WindowRates(Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.end_s); }), 3));
+  return IsStable(WindowRates(
+      Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.end_s); }), 3));
 }
 
-LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model, int clients,
-                    const std::vector<double>& due) {
+LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model,
+                    int clients, const std::vector<double>& due) {
   const SteadyClock clock;
   LevelResult level;
   level.records.resize(static_cast<size_t>(options.requests));
   std::vector<std::string> bodies;
   for (int i = 0; i < options.requests; ++i) bodies.push_back(RequestBody(options, model, i));
-  const int threads = std::min({clients > 0 ? clients : kMostClients, options.requests, kMostClients});
+  const int threads =
+      std::min({clients > 0 ? clients : kMostClients, options.requests, kMostClients});
   std::atomic<int> next{0};
-  const TimePoint start = clock.Now() + (due.empty() ? Duration::zero() : std::chrono::milliseconds(50));
+  const TimePoint start =
+      clock.Now() + (due.empty() ? Duration::zero() : std::chrono::milliseconds(50));
   std::vector<std::thread> all;
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&] {
       for (int i = next++; i < options.requests; i = next++) {
         const auto index = static_cast<size_t>(i);
         const double due_s = due.empty() ? -1 : due[index];
-        if (due_s >= 0) std::this_thread::sleep_until(start + Duration(static_cast<int64_t>(due_s * 1e9)));
+        if (due_s >= 0)
+          std::this_thread::sleep_until(start + Duration(static_cast<int64_t>(due_s * 1e9)));
         level.records[index] = RunRequest(options, server, bodies[index], due_s, start);
       }
     });
   }
   for (std::thread& thread : all) thread.join();
-  for (const RequestRecord& record : level.records) level.seconds = std::max(level.seconds, record.end_s);
+  for (const RequestRecord& record : level.records)
+    level.seconds = std::max(level.seconds, record.end_s);
   return level;
 }
 
-Result<Report> BenchServe(const ServeOptions& options, const std::function<void(const std::string&)>& progress) {
+Result<Report> BenchServe(const ServeOptions& options,
+                          const std::function<void(const std::string&)>& progress) {
   ASSIGN_OR_RETURN(const Server server, ParseUrl(options.url));
   std::string model = options.model;
   if (model.empty()) {
@@ -228,8 +248,8 @@ Result<Report> BenchServe(const ServeOptions& options, const std::function<void(
     report.text += line + "\n";
     if (progress) progress(line);
   };
-  say(fmt::format("{} at {}, {} requests a level, prompts of about {} tokens, {} tokens out", model, options.url,
-                  options.requests, options.prompt_tokens, options.max_tokens));
+  say(fmt::format("{} at {}, {} requests a level, prompts of about {} tokens, {} tokens out", model,
+                  options.url, options.requests, options.prompt_tokens, options.max_tokens));
   say(fmt::format("{:>12} {:>8} {:>7} {:>7} {:>21} {:>21} {:>21}", "load", "done", "req/s", "tok/s",
                   "TTFT ms p50/p95/p99", "ITL ms", "E2E ms"));
   {  // one request that is not counted: connections, pages, caches
@@ -242,20 +262,24 @@ Result<Report> BenchServe(const ServeOptions& options, const std::function<void(
   const auto run = [&](const std::string& name, int clients, double rate) {
     const bool before = calibration.AtFullSpeed();
     const std::vector<double> due =
-        rate > 0 ? ArrivalTimes(options.arrivals, rate, options.requests, options.seed) : std::vector<double>();
+        rate > 0 ? ArrivalTimes(options.arrivals, rate, options.requests, options.seed)
+                 : std::vector<double>();
     const LevelResult level = RunLoad(options, server, model, clients, due);
     const bool steady = before && calibration.AtFullSpeed();
     const int done = level.completed();
     for (const RequestRecord& record : level.records) {
       if (record.status.ok()) continue;
-      report.failures.push_back(fmt::format("{}: {} of {} requests failed, the first with: {}", name,
-                                            options.requests - done, options.requests, record.status.ToString()));
+      report.failures.push_back(fmt::format("{}: {} of {} requests failed, the first with: {}",
+                                            name, options.requests - done, options.requests,
+                                            record.status.ToString()));
       break;
     }
     const double tok_s = static_cast<double>(level.tokens()) / level.seconds;
-    say(fmt::format("{:>12} {:>4}/{} {:>7.2f} {:>7.0f} {:>21} {:>21} {:>21}{}{}", name, done, options.requests,
-                    done / level.seconds, tok_s, Shown(level.Ttft()), Shown(level.Itl()), Shown(level.EndToEnd()),
-                    level.stable() || rate > 0 ? "" : "  (unstable)", steady ? "" : "  (machine slowed)"));
+    say(fmt::format("{:>12} {:>4}/{} {:>7.2f} {:>7.0f} {:>21} {:>21} {:>21}{}{}", name, done,
+                    options.requests, done / level.seconds, tok_s, Shown(level.Ttft()),
+                    Shown(level.Itl()), Shown(level.EndToEnd()),
+                    level.stable() || rate > 0 ? "" : "  (unstable)",
+                    steady ? "" : "  (machine slowed)"));
     boost::json::object row{{"requests", options.requests},
                             {"completed", done},
                             {"seconds", level.seconds},
@@ -283,9 +307,11 @@ Result<Report> BenchServe(const ServeOptions& options, const std::function<void(
     run(fmt::format("{:.2f} req/s", options.rate), 0, options.rate);
   } else {
     double capacity = 0;
-    for (const int clients : options.concurrency) capacity = run(fmt::format("{} clients", clients), clients, 0);
+    for (const int clients : options.concurrency)
+      capacity = run(fmt::format("{} clients", clients), clients, 0);
     if (options.sweep && capacity > 0) {
-      for (const double share : {0.5, 0.8, 1.0, 1.2}) run(fmt::format("{:.1f} capacity", share), 0, share * capacity);
+      for (const double share : {0.5, 0.8, 1.0, 1.2})
+        run(fmt::format("{:.1f} capacity", share), 0, share * capacity);
     }
   }
   report.json = {{"schema", "tutti.bench.serve.v1"},

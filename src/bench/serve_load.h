@@ -1,11 +1,12 @@
-// `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions, closed loop (so many
-// clients, each sends its next request when the last has ended) or open loop (requests are due at given times whatever
-// the server does). Requirements N55, N56.
+// `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions,
+// closed loop (so many clients, each sends its next request when the last has ended) or open loop
+// (requests are due at given times whatever the server does). Requirements N55, N56.
 //
-// Definitions: TTFT = due time to first text; TPOT = (E2E - TTFT) / (n - 1); ITL = gaps between pieces of text; E2E =
-// due time to the end of the answer. In a closed loop a request is due when it is sent. A request sent late counts from
-// its due time. n is the server's own count (usage), or the pieces where it gives none. Goodput = requests a second
-// that met every target given. A level is stable when the rates of three windows agree within 10 %.
+// Definitions: TTFT = due time to first text; TPOT = (E2E - TTFT) / (n - 1); ITL = gaps between
+// pieces of text; E2E = due time to the end of the answer. In a closed loop a request is due when
+// it is sent. A request sent late counts from its due time. n is the server's own count (usage), or
+// the pieces where it gives none. Goodput = requests a second that met every target given. A level
+// is stable when the rates of three windows agree within 10 %.
 #pragma once
 
 #include <functional>
@@ -22,14 +23,14 @@ namespace tutti::bench {
 
 struct ServeOptions {
   std::string url;
-  std::string model;    // empty: the first of GET /v1/models
+  std::string model;  // empty: the first of GET /v1/models
   std::string api_key;
-  bool chat = true;     // /v1/chat/completions, else /v1/completions
+  bool chat = true;  // /v1/chat/completions, else /v1/completions
   bool ignore_eos = true;
   int requests = 100, prompt_tokens = 128, max_tokens = 64;
   std::vector<int> concurrency = {1, 4, 8};
-  double rate = 0;      // > 0: open loop at so many requests a second
-  bool sweep = false;   // open loop at 0.5, 0.8, 1.0 and 1.2 x what the last closed level reached
+  double rate = 0;     // > 0: open loop at so many requests a second
+  bool sweep = false;  // open loop at 0.5, 0.8, 1.0 and 1.2 x what the last closed level reached
   Arrivals arrivals = Arrivals::kPoisson;
   Workload workload = Workload::kRandom;
   uint64_t seed = 1;
@@ -48,7 +49,7 @@ struct RequestRecord {
 
 struct LevelResult {
   std::string name;
-  double seconds = 0;   // from the start to the last answer's end
+  double seconds = 0;  // from the start to the last answer's end
   std::vector<RequestRecord> records;
 
   int completed() const;
@@ -58,11 +59,12 @@ struct LevelResult {
   bool stable() const;
 };
 
-// Runs one level: `clients` in a closed loop, or at `due` times in an open one (then clients is the most requests that
-// may be outstanding, 0 = as many as threads allow).
-LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model, int clients,
-                    const std::vector<double>& due);
+// Runs one level: `clients` in a closed loop, or at `due` times in an open one (then clients is the
+// most requests that may be outstanding, 0 = as many as threads allow).
+LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model,
+                    int clients, const std::vector<double>& due);
 
-Result<Report> BenchServe(const ServeOptions& options, const std::function<void(const std::string&)>& progress);
+Result<Report> BenchServe(const ServeOptions& options,
+                          const std::function<void(const std::string&)>& progress);
 
 }  // namespace tutti::bench

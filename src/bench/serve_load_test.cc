@@ -16,7 +16,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// An OpenAI-compatible server that answers every request with the same pieces at the same pace, and notes when.
+// An OpenAI-compatible server that answers every request with the same pieces at the same pace, and
+// notes when.
 class ScriptedServer {
  public:
   struct Script {
@@ -26,7 +27,8 @@ class ScriptedServer {
     int break_after = 1 << 30;  // pieces; then the connection closes without an end
   };
 
-  explicit ScriptedServer(Script script) : script_(std::move(script)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
+  explicit ScriptedServer(Script script)
+      : script_(std::move(script)), listener_(socket(AF_INET, SOCK_STREAM, 0)) {
     sockaddr_in address{};
     address.sin_family = AF_INET;
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -44,7 +46,8 @@ class ScriptedServer {
     close(listener_);
   }
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
-  // Of every request: from having read it to having sent the first piece, as it really was; and between pieces.
+  // Of every request: from having read it to having sent the first piece, as it really was; and
+  // between pieces.
   std::vector<double> first_delays() {
     const MutexLock lock(mutex_);
     return first_delays_;
@@ -65,7 +68,9 @@ class ScriptedServer {
       });
     }
   }
-  static void Send(int fd, const std::string& text) { (void)send(fd, text.data(), text.size(), MSG_NOSIGNAL); }
+  static void Send(int fd, const std::string& text) {
+    (void)send(fd, text.data(), text.size(), MSG_NOSIGNAL);
+  }
   static std::string Chunk(const std::string& data) {
     char size[32];
     const std::string event = "data: " + data + "\n\n";
@@ -75,14 +80,16 @@ class ScriptedServer {
   void Answer(int fd) {
     std::string request(65536, '\0');
     std::string all;
-    while (all.find("\"model\"") == std::string::npos && all.find("GET ") != 0) {  // bodies come in one piece here
+    while (all.find("\"model\"") == std::string::npos &&
+           all.find("GET ") != 0) {  // bodies come in one piece here
       const ssize_t got = recv(fd, request.data(), request.size(), 0);
       if (got <= 0) return;
       all.append(request, 0, static_cast<size_t>(got));
     }
     if (all.starts_with("GET ")) {
       const std::string body = R"({"data":[{"id":"scripted"}]})";
-      return Send(fd, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+      return Send(fd, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) +
+                          "\r\n\r\n" + body);
     }
     const SteadyClock clock;
     const TimePoint start = clock.Now();
@@ -90,8 +97,11 @@ class ScriptedServer {
     if (script_.status != "200 OK") {
       return Send(fd, "HTTP/1.1 " + script_.status + "\r\nContent-Length: 4\r\n\r\nfull");
     }
-    Send(fd, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
-    Send(fd, Chunk(R"({"choices":[{"delta":{"role":"assistant","content":""}}]})"));  // no text: no token yet
+    Send(
+        fd,
+        "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+    Send(fd, Chunk(R"({"choices":[{"delta":{"role":"assistant","content":""}}]})"));  // no text: no
+                                                                                      // token yet
     for (int i = 0; i < script_.pieces; ++i) {
       std::this_thread::sleep_until(start + script_.first + i * script_.gap);
       if (i == script_.break_after) return;
@@ -105,7 +115,8 @@ class ScriptedServer {
       }
       last = now;
     }
-    Send(fd, Chunk(R"({"choices":[],"usage":{"completion_tokens":)" + std::to_string(2 * script_.pieces) + "}}"));
+    Send(fd, Chunk(R"({"choices":[],"usage":{"completion_tokens":)" +
+                   std::to_string(2 * script_.pieces) + "}}"));
     Send(fd, Chunk("[DONE]") + "0\r\n\r\n");
   }
 
@@ -136,8 +147,8 @@ TEST(ServeLoadTest, AServerOfKnownDelaysIsMeasuredWithinAMillisecond) {
   ScriptedServer server({.first = milliseconds(30), .gap = milliseconds(8), .pieces = 6});
   const LevelResult level = Load(OptionsFor(server), 1);
   ASSERT_EQ(level.completed(), 12);
-  // A loaded machine may wake either side late, so the best of the requests is held to the millisecond and none may
-  // be measured early.
+  // A loaded machine may wake either side late, so the best of the requests is held to the
+  // millisecond and none may be measured early.
   const std::vector<double> really = server.first_delays();
   ASSERT_EQ(really.size(), 12u);
   double best = 1;
@@ -151,7 +162,8 @@ TEST(ServeLoadTest, AServerOfKnownDelaysIsMeasuredWithinAMillisecond) {
   ASSERT_EQ(seen_gaps.size(), 12u * 5u);
   ASSERT_EQ(gaps.size(), seen_gaps.size());
   double best_gap = 1;
-  for (size_t i = 0; i < gaps.size(); ++i) best_gap = std::min(best_gap, std::abs(seen_gaps[i] - gaps[i]));
+  for (size_t i = 0; i < gaps.size(); ++i)
+    best_gap = std::min(best_gap, std::abs(seen_gaps[i] - gaps[i]));
   EXPECT_LE(best_gap, 0.001);
   EXPECT_EQ(level.tokens(), 12 * 12);  // the server's own count, not the pieces
   EXPECT_GE(Percentile(level.EndToEnd(), 0), 0.070);
@@ -161,7 +173,8 @@ TEST(ServeLoadTest, AnOpenLoopKeepsItsRateWhileTheServerStalls) {
   ScriptedServer server({.first = milliseconds(700), .pieces = 1});
   ServeOptions options = OptionsFor(server);
   options.requests = 60;
-  // A loaded machine may wake the last sender late: the best of a few tries is held to the one percent.
+  // A loaded machine may wake the last sender late: the best of a few tries is held to the one
+  // percent.
   double best = 1e9;
   for (int attempt = 0; attempt < 4 && best > 0.2; ++attempt) {
     const LevelResult level = Load(options, 0, ArrivalTimes(Arrivals::kFixed, 20, 60, 1));
@@ -175,11 +188,13 @@ TEST(ServeLoadTest, ALateSendingCountsFromWhenItWasDue) {
   ScriptedServer server({.first = milliseconds(60), .pieces = 1});
   ServeOptions options = OptionsFor(server);
   options.requests = 3;
-  const LevelResult level = Load(options, 1, {0, 0, 0});  // one at a time: the second and third must wait
+  const LevelResult level =
+      Load(options, 1, {0, 0, 0});  // one at a time: the second and third must wait
   ASSERT_EQ(level.completed(), 3);
   for (size_t i = 0; i < 3; ++i) {
     EXPECT_GE(level.records[i].sent_s - level.records[i].due_s, 0.060 * static_cast<double>(i));
-    EXPECT_GE(level.records[i].first_s - level.records[i].due_s, 0.060 * static_cast<double>(i + 1));
+    EXPECT_GE(level.records[i].first_s - level.records[i].due_s,
+              0.060 * static_cast<double>(i + 1));
   }
 }
 
@@ -192,7 +207,8 @@ TEST(ServeLoadTest, ClientsOfAClosedLoopRunBesideEachOther) {
 
 TEST(ServeLoadTest, AFailedRequestFailsTheRunAndCountsNowhere) {
   ScriptedServer refusing({.status = "503 Service Unavailable"});
-  EXPECT_THAT(BenchServe(OptionsFor(refusing), nullptr).status().message(), testing::HasSubstr("HTTP 503 full"));
+  EXPECT_THAT(BenchServe(OptionsFor(refusing), nullptr).status().message(),
+              testing::HasSubstr("HTTP 503 full"));
 
   ScriptedServer breaking({.first = milliseconds(1), .break_after = 2});
   const LevelResult level = Load(OptionsFor(breaking), 4);
@@ -226,7 +242,8 @@ TEST(ServeLoadTest, UrlsAreTakenApartOrRefused) {
   ASSERT_TRUE(base.ok());
   EXPECT_EQ(base->host + "|" + base->port + "|" + base->base, "::1|81|/proxy");
   EXPECT_EQ(ParseUrl("http://[::1]")->port, "80");
-  for (const char* bad : {"", "localhost:80", "https://x", "http://", "http://:80", "http://h:port", "http://h:", "http://h/a b"}) {
+  for (const char* bad : {"", "localhost:80", "https://x", "http://", "http://:80", "http://h:port",
+                          "http://h:", "http://h/a b"}) {
     EXPECT_EQ(ParseUrl(bad).status().reason(), "invalid_value") << bad;
   }
 }

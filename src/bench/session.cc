@@ -12,7 +12,8 @@ namespace tutti::bench {
 
 Session::Session(app::Settings settings) : settings_(std::move(settings)) {}
 
-Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags, Stepping stepping) {
+Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags,
+                                               Stepping stepping) {
   app::Settings::Inputs inputs;
   inputs.flags = flags;
   inputs.environment = app::TuttiEnvironment();
@@ -25,7 +26,8 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
   ASSIGN_OR_RETURN(app::OpenedModel opened, session->inference_->Open(ref));
   session->summary_ = opened.summary();
-  RETURN_IF_ERROR(session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
+  RETURN_IF_ERROR(
+      session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
   ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));
   return session;
 }
@@ -41,8 +43,8 @@ struct Session::Running {
   TimePoint start;
 };
 
-Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
-                                            bool stepwise) {
+Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenId>>& prompts,
+                                            int new_tokens, bool stepwise) {
   Running running;
   running.start = inference_->clock().Now();
   for (const std::vector<TokenId>& prompt : prompts) {
@@ -53,7 +55,8 @@ Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenI
     request.sampling.ignore_eos = true;
     request.use_prefix_cache = false;
     request.stepwise = stepwise;
-    ASSIGN_OR_RETURN(engine::Ticket ticket, engine().Admit({.bytes = prompt.size() * sizeof(TokenId)}));
+    ASSIGN_OR_RETURN(engine::Ticket ticket,
+                     engine().Admit({.bytes = prompt.size() * sizeof(TokenId)}));
     auto stream = std::make_shared<api::TokenStream>(nullptr);
     Running::One one;
     one.control = ticket.control();
@@ -84,20 +87,23 @@ Status Session::StepUntil(Running& running, size_t tokens_each) {
         }
       }
       if (one.ended && served.output.size() < tokens_each) {
-        return Internal(fmt::format("a request ended after {} of {} tokens", served.output.size(), tokens_each));
+        return Internal(fmt::format("a request ended after {} of {} tokens", served.output.size(),
+                                    tokens_each));
       }
       done = done && served.output.size() >= tokens_each;
     }
     if (done) return OkStatus();
     if (!stepped) {
       const TimePoint next = engine().NextWork();
-      if (next == TimePoint::max()) return Internal("the engine has nothing to do and requests are unfinished");
+      if (next == TimePoint::max())
+        return Internal("the engine has nothing to do and requests are unfinished");
       std::this_thread::sleep_until(next);
     }
   }
 }
 
-Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<TokenId>>& prompts, int new_tokens) {
+Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<TokenId>>& prompts,
+                                                  int new_tokens) {
   ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, new_tokens, /*stepwise=*/false));
   RETURN_IF_ERROR(StepUntil(running, static_cast<size_t>(new_tokens)));
   std::vector<ServedRequest> out;
@@ -105,8 +111,8 @@ Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<
   return out;
 }
 
-Result<Session::TwoPhases> Session::PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
-                                                      int new_tokens) {
+Result<Session::TwoPhases> Session::PrefillThenDecode(
+    const std::vector<std::vector<TokenId>>& prompts, int new_tokens) {
   TwoPhases out;
   ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, 1 + new_tokens, /*stepwise=*/true));
   for (Running::One& one : running.all) one.control->Grant(1);
@@ -122,7 +128,8 @@ Result<Session::TwoPhases> Session::PrefillThenDecode(const std::vector<std::vec
   return out;
 }
 
-std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens, uint64_t seed, int most) {
+std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens,
+                                                uint64_t seed, int most) {
   std::vector<std::vector<TokenId>> prompts;
   for (int i = 0; i < count; ++i) {
     Random random(seed * 1'000'003 + static_cast<uint64_t>(i));
@@ -138,7 +145,8 @@ std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int t
 uint64_t Fingerprint(std::span<const ServedRequest> requests) {
   uint64_t hash = 14695981039346656037u;
   for (const ServedRequest& request : requests) {
-    for (const TokenId token : request.output) hash = (hash ^ static_cast<uint32_t>(token)) * 1099511628211u;
+    for (const TokenId token : request.output)
+      hash = (hash ^ static_cast<uint32_t>(token)) * 1099511628211u;
     hash = (hash ^ 0xffffffffu) * 1099511628211u;
   }
   return hash;

@@ -1,8 +1,9 @@
-// Session: one engine of its own under a bench, stepped by hand on the calling thread, so that nothing but the engine
-// is in the timing: no waking, no socket, no second thread that takes a core from the compute threads.
+// Session: one engine of its own under a bench, stepped by hand on the calling thread, so that
+// nothing but the engine is in the timing: no waking, no socket, no second thread that takes a core
+// from the compute threads.
 //
-// Options come from the flags given (keys of the options table), TUTTI_* variables and defaults, as everywhere.
-// Not thread-safe. Errors: those of loading and of the requests.
+// Options come from the flags given (keys of the options table), TUTTI_* variables and defaults, as
+// everywhere. Not thread-safe. Errors: those of loading and of the requests.
 #pragma once
 
 #include <map>
@@ -31,14 +32,17 @@ class Session {
                                                Stepping stepping = Stepping::kByHand);
 
   // All at once, each `new_tokens` long whatever the model says, temperature 0. By hand only.
-  Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts, int new_tokens);
+  Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts,
+                                           int new_tokens);
 
-  // All prompts until each has its first token, then all decode together until each has 1 + `new_tokens`.
+  // All prompts until each has its first token, then all decode together until each has 1 +
+  // `new_tokens`.
   struct TwoPhases {
     double prefill_s = 0, decode_s = 0;
     std::vector<ServedRequest> requests;
   };
-  Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts, int new_tokens);
+  Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
+                                      int new_tokens);
 
   gateway::Gateway& gateway() { return inference_->gateway(); }
   engine::Engine& engine() { return *served_->engine; }
@@ -52,7 +56,8 @@ class Session {
  private:
   struct Running;  // requests that were submitted and not yet ended
   Session(app::Settings settings);
-  Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens, bool stepwise);
+  Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
+                            bool stepwise);
   Status StepUntil(Running& running, size_t tokens_each);
 
   const app::Settings settings_;
@@ -64,9 +69,10 @@ class Session {
   ModelCost cost_;
 };
 
-// `count` prompts of `tokens` pseudo-random ids (from low to high tokens if `most` is larger). Prompt i depends on the
-// seed and i only.
-std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens, uint64_t seed, int most = 0);
+// `count` prompts of `tokens` pseudo-random ids (from low to high tokens if `most` is larger).
+// Prompt i depends on the seed and i only.
+std::vector<std::vector<TokenId>> RandomPrompts(int vocabulary, int count, int tokens,
+                                                uint64_t seed, int most = 0);
 
 // SHA-256-free fingerprint of outputs for reports: FNV-1a over the ids, in order.
 uint64_t Fingerprint(std::span<const ServedRequest> requests);

@@ -1,5 +1,5 @@
-// What the benches compute from their samples: percentiles, spreads, stability, gates. Pure functions over plain
-// values; any thread. Definitions as in requirement N56.
+// What the benches compute from their samples: percentiles, spreads, stability, gates. Pure
+// functions over plain values; any thread. Definitions as in requirement N56.
 #pragma once
 
 #include <span>
@@ -7,7 +7,8 @@
 
 namespace tutti::bench {
 
-// Percentile `p` in [0, 100] by linear interpolation between closest ranks (rank p/100 * (n-1)). 0 without samples.
+// Percentile `p` in [0, 100] by linear interpolation between closest ranks (rank p/100 * (n-1)). 0
+// without samples.
 double Percentile(std::span<const double> samples, double p);
 
 // Middle and extremes of a few repeats.
@@ -21,12 +22,13 @@ struct Percentiles {
 };
 Percentiles PercentilesOf(std::span<const double> samples);
 
-// The last three values lie within 10 % of each other (largest <= 1.1 x smallest): more windows would tell nothing
-// new. False with fewer than three.
+// The last three values lie within 10 % of each other (largest <= 1.1 x smallest): more windows
+// would tell nothing new. False with fewer than three.
 bool IsStable(std::span<const double> windows);
 
-// Completion times (seconds since the start, any order) as rates over `windows` spans of equally many completions:
-// each span lasts from the end of the one before it. Empty with fewer completions than windows.
+// Completion times (seconds since the start, any order) as rates over `windows` spans of equally
+// many completions: each span lasts from the end of the one before it. Empty with fewer completions
+// than windows.
 std::vector<double> WindowRates(std::span<const double> completions, int windows);
 
 // A ratio that must be reached, capped by what the machine allows: min(stated, 85 % of allowed).

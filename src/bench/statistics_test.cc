@@ -31,8 +31,9 @@ TEST(StatisticsTest, StableMeansTheLastThreeWindowsAgreeWithinATenth) {
   EXPECT_FALSE(IsStable(std::vector<double>{100, 100}));
   EXPECT_TRUE(IsStable(std::vector<double>{100, 109, 105}));
   EXPECT_FALSE(IsStable(std::vector<double>{100, 111, 105}));
-  EXPECT_TRUE(IsStable(std::vector<double>{10, 200, 200, 190, 201}));  // warm-up windows are forgotten
-  EXPECT_FALSE(IsStable(std::vector<double>{0, 0, 0}));                // nothing happened: nothing is known
+  EXPECT_TRUE(
+      IsStable(std::vector<double>{10, 200, 200, 190, 201}));  // warm-up windows are forgotten
+  EXPECT_FALSE(IsStable(std::vector<double>{0, 0, 0}));        // nothing happened: nothing is known
 }
 
 TEST(StatisticsTest, WindowsHoldEquallyManyCompletions) {
@@ -40,7 +41,8 @@ TEST(StatisticsTest, WindowsHoldEquallyManyCompletions) {
   std::vector<double> ends;
   for (int i = 1; i <= 10; ++i) ends.push_back(0.1 * i);
   for (int i = 1; i <= 10; ++i) ends.push_back(1 + 0.2 * i);
-  EXPECT_THAT(WindowRates(ends, 2), testing::ElementsAre(testing::DoubleNear(10, 1e-9), testing::DoubleNear(5, 1e-9)));
+  EXPECT_THAT(WindowRates(ends, 2),
+              testing::ElementsAre(testing::DoubleNear(10, 1e-9), testing::DoubleNear(5, 1e-9)));
   EXPECT_THAT(WindowRates(std::vector<double>{1, 2}, 3), testing::IsEmpty());
 }
 

@@ -39,8 +39,9 @@ struct Measured {
 };
 
 bool SameOutputs(const std::vector<ServedRequest>& a, const std::vector<ServedRequest>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const ServedRequest& x, const ServedRequest& y) { return x.output == y.output; });
+  return std::equal(
+      a.begin(), a.end(), b.begin(), b.end(),
+      [](const ServedRequest& x, const ServedRequest& y) { return x.output == y.output; });
 }
 
 boost::json::object PercentilesJson(std::span<const double> seconds) {
@@ -49,21 +50,26 @@ boost::json::object PercentilesJson(std::span<const double> seconds) {
 }
 
 boost::json::object GateJson(const std::string& name, const RatioGate& gate) {
-  return {{"gate", name},          {"measured", gate.measured}, {"stated", gate.stated},
-          {"allowed", gate.allowed}, {"required", gate.required()}, {"met", gate.met()}};
+  return {{"gate", name},
+          {"measured", gate.measured},
+          {"stated", gate.stated},
+          {"allowed", gate.allowed},
+          {"required", gate.required()},
+          {"met", gate.met()}};
 }
 
 }  // namespace
 
-double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits, const StrategyShape& shape,
-                            int prompt_tokens) {
-  return shape.requests * (cost.PrefillSeconds(limits, 1, prompt_tokens) +
-                           (shape.new_tokens - 1) *
-                               cost.DecodeSeconds(limits, 1, prompt_tokens + 0.5 * shape.new_tokens));
+double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,
+                            const StrategyShape& shape, int prompt_tokens) {
+  return shape.requests *
+         (cost.PrefillSeconds(limits, 1, prompt_tokens) +
+          (shape.new_tokens - 1) *
+              cost.DecodeSeconds(limits, 1, prompt_tokens + 0.5 * shape.new_tokens));
 }
 
-double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits, const StrategyShape& shape,
-                              int prompt_tokens) {
+double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,
+                              const StrategyShape& shape, int prompt_tokens) {
   return cost.PrefillSeconds(limits, shape.requests, prompt_tokens) +
          (shape.new_tokens - 1) *
              cost.DecodeSeconds(limits, shape.requests, prompt_tokens + 0.5 * shape.new_tokens);
@@ -90,28 +96,34 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
   };
   const auto judge = [&](const std::string& name, const RatioGate& gate) {
     say(fmt::format("  {}: {:.2f}, needs {:.2f}{}: {}", name, gate.measured, gate.required(),
-                    gate.allowed < 1e6 ? fmt::format(" (stated {:.2f}, this machine allows {:.2f})", gate.stated, gate.allowed)
+                    gate.allowed < 1e6 ? fmt::format(" (stated {:.2f}, this machine allows {:.2f})",
+                                                     gate.stated, gate.allowed)
                                        : "",
                     gate.met() ? "met" : "MISSED"));
     gates.push_back(GateJson(name, gate));
     if (options.gated && !gate.met()) {
-      report.failures.push_back(fmt::format("{}: {:.2f} is below {:.2f}", name, gate.measured, gate.required()));
+      report.failures.push_back(
+          fmt::format("{}: {:.2f} is below {:.2f}", name, gate.measured, gate.required()));
     }
   };
-  say(continuous.summary() + fmt::format("; prompts of {}-{} tokens, {} rounds", kLeastPrompt, kMostPrompt, options.rounds));
+  say(continuous.summary() + fmt::format("; prompts of {}-{} tokens, {} rounds", kLeastPrompt,
+                                         kMostPrompt, options.rounds));
 
   // One sequence straight through the engine: what blocking is held to.
-  const auto alone_prompt = RandomPrompts(continuous.vocabulary(), 1, kLeastPrompt, options.seed, kMostPrompt);
+  const auto alone_prompt =
+      RandomPrompts(continuous.vocabulary(), 1, kLeastPrompt, options.seed, kMostPrompt);
   std::vector<double> alone_rates, blocking_rates;
 
   for (const StrategyShape& shape : options.shapes) {
-    const auto prompts =
-        RandomPrompts(continuous.vocabulary(), shape.requests, kLeastPrompt, options.seed, kMostPrompt);
+    const auto prompts = RandomPrompts(continuous.vocabulary(), shape.requests, kLeastPrompt,
+                                       options.seed, kMostPrompt);
     double prompt_tokens = 0;
-    for (const auto& prompt : prompts) prompt_tokens += static_cast<double>(prompt.size()) / shape.requests;
+    for (const auto& prompt : prompts)
+      prompt_tokens += static_cast<double>(prompt.size()) / shape.requests;
     std::array<Measured, kStrategies.size()> measured;
     bool equal = true;
-    // The first run warms up. Rounds that met a slowed machine are dropped as long as spare attempts are left.
+    // The first run warms up. Rounds that met a slowed machine are dropped as long as spare
+    // attempts are left.
     int needed = options.rounds, slowed = 0;
     for (int left = 2 * options.rounds; needed > 0; --left) {
       const bool warm_up = left == 2 * options.rounds;
@@ -134,49 +146,60 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
       if (alone_rate) {
         alone_rates.push_back(*alone_rate);
         const ServedRequest& blocking = round[kBlocking][0];
-        blocking_rates.push_back((shape.new_tokens - 1) / (blocking.end_s - blocking.first_token_s));
+        blocking_rates.push_back((shape.new_tokens - 1) /
+                                 (blocking.end_s - blocking.first_token_s));
       }
       for (size_t s = 0; s < kStrategies.size(); ++s) {
-        equal = equal && (measured[s].total_s.empty() || SameOutputs(measured[s].first_round, round[s]));
+        equal = equal &&
+                (measured[s].total_s.empty() || SameOutputs(measured[s].first_round, round[s]));
         measured[s].Add(std::move(round[s]));
       }
     }
 
     const double tokens = 1.0 * shape.requests * shape.new_tokens;
     say(fmt::format("{} x {} tokens{}", shape.requests, shape.new_tokens,
-                    slowed == 0 ? "" : fmt::format("  ({} of {} rounds on a slowed machine)", slowed, options.rounds)));
+                    slowed == 0 ? ""
+                                : fmt::format("  ({} of {} rounds on a slowed machine)", slowed,
+                                              options.rounds)));
     boost::json::object by_strategy;
     for (size_t s = 0; s < kStrategies.size(); ++s) {
       const Measured& m = measured[s];
-      const Percentiles ttft = PercentilesOf(m.ttft_s), tpot = PercentilesOf(m.tpot_s), e2e = PercentilesOf(m.e2e_s);
-      say(fmt::format("  {:<12} {:>8.1f} ms {:>7.0f} tok/s {:>5.2f}x   TTFT ms {:.1f}/{:.1f}/{:.1f}  TPOT ms "
-                      "{:.2f}/{:.2f}/{:.2f}  E2E ms {:.1f}/{:.1f}/{:.1f}",
-                      kStrategies[s], m.Seconds() * 1e3, tokens / m.Seconds(),
-                      measured[kBlocking].Seconds() / m.Seconds(), ttft.p50 * 1e3, ttft.p95 * 1e3, ttft.p99 * 1e3,
-                      tpot.p50 * 1e3, tpot.p95 * 1e3, tpot.p99 * 1e3, e2e.p50 * 1e3, e2e.p95 * 1e3, e2e.p99 * 1e3));
-      by_strategy[kStrategies[s]] = boost::json::object{{"total_ms", m.Seconds() * 1e3},
-                                                        {"tok_s", tokens / m.Seconds()},
-                                                        {"ratio_to_blocking", measured[kBlocking].Seconds() / m.Seconds()},
-                                                        {"ttft_ms", PercentilesJson(m.ttft_s)},
-                                                        {"tpot_ms", PercentilesJson(m.tpot_s)},
-                                                        {"e2e_ms", PercentilesJson(m.e2e_s)}};
+      const Percentiles ttft = PercentilesOf(m.ttft_s), tpot = PercentilesOf(m.tpot_s),
+                        e2e = PercentilesOf(m.e2e_s);
+      say(fmt::format(
+          "  {:<12} {:>8.1f} ms {:>7.0f} tok/s {:>5.2f}x   TTFT ms {:.1f}/{:.1f}/{:.1f}  TPOT ms "
+          "{:.2f}/{:.2f}/{:.2f}  E2E ms {:.1f}/{:.1f}/{:.1f}",
+          kStrategies[s], m.Seconds() * 1e3, tokens / m.Seconds(),
+          measured[kBlocking].Seconds() / m.Seconds(), ttft.p50 * 1e3, ttft.p95 * 1e3,
+          ttft.p99 * 1e3, tpot.p50 * 1e3, tpot.p95 * 1e3, tpot.p99 * 1e3, e2e.p50 * 1e3,
+          e2e.p95 * 1e3, e2e.p99 * 1e3));
+      by_strategy[kStrategies[s]] =
+          boost::json::object{{"total_ms", m.Seconds() * 1e3},
+                              {"tok_s", tokens / m.Seconds()},
+                              {"ratio_to_blocking", measured[kBlocking].Seconds() / m.Seconds()},
+                              {"ttft_ms", PercentilesJson(m.ttft_s)},
+                              {"tpot_ms", PercentilesJson(m.tpot_s)},
+                              {"e2e_ms", PercentilesJson(m.e2e_s)}};
     }
     say(fmt::format("  outputs {}", equal ? "equal" : "DIFFER"));
     if (!equal) {
-      report.failures.push_back(
-          fmt::format("outputs differ between strategies at {} x {}", shape.requests, shape.new_tokens));
+      report.failures.push_back(fmt::format("outputs differ between strategies at {} x {}",
+                                            shape.requests, shape.new_tokens));
     }
     RatioGate gate{.stated = shape.stated_ratio};
     gate.measured = measured[kBlocking].Seconds() / measured[kContinuous].Seconds();
     const int mean_prompt = std::max(1, static_cast<int>(prompt_tokens + 0.5));
-    gate.allowed = shape.requests == 1
-                       ? 1e9  // the same steps: nothing to share, no cap
-                       : BlockingLimitSeconds(continuous.cost(), calibration.best(), shape, mean_prompt) /
-                             ContinuousLimitSeconds(continuous.cost(), calibration.best(), shape, mean_prompt);
+    gate.allowed =
+        shape.requests == 1
+            ? 1e9  // the same steps: nothing to share, no cap
+            : BlockingLimitSeconds(continuous.cost(), calibration.best(), shape, mean_prompt) /
+                  ContinuousLimitSeconds(continuous.cost(), calibration.best(), shape, mean_prompt);
     if (shape.stated_ratio > 0) {
-      judge(fmt::format("continuous / blocking at {} x {}", shape.requests, shape.new_tokens), gate);
+      judge(fmt::format("continuous / blocking at {} x {}", shape.requests, shape.new_tokens),
+            gate);
     } else {
-      say(fmt::format("  continuous / blocking {:.2f} (this machine allows {:.2f})", gate.measured, gate.allowed));
+      say(fmt::format("  continuous / blocking {:.2f} (this machine allows {:.2f})", gate.measured,
+                      gate.allowed));
     }
     boost::json::object row{{"requests", shape.requests},
                             {"gen_tokens", shape.new_tokens},
@@ -189,13 +212,18 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
       const double ttft = SpreadOf(measured[kInterleaved].third_ttft_s).median /
                           SpreadOf(measured[kBlocking].third_ttft_s).median;
       const double total = measured[kInterleaved].Seconds() / measured[kBlocking].Seconds();
-      say(fmt::format("  interleaved / blocking: total time {:.2f}, TTFT of the third request {:.3f}", total, ttft));
+      say(fmt::format(
+          "  interleaved / blocking: total time {:.2f}, TTFT of the third request {:.3f}", total,
+          ttft));
       row["interleaved_total_to_blocking"] = total;
       row["interleaved_third_ttft_to_blocking"] = ttft;
       if (options.gated && shape.requests == 3) {
-        if (ttft > 0.2) report.failures.push_back(fmt::format("interleaved TTFT is {:.2f} of blocking, above 0.2", ttft));
+        if (ttft > 0.2)
+          report.failures.push_back(
+              fmt::format("interleaved TTFT is {:.2f} of blocking, above 0.2", ttft));
         if (total < 0.9 || total > 1.1) {
-          report.failures.push_back(fmt::format("interleaved total time is {:.2f} of blocking, outside 0.9-1.1", total));
+          report.failures.push_back(
+              fmt::format("interleaved total time is {:.2f} of blocking, outside 0.9-1.1", total));
         }
       }
     }
@@ -205,7 +233,9 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     say(fmt::format("one sequence straight through the engine: {:.0f} tok/s, blocking {:.0f} tok/s",
                     SpreadOf(alone_rates).median, SpreadOf(blocking_rates).median));
     judge("blocking / engine at batch 1",
-          {.stated = 0.95, .allowed = 1e9, .measured = SpreadOf(blocking_rates).median / SpreadOf(alone_rates).median});
+          {.stated = 0.95,
+           .allowed = 1e9,
+           .measured = SpreadOf(blocking_rates).median / SpreadOf(alone_rates).median});
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.strategies.v1"},

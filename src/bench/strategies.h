@@ -1,9 +1,10 @@
-// `tutti bench strategies`: what sharing the model brings: blocking, interleaved and continuous on one build, one
-// model and the same requests (requirements U66, U67, U70).
+// `tutti bench strategies`: what sharing the model brings: blocking, interleaved and continuous on
+// one build, one model and the same requests (requirements U66, U67, U70).
 //
-// Per shape every strategy runs in turn, several rounds, medians. Ratios are continuous / blocking in total output
-// tokens a second. A gate is the smaller of the stated figure and 85 % of what this machine's read rate and peaks
-// allow for this file with prefill, attention and head counted. Unequal outputs fail whatever the speed.
+// Per shape every strategy runs in turn, several rounds, medians. Ratios are continuous / blocking
+// in total output tokens a second. A gate is the smaller of the stated figure and 85 % of what this
+// machine's read rate and peaks allow for this file with prefill, attention and head counted.
+// Unequal outputs fail whatever the speed.
 #pragma once
 
 #include <functional>
@@ -27,16 +28,17 @@ struct StrategiesOptions {
   int lanes = 16;
   uint64_t seed = 1;
   bool calibrate = true;  // false: rounds count whatever the machine's speed
-  bool gated = true;      // false: figures and the equality verdict only (small machines under test)
+  bool gated = true;  // false: figures and the equality verdict only (small machines under test)
 };
 
 Result<Report> BenchStrategies(const StrategiesOptions& options,
                                const std::function<void(const std::string&)>& progress);
 
-// The least seconds `shape` takes one request after the other, or all together, at the machine's limits.
-double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits, const StrategyShape& shape,
-                            int prompt_tokens);
-double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits, const StrategyShape& shape,
-                              int prompt_tokens);
+// The least seconds `shape` takes one request after the other, or all together, at the machine's
+// limits.
+double BlockingLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,
+                            const StrategyShape& shape, int prompt_tokens);
+double ContinuousLimitSeconds(const ModelCost& cost, const kernels::MachineLimits& limits,
+                              const StrategyShape& shape, int prompt_tokens);
 
 }  // namespace tutti::bench

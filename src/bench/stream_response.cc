@@ -10,7 +10,9 @@ constexpr size_t kMostHeader = size_t{64} << 10;
 constexpr size_t kMostLine = size_t{4} << 20;
 constexpr size_t kMostBody = size_t{64} << 10;
 
-Status Malformed(const char* what) { return Unavailable("bad_response", std::string("the server's answer ") + what); }
+Status Malformed(const char* what) {
+  return Unavailable("bad_response", std::string("the server's answer ") + what);
+}
 
 std::string Lower(std::string_view text) {
   std::string out(text);
@@ -22,7 +24,8 @@ std::string Lower(std::string_view text) {
 
 std::string_view Trimmed(std::string_view text) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r'))
+    text.remove_suffix(1);
   return text;
 }
 
@@ -35,7 +38,8 @@ bool ParseNumber(std::string_view text, int base, uint64_t& out) {
 
 Status StreamResponse::ParseHeader(std::string_view header) {
   uint64_t code = 0;
-  if (!header.starts_with("HTTP/1.") || header.size() < 12 || !ParseNumber(header.substr(9, 3), 10, code)) {
+  if (!header.starts_with("HTTP/1.") || header.size() < 12 ||
+      !ParseNumber(header.substr(9, 3), 10, code)) {
     return Malformed("does not begin with an HTTP/1.1 status line");
   }
   status_code_ = static_cast<int>(code);
@@ -50,7 +54,8 @@ Status StreamResponse::ParseHeader(std::string_view header) {
     const std::string name = Lower(line.substr(0, colon));
     const std::string value = Lower(Trimmed(line.substr(colon + 1)));
     if (name == "content-type") event_stream_ = value.starts_with("text/event-stream");
-    if (name == "transfer-encoding" && value.find("chunked") != std::string::npos) state_ = State::kChunkSize;
+    if (name == "transfer-encoding" && value.find("chunked") != std::string::npos)
+      state_ = State::kChunkSize;
     if (name == "content-length" && state_ != State::kChunkSize) {
       if (!ParseNumber(value, 10, remaining_)) return Malformed("has a bad content-length");
       state_ = remaining_ == 0 ? State::kDone : State::kLength;
@@ -117,7 +122,8 @@ Status StreamResponse::Feed(std::string_view bytes, std::vector<std::string>& ev
       }
       case State::kLength:
       case State::kChunk: {
-        const std::string_view part = bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(remaining_, bytes.size())));
+        const std::string_view part =
+            bytes.substr(0, static_cast<size_t>(std::min<uint64_t>(remaining_, bytes.size())));
         RETURN_IF_ERROR(TakeBody(part, events));
         bytes.remove_prefix(part.size());
         remaining_ -= part.size();
@@ -139,7 +145,8 @@ Status StreamResponse::Feed(std::string_view bytes, std::vector<std::string>& ev
       case State::kUntilClose:
         RETURN_IF_ERROR(TakeBody(bytes, events));
         return OkStatus();
-      case State::kDone: break;
+      case State::kDone:
+        break;
     }
   }
   return OkStatus();

@@ -1,8 +1,9 @@
-// StreamResponse: the bytes of an HTTP/1.1 answer, as they come, to the data of its server-sent events.
+// StreamResponse: the bytes of an HTTP/1.1 answer, as they come, to the data of its server-sent
+// events.
 //
-// Understands content-length, chunked and until-close bodies; no compression, no trailers' meaning. Written against
-// any server, so bounded: a header above 64 KiB, a line above 4 MiB or malformed framing is an error. One per
-// answer; not thread-safe.
+// Understands content-length, chunked and until-close bodies; no compression, no trailers' meaning.
+// Written against any server, so bounded: a header above 64 KiB, a line above 4 MiB or malformed
+// framing is an error. One per answer; not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ namespace tutti::bench {
 
 class StreamResponse {
  public:
-  // Takes more bytes; the data of every event they complete is appended to `events` ("[DONE]" included). Bodies that
-  // are not event streams are kept in body() up to 64 KiB.
+  // Takes more bytes; the data of every event they complete is appended to `events` ("[DONE]"
+  // included). Bodies that are not event streams are kept in body() up to 64 KiB.
   Status Feed(std::string_view bytes, std::vector<std::string>& events);
   // The connection has ended. An error if the answer has not.
   Status End();
@@ -27,14 +28,23 @@ class StreamResponse {
   const std::string& body() const { return body_; }
 
  private:
-  enum class State { kHeader, kLength, kChunkSize, kChunk, kChunkEnd, kTrailer, kUntilClose, kDone };
+  enum class State {
+    kHeader,
+    kLength,
+    kChunkSize,
+    kChunk,
+    kChunkEnd,
+    kTrailer,
+    kUntilClose,
+    kDone
+  };
   Status ParseHeader(std::string_view header);
   Status TakeBody(std::string_view bytes, std::vector<std::string>& events);
   Status TakeLine(std::string_view line);
 
   State state_ = State::kHeader;
-  std::string pending_;     // header, or a line of the framing, not complete yet
-  std::string line_;        // of the event stream, not complete yet
+  std::string pending_;  // header, or a line of the framing, not complete yet
+  std::string line_;     // of the event stream, not complete yet
   std::string body_;
   uint64_t remaining_ = 0;  // of the body or the chunk
   int status_code_ = 0;

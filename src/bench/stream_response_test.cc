@@ -8,7 +8,8 @@ namespace {
 using testing::ElementsAre;
 
 constexpr char kChunked[] =
-    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+    "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: "
+    "chunked\r\n\r\n"
     "9\r\ndata: {\"a\r\n"
     "10;x=y\r\n\":1}\n\n: comment\n\r\n"
     "f\r\ndata:[DONE]\r\n\r\n\r\n"
@@ -37,7 +38,9 @@ TEST(StreamResponseTest, BodiesOfKnownLengthAndUntilCloseAreUnderstood) {
   EXPECT_EQ(sized.body(), "full");
 
   StreamResponse open;
-  ASSERT_TRUE(open.Feed("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: x\n\n", events).ok());
+  ASSERT_TRUE(
+      open.Feed("HTTP/1.0 200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: x\n\n", events)
+          .ok());
   EXPECT_THAT(events, ElementsAre("x"));
   EXPECT_FALSE(open.complete());
   EXPECT_TRUE(open.End().ok());

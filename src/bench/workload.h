@@ -1,5 +1,5 @@
-// What a load test sends and when: prompts and arrival times, both from a seed, so that two runs or two servers get the
-// same. Pure; any thread.
+// What a load test sends and when: prompts and arrival times, both from a seed, so that two runs or
+// two servers get the same. Pure; any thread.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,8 @@ enum class Workload {
 };
 Result<Workload> WorkloadFromName(std::string_view name);  // "random", "chat", "shared"
 
-// The text of request `index`, of about `words` common English words, each about one token. Depends on the arguments only.
+// The text of request `index`, of about `words` common English words, each about one token. Depends
+// on the arguments only.
 std::string PromptText(Workload kind, int words, uint64_t seed, int index);
 
 }  // namespace tutti::bench

@@ -38,7 +38,8 @@ TEST(WorkloadTest, PoissonGapsAreExponential) {
 
 TEST(WorkloadTest, BurstsComeTogether) {
   const auto due = ArrivalTimes(Arrivals::kBurst, 16, 24, 1);
-  for (int i = 0; i < 24; ++i) EXPECT_DOUBLE_EQ(due[static_cast<size_t>(i)], 0.5 * (i / kBurstSize)) << i;
+  for (int i = 0; i < 24; ++i)
+    EXPECT_DOUBLE_EQ(due[static_cast<size_t>(i)], 0.5 * (i / kBurstSize)) << i;
 }
 
 TEST(WorkloadTest, PromptsDependOnSeedAndIndexAndAreAllDifferent) {
@@ -53,7 +54,8 @@ TEST(WorkloadTest, PromptsDependOnSeedAndIndexAndAreAllDifferent) {
 }
 
 TEST(WorkloadTest, SharedPromptsBeginAlikeAndEndDifferently) {
-  const std::string a = PromptText(Workload::kShared, 40, 5, 0), b = PromptText(Workload::kShared, 40, 5, 1);
+  const std::string a = PromptText(Workload::kShared, 40, 5, 0),
+                    b = PromptText(Workload::kShared, 40, 5, 1);
   size_t words = 0;
   for (size_t i = 0; i < std::min(a.size(), b.size()) && a[i] == b[i]; ++i) words += a[i] == ' ';
   EXPECT_GE(words, 30u);
@@ -75,7 +77,8 @@ TEST(WorkloadTest, ChatPromptsStayBetweenAQuarterAndFourTimesTheLengthAskedFor) 
 }
 
 TEST(WorkloadTest, UnknownNamesAreRefusedWithTheKnownOnes) {
-  EXPECT_THAT(ArrivalsFromName("often").status().message(), testing::HasSubstr("fixed, poisson, burst"));
+  EXPECT_THAT(ArrivalsFromName("often").status().message(),
+              testing::HasSubstr("fixed, poisson, burst"));
   EXPECT_THAT(WorkloadFromName("").status().message(), testing::HasSubstr("random, chat, shared"));
 }
 

@@ -1,5 +1,6 @@
-// `tutti bench`: speed, measured with its answers checked. Each kind prints a table as it goes and, with --json FILE,
-// leaves the figures; it fails (exit 1) when an answer differs or a gate is missed, whatever the speed.
+// `tutti bench`: speed, measured with its answers checked. Each kind prints a table as it goes and,
+// with --json FILE, leaves the figures; it fails (exit 1) when an answer differs or a gate is
+// missed, whatever the speed.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +23,8 @@
 namespace tutti::cli {
 namespace {
 
-// Options of the model side that every bench in this process takes; the bench itself sets the others.
+// Options of the model side that every bench in this process takes; the bench itself sets the
+// others.
 class ModelFlags {
  public:
   void AddTo(CLI::App& command, bool model_required) {
@@ -30,7 +32,8 @@ class ModelFlags {
     for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes"}) {
       const app::OptionSpec* option = app::FindOption(key);
       command.add_option_function<std::string>(
-          app::FlagName(*option), [this, key](const std::string& text) { flags[key] = text; }, option->help);
+          app::FlagName(*option), [this, key](const std::string& text) { flags[key] = text; },
+          option->help);
     }
   }
   std::string model;
@@ -61,8 +64,10 @@ class BenchCommand final : public Command {
  private:
   CLI::App* Add(const char* name, const char* help, std::function<Result<bench::Report>()> run) {
     CLI::App* command = app_->add_subcommand(name, help);
-    command->add_option("--json", json_, "write the figures to this file; - is standard output")->type_name("FILE");
-    command->callback([this, run = std::move(run)] { run_ = [this, run] { return Finish(run()); }; });
+    command->add_option("--json", json_, "write the figures to this file; - is standard output")
+        ->type_name("FILE");
+    command->callback(
+        [this, run = std::move(run)] { run_ = [this, run] { return Finish(run()); }; });
     return command;
   }
 
@@ -72,92 +77,121 @@ class BenchCommand final : public Command {
       forward_.flags = model_.flags;
       return bench::BenchForward(forward_, Progress());
     });
-    command->footer("Example:\n  tutti bench engine smollm2-135m-instruct --prompt 512 --gen 1 --batch 1");
+    command->footer(
+        "Example:\n  tutti bench engine smollm2-135m-instruct --prompt 512 --gen 1 --batch 1");
     model_.AddTo(*command, true);
-    command->add_option("--prompt", forward_.prompt_tokens, "tokens of each prompt [128]")->check(CLI::Range(1, 1 << 20));
-    command->add_option("--gen", forward_.new_tokens, "tokens decoded after the first [64]")->check(CLI::Range(1, 1 << 20));
+    command->add_option("--prompt", forward_.prompt_tokens, "tokens of each prompt [128]")
+        ->check(CLI::Range(1, 1 << 20));
+    command->add_option("--gen", forward_.new_tokens, "tokens decoded after the first [64]")
+        ->check(CLI::Range(1, 1 << 20));
     command->add_option("--batch", forward_.batches, "sequences together [1,4,8,16,32]")
         ->delimiter(',')
         ->check(CLI::Range(1, 1024));
-    command->add_option("--repeat", forward_.repeats, "runs of each batch [3]")->check(CLI::Range(1, 1000));
+    command->add_option("--repeat", forward_.repeats, "runs of each batch [3]")
+        ->check(CLI::Range(1, 1000));
     command->add_option("--seed", forward_.seed, "of the prompts [1]");
   }
 
   void DeclareStrategies() {
-    CLI::App* command = Add("strategies", "Blocking, interleaved and continuous side by side, gated", [this] {
-      strategies_.model = model_.model;
-      strategies_.flags = model_.flags;
-      if (requests_ > 0) strategies_.shapes = {{requests_, tokens_, 0}};
-      return bench::BenchStrategies(strategies_, Progress());
-    });
+    CLI::App* command =
+        Add("strategies", "Blocking, interleaved and continuous side by side, gated", [this] {
+          strategies_.model = model_.model;
+          strategies_.flags = model_.flags;
+          if (requests_ > 0) strategies_.shapes = {{requests_, tokens_, 0}};
+          return bench::BenchStrategies(strategies_, Progress());
+        });
     command->footer("Example:\n  tutti bench strategies --requests 5 --tokens 30");
     model_.AddTo(*command, false);
-    command->add_option("--requests", requests_, "only this many requests, without gates")->check(CLI::Range(1, 1024));
-    command->add_option("--tokens", tokens_, "output tokens of each, with --requests [30]")->check(CLI::Range(2, 100000));
-    command->add_option("--rounds", strategies_.rounds, "alternating runs [5]")->check(CLI::Range(1, 1000));
+    command->add_option("--requests", requests_, "only this many requests, without gates")
+        ->check(CLI::Range(1, 1024));
+    command->add_option("--tokens", tokens_, "output tokens of each, with --requests [30]")
+        ->check(CLI::Range(2, 100000));
+    command->add_option("--rounds", strategies_.rounds, "alternating runs [5]")
+        ->check(CLI::Range(1, 1000));
     command->add_option("--lanes", strategies_.lanes, "[16]")->check(CLI::Range(1, 1024));
   }
 
   void DeclareConcurrency() {
-    CLI::App* command = Add("concurrency", "The same sampled requests from 1, 4 and 8 clients at once, gated", [this] {
-      concurrency_.model = model_.model;
-      concurrency_.flags = model_.flags;
-      std::sort(concurrency_.levels.begin(), concurrency_.levels.end());
-      return bench::BenchConcurrency(concurrency_, Progress());
-    });
+    CLI::App* command = Add(
+        "concurrency", "The same sampled requests from 1, 4 and 8 clients at once, gated", [this] {
+          concurrency_.model = model_.model;
+          concurrency_.flags = model_.flags;
+          std::sort(concurrency_.levels.begin(), concurrency_.levels.end());
+          return bench::BenchConcurrency(concurrency_, Progress());
+        });
     command->footer("Example:\n  tutti bench concurrency --json concurrency.json");
     model_.AddTo(*command, false);
-    command->add_option("--requests", concurrency_.requests, "at each level [100]")->check(CLI::Range(1, 100000));
-    command->add_option("--tokens", concurrency_.new_tokens, "output tokens of each [50]")->check(CLI::Range(1, 100000));
+    command->add_option("--requests", concurrency_.requests, "at each level [100]")
+        ->check(CLI::Range(1, 100000));
+    command->add_option("--tokens", concurrency_.new_tokens, "output tokens of each [50]")
+        ->check(CLI::Range(1, 100000));
     command->add_option("--concurrency", concurrency_.levels, "clients [1,4,8]")
         ->delimiter(',')
         ->check(CLI::Range(1, 1024));
   }
 
   void DeclareServe() {
-    CLI::App* command = Add("serve", "Load on any OpenAI-compatible server, closed or open loop", [this]() -> Result<bench::Report> {
-      serve_.chat = !completions_;
-      serve_.ignore_eos = !natural_end_;
-      ASSIGN_OR_RETURN(serve_.arrivals, bench::ArrivalsFromName(arrivals_));
-      ASSIGN_OR_RETURN(serve_.workload, bench::WorkloadFromName(workload_));
-      if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr) serve_.api_key = key;
-      return bench::BenchServe(serve_, Progress());
-    });
+    CLI::App* command = Add("serve", "Load on any OpenAI-compatible server, closed or open loop",
+                            [this]() -> Result<bench::Report> {
+                              serve_.chat = !completions_;
+                              serve_.ignore_eos = !natural_end_;
+                              ASSIGN_OR_RETURN(serve_.arrivals, bench::ArrivalsFromName(arrivals_));
+                              ASSIGN_OR_RETURN(serve_.workload, bench::WorkloadFromName(workload_));
+                              if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr)
+                                serve_.api_key = key;
+                              return bench::BenchServe(serve_, Progress());
+                            });
     command->footer(
         "Examples:\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
-        "  tutti bench serve --url http://127.0.0.1:8080 --rate 4 --arrivals poisson --requests 200\n"
+        "  tutti bench serve --url http://127.0.0.1:8080 --rate 4 --arrivals poisson --requests "
+        "200\n"
         "A key is taken from TUTTI_API_KEY.");
     command->add_option("--url", serve_.url, "of the server, http://HOST:PORT")->required();
-    command->add_option("--model", serve_.model, "name to ask for (default: the first the server lists)");
-    CLI::Option* concurrency = command->add_option("--concurrency", serve_.concurrency, "closed loop: clients [1,4,8]")
-                                   ->delimiter(',')
-                                   ->check(CLI::Range(1, 1024));
+    command->add_option("--model", serve_.model,
+                        "name to ask for (default: the first the server lists)");
+    CLI::Option* concurrency =
+        command->add_option("--concurrency", serve_.concurrency, "closed loop: clients [1,4,8]")
+            ->delimiter(',')
+            ->check(CLI::Range(1, 1024));
     CLI::Option* rate = command->add_option("--rate", serve_.rate, "open loop: requests per second")
                             ->check(CLI::Range(0.001, 100000.0))
                             ->excludes(concurrency);
-    command->add_flag("--sweep", serve_.sweep, "then open loop at 0.5, 0.8, 1.0, 1.2 of the last level's rate")
+    command
+        ->add_flag("--sweep", serve_.sweep,
+                   "then open loop at 0.5, 0.8, 1.0, 1.2 of the last level's rate")
         ->excludes(rate);
     command->add_option("--arrivals", arrivals_, "open loop: fixed, poisson or burst [poisson]");
-    command->add_option("--workload", workload_, "prompts: random, chat (mixed lengths) or shared (prefix) [random]");
-    command->add_option("--requests", serve_.requests, "of each level [100]")->check(CLI::Range(1, 100000));
-    command->add_option("--prompt-tokens", serve_.prompt_tokens, "about so many words [128]")->check(CLI::Range(1, 100000));
-    command->add_option("--max-tokens", serve_.max_tokens, "output tokens [64]")->check(CLI::Range(1, 100000));
+    command->add_option("--workload", workload_,
+                        "prompts: random, chat (mixed lengths) or shared (prefix) [random]");
+    command->add_option("--requests", serve_.requests, "of each level [100]")
+        ->check(CLI::Range(1, 100000));
+    command->add_option("--prompt-tokens", serve_.prompt_tokens, "about so many words [128]")
+        ->check(CLI::Range(1, 100000));
+    command->add_option("--max-tokens", serve_.max_tokens, "output tokens [64]")
+        ->check(CLI::Range(1, 100000));
     command->add_option("--seed", serve_.seed, "of prompts and arrivals [1]");
-    command->add_flag("--completions", completions_, "/v1/completions instead of /v1/chat/completions");
-    command->add_flag("--natural-end", natural_end_, "let the model end its answers (no ignore_eos)");
-    command->add_option("--target-ttft-ms", serve_.target_ttft_ms, "counted in goodput; 0 = no target [0]");
-    command->add_option("--target-tpot-ms", serve_.target_tpot_ms, "counted in goodput; 0 = no target [0]");
+    command->add_flag("--completions", completions_,
+                      "/v1/completions instead of /v1/chat/completions");
+    command->add_flag("--natural-end", natural_end_,
+                      "let the model end its answers (no ignore_eos)");
+    command->add_option("--target-ttft-ms", serve_.target_ttft_ms,
+                        "counted in goodput; 0 = no target [0]");
+    command->add_option("--target-tpot-ms", serve_.target_tpot_ms,
+                        "counted in goodput; 0 = no target [0]");
   }
 
   void DeclareKernels() {
-    CLI::App* command = Add("kernels", "Matrix products, attention and norms against the machine's limits",
-                            [this] { return bench::BenchKernels(kernels_, Progress()); });
+    CLI::App* command =
+        Add("kernels", "Matrix products, attention and norms against the machine's limits",
+            [this] { return bench::BenchKernels(kernels_, Progress()); });
     command->footer("Example:\n  tutti bench kernels --isa avx2 --json kernels.json");
-    command->add_option("--isa", kernels_.isa, "instruction set (default: the best this machine has)");
+    command->add_option("--isa", kernels_.isa,
+                        "instruction set (default: the best this machine has)");
     command->add_option("--threads", kernels_.threads, "default: the cores this process may use")
         ->check(CLI::Range(1, 1024));
-    command->add_flag("--quick", kernels_.quick, "a few points for a moment each: is all there and right");
+    command->add_flag("--quick", kernels_.quick,
+                      "a few points for a moment each: is all there and right");
   }
 
   // Lines go out as they are known, beside the JSON if that takes standard output.
@@ -179,7 +213,8 @@ class BenchCommand final : public Command {
         return Fail(InvalidArgument("invalid_value", "cannot write " + json_));
       }
     }
-    for (const std::string& failure : report->failures) std::fprintf(stderr, "tutti bench: FAILED: %s\n", failure.c_str());
+    for (const std::string& failure : report->failures)
+      std::fprintf(stderr, "tutti bench: FAILED: %s\n", failure.c_str());
     return report->failures.empty() ? kExitOk : kExitFailed;
   }
 

@@ -32,7 +32,8 @@ class ChatCommand final : public Command {
         "Ctrl-C stops the answer that is being written.\n"
         "Example:\n"
         "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"");
-    app_->add_option("MODEL", model_, "a .gguf file or a known model (default: smollm2-135m-instruct)");
+    app_->add_option("MODEL", model_,
+                     "a .gguf file or a known model (default: smollm2-135m-instruct)");
     app_->add_option("--system", system_, "system message");
     app_->add_option("--temperature", temperature_, "0 = always the most probable token [0.7]");
     options_.AddTo(*app_, /*server=*/false);
@@ -48,8 +49,8 @@ class ChatCommand final : public Command {
     if (!opened.ok()) return Fail(std::move(opened).status().WithContext(ref->path));
     const std::string summary = opened->summary();
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
-    std::printf("%s: %s\n/clear, /history, /exit; Ctrl-C stops an answer\n", ref->served_name.c_str(),
-                summary.c_str());
+    std::printf("%s: %s\n/clear, /history, /exit; Ctrl-C stops an answer\n",
+                ref->served_name.c_str(), summary.c_str());
     Forget();
     std::string line;
     while (ReadLine(line)) {

@@ -18,8 +18,10 @@ constexpr char kIntroduction[] =
     "  tutti run smollm2-135m-instruct -p \"Why is the sky blue?\"\n"
     "  tutti chat smollm2-135m-instruct\n"
     "\n"
-    "MODEL is a .gguf file, the name of a known model, or NAME=either to choose the name clients use.\n"
-    "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is TUTTI_LANES=8);\n"
+    "MODEL is a .gguf file, the name of a known model, or NAME=either to choose the name clients "
+    "use.\n"
+    "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "
+    "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
 
 // The options the user meant, for an argument the parser did not know.
@@ -47,7 +49,8 @@ int UsageError(const CLI::App& command, const CLI::ParseError& error) {
 
 void SettingsOptions::AddTo(CLI::App& command, bool server) {
   command.add_option("--config", config_file_, "TOML file with the same keys")->type_name("FILE");
-  command.add_flag("--print-config", print_config_, "show every value and where it came from, and exit");
+  command.add_flag("--print-config", print_config_,
+                   "show every value and where it came from, and exit");
   for (const app::OptionSpec& option : app::AllOptions()) {
     const bool of_server = option.group == app::OptionGroup::kServer;
     if (of_server && !server) continue;
@@ -55,7 +58,7 @@ void SettingsOptions::AddTo(CLI::App& command, bool server) {
     if (*option.choices != '\0') help += std::string(": ") + option.choices;
     if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
     options_[option.key] = command.add_option(app::FlagName(option), values_[option.key], help)
-                               ->type_name(option.type == app::OptionType::kSize    ? "SIZE"
+                               ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
                                            : option.type == app::OptionType::kInt    ? "N"
                                            : option.type == app::OptionType::kNumber ? "X"
                                                                                      : "TEXT")

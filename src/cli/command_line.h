@@ -1,21 +1,23 @@
-// The commands of `tutti` and what they share: options from the one table, --config, --print-config, --help.
+// The commands of `tutti` and what they share: options from the one table, --config,
+// --print-config, --help.
 #pragma once
 
+#include <CLI/CLI.hpp>
 #include <map>
 #include <string>
-
-#include <CLI/CLI.hpp>
 
 #include "app/settings.h"
 
 namespace tutti::cli {
 
-// Adds every option of the table that fits: those of the model side, and with `server` the doors' as well.
+// Adds every option of the table that fits: those of the model side, and with `server` the doors'
+// as well.
 class SettingsOptions {
  public:
   void AddTo(CLI::App& command, bool server);
 
-  // After parsing: flags, environment and file together. Bad values are configuration errors (exit 78).
+  // After parsing: flags, environment and file together. Bad values are configuration errors (exit
+  // 78).
   Result<app::Settings> Resolve() const;
   bool print_config() const { return print_config_; }
 
@@ -26,7 +28,8 @@ class SettingsOptions {
   bool print_config_ = false;
 };
 
-// One command: declares itself on the parser; Run() is called when it was chosen and returns the exit status.
+// One command: declares itself on the parser; Run() is called when it was chosen and returns the
+// exit status.
 class Command {
  public:
   virtual ~Command() = default;

@@ -32,7 +32,9 @@ class DoctorCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
     app_ = parent.add_subcommand("doctor", "Measure this machine and show what Tutti picks");
-    app_->footer("Measures for a fraction of a second; the figures are limits that benches are compared with.");
+    app_->footer(
+        "Measures for a fraction of a second; the figures are limits that benches are compared "
+        "with.");
     app_->add_flag("--json", json_, "one JSON object");
   }
 
@@ -73,7 +75,8 @@ class DoctorCommand final : public Command {
     fmt::print("memory read         {:.1f} GB/s\n", limits.read_bytes_per_s / 1e9);
     fmt::print("int8 peak           {:.0f} GOPS\n", limits.int8_ops_per_s / 1e9);
     fmt::print("float32 peak        {:.0f} GFLOPS\n", limits.float32_ops_per_s / 1e9);
-    fmt::print("available memory    {:.1f} GiB\n", static_cast<double>(AvailableMemory()) / (1 << 30));
+    fmt::print("available memory    {:.1f} GiB\n",
+               static_cast<double>(AvailableMemory()) / (1 << 30));
     fmt::print("open files          {}\n", files.rlim_cur);
     fmt::print("default model       {}\n", model.ok() ? model->path : model.status().message());
     return kExitOk;
@@ -85,7 +88,9 @@ class DoctorCommand final : public Command {
 
 class VersionCommand final : public Command {
  public:
-  void Declare(CLI::App& parent) override { app_ = parent.add_subcommand("version", "Print the version"); }
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("version", "Print the version");
+  }
   int Run() override {
     std::printf("tutti %s\n", app::kVersion);
     return kExitOk;

@@ -13,7 +13,8 @@ void Print(const Status& status) {
 
 int Fail(const Status& status) {
   Print(status);
-  return status.reason() == "invalid_value" || status.reason() == "unknown_parameter" ? kExitConfig : kExitFailed;
+  return status.reason() == "invalid_value" || status.reason() == "unknown_parameter" ? kExitConfig
+                                                                                      : kExitFailed;
 }
 
 int FailConfig(const Status& status) {

@@ -23,7 +23,8 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   return text;
 }
 
-// What the container cannot judge: whether tokenizer, template and hyper-parameters make sense together.
+// What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
+// together.
 Status CheckMeaning(const std::string& path) {
   ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
   if (file->header().Find("tokenizer.ggml.tokens").has_value()) {
@@ -71,7 +72,8 @@ class InspectCommand final : public Command {
 
   static void PrintText(const gguf::Description& d) {
     std::printf("GGUF version %u, %llu bytes, alignment %llu, %llu parameters\n\n", d.version,
-                static_cast<unsigned long long>(d.file_bytes), static_cast<unsigned long long>(d.alignment),
+                static_cast<unsigned long long>(d.file_bytes),
+                static_cast<unsigned long long>(d.alignment),
                 static_cast<unsigned long long>(d.parameters));
     for (const gguf::MetadataLine& line : d.metadata) {
       std::printf("%-44s %-18s %s\n", line.key.c_str(), line.type.c_str(), line.value.c_str());
@@ -84,7 +86,8 @@ class InspectCommand final : public Command {
     std::printf("\n");
     for (const gguf::TypeTotal& type : d.types) {
       std::printf("%-6s %5llu tensors %14llu elements %14llu bytes\n", type.type.c_str(),
-                  static_cast<unsigned long long>(type.tensors), static_cast<unsigned long long>(type.elements),
+                  static_cast<unsigned long long>(type.tensors),
+                  static_cast<unsigned long long>(type.elements),
                   static_cast<unsigned long long>(type.bytes));
     }
     if (d.verdict.ok()) {

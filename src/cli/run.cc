@@ -21,8 +21,10 @@ class RunCommand final : public Command {
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
         "  tutti run model.gguf -p \"Hi\" --json");
     app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
-    app_->add_option("-p,--prompt", prompt_, "the user's message; with --raw the text to continue")->required();
-    app_->add_option("-n,--max-tokens", max_tokens_, "most tokens to generate (default: the rest of the context)");
+    app_->add_option("-p,--prompt", prompt_, "the user's message; with --raw the text to continue")
+        ->required();
+    app_->add_option("-n,--max-tokens", max_tokens_,
+                     "most tokens to generate (default: the rest of the context)");
     app_->add_flag("--raw", raw_, "continue the text as it is, without chat template");
     app_->add_option("--temperature", temperature_, "0 = always the most probable token [0]");
     app_->add_option("--top-p", top_p_, "smallest set of tokens with this probability [1]");
@@ -60,7 +62,8 @@ class RunCommand final : public Command {
     request.sampling.top_p = top_p_;
     request.sampling.top_k = top_k_;
     if (seed_option_given()) request.sampling.seed = seed_;
-    if (max_tokens_ > 0 || app_->count("--max-tokens") > 0) request.sampling.max_tokens = max_tokens_;
+    if (max_tokens_ > 0 || app_->count("--max-tokens") > 0)
+      request.sampling.max_tokens = max_tokens_;
 
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);
@@ -87,13 +90,14 @@ class RunCommand final : public Command {
       std::fputc('\n', stdout);
       return kExitOk;
     }
-    const boost::json::object out{{"schema", "tutti.run.v1"},
-                                  {"text", text},
-                                  {"finish_reason", finish == api::FinishReason::kLength ? "length" : "stop"},
-                                  {"prompt_tokens", usage.prompt_tokens},
-                                  {"completion_tokens", usage.completion_tokens},
-                                  {"prefill_ms", ToMillis(timings.prefill)},
-                                  {"decode_ms", ToMillis(timings.decode)}};
+    const boost::json::object out{
+        {"schema", "tutti.run.v1"},
+        {"text", text},
+        {"finish_reason", finish == api::FinishReason::kLength ? "length" : "stop"},
+        {"prompt_tokens", usage.prompt_tokens},
+        {"completion_tokens", usage.completion_tokens},
+        {"prefill_ms", ToMillis(timings.prefill)},
+        {"decode_ms", ToMillis(timings.decode)}};
     std::printf("%s\n", boost::json::serialize(out).c_str());
     return kExitOk;
   }

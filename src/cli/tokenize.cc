@@ -25,7 +25,8 @@ class TokenizeCommand final : public Command {
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
     app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
     app_->add_flag("--ids", ids_, "one JSON array of ids");
-    app_->add_flag("--no-special", no_special_, "special tokens spelled in the text are plain text");
+    app_->add_flag("--no-special", no_special_,
+                   "special tokens spelled in the text are plain text");
     app_->add_flag("--no-bos", no_bos_, "no BOS or EOS, whatever the file says");
   }
 
@@ -34,12 +35,14 @@ class TokenizeCommand final : public Command {
     if (!ref.ok()) return Fail(ref.status());
     const auto tokenizer = Load(ref->path);
     if (!tokenizer.ok()) return Fail(tokenizer.status());
-    const std::string text{std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()};
+    const std::string text{std::istreambuf_iterator<char>(std::cin),
+                           std::istreambuf_iterator<char>()};
     const std::vector<TokenId> tokens =
         (*tokenizer)->Encode(text, {.add_special = !no_bos_, .parse_special = !no_special_});
     if (ids_) {
       std::string line = "[";
-      for (size_t i = 0; i < tokens.size(); ++i) line += (i == 0 ? "" : ", ") + std::to_string(tokens[i]);
+      for (size_t i = 0; i < tokens.size(); ++i)
+        line += (i == 0 ? "" : ", ") + std::to_string(tokens[i]);
       std::printf("%s]\n", line.c_str());
     } else {
       for (const TokenId id : tokens) {

@@ -16,32 +16,49 @@ using jinja::Value;
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
-// Marks where a continued message ends. The blank at its end shows whether the template keeps trailing white
-// space. Not a secret: the place is found by origin, not by spelling.
+// Marks where a continued message ends. The blank at its end shows whether the template keeps
+// trailing white space. Not a secret: the place is found by origin, not by spelling.
 constexpr std::string_view kMark = "CONTINUE_FINAL_MESSAGE_TAG ";
 
-// Roles a template may write inside a control token ("<|" + role + "|>") because no client chose their spelling.
+// Roles a template may write inside a control token ("<|" + role + "|>") because no client chose
+// their spelling.
 constexpr std::array<std::string_view, 14> kKnownRoles{
-    "system",   "user",         "assistant", "tool",          "developer", "function", "ipython",
-    "model",    "tool_results", "documents", "tool_response", "control",   "context",  "environment"};
+    "system", "user",         "assistant", "tool",          "developer", "function", "ipython",
+    "model",  "tool_results", "documents", "tool_response", "control",   "context",  "environment"};
 
 // What the engine itself provides or reserves: not for clients to set.
-constexpr std::array<std::string_view, 20> kReserved{
-    "messages",        "tools",        "add_generation_prompt", "bos_token", "eos_token",
-    "unk_token",       "pad_token",    "range",                 "namespace", "dict",
-    "loop",            "caller",       "varargs",               "kwargs",    "self",
-    "raise_exception", "strftime_now", "chat_template",         "tokenize",  "continue_final_message"};
+constexpr std::array<std::string_view, 20> kReserved{"messages",
+                                                     "tools",
+                                                     "add_generation_prompt",
+                                                     "bos_token",
+                                                     "eos_token",
+                                                     "unk_token",
+                                                     "pad_token",
+                                                     "range",
+                                                     "namespace",
+                                                     "dict",
+                                                     "loop",
+                                                     "caller",
+                                                     "varargs",
+                                                     "kwargs",
+                                                     "self",
+                                                     "raise_exception",
+                                                     "strftime_now",
+                                                     "chat_template",
+                                                     "tokenize",
+                                                     "continue_final_message"};
 
 bool IsKnownRole(std::string_view role) {
   return std::find(kKnownRoles.begin(), kKnownRoles.end(), role) != kKnownRoles.end();
 }
 
 bool IsReserved(std::string_view name) {
-  return name.empty() || name[0] == '_' || std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
+  return name.empty() || name[0] == '_' ||
+         std::find(kReserved.begin(), kReserved.end(), name) != kReserved.end();
 }
 
-// Appends the mark to the message's text: to a string, or to the last part with text, which goes to `*continued`.
-// Undefined if there is none.
+// Appends the mark to the message's text: to a string, or to the last part with text, which goes to
+// `*continued`. Undefined if there is none.
 Value Marked(const Value& content, Text* continued) {
   if (content.is_string()) {
     Text text = content.text();
@@ -57,7 +74,8 @@ Value Marked(const Value& content, Text* continued) {
     std::vector<Value::Member> members;
     for (const auto& [key, value] : part->members()) {
       const bool is_text = key.is_string() && key.text().bytes() == "text";
-      members.emplace_back(key.is_string() ? key.text().bytes() : "", is_text ? Marked(value, continued) : value);
+      members.emplace_back(key.is_string() ? key.text().bytes() : "",
+                           is_text ? Marked(value, continued) : value);
     }
     *part = Value::Dict(std::move(members));
     return Value::List(std::move(parts));
@@ -67,12 +85,14 @@ Value Marked(const Value& content, Text* continued) {
 
 Value MessageValue(const ChatMessage& message, const Value& content) {
   std::vector<Value::Member> members;
-  members.emplace_back("role",
-                       Value::String(message.role, IsKnownRole(message.role) ? Origin::kTemplate : Origin::kClient));
+  members.emplace_back(
+      "role",
+      Value::String(message.role, IsKnownRole(message.role) ? Origin::kTemplate : Origin::kClient));
   if (content.defined()) members.emplace_back("content", content);
   if (!message.name.empty()) members.emplace_back("name", Value::String(message.name));
   if (message.tool_calls.defined()) members.emplace_back("tool_calls", message.tool_calls);
-  if (!message.tool_call_id.empty()) members.emplace_back("tool_call_id", Value::String(message.tool_call_id));
+  if (!message.tool_call_id.empty())
+    members.emplace_back("tool_call_id", Value::String(message.tool_call_id));
   for (const auto& [key, value] : message.extra) members.emplace_back(key, value);
   return Value::Dict(std::move(members));
 }
@@ -81,8 +101,8 @@ Status BadMessages(std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam("messages");
 }
 
-// Ends the prompt where the mark stands, as transformers does: exactly there if the template kept the blank of
-// the mark or wrote one itself, else without the white space before it.
+// Ends the prompt where the mark stands, as transformers does: exactly there if the template kept
+// the blank of the mark or wrote one itself, else without the white space before it.
 //
 // `continued` is the text the message should end with.
 Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
@@ -97,18 +117,22 @@ Result<Text> CutAtMark(const Text& rendered, const Text& continued) {
     begin = run.end;
   }
   const jinja::Span core = jinja::Strip(continued.bytes(), true, true);
-  const std::string_view wanted = std::string_view(continued.bytes()).substr(core.begin, core.end - core.begin);
+  const std::string_view wanted =
+      std::string_view(continued.bytes()).substr(core.begin, core.end - core.begin);
   if (last_end == 0 || jinja::Find(rendered.bytes(), wanted) == std::string::npos) {
-    return BadMessages("the chat template does not show the whole last message, so it cannot be continued");
+    return BadMessages(
+        "the chat template does not show the whole last message, so it cannot be continued");
   }
   Text cut = rendered.Slice(0, last_begin);
   const size_t kept = last_end - last_begin;
-  const bool blank_follows = kept + 1 == kMark.size() && last_end < rendered.size() && rendered.bytes()[last_end] == ' ';
+  const bool blank_follows =
+      kept + 1 == kMark.size() && last_end < rendered.size() && rendered.bytes()[last_end] == ' ';
   if (kept == kMark.size() || blank_follows) return cut;
   return cut.Slice(0, jinja::Strip(cut.bytes(), false, true).end);
 }
 
-bool Flag(const jinja::Program& program, const std::vector<bool>& flags, std::string_view variable) {
+bool Flag(const jinja::Program& program, const std::vector<bool>& flags,
+          std::string_view variable) {
   const auto found = std::find(program.names.begin(), program.names.end(), variable);
   return found != program.names.end() && flags[static_cast<size_t>(found - program.names.begin())];
 }
@@ -136,20 +160,23 @@ Result<ChatTemplate> ChatTemplate::Compile(std::string source, SpecialTokens tok
   return ChatTemplate(std::move(compiled));
 }
 
-Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input, const RenderOptions& options) const {
+Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input,
+                                            const RenderOptions& options) const {
   const auto token = [](const std::string& text) { return Value::String(text, Origin::kTemplate); };
   Variables variables{
       {"bos_token", token(compiled_->tokens.bos)},
       {"eos_token", token(compiled_->tokens.eos)},
       {"unk_token", token(compiled_->tokens.unk)},
       {"pad_token", token(compiled_->tokens.pad)},
-      {"add_generation_prompt", Value::Bool(input.add_generation_prompt && !input.continue_final_message)},
+      {"add_generation_prompt",
+       Value::Bool(input.add_generation_prompt && !input.continue_final_message)},
       {"tools", input.tools.defined() ? input.tools : Value::None()},
       {"documents", Value::None()},
   };
   for (const auto& [name, value] : input.extra) {
     if (!AcceptsExtra(name)) {
-      return InvalidArgument("unsupported_parameter", "the chat template of this model has no such option")
+      return InvalidArgument("unsupported_parameter",
+                             "the chat template of this model has no such option")
           .WithParam("chat_template_kwargs." + name.substr(0, 64));
     }
     variables.emplace_back(name, value);  // hides what stands above under the same name
@@ -167,11 +194,14 @@ Result<RenderedPrompt> ChatTemplate::Render(const ChatInput& input, const Render
     }
     messages.push_back(MessageValue(message, content));
   }
-  if (input.continue_final_message && messages.empty()) return BadMessages("there is no message to continue");
+  if (input.continue_final_message && messages.empty())
+    return BadMessages("there is no message to continue");
   variables.emplace_back("messages", Value::List(std::move(messages)));
   for (const auto& [name, value] : variables) {
     if (value.depth() > Value::kMaxDepth) {
-      return InvalidArgument("template_depth", "nested deeper than " + std::to_string(Value::kMaxDepth)).WithParam(name);
+      return InvalidArgument("template_depth",
+                             "nested deeper than " + std::to_string(Value::kMaxDepth))
+          .WithParam(name);
     }
   }
 
@@ -208,6 +238,8 @@ bool ChatTemplate::AcceptsExtra(std::string_view variable) const {
 }
 
 const std::string& ChatTemplate::source() const { return compiled_->source; }
-const std::vector<std::string>& ChatTemplate::warnings() const { return compiled_->program.warnings; }
+const std::vector<std::string>& ChatTemplate::warnings() const {
+  return compiled_->program.warnings;
+}
 
 }  // namespace tutti::tokenizer

@@ -13,12 +13,12 @@ namespace {
 
 using jinja::Value;
 using testing::Dialogs;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using testing::ReadDialogs;
 using testing::ReadFile;
 using testing::SourceDir;
 using testing::WithKnownExtras;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 std::filesystem::path TemplateDir() { return SourceDir() / "tests/third_party/chat_templates"; }
 std::filesystem::path DataDir() { return SourceDir() / "tests/data/templates"; }
@@ -42,7 +42,8 @@ const std::vector<Family>& Families() {
     for (const boost::json::value& entry : json.as_array()) {
       const auto text = [&](const char* key) { return std::string(entry.at(key).as_string()); };
       const SpecialTokens tokens{text("bos_token"), text("eos_token"), "", ""};
-      Result<ChatTemplate> compiled = ChatTemplate::Compile(ReadFile(TemplateDir() / text("file")), tokens);
+      Result<ChatTemplate> compiled =
+          ChatTemplate::Compile(ReadFile(TemplateDir() / text("file")), tokens);
       CHECK(compiled.ok()) << text("file") << ": " << compiled.status();
       all.push_back({text("family"), text("file"), tokens, std::move(compiled).value()});
     }
@@ -111,19 +112,22 @@ TEST(ChatTemplateReference, SmolLm2AddsItsSystemMessageWhenThereIsNone) {
   input.messages = {Message("user", "Hi")};
   const Result<RenderedPrompt> rendered = smollm2.chat_template.Render(input, {});
   ASSERT_TRUE(rendered.ok()) << rendered.status();
-  EXPECT_THAT(rendered->segments,
-              ElementsAre(PromptSegment{"<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by "
-                                        "Hugging Face<|im_end|>\n<|im_start|>user\n",
-                                        true},
-                          PromptSegment{"Hi", false},
-                          PromptSegment{"<|im_end|>\n<|im_start|>assistant\n", true}));
+  EXPECT_THAT(
+      rendered->segments,
+      ElementsAre(
+          PromptSegment{
+              "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by "
+              "Hugging Face<|im_end|>\n<|im_start|>user\n",
+              true},
+          PromptSegment{"Hi", false}, PromptSegment{"<|im_end|>\n<|im_start|>assistant\n", true}));
 }
 
 // --- who wrote what ---
 
 size_t Count(std::string_view text, std::string_view needle) {
   size_t count = 0;
-  for (size_t at = text.find(needle); at != std::string_view::npos; at = text.find(needle, at + 1)) ++count;
+  for (size_t at = text.find(needle); at != std::string_view::npos; at = text.find(needle, at + 1))
+    ++count;
   return count;
 }
 
@@ -138,34 +142,41 @@ size_t CountTrusted(const RenderedPrompt& prompt, std::string_view needle) {
 
 // Everything in the template that is spelled like a control token, and the file's own BOS and EOS.
 std::set<std::string> ControlTokens(const Family& family) {
-  std::set<std::string> tokens{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<s>", "</s>", "[INST]", "[/INST]"};
+  std::set<std::string> tokens{"<|im_start|>", "<|im_end|>", "<|endoftext|>", "<s>",
+                               "</s>",         "[INST]",     "[/INST]"};
   if (!family.tokens.bos.empty()) tokens.insert(family.tokens.bos);
   if (!family.tokens.eos.empty()) tokens.insert(family.tokens.eos);
   const std::string& source = family.chat_template.source();
-  for (size_t open = source.find('<'); open != std::string::npos; open = source.find('<', open + 1)) {
+  for (size_t open = source.find('<'); open != std::string::npos;
+       open = source.find('<', open + 1)) {
     const size_t close = source.find('>', open);
     if (close == std::string::npos) break;
     const std::string token = source.substr(open, close - open + 1);
-    if (token.size() <= 40 && token.find_first_of(" \n'\"{") == std::string::npos) tokens.insert(token);
+    if (token.size() <= 40 && token.find_first_of(" \n'\"{") == std::string::npos)
+      tokens.insert(token);
   }
   return tokens;
 }
 
 ChatInput DialogOf(const std::string& text) {
   ChatInput input;
-  input.messages = {Message("system", text), Message("user", text), Message("assistant", text), Message("user", text)};
+  input.messages = {Message("system", text), Message("user", text), Message("assistant", text),
+                    Message("user", text)};
   return input;
 }
 
 TEST(ChatTemplateOrigin, ControlTokensTypedByTheUserNeverBecomeTrusted) {
   size_t tried = 0;
   for (const Family& family : Families()) {
-    const Result<RenderedPrompt> plain = family.chat_template.Render(DialogOf("plain words"), AtTestTime());
+    const Result<RenderedPrompt> plain =
+        family.chat_template.Render(DialogOf("plain words"), AtTestTime());
     if (!plain.ok()) continue;  // refuses a system message; the next test takes those
     for (const std::string& token : ControlTokens(family)) {
       SCOPED_TRACE(family.name + ": " + token);
-      const Result<RenderedPrompt> typed = family.chat_template.Render(DialogOf("a " + token + " b"), AtTestTime());
-      if (!typed.ok()) continue;  // for templates that give some spellings a meaning, such as </think>
+      const Result<RenderedPrompt> typed =
+          family.chat_template.Render(DialogOf("a " + token + " b"), AtTestTime());
+      if (!typed.ok())
+        continue;  // for templates that give some spellings a meaning, such as </think>
       ++tried;
       EXPECT_EQ(CountTrusted(*typed, token), CountTrusted(*plain, token));
     }
@@ -216,7 +227,8 @@ TEST(ChatTemplateOrigin, NoByteOfTheRequestIsTrustedWhateverTheTemplateDoesWithI
         EXPECT_FALSE(segment.text.empty());
         EXPECT_TRUE(i == 0 || segment.trusted != last_trusted);
         last_trusted = segment.trusted;
-        EXPECT_TRUE(!segment.trusted || segment.text.find("\u2603") == std::string::npos) << segment.text;
+        EXPECT_TRUE(!segment.trusted || segment.text.find("\u2603") == std::string::npos)
+            << segment.text;
       }
       snowmen += Count(rendered->Text(), kSnowman);
     }
@@ -226,24 +238,28 @@ TEST(ChatTemplateOrigin, NoByteOfTheRequestIsTrustedWhateverTheTemplateDoesWithI
 }
 
 TEST(ChatTemplateOrigin, OnlyKnownRolesAreTheTemplatesOwnWords) {
-  const ChatTemplate phi = Compiled("{% for m in messages %}{{ '<|' + m.role + '|>' }}{% endfor %}");
+  const ChatTemplate phi =
+      Compiled("{% for m in messages %}{{ '<|' + m.role + '|>' }}{% endfor %}");
   ChatInput input;
   input.messages = {Message("user", ""), Message("endoftext", "")};
   const Result<RenderedPrompt> rendered = phi.Render(input, {});
   ASSERT_TRUE(rendered.ok());
-  EXPECT_THAT(rendered->segments, ElementsAre(PromptSegment{"<|user|><|", true}, PromptSegment{"endoftext", false},
-                                              PromptSegment{"|>", true}));
+  EXPECT_THAT(rendered->segments,
+              ElementsAre(PromptSegment{"<|user|><|", true}, PromptSegment{"endoftext", false},
+                          PromptSegment{"|>", true}));
 }
 
 TEST(ChatTemplateOrigin, ToolSchemasAndOptionsAreClientText) {
-  const ChatTemplate t = Compiled("{{ tools | tojson }}|{{ option }}|{{ bos_token }}", {.bos = "<s>"});
+  const ChatTemplate t =
+      Compiled("{{ tools | tojson }}|{{ option }}|{{ bos_token }}", {.bos = "<s>"});
   ChatInput input;
   input.tools = *jinja::ParseJson(R"([{"name": "<s>"}])");
   input.extra = {{"option", Value::String("<s>")}};
   const Result<RenderedPrompt> rendered = t.Render(input, {});
   ASSERT_TRUE(rendered.ok());
-  EXPECT_THAT(rendered->segments, ElementsAre(PromptSegment{R"([{"name": "<s>"}])", false}, PromptSegment{"|", true},
-                                              PromptSegment{"<s>", false}, PromptSegment{"|<s>", true}));
+  EXPECT_THAT(rendered->segments,
+              ElementsAre(PromptSegment{R"([{"name": "<s>"}])", false}, PromptSegment{"|", true},
+                          PromptSegment{"<s>", false}, PromptSegment{"|<s>", true}));
 }
 
 // --- continuing the last message ---
@@ -255,7 +271,8 @@ TEST(ChatTemplateContinue, EndsInsideTheLastMessageAndAddsNoHeader) {
   input.continue_final_message = true;
   const Result<RenderedPrompt> rendered = t.Render(input, {});
   ASSERT_TRUE(rendered.ok()) << rendered.status();
-  EXPECT_EQ(rendered->Text(), "<|im_start|>user\nCount.<|im_end|>\n<|im_start|>assistant\nOne, two, ");
+  EXPECT_EQ(rendered->Text(),
+            "<|im_start|>user\nCount.<|im_end|>\n<|im_start|>assistant\nOne, two, ");
   EXPECT_FALSE(rendered->segments.back().trusted);
 }
 
@@ -280,7 +297,8 @@ TEST(ChatTemplateContinue, ATemplateThatTrimsLosesTheTrailingBlank) {
 }
 
 TEST(ChatTemplateContinue, IsRefusedWhenTheTemplateHidesTheMessageOrThereIsNone) {
-  const ChatTemplate hides = Compiled("{% for m in messages %}{{ m.content.split('|')[-1] }}{% endfor %}");
+  const ChatTemplate hides =
+      Compiled("{% for m in messages %}{{ m.content.split('|')[-1] }}{% endfor %}");
   ChatInput input;
   input.continue_final_message = true;
   EXPECT_EQ(hides.Render(input, {}).status().reason(), "invalid_value");
@@ -310,8 +328,9 @@ TEST(ChatTemplateOptions, OnlyThoseTheTemplateReadsFromOutsideAreTaken) {
   input.extra = {{"enable_thinking", Value::Bool(true)}};
   EXPECT_EQ(t.Render(input, {})->Text(), "think1");
   for (const char* const name :
-       {"own", "tools", "messages", "tokenize", "chat_template", "add_generation_prompt", "bos_token", "range",
-        "namespace", "raise_exception", "strftime_now", "loop", "_x", "", "unheard_of"}) {
+       {"own", "tools", "messages", "tokenize", "chat_template", "add_generation_prompt",
+        "bos_token", "range", "namespace", "raise_exception", "strftime_now", "loop", "_x", "",
+        "unheard_of"}) {
     input.extra = {{name, Value::Bool(true)}};
     const Status status = t.Render(input, {}).status();
     EXPECT_EQ(status.reason(), "unsupported_parameter") << name;
@@ -413,7 +432,8 @@ TEST(ChatTemplateLimits, AChatOfTheMostMessagesFitsTheDefaultLimits) {
 
 TEST(ChatTemplateThreads, OneTemplateRendersOnManyThreadsAtOnce) {
   const Family& family = Families().at(4);
-  const ChatInput input = WithKnownExtras(AllDialogs().Named("tools offered"), family.chat_template);
+  const ChatInput input =
+      WithKnownExtras(AllDialogs().Named("tools offered"), family.chat_template);
   const Result<RenderedPrompt> expected = family.chat_template.Render(input, AtTestTime());
   ASSERT_TRUE(expected.ok()) << expected.status();
   std::vector<std::thread> threads;

@@ -1,6 +1,6 @@
-// Bytes of a connection: where a request ends does not depend on how the bytes were cut, and what passes the
-// framing is also understood by the message parser.
-// Input: one byte (how to cut), then the bytes.
+// Bytes of a connection: where a request ends does not depend on how the bytes were cut, and what
+// passes the framing is also understood by the message parser. Input: one byte (how to cut), then
+// the bytes.
 #include <algorithm>
 #include <string>
 
@@ -38,7 +38,8 @@ size_t FeedInPieces(Reader& reader, std::string_view bytes, size_t piece, const 
 Outcome Scan(std::string_view bytes, size_t piece) {
   tutti::wire::FramingGuard guard(kLimits);
   Outcome outcome;
-  outcome.taken = FeedInPieces(guard, bytes, piece, [](auto& g, std::string_view part) { return g.Scan(part); });
+  outcome.taken = FeedInPieces(guard, bytes, piece,
+                               [](auto& g, std::string_view part) { return g.Scan(part); });
   outcome.head = guard.head_done();
   outcome.done = guard.done();
   outcome.fault = guard.fault().reason();
@@ -59,7 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   CHECK(whole == Scan(bytes, piece)) << "in pieces the request ends elsewhere";
 
   tutti::http::MessageParser parser(kLimits);
-  const size_t taken = FeedInPieces(parser, bytes, piece, [](auto& p, std::string_view part) { return p.Feed(part); });
+  const size_t taken = FeedInPieces(parser, bytes, piece,
+                                    [](auto& p, std::string_view part) { return p.Feed(part); });
   CHECK_LE(taken, bytes.size());
   if (!parser.fault().ok()) {
     CHECK(!parser.done());

@@ -1,4 +1,5 @@
-// Request bodies as JSON: refused with one of four codes, or writing and reading them again changes nothing.
+// Request bodies as JSON: refused with one of four codes, or writing and reading them again changes
+// nothing.
 #include <boost/json/serialize.hpp>
 #include <string>
 
@@ -11,7 +12,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const tutti::Result<tutti::wire::JsonDocument> parsed = tutti::wire::ParseJson(text);
   if (!parsed.ok()) {
     const std::string reason = parsed.status().reason();
-    CHECK(reason == "invalid_json" || reason == "json_depth" || reason == "duplicate_key" || reason == "invalid_utf8")
+    CHECK(reason == "invalid_json" || reason == "json_depth" || reason == "duplicate_key" ||
+          reason == "invalid_utf8")
         << parsed.status();
     CHECK(tutti::wire::IsValidUtf8(parsed.status().message()));
     return 0;

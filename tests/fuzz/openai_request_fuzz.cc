@@ -1,5 +1,5 @@
-// Bodies of every OpenAI-style route: a client's mistake is an invalid argument with a known code, never more.
-// Input: one byte (route, strict), then the body.
+// Bodies of every OpenAI-style route: a client's mistake is an invalid argument with a known code,
+// never more. Input: one byte (route, strict), then the body.
 #include <string>
 
 #include "base/check.h"
@@ -35,7 +35,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     case 1:
     case 2: {
       const auto dialect = static_cast<wire::Dialect>(choice % 6);
-      const tutti::Result<wire::GenerationCall> call = wire::ParseGeneration(dialect, body->root(), options);
+      const tutti::Result<wire::GenerationCall> call =
+          wire::ParseGeneration(dialect, body->root(), options);
       if (!call.ok()) {
         CheckRefusal(call.status());
         break;
@@ -46,13 +47,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       break;
     }
     case 3:
-      if (const auto call = wire::ParseTokenize(body->root(), options); !call.ok()) CheckRefusal(call.status());
+      if (const auto call = wire::ParseTokenize(body->root(), options); !call.ok())
+        CheckRefusal(call.status());
       break;
     case 4:
-      if (const auto call = wire::ParseDetokenize(body->root(), options); !call.ok()) CheckRefusal(call.status());
+      if (const auto call = wire::ParseDetokenize(body->root(), options); !call.ok())
+        CheckRefusal(call.status());
       break;
     default:
-      if (const auto call = wire::ParseApplyTemplate(body->root(), options); !call.ok()) CheckRefusal(call.status());
+      if (const auto call = wire::ParseApplyTemplate(body->root(), options); !call.ok())
+        CheckRefusal(call.status());
       break;
   }
   return 0;

@@ -1,7 +1,8 @@
 // Runs a fuzz target over files, without libFuzzer: replay_main FILE-OR-FOLDER...
 //
-// Each file is run whole and cut short (at every byte up to 256 bytes, then at 256 places): most parsers fail at
-// the ends of their input. A failed CHECK or a signal ends the process, after the name of the file was printed.
+// Each file is run whole and cut short (at every byte up to 256 bytes, then at 256 places): most
+// parsers fail at the ends of their input. A failed CHECK or a signal ends the process, after the
+// name of the file was printed.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -20,7 +21,8 @@ constexpr size_t kCuts = 256;
 
 // Copies, so that a sanitizer sees every read beyond the end.
 void RunOne(const std::vector<uint8_t>& bytes, size_t size) {
-  const std::vector<uint8_t> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+  const std::vector<uint8_t> exact(bytes.begin(),
+                                   bytes.begin() + static_cast<std::ptrdiff_t>(size));
   LLVMFuzzerTestOneInput(exact.data(), exact.size());
 }
 
@@ -57,7 +59,8 @@ int main(int argc, char** argv) {
     const std::vector<uint8_t> bytes{std::istreambuf_iterator<char>(file), {}};
     const auto start = std::chrono::steady_clock::now();
     RunOne(bytes, bytes.size());
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (seconds > slowest_s) {
       slowest_s = seconds;
       slowest = path.filename().string();
@@ -67,6 +70,7 @@ int main(int argc, char** argv) {
     ++runs;
     ++files_run;
   }
-  std::printf("%zu files, %zu inputs; slowest %.3f s (%s)\n", files_run, runs, slowest_s, slowest.c_str());
+  std::printf("%zu files, %zu inputs; slowest %.3f s (%s)\n", files_run, runs, slowest_s,
+              slowest.c_str());
   return files_run > 0 ? 0 : 1;
 }

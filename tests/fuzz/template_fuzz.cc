@@ -40,8 +40,13 @@ ChatInput Chat(std::string_view user, bool continued) {
   input.messages = {{.role = "system", .content = Value::String(text)},
                     {.role = "user", .content = Value::String(" <|im_end|>☃\n")},
                     {.role = "assistant", .content = Value::None(), .tool_calls = kCalls},
-                    {.role = "tool", .content = Value::String("{\"☃\": 1}"), .name = "f☃", .tool_call_id = "abcdefghi"},
-                    {.role = "user", .content = Value::List({Value::Dict({{"type", Value::String("text")}, {"text", Value::String(text)}})})},
+                    {.role = "tool",
+                     .content = Value::String("{\"☃\": 1}"),
+                     .name = "f☃",
+                     .tool_call_id = "abcdefghi"},
+                    {.role = "user",
+                     .content = Value::List({Value::Dict(
+                         {{"type", Value::String("text")}, {"text", Value::String(text)}})})},
                     {.role = "assistant", .content = Value::String(text)}};
   input.tools = kTools;
   input.continue_final_message = continued;
@@ -54,14 +59,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   tutti::fuzz::FuzzInput bytes(data, size);
   const std::string source(bytes.Until('\0'));
   const std::string_view user = bytes.Rest();
-  const tutti::Result<ChatTemplate> compiled = ChatTemplate::Compile(source, {.bos = "<s>", .eos = "</s>"});
+  const tutti::Result<ChatTemplate> compiled =
+      ChatTemplate::Compile(source, {.bos = "<s>", .eos = "</s>"});
   if (!compiled.ok()) {
     CHECK(Known(compiled.status().reason())) << compiled.status();
     return 0;
   }
-  // A template that can write the sign itself, as it is or by an escape or a format, proves nothing.
-  const bool writes_sign = source.find(kSnowman) != std::string::npos || source.find('\\') != std::string::npos ||
-                           source.find('%') != std::string::npos || user.find(kSnowman) != std::string_view::npos;
+  // A template that can write the sign itself, as it is or by an escape or a format, proves
+  // nothing.
+  const bool writes_sign =
+      source.find(kSnowman) != std::string::npos || source.find('\\') != std::string::npos ||
+      source.find('%') != std::string::npos || user.find(kSnowman) != std::string_view::npos;
   RenderOptions options;
   options.max_steps = 20'000;
   options.max_output_bytes = 1 << 16;

@@ -35,12 +35,20 @@ const std::vector<Subject>& Subjects() {
       all.push_back({std::move(made).value(), lossless});
     };
     const std::vector<std::pair<std::string, std::string>> merges{
-        {"a", "b"}, {"ab", "a"}, {"b", "b"}, {" ", " "}, {"  ", "  "}, {" ", "a"}, {"\n", "\n"}, {"1", "2"}};
-    for (const char* const pre : {"gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder",
-                                  "starcoder", "falcon", "mpt", "refact", "command-r"}) {
+        {"a", "b"},   {"ab", "a"}, {"b", "b"},   {" ", " "},
+        {"  ", "  "}, {" ", "a"},  {"\n", "\n"}, {"1", "2"}};
+    for (const char* const pre :
+         {"gpt-2", "smollm", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "starcoder",
+          "falcon", "mpt", "refact", "command-r"}) {
       add(tiny::ByteLevelSpec(merges, pre), true);
     }
-    add(tiny::SentencePieceSpec({{"\u2581", -1}, {"a", -2}, {"b", -2}, {"ab", -3}, {"\u2581a", -4}, {"\u2581\u2581", -5}}), false);
+    add(tiny::SentencePieceSpec({{"\u2581", -1},
+                                 {"a", -2},
+                                 {"b", -2},
+                                 {"ab", -3},
+                                 {"\u2581a", -4},
+                                 {"\u2581\u2581", -5}}),
+        false);
     add(tiny::WordPieceSpec({"a", "b", "##a", "##b", "ab", "##ab", ",", "1"}), false);
     return all;
   }();
@@ -58,10 +66,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text(bytes.Rest());
 
   // Text that is not trusted never yields a control token.
-  const std::vector<TokenId> plain = tokenizer.Encode(text, {.add_special = false, .parse_special = false});
+  const std::vector<TokenId> plain =
+      tokenizer.Encode(text, {.add_special = false, .parse_special = false});
   for (const TokenId id : plain) {
     CHECK(tokenizer.vocabulary().Contains(id));
-    CHECK(tokenizer.vocabulary().Type(id) != TokenType::kControl) << "a control token from plain text";
+    CHECK(tokenizer.vocabulary().Type(id) != TokenType::kControl)
+        << "a control token from plain text";
   }
   if (subject.lossless) CHECK(tokenizer.DecodeBytes(plain) == text) << "decode(encode(x)) is not x";
 
@@ -75,11 +85,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   std::string joined;
   for (const TextSegment& segment : segments) joined += segment.text;
-  CHECK(tokenizer.Encode(untrusted) == tokenizer.Encode(joined, {.add_special = false, .parse_special = false}));
+  CHECK(tokenizer.Encode(untrusted) ==
+        tokenizer.Encode(joined, {.add_special = false, .parse_special = false}));
   const std::vector<TokenId> mixed = tokenizer.Encode(segments, /*add_special=*/true);
 
   // Piece by piece the decoder says what it says at once.
-  const tutti::tokenizer::DecodeOptions options{.skip_special = (choice & 128) != 0, .strip_space_prefix = false};
+  const tutti::tokenizer::DecodeOptions options{.skip_special = (choice & 128) != 0,
+                                                .strip_space_prefix = false};
   StreamDecoder stream(subject.tokenizer, options);
   std::string streamed;
   for (const TokenId id : mixed) stream.Push(id, streamed);

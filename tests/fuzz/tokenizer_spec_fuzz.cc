@@ -1,6 +1,7 @@
 // A tokenizer from an untrusted model file: whatever the lists hold, it is refused or it works.
-// Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special ids; then "t" + type byte +
-// spelling, "s" + score byte, "m" + merge; the last line without one of these letters is text to encode.
+// Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special ids; then
+// "t" + type byte + spelling, "s" + score byte, "m" + merge; the last line without one of these
+// letters is text to encode.
 #include <array>
 #include <memory>
 #include <string>
@@ -18,7 +19,8 @@ using tutti::tokenizer::TokenizerSpec;
 using tutti::tokenizer::TokenType;
 
 constexpr std::array<const char*, 5> kModels{"gpt2", "llama", "bert", "", "t5"};
-constexpr std::array<const char*, 8> kPres{"gpt-2", "smollm", "llama-bpe", "qwen2", "default", "", "deepseek-llm", "falcon"};
+constexpr std::array<const char*, 8> kPres{"gpt-2",   "smollm", "llama-bpe",    "qwen2",
+                                           "default", "",       "deepseek-llm", "falcon"};
 
 TokenizerSpec ReadSpec(tutti::fuzz::FuzzInput* input, std::string* text) {
   TokenizerSpec spec;
@@ -32,7 +34,8 @@ TokenizerSpec ReadSpec(tutti::fuzz::FuzzInput* input, std::string* text) {
   if ((flags & 16) != 0) spec.lowercase = (flags & 32) != 0;
   spec.wordpiece_plain_vocabulary = (flags & 64) != 0;
   if ((flags & 128) != 0) spec.add_eos = true;
-  for (std::optional<int64_t>* const id : {&spec.bos, &spec.eos, &spec.unk, &spec.sep, &spec.cls, &spec.eot}) {
+  for (std::optional<int64_t>* const id :
+       {&spec.bos, &spec.eos, &spec.unk, &spec.sep, &spec.cls, &spec.eot}) {
     const uint8_t byte = bytes.Byte();
     if (byte != 0) *id = byte == 255 ? int64_t{-1} : byte - 1;
   }
@@ -62,13 +65,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const tutti::Result<std::shared_ptr<const Tokenizer>> made = Tokenizer::Create(std::move(spec));
   if (!made.ok()) {
     const std::string reason = made.status().reason();
-    CHECK(reason == "tokenizer_invalid" || reason == "tokenizer_unsupported" || reason == "tokenizer_limit")
+    CHECK(reason == "tokenizer_invalid" || reason == "tokenizer_unsupported" ||
+          reason == "tokenizer_limit")
         << made.status();
     return 0;
   }
   const Tokenizer& tokenizer = **made;
   for (const bool parse_special : {false, true}) {
-    const std::vector<TokenId> ids = tokenizer.Encode(text, {.add_special = true, .parse_special = parse_special});
+    const std::vector<TokenId> ids =
+        tokenizer.Encode(text, {.add_special = true, .parse_special = parse_special});
     for (const TokenId id : ids) CHECK(tokenizer.vocabulary().Contains(id));
     const std::string decoded = tokenizer.Decode(ids);
     for (size_t pos = 0; pos < decoded.size();) {
@@ -78,9 +83,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   for (const TokenId id : tokenizer.Encode(text, {.add_special = false, .parse_special = false})) {
-    // A file may name a control token as its unknown token; then every unknown character is one, by its own wish.
+    // A file may name a control token as its unknown token; then every unknown character is one, by
+    // its own wish.
     if (id == tokenizer.vocabulary().special().unk) continue;
-    CHECK(tokenizer.vocabulary().Type(id) != TokenType::kControl) << "a control token from plain text";
+    CHECK(tokenizer.vocabulary().Type(id) != TokenType::kControl)
+        << "a control token from plain text";
   }
   return 0;
 }

@@ -1,5 +1,6 @@
-// TUTTI_UNROLL(n): unrolls the loop that follows completely, up to n times. Register tiles depend on it: an accumulator
-// array indexed by a loop that stays a loop lives in memory. Macro only: nothing for the linker to share.
+// TUTTI_UNROLL(n): unrolls the loop that follows completely, up to n times. Register tiles depend
+// on it: an accumulator array indexed by a loop that stays a loop lives in memory. Macro only:
+// nothing for the linker to share.
 #pragma once
 
 #define TUTTI_PRAGMA(text) _Pragma(#text)

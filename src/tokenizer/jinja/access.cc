@@ -1,6 +1,6 @@
-// Attributes, items and slices (declared in operations.h). There is no way from a value to anything but the
-// members of dicts, items of lists, characters of strings, attributes of namespaces and loops, and the methods
-// of methods.h.
+// Attributes, items and slices (declared in operations.h). There is no way from a value to anything
+// but the members of dicts, items of lists, characters of strings, attributes of namespaces and
+// loops, and the methods of methods.h.
 #include <algorithm>
 #include <limits>
 
@@ -35,8 +35,8 @@ struct SliceBounds {
   int64_t start, stop, step;
 };
 
-bool ResolveSlice(Runtime& rt, const Value& start, const Value& stop, const Value& step, int64_t length,
-                  SliceBounds* out) {
+bool ResolveSlice(Runtime& rt, const Value& start, const Value& stop, const Value& step,
+                  int64_t length, SliceBounds* out) {
   const auto whole = [&](const Value& v, bool* given) {
     *given = v.defined() && !v.is_none();
     if (!*given || v.is_int() || v.is_bool()) return true;
@@ -78,7 +78,8 @@ Value SliceText(Runtime& rt, const Value& value, const SliceBounds& bounds) {
   const Value characters = Iterate(rt, value);
   if (rt.failed()) return Value();
   Text out;
-  for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop; i += bounds.step) {
+  for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
+       i += bounds.step) {
     out.Append(characters.items()[static_cast<size_t>(i)].text());
   }
   return rt.NewString(std::move(out));
@@ -99,7 +100,8 @@ Value ItemAt(Runtime& rt, const Value& sequence, int64_t index) {
 
 Value GetAttribute(Runtime& rt, const Value& object, const std::string& name) {
   if (!rt.Spend(1)) return Value();
-  if (!object.defined()) return rt.FailType("read attribute '" + name.substr(0, 64) + "' of", object);
+  if (!object.defined())
+    return rt.FailType("read attribute '" + name.substr(0, 64) + "' of", object);
   if (object.is_object()) {
     Object* const self = object.object();
     if (self->kind() == ObjectKind::kNamespace) {
@@ -137,16 +139,19 @@ Value GetItem(Runtime& rt, const Value& object, const Value& key) {
   return HasMethod(object, name) ? rt.NewObject<MethodObject>(object, name) : Value();
 }
 
-Value GetSlice(Runtime& rt, const Value& object, const Value& start, const Value& stop, const Value& step) {
+Value GetSlice(Runtime& rt, const Value& object, const Value& start, const Value& stop,
+               const Value& step) {
   if (!rt.Spend(1)) return Value();
   if (!object.is_list() && !object.is_string()) return rt.FailType("slice", object);
   SliceBounds bounds{};
-  if (!ResolveSlice(rt, start, stop, step, static_cast<int64_t>(Length(rt, object)), &bounds) || rt.failed()) {
+  if (!ResolveSlice(rt, start, stop, step, static_cast<int64_t>(Length(rt, object)), &bounds) ||
+      rt.failed()) {
     return Value();
   }
   if (object.is_string()) return SliceText(rt, object, bounds);
   std::vector<Value> items;
-  for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop; i += bounds.step) {
+  for (int64_t i = bounds.start; bounds.step > 0 ? i < bounds.stop : i > bounds.stop;
+       i += bounds.step) {
     items.push_back(object.items()[static_cast<size_t>(i)]);
   }
   if (!rt.Spend(items.size() / 4)) return Value();

@@ -39,7 +39,9 @@ int64_t ArgReader::Int(size_t i, int64_t otherwise) const {
   return otherwise;
 }
 
-bool ArgReader::Bool(size_t i, bool otherwise) const { return Has(i) ? Truthy(*values_[i]) : otherwise; }
+bool ArgReader::Bool(size_t i, bool otherwise) const {
+  return Has(i) ? Truthy(*values_[i]) : otherwise;
+}
 
 std::optional<Text> ArgReader::String(size_t i) const {
   if (!Has(i) || values_[i]->is_none()) return std::nullopt;

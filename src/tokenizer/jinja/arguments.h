@@ -16,7 +16,8 @@ class ArgReader {
  public:
   static constexpr size_t kMaxParameters = 6;
 
-  // Fails through `rt` when an argument has no parameter or a parameter has two arguments. `callee` is for messages.
+  // Fails through `rt` when an argument has no parameter or a parameter has two arguments. `callee`
+  // is for messages.
   ArgReader(Runtime& rt, const Arguments& args, std::string_view callee,
             std::initializer_list<std::string_view> parameters);
 

@@ -1,7 +1,8 @@
 // The parsed template: plain immutable nodes, each with the line it came from.
 //
-// Chains of one precedence (a + b - c, x and y and z, if/elif) are flat lists, so the tree is as deep as the
-// template nests and not as long as it is; the parser keeps that depth within kMaxNesting.
+// Chains of one precedence (a + b - c, x and y and z, if/elif) are flat lists, so the tree is as
+// deep as the template nests and not as long as it is; the parser keeps that depth within
+// kMaxNesting.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +78,21 @@ struct UnaryExpr final : Expr {  // kNot, kNegate, kPlus
 };
 
 enum class Operator : uint8_t {
-  kAdd, kSubtract, kMultiply, kDivide, kFloorDivide, kModulo, kPower,
-  kEqual, kNotEqual, kLess, kLessEqual, kGreater, kGreaterEqual, kIn, kNotIn,
+  kAdd,
+  kSubtract,
+  kMultiply,
+  kDivide,
+  kFloorDivide,
+  kModulo,
+  kPower,
+  kEqual,
+  kNotEqual,
+  kLess,
+  kLessEqual,
+  kGreater,
+  kGreaterEqual,
+  kIn,
+  kNotIn,
 };
 
 // first op1 e1 op2 e2 ...: kArithmetic from the left; kCompare as Python chains it.
@@ -100,7 +114,8 @@ struct ConditionalExpr final : Expr {  // then if test else otherwise
 };
 
 struct AttributeExpr final : Expr {  // object.name
-  AttributeExpr(int at, ExprPtr o, Symbol n) : Expr(ExprKind::kAttribute, at), object(std::move(o)), name(n) {}
+  AttributeExpr(int at, ExprPtr o, Symbol n)
+      : Expr(ExprKind::kAttribute, at), object(std::move(o)), name(n) {}
   ExprPtr object;
   Symbol name;
 };
@@ -130,7 +145,8 @@ struct CallExpr final : Expr {
 };
 
 struct MethodCallExpr final : Expr {  // object.name(args)
-  MethodCallExpr(int at, ExprPtr o, Symbol n) : Expr(ExprKind::kMethodCall, at), object(std::move(o)), name(n) {}
+  MethodCallExpr(int at, ExprPtr o, Symbol n)
+      : Expr(ExprKind::kMethodCall, at), object(std::move(o)), name(n) {}
   ExprPtr object;
   Symbol name;
   ArgumentExprs args;
@@ -154,8 +170,8 @@ struct TestExpr final : Expr {  // input is name(args)
 struct Target {
   enum class Kind : uint8_t { kName, kNamespace, kTuple } kind = Kind::kName;
   int line = 0;
-  Symbol symbol = 0;           // the name, or the name of the namespace
-  Symbol attribute = 0;        // kNamespace
+  Symbol symbol = 0;            // the name, or the name of the namespace
+  Symbol attribute = 0;         // kNamespace
   std::vector<Target> members;  // kTuple
 };
 
@@ -256,8 +272,9 @@ struct ScopeStmt final : Stmt {
 struct Program {
   Body body;
   std::vector<std::string> names;  // by Symbol; names and attributes, each once
-  std::vector<bool> read;          // by Symbol: a variable that is read where no loop or parameter provides it
-  std::vector<bool> free;          // by Symbol: the same, and before the template itself gives it a value
+  std::vector<bool>
+      read;  // by Symbol: a variable that is read where no loop or parameter provides it
+  std::vector<bool> free;  // by Symbol: the same, and before the template itself gives it a value
   std::vector<std::string> warnings;
 };
 

@@ -26,7 +26,8 @@ std::optional<int64_t> ParseInteger(std::string_view text) {
     if (base != 10) digits.erase(0, 2);
   }
   int64_t value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
   if (error != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
   return value;
 }
@@ -43,22 +44,47 @@ std::optional<std::string> Unescape(std::string_view quoted) {
     const char c = text[++i];
     size_t hex_digits = 0;
     switch (c) {
-      case '\n': continue;
-      case 'a': out.push_back('\a'); continue;
-      case 'b': out.push_back('\b'); continue;
-      case 'f': out.push_back('\f'); continue;
-      case 'n': out.push_back('\n'); continue;
-      case 'r': out.push_back('\r'); continue;
-      case 't': out.push_back('\t'); continue;
-      case 'v': out.push_back('\v'); continue;
+      case '\n':
+        continue;
+      case 'a':
+        out.push_back('\a');
+        continue;
+      case 'b':
+        out.push_back('\b');
+        continue;
+      case 'f':
+        out.push_back('\f');
+        continue;
+      case 'n':
+        out.push_back('\n');
+        continue;
+      case 'r':
+        out.push_back('\r');
+        continue;
+      case 't':
+        out.push_back('\t');
+        continue;
+      case 'v':
+        out.push_back('\v');
+        continue;
       case '\\':
       case '\'':
-      case '"': out.push_back(c); continue;
-      case 'x': hex_digits = 2; break;
-      case 'u': hex_digits = 4; break;
-      case 'U': hex_digits = 8; break;
-      case 'N': return std::nullopt;  // \N{name}: no table of names here
-      default: break;
+      case '"':
+        out.push_back(c);
+        continue;
+      case 'x':
+        hex_digits = 2;
+        break;
+      case 'u':
+        hex_digits = 4;
+        break;
+      case 'U':
+        hex_digits = 8;
+        break;
+      case 'N':
+        return std::nullopt;  // \N{name}: no table of names here
+      default:
+        break;
     }
     uint32_t code = 0;
     if (hex_digits > 0) {
@@ -69,7 +95,9 @@ std::optional<std::string> Unescape(std::string_view quoted) {
       i += hex_digits;
     } else if (c >= '0' && c <= '7') {
       size_t digits = 0;
-      for (; digits < 3 && i + digits < text.size() && text[i + digits] >= '0' && text[i + digits] <= '7'; ++digits) {
+      for (; digits < 3 && i + digits < text.size() && text[i + digits] >= '0' &&
+             text[i + digits] <= '7';
+           ++digits) {
         code = code * 8 + static_cast<uint32_t>(text[i + digits] - '0');
       }
       i += digits - 1;
@@ -84,8 +112,8 @@ std::optional<std::string> Unescape(std::string_view quoted) {
 }
 
 bool Reserved(std::string_view name) {
-  return name == "and" || name == "or" || name == "not" || name == "if" || name == "else" || name == "in" ||
-         name == "is";
+  return name == "and" || name == "or" || name == "not" || name == "if" || name == "else" ||
+         name == "in" || name == "is";
 }
 
 }  // namespace
@@ -106,7 +134,9 @@ ExprPtr ExpressionParser::Finish(ExprPtr node) {
   return state_.ok() ? std::move(node) : nullptr;
 }
 
-ExprPtr ExpressionParser::Literal(int line, Value value) { return std::make_unique<LiteralExpr>(line, std::move(value)); }
+ExprPtr ExpressionParser::Literal(int line, Value value) {
+  return std::make_unique<LiteralExpr>(line, std::move(value));
+}
 
 ExprPtr ExpressionParser::Expression() {
   const Nested nested(state_);
@@ -165,7 +195,8 @@ bool ExpressionParser::ComparisonAhead(Operator* op) {
     return false;
   }
   if (state_.AtName("in")) return *op = Operator::kIn, true;
-  if (state_.AtName("not") && state_.ahead().type == TokenType::kName && state_.ahead().text == "in") {
+  if (state_.AtName("not") && state_.ahead().type == TokenType::kName &&
+      state_.ahead().text == "in") {
     state_.Next();
     return *op = Operator::kNotIn, true;
   }
@@ -177,9 +208,12 @@ ExprPtr ExpressionParser::Chained(int level, ExprPtr first) {
   const int line = state_.line();
   const auto arithmetic = [&](Operator* op) {
     static constexpr std::pair<std::string_view, std::pair<Level, Operator>> kOperators[] = {
-        {"+", {kSum, Operator::kAdd}},          {"-", {kSum, Operator::kSubtract}},
-        {"*", {kProduct, Operator::kMultiply}}, {"/", {kProduct, Operator::kDivide}},
-        {"//", {kProduct, Operator::kFloorDivide}}, {"%", {kProduct, Operator::kModulo}},
+        {"+", {kSum, Operator::kAdd}},
+        {"-", {kSum, Operator::kSubtract}},
+        {"*", {kProduct, Operator::kMultiply}},
+        {"/", {kProduct, Operator::kDivide}},
+        {"//", {kProduct, Operator::kFloorDivide}},
+        {"%", {kProduct, Operator::kModulo}},
         {"**", {kPower, Operator::kPower}},
     };
     if (!state_.At(TokenType::kOperator)) return false;
@@ -193,7 +227,8 @@ ExprPtr ExpressionParser::Chained(int level, ExprPtr first) {
       return level == kTilde ? state_.AtOp("~") : state_.AtName(level == kOr ? "or" : "and");
     };
     if (!here()) return first;
-    auto parts = std::make_unique<PartsExpr>(level == kTilde ? ExprKind::kConcat : ExprKind::kLogical, line);
+    auto parts =
+        std::make_unique<PartsExpr>(level == kTilde ? ExprKind::kConcat : ExprKind::kLogical, line);
     parts->is_or = level == kOr;
     Raise(*parts, first);
     parts->parts.push_back(std::move(first));
@@ -209,8 +244,8 @@ ExprPtr ExpressionParser::Chained(int level, ExprPtr first) {
   Operator op{};
   const auto here = [&] { return level == kCompare ? ComparisonAhead(&op) : arithmetic(&op); };
   if (!here()) return first;
-  auto chain = std::make_unique<ChainExpr>(level == kCompare ? ExprKind::kCompare : ExprKind::kArithmetic, line,
-                                           std::move(first));
+  auto chain = std::make_unique<ChainExpr>(
+      level == kCompare ? ExprKind::kCompare : ExprKind::kArithmetic, line, std::move(first));
   Raise(*chain, chain->first);
   do {
     state_.Next();
@@ -230,8 +265,8 @@ ExprPtr ExpressionParser::Unary(bool with_filters) {
     const Token sign = state_.Next();
     ExprPtr operand = Unary(/*with_filters=*/false);
     if (operand == nullptr) return nullptr;
-    auto unary = std::make_unique<UnaryExpr>(sign.text == "-" ? ExprKind::kNegate : ExprKind::kPlus, sign.line,
-                                             std::move(operand));
+    auto unary = std::make_unique<UnaryExpr>(sign.text == "-" ? ExprKind::kNegate : ExprKind::kPlus,
+                                             sign.line, std::move(operand));
     Raise(*unary, unary->operand);
     value = Finish(std::move(unary));
   } else {
@@ -245,7 +280,8 @@ ExprPtr ExpressionParser::Unary(bool with_filters) {
 ExprPtr ExpressionParser::Primary() {
   const Token token = state_.current();
   switch (token.type) {
-    case TokenType::kName: return Name();
+    case TokenType::kName:
+      return Name();
     case TokenType::kString: {
       std::string text;
       while (state_.At(TokenType::kString)) {
@@ -264,7 +300,8 @@ ExprPtr ExpressionParser::Primary() {
     case TokenType::kFloat: {
       const std::string digits = WithoutUnderscores(state_.Next().text);
       double value = 0;
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+      const auto [end, error] =
+          std::from_chars(digits.data(), digits.data() + digits.size(), value);
       if (error != std::errc() || end != digits.data() + digits.size()) {
         return state_.Fail("number out of range"), nullptr;
       }
@@ -275,7 +312,8 @@ ExprPtr ExpressionParser::Primary() {
       if (token.text == "[") return ListLiteral();
       if (token.text == "{") return DictLiteral();
       break;
-    default: break;
+    default:
+      break;
   }
   return state_.Fail("expected an expression"), nullptr;
 }
@@ -283,7 +321,8 @@ ExprPtr ExpressionParser::Primary() {
 ExprPtr ExpressionParser::Name() {
   const Token token = state_.Next();
   if (token.text == "true" || token.text == "True") return Literal(token.line, Value::Bool(true));
-  if (token.text == "false" || token.text == "False") return Literal(token.line, Value::Bool(false));
+  if (token.text == "false" || token.text == "False")
+    return Literal(token.line, Value::Bool(false));
   if (token.text == "none" || token.text == "None") return Literal(token.line, Value::None());
   if (Reserved(token.text)) return state_.Fail("expected an expression"), nullptr;
   const Symbol symbol = state_.Intern(token.text);
@@ -308,8 +347,8 @@ ExprPtr ExpressionParser::Tuple(bool with_if) {
   Raise(*tuple, first);
   tuple->items.push_back(std::move(first));
   while (state_.SkipOp(",")) {
-    const bool ends = state_.AtOp(")") || state_.At(TokenType::kVariableEnd) || state_.At(TokenType::kBlockEnd) ||
-                      state_.AtName("recursive");
+    const bool ends = state_.AtOp(")") || state_.At(TokenType::kVariableEnd) ||
+                      state_.At(TokenType::kBlockEnd) || state_.AtName("recursive");
     if (ends) break;
     ExprPtr item = with_if ? Expression() : ExpressionWithoutIf();
     if (item == nullptr) return nullptr;
@@ -392,7 +431,8 @@ ExprPtr ExpressionParser::Filter(ExprPtr input) {
   if (state_.AtOp("(")) filter->args = Arguments();
   if (!state_.ok()) return nullptr;
   if (!IsFilter(name)) {
-    if (state_.conditional == 0) return state_.FailUnsupported("unknown filter '" + name.substr(0, 64) + "'"), nullptr;
+    if (state_.conditional == 0)
+      return state_.FailUnsupported("unknown filter '" + name.substr(0, 64) + "'"), nullptr;
     state_.Warn(line, "unknown filter '" + name.substr(0, 64) + "' fails when reached");
   }
   filter->input = std::move(input);
@@ -404,13 +444,17 @@ ExprPtr ExpressionParser::Filter(ExprPtr input) {
 bool ExpressionParser::StartsOperand() const {
   switch (state_.current().type) {
     case TokenType::kName:
-      return !state_.AtName("else") && !state_.AtName("or") && !state_.AtName("and") && !state_.AtName("if") &&
-             !state_.AtName("in") && !state_.AtName("not") && !state_.AtName("is");
+      return !state_.AtName("else") && !state_.AtName("or") && !state_.AtName("and") &&
+             !state_.AtName("if") && !state_.AtName("in") && !state_.AtName("not") &&
+             !state_.AtName("is");
     case TokenType::kString:
     case TokenType::kInteger:
-    case TokenType::kFloat: return true;
-    case TokenType::kOperator: return state_.AtOp("[") || state_.AtOp("{");
-    default: return false;
+    case TokenType::kFloat:
+      return true;
+    case TokenType::kOperator:
+      return state_.AtOp("[") || state_.AtOp("{");
+    default:
+      return false;
   }
 }
 
@@ -432,7 +476,8 @@ ExprPtr ExpressionParser::Test(ExprPtr input) {
   }
   if (!state_.ok()) return nullptr;
   if (!IsPredicate(name)) {
-    if (state_.conditional == 0) return state_.FailUnsupported("unknown test '" + name.substr(0, 64) + "'"), nullptr;
+    if (state_.conditional == 0)
+      return state_.FailUnsupported("unknown test '" + name.substr(0, 64) + "'"), nullptr;
     state_.Warn(line, "unknown test '" + name.substr(0, 64) + "' fails when reached");
   }
   test->input = std::move(input);
@@ -450,7 +495,8 @@ ExprPtr ExpressionParser::Attribute(ExprPtr object) {
   if (state_.At(TokenType::kInteger)) {
     const std::optional<int64_t> index = ParseInteger(state_.Next().text);
     if (!index) return state_.Fail("integer outside 64 bits"), nullptr;
-    auto item = std::make_unique<ItemExpr>(line, std::move(object), Literal(line, Value::Int(*index)));
+    auto item =
+        std::make_unique<ItemExpr>(line, std::move(object), Literal(line, Value::Int(*index)));
     Raise(*item, item->object);
     Raise(*item, item->index);
     return Finish(std::move(item));
@@ -491,7 +537,8 @@ ExprPtr ExpressionParser::Subscript(ExprPtr object) {
   if (state_.SkipOp(":") && !state_.AtOp("]")) slice->step = Expression();
   state_.ExpectOp("]");
   if (!state_.ok()) return nullptr;
-  for (const ExprPtr* child : {&slice->object, &slice->start, &slice->stop, &slice->step}) Raise(*slice, *child);
+  for (const ExprPtr* child : {&slice->object, &slice->start, &slice->stop, &slice->step})
+    Raise(*slice, *child);
   return Finish(std::move(slice));
 }
 
@@ -509,7 +556,8 @@ ArgumentExprs ExpressionParser::Arguments() {
   state_.ExpectOp("(");
   while (state_.ok() && !state_.AtOp(")")) {
     if (state_.SkipOp("*")) {
-      if (args.spread != nullptr || args.spread_named != nullptr) state_.Fail("misplaced * in a call");
+      if (args.spread != nullptr || args.spread_named != nullptr)
+        state_.Fail("misplaced * in a call");
       args.spread = Expression();
     } else if (state_.SkipOp("**")) {
       if (args.spread_named != nullptr) state_.Fail("misplaced ** in a call");

@@ -1,5 +1,5 @@
-// Expressions, by precedence: if-else, or, and, not, comparison, + -, ~, * / // %, **, unary, postfix, filters.
-// Internal to the parser.
+// Expressions, by precedence: if-else, or, and, not, comparison, + -, ~, * / // %, **, unary,
+// postfix, filters. Internal to the parser.
 #pragma once
 
 #include "tokenizer/jinja/ast.h"
@@ -12,11 +12,12 @@ class ExpressionParser {
  public:
   explicit ExpressionParser(ParserState& state) : state_(state) {}
 
-  ExprPtr Expression();               // with if-else
-  ExprPtr ExpressionWithoutIf();      // where "if" means something else: for ... in X if ...
+  ExprPtr Expression();           // with if-else
+  ExprPtr ExpressionWithoutIf();  // where "if" means something else: for ... in X if ...
   // One expression, or several with commas as a tuple.
   ExprPtr Tuple(bool with_if);
-  // name(args) | name ...: the filters of a block, over a null input. The current token is the first name.
+  // name(args) | name ...: the filters of a block, over a null input. The current token is the
+  // first name.
   ExprPtr FilterChain();
 
  private:

@@ -15,8 +15,8 @@ namespace tutti::tokenizer::jinja {
 // repr() of a float: the shortest digits that read back as the same number.
 std::string FormatFloat(double value);
 
-// str(value) appended to `out`; false after a failure. Numbers count as the template's text: digits alone spell
-// no control token. A list or dict that holds client text is client text throughout.
+// str(value) appended to `out`; false after a failure. Numbers count as the template's text: digits
+// alone spell no control token. A list or dict that holds client text is client text throughout.
 bool AppendText(Runtime& rt, const Value& value, Text* out);
 // The string itself for a string, else str(value) as a new one.
 Value ToStringValue(Runtime& rt, const Value& value);
@@ -33,7 +33,8 @@ Value ToJson(Runtime& rt, const Value& value, const JsonStyle& style);
 
 // format % args. Conversions d i s r f g x c %, with flags, width and precision of two digits.
 Value PercentFormat(Runtime& rt, const Text& format, const Value& args);
-// format.format(*args, **kwargs) with {}, {0}, {name} and the conversions !s and !r; no format specifications.
+// format.format(*args, **kwargs) with {}, {0}, {name} and the conversions !s and !r; no format
+// specifications.
 Value BraceFormat(Runtime& rt, const Text& format, const Arguments& args);
 
 // strftime in the C locale and UTC. Unknown directives are kept as they stand.

@@ -13,8 +13,8 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-// Nodes being evaluated at once. One template body nests at most kMaxNesting blocks and as much expression;
-// macros add to it. About 600 bytes of stack each.
+// Nodes being evaluated at once. One template body nests at most kMaxNesting blocks and as much
+// expression; macros add to it. About 600 bytes of stack each.
 constexpr int kMaxActiveNodes = 256;
 constexpr int kMaxActiveMacros = 64;
 
@@ -92,8 +92,8 @@ class Interpreter {
   };
 
   void Bind(const std::vector<std::pair<std::string, Value>>& variables) {
-    // Variables the template never mentions need no place. Of two with one name the later is seen, so a variable
-    // hides a function.
+    // Variables the template never mentions need no place. Of two with one name the later is seen,
+    // so a variable hides a function.
     for (Symbol s = 0; s < program_.names.size(); ++s) {
       if (!program_.read[s]) continue;
       const std::string& name = program_.names[s];
@@ -129,22 +129,34 @@ class Interpreter {
     if (!active.ok()) return Flow::kStop;
     rt_.set_line(statement.line);
     switch (statement.kind) {
-      case StmtKind::kText: return Emit(static_cast<const TextStmt&>(statement).text);
-      case StmtKind::kOutput: return Output(static_cast<const OutputStmt&>(statement));
-      case StmtKind::kIf: return If(static_cast<const IfStmt&>(statement));
-      case StmtKind::kFor: return For(static_cast<const ForStmt&>(statement));
-      case StmtKind::kSet: return Set(static_cast<const SetStmt&>(statement));
-      case StmtKind::kSetBlock: return SetBlock(static_cast<const SetBlockStmt&>(statement));
-      case StmtKind::kMacro: return DefineMacro(static_cast<const MacroStmt&>(statement));
-      case StmtKind::kCallBlock: return CallBlock(static_cast<const MacroStmt&>(statement));
-      case StmtKind::kFilterBlock: return FilterBlock(static_cast<const FilterBlockStmt&>(statement));
-      case StmtKind::kWith: return With(static_cast<const WithStmt&>(statement));
+      case StmtKind::kText:
+        return Emit(static_cast<const TextStmt&>(statement).text);
+      case StmtKind::kOutput:
+        return Output(static_cast<const OutputStmt&>(statement));
+      case StmtKind::kIf:
+        return If(static_cast<const IfStmt&>(statement));
+      case StmtKind::kFor:
+        return For(static_cast<const ForStmt&>(statement));
+      case StmtKind::kSet:
+        return Set(static_cast<const SetStmt&>(statement));
+      case StmtKind::kSetBlock:
+        return SetBlock(static_cast<const SetBlockStmt&>(statement));
+      case StmtKind::kMacro:
+        return DefineMacro(static_cast<const MacroStmt&>(statement));
+      case StmtKind::kCallBlock:
+        return CallBlock(static_cast<const MacroStmt&>(statement));
+      case StmtKind::kFilterBlock:
+        return FilterBlock(static_cast<const FilterBlockStmt&>(statement));
+      case StmtKind::kWith:
+        return With(static_cast<const WithStmt&>(statement));
       case StmtKind::kScope: {
         const InnerScope inner(*this);
         return Execute(static_cast<const ScopeStmt&>(statement).body);
       }
-      case StmtKind::kBreak: return Flow::kBreak;
-      case StmtKind::kContinue: return Flow::kContinue;
+      case StmtKind::kBreak:
+        return Flow::kBreak;
+      case StmtKind::kContinue:
+        return Flow::kContinue;
     }
     return Flow::kStop;
   }
@@ -238,9 +250,14 @@ class Interpreter {
 
   void Assign(const Target& target, const Value& value) {
     switch (target.kind) {
-      case Target::Kind::kName: scope_->Set(rt_, target.symbol, value); return;
-      case Target::Kind::kNamespace: AssignAttribute(target, value); return;
-      case Target::Kind::kTuple: break;
+      case Target::Kind::kName:
+        scope_->Set(rt_, target.symbol, value);
+        return;
+      case Target::Kind::kNamespace:
+        AssignAttribute(target, value);
+        return;
+      case Target::Kind::kTuple:
+        break;
     }
     const Value items = Iterate(rt_, value);
     if (rt_.failed()) return;
@@ -254,11 +271,13 @@ class Interpreter {
 
   void AssignAttribute(const Target& target, const Value& value) {
     const Value* const holder = scope_->Find(rt_, target.symbol);
-    if (holder == nullptr || !holder->is_object() || holder->object()->kind() != ObjectKind::kNamespace) {
+    if (holder == nullptr || !holder->is_object() ||
+        holder->object()->kind() != ObjectKind::kNamespace) {
       rt_.Fail("cannot set an attribute of what is not a namespace");
       return;
     }
-    SetNamespace(static_cast<NamespaceObject*>(holder->object()), program_.names[target.attribute], value);
+    SetNamespace(static_cast<NamespaceObject*>(holder->object()), program_.names[target.attribute],
+                 value);
   }
 
   void SetNamespace(NamespaceObject* space, const std::string& name, const Value& value) {
@@ -360,29 +379,45 @@ class Interpreter {
     const Active active(*this);
     if (!active.ok()) return Value();
     switch (expr.kind) {
-      case ExprKind::kLiteral: return static_cast<const LiteralExpr&>(expr).value;
-      case ExprKind::kName: return Name(static_cast<const NameExpr&>(expr));
-      case ExprKind::kList: return List(static_cast<const ListExpr&>(expr));
-      case ExprKind::kDict: return Dict(static_cast<const DictExpr&>(expr));
+      case ExprKind::kLiteral:
+        return static_cast<const LiteralExpr&>(expr).value;
+      case ExprKind::kName:
+        return Name(static_cast<const NameExpr&>(expr));
+      case ExprKind::kList:
+        return List(static_cast<const ListExpr&>(expr));
+      case ExprKind::kDict:
+        return Dict(static_cast<const DictExpr&>(expr));
       case ExprKind::kNot:
       case ExprKind::kNegate:
-      case ExprKind::kPlus: return Unary(static_cast<const UnaryExpr&>(expr));
-      case ExprKind::kArithmetic: return ArithmeticChain(static_cast<const ChainExpr&>(expr));
-      case ExprKind::kCompare: return CompareChain(static_cast<const ChainExpr&>(expr));
-      case ExprKind::kConcat: return Concat(static_cast<const PartsExpr&>(expr));
-      case ExprKind::kLogical: return Logical(static_cast<const PartsExpr&>(expr));
-      case ExprKind::kConditional: return Conditional(static_cast<const ConditionalExpr&>(expr));
+      case ExprKind::kPlus:
+        return Unary(static_cast<const UnaryExpr&>(expr));
+      case ExprKind::kArithmetic:
+        return ArithmeticChain(static_cast<const ChainExpr&>(expr));
+      case ExprKind::kCompare:
+        return CompareChain(static_cast<const ChainExpr&>(expr));
+      case ExprKind::kConcat:
+        return Concat(static_cast<const PartsExpr&>(expr));
+      case ExprKind::kLogical:
+        return Logical(static_cast<const PartsExpr&>(expr));
+      case ExprKind::kConditional:
+        return Conditional(static_cast<const ConditionalExpr&>(expr));
       case ExprKind::kAttribute: {
         const auto& attribute = static_cast<const AttributeExpr&>(expr);
         const Value object = Evaluate(*attribute.object);
         return rt_.failed() ? Value() : GetAttribute(rt_, object, program_.names[attribute.name]);
       }
-      case ExprKind::kItem: return Item(static_cast<const ItemExpr&>(expr));
-      case ExprKind::kSlice: return Slice(static_cast<const SliceExpr&>(expr));
-      case ExprKind::kCall: return CallNode(static_cast<const CallExpr&>(expr));
-      case ExprKind::kMethodCall: return MethodCall(static_cast<const MethodCallExpr&>(expr));
-      case ExprKind::kFilter: return Filter(static_cast<const FilterExpr&>(expr));
-      case ExprKind::kTest: return Test(static_cast<const TestExpr&>(expr));
+      case ExprKind::kItem:
+        return Item(static_cast<const ItemExpr&>(expr));
+      case ExprKind::kSlice:
+        return Slice(static_cast<const SliceExpr&>(expr));
+      case ExprKind::kCall:
+        return CallNode(static_cast<const CallExpr&>(expr));
+      case ExprKind::kMethodCall:
+        return MethodCall(static_cast<const MethodCallExpr&>(expr));
+      case ExprKind::kFilter:
+        return Filter(static_cast<const FilterExpr&>(expr));
+      case ExprKind::kTest:
+        return Test(static_cast<const TestExpr&>(expr));
     }
     return Value();
   }
@@ -478,7 +513,9 @@ class Interpreter {
   }
 
   Value Slice(const SliceExpr& expr) {
-    const auto part = [this](const ExprPtr& e) { return e != nullptr ? Evaluate(*e) : Value::None(); };
+    const auto part = [this](const ExprPtr& e) {
+      return e != nullptr ? Evaluate(*e) : Value::None();
+    };
     const Value object = Evaluate(*expr.object);
     const Value start = part(expr.start);
     const Value stop = part(expr.stop);
@@ -495,7 +532,8 @@ class Interpreter {
       args->named.emplace_back(name, Evaluate(*expr));
       if (rt_.failed()) return false;
     }
-    return (exprs.spread == nullptr && exprs.spread_named == nullptr) || SpreadArguments(exprs, args);
+    return (exprs.spread == nullptr && exprs.spread_named == nullptr) ||
+           SpreadArguments(exprs, args);
   }
 
   bool SpreadArguments(const ArgumentExprs& exprs, Arguments* args) {
@@ -555,14 +593,18 @@ class Interpreter {
     if (!callee.is_object()) return rt_.FailType("call", callee);
     Object* const object = callee.object();
     switch (object->kind()) {
-      case ObjectKind::kMacro: return CallMacro(static_cast<Macro*>(object), args);
-      case ObjectKind::kFunction: return CallBuiltin(static_cast<FunctionObject*>(object)->builtin, args);
+      case ObjectKind::kMacro:
+        return CallMacro(static_cast<Macro*>(object), args);
+      case ObjectKind::kFunction:
+        return CallBuiltin(static_cast<FunctionObject*>(object)->builtin, args);
       case ObjectKind::kMethod: {
         const auto* const method = static_cast<MethodObject*>(object);
         return CallMethod(rt_, method->receiver, method->name, args);
       }
-      case ObjectKind::kLoop: return rt_.Fail("recursive loops are not part of this subset");
-      case ObjectKind::kNamespace: break;
+      case ObjectKind::kLoop:
+        return rt_.Fail("recursive loops are not part of this subset");
+      case ObjectKind::kNamespace:
+        break;
     }
     return rt_.FailType("call", callee);
   }
@@ -613,27 +655,35 @@ class Interpreter {
         extra.emplace_back(rt_.NewString(name), value);
       }
     }
-    if (!rest.empty() && !macro.uses_varargs) return rt_.Fail("too many arguments for a macro"), false;
-    if (!extra.empty() && !macro.uses_kwargs) return rt_.Fail("unexpected named argument for a macro"), false;
-    if (caller.defined() && !macro.uses_caller) return rt_.Fail("a macro that never uses its caller was called with one"), false;
+    if (!rest.empty() && !macro.uses_varargs)
+      return rt_.Fail("too many arguments for a macro"), false;
+    if (!extra.empty() && !macro.uses_kwargs)
+      return rt_.Fail("unexpected named argument for a macro"), false;
+    if (caller.defined() && !macro.uses_caller)
+      return rt_.Fail("a macro that never uses its caller was called with one"), false;
     if (macro.uses_caller) scope_->Set(rt_, caller_symbol_, caller);
-    if (macro.uses_varargs) scope_->Set(rt_, varargs_symbol_, rt_.NewList(std::move(rest), /*tuple=*/true));
+    if (macro.uses_varargs)
+      scope_->Set(rt_, varargs_symbol_, rt_.NewList(std::move(rest), /*tuple=*/true));
     if (macro.uses_kwargs) scope_->Set(rt_, kwargs_symbol_, rt_.NewDict(std::move(extra)));
     for (size_t i = 0; i < count && !rt_.failed(); ++i) {
       if (given[i]) continue;
       const Parameter& parameter = macro.parameters[i];
       scope_->Set(rt_, parameter.symbol,
-                  parameter.fallback != nullptr ? Evaluate(*parameter.fallback)
-                                                : Value::UndefinedNamed(&program_.names[parameter.symbol]));
+                  parameter.fallback != nullptr
+                      ? Evaluate(*parameter.fallback)
+                      : Value::UndefinedNamed(&program_.names[parameter.symbol]));
     }
     return !rt_.failed();
   }
 
   Value CallBuiltin(Builtin builtin, const Arguments& args) {
     switch (builtin) {
-      case Builtin::kRange: return Range(args);
-      case Builtin::kNamespace: return NewNamespace(args);
-      case Builtin::kDict: return NewDict(args);
+      case Builtin::kRange:
+        return Range(args);
+      case Builtin::kNamespace:
+        return NewNamespace(args);
+      case Builtin::kDict:
+        return NewDict(args);
       case Builtin::kRaiseException: {
         const ArgReader reader(rt_, args, "raise_exception", {"message"});
         const Value message = ToStringValue(rt_, reader.Require(0));
@@ -655,7 +705,8 @@ class Interpreter {
 
   Value Range(const Arguments& args) {
     const ArgReader reader(rt_, args, "range", {"start", "stop", "step"});
-    if (!reader.ok() || !reader.Require(0).defined()) return rt_.FailType("count to", reader.Get(0));
+    if (!reader.ok() || !reader.Require(0).defined())
+      return rt_.FailType("count to", reader.Get(0));
     const int64_t start = reader.Has(1) ? reader.Int(0, 0) : 0;
     const int64_t stop = reader.Has(1) ? reader.Int(1, 0) : reader.Int(0, 0);
     const int64_t step = reader.Int(2, 1);
@@ -664,14 +715,16 @@ class Interpreter {
     const bool empty = step > 0 ? start >= stop : start <= stop;
     const auto distance = step > 0 ? static_cast<uint64_t>(stop) - static_cast<uint64_t>(start)
                                    : static_cast<uint64_t>(start) - static_cast<uint64_t>(stop);
-    const uint64_t stride = step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
+    const uint64_t stride =
+        step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
     const uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
     if (count > static_cast<uint64_t>(rt_.limits().range_items)) return rt_.FailRange();
     if (!rt_.Spend(count / 2)) return Value();
     std::vector<Value> items;
     items.reserve(count);
     for (uint64_t i = 0; i < count; ++i) {
-      items.push_back(Value::Int(static_cast<int64_t>(static_cast<uint64_t>(start) + i * static_cast<uint64_t>(step))));
+      items.push_back(Value::Int(
+          static_cast<int64_t>(static_cast<uint64_t>(start) + i * static_cast<uint64_t>(step))));
     }
     return rt_.NewList(std::move(items));
   }
@@ -680,7 +733,8 @@ class Interpreter {
   bool Members(const Arguments& args, std::vector<DictRep::Item>* members) {
     if (args.positional.size() > 1) return rt_.Fail("at most one mapping is expected"), false;
     if (!args.positional.empty()) {
-      if (!args.positional[0].is_dict()) return rt_.FailType("copy the members of", args.positional[0]), false;
+      if (!args.positional[0].is_dict())
+        return rt_.FailType("copy the members of", args.positional[0]), false;
       *members = args.positional[0].members();
     }
     for (const auto& [name, value] : args.named) members->emplace_back(rt_.NewString(name), value);
@@ -727,7 +781,8 @@ class Interpreter {
 
 }  // namespace
 
-Result<Text> Run(const Program& program, const std::vector<std::pair<std::string, Value>>& variables,
+Result<Text> Run(const Program& program,
+                 const std::vector<std::pair<std::string, Value>>& variables,
                  const Limits& limits) {
   return Interpreter(program, limits).Run(variables);
 }

@@ -1,8 +1,8 @@
 // Runs a Program: walks the tree, writes text.
 //
-// Scopes are those of Jinja: a set inside a for, macro, call, filter or set block ends with it; an if opens
-// none. Recursion is bounded twice, by the nodes being evaluated and by the macros being called, so that a
-// render fits a stack of 256 KiB.
+// Scopes are those of Jinja: a set inside a for, macro, call, filter or set block ends with it; an
+// if opens none. Recursion is bounded twice, by the nodes being evaluated and by the macros being
+// called, so that a render fits a stack of 256 KiB.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@
 namespace tutti::tokenizer::jinja {
 
 // `variables` are visible to the template by name. The text, or the first error (param "messages").
-Result<Text> Run(const Program& program, const std::vector<std::pair<std::string, Value>>& variables,
-                 const Limits& limits);
+Result<Text> Run(const Program& program,
+                 const std::vector<std::pair<std::string, Value>>& variables, const Limits& limits);
 
 }  // namespace tutti::tokenizer::jinja

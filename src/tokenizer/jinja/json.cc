@@ -7,12 +7,18 @@ namespace {
 
 Value FromJson(const boost::json::value& json) {
   switch (json.kind()) {
-    case boost::json::kind::null: return Value::None();
-    case boost::json::kind::bool_: return Value::Bool(json.get_bool());
-    case boost::json::kind::int64: return Value::Int(json.get_int64());
-    case boost::json::kind::uint64: return Value::Float(static_cast<double>(json.get_uint64()));
-    case boost::json::kind::double_: return Value::Float(json.get_double());
-    case boost::json::kind::string: return Value::String(std::string(json.get_string()));
+    case boost::json::kind::null:
+      return Value::None();
+    case boost::json::kind::bool_:
+      return Value::Bool(json.get_bool());
+    case boost::json::kind::int64:
+      return Value::Int(json.get_int64());
+    case boost::json::kind::uint64:
+      return Value::Float(static_cast<double>(json.get_uint64()));
+    case boost::json::kind::double_:
+      return Value::Float(json.get_double());
+    case boost::json::kind::string:
+      return Value::String(std::string(json.get_string()));
     case boost::json::kind::array: {
       std::vector<Value> items;
       items.reserve(json.get_array().size());
@@ -22,7 +28,8 @@ Value FromJson(const boost::json::value& json) {
     case boost::json::kind::object: {
       std::vector<Value::Member> members;
       members.reserve(json.get_object().size());
-      for (const auto& member : json.get_object()) members.emplace_back(member.key(), FromJson(member.value()));
+      for (const auto& member : json.get_object())
+        members.emplace_back(member.key(), FromJson(member.value()));
       return Value::Dict(std::move(members));
     }
   }

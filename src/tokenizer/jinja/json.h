@@ -8,8 +8,8 @@
 
 namespace tutti::tokenizer::jinja {
 
-// Strict JSON, at most Value::kMaxDepth deep. All text is Origin::kClient. Whole numbers outside 64 bits become
-// floats. Errors: invalid_json.
+// Strict JSON, at most Value::kMaxDepth deep. All text is Origin::kClient. Whole numbers outside 64
+// bits become floats. Errors: invalid_json.
 Result<Value> ParseJson(std::string_view text);
 
 }  // namespace tutti::tokenizer::jinja

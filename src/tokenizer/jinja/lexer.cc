@@ -27,7 +27,9 @@ class Lexer {
 
  private:
   char At(size_t i) const { return i < source_.size() ? source_[i] : '\0'; }
-  bool StartsWith(size_t i, std::string_view text) const { return source_.substr(std::min(i, source_.size()), text.size()) == text; }
+  bool StartsWith(size_t i, std::string_view text) const {
+    return source_.substr(std::min(i, source_.size()), text.size()) == text;
+  }
   void Emit(TokenType type, std::string_view text) { tokens_.push_back({type, line_, text}); }
   void Error(const std::string& message) {
     if (!status_.ok()) return;
@@ -99,7 +101,8 @@ class Lexer {
     return rest.begin == text.size() - line ? text.substr(0, line) : text;
   }
 
-  // Offset after "raw %}" at `after` (with its trailing white space when "-%}"), or 0 if it is another tag.
+  // Offset after "raw %}" at `after` (with its trailing white space when "-%}"), or 0 if it is
+  // another tag.
   size_t RawBegin(size_t after) const {
     size_t i = SkipSpace(after);
     if (!StartsWith(i, "raw")) return 0;
@@ -109,7 +112,8 @@ class Lexer {
   }
 
   void Raw() {
-    for (size_t begin = pos_; (begin = source_.find("{%", begin)) != std::string_view::npos; begin += 2) {
+    for (size_t begin = pos_; (begin = source_.find("{%", begin)) != std::string_view::npos;
+         begin += 2) {
       const char sign = At(begin + 2);
       const bool has_sign = sign == '-' || sign == '+';
       size_t i = SkipSpace(begin + 2 + (has_sign ? 1 : 0));
@@ -124,7 +128,8 @@ class Lexer {
     Error("raw block without its end");
   }
 
-  // Offset after "%}", "-%}" with the white space behind it, "+%}", or "%}" with one newline; 0 if none is here.
+  // Offset after "%}", "-%}" with the white space behind it, "+%}", or "%}" with one newline; 0 if
+  // none is here.
   size_t BlockEnd(size_t i) const {
     if (StartsWith(i, "-%}")) return SkipSpace(i + 3);
     if (StartsWith(i, "+%}")) return i + 3;
@@ -208,7 +213,8 @@ class Lexer {
 
   void Number() {
     const auto lower = [this](size_t i) { return static_cast<char>(At(i) | 0x20); };
-    if (At(pos_) == '0' && (lower(pos_ + 1) == 'x' || lower(pos_ + 1) == 'o' || lower(pos_ + 1) == 'b')) {
+    if (At(pos_) == '0' &&
+        (lower(pos_ + 1) == 'x' || lower(pos_ + 1) == 'o' || lower(pos_ + 1) == 'b')) {
       const char base = lower(pos_ + 1);
       const auto fits = [base](char c) {
         if (base == 'b') return c == '0' || c == '1';
@@ -239,8 +245,9 @@ class Lexer {
   void Operator(std::string* open) {
     constexpr std::array<std::string_view, 6> kDouble{"//", "**", "==", "!=", ">=", "<="};
     const char c = source_[pos_];
-    const bool is_double = std::any_of(kDouble.begin(), kDouble.end(),
-                                       [this](std::string_view op) { return StartsWith(pos_, op); });
+    const bool is_double = std::any_of(kDouble.begin(), kDouble.end(), [this](std::string_view op) {
+      return StartsWith(pos_, op);
+    });
     if (is_double) return Take(TokenType::kOperator, pos_ + 2);
     if (std::string_view("+-/*%~[](){}><=.:|,;").find(c) == std::string_view::npos) {
       return Error("unexpected character");

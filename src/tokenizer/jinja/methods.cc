@@ -14,17 +14,20 @@ namespace {
 
 // Each list is sorted, for binary search.
 constexpr std::array<std::string_view, 41> kStringMethods{
-    "capitalize", "casefold", "center",       "count",        "endswith", "expandtabs", "find",   "format",
-    "index",      "isalnum",  "isalpha",      "isascii",      "isdecimal", "isdigit",   "islower", "isnumeric",
-    "isspace",    "istitle",  "isupper",      "join",         "ljust",    "lower",      "lstrip", "partition",
-    "removeprefix", "removesuffix", "replace", "rfind",       "rindex",   "rjust",      "rpartition", "rsplit",
-    "rstrip",     "split",    "splitlines",   "startswith",   "strip",    "swapcase",   "title",  "upper",
-    "zfill",
+    "capitalize",   "casefold",     "center",  "count",     "endswith",   "expandtabs",
+    "find",         "format",       "index",   "isalnum",   "isalpha",    "isascii",
+    "isdecimal",    "isdigit",      "islower", "isnumeric", "isspace",    "istitle",
+    "isupper",      "join",         "ljust",   "lower",     "lstrip",     "partition",
+    "removeprefix", "removesuffix", "replace", "rfind",     "rindex",     "rjust",
+    "rpartition",   "rsplit",       "rstrip",  "split",     "splitlines", "startswith",
+    "strip",        "swapcase",     "title",   "upper",     "zfill",
 };
-constexpr std::array<std::string_view, 11> kListMethods{"append", "clear",  "copy",    "count", "extend", "index",
-                                                        "insert", "pop", "remove", "reverse", "sort"};
-constexpr std::array<std::string_view, 11> kDictMethods{"clear", "copy",    "fromkeys",   "get",    "items",
-                                                        "keys",  "pop",     "popitem",    "setdefault", "update", "values"};
+constexpr std::array<std::string_view, 11> kListMethods{"append", "clear",   "copy",   "count",
+                                                        "extend", "index",   "insert", "pop",
+                                                        "remove", "reverse", "sort"};
+constexpr std::array<std::string_view, 11> kDictMethods{
+    "clear", "copy",    "fromkeys",   "get",    "items", "keys",
+    "pop",   "popitem", "setdefault", "update", "values"};
 
 static_assert(std::is_sorted(kStringMethods.begin(), kStringMethods.end()) &&
               std::is_sorted(kListMethods.begin(), kListMethods.end()) &&
@@ -101,9 +104,11 @@ Value StartsOrEnds(Runtime& rt, const Text& text, const Arguments& args, bool st
   }
   const std::string_view bytes = part.bytes();
   const auto matches = [&](const Value& candidate) {
-    if (!candidate.is_string()) return rt.FailType("compare the start or end of a string with", candidate), false;
+    if (!candidate.is_string())
+      return rt.FailType("compare the start or end of a string with", candidate), false;
     const std::string& wanted = candidate.text().bytes();
-    if (!rt.Spend(1 + wanted.size() / Runtime::kBytesPerStep) || wanted.size() > bytes.size()) return false;
+    if (!rt.Spend(1 + wanted.size() / Runtime::kBytesPerStep) || wanted.size() > bytes.size())
+      return false;
     return bytes.substr(starts ? 0 : bytes.size() - wanted.size(), wanted.size()) == wanted;
   };
   if (!affix.is_tuple()) return Value::Bool(matches(affix));
@@ -118,8 +123,12 @@ Value Search(Runtime& rt, const Text& text, const Arguments& args, std::string_v
   const std::optional<Text> sub = reader.String(0);
   if (!sub) return rt.failed() ? Value() : reader.Require(0);
   const auto length = static_cast<int64_t>(CountCodePoints(text.bytes()));
-  if (!rt.Spend(1 + text.size() / 16) || !rt.Spend(sub->size() * (name[0] == 'r' ? text.size() / 1024 : 0))) return Value();
-  const auto clamp = [length](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + length : v, 0, length); };
+  if (!rt.Spend(1 + text.size() / 16) ||
+      !rt.Spend(sub->size() * (name[0] == 'r' ? text.size() / 1024 : 0)))
+    return Value();
+  const auto clamp = [length](int64_t v) {
+    return std::clamp<int64_t>(v < 0 ? v + length : v, 0, length);
+  };
   const int64_t start = clamp(std::max(reader.Int(1, 0), -length));
   const int64_t end = clamp(std::max(reader.Int(2, length), -length));
   if (rt.failed()) return Value();
@@ -129,7 +138,8 @@ Value Search(Runtime& rt, const Text& text, const Arguments& args, std::string_v
     const size_t stop = OffsetOf(text.bytes(), static_cast<size_t>(end));
     const std::string_view part = std::string_view(text.bytes()).substr(begin, stop - begin);
     const size_t at = name[0] == 'r' ? part.rfind(sub->bytes()) : Find(part, sub->bytes());
-    if (at != std::string_view::npos) found = start + static_cast<int64_t>(CountCodePoints(part.substr(0, at)));
+    if (at != std::string_view::npos)
+      found = start + static_cast<int64_t>(CountCodePoints(part.substr(0, at)));
   }
   if (found < 0 && (name == "index" || name == "rindex")) return rt.Fail("substring not found");
   return Value::Int(found);
@@ -156,14 +166,19 @@ Value Pad(Runtime& rt, const Text& text, const Arguments& args, std::string_view
   const int64_t width = reader.Int(0, 0);
   const Text fill = reader.String(1).value_or(Text(name == "zfill" ? "0" : " ", Origin::kTemplate));
   if (rt.failed()) return Value();
-  if (CountCodePoints(fill.bytes()) != 1) return rt.Fail("the fill character must be one character");
+  if (CountCodePoints(fill.bytes()) != 1)
+    return rt.Fail("the fill character must be one character");
   const auto length = static_cast<int64_t>(CountCodePoints(text.bytes()));
   const auto missing = static_cast<size_t>(std::max<int64_t>(width - length, 0));
   Text out;
   if (!rt.Spend(missing) || !rt.Grow(text, missing * fill.size())) return Value();
-  const size_t left = name == "ljust" ? 0 : (name == "center" ? missing / 2 + (missing & static_cast<size_t>(width) & 1) : missing);
+  const size_t left =
+      name == "ljust"
+          ? 0
+          : (name == "center" ? missing / 2 + (missing & static_cast<size_t>(width) & 1) : missing);
   size_t kept_sign = 0;
-  if (name == "zfill" && !text.empty() && (text.bytes()[0] == '-' || text.bytes()[0] == '+')) kept_sign = 1;
+  if (name == "zfill" && !text.empty() && (text.bytes()[0] == '-' || text.bytes()[0] == '+'))
+    kept_sign = 1;
   out.AppendRange(text, 0, kept_sign);
   for (size_t i = 0; i < left; ++i) out.Append(fill);
   out.AppendRange(text, kept_sign, text.size());
@@ -231,11 +246,14 @@ Value CallString(Runtime& rt, const Text& text, std::string_view name, const Arg
     if (!from || !to) return rt.failed() ? Value() : rt.Fail("replace: two strings are needed");
     return reader.ok() ? ReplaceText(rt, text, *from, *to, count) : Value();
   }
-  if (name == "startswith" || name == "endswith") return StartsOrEnds(rt, text, args, name == "startswith");
+  if (name == "startswith" || name == "endswith")
+    return StartsOrEnds(rt, text, args, name == "startswith");
   if (name == "upper") return no_arguments() ? ChangeCase(rt, text, CaseChange::kUpper) : Value();
-  if (name == "lower" || name == "casefold") return no_arguments() ? ChangeCase(rt, text, CaseChange::kLower) : Value();
+  if (name == "lower" || name == "casefold")
+    return no_arguments() ? ChangeCase(rt, text, CaseChange::kLower) : Value();
   if (name == "title") return no_arguments() ? ChangeCase(rt, text, CaseChange::kTitle) : Value();
-  if (name == "capitalize") return no_arguments() ? ChangeCase(rt, text, CaseChange::kCapitalize) : Value();
+  if (name == "capitalize")
+    return no_arguments() ? ChangeCase(rt, text, CaseChange::kCapitalize) : Value();
   if (name == "swapcase") return no_arguments() ? ChangeCase(rt, text, CaseChange::kSwap) : Value();
   if (name == "join") {
     const ArgReader reader(rt, args, name, {"iterable"});
@@ -253,8 +271,10 @@ Value CallString(Runtime& rt, const Text& text, std::string_view name, const Arg
     if (!separator) return rt.failed() ? Value() : reader.Require(0);
     return PartitionText(rt, text, *separator, name == "rpartition");
   }
-  if (name == "removeprefix" || name == "removesuffix") return RemoveAffix(rt, text, args, name == "removeprefix");
-  if (name == "find" || name == "rfind" || name == "index" || name == "rindex") return Search(rt, text, args, name);
+  if (name == "removeprefix" || name == "removesuffix")
+    return RemoveAffix(rt, text, args, name == "removeprefix");
+  if (name == "find" || name == "rfind" || name == "index" || name == "rindex")
+    return Search(rt, text, args, name);
   if (name == "count") return CountText(rt, text, args);
   if (name == "expandtabs") return ExpandTabs(rt, text, args);
   if (name.substr(0, 2) == "is") return no_arguments() ? TestCharacters(rt, text, name) : Value();
@@ -322,21 +342,30 @@ Value CallLoop(Runtime& rt, LoopObject* loop, std::string_view name, const Argum
 
 bool HasMethod(const Value& receiver, std::string_view name) {
   switch (receiver.kind()) {
-    case Kind::kString: return Has(kStringMethods, name);
-    case Kind::kList: return Has(kListMethods, name);
-    case Kind::kDict: return Has(kDictMethods, name);
+    case Kind::kString:
+      return Has(kStringMethods, name);
+    case Kind::kList:
+      return Has(kListMethods, name);
+    case Kind::kDict:
+      return Has(kDictMethods, name);
     case Kind::kObject:
-      return receiver.object()->kind() == ObjectKind::kLoop && (name == "cycle" || name == "changed");
-    default: return false;
+      return receiver.object()->kind() == ObjectKind::kLoop &&
+             (name == "cycle" || name == "changed");
+    default:
+      return false;
   }
 }
 
 Value CallMethod(Runtime& rt, const Value& receiver, std::string_view name, const Arguments& args) {
   switch (receiver.kind()) {
-    case Kind::kString: return CallString(rt, receiver.text(), name, args);
-    case Kind::kList: return CallList(rt, receiver, name, args);
-    case Kind::kDict: return CallDict(rt, receiver, name, args);
-    default: return CallLoop(rt, static_cast<LoopObject*>(receiver.object()), name, args);
+    case Kind::kString:
+      return CallString(rt, receiver.text(), name, args);
+    case Kind::kList:
+      return CallList(rt, receiver, name, args);
+    case Kind::kDict:
+      return CallDict(rt, receiver, name, args);
+    default:
+      return CallLoop(rt, static_cast<LoopObject*>(receiver.object()), name, args);
   }
 }
 

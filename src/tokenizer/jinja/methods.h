@@ -1,5 +1,5 @@
-// The methods of strings, lists, dicts and `loop`, named and behaving as Python's. Methods that would change a
-// list or dict exist only to be refused, as in the reference sandbox.
+// The methods of strings, lists, dicts and `loop`, named and behaving as Python's. Methods that
+// would change a list or dict exist only to be refused, as in the reference sandbox.
 #pragma once
 
 #include <string_view>

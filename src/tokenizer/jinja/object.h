@@ -1,7 +1,8 @@
 // The engine's own objects, which a template can hold but which never leave a render.
 //
-// These are the only mutable values (a namespace may even hold itself), so the Runtime keeps those that outlive
-// their maker and empties one after the other at the end of the render: nothing leaks, no destructor recurses.
+// These are the only mutable values (a namespace may even hold itself), so the Runtime keeps those
+// that outlive their maker and empties one after the other at the end of the render: nothing leaks,
+// no destructor recurses.
 #pragma once
 
 #include <cstddef>
@@ -69,7 +70,8 @@ class MethodObject final : public Object {
 // A macro or the caller() of a call block; the interpreter derives from it.
 class MacroObject : public Object {
  public:
-  explicit MacroObject(std::string macro_name) : Object(ObjectKind::kMacro), name(std::move(macro_name)) {}
+  explicit MacroObject(std::string macro_name)
+      : Object(ObjectKind::kMacro), name(std::move(macro_name)) {}
   const std::string name;
 };
 

@@ -16,9 +16,12 @@ Value Overflow(Runtime& rt) { return rt.Fail("integer outside 64 bits"); }
 Value IntegerArithmetic(Runtime& rt, Operator op, int64_t a, int64_t b) {
   int64_t result = 0;
   switch (op) {
-    case Operator::kAdd: return __builtin_add_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
-    case Operator::kSubtract: return __builtin_sub_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
-    case Operator::kMultiply: return __builtin_mul_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
+    case Operator::kAdd:
+      return __builtin_add_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
+    case Operator::kSubtract:
+      return __builtin_sub_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
+    case Operator::kMultiply:
+      return __builtin_mul_overflow(a, b, &result) ? Overflow(rt) : Value::Int(result);
     case Operator::kDivide:
       if (b == 0) return rt.Fail("division by zero");
       return Value::Float(static_cast<double>(a) / static_cast<double>(b));
@@ -50,15 +53,19 @@ Value IntegerArithmetic(Runtime& rt, Operator op, int64_t a, int64_t b) {
       }
       return Value::Int(power);
     }
-    default: return rt.Fail("not an arithmetic operator");
+    default:
+      return rt.Fail("not an arithmetic operator");
   }
 }
 
 Value RealArithmetic(Runtime& rt, Operator op, double a, double b) {
   switch (op) {
-    case Operator::kAdd: return Value::Float(a + b);
-    case Operator::kSubtract: return Value::Float(a - b);
-    case Operator::kMultiply: return Value::Float(a * b);
+    case Operator::kAdd:
+      return Value::Float(a + b);
+    case Operator::kSubtract:
+      return Value::Float(a - b);
+    case Operator::kMultiply:
+      return Value::Float(a * b);
     case Operator::kDivide:
       if (b == 0) return rt.Fail("division by zero");
       return Value::Float(a / b);
@@ -72,10 +79,12 @@ Value RealArithmetic(Runtime& rt, Operator op, double a, double b) {
     }
     case Operator::kPower: {
       const double power = std::pow(a, b);
-      if (std::isnan(power) && !std::isnan(a) && !std::isnan(b)) return rt.Fail("power is not a real number");
+      if (std::isnan(power) && !std::isnan(a) && !std::isnan(b))
+        return rt.Fail("power is not a real number");
       return Value::Float(power);
     }
-    default: return rt.Fail("not an arithmetic operator");
+    default:
+      return rt.Fail("not an arithmetic operator");
   }
 }
 
@@ -83,7 +92,9 @@ Value AddTexts(Runtime& rt, const Value& a, const Value& b) {
   const bool markup = a.text().markup() || b.text().markup();
   const Value left = markup && !a.text().markup() ? EscapeHtml(rt, a.text()) : a;
   const Value right = markup && !b.text().markup() ? EscapeHtml(rt, b.text()) : b;
-  if (rt.failed() || !rt.Grow(left.text(), right.text().size()) || !rt.SpendBytes(left.text().size())) return Value();
+  if (rt.failed() || !rt.Grow(left.text(), right.text().size()) ||
+      !rt.SpendBytes(left.text().size()))
+    return Value();
   Text sum = left.text();
   sum.Append(right.text());
   sum.set_markup(markup);
@@ -112,11 +123,16 @@ Value RepeatList(Runtime& rt, const Value& list, int64_t times) {
 
 const char* Verb(Operator op) {
   switch (op) {
-    case Operator::kAdd: return "add to";
-    case Operator::kSubtract: return "subtract from";
-    case Operator::kMultiply: return "multiply";
-    case Operator::kModulo: return "take the remainder of";
-    default: return "divide or raise";
+    case Operator::kAdd:
+      return "add to";
+    case Operator::kSubtract:
+      return "subtract from";
+    case Operator::kMultiply:
+      return "multiply";
+    case Operator::kModulo:
+      return "take the remainder of";
+    default:
+      return "divide or raise";
   }
 }
 
@@ -142,20 +158,30 @@ bool EqualDicts(Runtime& rt, const Value& a, const Value& b) {
 bool Truthy(const Value& value) {
   switch (value.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return false;
-    case Kind::kBool: return value.bool_value();
-    case Kind::kInt: return value.int_value() != 0;
-    case Kind::kFloat: return value.float_value() != 0;
-    case Kind::kString: return !value.text().empty();
-    case Kind::kList: return !value.items().empty();
-    case Kind::kDict: return !value.members().empty();
-    case Kind::kObject: return true;
+    case Kind::kNone:
+      return false;
+    case Kind::kBool:
+      return value.bool_value();
+    case Kind::kInt:
+      return value.int_value() != 0;
+    case Kind::kFloat:
+      return value.float_value() != 0;
+    case Kind::kString:
+      return !value.text().empty();
+    case Kind::kList:
+      return !value.items().empty();
+    case Kind::kDict:
+      return !value.members().empty();
+    case Kind::kObject:
+      return true;
   }
   return false;
 }
 
 bool IsNumber(const Value& value) { return value.is_bool() || value.is_int() || value.is_float(); }
-int64_t ToInteger(const Value& value) { return value.is_bool() ? (value.bool_value() ? 1 : 0) : value.int_value(); }
+int64_t ToInteger(const Value& value) {
+  return value.is_bool() ? (value.bool_value() ? 1 : 0) : value.int_value();
+}
 double ToDouble(const Value& number) {
   return number.is_float() ? number.float_value() : static_cast<double>(ToInteger(number));
 }
@@ -169,13 +195,17 @@ bool Equal(Runtime& rt, const Value& a, const Value& b) {
   if (a.kind() != b.kind()) return false;
   switch (a.kind()) {
     case Kind::kUndefined:
-    case Kind::kNone: return true;
+    case Kind::kNone:
+      return true;
     case Kind::kString:
       return a.text().size() == b.text().size() && rt.SpendBytes(a.text().size()) &&
              a.text().bytes() == b.text().bytes();
-    case Kind::kList: return a.SameAs(b) || EqualLists(rt, a, b);
-    case Kind::kDict: return a.SameAs(b) || EqualDicts(rt, a, b);
-    default: return a.SameAs(b);
+    case Kind::kList:
+      return a.SameAs(b) || EqualLists(rt, a, b);
+    case Kind::kDict:
+      return a.SameAs(b) || EqualDicts(rt, a, b);
+    default:
+      return a.SameAs(b);
   }
 }
 
@@ -186,7 +216,8 @@ bool Less(Runtime& rt, const Value& a, const Value& b) {
     return ToInteger(a) < ToInteger(b);
   }
   if (a.is_string() && b.is_string()) {
-    return rt.SpendBytes(std::min(a.text().size(), b.text().size())) && a.text().bytes() < b.text().bytes();
+    return rt.SpendBytes(std::min(a.text().size(), b.text().size())) &&
+           a.text().bytes() < b.text().bytes();
   }
   if (a.is_list() && b.is_list() && a.is_tuple() == b.is_tuple()) {
     const size_t common = std::min(a.items().size(), b.items().size());
@@ -201,7 +232,8 @@ bool Less(Runtime& rt, const Value& a, const Value& b) {
 
 bool Contains(Runtime& rt, const Value& container, const Value& item) {
   switch (container.kind()) {
-    case Kind::kUndefined: return false;
+    case Kind::kUndefined:
+      return false;
     case Kind::kString: {
       if (!item.is_string()) return rt.FailType("look in a string for", item), false;
       if (!rt.Spend(1 + container.text().size() / Runtime::kBytesPerStep)) return false;
@@ -218,21 +250,31 @@ bool Contains(Runtime& rt, const Value& container, const Value& item) {
       if (!item.defined()) return false;
       if (!Hashable(item)) return rt.FailType("use as a key", item), false;
       return container.dict().Find(item) != nullptr;
-    default: return rt.FailType("look inside", container), false;
+    default:
+      return rt.FailType("look inside", container), false;
   }
 }
 
 bool Compare(Runtime& rt, Operator op, const Value& a, const Value& b) {
   switch (op) {
-    case Operator::kEqual: return Equal(rt, a, b);
-    case Operator::kNotEqual: return !Equal(rt, a, b);
-    case Operator::kLess: return Less(rt, a, b);
-    case Operator::kGreater: return Less(rt, b, a);
-    case Operator::kLessEqual: return Less(rt, a, b) || (!rt.failed() && Equal(rt, a, b));
-    case Operator::kGreaterEqual: return Less(rt, b, a) || (!rt.failed() && Equal(rt, a, b));
-    case Operator::kIn: return Contains(rt, b, a);
-    case Operator::kNotIn: return !Contains(rt, b, a);
-    default: return rt.Fail("not a comparison"), false;
+    case Operator::kEqual:
+      return Equal(rt, a, b);
+    case Operator::kNotEqual:
+      return !Equal(rt, a, b);
+    case Operator::kLess:
+      return Less(rt, a, b);
+    case Operator::kGreater:
+      return Less(rt, b, a);
+    case Operator::kLessEqual:
+      return Less(rt, a, b) || (!rt.failed() && Equal(rt, a, b));
+    case Operator::kGreaterEqual:
+      return Less(rt, b, a) || (!rt.failed() && Equal(rt, a, b));
+    case Operator::kIn:
+      return Contains(rt, b, a);
+    case Operator::kNotIn:
+      return !Contains(rt, b, a);
+    default:
+      return rt.Fail("not a comparison"), false;
   }
 }
 
@@ -259,7 +301,8 @@ Value Arithmetic(Runtime& rt, Operator op, const Value& a, const Value& b) {
     if ((times.is_int() || times.is_bool()) && sequence.is_string()) {
       return RepeatText(rt, sequence.text(), ToInteger(times));
     }
-    if ((times.is_int() || times.is_bool()) && sequence.is_list()) return RepeatList(rt, sequence, ToInteger(times));
+    if ((times.is_int() || times.is_bool()) && sequence.is_list())
+      return RepeatList(rt, sequence, ToInteger(times));
   }
   const bool first_is_odd = !(IsNumber(a) || a.is_string() || a.is_list());
   return rt.FailType(Verb(op), first_is_odd ? a : b);
@@ -267,26 +310,34 @@ Value Arithmetic(Runtime& rt, Operator op, const Value& a, const Value& b) {
 
 Value Negate(Runtime& rt, const Value& value) {
   if (value.is_float()) return Value::Float(-value.float_value());
-  if (value.is_int() || value.is_bool()) return IntegerArithmetic(rt, Operator::kSubtract, 0, ToInteger(value));
+  if (value.is_int() || value.is_bool())
+    return IntegerArithmetic(rt, Operator::kSubtract, 0, ToInteger(value));
   return rt.FailType("negate", value);
 }
 
 size_t Length(Runtime& rt, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return 0;
+    case Kind::kUndefined:
+      return 0;
     case Kind::kString:
       if (value.text().ascii()) return value.text().size();
       return rt.SpendBytes(value.text().size()) ? CountCodePoints(value.text().bytes()) : 0;
-    case Kind::kList: return value.items().size();
-    case Kind::kDict: return value.members().size();
-    default: rt.FailType("take the length of", value); return 0;
+    case Kind::kList:
+      return value.items().size();
+    case Kind::kDict:
+      return value.members().size();
+    default:
+      rt.FailType("take the length of", value);
+      return 0;
   }
 }
 
 Value Iterate(Runtime& rt, const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return rt.NewList({});
-    case Kind::kList: return value;
+    case Kind::kUndefined:
+      return rt.NewList({});
+    case Kind::kList:
+      return value;
     case Kind::kDict: {
       if (!rt.Spend(value.members().size())) return Value();
       std::vector<Value> keys;
@@ -305,7 +356,8 @@ Value Iterate(Runtime& rt, const Value& value) {
       }
       return rt.NewList(std::move(characters));
     }
-    default: return rt.FailType("iterate over", value);
+    default:
+      return rt.FailType("iterate over", value);
   }
 }
 

@@ -34,6 +34,7 @@ Value Iterate(Runtime& rt, const Value& value);
 Value GetAttribute(Runtime& rt, const Value& object, const std::string& name);
 Value GetItem(Runtime& rt, const Value& object, const Value& key);
 // object[start:stop:step]; none or undefined for a part left out.
-Value GetSlice(Runtime& rt, const Value& object, const Value& start, const Value& stop, const Value& step);
+Value GetSlice(Runtime& rt, const Value& object, const Value& start, const Value& stop,
+               const Value& step);
 
 }  // namespace tutti::tokenizer::jinja

@@ -14,7 +14,8 @@ class StatementParser {
  public:
   explicit StatementParser(ParserState& state) : state_(state), expressions_(state) {}
 
-  // Statements up to a tag named in `ends` (left as the current token) or, with no ends, up to the end of the source.
+  // Statements up to a tag named in `ends` (left as the current token) or, with no ends, up to the
+  // end of the source.
   Body Statements(std::initializer_list<std::string_view> ends) {
     const Nested nested(state_);
     Body body;
@@ -57,9 +58,11 @@ class StatementParser {
     if (tag == "with") return With(line);
     if (tag == "generation") return Generation(line);
     if (tag == "break" || tag == "continue") return LoopControl(line, tag == "break");
-    for (const std::string_view refused :
-         {"include", "import", "from", "extends", "block", "do", "autoescape", "print", "trans", "debug"}) {
-      if (tag == refused) return state_.FailUnsupported("'" + std::string(tag) + "' is not part of this subset"), nullptr;
+    for (const std::string_view refused : {"include", "import", "from", "extends", "block", "do",
+                                           "autoescape", "print", "trans", "debug"}) {
+      if (tag == refused)
+        return state_.FailUnsupported("'" + std::string(tag) + "' is not part of this subset"),
+               nullptr;
     }
     return state_.Fail("unknown tag"), nullptr;
   }
@@ -93,7 +96,8 @@ class StatementParser {
     const Symbol loop = state_.Intern("loop");
     ForEachName(statement->target, [this](Symbol s) { state_.Bind(s); });
     if (state_.SkipName("if")) statement->filter = expressions_.Expression();
-    if (state_.AtName("recursive")) state_.FailUnsupported("recursive loops are not part of this subset");
+    if (state_.AtName("recursive"))
+      state_.FailUnsupported("recursive loops are not part of this subset");
     state_.Bind(loop);
     ++loops_;
     statement->body = After({"endfor", "else"});
@@ -163,14 +167,16 @@ class StatementParser {
   }
 
   void MacroBody(MacroStmt* macro, std::string_view end) {
-    // A macro may be called where no loop runs, so break and continue inside it belong to its own loops only.
+    // A macro may be called where no loop runs, so break and continue inside it belong to its own
+    // loops only.
     const int loops = loops_;
     loops_ = 0;
     const Symbol caller = state_.Intern("caller");
     const Symbol varargs = state_.Intern("varargs");
     const Symbol kwargs = state_.Intern("kwargs");
     for (const Parameter& p : macro->parameters) state_.Bind(p.symbol);
-    // Whether the body asks for these names: they are "free" in it unless something outside says otherwise.
+    // Whether the body asks for these names: they are "free" in it unless something outside says
+    // otherwise.
     struct Special {
       Symbol symbol;
       bool* used;
@@ -258,7 +264,8 @@ class StatementParser {
     Target target;
     target.line = state_.line();
     const std::string_view name = state_.ExpectName();
-    for (const std::string_view constant : {"true", "false", "none", "True", "False", "None", "in", "if", "not"}) {
+    for (const std::string_view constant :
+         {"true", "false", "none", "True", "False", "None", "in", "if", "not"}) {
       if (name == constant) state_.Fail("cannot assign to this name");
     }
     target.symbol = state_.Intern(name);
@@ -290,7 +297,8 @@ class StatementParser {
 Result<Program> Parse(std::string_view source) {
   if (source.size() > kMaxSourceBytes) {
     return InvalidArgument("tokenizer_limit", "chat template of " + std::to_string(source.size()) +
-                                                  " bytes; the limit is " + std::to_string(kMaxSourceBytes));
+                                                  " bytes; the limit is " +
+                                                  std::to_string(kMaxSourceBytes));
   }
   const std::string text = NormaliseNewlines(source);
   ASSIGN_OR_RETURN(std::vector<Token> tokens, Tokenize(text));

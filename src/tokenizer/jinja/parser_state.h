@@ -1,5 +1,5 @@
-// What the statement and the expression parser share: the token stream, the first error, the nesting count and
-// the table of names. Internal to the parser; one parse, one thread.
+// What the statement and the expression parser share: the token stream, the first error, the
+// nesting count and the table of names. Internal to the parser; one parse, one thread.
 #pragma once
 
 #include <map>
@@ -23,7 +23,9 @@ class ParserState {
   const Token& ahead() const { return tokens_[pos_ + 1 < tokens_.size() ? pos_ + 1 : pos_]; }
   int line() const { return current().line; }
   bool At(TokenType type) const { return current().type == type; }
-  bool At(TokenType type, std::string_view text) const { return At(type) && current().text == text; }
+  bool At(TokenType type, std::string_view text) const {
+    return At(type) && current().text == text;
+  }
   bool AtOp(std::string_view op) const { return At(TokenType::kOperator, op); }
   bool AtName(std::string_view name) const { return At(TokenType::kName, name); }
   Token Next() {
@@ -60,8 +62,10 @@ class ParserState {
   // --- names ---
   Symbol Intern(std::string_view name) {
     constexpr size_t kMaxNames = 16'384;  // each costs a slot in every render
-    if (symbols_.size() >= kMaxNames) FailAs("tokenizer_limit", "more than " + std::to_string(kMaxNames) + " names");
-    const auto [found, fresh] = symbols_.try_emplace(std::string(name), static_cast<Symbol>(program.names.size()));
+    if (symbols_.size() >= kMaxNames)
+      FailAs("tokenizer_limit", "more than " + std::to_string(kMaxNames) + " names");
+    const auto [found, fresh] =
+        symbols_.try_emplace(std::string(name), static_cast<Symbol>(program.names.size()));
     if (fresh) {
       program.names.emplace_back(name);
       program.read.push_back(false);
@@ -97,7 +101,8 @@ class ParserState {
  private:
   void FailAs(std::string_view reason, std::string_view message) {
     if (!status_.ok()) return;
-    status_ = InvalidArgument(reason, "chat template line " + std::to_string(line()) + ": " + std::string(message));
+    status_ = InvalidArgument(
+        reason, "chat template line " + std::to_string(line()) + ": " + std::string(message));
     pos_ = tokens_.size() - 1;
   }
 

@@ -1,7 +1,9 @@
-// The shared payloads behind Value, and the meter that bounds how much of them a render keeps alive.
+// The shared payloads behind Value, and the meter that bounds how much of them a render keeps
+// alive.
 //
-// Payloads are immutable once a Value holds them. One render, one meter, one thread; payloads made outside a
-// render (input, literals of the program) have no meter and may be shared between threads.
+// Payloads are immutable once a Value holds them. One render, one meter, one thread; payloads made
+// outside a render (input, literals of the program) have no meter and may be shared between
+// threads.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +33,8 @@ class MemoryMeter {
   size_t live_ = 0;
 };
 
-// Gives its bytes back to the meter at the end of its life. The meter outlives every payload it counts.
+// Gives its bytes back to the meter at the end of its life. The meter outlives every payload it
+// counts.
 class Metered {
  public:
   Metered() = default;

@@ -7,15 +7,23 @@ namespace {
 
 std::string_view KindName(const Value& value) {
   switch (value.kind()) {
-    case Kind::kUndefined: return "an undefined value";
-    case Kind::kNone: return "none";
-    case Kind::kBool: return "a boolean";
+    case Kind::kUndefined:
+      return "an undefined value";
+    case Kind::kNone:
+      return "none";
+    case Kind::kBool:
+      return "a boolean";
     case Kind::kInt:
-    case Kind::kFloat: return "a number";
-    case Kind::kString: return "a string";
-    case Kind::kList: return "a list";
-    case Kind::kDict: return "a mapping";
-    case Kind::kObject: return "an object";
+    case Kind::kFloat:
+      return "a number";
+    case Kind::kString:
+      return "a string";
+    case Kind::kList:
+      return "a list";
+    case Kind::kDict:
+      return "a mapping";
+    case Kind::kObject:
+      return "an object";
   }
   return "a value";
 }
@@ -54,7 +62,8 @@ Value Runtime::Fail(std::string_view message) {
 
 Value Runtime::FailType(std::string_view what, const Value& value) {
   if (const std::string* name = value.undefined_name()) {
-    return Fail("'" + std::string(Shorten(*name, 64)) + "' is undefined; cannot " + std::string(what) + " it");
+    return Fail("'" + std::string(Shorten(*name, 64)) + "' is undefined; cannot " +
+                std::string(what) + " it");
   }
   return Fail("cannot " + std::string(what) + " " + std::string(KindName(value)));
 }
@@ -65,14 +74,16 @@ Value Runtime::FailDepth() {
 }
 
 Value Runtime::FailRange() {
-  SetStatus("template_fuel", "range of more than " + std::to_string(limits_.range_items) + " items");
+  SetStatus("template_fuel",
+            "range of more than " + std::to_string(limits_.range_items) + " items");
   return Value();
 }
 
 Value Runtime::FailOutput(std::string_view what) {
-  SetStatus("template_output", std::string(what) + " larger than the limit of " +
-                                   std::to_string(what == "output" ? limits_.output_bytes : limits_.live_bytes) +
-                                   " bytes");
+  SetStatus("template_output",
+            std::string(what) + " larger than the limit of " +
+                std::to_string(what == "output" ? limits_.output_bytes : limits_.live_bytes) +
+                " bytes");
   return Value();
 }
 
@@ -127,7 +138,8 @@ Value Runtime::NewDict(std::vector<DictRep::Item> items) {
     if (!Hashable(item.first)) return FailType("use as a key", item.first);
     if (item.second.depth() >= Value::kMaxDepth) return FailDepth();
   }
-  const size_t bytes = sizeof(DictRep) + items.capacity() * (sizeof(DictRep::Item) + sizeof(uint32_t));
+  const size_t bytes =
+      sizeof(DictRep) + items.capacity() * (sizeof(DictRep::Item) + sizeof(uint32_t));
   if (!meter_.Reserve(bytes)) return FailOutput("values");
   auto rep = std::make_shared<DictRep>();
   rep->Charge(&meter_, bytes);

@@ -1,8 +1,8 @@
 // Runtime: what one render may use up, how it fails, and the making of every value in it.
 //
-// Failure is sticky: the first one is kept, every later operation returns undefined at once, and the
-// interpreter unwinds. Operations must Spend() before they work, in proportion to the work.
-// One render, one thread.
+// Failure is sticky: the first one is kept, every later operation returns undefined at once, and
+// the interpreter unwinds. Operations must Spend() before they work, in proportion to the work. One
+// render, one thread.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,8 @@ class Runtime {
   // A step also pays for this many bytes copied or compared.
   static constexpr size_t kBytesPerStep = 64;
 
-  explicit Runtime(const Limits& limits) : limits_(limits), meter_(limits.live_bytes), steps_left_(limits.steps) {}
+  explicit Runtime(const Limits& limits)
+      : limits_(limits), meter_(limits.live_bytes), steps_left_(limits.steps) {}
   ~Runtime();
   Runtime(const Runtime&) = delete;
   Runtime& operator=(const Runtime&) = delete;
@@ -60,12 +61,13 @@ class Runtime {
   bool SpendBytes(size_t bytes) { return Spend(bytes / kBytesPerStep); }
 
   // All return undefined, so that a caller can `return rt.Fail(...)`. Messages hold no client text.
-  Value Fail(std::string_view message);           // the template and this chat do not fit
+  Value Fail(std::string_view message);  // the template and this chat do not fit
   Value FailType(std::string_view what, const Value& value);  // "cannot WHAT a list"
   Value FailDepth();
   Value FailRange();
   Value FailOutput(std::string_view what);
-  Value FailRaised(const Text& message);  // raise_exception; at most 64 bytes of client text are kept
+  Value FailRaised(
+      const Text& message);  // raise_exception; at most 64 bytes of client text are kept
 
   // Every value a render makes. Undefined after a failure.
   Value NewString(Text text);
@@ -74,8 +76,8 @@ class Runtime {
   }
   Value NewList(std::vector<Value> items, bool tuple = false);
   Value NewDict(std::vector<DictRep::Item> items);  // fails on keys that are not hashable
-  // An object that lives to the end of the render, whoever lets go of it: a chain of objects, each holding the
-  // one before, must not be destroyed by recursion.
+  // An object that lives to the end of the render, whoever lets go of it: a chain of objects, each
+  // holding the one before, must not be destroyed by recursion.
   template <typename T, typename... Args>
   Value NewObject(Args&&... args) {
     Value value = NewTransient<T>(std::forward<Args>(args)...);
@@ -97,7 +99,8 @@ class Runtime {
     if (object.is_object() && object.shared()) kept_.push_back(std::move(object));
   }
 
-  // Pays for `bytes` more of a text under construction and sees that they fit, before they are copied.
+  // Pays for `bytes` more of a text under construction and sees that they fit, before they are
+  // copied.
   bool Grow(const Text& text, size_t bytes) {
     if (!SpendBytes(bytes)) return false;
     if (bytes <= room() && text.size() <= room() - bytes) return true;

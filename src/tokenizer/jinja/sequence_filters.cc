@@ -25,8 +25,10 @@ Value FollowPath(Runtime& rt, const Value& item, const Value& path) {
   for (size_t begin = 0; begin <= bytes.size() && !rt.failed();) {
     const size_t end = std::min(bytes.find('.', begin), bytes.size());
     const std::string part = bytes.substr(begin, end - begin);
-    const bool number = !part.empty() && part.size() <= 9 && part.find_first_not_of("0123456789") == std::string::npos;
-    value = GetItem(rt, value, number ? Value::Int(std::stoll(part)) : Value::String(part, Origin::kTemplate));
+    const bool number = !part.empty() && part.size() <= 9 &&
+                        part.find_first_not_of("0123456789") == std::string::npos;
+    value = GetItem(rt, value,
+                    number ? Value::Int(std::stoll(part)) : Value::String(part, Origin::kTemplate));
     begin = end + 1;
   }
   return value;
@@ -70,7 +72,8 @@ Value Join(Runtime& rt, const Value& input, const Arguments& args) {
   const auto& items = Items(rt, input, &holder);
   const Value separator = reader.Has(0) ? ToStringValue(rt, reader.Get(0)) : rt.NewString(Text());
   if (!reader.ok()) return Value();
-  if (!reader.Has(1) || reader.Get(1).is_none()) return JoinTexts(rt, separator.text(), items, /*convert=*/true);
+  if (!reader.Has(1) || reader.Get(1).is_none())
+    return JoinTexts(rt, separator.text(), items, /*convert=*/true);
   std::vector<Value> parts;
   for (const Value& item : items) {
     parts.push_back(FollowPath(rt, item, reader.Get(1)));
@@ -101,7 +104,8 @@ Value ItemsOf(Runtime& rt, const Value& input, const Arguments& args) {
 
 // What sort, unique, min and max compare: strings without regard to case unless asked.
 Value SortKey(Runtime& rt, const Value& item, const Value& attribute, bool case_sensitive) {
-  const Value value = attribute.defined() && !attribute.is_none() ? FollowPath(rt, item, attribute) : item;
+  const Value value =
+      attribute.defined() && !attribute.is_none() ? FollowPath(rt, item, attribute) : item;
   if (rt.failed() || case_sensitive || !value.is_string()) return value;
   return ChangeCase(rt, value.text(), CaseChange::kLower);
 }
@@ -117,7 +121,8 @@ struct Keyed {
   Value item;
 };
 
-// Sorts by key, which must be all numbers or all strings: then the order is total and the sort is sound.
+// Sorts by key, which must be all numbers or all strings: then the order is total and the sort is
+// sound.
 bool SortKeyed(Runtime& rt, std::vector<Keyed>* keyed, bool reverse) {
   int first_class = 0;
   size_t bytes = 0;
@@ -181,7 +186,8 @@ Value Unique(Runtime& rt, const Value& input, const Arguments& args) {
   for (const Value& item : items) {
     const Value key = SortKey(rt, item, reader.Get(1), reader.Bool(0, false));
     if (!reader.ok()) return Value();
-    const bool repeated = std::any_of(seen.begin(), seen.end(), [&](const Value& s) { return Equal(rt, s, key); });
+    const bool repeated =
+        std::any_of(seen.begin(), seen.end(), [&](const Value& s) { return Equal(rt, s, key); });
     if (rt.failed()) return Value();
     if (repeated) continue;
     seen.push_back(key);
@@ -199,7 +205,8 @@ Value Extreme(Runtime& rt, const Value& input, const Arguments& args, bool want_
   for (const Value& item : items) {
     const Value key = SortKey(rt, item, reader.Get(1), reader.Bool(0, false));
     if (!reader.ok()) return Value();
-    const bool better = !best_key.defined() || (want_max ? Less(rt, best_key, key) : Less(rt, key, best_key));
+    const bool better =
+        !best_key.defined() || (want_max ? Less(rt, best_key, key) : Less(rt, key, best_key));
     if (!better) continue;
     best = item;
     best_key = key;
@@ -217,7 +224,8 @@ Value Sum(Runtime& rt, const Value& input, const Arguments& args) {
   Value total = reader.Has(1) ? reader.Get(1) : Value::Int(0);
   const bool by_attribute = reader.Has(0) && !reader.Get(0).is_none();
   for (const Value& item : items) {
-    total = Arithmetic(rt, Operator::kAdd, total, by_attribute ? FollowPath(rt, item, reader.Get(0)) : item);
+    total = Arithmetic(rt, Operator::kAdd, total,
+                       by_attribute ? FollowPath(rt, item, reader.Get(0)) : item);
     if (!reader.ok()) return Value();
   }
   return total;
@@ -243,11 +251,14 @@ Value Map(Runtime& rt, const Value& input, const Arguments& args) {
     }
     return rt.failed() ? Value() : rt.NewList(std::move(mapped));
   }
-  if (!args.positional[0].is_string()) return rt.FailType("use as the name of a filter", args.positional[0]);
+  if (!args.positional[0].is_string())
+    return rt.FailType("use as the name of a filter", args.positional[0]);
   const std::string& name = args.positional[0].text().bytes();
   const Arguments rest{{args.positional.begin() + 1, args.positional.end()}, args.named};
-  // A filter that maps by a filter that maps ... would recurse as deep as its argument list is long.
-  if (name == "map" || name == "select" || name == "reject") return rt.Fail("map: this filter cannot be mapped");
+  // A filter that maps by a filter that maps ... would recurse as deep as its argument list is
+  // long.
+  if (name == "map" || name == "select" || name == "reject")
+    return rt.Fail("map: this filter cannot be mapped");
   for (const Value& item : items) {
     mapped.push_back(ApplyFilter(rt, name, item, rest));
     if (rt.failed()) return Value();
@@ -260,13 +271,16 @@ Value Pick(Runtime& rt, const Value& input, const Arguments& args, bool by_attri
   Value holder;
   const auto& items = ItemsIfAny(rt, input, &holder);
   const size_t skip = by_attribute ? 1 : 0;
-  if (by_attribute && args.positional.empty()) return rt.Fail("selectattr: the attribute is missing");
+  if (by_attribute && args.positional.empty())
+    return rt.Fail("selectattr: the attribute is missing");
   Arguments rest;
   std::string test;
   if (args.positional.size() > skip) {
-    if (!args.positional[skip].is_string()) return rt.FailType("use as the name of a test", args.positional[skip]);
+    if (!args.positional[skip].is_string())
+      return rt.FailType("use as the name of a test", args.positional[skip]);
     test = args.positional[skip].text().bytes();
-    rest = {{args.positional.begin() + static_cast<ptrdiff_t>(skip) + 1, args.positional.end()}, args.named};
+    rest = {{args.positional.begin() + static_cast<ptrdiff_t>(skip) + 1, args.positional.end()},
+            args.named};
   }
   std::vector<Value> picked;
   for (const Value& item : items) {
@@ -279,30 +293,26 @@ Value Pick(Runtime& rt, const Value& input, const Arguments& args, bool by_attri
   return rt.NewList(std::move(picked));
 }
 
-Value Select(Runtime& rt, const Value& v, const Arguments& a) { return Pick(rt, v, a, false, true); }
-Value Reject(Runtime& rt, const Value& v, const Arguments& a) { return Pick(rt, v, a, false, false); }
-Value SelectAttr(Runtime& rt, const Value& v, const Arguments& a) { return Pick(rt, v, a, true, true); }
-Value RejectAttr(Runtime& rt, const Value& v, const Arguments& a) { return Pick(rt, v, a, true, false); }
+Value Select(Runtime& rt, const Value& v, const Arguments& a) {
+  return Pick(rt, v, a, false, true);
+}
+Value Reject(Runtime& rt, const Value& v, const Arguments& a) {
+  return Pick(rt, v, a, false, false);
+}
+Value SelectAttr(Runtime& rt, const Value& v, const Arguments& a) {
+  return Pick(rt, v, a, true, true);
+}
+Value RejectAttr(Runtime& rt, const Value& v, const Arguments& a) {
+  return Pick(rt, v, a, true, false);
+}
 
 constexpr std::array<FilterEntry, 19> kSequenceFilters{{
-    {"count", LengthOf},
-    {"dictsort", DictSort},
-    {"first", First},
-    {"items", ItemsOf},
-    {"join", Join},
-    {"last", Last},
-    {"length", LengthOf},
-    {"list", ListOf},
-    {"map", Map},
-    {"max", Maximum},
-    {"min", Minimum},
-    {"reject", Reject},
-    {"rejectattr", RejectAttr},
-    {"reverse", Reverse},
-    {"select", Select},
-    {"selectattr", SelectAttr},
-    {"sort", Sort},
-    {"sum", Sum},
+    {"count", LengthOf},        {"dictsort", DictSort}, {"first", First},
+    {"items", ItemsOf},         {"join", Join},         {"last", Last},
+    {"length", LengthOf},       {"list", ListOf},       {"map", Map},
+    {"max", Maximum},           {"min", Minimum},       {"reject", Reject},
+    {"rejectattr", RejectAttr}, {"reverse", Reverse},   {"select", Select},
+    {"selectattr", SelectAttr}, {"sort", Sort},         {"sum", Sum},
     {"unique", Unique},
 }};
 

@@ -18,7 +18,8 @@ void ForEachRun(const Text& text, const Visit& visit) {
   }
 }
 
-// Character by character: title, capitalize and swapcase look at more than one character or change both ways.
+// Character by character: title, capitalize and swapcase look at more than one character or change
+// both ways.
 Text ChangeEach(const Text& text, CaseChange change) {
   Text out;
   bool previous_cased = false;
@@ -63,12 +64,14 @@ class Pieces {
 };
 
 size_t FindLast(std::string_view text, std::string_view needle) {
-  // rfind compares at every place; the needles of templates are short, and the caller pays for the product.
+  // rfind compares at every place; the needles of templates are short, and the caller pays for the
+  // product.
   return text.rfind(needle);
 }
 
 bool PayForRfind(Runtime& rt, const Text& text, const Text& needle) {
-  return rt.SpendBytes(text.size()) && rt.Spend(text.size() * std::min<size_t>(needle.size(), 4096) / 256);
+  return rt.SpendBytes(text.size()) &&
+         rt.Spend(text.size() * std::min<size_t>(needle.size(), 4096) / 256);
 }
 
 Value SplitSpaces(Runtime& rt, const Text& text, int64_t limit, bool from_right) {
@@ -77,12 +80,14 @@ Value SplitSpaces(Runtime& rt, const Text& text, int64_t limit, bool from_right)
   size_t begin = 0;
   size_t end = bytes.size();
   for (int64_t made = 0;; ++made) {
-    const Span rest = Strip(std::string_view(bytes).substr(begin, end - begin), !from_right, from_right);
+    const Span rest =
+        Strip(std::string_view(bytes).substr(begin, end - begin), !from_right, from_right);
     end = begin + rest.end;
     begin += rest.begin;
     if (begin == end) break;
     if (limit >= 0 && made == limit) {
-      if (!pieces.Add(begin, end)) return Value();  // with the white space at its far end, as Python leaves it
+      if (!pieces.Add(begin, end))
+        return Value();  // with the white space at its far end, as Python leaves it
       break;
     }
     if (!from_right) {
@@ -128,7 +133,8 @@ Value StripText(Runtime& rt, const Text& text, bool left, bool right, const Text
   if (chars == nullptr) {
     span = Strip(text.bytes(), left, right);
   } else {
-    if (!rt.Spend(chars->size() / 16) || !rt.Spend(text.size() / 64 * std::max<size_t>(chars->size() / 4, 1))) {
+    if (!rt.Spend(chars->size() / 16) ||
+        !rt.Spend(text.size() / 64 * std::max<size_t>(chars->size() / 4, 1))) {
       return Value();
     }
     const std::u32string set = Decode(chars->bytes());
@@ -161,7 +167,8 @@ Value ReplaceText(Runtime& rt, const Text& text, const Text& from, const Text& t
   return rt.NewString(std::move(out));
 }
 
-Value SplitText(Runtime& rt, const Text& text, const Text* separator, int64_t limit, bool from_right) {
+Value SplitText(Runtime& rt, const Text& text, const Text* separator, int64_t limit,
+                bool from_right) {
   if (!rt.SpendBytes(text.size())) return Value();
   if (separator == nullptr) return SplitSpaces(rt, text, limit, from_right);
   if (separator->empty()) return rt.Fail("split with an empty separator");
@@ -211,7 +218,8 @@ Value SplitLines(Runtime& rt, const Text& text, bool keep_ends) {
 Value PartitionText(Runtime& rt, const Text& text, const Text& separator, bool from_right) {
   if (separator.empty()) return rt.Fail("partition with an empty separator");
   if (!PayForRfind(rt, text, separator)) return Value();
-  const size_t found = from_right ? FindLast(text.bytes(), separator.bytes()) : Find(text.bytes(), separator.bytes());
+  const size_t found = from_right ? FindLast(text.bytes(), separator.bytes())
+                                  : Find(text.bytes(), separator.bytes());
   Pieces pieces(rt, text);
   const size_t size = text.size();
   if (found != std::string_view::npos) {
@@ -247,12 +255,23 @@ Value EscapeHtml(Runtime& rt, const Text& text) {
   for (size_t pos = 0; pos < text.size(); ++pos) {
     std::string_view escape;
     switch (text.bytes()[pos]) {
-      case '&': escape = "&amp;"; break;
-      case '<': escape = "&lt;"; break;
-      case '>': escape = "&gt;"; break;
-      case '\'': escape = "&#39;"; break;
-      case '"': escape = "&#34;"; break;
-      default: continue;
+      case '&':
+        escape = "&amp;";
+        break;
+      case '<':
+        escape = "&lt;";
+        break;
+      case '>':
+        escape = "&gt;";
+        break;
+      case '\'':
+        escape = "&#39;";
+        break;
+      case '"':
+        escape = "&#34;";
+        break;
+      default:
+        continue;
     }
     out.AppendRange(text, plain, pos);
     out.Append(escape, text.OriginAt(pos));

@@ -1,4 +1,5 @@
-// Python's str methods over Text, shared by methods and filters. Each keeps the origin of every byte it keeps.
+// Python's str methods over Text, shared by methods and filters. Each keeps the origin of every
+// byte it keeps.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ Value StripText(Runtime& rt, const Text& text, bool left, bool right, const Text
 // At most `count` replacements, -1 for all.
 Value ReplaceText(Runtime& rt, const Text& text, const Text& from, const Text& to, int64_t count);
 // `separator` null: runs of white space. At most `limit` splits, -1 for all.
-Value SplitText(Runtime& rt, const Text& text, const Text* separator, int64_t limit, bool from_right);
+Value SplitText(Runtime& rt, const Text& text, const Text* separator, int64_t limit,
+                bool from_right);
 // The lines, without their ends unless `keep_ends`.
 Value SplitLines(Runtime& rt, const Text& text, bool keep_ends);
 // (before, separator, after) around the first or last separator.

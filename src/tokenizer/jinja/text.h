@@ -1,8 +1,8 @@
 // Text: a byte string that remembers, for every byte, who wrote it.
 //
-// A chat template and a client's message end up in one prompt, and only the template's part may hold control
-// tokens. So every string operation of the template engine works on Text and keeps the origin of each range
-// through concatenation, trimming, slicing and replacing.
+// A chat template and a client's message end up in one prompt, and only the template's part may
+// hold control tokens. So every string operation of the template engine works on Text and keeps the
+// origin of each range through concatenation, trimming, slicing and replacing.
 //
 // Bytes are UTF-8 by convention; invalid bytes are carried along and count as one character each.
 // A value; const members are safe from any thread.
@@ -51,17 +51,18 @@ class Text {
   void AppendRange(const Text& other, size_t begin, size_t end);
   Text Slice(size_t begin, size_t end) const;
 
-  // Jinja's "safe" text: joined by + with other text, it makes that text HTML-escaped. Kept by Slice only.
+  // Jinja's "safe" text: joined by + with other text, it makes that text HTML-escaped. Kept by
+  // Slice only.
   bool markup() const { return markup_; }
   void set_markup(bool markup) { markup_ = markup; }
 
-  // Gives the template's bytes to the client if any byte is not the template's: for text such as JSON, whose
-  // quotes and commas must not become more trusted than the values between them.
+  // Gives the template's bytes to the client if any byte is not the template's: for text such as
+  // JSON, whose quotes and commas must not become more trusted than the values between them.
   void Demote();
 
  private:
   std::string bytes_;
-  std::vector<Run> runs_;  // empty while one origin is enough
+  std::vector<Run> runs_;              // empty while one origin is enough
   Origin origin_ = Origin::kTemplate;  // of all bytes, when runs_ is empty
   bool ascii_ = true;
   bool markup_ = false;

@@ -9,7 +9,8 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
-using CaseFunction = int32_t (*)(const UCaseMap*, char*, int32_t, const char*, int32_t, UErrorCode*);
+using CaseFunction = int32_t (*)(const UCaseMap*, char*, int32_t, const char*, int32_t,
+                                 UErrorCode*);
 
 std::string MapCase(std::string_view text, CaseFunction function, char low, char high, int shift) {
   std::string mapped(text);
@@ -22,13 +23,14 @@ std::string MapCase(std::string_view text, CaseFunction function, char low, char
     if (c >= low && c <= high) c = static_cast<char>(c + shift);
   }
   if (ascii) return mapped;
-  constexpr size_t kIcuLimit = size_t{1} << 29;  // ICU counts in int32, and a mapping may grow threefold
+  constexpr size_t kIcuLimit = size_t{1}
+                               << 29;  // ICU counts in int32, and a mapping may grow threefold
   UErrorCode error = U_ZERO_ERROR;
   UCaseMap* map = text.size() < kIcuLimit ? ucasemap_open("", 0, &error) : nullptr;
   if (map == nullptr) return std::string(text);
   mapped.resize(text.size() * 3);
-  const int32_t size = function(map, mapped.data(), static_cast<int32_t>(mapped.size()), text.data(),
-                                static_cast<int32_t>(text.size()), &error);
+  const int32_t size = function(map, mapped.data(), static_cast<int32_t>(mapped.size()),
+                                text.data(), static_cast<int32_t>(text.size()), &error);
   ucasemap_close(map);
   if (U_FAILURE(error)) return std::string(text);
   mapped.resize(static_cast<size_t>(size));
@@ -58,13 +60,14 @@ size_t OffsetOf(std::string_view text, size_t index) {
 }
 
 bool IsSpace(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F ||
-         c == 0x3000;
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+         c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
 }
 
 bool IsLineBreak(char32_t c) {
-  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
 }
 
 bool IsPrintable(char32_t c) {
@@ -74,8 +77,12 @@ bool IsPrintable(char32_t c) {
 }
 
 bool IsCased(char32_t c) { return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_CASED) != 0; }
-bool IsUpper(char32_t c) { return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_UPPERCASE) != 0; }
-bool IsLower(char32_t c) { return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_LOWERCASE) != 0; }
+bool IsUpper(char32_t c) {
+  return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_UPPERCASE) != 0;
+}
+bool IsLower(char32_t c) {
+  return u_hasBinaryProperty(static_cast<UChar32>(c), UCHAR_LOWERCASE) != 0;
+}
 
 bool IsAlpha(char32_t c) {
   return (U_MASK(u_charType(static_cast<UChar32>(c))) & U_GC_L_MASK) != 0;
@@ -92,8 +99,12 @@ bool IsNumeric(char32_t c) {
   return u_getIntPropertyValue(static_cast<UChar32>(c), UCHAR_NUMERIC_TYPE) != U_NT_NONE;
 }
 
-std::string ToUpper(std::string_view text) { return MapCase(text, ucasemap_utf8ToUpper, 'a', 'z', -32); }
-std::string ToLower(std::string_view text) { return MapCase(text, ucasemap_utf8ToLower, 'A', 'Z', 32); }
+std::string ToUpper(std::string_view text) {
+  return MapCase(text, ucasemap_utf8ToUpper, 'a', 'z', -32);
+}
+std::string ToLower(std::string_view text) {
+  return MapCase(text, ucasemap_utf8ToLower, 'A', 'Z', 32);
+}
 char32_t ToTitle(char32_t c) { return static_cast<char32_t>(u_totitle(static_cast<UChar32>(c))); }
 
 Span Strip(std::string_view text, bool left, bool right, const std::u32string* chars) {
@@ -127,7 +138,8 @@ std::u32string Decode(std::string_view text) {
 size_t Find(std::string_view haystack, std::string_view needle, size_t from) {
   if (from > haystack.size()) return std::string_view::npos;
   if (needle.empty()) return from;
-  const void* found = ::memmem(haystack.data() + from, haystack.size() - from, needle.data(), needle.size());
+  const void* found =
+      ::memmem(haystack.data() + from, haystack.size() - from, needle.data(), needle.size());
   if (found == nullptr) return std::string_view::npos;
   return static_cast<size_t>(static_cast<const char*>(found) - haystack.data());
 }

@@ -1,6 +1,7 @@
 // The few Unicode questions Python's str methods ask, over UTF-8. Pure functions; any thread.
 //
-// A byte that is not part of valid UTF-8 counts as one character (U+FFFD when decoded) and is kept as it is.
+// A byte that is not part of valid UTF-8 counts as one character (U+FFFD when decoded) and is kept
+// as it is.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,8 @@ std::string ToUpper(std::string_view text);
 std::string ToLower(std::string_view text);
 char32_t ToTitle(char32_t c);
 
-// [begin, end) of `text` without white space (or, with `chars`, without those characters) at its ends.
+// [begin, end) of `text` without white space (or, with `chars`, without those characters) at its
+// ends.
 struct Span {
   size_t begin;
   size_t end;

@@ -9,13 +9,25 @@ namespace tutti::tokenizer::jinja {
 namespace {
 
 TEST(JinjaUnicode, DecodesForwardsAndBackwardsAlikeAlsoInvalidBytes) {
-  const std::string texts[] = {"", "abc", "aé世🙂z", "\x80", "a\xC3", "\xE4\xB8", "\xF0\x9F\x99", "\xC0\x80", "\xED\xA0\x80x",
-                               "\xF5\x80\x80\x80", "\xEF\xBF\xBD", "é\xC3é"};
+  const std::string texts[] = {"",
+                               "abc",
+                               "aé世🙂z",
+                               "\x80",
+                               "a\xC3",
+                               "\xE4\xB8",
+                               "\xF0\x9F\x99",
+                               "\xC0\x80",
+                               "\xED\xA0\x80x",
+                               "\xF5\x80\x80\x80",
+                               "\xEF\xBF\xBD",
+                               "é\xC3é"};
   for (const std::string& text : texts) {
     std::vector<size_t> forward{0};
-    for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).bytes) forward.push_back(pos + DecodeAt(text, pos).bytes);
+    for (size_t pos = 0; pos < text.size(); pos += DecodeAt(text, pos).bytes)
+      forward.push_back(pos + DecodeAt(text, pos).bytes);
     std::vector<size_t> backward{text.size()};
-    for (size_t pos = text.size(); pos > 0;) backward.insert(backward.begin(), pos -= DecodeBefore(text, pos).bytes);
+    for (size_t pos = text.size(); pos > 0;)
+      backward.insert(backward.begin(), pos -= DecodeBefore(text, pos).bytes);
     EXPECT_EQ(forward, backward);
     EXPECT_EQ(CountCodePoints(text), forward.size() - 1);
   }

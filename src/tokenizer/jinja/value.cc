@@ -20,11 +20,14 @@ int DepthOver(int deepest_child) {
 
 int Rank(const Value& v) {
   switch (v.kind()) {
-    case Kind::kNone: return 0;
+    case Kind::kNone:
+      return 0;
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kFloat: return 1;
-    default: return 2;
+    case Kind::kFloat:
+      return 1;
+    default:
+      return 2;
   }
 }
 
@@ -34,7 +37,9 @@ int Order(const T& a, const T& b) {
 }
 
 int64_t AsInteger(const Value& v) { return v.is_bool() ? (v.bool_value() ? 1 : 0) : v.int_value(); }
-double AsReal(const Value& v) { return v.is_float() ? v.float_value() : static_cast<double>(AsInteger(v)); }
+double AsReal(const Value& v) {
+  return v.is_float() ? v.float_value() : static_cast<double>(AsInteger(v));
+}
 
 }  // namespace
 
@@ -43,20 +48,25 @@ bool Hashable(const Value& value) {
     case Kind::kNone:
     case Kind::kBool:
     case Kind::kInt:
-    case Kind::kString: return true;
-    case Kind::kFloat: return !std::isnan(value.float_value());
-    default: return false;
+    case Kind::kString:
+      return true;
+    case Kind::kFloat:
+      return !std::isnan(value.float_value());
+    default:
+      return false;
   }
 }
 
 int CompareKeys(const Value& a, const Value& b) {
   if (const int ranks = Order(Rank(a), Rank(b)); ranks != 0) return ranks;
   switch (Rank(a)) {
-    case 0: return 0;
+    case 0:
+      return 0;
     case 1:
       if (a.is_float() || b.is_float()) return Order(AsReal(a), AsReal(b));
       return Order(AsInteger(a), AsInteger(b));
-    default: return Order(a.text().bytes(), b.text().bytes());
+    default:
+      return Order(a.text().bytes(), b.text().bytes());
   }
 }
 
@@ -70,16 +80,19 @@ void DictRep::Index() {
   bool duplicates = false;
   for (size_t i = 0; i < order.size();) {
     size_t next = i + 1;
-    while (next < order.size() && CompareKeys(items[order[i]].first, items[order[next]].first) == 0) ++next;
+    while (next < order.size() && CompareKeys(items[order[i]].first, items[order[next]].first) == 0)
+      ++next;
     if (next - i > 1) {
       duplicates = true;
       items[order[i]].second = items[order[next - 1]].second;
-      for (size_t k = i + 1; k < next; ++k) items[order[k]].first = Value();  // undefined is never a key
+      for (size_t k = i + 1; k < next; ++k)
+        items[order[k]].first = Value();  // undefined is never a key
     }
     i = next;
   }
   if (duplicates) {
-    items.erase(std::remove_if(items.begin(), items.end(), [](const Item& item) { return !item.first.defined(); }),
+    items.erase(std::remove_if(items.begin(), items.end(),
+                               [](const Item& item) { return !item.first.defined(); }),
                 items.end());
     Index();
     return;
@@ -98,9 +111,9 @@ const Value* DictRep::Find(const Value& key) const {
     }
     return nullptr;
   }
-  const auto found = std::lower_bound(order.begin(), order.end(), key, [this](uint32_t at, const Value& k) {
-    return CompareKeys(items[at].first, k) < 0;
-  });
+  const auto found = std::lower_bound(
+      order.begin(), order.end(), key,
+      [this](uint32_t at, const Value& k) { return CompareKeys(items[at].first, k) < 0; });
   if (found == order.end() || CompareKeys(items[*found].first, key) != 0) return nullptr;
   return &items[*found].second;
 }
@@ -115,8 +128,8 @@ const Value* DictRep::Find(std::string_view key) const {
     }
     return nullptr;
   }
-  const auto found = std::partition_point(order.begin(), order.end(),
-                                          [&](uint32_t at) { return compare(items[at].first) < 0; });
+  const auto found = std::partition_point(
+      order.begin(), order.end(), [&](uint32_t at) { return compare(items[at].first) < 0; });
   if (found == order.end() || compare(items[*found].first) != 0) return nullptr;
   return &items[*found].second;
 }
@@ -148,7 +161,9 @@ Value Value::Float(double value) {
   return v;
 }
 
-Value Value::String(std::string value, Origin origin) { return String(Text(std::move(value), origin)); }
+Value Value::String(std::string value, Origin origin) {
+  return String(Text(std::move(value), origin));
+}
 
 Value Value::String(Text text) {
   auto rep = std::make_shared<StringRep>();
@@ -249,13 +264,18 @@ const DictRep& Value::dict() const {
   return *static_cast<const DictRep*>(rep_.get());
 }
 
-const Value* Value::Find(std::string_view key) const { return is_dict() ? dict().Find(key) : nullptr; }
+const Value* Value::Find(std::string_view key) const {
+  return is_dict() ? dict().Find(key) : nullptr;
+}
 
 int Value::depth() const {
   switch (kind_) {
-    case Kind::kList: return static_cast<const ListRep*>(rep_.get())->depth;
-    case Kind::kDict: return static_cast<const DictRep*>(rep_.get())->depth;
-    default: return 0;
+    case Kind::kList:
+      return static_cast<const ListRep*>(rep_.get())->depth;
+    case Kind::kDict:
+      return static_cast<const DictRep*>(rep_.get())->depth;
+    default:
+      return 0;
   }
 }
 
@@ -263,11 +283,16 @@ bool Value::SameAs(const Value& other) const {
   if (kind_ != other.kind_) return false;
   switch (kind_) {
     case Kind::kUndefined:
-    case Kind::kNone: return true;
-    case Kind::kBool: return scalar_.boolean == other.scalar_.boolean;
-    case Kind::kInt: return scalar_.integer == other.scalar_.integer;
-    case Kind::kFloat: return scalar_.real == other.scalar_.real;
-    default: return rep_ == other.rep_;
+    case Kind::kNone:
+      return true;
+    case Kind::kBool:
+      return scalar_.boolean == other.scalar_.boolean;
+    case Kind::kInt:
+      return scalar_.integer == other.scalar_.integer;
+    case Kind::kFloat:
+      return scalar_.real == other.scalar_.real;
+    default:
+      return rep_ == other.rep_;
   }
 }
 

@@ -1,8 +1,10 @@
-// Value: the JSON-like data a chat template reads (messages, tools, options) and, while it runs, computes.
+// Value: the JSON-like data a chat template reads (messages, tools, options) and, while it runs,
+// computes.
 //
-// Immutable except for the engine's own objects (namespace, macro, loop), which never leave a render.
-// Copying is cheap: lists, dicts and strings are shared. A Value built by a caller may be read from any thread.
-// Integers are 64 bit; containers may nest kMaxDepth deep, and a render refuses deeper ones (template_depth).
+// Immutable except for the engine's own objects (namespace, macro, loop), which never leave a
+// render. Copying is cheap: lists, dicts and strings are shared. A Value built by a caller may be
+// read from any thread. Integers are 64 bit; containers may nest kMaxDepth deep, and a render
+// refuses deeper ones (template_depth).
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,8 @@ class Value {
   static Value String(std::string value, Origin origin = Origin::kClient);
   static Value String(Text text);
   static Value List(std::vector<Value> items);
-  // In the given order; of two equal keys the later value wins at the earlier place. Keys are kClient text.
+  // In the given order; of two equal keys the later value wins at the earlier place. Keys are
+  // kClient text.
   static Value Dict(std::vector<Member> members);
 
   Kind kind() const { return kind_; }
@@ -79,7 +82,9 @@ class Value {
 
   // --- for the engine ---
   static Value UndefinedNamed(const std::string* name);  // `name` must outlive the value
-  const std::string* undefined_name() const { return kind_ == Kind::kUndefined ? scalar_.name : nullptr; }
+  const std::string* undefined_name() const {
+    return kind_ == Kind::kUndefined ? scalar_.name : nullptr;
+  }
   static Value Of(std::shared_ptr<const StringRep> rep);
   static Value Of(std::shared_ptr<const ListRep> rep);
   static Value Of(std::shared_ptr<const DictRep> rep);

@@ -1,4 +1,5 @@
-// Test data of the template engine: dialogs.json and the reference prompts made by tools/make_template_goldens.py.
+// Test data of the template engine: dialogs.json and the reference prompts made by
+// tools/make_template_goldens.py.
 #pragma once
 
 #include <boost/json.hpp>
@@ -102,7 +103,8 @@ inline Dialogs ReadDialogs(const std::filesystem::path& path) {
 
 // The options of `input` that `chat_template` knows: the reference ignores the others.
 inline ChatInput WithKnownExtras(ChatInput input, const ChatTemplate& chat_template) {
-  std::erase_if(input.extra, [&](const auto& extra) { return !chat_template.AcceptsExtra(extra.first); });
+  std::erase_if(input.extra,
+                [&](const auto& extra) { return !chat_template.AcceptsExtra(extra.first); });
   return input;
 }
 
