@@ -5,9 +5,12 @@ namespace {
 
 RequestPhase PhaseOf(engine::Phase phase) {
   switch (phase) {
-    case engine::Phase::kQueued: return RequestPhase::kQueued;
-    case engine::Phase::kPrefill: return RequestPhase::kPrefill;
-    case engine::Phase::kDecode: return RequestPhase::kDecode;
+    case engine::Phase::kQueued:
+      return RequestPhase::kQueued;
+    case engine::Phase::kPrefill:
+      return RequestPhase::kPrefill;
+    case engine::Phase::kDecode:
+      return RequestPhase::kDecode;
   }
   return RequestPhase::kDecode;
 }
@@ -15,12 +18,13 @@ RequestPhase PhaseOf(engine::Phase phase) {
 }  // namespace
 
 void EngineMetrics::OnStep(const engine::StepEvent& event) {
-  const StepKind kind = event.prefill_tokens == 0       ? StepKind::kDecode
+  const StepKind kind = event.prefill_tokens == 0     ? StepKind::kDecode
                         : event.decode_sequences == 0 ? StepKind::kPrefill
                                                       : StepKind::kMixed;
   metrics_.Step(kind, event.end - event.begin, event.decode_sequences + event.prefill_tokens,
                 event.decode_sequences + event.prefill_sequences);
-  if (event.prefill_tokens > 0) metrics_.PromptTokens(PromptSource::kComputed, event.prefill_tokens);
+  if (event.prefill_tokens > 0)
+    metrics_.PromptTokens(PromptSource::kComputed, event.prefill_tokens);
   if (event.output_tokens > 0) metrics_.OutputTokens(event.output_tokens);
 }
 
@@ -40,10 +44,12 @@ void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
   finished.queue = event.timings.queue;
   finished.prefill = event.timings.prefill;
   finished.decode = event.timings.decode;
-  finished.total = event.timings.prepare + event.timings.queue + event.timings.prefill + event.timings.decode;
+  finished.total =
+      event.timings.prepare + event.timings.queue + event.timings.prefill + event.timings.decode;
   finished.preemptions = event.preemptions;
   if (event.status.ok()) {
-    finished.reason = event.finish_reason == api::FinishReason::kLength ? FinishKind::kLength : FinishKind::kStop;
+    finished.reason =
+        event.finish_reason == api::FinishReason::kLength ? FinishKind::kLength : FinishKind::kStop;
   } else if (event.status.code() == StatusCode::kCancelled) {
     finished.reason = FinishKind::kAbort;
     metrics_.RequestCancelled(CancelCause::kDisconnect, PhaseOf(event.phase));
@@ -56,7 +62,8 @@ void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
   } else {
     finished.reason = FinishKind::kError;
   }
-  if (event.wasted_tokens > 0 && !event.status.ok()) metrics_.WastedTokens("cancelled", event.wasted_tokens);
+  if (event.wasted_tokens > 0 && !event.status.ok())
+    metrics_.WastedTokens("cancelled", event.wasted_tokens);
   metrics_.RequestFinished(finished);
 }
 

@@ -1,5 +1,5 @@
-// EngineMetrics: carries what an engine tells about its work into the metrics of its model. Called on the
-// engine thread; every call is a few atomic adds.
+// EngineMetrics: carries what an engine tells about its work into the metrics of its model. Called
+// on the engine thread; every call is a few atomic adds.
 #pragma once
 
 #include "base/serving_metrics.h"

@@ -11,7 +11,9 @@ namespace tutti::gateway {
 namespace {
 
 int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -39,18 +41,22 @@ Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name
   for (const auto& model : models_) {
     if (model->Answers(name)) return model;
   }
-  return NotFound("model_not_found", "model \"" + name.substr(0, 64) + "\" is not served here; see /v1/models")
+  return NotFound("model_not_found",
+                  "model \"" + name.substr(0, 64) + "\" is not served here; see /v1/models")
       .WithParam("model");
 }
 
-Result<api::Generation> Gateway::Generate(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker) {
+Result<api::Generation> Gateway::Generate(api::GenerateRequest request,
+                                          std::shared_ptr<api::StreamWaker> waker) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
   Result<api::Generation> generation = Accept(model, std::move(request), std::move(waker));
-  if (!generation.ok() && model->metrics != nullptr) model->metrics->RequestRejected(generation.status().reason());
+  if (!generation.ok() && model->metrics != nullptr)
+    model->metrics->RequestRejected(generation.status().reason());
   return generation;
 }
 
-Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model,
+                                        api::GenerateRequest request,
                                         std::shared_ptr<api::StreamWaker> waker) {
   auto pending = std::make_shared<Pending>();
   pending->model = std::move(model);
@@ -92,7 +98,8 @@ Status Gateway::Prepare(Pending& pending) {
   const TimePoint begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds()));
-  if (in.truncate_prompt_tokens.has_value() && prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
+  if (in.truncate_prompt_tokens.has_value() &&
+      prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
     prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
   }
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
@@ -114,8 +121,10 @@ Status Gateway::Prepare(Pending& pending) {
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
   out.prepare = clock_.Now() - begin;
-  RETURN_IF_ERROR(pending.model->engine->Submit(std::move(pending.ticket), std::move(out), pending.stream));
-  if (pending.model->metrics != nullptr) pending.model->metrics->RequestAccepted(prompt_tokens, max_tokens, n);
+  RETURN_IF_ERROR(
+      pending.model->engine->Submit(std::move(pending.ticket), std::move(out), pending.stream));
+  if (pending.model->metrics != nullptr)
+    pending.model->metrics->RequestAccepted(prompt_tokens, max_tokens, n);
   return OkStatus();
 }
 
@@ -138,11 +147,13 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
   return result;
 }
 
-Result<std::string> Gateway::Detokenize(const std::string& name, const std::vector<TokenId>& tokens) {
+Result<std::string> Gateway::Detokenize(const std::string& name,
+                                        const std::vector<TokenId>& tokens) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
   for (const TokenId id : tokens) {
     if (!model->tokenizer->vocabulary().Contains(id)) {
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) + " is outside the vocabulary of " +
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
+                                                       " is outside the vocabulary of " +
                                                        std::to_string(model->info.vocab_size))
           .WithParam("tokens");
     }

@@ -1,7 +1,9 @@
-// Gateway: api::Inference in process: look-up, validation, a place in the queue, template, tokeniser, engine.
+// Gateway: api::Inference in process: look-up, validation, a place in the queue, template,
+// tokeniser, engine.
 //
-// Owned by the composition root. Every call is for any thread and never waits for inference. Small prompts are
-// prepared on the calling thread, large ones on the prep pool; the place in the queue is taken before either.
+// Owned by the composition root. Every call is for any thread and never waits for inference. Small
+// prompts are prepared on the calling thread, large ones on the prep pool; the place in the queue
+// is taken before either.
 #pragma once
 
 #include <memory>
@@ -17,7 +19,7 @@
 namespace tutti::gateway {
 
 struct GatewayOptions {
-  int prep = 12;                     // requests in preparation at once
+  int prep = 12;                      // requests in preparation at once
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
 };
 
@@ -26,13 +28,15 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
-  // The model answers from now on. The first one added answers requests that name none (library, tokenizer).
+  // The model answers from now on. The first one added answers requests that name none (library,
+  // tokenizer).
   void AddModel(std::shared_ptr<const ServedModel> model);
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
-  Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens) override;
+  Result<std::string> Detokenize(const std::string& model,
+                                 const std::vector<TokenId>& tokens) override;
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;
 
@@ -41,7 +45,8 @@ class Gateway final : public api::Inference {
 
  private:
   struct Pending;  // one request between acceptance and submission
-  Result<api::Generation> Accept(std::shared_ptr<const ServedModel> model, api::GenerateRequest request,
+  Result<api::Generation> Accept(std::shared_ptr<const ServedModel> model,
+                                 api::GenerateRequest request,
                                  std::shared_ptr<api::StreamWaker> waker);
   Status Prepare(Pending& pending);
   static void Refuse(Pending& pending, Status status);  // ends its stream

@@ -9,7 +9,8 @@ constexpr int kMaxThreads = 2;  // more would only take cores from the model
 }
 
 PrepPool::PrepPool(int in_flight) {
-  for (int i = 0; i < std::clamp(in_flight, 1, kMaxThreads); ++i) threads_.emplace_back([this] { Main(); });
+  for (int i = 0; i < std::clamp(in_flight, 1, kMaxThreads); ++i)
+    threads_.emplace_back([this] { Main(); });
 }
 
 PrepPool::~PrepPool() {

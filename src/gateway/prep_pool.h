@@ -1,8 +1,9 @@
 // PrepPool: the threads that render and tokenise prompts too large for an io thread (over 4 KiB).
 //
-// At most `in_flight` jobs are handed to the threads at once; later ones wait in arrival order, holding neither
-// a lane nor a thread. The number of threads never decides correctness, only speed. What waits is bounded by
-// the engine's queue: every job holds a ticket. Any thread may Post; destruction runs what was posted.
+// At most `in_flight` jobs are handed to the threads at once; later ones wait in arrival order,
+// holding neither a lane nor a thread. The number of threads never decides correctness, only speed.
+// What waits is bounded by the engine's queue: every job holds a ticket. Any thread may Post;
+// destruction runs what was posted.
 #pragma once
 
 #include <deque>

@@ -7,18 +7,23 @@ namespace {
 
 const char* RoleName(api::Role role) {
   switch (role) {
-    case api::Role::kSystem: return "system";
-    case api::Role::kUser: return "user";
-    case api::Role::kAssistant: return "assistant";
-    case api::Role::kTool: return "tool";
+    case api::Role::kSystem:
+      return "system";
+    case api::Role::kUser:
+      return "user";
+    case api::Role::kAssistant:
+      return "assistant";
+    case api::Role::kTool:
+      return "tool";
   }
   return "user";
 }
 
-Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat, int64_t now_unix_s) {
+Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat,
+                               int64_t now_unix_s) {
   if (!model.chat_template.has_value()) {
-    return InvalidArgument("invalid_value",
-                           "model " + model.info.id + " has no chat template; send a text prompt instead")
+    return InvalidArgument("invalid_value", "model " + model.info.id +
+                                                " has no chat template; send a text prompt instead")
         .WithParam("messages");
   }
   tokenizer::ChatInput input;
@@ -40,9 +45,9 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& text, int64_t) {
-  return PreparedPrompt{
-      model.tokenizer->Encode(text.text, {.add_special = text.add_special, .parse_special = text.parse_special}),
-      text.text};
+  return PreparedPrompt{model.tokenizer->Encode(text.text, {.add_special = text.add_special,
+                                                            .parse_special = text.parse_special}),
+                        text.text};
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt& prompt, int64_t) {
@@ -60,12 +65,15 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt&
 }  // namespace
 
 bool ServedModel::Answers(std::string_view name) const {
-  return name == info.id || std::find(info.aliases.begin(), info.aliases.end(), name) != info.aliases.end();
+  return name == info.id ||
+         std::find(info.aliases.begin(), info.aliases.end(), name) != info.aliases.end();
 }
 
-Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt, int64_t now_unix_s) {
-  ASSIGN_OR_RETURN(PreparedPrompt prepared,
-                   std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
+Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
+                                     int64_t now_unix_s) {
+  ASSIGN_OR_RETURN(
+      PreparedPrompt prepared,
+      std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
   if (prepared.tokens.empty()) {
     return InvalidArgument("empty_prompt", "the prompt holds no token")
         .WithParam(std::holds_alternative<api::ChatPrompt>(prompt) ? "messages" : "prompt");
@@ -76,7 +84,8 @@ Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt
 size_t PromptBytes(const api::Prompt& prompt) {
   if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
     size_t bytes = 0;
-    for (const api::ChatMessage& message : chat->messages) bytes += message.content.size() + message.name.size();
+    for (const api::ChatMessage& message : chat->messages)
+      bytes += message.content.size() + message.name.size();
     return bytes;
   }
   if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) return text->text.size();

@@ -1,4 +1,5 @@
-// From a door's prompt to the tokens a model sees: template, tokeniser, truncation. Pure; any thread.
+// From a door's prompt to the tokens a model sees: template, tokeniser, truncation. Pure; any
+// thread.
 #pragma once
 
 #include <optional>
@@ -17,12 +18,13 @@ struct PreparedPrompt {
   std::string text;  // the rendered prompt; empty for token prompts
 };
 
-// Errors: empty_prompt, token_out_of_range, invalid_value (no chat template; the template refused the chat),
-// template_*. `now_unix_s` is the date a template may print.
-Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt, int64_t now_unix_s);
+// Errors: empty_prompt, token_out_of_range, invalid_value (no chat template; the template refused
+// the chat), template_*. `now_unix_s` is the date a template may print.
+Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
+                                     int64_t now_unix_s);
 
-// Bytes of text (or of token ids) a prompt holds: what decides where it is prepared and what it weighs in the
-// queue.
+// Bytes of text (or of token ids) a prompt holds: what decides where it is prepared and what it
+// weighs in the queue.
 size_t PromptBytes(const api::Prompt& prompt);
 
 }  // namespace tutti::gateway

@@ -1,5 +1,5 @@
-// ServedModel: what the gateway needs of one loaded model. Made by the composition root, immutable, shared by
-// every request that uses it; any thread.
+// ServedModel: what the gateway needs of one loaded model. Made by the composition root, immutable,
+// shared by every request that uses it; any thread.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,8 @@ namespace tutti::gateway {
 struct ServedModel {
   api::ModelInfo info;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
-  std::optional<tokenizer::ChatTemplate> chat_template;  // absent: chat is refused, text prompts work
+  std::optional<tokenizer::ChatTemplate>
+      chat_template;  // absent: chat is refused, text prompts work
   std::shared_ptr<engine::Engine> engine;
   std::shared_ptr<ServingMetrics> metrics;  // may be null
 

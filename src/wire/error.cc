@@ -11,14 +11,18 @@ namespace {
 using C = StatusCode;
 constexpr std::string_view kBad = "invalid_request_error", kServer = "server_error";
 
-constexpr ErrorRow Bad(std::string_view code) { return {code, C::kInvalidArgument, 400, kBad, 0x99, 4400, Retry::kNo}; }
+constexpr ErrorRow Bad(std::string_view code) {
+  return {code, C::kInvalidArgument, 400, kBad, 0x99, 4400, Retry::kNo};
+}
 constexpr ErrorRow Limit(std::string_view code, std::string_view type) {
   return {code, C::kResourceExhausted, 429, type, 0x97, 4429, Retry::kYes};
 }
 constexpr ErrorRow Quota(std::string_view code) {
   return {code, C::kResourceExhausted, 429, "insufficient_quota", 0x97, 4429, Retry::kNo};
 }
-constexpr ErrorRow Busy(std::string_view code) { return {code, C::kUnavailable, 503, kServer, 0x89, 1013, Retry::kYes}; }
+constexpr ErrorRow Busy(std::string_view code) {
+  return {code, C::kUnavailable, 503, kServer, 0x89, 1013, Retry::kYes};
+}
 constexpr ErrorRow Conflict(std::string_view code) {
   return {code, C::kAborted, 409, "conflict_error", 0, 4409, Retry::kYes};
 }
@@ -87,12 +91,15 @@ constexpr auto kTable = std::to_array<ErrorRow>({
 constexpr std::chrono::milliseconds kDefaultRetry{1000};
 
 bool Matches(std::string_view pattern, std::string_view code) {
-  if (pattern.back() == '*') return code.substr(0, pattern.size() - 1) == pattern.substr(0, pattern.size() - 1);
+  if (pattern.back() == '*')
+    return code.substr(0, pattern.size() - 1) == pattern.substr(0, pattern.size() - 1);
   return pattern == code;
 }
 
 // What an openai client does by itself when nothing tells it otherwise.
-bool ClientRetriesByDefault(int http) { return http == 408 || http == 409 || http == 429 || http >= 500; }
+bool ClientRetriesByDefault(int http) {
+  return http == 408 || http == 409 || http == 429 || http >= 500;
+}
 
 }  // namespace
 
@@ -105,7 +112,8 @@ const ErrorRow& FindError(const Status& status) {
   for (const ErrorRow& row : kTable) {
     if (row.canonical == status.code()) return row;
   }
-  return *std::find_if(kTable.begin(), kTable.end(), [](const ErrorRow& row) { return row.code == "internal_error"; });
+  return *std::find_if(kTable.begin(), kTable.end(),
+                       [](const ErrorRow& row) { return row.code == "internal_error"; });
 }
 
 ErrorView ViewError(const Status& status, const ErrorOptions& options) {
@@ -117,13 +125,16 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
   view.code = known ? status.reason() : std::string(row.code);
   view.message = status.message();
   view.param = status.param();
-  if (row.http == 500) view.message = "the server failed to answer this request";  // details are in the log
+  if (row.http == 500)
+    view.message = "the server failed to answer this request";  // details are in the log
   if (view.code == "queue_full" && options.queue_full_http == 429) {
     view.http = 429;
     view.type = "requests";
   }
-  const bool tell_when = view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
-  if (tell_when || status.retry_after().has_value()) view.retry_after = status.retry_after().value_or(kDefaultRetry);
+  const bool tell_when =
+      view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
+  if (tell_when || status.retry_after().has_value())
+    view.retry_after = status.retry_after().value_or(kDefaultRetry);
   const bool retry = row.retry == Retry::kYes;
   if (ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
   return view;

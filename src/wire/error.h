@@ -1,7 +1,8 @@
-// One error table for all doors: machine code -> HTTP status and OpenAI type, gRPC, WebSocket, MQTT 5, retry.
+// One error table for all doors: machine code -> HTTP status and OpenAI type, gRPC, WebSocket, MQTT
+// 5, retry.
 //
-// Every Status that leaves a door passes through here, so that a code means the same everywhere and no message
-// of an unknown code escapes with internals in it. Pure.
+// Every Status that leaves a door passes through here, so that a code means the same everywhere and
+// no message of an unknown code escapes with internals in it. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,12 +18,12 @@ namespace tutti::wire {
 enum class Retry { kNo, kYes };
 
 struct ErrorRow {
-  std::string_view code;   // Status::reason(); a trailing '*' matches a family ("schema_*")
-  StatusCode canonical;    // also gRPC's
+  std::string_view code;  // Status::reason(); a trailing '*' matches a family ("schema_*")
+  StatusCode canonical;   // also gRPC's
   int http;
-  std::string_view type;   // OpenAI body field
-  int mqtt;                // v5 reason code; 0 = an error event
-  int websocket;           // code of an error message
+  std::string_view type;  // OpenAI body field
+  int mqtt;               // v5 reason code; 0 = an error event
+  int websocket;          // code of an error message
   Retry retry;
 };
 
@@ -34,8 +35,9 @@ const ErrorRow& FindError(const Status& status);
 struct ErrorView {
   int http = 500;
   std::string code, type, message, param;
-  std::optional<std::chrono::milliseconds> retry_after;  // on 429, 503 and 504, and whenever the status has one
-  std::optional<bool> should_retry;                      // x-should-retry, where the client's default is wrong
+  std::optional<std::chrono::milliseconds>
+      retry_after;                   // on 429, 503 and 504, and whenever the status has one
+  std::optional<bool> should_retry;  // x-should-retry, where the client's default is wrong
 };
 
 struct ErrorOptions {

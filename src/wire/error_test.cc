@@ -25,7 +25,13 @@ TEST(ErrorTable, EveryCodeStandsOnceAndFindsItself) {
 }
 
 TEST(ErrorTable, AgreesWithTheInterfaceOnStatusTypeAndRetry) {
-  struct Row { const char* code; int http; const char* type; int websocket; bool retry; };
+  struct Row {
+    const char* code;
+    int http;
+    const char* type;
+    int websocket;
+    bool retry;
+  };
   for (const Row& want : std::initializer_list<Row>{
            {"invalid_json", 400, "invalid_request_error", 4400, false},
            {"context_length_exceeded", 400, "invalid_request_error", 4400, false},
@@ -69,7 +75,8 @@ TEST(ErrorTable, LimitsCapacityAndDeadlinesSayWhenToComeBack) {
       EXPECT_GE(view.retry_after->count(), 1);
     }
   }
-  const Status status = Unavailable("queue_full", "full").WithRetryAfter(std::chrono::milliseconds(2500));
+  const Status status =
+      Unavailable("queue_full", "full").WithRetryAfter(std::chrono::milliseconds(2500));
   EXPECT_EQ(ViewError(status).retry_after, std::chrono::milliseconds(2500));
 }
 
@@ -85,11 +92,16 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
 
 TEST(ErrorTable, UnknownCodesFallBackToTheirCanonicalStatus) {
   const std::map<StatusCode, std::pair<int, const char*>> expected = {
-      {StatusCode::kInvalidArgument, {400, "invalid_value"}}, {StatusCode::kNotFound, {404, "not_found"}},
-      {StatusCode::kUnavailable, {503, "overloaded"}},        {StatusCode::kDeadlineExceeded, {504, "deadline_exceeded"}},
-      {StatusCode::kUnimplemented, {501, "not_implemented"}}, {StatusCode::kInternal, {500, "internal_error"}},
-      {StatusCode::kUnknown, {500, "internal_error"}},        {StatusCode::kDataLoss, {500, "internal_error"}},
-      {StatusCode::kUnauthenticated, {401, "invalid_api_key"}}, {StatusCode::kCancelled, {499, "client_closed"}}};
+      {StatusCode::kInvalidArgument, {400, "invalid_value"}},
+      {StatusCode::kNotFound, {404, "not_found"}},
+      {StatusCode::kUnavailable, {503, "overloaded"}},
+      {StatusCode::kDeadlineExceeded, {504, "deadline_exceeded"}},
+      {StatusCode::kUnimplemented, {501, "not_implemented"}},
+      {StatusCode::kInternal, {500, "internal_error"}},
+      {StatusCode::kUnknown, {500, "internal_error"}},
+      {StatusCode::kDataLoss, {500, "internal_error"}},
+      {StatusCode::kUnauthenticated, {401, "invalid_api_key"}},
+      {StatusCode::kCancelled, {499, "client_closed"}}};
   for (const auto& [canonical, want] : expected) {
     const ErrorView view = ViewError(Status(canonical, "gguf_secret_internal_thing", "text"));
     EXPECT_EQ(view.http, want.first) << StatusCodeName(canonical);
@@ -110,10 +122,14 @@ TEST(ErrorTable, AFullQueueIs429ByOption) {
 }
 
 TEST(ErrorBody, HasTheOpenAiShape) {
-  EXPECT_EQ(ErrorBody(ViewError(InvalidArgument("invalid_value", "bad \"x\"").WithParam("messages[2].content"))),
-            R"({"error":{"message":"bad \"x\"","type":"invalid_request_error","param":"messages[2].content","code":"invalid_value"}})");
-  EXPECT_EQ(ErrorBody(ViewError(InvalidArgument("context_length_exceeded", "long").WithParam("messages")), ContextNumbers{900, 512}),
-            R"({"error":{"message":"long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":512}})");
+  EXPECT_EQ(
+      ErrorBody(ViewError(
+          InvalidArgument("invalid_value", "bad \"x\"").WithParam("messages[2].content"))),
+      R"({"error":{"message":"bad \"x\"","type":"invalid_request_error","param":"messages[2].content","code":"invalid_value"}})");
+  EXPECT_EQ(
+      ErrorBody(ViewError(InvalidArgument("context_length_exceeded", "long").WithParam("messages")),
+                ContextNumbers{900, 512}),
+      R"({"error":{"message":"long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":512}})");
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace tutti::wire {
 namespace {
 
-constexpr size_t kMaxMethodBytes = 32;       // the longest registered one has 17
-constexpr size_t kMaxFramingValue = 64;      // of the fields that frame a message
-constexpr size_t kMaxNameKept = 20;          // "transfer-encoding" has 17
+constexpr size_t kMaxMethodBytes = 32;   // the longest registered one has 17
+constexpr size_t kMaxFramingValue = 64;  // of the fields that frame a message
+constexpr size_t kMaxNameKept = 20;      // "transfer-encoding" has 17
 constexpr int kMaxSizeDigits = 16;
 constexpr size_t kMaxExtensionBytes = 4096;  // of all chunks together: they are never read
 
@@ -33,7 +33,8 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 }  // namespace
 
 void FramingGuard::Fail(std::string_view code, std::string message) {
-  const StatusCode canonical = code == "invalid_value" ? StatusCode::kInvalidArgument : StatusCode::kUnimplemented;
+  const StatusCode canonical =
+      code == "invalid_value" ? StatusCode::kInvalidArgument : StatusCode::kUnimplemented;
   fault_ = Status(canonical, code, std::move(message));
   state_ = State::kFailed;
 }
@@ -62,11 +63,12 @@ size_t FramingGuard::Scan(std::string_view bytes) {
 void FramingGuard::Head(unsigned char c) {
   if (state_ <= State::kRequestLineLf) {
     if (++line_bytes_ > limits_.request_line_bytes + 2) {
-      return Fail("uri_too_long",
-                  "the request line is longer than " + std::to_string(limits_.request_line_bytes) + " bytes");
+      return Fail("uri_too_long", "the request line is longer than " +
+                                      std::to_string(limits_.request_line_bytes) + " bytes");
     }
   } else if (++header_bytes_ > limits_.header_bytes + 2) {  // the blank line is no field
-    return Fail("headers_too_large", "the header is longer than " + std::to_string(limits_.header_bytes) + " bytes");
+    return Fail("headers_too_large",
+                "the header is longer than " + std::to_string(limits_.header_bytes) + " bytes");
   }
   switch (state_) {
     case State::kMethod:
@@ -92,8 +94,8 @@ void FramingGuard::Head(unsigned char c) {
         version_ += static_cast<char>(c);
         return;
       }
-      if (c != '\r' || version_.size() != 8 || version_.compare(0, 5, "HTTP/") != 0 || !IsDigit(version_[5]) ||
-          version_[6] != '.' || !IsDigit(version_[7])) {
+      if (c != '\r' || version_.size() != 8 || version_.compare(0, 5, "HTTP/") != 0 ||
+          !IsDigit(version_[5]) || version_[6] != '.' || !IsDigit(version_[7])) {
         return Malformed("the protocol version");
       }
       if (version_ != "HTTP/1.1" && version_ != "HTTP/1.0") {
@@ -114,8 +116,8 @@ void FramingGuard::Head(unsigned char c) {
       }
       if (c == ' ' || c == '\t') return Malformed("a folded header line");
       if (++fields_ > limits_.header_fields) {
-        return Fail("headers_too_large",
-                    "the header has more than " + std::to_string(limits_.header_fields) + " fields");
+        return Fail("headers_too_large", "the header has more than " +
+                                             std::to_string(limits_.header_fields) + " fields");
       }
       name_.clear();
       value_.clear();
@@ -158,22 +160,28 @@ void FramingGuard::EndField() {
   if (!framing_field_) return;
   while (!value_.empty() && (value_.back() == ' ' || value_.back() == '\t')) value_.pop_back();
   if (name_ == "transfer-encoding") {
-    if (chunked_ || value_ != "chunked") return Malformed("Transfer-Encoding must be one `chunked`");
+    if (chunked_ || value_ != "chunked")
+      return Malformed("Transfer-Encoding must be one `chunked`");
     chunked_ = true;
     return;
   }
-  const bool digits = !value_.empty() && value_.size() <= 18 && std::all_of(value_.begin(), value_.end(), IsDigit);
-  if (content_length_.has_value() || !digits) return Malformed("Content-Length must be one decimal number");
+  const bool digits =
+      !value_.empty() && value_.size() <= 18 && std::all_of(value_.begin(), value_.end(), IsDigit);
+  if (content_length_.has_value() || !digits)
+    return Malformed("Content-Length must be one decimal number");
   content_length_ = std::stoull(value_);
 }
 
 void FramingGuard::EndHead() {
-  if (chunked_ && content_length_.has_value()) return Malformed("both Content-Length and Transfer-Encoding");
+  if (chunked_ && content_length_.has_value())
+    return Malformed("both Content-Length and Transfer-Encoding");
   if (chunked_ && minor_zero_) return Malformed("Transfer-Encoding in HTTP/1.0");
-  if (hosts_ > 1 || (hosts_ == 0 && !minor_zero_)) return Malformed("exactly one Host field is needed");
+  if (hosts_ > 1 || (hosts_ == 0 && !minor_zero_))
+    return Malformed("exactly one Host field is needed");
   if (content_length() > limits_.body_bytes) {
-    return Fail("request_too_large", "the body has " + std::to_string(content_length()) + " bytes; at most " +
-                                         std::to_string(limits_.body_bytes) + " are accepted");
+    return Fail("request_too_large", "the body has " + std::to_string(content_length()) +
+                                         " bytes; at most " + std::to_string(limits_.body_bytes) +
+                                         " are accepted");
   }
   head_done_ = true;
   remaining_ = content_length();
@@ -238,9 +246,10 @@ void FramingGuard::ChunkFrame(unsigned char c) {
 void FramingGuard::EndChunkSize() {
   if (remaining_ == 0) {
     state_ = State::kTrailerCr;
-  } else if (remaining_ > limits_.body_bytes - std::min<uint64_t>(limits_.body_bytes, body_bytes_)) {
-    Fail("request_too_large",
-         "the body is longer than the " + std::to_string(limits_.body_bytes) + " bytes that are accepted");
+  } else if (remaining_ >
+             limits_.body_bytes - std::min<uint64_t>(limits_.body_bytes, body_bytes_)) {
+    Fail("request_too_large", "the body is longer than the " + std::to_string(limits_.body_bytes) +
+                                  " bytes that are accepted");
   } else {
     state_ = State::kChunkData;
   }

@@ -1,10 +1,12 @@
-// FramingGuard: decides, byte by byte, where an HTTP/1.1 request ends, and lets nothing through that two readers
-// could read differently. RFC 9112 without its lenient recipients' clauses: no folded lines, no bare LF or CR, no
-// blank before a colon, one Content-Length of digits only or one Transfer-Encoding of exactly `chunked`, never
-// both; plain chunk sizes, short extensions, no trailers.
+// FramingGuard: decides, byte by byte, where an HTTP/1.1 request ends, and lets nothing through
+// that two readers could read differently. RFC 9112 without its lenient recipients' clauses: no
+// folded lines, no bare LF or CR, no blank before a colon, one Content-Length of digits only or one
+// Transfer-Encoding of exactly `chunked`, never both; plain chunk sizes, short extensions, no
+// trailers.
 //
-// Pure state machine, one per message; the bytes it accepts go on to the message parser. After a fault the
-// connection must be closed: where the next message would start is unknown. Memory is constant.
+// Pure state machine, one per message; the bytes it accepts go on to the message parser. After a
+// fault the connection must be closed: where the next message would start is unknown. Memory is
+// constant.
 #pragma once
 
 #include <cstddef>
@@ -28,15 +30,15 @@ class FramingGuard {
  public:
   explicit FramingGuard(const FramingLimits& limits) : limits_(limits) {}
 
-  // Scans bytes that follow those accepted so far. Returns how many of them belong to this message: all of them,
-  // unless it ends or faults there.
+  // Scans bytes that follow those accepted so far. Returns how many of them belong to this message:
+  // all of them, unless it ends or faults there.
   size_t Scan(std::string_view bytes);
 
   bool head_done() const { return head_done_; }
   bool done() const { return state_ == State::kDone; }
   bool failed() const { return !fault_.ok(); }
-  // OK, or with the code of the error table: 400 invalid_value, 413 request_too_large, 414 uri_too_long,
-  // 431 headers_too_large, 501 not_implemented, 505 http_version_not_supported.
+  // OK, or with the code of the error table: 400 invalid_value, 413 request_too_large, 414
+  // uri_too_long, 431 headers_too_large, 501 not_implemented, 505 http_version_not_supported.
   const Status& fault() const { return fault_; }
 
   bool chunked() const { return chunked_; }
@@ -46,12 +48,28 @@ class FramingGuard {
  private:
   enum class State {
     // head
-    kMethod, kTarget, kVersion, kRequestLineLf,
-    kLineStart, kName, kValueStart, kValue, kLineLf, kHeadLf,
+    kMethod,
+    kTarget,
+    kVersion,
+    kRequestLineLf,
+    kLineStart,
+    kName,
+    kValueStart,
+    kValue,
+    kLineLf,
+    kHeadLf,
     // body
-    kBody, kChunkSize, kChunkExtension, kChunkSizeLf, kChunkData, kChunkDataCr, kChunkDataLf,
-    kTrailerCr, kTrailerLf,
-    kDone, kFailed,
+    kBody,
+    kChunkSize,
+    kChunkExtension,
+    kChunkSizeLf,
+    kChunkData,
+    kChunkDataCr,
+    kChunkDataLf,
+    kTrailerCr,
+    kTrailerLf,
+    kDone,
+    kFailed,
   };
 
   void Head(unsigned char c);
@@ -60,24 +78,26 @@ class FramingGuard {
   void EndHead();
   void EndChunkSize();
   void Fail(std::string_view code, std::string message);
-  void Malformed(std::string_view what) { Fail("invalid_value", "malformed HTTP request: " + std::string(what)); }
+  void Malformed(std::string_view what) {
+    Fail("invalid_value", "malformed HTTP request: " + std::string(what));
+  }
 
   const FramingLimits limits_;
   State state_ = State::kMethod;
   Status fault_;
-  size_t line_bytes_ = 0;    // of the request line
+  size_t line_bytes_ = 0;  // of the request line
   size_t method_bytes_ = 0, target_bytes_ = 0;
   size_t header_bytes_ = 0, fields_ = 0;
-  std::string version_;      // "HTTP/1.1"
-  std::string name_;         // of the field in hand, lower case, as far as it can matter
-  std::string value_;        // of a framing field
+  std::string version_;  // "HTTP/1.1"
+  std::string name_;     // of the field in hand, lower case, as far as it can matter
+  std::string value_;    // of a framing field
   bool framing_field_ = false;
   int hosts_ = 0;
   bool minor_zero_ = false;  // HTTP/1.0
   std::optional<uint64_t> content_length_;
   bool chunked_ = false, head_done_ = false;
   uint64_t body_bytes_ = 0;
-  uint64_t remaining_ = 0;   // of the body or the chunk
+  uint64_t remaining_ = 0;  // of the body or the chunk
   int size_digits_ = 0;
   size_t extension_bytes_ = 0;  // over all chunks
 };

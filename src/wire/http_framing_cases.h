@@ -1,5 +1,5 @@
-// Requests that two HTTP readers could read differently, with what this server answers. Used against the framing
-// alone and through a socket. Test data.
+// Requests that two HTTP readers could read differently, with what this server answers. Used
+// against the framing alone and through a socket. Test data.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace tutti::wire {
 
 struct SmugglingCase {
   const char* name;
-  std::string bytes;   // followed on the wire by the start of another request
+  std::string bytes;  // followed on the wire by the start of another request
   int status;
 };
 
@@ -38,23 +38,30 @@ inline std::vector<SmugglingCase> SmugglingCases() {
       {"quoted length", both + "Content-Length: \"5\"\r\n\r\nhello", 400},
       {"non-ASCII digits in the length", both + "Content-Length: \xef\xbc\x95\r\n\r\nhello", 400},
       // --- Transfer-Encoding ---
-      {"length and chunked", both + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunked and length", both + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400},
+      {"length and chunked",
+       both + "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunked and length",
+       both + "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n", 400},
       {"chunked, identity", both + "Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n", 400},
       {"identity, chunked", both + "Transfer-Encoding: identity, chunked\r\n\r\n0\r\n\r\n", 400},
       {"gzip, chunked", both + "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 400},
       {"identity", both + "Transfer-Encoding: identity\r\n\r\nhello", 400},
       {"xchunked", both + "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunked twice in two fields", both + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunked and another field", both + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", 400},
+      {"chunked twice in two fields",
+       both + "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunked and another field",
+       both + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n", 400},
       {"chunked, chunked", both + "Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n", 400},
       {"quoted chunked", both + "Transfer-Encoding: \"chunked\"\r\n\r\n0\r\n\r\n", 400},
       {"chunked with a parameter", both + "Transfer-Encoding: chunked;q=1\r\n\r\n0\r\n\r\n", 400},
       {"chunked behind a comma", both + "Transfer-Encoding: ,chunked\r\n\r\n0\r\n\r\n", 400},
-      {"chunked behind a vertical tab", both + "Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunked behind a vertical tab", both + "Transfer-Encoding: \vchunked\r\n\r\n0\r\n\r\n",
+       400},
       {"chunked with a NUL", both + "Transfer-Encoding: chunked\0\r\n\r\n0\r\n\r\n"s, 400},
       {"empty transfer encoding", both + "Transfer-Encoding:\r\n\r\nhello", 400},
-      {"chunked in HTTP/1.0", "POST /v1/completions HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400},
+      {"chunked in HTTP/1.0",
+       "POST /v1/completions HTTP/1.0\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+       400},
       // --- lines and names ---
       {"folded line", both + "X-A: b\r\n c\r\n\r\n", 400},
       {"folded framing field", both + "Transfer-Encoding:\r\n chunked\r\n\r\n0\r\n\r\n", 400},
@@ -95,28 +102,49 @@ inline std::vector<SmugglingCase> SmugglingCases() {
       {"no host", "GET /livez HTTP/1.1\r\n\r\n", 400},
       {"two hosts", "GET /livez HTTP/1.1\r\n" + host + host + "\r\n", 400},
       // --- chunks ---
-      {"chunk size with 0x", both + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n", 400},
-      {"chunk size of 17 digits", both + "Transfer-Encoding: chunked\r\n\r\n00000000000000005\r\nhello\r\n0\r\n\r\n", 400},
-      {"signed chunk size", both + "Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n", 400},
-      {"negative chunk size", both + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n", 400},
-      {"blank before a chunk size", both + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", 400},
-      {"blank after a chunk size", both + "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", 400},
+      {"chunk size with 0x", both + "Transfer-Encoding: chunked\r\n\r\n0x5\r\nhello\r\n0\r\n\r\n",
+       400},
+      {"chunk size of 17 digits",
+       both + "Transfer-Encoding: chunked\r\n\r\n00000000000000005\r\nhello\r\n0\r\n\r\n", 400},
+      {"signed chunk size", both + "Transfer-Encoding: chunked\r\n\r\n+5\r\nhello\r\n0\r\n\r\n",
+       400},
+      {"negative chunk size", both + "Transfer-Encoding: chunked\r\n\r\n-5\r\nhello\r\n0\r\n\r\n",
+       400},
+      {"blank before a chunk size",
+       both + "Transfer-Encoding: chunked\r\n\r\n 5\r\nhello\r\n0\r\n\r\n", 400},
+      {"blank after a chunk size",
+       both + "Transfer-Encoding: chunked\r\n\r\n5 \r\nhello\r\n0\r\n\r\n", 400},
       {"empty chunk size", both + "Transfer-Encoding: chunked\r\n\r\n\r\nhello\r\n0\r\n\r\n", 400},
-      {"chunk size with letters", both + "Transfer-Encoding: chunked\r\n\r\n5g\r\nhello\r\n0\r\n\r\n", 400},
-      {"bare LF after a chunk size", both + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", 400},
-      {"bare CR after a chunk size", both + "Transfer-Encoding: chunked\r\n\r\n5\rhello\r\n0\r\n\r\n", 400},
-      {"chunk longer than its size", both + "Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n", 400},
-      {"chunk shorter than its size", both + "Transfer-Encoding: chunked\r\n\r\n6\r\nhello\r\n0\r\n\r\n", 400},
-      {"chunk data that ends with LF", both + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n", 400},
-      {"control character in a chunk extension", both + "Transfer-Encoding: chunked\r\n\r\n5;a\x01\r\nhello\r\n0\r\n\r\n", 400},
-      {"LF in a chunk extension", both + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n", 400},
-      {"1 MiB of chunk extension", both + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(1 << 20, 'x') + "\r\nhello\r\n0\r\n\r\n", 400},
-      {"forbidden trailer", both + "Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", 400},
-      {"trailer that authorises", both + "Transfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
+      {"chunk size with letters",
+       both + "Transfer-Encoding: chunked\r\n\r\n5g\r\nhello\r\n0\r\n\r\n", 400},
+      {"bare LF after a chunk size",
+       both + "Transfer-Encoding: chunked\r\n\r\n5\nhello\r\n0\r\n\r\n", 400},
+      {"bare CR after a chunk size",
+       both + "Transfer-Encoding: chunked\r\n\r\n5\rhello\r\n0\r\n\r\n", 400},
+      {"chunk longer than its size",
+       both + "Transfer-Encoding: chunked\r\n\r\n4\r\nhello\r\n0\r\n\r\n", 400},
+      {"chunk shorter than its size",
+       both + "Transfer-Encoding: chunked\r\n\r\n6\r\nhello\r\n0\r\n\r\n", 400},
+      {"chunk data that ends with LF",
+       both + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\n0\r\n\r\n", 400},
+      {"control character in a chunk extension",
+       both + "Transfer-Encoding: chunked\r\n\r\n5;a\x01\r\nhello\r\n0\r\n\r\n", 400},
+      {"LF in a chunk extension",
+       both + "Transfer-Encoding: chunked\r\n\r\n5;a\nb\r\nhello\r\n0\r\n\r\n", 400},
+      {"1 MiB of chunk extension",
+       both + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(1 << 20, 'x') +
+           "\r\nhello\r\n0\r\n\r\n",
+       400},
+      {"forbidden trailer",
+       both + "Transfer-Encoding: chunked\r\n\r\n0\r\nContent-Length: 5\r\n\r\n", 400},
+      {"trailer that authorises",
+       both + "Transfer-Encoding: chunked\r\n\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
       {"bare LF as the last line", both + "Transfer-Encoding: chunked\r\n\r\n0\r\n\n", 400},
-      {"chunk size of 2^64 - 1", both + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello\r\n0\r\n\r\n", 413},
+      {"chunk size of 2^64 - 1",
+       both + "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\nhello\r\n0\r\n\r\n", 413},
       // --- sizes ---
-      {"request line of 9 KiB", "GET /" + std::string(9 << 10, 'a') + " HTTP/1.1\r\n" + host + "\r\n", 414},
+      {"request line of 9 KiB",
+       "GET /" + std::string(9 << 10, 'a') + " HTTP/1.1\r\n" + host + "\r\n", 414},
       {"method of 10 KiB", std::string(10 << 10, 'A') + " / HTTP/1.1\r\n" + host + "\r\n", 501},
       {"header of 33 KiB", both + "X-A: " + std::string(33 << 10, 'a') + "\r\n\r\n", 431},
       {"announced body above the limit", both + "Content-Length: 8388609\r\n\r\n", 413},

@@ -31,7 +31,8 @@ TEST(FramingGuard, RefusesEverythingThatCanBeReadInTwoWays) {
   for (const SmugglingCase& bad : cases) {
     for (const size_t piece : {size_t{1}, size_t{7}, size_t{1 << 21}}) {
       std::string bytes = bad.bytes;
-      if (bytes.starts_with("\r\n")) bytes.erase(0, 2);  // one empty line is the connection's to skip
+      if (bytes.starts_with("\r\n"))
+        bytes.erase(0, 2);  // one empty line is the connection's to skip
       bytes += "GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n";
       FramingGuard guard{FramingLimits{}};
       Feed(&guard, bytes, piece);
@@ -78,11 +79,15 @@ TEST(FramingGuard, EveryLimitHoldsAtItsValueAndFailsOneBeyond) {
     return guard.fault().reason();
   };
   // request line: method, blanks, target and version
-  const auto line = [](size_t bytes) { return "GET /" + std::string(bytes - 14, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n"; };
+  const auto line = [](size_t bytes) {
+    return "GET /" + std::string(bytes - 14, 'a') + " HTTP/1.1\r\nHost: a\r\n\r\n";
+  };
   EXPECT_EQ(fault(line(8 << 10)), "");
   EXPECT_EQ(fault(line((8 << 10) + 1)), "uri_too_long");
   // header: all field lines with their line ends
-  const auto header = [](size_t bytes) { return "GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(bytes - 14, 'a') + "\r\n\r\n"; };
+  const auto header = [](size_t bytes) {
+    return "GET / HTTP/1.1\r\nHost: a\r\nX: " + std::string(bytes - 14, 'a') + "\r\n\r\n";
+  };
   EXPECT_EQ(fault(header(32 << 10)), "");
   EXPECT_EQ(fault(header((32 << 10) + 1)), "headers_too_large");
   const auto fields = [](int count) {
@@ -99,16 +104,25 @@ TEST(FramingGuard, EveryLimitHoldsAtItsValueAndFailsOneBeyond) {
   small.body_bytes = 10;
   EXPECT_EQ(fault(kHead + "Content-Length: 10\r\n\r\n0123456789", small), "");
   EXPECT_EQ(fault(kHead + "Content-Length: 11\r\n\r\n", small), "request_too_large");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", small), "");
+  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", small),
+            "");
   EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\nb\r\n", small), "request_too_large");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n", small), "request_too_large");
+  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n", small),
+            "request_too_large");
   // chunk sizes and extensions
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n0000000000000005\r\nhello\r\n0\r\n\r\n"), "");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4095, 'x') + "\r\nhello\r\n0\r\n\r\n"), "");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4096, 'x') + "\r\nhello\r\n0\r\n\r\n"), "invalid_value");
+  EXPECT_EQ(
+      fault(kHead + "Transfer-Encoding: chunked\r\n\r\n0000000000000005\r\nhello\r\n0\r\n\r\n"),
+      "");
+  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4095, 'x') +
+                  "\r\nhello\r\n0\r\n\r\n"),
+            "");
+  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4096, 'x') +
+                  "\r\nhello\r\n0\r\n\r\n"),
+            "invalid_value");
   // framing fields themselves
   EXPECT_EQ(fault(kHead + "Content-Length: " + std::string(17, '0') + "5\r\n\r\nhello"), "");
-  EXPECT_EQ(fault(kHead + "Content-Length: " + std::string(18, '0') + "5\r\n\r\nhello"), "invalid_value");
+  EXPECT_EQ(fault(kHead + "Content-Length: " + std::string(18, '0') + "5\r\n\r\nhello"),
+            "invalid_value");
 }
 
 TEST(FramingGuard, AMillionOneByteChunksTakeLinearTime) {
@@ -125,20 +139,27 @@ TEST(FramingGuard, AMillionOneByteChunksTakeLinearTime) {
 // Any damage to a good message is refused, or leaves a message that ends where its bytes say.
 TEST(FramingGuard, RandomDamageNeverMakesItReadPastTheEnd) {
   Random random(7);
-  const std::string good = kHead + "X-A: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+  const std::string good =
+      kHead + "X-A: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
   int refused = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = good;
     for (int64_t k = random.Between(1, 3); k > 0; --k) {
       const size_t at = random.Below(bytes.size());
       switch (random.Below(3)) {
-        case 0: bytes[at] = static_cast<char>(random.Below(256)); break;
-        case 1: bytes.erase(at, 1); break;
-        default: bytes.insert(at, 1, "\r\n :,;\t\0x0"[random.Below(10)]);
+        case 0:
+          bytes[at] = static_cast<char>(random.Below(256));
+          break;
+        case 1:
+          bytes.erase(at, 1);
+          break;
+        default:
+          bytes.insert(at, 1, "\r\n :,;\t\0x0"[random.Below(10)]);
       }
     }
     FramingGuard one{FramingLimits{}}, other{FramingLimits{}};
-    const size_t whole = Feed(&one, bytes, 1 << 20), split = Feed(&other, bytes, 1 + random.Below(9));
+    const size_t whole = Feed(&one, bytes, 1 << 20),
+                 split = Feed(&other, bytes, 1 + random.Below(9));
     EXPECT_EQ(one.failed(), other.failed());
     EXPECT_EQ(one.done(), other.done());
     EXPECT_EQ(whole, split);

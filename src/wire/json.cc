@@ -50,7 +50,8 @@ class Builder {
   bool on_array_end(size_t n, error_code&) {
     JsonArray array(storage_);
     array.reserve(n);
-    for (size_t i = values_.size() - n; i < values_.size(); ++i) array.push_back(std::move(values_[i]));
+    for (size_t i = values_.size() - n; i < values_.size(); ++i)
+      array.push_back(std::move(values_[i]));
     values_.resize(values_.size() - n);
     values_.emplace_back(std::move(array));
     return true;
@@ -91,8 +92,12 @@ class Builder {
   }
 
   bool on_number_part(string_view part, error_code&) { return Collect(part); }
-  bool on_int64(int64_t value, string_view part, error_code& ec) { return Number(part, Json(value, storage_), ec); }
-  bool on_uint64(uint64_t value, string_view part, error_code& ec) { return Number(part, Json(value, storage_), ec); }
+  bool on_int64(int64_t value, string_view part, error_code& ec) {
+    return Number(part, Json(value, storage_), ec);
+  }
+  bool on_uint64(uint64_t value, string_view part, error_code& ec) {
+    return Number(part, Json(value, storage_), ec);
+  }
   bool on_double(double rough, string_view part, error_code& ec) {
     Collect(part);
     // The parser's own conversion may be off by one unit in the last place.
@@ -135,18 +140,20 @@ class Builder {
   }
 
   const bj::storage_ptr storage_;
-  std::vector<Json> values_;        // finished values whose container is still open
-  std::vector<std::string> keys_;   // likewise
-  std::string text_;                // parts of the string, key or number in hand
+  std::vector<Json> values_;       // finished values whose container is still open
+  std::vector<std::string> keys_;  // likewise
+  std::string text_;               // parts of the string, key or number in hand
   Fault fault_ = Fault::kNone;
 };
 
-// A high surrogate's escape stands right before `position`, give or take the character the parser stopped at.
+// A high surrogate's escape stands right before `position`, give or take the character the parser
+// stopped at.
 bool AfterHighSurrogate(std::string_view text, size_t position) {
   for (size_t end = position > 0 ? position - 1 : 0; end <= position + 1; ++end) {
     if (end < 6 || end > text.size()) continue;
     const std::string_view escape = text.substr(end - 6, 6);
-    const bool high = (escape[2] == 'd' || escape[2] == 'D') && std::string_view("89abAB").find(escape[3]) != std::string_view::npos;
+    const bool high = (escape[2] == 'd' || escape[2] == 'D') &&
+                      std::string_view("89abAB").find(escape[3]) != std::string_view::npos;
     if (escape.starts_with("\\u") && high) return true;
   }
   return false;
@@ -158,7 +165,8 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
     case Fault::kDuplicateKey:
       return InvalidArgument("duplicate_key", "an object names the same key twice; it ends" + at);
     case Fault::kNumberLength:
-      return InvalidArgument("invalid_json", "a number has more than 64 significant characters" + at);
+      return InvalidArgument("invalid_json",
+                             "a number has more than 64 significant characters" + at);
     case Fault::kNumberRange:
       return InvalidArgument("invalid_json", "a number is too large for a double" + at);
     case Fault::kNone:
@@ -168,13 +176,15 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
     return InvalidArgument("json_depth", "the body nests deeper than 64 levels" + at);
   }
   if (ec == bj::error::illegal_leading_surrogate || ec == bj::error::illegal_trailing_surrogate ||
-      ec == bj::error::expected_utf16_escape || (ec == bj::error::syntax && AfterHighSurrogate(text, position))) {
+      ec == bj::error::expected_utf16_escape ||
+      (ec == bj::error::syntax && AfterHighSurrogate(text, position))) {
     return InvalidArgument("invalid_utf8", "unpaired surrogate escape" + at);
   }
   if (ec == bj::error::object_too_large) {
     return InvalidArgument("invalid_json", "an object has more than 4096 members" + at);
   }
-  if (ec == bj::error::incomplete) return InvalidArgument("invalid_json", "the body ends inside a JSON value");
+  if (ec == bj::error::incomplete)
+    return InvalidArgument("invalid_json", "the body ends inside a JSON value");
   if (ec == bj::error::extra_data) {
     return InvalidArgument("invalid_json", "something follows the JSON value" + at);
   }
@@ -185,7 +195,8 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
 
 Result<JsonDocument> ParseJson(std::string_view text) {
   if (const size_t valid = ValidUtf8Prefix(text); valid != text.size()) {
-    return InvalidArgument("invalid_utf8", "the body is not UTF-8 at byte " + std::to_string(valid));
+    return InvalidArgument("invalid_utf8",
+                           "the body is not UTF-8 at byte " + std::to_string(valid));
   }
   auto storage = bj::make_shared_resource<bj::monotonic_resource>();
   bj::parse_options options;

@@ -1,8 +1,10 @@
-// Strict JSON (RFC 8259) for request bodies: what the input contract refuses is refused with its own code.
+// Strict JSON (RFC 8259) for request bodies: what the input contract refuses is refused with its
+// own code.
 //
-// Codes: invalid_json (syntax, numbers above 64 significant characters or beyond a double, objects above 4,096
-// members), json_depth (nesting above 64), duplicate_key, invalid_utf8 (malformed bytes, unpaired surrogates).
-// The stack used is bounded by the depth limit. Pure; a document is a value.
+// Codes: invalid_json (syntax, numbers above 64 significant characters or beyond a double, objects
+// above 4,096 members), json_depth (nesting above 64), duplicate_key, invalid_utf8 (malformed
+// bytes, unpaired surrogates). The stack used is bounded by the depth limit. Pure; a document is a
+// value.
 #pragma once
 
 #include <boost/json/value.hpp>
@@ -18,13 +20,15 @@ using JsonObject = boost::json::object;
 using JsonArray = boost::json::array;
 
 inline constexpr size_t kMaxJsonDepth = 64;
-inline constexpr size_t kMaxJsonNumberChars = 64;   // without leading zeros, sign and point
-inline constexpr size_t kMaxJsonMembers = 4096;     // of one object: bounds what crafted equal hashes cost
+inline constexpr size_t kMaxJsonNumberChars = 64;  // without leading zeros, sign and point
+inline constexpr size_t kMaxJsonMembers =
+    4096;  // of one object: bounds what crafted equal hashes cost
 
 // Integers that fit are held as int64 or uint64, all other numbers as the nearest double. Movable.
 class JsonDocument {
  public:
-  JsonDocument(boost::json::storage_ptr storage, Json root) : storage_(std::move(storage)), root_(std::move(root)) {}
+  JsonDocument(boost::json::storage_ptr storage, Json root)
+      : storage_(std::move(storage)), root_(std::move(root)) {}
   const Json& root() const { return root_; }
 
  private:

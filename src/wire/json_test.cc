@@ -13,7 +13,10 @@
 namespace tutti::wire {
 namespace {
 
-std::string Nested(int depth) { return std::string(static_cast<size_t>(depth), '[') + std::string(static_cast<size_t>(depth), ']'); }
+std::string Nested(int depth) {
+  return std::string(static_cast<size_t>(depth), '[') +
+         std::string(static_cast<size_t>(depth), ']');
+}
 
 std::string ReasonOf(const std::string& text) { return ParseJson(text).status().reason(); }
 
@@ -29,7 +32,8 @@ TEST(Json, NestingIsLimitedTo64Levels) {
 TEST(Json, NumbersHaveAtMost64SignificantCharacters) {
   EXPECT_TRUE(ParseJson(std::string(64, '9')).ok());
   EXPECT_EQ(ReasonOf(std::string(65, '9')), "invalid_json");
-  EXPECT_TRUE(ParseJson("0." + std::string(300, '0') + std::string(64, '1')).ok()) << "leading zeros do not count";
+  EXPECT_TRUE(ParseJson("0." + std::string(300, '0') + std::string(64, '1')).ok())
+      << "leading zeros do not count";
   EXPECT_EQ(ReasonOf("0." + std::string(65, '1')), "invalid_json");
   EXPECT_EQ(ReasonOf(std::string(1 << 20, '7')), "invalid_json");
 }
@@ -43,8 +47,8 @@ TEST(Json, ANumberBeyondADoubleIsRefusedAndOneBelowIsZero) {
 }
 
 TEST(Json, NumbersReadBackAsTheNearestDouble) {
-  for (const double number : {0.1, 0.7, 1e23, 8.5, 123.456e78, 2.2250738585072014e-308, 5e-324, 1.7976931348623157e308,
-                              0.30000000000000004, 9007199254740993.0}) {
+  for (const double number : {0.1, 0.7, 1e23, 8.5, 123.456e78, 2.2250738585072014e-308, 5e-324,
+                              1.7976931348623157e308, 0.30000000000000004, 9007199254740993.0}) {
     std::string text;
     JsonWriter(&text).Double(number);
     EXPECT_EQ(ParseJson(text)->root().to_number<double>(), number) << text;
@@ -127,21 +131,34 @@ TEST(JsonWriter, WritesCompactJsonThatReadsBackEqual) {
       .EndObject()
       .EndArray()
       .EndObject();
-  EXPECT_EQ(out, "{\"text\":\"a\\\"b\\\\c\\n\\t\\u0001\\u007f\xc3\xa9\",\"n\":-5,\"half\":0.5,\"one\":1.0,\"yes\":true,"
-                 "\"none\":null,\"list\":[1,2,{}]}");
+  EXPECT_EQ(out,
+            "{\"text\":\"a\\\"b\\\\c\\n\\t\\u0001\\u007f\xc3\xa9\",\"n\":-5,\"half\":0.5,\"one\":1."
+            "0,\"yes\":true,"
+            "\"none\":null,\"list\":[1,2,{}]}");
   EXPECT_EQ(ParseJson(out)->root().at("text").get_string(), "a\"b\\c\n\t\x01\x7f\xc3\xa9");
 }
 
 TEST(JsonWriter, MalformedBytesBecomeReplacementCharacters) {
   std::string out;
-  AppendJsonString("a\xff" "b\xe2\x82", &out);
-  EXPECT_EQ(out, "\"a\xef\xbf\xbd" "b\xef\xbf\xbd\xef\xbf\xbd\"");
+  AppendJsonString(
+      "a\xff"
+      "b\xe2\x82",
+      &out);
+  EXPECT_EQ(out,
+            "\"a\xef\xbf\xbd"
+            "b\xef\xbf\xbd\xef\xbf\xbd\"");
   EXPECT_TRUE(ParseJson(out).ok());
 }
 
 TEST(JsonWriter, NumbersThatJsonCannotSayAreNull) {
   std::string out;
-  JsonWriter(&out).BeginArray().Double(INFINITY).Double(NAN).Float(-INFINITY).Float(0.1f).EndArray();
+  JsonWriter(&out)
+      .BeginArray()
+      .Double(INFINITY)
+      .Double(NAN)
+      .Float(-INFINITY)
+      .Float(0.1f)
+      .EndArray();
   EXPECT_EQ(out, "[null,null,null,0.1]");
 }
 

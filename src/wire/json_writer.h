@@ -1,4 +1,5 @@
-// JsonWriter: appends compact JSON to a string, without a tree in between. The caller nests correctly (checked).
+// JsonWriter: appends compact JSON to a string, without a tree in between. The caller nests
+// correctly (checked).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,8 @@
 
 namespace tutti::wire {
 
-// Appends `text` quoted and escaped. Malformed UTF-8 becomes U+FFFD, so that the output is always valid JSON.
+// Appends `text` quoted and escaped. Malformed UTF-8 becomes U+FFFD, so that the output is always
+// valid JSON.
 void AppendJsonString(std::string_view text, std::string* out);
 
 class JsonWriter {
@@ -34,7 +36,9 @@ class JsonWriter {
   // Key and value in one.
   JsonWriter& Member(std::string_view key, std::string_view text) { return Key(key).String(text); }
   JsonWriter& Member(std::string_view key, const char* text) { return Key(key).String(text); }
-  JsonWriter& Member(std::string_view key, const std::string& text) { return Key(key).String(text); }
+  JsonWriter& Member(std::string_view key, const std::string& text) {
+    return Key(key).String(text);
+  }
   JsonWriter& Member(std::string_view key, int number) { return Key(key).Int(number); }
   JsonWriter& Member(std::string_view key, int64_t number) { return Key(key).Int(number); }
   JsonWriter& Member(std::string_view key, double number) { return Key(key).Double(number); }
@@ -47,7 +51,7 @@ class JsonWriter {
   void Separate();  // a comma where one belongs
 
   std::string* const out_;
-  bool comma_ = false;      // a value stands before, in the same container
+  bool comma_ = false;  // a value stands before, in the same container
   int depth_ = 0;
 };
 

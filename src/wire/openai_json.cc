@@ -29,7 +29,8 @@ class JsonAnswer final : public ResponseWriter {
 
   void OnEvent(int prompt, const api::StreamEvent& event, std::string*) override {
     PromptState& source = prompts_[static_cast<size_t>(prompt)];
-    Choice& choice = choices_[static_cast<size_t>(prompt * call_.requests.front().n + event.choice)];
+    Choice& choice =
+        choices_[static_cast<size_t>(prompt * call_.requests.front().n + event.choice)];
     switch (event.kind) {
       case api::StreamEvent::Kind::kStarted:
         return;
@@ -54,9 +55,15 @@ class JsonAnswer final : public ResponseWriter {
   void OnDone(std::string* out) override {
     JsonWriter json(out);
     switch (call_.dialect) {
-      case Dialect::kChat: WriteChat(&json); return;
-      case Dialect::kText: WriteText(&json); return;
-      case Dialect::kGenerate: WriteGenerate(&json); return;
+      case Dialect::kChat:
+        WriteChat(&json);
+        return;
+      case Dialect::kText:
+        WriteText(&json);
+        return;
+      case Dialect::kGenerate:
+        WriteGenerate(&json);
+        return;
     }
   }
 
@@ -97,7 +104,10 @@ class JsonAnswer final : public ResponseWriter {
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
       json->BeginObject().Member("index", static_cast<int64_t>(i)).Key("message").BeginObject();
-      json->Member("role", "assistant").Member("content", choice.text).Member("refusal", nullptr).EndObject();
+      json->Member("role", "assistant")
+          .Member("content", choice.text)
+          .Member("refusal", nullptr)
+          .EndObject();
       json->Key("logprobs");
       if (call_.logprobs >= 0) {
         WriteChatLogprobs(choice.tokens, json);
@@ -123,7 +133,10 @@ class JsonAnswer final : public ResponseWriter {
       const Choice& choice = choices_[i];
       const size_t prompt = i / static_cast<size_t>(call_.requests.front().n);
       const std::string echo = call_.echo ? echo_texts_[prompt] : std::string();
-      json->BeginObject().Member("index", static_cast<int64_t>(i)).Member("text", echo + choice.text).Key("logprobs");
+      json->BeginObject()
+          .Member("index", static_cast<int64_t>(i))
+          .Member("text", echo + choice.text)
+          .Key("logprobs");
       if (call_.logprobs >= 0) {
         WriteTextLogprobs(Tokens(prompt, choice), call_.logprobs, json);
       } else {
@@ -185,9 +198,12 @@ std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, R
                                                    std::vector<std::string> echo_texts) {
   if (!call.stream) return MakeJsonWriter(call, std::move(head), std::move(echo_texts));
   switch (call.dialect) {
-    case Dialect::kChat: return MakeChatStream(call, std::move(head));
-    case Dialect::kText: return MakeTextStream(call, std::move(head), std::move(echo_texts));
-    case Dialect::kGenerate: return MakeGenerateStream(call, std::move(head));
+    case Dialect::kChat:
+      return MakeChatStream(call, std::move(head));
+    case Dialect::kText:
+      return MakeTextStream(call, std::move(head), std::move(echo_texts));
+    case Dialect::kGenerate:
+      return MakeGenerateStream(call, std::move(head));
   }
   return nullptr;
 }

@@ -122,7 +122,10 @@ void WritePromptLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json
     json->BeginObject();
     bool chosen_listed = false;
     const auto add = [&](const api::Logprob& candidate, std::optional<size_t> rank) {
-      json->Key(std::to_string(candidate.token)).BeginObject().Key("logprob").Float(Finite(candidate.logprob));
+      json->Key(std::to_string(candidate.token))
+          .BeginObject()
+          .Key("logprob")
+          .Float(Finite(candidate.logprob));
       if (rank.has_value()) json->Member("rank", static_cast<int64_t>(*rank));
       json->Member("decoded_token", TokenText(candidate.bytes)).EndObject();
       chosen_listed = chosen_listed || candidate.token == token.logprobs.chosen.token;
@@ -139,7 +142,10 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .Member("prompt_tokens", usage.prompt_tokens)
       .Member("completion_tokens", usage.completion_tokens)
       .Member("total_tokens", usage.prompt_tokens + usage.completion_tokens);
-  json->Key("prompt_tokens_details").BeginObject().Member("cached_tokens", usage.cached_tokens).EndObject();
+  json->Key("prompt_tokens_details")
+      .BeginObject()
+      .Member("cached_tokens", usage.cached_tokens)
+      .EndObject();
   json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", 0).EndObject();
   json->EndObject();
 }

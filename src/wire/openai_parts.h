@@ -23,7 +23,8 @@ struct ShownToken {
 // Counts the characters that tokens add to a text, from their bytes.
 class OffsetCounter {
  public:
-  // The offset of a token with these bytes; `shown` is false for special tokens left out of the text.
+  // The offset of a token with these bytes; `shown` is false for special tokens left out of the
+  // text.
   int64_t Next(std::string_view bytes, bool shown);
 
  private:
@@ -36,7 +37,8 @@ ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCoun
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);
 // `depth` most probable tokens are listed beside the chosen one.
 void WriteTextLogprobs(const std::vector<ShownToken>& tokens, int depth, JsonWriter* json);
-void WritePromptLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);  // vLLM's extension
+void WritePromptLogprobs(const std::vector<ShownToken>& tokens,
+                         JsonWriter* json);  // vLLM's extension
 
 void WriteUsage(const api::Usage& usage, JsonWriter* json);
 void WriteTimings(const api::Usage& usage, const api::Timings& timings, JsonWriter* json);

@@ -14,10 +14,13 @@ Status Bad(std::string param, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
 }
 
-std::string_view View(const Json& text) { return {text.get_string().data(), text.get_string().size()}; }
+std::string_view View(const Json& text) {
+  return {text.get_string().data(), text.get_string().size()};
+}
 
 // A string, or text parts joined with a line break.
-Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict, IgnoredFields* ignored) {
+Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict,
+                                IgnoredFields* ignored) {
   if (content.is_string()) return std::string(View(content));
   if (!content.is_array()) return Bad(param, param + " must be a string or a list of text parts");
   if (content.get_array().empty()) return Bad(param, param + " must hold at least one part");
@@ -32,10 +35,12 @@ Result<std::string> ReadContent(const Json& content, const std::string& param, b
                                                           "; this model reads text parts only")
           .WithParam(path);
     }
-    ASSIGN_OR_RETURN(const CheckedObject part, CheckedObject::Check(kPart, element, path, strict, ignored));
+    ASSIGN_OR_RETURN(const CheckedObject part,
+                     CheckedObject::Check(kPart, element, path, strict, ignored));
     const std::optional<std::string> text = part.Text("text");
     if (!text.has_value()) {
-      return InvalidArgument("missing_required_parameter", path + ".text is missing").WithParam(path + ".text");
+      return InvalidArgument("missing_required_parameter", path + ".text is missing")
+          .WithParam(path + ".text");
     }
     if (i > 0) joined += '\n';
     joined += *text;
@@ -50,31 +55,36 @@ api::Role RoleOf(const std::string& word) {
   return api::Role::kSystem;  // system, developer
 }
 
-Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path, bool strict, IgnoredFields* ignored) {
-  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kMessage, value, path, strict, ignored));
+Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path, bool strict,
+                                     IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kMessage, value, path, strict, ignored));
   api::ChatMessage message;
   message.role = RoleOf(*object.Text("role"));
   message.name = object.Text("name").value_or("");
   if (message.role == api::Role::kTool && !object.Has("tool_call_id")) {
-    return InvalidArgument("missing_required_parameter", path + " answers a tool call but has no tool_call_id")
+    return InvalidArgument("missing_required_parameter",
+                           path + " answers a tool call but has no tool_call_id")
         .WithParam(path + ".tool_call_id");
   }
   const Json* content = object.Find("content");
   if (content == nullptr) {
-    return InvalidArgument("missing_required_parameter", path + ".content is missing").WithParam(path + ".content");
+    return InvalidArgument("missing_required_parameter", path + ".content is missing")
+        .WithParam(path + ".content");
   }
   ASSIGN_OR_RETURN(message.content, ReadContent(*content, path + ".content", strict, ignored));
   return message;
 }
 
-Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call, api::SamplingParams* params,
-                   bool* score_only) {
+Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call,
+                   api::SamplingParams* params, bool* score_only) {
   std::optional<int64_t> most = object.Int("max_tokens");
   const char* name = "max_tokens";
   if (dialect == Dialect::kChat) {
     const std::optional<int64_t> newer = object.Int("max_completion_tokens");
     if (most.has_value() && newer.has_value() && *most != *newer) {
-      return Bad("max_completion_tokens", "max_tokens and max_completion_tokens are both given and differ");
+      return Bad("max_completion_tokens",
+                 "max_tokens and max_completion_tokens are both given and differ");
     }
     if (newer.has_value()) {
       most = newer;
@@ -89,8 +99,8 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
   }
   if (most.has_value()) {
     if (params->min_tokens > *most) {
-      return Bad("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) + ") exceeds " + name + " (" +
-                                   std::to_string(*most) + ")");
+      return Bad("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) + ") exceeds " +
+                                   name + " (" + std::to_string(*most) + ")");
     }
     params->max_tokens = static_cast<int>(*most);
   }
@@ -102,9 +112,11 @@ void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
   params->top_p = object.Number("top_p").value_or(params->top_p);
   params->top_k = static_cast<int>(object.Int("top_k").value_or(params->top_k));
   params->min_p = object.Number("min_p").value_or(params->min_p);
-  params->frequency_penalty = object.Number("frequency_penalty").value_or(params->frequency_penalty);
+  params->frequency_penalty =
+      object.Number("frequency_penalty").value_or(params->frequency_penalty);
   params->presence_penalty = object.Number("presence_penalty").value_or(params->presence_penalty);
-  params->repetition_penalty = object.Number("repetition_penalty").value_or(params->repetition_penalty);
+  params->repetition_penalty =
+      object.Number("repetition_penalty").value_or(params->repetition_penalty);
   params->logit_bias = object.Bias("logit_bias");
   params->allowed_token_ids = object.Tokens("allowed_token_ids");
   params->seed = object.Int("seed");
@@ -115,7 +127,8 @@ void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
   params->skip_special_tokens = object.Bool("skip_special_tokens").value_or(true);
 }
 
-Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall* call, api::SamplingParams* params) {
+Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall* call,
+                    api::SamplingParams* params) {
   if (dialect == Dialect::kGenerate) return OkStatus();
   if (dialect == Dialect::kText) {
     call->logprobs = static_cast<int>(object.Int("logprobs").value_or(-1));
@@ -137,8 +150,8 @@ Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall
   return OkStatus();
 }
 
-Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict, IgnoredFields* ignored,
-                     GenerationCall* call) {
+Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
+                     IgnoredFields* ignored, GenerationCall* call) {
   call->stream = object.Bool("stream").value_or(dialect == Dialect::kGenerate);
   if (dialect == Dialect::kGenerate) return OkStatus();
   const Json* value = object.Find("stream_options");
@@ -153,7 +166,8 @@ Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict, 
 }
 
 Status Empty(std::string param) {
-  return InvalidArgument("empty_prompt", param + " is empty; a prompt needs at least one token").WithParam(param);
+  return InvalidArgument("empty_prompt", param + " is empty; a prompt needs at least one token")
+      .WithParam(param);
 }
 
 api::Prompt MakeText(const CheckedObject& object, std::string text) {
@@ -179,7 +193,8 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
     prompts.push_back(MakeText(object, std::string(View(value))));
     return prompts;
   }
-  if (!value.is_array()) return Bad("prompt", "prompt must be a string, a list of strings or token ids");
+  if (!value.is_array())
+    return Bad("prompt", "prompt must be a string, a list of strings or token ids");
   const JsonArray& array = value.get_array();
   if (array.empty()) return Empty("prompt");
   if (array[0].is_number()) {
@@ -188,10 +203,12 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
     return prompts;
   }
   const auto most = static_cast<size_t>(FindField(kText, "prompt")->high);
-  if (array.size() > most) return Bad("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
+  if (array.size() > most)
+    return Bad("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string param = "prompt[" + std::to_string(i) + "]";
-    if (array[i].kind() != array[0].kind()) return Bad(param, "prompt must not mix kinds of elements");
+    if (array[i].kind() != array[0].kind())
+      return Bad(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
       if (array[i].get_string().empty()) return Empty(param);
       prompts.push_back(MakeText(object, std::string(View(array[i]))));
@@ -205,15 +222,16 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   return prompts;
 }
 
-Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObject& object, bool strict,
-                                             IgnoredFields* ignored) {
+Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObject& object,
+                                             bool strict, IgnoredFields* ignored) {
   if (dialect == Dialect::kText) return ReadTextPrompts(object);
   std::vector<api::Prompt> prompts;
   if (dialect == Dialect::kGenerate) {
     const std::optional<std::string> text = object.Text("prompt");
     if (text.has_value() == object.Has("messages")) {
       if (!text.has_value()) {
-        return InvalidArgument("missing_required_parameter", "one of prompt and messages is needed").WithParam("prompt");
+        return InvalidArgument("missing_required_parameter", "one of prompt and messages is needed")
+            .WithParam("prompt");
       }
       return Bad("prompt", "prompt and messages exclude each other");
     }
@@ -230,9 +248,12 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
 
 Scope ScopeOf(Dialect dialect) {
   switch (dialect) {
-    case Dialect::kChat: return kChat;
-    case Dialect::kText: return kText;
-    case Dialect::kGenerate: return kGenerate;
+    case Dialect::kChat:
+      return kChat;
+    case Dialect::kText:
+      return kText;
+    case Dialect::kGenerate:
+      return kGenerate;
   }
   return kChat;
 }
@@ -246,13 +267,15 @@ api::Priority LaneOf(const CheckedObject& object, const std::string& tier) {
 }  // namespace
 
 bool IsRequestId(std::string_view id) {
-  return !id.empty() && id.size() <= api::kMaxRequestIdBytes && std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
-           c == '-';
-  });
+  return !id.empty() && id.size() <= api::kMaxRequestIdBytes &&
+         std::all_of(id.begin(), id.end(), [](char c) {
+           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                  c == '.' || c == '_' || c == '-';
+         });
 }
 
-Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict, IgnoredFields* ignored) {
+Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
+                                        IgnoredFields* ignored) {
   const JsonArray& array = object.Find("messages")->get_array();
   api::ChatPrompt chat;
   chat.messages.reserve(array.size());
@@ -263,13 +286,16 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   }
   chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
   if (chat.continue_final_message && object.Bool("add_generation_prompt").value_or(false)) {
-    return Bad("continue_final_message", "continue_final_message and add_generation_prompt exclude each other");
+    return Bad("continue_final_message",
+               "continue_final_message and add_generation_prompt exclude each other");
   }
-  chat.add_generation_prompt = object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
+  chat.add_generation_prompt =
+      object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
   const std::string last = "messages[" + std::to_string(array.size() - 1) + "].role";
   const bool ends_with_assistant = chat.messages.back().role == api::Role::kAssistant;
   if (ends_with_assistant && !chat.continue_final_message) {
-    return Bad(last, "the last message is the assistant's; set continue_final_message to continue it");
+    return Bad(last,
+               "the last message is the assistant's; set continue_final_message to continue it");
   }
   if (!ends_with_assistant && chat.continue_final_message) {
     return Bad(last, "continue_final_message needs a last message of role assistant");
@@ -277,7 +303,8 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   return chat;
 }
 
-Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const ParseOptions& options) {
+Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
+                                       const ParseOptions& options) {
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(ScopeOf(dialect), body, "", options.strict, &ignored));
@@ -297,7 +324,8 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const 
     return Bad("best_of", "best_of must equal n");
   }
   call.skip_special_tokens = base.sampling.skip_special_tokens;
-  call.timings = object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
+  call.timings =
+      object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
 
   const std::string tier = object.Text("service_tier").value_or("auto");
   call.service_tier = tier == "auto" ? "default" : tier;
@@ -307,7 +335,8 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const 
     return Bad("request_id", "request_id may hold letters, digits, '.', '_' and '-'");
   }
   if (const std::optional<int64_t> ms = object.Int("deadline_ms"); ms.has_value()) {
-    base.deadline = options.now + std::min<Duration>(std::chrono::milliseconds(*ms), options.deadline_cap);
+    base.deadline =
+        options.now + std::min<Duration>(std::chrono::milliseconds(*ms), options.deadline_cap);
   }
   base.cache_salt = object.Text("cache_salt").value_or("");
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
@@ -315,7 +344,8 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const 
     base.truncate_prompt_tokens = static_cast<int>(*cut);
   }
 
-  ASSIGN_OR_RETURN(std::vector<api::Prompt> prompts, ReadPrompts(dialect, object, options.strict, &ignored));
+  ASSIGN_OR_RETURN(std::vector<api::Prompt> prompts,
+                   ReadPrompts(dialect, object, options.strict, &ignored));
   for (api::Prompt& prompt : prompts) {
     call.requests.push_back(base);
     call.requests.back().prompt = std::move(prompt);

@@ -1,4 +1,5 @@
-// OpenAI dialect, inbound: JSON bodies of chat, completions and /generate -> api::GenerateRequest. Pure.
+// OpenAI dialect, inbound: JSON bodies of chat, completions and /generate -> api::GenerateRequest.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -15,13 +16,13 @@ namespace tutti::wire {
 enum class Dialect { kChat, kText, kGenerate };
 
 struct ParseOptions {
-  bool strict = false;                                 // unknown fields are 400 unknown_parameter
-  TimePoint now{};                                     // deadline_ms counts from here
+  bool strict = false;  // unknown fields are 400 unknown_parameter
+  TimePoint now{};      // deadline_ms counts from here
   Duration deadline_cap = std::chrono::hours(24);
 };
 
-// One client call: what to generate, and how the answer is to be shown. Completions with several prompts make
-// several requests; choices are numbered prompt_index * n + choice.
+// One client call: what to generate, and how the answer is to be shown. Completions with several
+// prompts make several requests; choices are numbered prompt_index * n + choice.
 struct GenerationCall {
   Dialect dialect = Dialect::kChat;
   std::vector<api::GenerateRequest> requests;  // at least one; equal but for the prompt
@@ -29,23 +30,25 @@ struct GenerationCall {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
-  bool obfuscation = false;                    // random padding of deltas
-  bool echo = false;                           // completions: the prompt comes first
-  int logprobs = -1;                           // shown per token; -1 = none
+  bool obfuscation = false;  // random padding of deltas
+  bool echo = false;         // completions: the prompt comes first
+  int logprobs = -1;         // shown per token; -1 = none
   bool prompt_logprobs = false;
   bool skip_special_tokens = true;
   bool timings = false;
-  std::string service_tier = "default";        // echoed
-  std::vector<std::string> ignored;            // unknown fields, for x-tutti-ignored
+  std::string service_tier = "default";  // echoed
+  std::vector<std::string> ignored;      // unknown fields, for x-tutti-ignored
 
   int choices() const { return static_cast<int>(requests.size()) * requests.front().n; }
 };
 
-Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body, const ParseOptions& options);
+Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
+                                       const ParseOptions& options);
 
-// The messages of a chat request with everything that is checked about them (roles, parts, last role).
-// `object` has been checked against its scope and has `messages`.
-Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict, IgnoredFields* ignored);
+// The messages of a chat request with everything that is checked about them (roles, parts, last
+// role). `object` has been checked against its scope and has `messages`.
+Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
+                                        IgnoredFields* ignored);
 
 // [A-Za-z0-9._-], 1..128 bytes.
 bool IsRequestId(std::string_view id);

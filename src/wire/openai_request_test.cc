@@ -11,11 +11,14 @@ Result<GenerationCall> Parse(Dialect dialect, const std::string& text) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
   return ParseGeneration(dialect, document.root(), {});
 }
-Result<GenerationCall> Chat(const std::string& more, const std::string& messages = R"([{"role":"user","content":"hi"}])") {
-  return Parse(Dialect::kChat, R"({"model":"m","messages":)" + messages + (more.empty() ? "" : "," + more) + "}");
+Result<GenerationCall> Chat(const std::string& more,
+                            const std::string& messages = R"([{"role":"user","content":"hi"}])") {
+  return Parse(Dialect::kChat,
+               R"({"model":"m","messages":)" + messages + (more.empty() ? "" : "," + more) + "}");
 }
 Result<GenerationCall> Text(const std::string& more, const std::string& prompt = "\"hi\"") {
-  return Parse(Dialect::kText, R"({"model":"m","prompt":)" + prompt + (more.empty() ? "" : "," + more) + "}");
+  return Parse(Dialect::kText,
+               R"({"model":"m","prompt":)" + prompt + (more.empty() ? "" : "," + more) + "}");
 }
 const api::ChatPrompt& Prompt(const Result<GenerationCall>& call) {
   return std::get<api::ChatPrompt>(call->requests.front().prompt);
@@ -77,7 +80,8 @@ TEST(ChatRequest, EveryHonouredFieldReachesTheRequest) {
 }
 
 TEST(ChatRequest, PartsAreJoinedWithALineBreakAndRolesMapped) {
-  const auto call = Chat("", R"([{"role":"developer","content":"be brief"},{"role":"user","name":"ann",
+  const auto call =
+      Chat("", R"([{"role":"developer","content":"be brief"},{"role":"user","name":"ann",
       "content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},{"role":"assistant","content":"x","refusal":null,"tool_calls":[]},
       {"role":"tool","tool_call_id":"t1","content":"42"},{"role":"user","content":""}])");
   ASSERT_TRUE(call.ok()) << call.status();
@@ -108,24 +112,32 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {"", "[{}]", "missing_required_parameter", "messages[0].role"},
       {"", R"([{"role":"god","content":"x"}])", "invalid_value", "messages[0].role"},
       {"", R"([{"role":"user"}])", "missing_required_parameter", "messages[0].content"},
-      {"", R"([{"role":"user","content":null}])", "missing_required_parameter", "messages[0].content"},
+      {"", R"([{"role":"user","content":null}])", "missing_required_parameter",
+       "messages[0].content"},
       {"", R"([{"role":"user","content":7}])", "invalid_value", "messages[0].content"},
       {"", R"([{"role":"user","content":[]}])", "invalid_value", "messages[0].content"},
-      {"", R"([{"role":"user","content":[{"type":"text"}]}])", "missing_required_parameter", "messages[0].content[0].text"},
-      {"", R"([{"role":"user","content":[{"text":"x"}]}])", "missing_required_parameter", "messages[0].content[0].type"},
-      {"", R"([{"role":"user","content":[{"type":"text","text":1}]}])", "invalid_value", "messages[0].content[0].text"},
-      {"", R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254"}}]}])",
+      {"", R"([{"role":"user","content":[{"type":"text"}]}])", "missing_required_parameter",
+       "messages[0].content[0].text"},
+      {"", R"([{"role":"user","content":[{"text":"x"}]}])", "missing_required_parameter",
+       "messages[0].content[0].type"},
+      {"", R"([{"role":"user","content":[{"type":"text","text":1}]}])", "invalid_value",
+       "messages[0].content[0].text"},
+      {"",
+       R"([{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254"}}]}])",
        "unsupported_parameter", "messages[0].content[0]"},
-      {"", R"([{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}])", "unsupported_parameter",
-       "messages[0].content[0]"},
-      {"", R"([{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}])", "unsupported_parameter",
-       "messages[0].tool_calls"},
-      {"", R"([{"role":"tool","content":"x"}])", "missing_required_parameter", "messages[0].tool_call_id"},
-      {"", R"([{"role":"user","content":"x"},{"role":"assistant","content":"y"}])", "invalid_value", "messages[1].role"},
+      {"", R"([{"role":"user","content":[{"type":"input_audio","input_audio":{}}]}])",
+       "unsupported_parameter", "messages[0].content[0]"},
+      {"", R"([{"role":"assistant","content":null,"tool_calls":[{"id":"1"}]}])",
+       "unsupported_parameter", "messages[0].tool_calls"},
+      {"", R"([{"role":"tool","content":"x"}])", "missing_required_parameter",
+       "messages[0].tool_call_id"},
+      {"", R"([{"role":"user","content":"x"},{"role":"assistant","content":"y"}])", "invalid_value",
+       "messages[1].role"},
       {R"("continue_final_message":true)", user, "invalid_value", "messages[0].role"},
-      {R"("continue_final_message":true,"add_generation_prompt":true)", R"([{"role":"assistant","content":"y"}])",
-       "invalid_value", "continue_final_message"},
-      {R"("max_tokens":5,"max_completion_tokens":6)", user, "invalid_value", "max_completion_tokens"},
+      {R"("continue_final_message":true,"add_generation_prompt":true)",
+       R"([{"role":"assistant","content":"y"}])", "invalid_value", "continue_final_message"},
+      {R"("max_tokens":5,"max_completion_tokens":6)", user, "invalid_value",
+       "max_completion_tokens"},
       {R"("max_tokens":0)", user, "invalid_value", "max_tokens"},
       {R"("max_tokens":-1)", user, "invalid_value", "max_tokens"},
       {R"("max_tokens":1.5)", user, "invalid_value", "max_tokens"},
@@ -141,7 +153,8 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("stream":"yes")", user, "invalid_value", "stream"},
       {R"("stream_options":{"include_usage":true})", user, "invalid_value", "stream_options"},
       {R"("stream":true,"stream_options":[])", user, "invalid_value", "stream_options"},
-      {R"("stream":true,"stream_options":{"include_usage":1})", user, "invalid_value", "stream_options.include_usage"},
+      {R"("stream":true,"stream_options":{"include_usage":1})", user, "invalid_value",
+       "stream_options.include_usage"},
       {R"("top_p":0)", user, "invalid_value", "top_p"},
       {R"("top_p":1.0001)", user, "invalid_value", "top_p"},
       {R"("temperature":2.0001)", user, "invalid_value", "temperature"},
@@ -156,9 +169,11 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("prompt_logprobs":1,"stream":true)", user, "invalid_value", "prompt_logprobs"},
       {R"("tools":[{"type":"function"}])", user, "unsupported_parameter", "tools"},
       {R"("tool_choice":"required")", user, "unsupported_parameter", "tool_choice"},
-      {R"("response_format":{"type":"json_object"})", user, "unsupported_parameter", "response_format"},
+      {R"("response_format":{"type":"json_object"})", user, "unsupported_parameter",
+       "response_format"},
       {R"("chat_template":"x")", user, "unsupported_parameter", "chat_template"},
-      {R"("chat_template_kwargs":{"tokenize":true})", user, "unsupported_parameter", "chat_template_kwargs"},
+      {R"("chat_template_kwargs":{"tokenize":true})", user, "unsupported_parameter",
+       "chat_template_kwargs"},
       {R"("store":true)", user, "unsupported_parameter", "store"},
       {R"("modalities":["audio"])", user, "unsupported_parameter", "modalities"},
       {R"("metadata":"x")", user, "invalid_value", "metadata"},
@@ -174,20 +189,28 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
 }
 
 TEST(ChatRequest, TheModelIsNeededAndMustBeAName) {
-  EXPECT_EQ(Parse(Dialect::kChat, R"({"messages":[{"role":"user","content":"x"}]})").status().param(), "model");
+  EXPECT_EQ(
+      Parse(Dialect::kChat, R"({"messages":[{"role":"user","content":"x"}]})").status().param(),
+      "model");
   for (const char* model : {"\"\"", "7", "[]", "true"}) {
-    EXPECT_EQ(Parse(Dialect::kChat, R"({"messages":[{"role":"user","content":"x"}],"model":)" + std::string(model) + "}").status().reason(),
+    EXPECT_EQ(Parse(Dialect::kChat, R"({"messages":[{"role":"user","content":"x"}],"model":)" +
+                                        std::string(model) + "}")
+                  .status()
+                  .reason(),
               "invalid_value");
   }
   const std::string huge(10 << 10, 'm');
-  EXPECT_EQ(Parse(Dialect::kText, R"({"prompt":"x","model":")" + huge + "\"}").status().reason(), "invalid_value");
-  EXPECT_TRUE(Parse(Dialect::kText, R"({"prompt":"x","model":"../x"})").ok()) << "a name like any other: the gateway knows it not";
+  EXPECT_EQ(Parse(Dialect::kText, R"({"prompt":"x","model":")" + huge + "\"}").status().reason(),
+            "invalid_value");
+  EXPECT_TRUE(Parse(Dialect::kText, R"({"prompt":"x","model":"../x"})").ok())
+      << "a name like any other: the gateway knows it not";
 }
 
 TEST(ChatRequest, MessagesAreCountedToTheLimit) {
   const auto messages = [](int count) {
     std::string text = "[";
-    for (int i = 0; i < count; ++i) text += std::string(i > 0 ? "," : "") + R"({"role":"user","content":"x"})";
+    for (int i = 0; i < count; ++i)
+      text += std::string(i > 0 ? "," : "") + R"({"role":"user","content":"x"})";
     return text + "]";
   };
   EXPECT_TRUE(Chat("", messages(2048)).ok());
@@ -195,7 +218,8 @@ TEST(ChatRequest, MessagesAreCountedToTheLimit) {
 }
 
 TEST(ChatRequest, ContinuingTheLastMessageSwitchesTheGenerationPromptOff) {
-  const auto call = Chat(R"("continue_final_message":true)", R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
+  const auto call = Chat(R"("continue_final_message":true)",
+                         R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"}])");
   ASSERT_TRUE(call.ok()) << call.status();
   EXPECT_TRUE(Prompt(call).continue_final_message);
   EXPECT_FALSE(Prompt(call).add_generation_prompt);
@@ -214,7 +238,8 @@ TEST(TextRequest, AllFormsOfThePromptAreRead) {
   EXPECT_TRUE(std::get<api::TextPrompt>(one->requests[0].prompt).parse_special);
   EXPECT_EQ(one->requests[0].sampling.max_tokens, 16);
 
-  const auto many = Text(R"("n":2,"parse_special":false,"add_special_tokens":false)", R"(["a","b","c"])");
+  const auto many =
+      Text(R"("n":2,"parse_special":false,"add_special_tokens":false)", R"(["a","b","c"])");
   ASSERT_EQ(many->requests.size(), 3u);
   EXPECT_EQ(many->choices(), 6);
   EXPECT_EQ(std::get<api::TextPrompt>(many->requests[2].prompt).text, "c");
@@ -223,24 +248,36 @@ TEST(TextRequest, AllFormsOfThePromptAreRead) {
 
   const auto ids = Text("", "[1,2,3]");
   ASSERT_EQ(ids->requests.size(), 1u);
-  EXPECT_EQ(std::get<api::TokenPrompt>(ids->requests[0].prompt).tokens, (std::vector<TokenId>{1, 2, 3}));
+  EXPECT_EQ(std::get<api::TokenPrompt>(ids->requests[0].prompt).tokens,
+            (std::vector<TokenId>{1, 2, 3}));
   const auto lists = Text("", "[[1],[2,3]]");
   ASSERT_EQ(lists->requests.size(), 2u);
-  EXPECT_EQ(std::get<api::TokenPrompt>(lists->requests[1].prompt).tokens, (std::vector<TokenId>{2, 3}));
+  EXPECT_EQ(std::get<api::TokenPrompt>(lists->requests[1].prompt).tokens,
+            (std::vector<TokenId>{2, 3}));
 }
 
 TEST(TextRequest, HostilePromptsAreRefused) {
   const std::vector<std::array<const char*, 3>> cases = {
-      {"\"\"", "empty_prompt", "prompt"},     {"[]", "empty_prompt", "prompt"},
-      {"[\"\"]", "empty_prompt", "prompt[0]"}, {"[[]]", "empty_prompt", "prompt[0]"},
-      {"[\"a\",\"\"]", "empty_prompt", "prompt[1]"}, {"[-1]", "token_out_of_range", "prompt[0]"},
-      {"[2147483648]", "token_out_of_range", "prompt[0]"}, {"[[1],[-5]]", "token_out_of_range", "prompt[1][0]"},
-      {"[1,\"a\"]", "invalid_value", "prompt[1]"}, {"[\"a\",1]", "invalid_value", "prompt[1]"},
-      {"[[1],2]", "invalid_value", "prompt[1]"}, {"[1.5]", "invalid_value", "prompt[0]"},
-      {"[1e300]", "token_out_of_range", "prompt[0]"}, {"7", "invalid_value", "prompt"},
-      {"{}", "invalid_value", "prompt"},      {"true", "invalid_value", "prompt"},
-      {"[null]", "invalid_value", "prompt[0]"}, {"[{}]", "invalid_value", "prompt[0]"},
-      {"[true]", "invalid_value", "prompt[0]"}, {"[[\"a\"]]", "invalid_value", "prompt[0][0]"},
+      {"\"\"", "empty_prompt", "prompt"},
+      {"[]", "empty_prompt", "prompt"},
+      {"[\"\"]", "empty_prompt", "prompt[0]"},
+      {"[[]]", "empty_prompt", "prompt[0]"},
+      {"[\"a\",\"\"]", "empty_prompt", "prompt[1]"},
+      {"[-1]", "token_out_of_range", "prompt[0]"},
+      {"[2147483648]", "token_out_of_range", "prompt[0]"},
+      {"[[1],[-5]]", "token_out_of_range", "prompt[1][0]"},
+      {"[1,\"a\"]", "invalid_value", "prompt[1]"},
+      {"[\"a\",1]", "invalid_value", "prompt[1]"},
+      {"[[1],2]", "invalid_value", "prompt[1]"},
+      {"[1.5]", "invalid_value", "prompt[0]"},
+      {"[1e300]", "token_out_of_range", "prompt[0]"},
+      {"7", "invalid_value", "prompt"},
+      {"{}", "invalid_value", "prompt"},
+      {"true", "invalid_value", "prompt"},
+      {"[null]", "invalid_value", "prompt[0]"},
+      {"[{}]", "invalid_value", "prompt[0]"},
+      {"[true]", "invalid_value", "prompt[0]"},
+      {"[[\"a\"]]", "invalid_value", "prompt[0][0]"},
       {"null", "missing_required_parameter", "prompt"},
   };
   for (const auto& [prompt, code, param] : cases) {
@@ -264,7 +301,8 @@ TEST(TextRequest, ScoringNeedsEchoAndAsksForThePromptsLogprobs) {
   EXPECT_TRUE(call->requests[0].score_only);
   EXPECT_EQ(call->requests[0].sampling.prompt_logprobs, 3);
   EXPECT_EQ(call->requests[0].sampling.logprobs, 3);
-  EXPECT_EQ(Text(R"("echo":true)")->requests[0].sampling.prompt_logprobs, -1) << "echo alone costs no logits";
+  EXPECT_EQ(Text(R"("echo":true)")->requests[0].sampling.prompt_logprobs, -1)
+      << "echo alone costs no logits";
 }
 
 TEST(TextRequest, FieldsOfItsOwnAreChecked) {
@@ -274,7 +312,8 @@ TEST(TextRequest, FieldsOfItsOwnAreChecked) {
   EXPECT_EQ(Text(R"("logprobs":true)").status().param(), "logprobs");
   EXPECT_EQ(Text(R"("suffix":"x")").status().reason(), "unsupported_parameter");
   EXPECT_TRUE(Text(R"("suffix":"")").ok());
-  EXPECT_EQ(Text(R"("messages":[])")->ignored, std::vector<std::string>{"messages"}) << "chat's field is unknown here";
+  EXPECT_EQ(Text(R"("messages":[])")->ignored, std::vector<std::string>{"messages"})
+      << "chat's field is unknown here";
 }
 
 TEST(GenerateRequest, TakesAPromptOrMessagesAndStreamsByDefault) {
@@ -282,7 +321,11 @@ TEST(GenerateRequest, TakesAPromptOrMessagesAndStreamsByDefault) {
   EXPECT_FALSE(Parse(Dialect::kGenerate, R"({"prompt":"x","stream":false})")->stream);
   EXPECT_TRUE(Parse(Dialect::kGenerate, R"({"messages":[{"role":"user","content":"x"}]})").ok());
   EXPECT_EQ(Parse(Dialect::kGenerate, "{}").status().reason(), "missing_required_parameter");
-  EXPECT_EQ(Parse(Dialect::kGenerate, R"({"prompt":"x","messages":[{"role":"user","content":"x"}]})").status().param(), "prompt");
+  EXPECT_EQ(
+      Parse(Dialect::kGenerate, R"({"prompt":"x","messages":[{"role":"user","content":"x"}]})")
+          .status()
+          .param(),
+      "prompt");
   EXPECT_EQ(Parse(Dialect::kGenerate, R"({"prompt":""})").status().reason(), "empty_prompt");
 }
 

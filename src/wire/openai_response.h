@@ -1,8 +1,9 @@
-// OpenAI dialect, outbound: stream events -> response objects and SSE frames. Pure; one object per call.
+// OpenAI dialect, outbound: stream events -> response objects and SSE frames. Pure; one object per
+// call.
 //
-// A ResponseWriter is fed the events of each generation of its call in order and appends what the client is to
-// see: nothing until the end for a JSON answer, whole SSE events for a stream. It is owned and used by one
-// connection.
+// A ResponseWriter is fed the events of each generation of its call in order and appends what the
+// client is to see: nothing until the end for a JSON answer, whole SSE events for a stream. It is
+// owned and used by one connection.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,8 @@ class ResponseWriter {
   virtual void OnError(const ErrorView& error, std::string* out) = 0;
 };
 
-// `echo_texts`: for completions with echo, the text of each prompt. The call must outlive the writer.
+// `echo_texts`: for completions with echo, the text of each prompt. The call must outlive the
+// writer.
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,
                                                    std::vector<std::string> echo_texts);
 
@@ -44,7 +46,8 @@ inline constexpr std::string_view kSsePing = ": ping\n\n";
 
 void AppendUsage(const api::Usage& usage, std::string* out);  // the usage object
 
-// How a token's bytes show as text: themselves, or bytes:\xe2\x80 when they are not UTF-8 on their own.
+// How a token's bytes show as text: themselves, or bytes:\xe2\x80 when they are not UTF-8 on their
+// own.
 std::string TokenText(std::string_view bytes);
 
 }  // namespace tutti::wire

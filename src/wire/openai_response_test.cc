@@ -39,7 +39,8 @@ api::StreamEvent Started(int prompt_tokens, int cached = 0) {
   event.usage = {prompt_tokens, cached, 0};
   return event;
 }
-api::StreamEvent Token(std::string text, int choice = 0, std::optional<api::TokenLogprobs> logprobs = std::nullopt) {
+api::StreamEvent Token(std::string text, int choice = 0,
+                       std::optional<api::TokenLogprobs> logprobs = std::nullopt) {
   api::StreamEvent event;
   event.kind = Kind::kToken;
   event.choice = choice;
@@ -53,10 +54,12 @@ api::StreamEvent PromptToken(std::string bytes, std::optional<float> logprob) {
   event.kind = Kind::kPromptToken;
   event.token = 1;
   event.text = bytes;
-  if (logprob.has_value()) event.logprobs = api::TokenLogprobs{{1, *logprob, bytes, false}, {{2, -0.25f, "top", false}}};
+  if (logprob.has_value())
+    event.logprobs = api::TokenLogprobs{{1, *logprob, bytes, false}, {{2, -0.25f, "top", false}}};
   return event;
 }
-api::StreamEvent ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, int choice = 0, std::string held = "") {
+api::StreamEvent ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, int choice = 0,
+                           std::string held = "") {
   api::StreamEvent event;
   event.kind = Kind::kChoiceEnd;
   event.choice = choice;
@@ -70,11 +73,13 @@ api::StreamEvent End(api::Usage usage) {
   event.usage = usage;
   return event;
 }
-api::TokenLogprobs Logprobs(std::string bytes, float logprob, std::vector<api::Logprob> top = {}, bool special = false) {
+api::TokenLogprobs Logprobs(std::string bytes, float logprob, std::vector<api::Logprob> top = {},
+                            bool special = false) {
   return {{1, logprob, std::move(bytes), special}, std::move(top)};
 }
 
-std::string Feed(const GenerationCall& call, const std::vector<std::pair<int, api::StreamEvent>>& events,
+std::string Feed(const GenerationCall& call,
+                 const std::vector<std::pair<int, api::StreamEvent>>& events,
                  std::vector<std::string> echo = {}) {
   std::string out;
   const auto writer = MakeResponseWriter(call, kHead, std::move(echo));
@@ -82,76 +87,134 @@ std::string Feed(const GenerationCall& call, const std::vector<std::pair<int, ap
   writer->OnDone(&out);
   return out;
 }
-std::string Feed(const GenerationCall& call, const std::vector<api::StreamEvent>& events, std::vector<std::string> echo = {}) {
+std::string Feed(const GenerationCall& call, const std::vector<api::StreamEvent>& events,
+                 std::vector<std::string> echo = {}) {
   std::vector<std::pair<int, api::StreamEvent>> numbered;
   for (const auto& event : events) numbered.emplace_back(0, event);
   return Feed(call, numbered, std::move(echo));
 }
 
 TEST(ChatStream, RoleComesWithTheFirstTextThenDeltasThenTheFinishThenDone) {
-  const std::string out = Feed(Call(Dialect::kChat, true), {Started(5), Token("He"), Token("llo"), ChoiceEnd(), End({5, 0, 2})});
-  EXPECT_EQ(out, kPrefix + R"({"index":0,"delta":{"role":"assistant","content":"He"},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{"content":"llo"},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})" "\n\n" +
-                     "data: [DONE]\n\n");
+  const std::string out = Feed(Call(Dialect::kChat, true), {Started(5), Token("He"), Token("llo"),
+                                                            ChoiceEnd(), End({5, 0, 2})});
+  EXPECT_EQ(
+      out,
+      kPrefix +
+          R"({"index":0,"delta":{"role":"assistant","content":"He"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{"content":"llo"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})"
+          "\n\n" +
+          "data: [DONE]\n\n");
 }
 
 TEST(ChatStream, UsageIsNullInChunksAndComesOnceWithEmptyChoices) {
   GenerationCall call = Call(Dialect::kChat, true);
   call.include_usage = true;
-  const std::string out = Feed(call, {Started(5, 4), Token("x"), ChoiceEnd(api::FinishReason::kLength), End({5, 4, 1})});
-  EXPECT_EQ(out, kPrefix + R"({"index":0,"delta":{"role":"assistant","content":"x"},"logprobs":null,"finish_reason":null}],"usage":null})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length","stop_reason":null}],"usage":null})" "\n\n" +
-                     kPrefix + R"(],"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6,"prompt_tokens_details":{"cached_tokens":4},)"
-                     R"("completion_tokens_details":{"reasoning_tokens":0}}})" "\n\ndata: [DONE]\n\n");
+  const std::string out = Feed(
+      call, {Started(5, 4), Token("x"), ChoiceEnd(api::FinishReason::kLength), End({5, 4, 1})});
+  EXPECT_EQ(
+      out,
+      kPrefix +
+          R"({"index":0,"delta":{"role":"assistant","content":"x"},"logprobs":null,"finish_reason":null}],"usage":null})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"length","stop_reason":null}],"usage":null})"
+          "\n\n" +
+          kPrefix +
+          R"(],"usage":{"prompt_tokens":5,"completion_tokens":1,"total_tokens":6,"prompt_tokens_details":{"cached_tokens":4},)"
+          R"("completion_tokens_details":{"reasoning_tokens":0}}})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(ChatStream, ContinuousUsageRunsAlong) {
   GenerationCall call = Call(Dialect::kChat, true);
   call.include_usage = call.continuous_usage = true;
-  const std::string out = Feed(call, {Started(5), Token("a"), Token("b"), ChoiceEnd(), End({5, 0, 2})});
-  EXPECT_NE(out.find(R"("content":"a"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":1)"), std::string::npos);
-  EXPECT_NE(out.find(R"("content":"b"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":2)"), std::string::npos);
+  const std::string out =
+      Feed(call, {Started(5), Token("a"), Token("b"), ChoiceEnd(), End({5, 0, 2})});
+  EXPECT_NE(
+      out.find(
+          R"("content":"a"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":1)"),
+      std::string::npos);
+  EXPECT_NE(
+      out.find(
+          R"("content":"b"},"logprobs":null,"finish_reason":null}],"usage":{"prompt_tokens":5,"completion_tokens":2)"),
+      std::string::npos);
 }
 
 TEST(ChatStream, HeldBackTextIsShownBeforeTheFinish) {
-  const std::string out = Feed(Call(Dialect::kChat, true), {Started(1), Token("a"), Token(""), ChoiceEnd(api::FinishReason::kLength, 0, "bc"), End({1, 0, 2})});
-  EXPECT_NE(out.find(R"("delta":{"content":"bc"},"logprobs":null,"finish_reason":null)"), std::string::npos) << out;
+  const std::string out = Feed(Call(Dialect::kChat, true),
+                               {Started(1), Token("a"), Token(""),
+                                ChoiceEnd(api::FinishReason::kLength, 0, "bc"), End({1, 0, 2})});
+  EXPECT_NE(out.find(R"("delta":{"content":"bc"},"logprobs":null,"finish_reason":null)"),
+            std::string::npos)
+      << out;
 }
 
 TEST(ChatStream, AChoiceWithoutTextStillStartsAndEnds) {
-  const std::string out = Feed(Call(Dialect::kChat, true), {Started(1), Token(""), ChoiceEnd(), End({1, 0, 1})});
-  EXPECT_EQ(out, kPrefix + R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})" "\n\ndata: [DONE]\n\n");
+  const std::string out =
+      Feed(Call(Dialect::kChat, true), {Started(1), Token(""), ChoiceEnd(), End({1, 0, 1})});
+  EXPECT_EQ(
+      out,
+      kPrefix +
+          R"({"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(ChatStream, ChoicesInterleaveEachWithItsRoleAndFinish) {
-  const std::string out = Feed(Call(Dialect::kChat, true, 1, 2),
-                               {Started(1), Token("a", 0), Token("b", 1), ChoiceEnd(api::FinishReason::kStop, 1), Token("c", 0), ChoiceEnd(), End({1, 0, 3})});
-  EXPECT_EQ(out, kPrefix + R"({"index":0,"delta":{"role":"assistant","content":"a"},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":1,"delta":{"role":"assistant","content":"b"},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":1,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{"content":"c"},"logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kPrefix + R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})" "\n\ndata: [DONE]\n\n");
+  const std::string out =
+      Feed(Call(Dialect::kChat, true, 1, 2),
+           {Started(1), Token("a", 0), Token("b", 1), ChoiceEnd(api::FinishReason::kStop, 1),
+            Token("c", 0), ChoiceEnd(), End({1, 0, 3})});
+  EXPECT_EQ(
+      out,
+      kPrefix +
+          R"({"index":0,"delta":{"role":"assistant","content":"a"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":1,"delta":{"role":"assistant","content":"b"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":1,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{"content":"c"},"logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kPrefix +
+          R"({"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(ChatStream, StopReasonNamesTheStringOrToken) {
   api::StreamEvent text = ChoiceEnd(), token = ChoiceEnd();
   text.stop_reason = std::string("END");
   token.stop_reason = TokenId{42};
-  EXPECT_NE(Feed(Call(Dialect::kChat, true), {Token("x"), text, End({})}).find(R"("stop_reason":"END")"), std::string::npos);
-  EXPECT_NE(Feed(Call(Dialect::kChat, true), {Token("x"), token, End({})}).find(R"("stop_reason":42)"), std::string::npos);
+  EXPECT_NE(
+      Feed(Call(Dialect::kChat, true), {Token("x"), text, End({})}).find(R"("stop_reason":"END")"),
+      std::string::npos);
+  EXPECT_NE(
+      Feed(Call(Dialect::kChat, true), {Token("x"), token, End({})}).find(R"("stop_reason":42)"),
+      std::string::npos);
 }
 
 TEST(ChatStream, LogprobsOfTokensWithoutTextWaitForTheTextTheyBelongTo) {
   GenerationCall call = Call(Dialect::kChat, true);
   call.logprobs = 1;
-  const std::string out = Feed(call, {Started(1), Token("", 0, Logprobs("\xe2\x82", -0.5f, {{1, -0.5f, "\xe2\x82", false}})),
-                                      Token("\xe2\x82\xac", 0, Logprobs("\xac", -1.0f)), ChoiceEnd(), End({1, 0, 2})});
-  EXPECT_NE(out.find(R"("delta":{"role":"assistant","content":"€"},"logprobs":{"content":[)"
-                     R"({"token":"bytes:\\xe2\\x82","logprob":-0.5,"bytes":[226,130],"top_logprobs":[{"token":"bytes:\\xe2\\x82","logprob":-0.5,"bytes":[226,130]}]},)"
-                     R"({"token":"bytes:\\xac","logprob":-1.0,"bytes":[172],"top_logprobs":[]}],"refusal":null})"),
-            std::string::npos)
+  const std::string out = Feed(
+      call, {Started(1), Token("", 0, Logprobs("\xe2\x82", -0.5f, {{1, -0.5f, "\xe2\x82", false}})),
+             Token("\xe2\x82\xac", 0, Logprobs("\xac", -1.0f)), ChoiceEnd(), End({1, 0, 2})});
+  EXPECT_NE(
+      out.find(
+          R"("delta":{"role":"assistant","content":"€"},"logprobs":{"content":[)"
+          R"({"token":"bytes:\\xe2\\x82","logprob":-0.5,"bytes":[226,130],"top_logprobs":[{"token":"bytes:\\xe2\\x82","logprob":-0.5,"bytes":[226,130]}]},)"
+          R"({"token":"bytes:\\xac","logprob":-1.0,"bytes":[172],"top_logprobs":[]}],"refusal":null})"),
+      std::string::npos)
       << out;
 }
 
@@ -162,7 +225,10 @@ TEST(ChatStream, AFailureIsAnErrorEventAndDoneWithoutAFinish) {
   writer->OnEvent(0, Token("x"), &out);
   out.clear();
   writer->OnError(ViewError(Unavailable("engine_stalled", "restart")), &out);
-  EXPECT_EQ(out, R"(data: {"error":{"message":"restart","type":"server_error","param":null,"code":"engine_stalled"}})" "\n\ndata: [DONE]\n\n");
+  EXPECT_EQ(
+      out,
+      R"(data: {"error":{"message":"restart","type":"server_error","param":null,"code":"engine_stalled"}})"
+      "\n\ndata: [DONE]\n\n");
 }
 
 TEST(ChatStream, ObfuscationVariesTheLengthOfDeltas) {
@@ -182,52 +248,95 @@ TEST(ChatStream, ObfuscationVariesTheLengthOfDeltas) {
 
 TEST(TextStream, ChunksCarryTextAndSeveralPromptsAreNumberedPromptMajor) {
   const GenerationCall call = Call(Dialect::kText, true, 2, 2);
-  const std::string out = Feed(call, std::vector<std::pair<int, api::StreamEvent>>{
-                                         {0, Token("a", 1)}, {1, Token("b", 0)}, {1, Token("c", 1)}, {1, ChoiceEnd(api::FinishReason::kLength, 1)}});
-  EXPECT_EQ(out, kTextPrefix + R"({"index":1,"text":"a","logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kTextPrefix + R"({"index":2,"text":"b","logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kTextPrefix + R"({"index":3,"text":"c","logprobs":null,"finish_reason":null}]})" "\n\n" +
-                     kTextPrefix + R"({"index":3,"text":"","logprobs":null,"finish_reason":"length","stop_reason":null}]})" "\n\ndata: [DONE]\n\n");
+  const std::string out = Feed(
+      call,
+      std::vector<std::pair<int, api::StreamEvent>>{{0, Token("a", 1)},
+                                                    {1, Token("b", 0)},
+                                                    {1, Token("c", 1)},
+                                                    {1, ChoiceEnd(api::FinishReason::kLength, 1)}});
+  EXPECT_EQ(
+      out,
+      kTextPrefix +
+          R"({"index":1,"text":"a","logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kTextPrefix +
+          R"({"index":2,"text":"b","logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kTextPrefix +
+          R"({"index":3,"text":"c","logprobs":null,"finish_reason":null}]})"
+          "\n\n" +
+          kTextPrefix +
+          R"({"index":3,"text":"","logprobs":null,"finish_reason":"length","stop_reason":null}]})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(TextStream, TheEchoComesWithTheFirstTextAndItsLogprobs) {
   GenerationCall call = Call(Dialect::kText, true);
   call.echo = true;
   call.logprobs = 0;
-  const std::string out = Feed(call, {Started(2), PromptToken("Hi", std::nullopt), PromptToken(" you", -2.0f), Token("!", 0, Logprobs("!", -1.0f)), ChoiceEnd(), End({2, 0, 1})},
-                               {"Hi you"});
-  EXPECT_EQ(out, kTextPrefix + R"({"index":0,"text":"Hi you!","logprobs":{"tokens":["Hi"," you","!"],"token_logprobs":[null,-2.0,-1.0],)"
-                                R"("top_logprobs":[null,{" you":-2.0},{"!":-1.0}],"text_offset":[0,2,6]},"finish_reason":null}]})" "\n\n" +
-                     kTextPrefix + R"({"index":0,"text":"","logprobs":null,"finish_reason":"stop","stop_reason":null}]})" "\n\ndata: [DONE]\n\n");
+  const std::string out =
+      Feed(call,
+           {Started(2), PromptToken("Hi", std::nullopt), PromptToken(" you", -2.0f),
+            Token("!", 0, Logprobs("!", -1.0f)), ChoiceEnd(), End({2, 0, 1})},
+           {"Hi you"});
+  EXPECT_EQ(
+      out,
+      kTextPrefix +
+          R"({"index":0,"text":"Hi you!","logprobs":{"tokens":["Hi"," you","!"],"token_logprobs":[null,-2.0,-1.0],)"
+          R"("top_logprobs":[null,{" you":-2.0},{"!":-1.0}],"text_offset":[0,2,6]},"finish_reason":null}]})"
+          "\n\n" +
+          kTextPrefix +
+          R"({"index":0,"text":"","logprobs":null,"finish_reason":"stop","stop_reason":null}]})"
+          "\n\ndata: [DONE]\n\n");
 }
 
 TEST(GenerateStream, HasDataAndDoneEvents) {
-  const std::string out = Feed(Call(Dialect::kGenerate, true), {Started(1), Token("a"), Token(""), ChoiceEnd(api::FinishReason::kStop, 0, "b"), End({1, 0, 2})});
-  EXPECT_EQ(out, "event: data\ndata: {\"text\":\"a\"}\n\nevent: data\ndata: {\"text\":\"b\"}\n\nevent: done\ndata: "
-                 R"({"id":"chatcmpl-1","model":"m","finish_reason":"stop","stop_reason":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,)"
-                 R"("prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}})" "\n\n");
+  const std::string out = Feed(Call(Dialect::kGenerate, true),
+                               {Started(1), Token("a"), Token(""),
+                                ChoiceEnd(api::FinishReason::kStop, 0, "b"), End({1, 0, 2})});
+  EXPECT_EQ(
+      out,
+      "event: data\ndata: {\"text\":\"a\"}\n\nevent: data\ndata: {\"text\":\"b\"}\n\nevent: "
+      "done\ndata: "
+      R"({"id":"chatcmpl-1","model":"m","finish_reason":"stop","stop_reason":null,"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3,)"
+      R"("prompt_tokens_details":{"cached_tokens":0},"completion_tokens_details":{"reasoning_tokens":0}}})"
+      "\n\n");
 }
 
 TEST(GenerateStream, AFailureIsOneErrorEvent) {
   std::string out;
   const GenerationCall call = Call(Dialect::kGenerate, true);
-  MakeResponseWriter(call, kHead, {})->OnError(ViewError(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "too late")), &out);
-  EXPECT_EQ(out, "event: error\ndata: {\"error\":{\"message\":\"too late\",\"type\":\"server_error\",\"param\":null,\"code\":\"deadline_exceeded\"}}\n\n");
+  MakeResponseWriter(call, kHead, {})
+      ->OnError(ViewError(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "too late")),
+                &out);
+  EXPECT_EQ(out,
+            "event: error\ndata: {\"error\":{\"message\":\"too "
+            "late\",\"type\":\"server_error\",\"param\":null,\"code\":\"deadline_exceeded\"}}\n\n");
 }
 
 TEST(ChatAnswer, HasTheShapeTheClientsExpect) {
-  const std::string out = Feed(Call(Dialect::kChat, false), {Started(5, 2), Token("He"), Token("llo"), ChoiceEnd(), End({5, 2, 2})});
-  EXPECT_EQ(out, R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","system_fingerprint":"fp_1","service_tier":"default",)"
-                 R"("choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null},"logprobs":null,"finish_reason":"stop","stop_reason":null}],)"
-                 R"("usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}}})");
+  const std::string out =
+      Feed(Call(Dialect::kChat, false),
+           {Started(5, 2), Token("He"), Token("llo"), ChoiceEnd(), End({5, 2, 2})});
+  EXPECT_EQ(
+      out,
+      R"({"id":"chatcmpl-1","object":"chat.completion","created":1700000000,"model":"m","system_fingerprint":"fp_1","service_tier":"default",)"
+      R"("choices":[{"index":0,"message":{"role":"assistant","content":"Hello","refusal":null},"logprobs":null,"finish_reason":"stop","stop_reason":null}],)"
+      R"("usage":{"prompt_tokens":5,"completion_tokens":2,"total_tokens":7,"prompt_tokens_details":{"cached_tokens":2},"completion_tokens_details":{"reasoning_tokens":0}}})");
 }
 
 TEST(ChatAnswer, PromptLogprobsAndTimingsComeOnRequest) {
   GenerationCall call = Call(Dialect::kChat, false);
   call.prompt_logprobs = true;
   call.timings = true;
-  const std::string out = Feed(call, {Started(2), PromptToken("a", std::nullopt), PromptToken("b", -3.0f), Token("c"), ChoiceEnd(), End({2, 0, 1})});
-  EXPECT_NE(out.find(R"("prompt_logprobs":[null,{"2":{"logprob":-0.25,"rank":1,"decoded_token":"top"},"1":{"logprob":-3.0,"decoded_token":"b"}}])"), std::string::npos) << out;
+  const std::string out =
+      Feed(call, {Started(2), PromptToken("a", std::nullopt), PromptToken("b", -3.0f), Token("c"),
+                  ChoiceEnd(), End({2, 0, 1})});
+  EXPECT_NE(
+      out.find(
+          R"("prompt_logprobs":[null,{"2":{"logprob":-0.25,"rank":1,"decoded_token":"top"},"1":{"logprob":-3.0,"decoded_token":"b"}}])"),
+      std::string::npos)
+      << out;
   EXPECT_NE(out.find(R"("timings":{"cache_n":0,)"), std::string::npos);
   EXPECT_TRUE(ParseJson(out).ok());
 }
@@ -237,27 +346,46 @@ TEST(TextAnswer, EchoWithLogprobsCoversPromptAndOutput) {
   call.echo = true;
   call.logprobs = 1;
   const std::string out =
-      Feed(call, {Started(2), PromptToken("\xc3\xa9", std::nullopt), PromptToken("b", -2.0f), Token("c", 0, Logprobs("c", -1.0f, {{9, -0.5f, "d", false}})),
-                  Token("x", 1, Logprobs("x", -INFINITY, {{9, -0.5f, "x", false}})), ChoiceEnd(), ChoiceEnd(api::FinishReason::kLength, 1), End({2, 0, 2})},
-           {"\xc3\xa9" "b"});
-  EXPECT_NE(out.find(R"({"index":0,"text":"ébc","logprobs":{"tokens":["é","b","c"],"token_logprobs":[null,-2.0,-1.0],)"
-                     R"("top_logprobs":[null,{"top":-0.25,"b":-2.0},{"d":-0.5,"c":-1.0}],"text_offset":[0,1,2]})"), std::string::npos) << out;
-  EXPECT_NE(out.find(R"({"index":1,"text":"ébx","logprobs":{"tokens":["é","b","x"],"token_logprobs":[null,-2.0,-9999.0],)"), std::string::npos) << out;
+      Feed(call,
+           {Started(2), PromptToken("\xc3\xa9", std::nullopt), PromptToken("b", -2.0f),
+            Token("c", 0, Logprobs("c", -1.0f, {{9, -0.5f, "d", false}})),
+            Token("x", 1, Logprobs("x", -INFINITY, {{9, -0.5f, "x", false}})), ChoiceEnd(),
+            ChoiceEnd(api::FinishReason::kLength, 1), End({2, 0, 2})},
+           {"\xc3\xa9"
+            "b"});
+  EXPECT_NE(
+      out.find(
+          R"({"index":0,"text":"ébc","logprobs":{"tokens":["é","b","c"],"token_logprobs":[null,-2.0,-1.0],)"
+          R"("top_logprobs":[null,{"top":-0.25,"b":-2.0},{"d":-0.5,"c":-1.0}],"text_offset":[0,1,2]})"),
+      std::string::npos)
+      << out;
+  EXPECT_NE(
+      out.find(
+          R"({"index":1,"text":"ébx","logprobs":{"tokens":["é","b","x"],"token_logprobs":[null,-2.0,-9999.0],)"),
+      std::string::npos)
+      << out;
   EXPECT_TRUE(ParseJson(out).ok()) << "no key twice";
 }
 
 TEST(TextAnswer, OffsetsCountCharactersAlsoInsideThemAndSkipHiddenSpecialTokens) {
   GenerationCall call = Call(Dialect::kText, false);
   call.logprobs = 0;
-  const std::string out = Feed(call, {Token("", 0, Logprobs("\xe2\x82", -1)), Token("\xe2\x82\xac", 0, Logprobs("\xac", -1)), Token("", 0, Logprobs("<end>", -1, {}, true)),
-                                      Token("z", 0, Logprobs("z", -1)), ChoiceEnd(), End({})});
+  const std::string out = Feed(
+      call, {Token("", 0, Logprobs("\xe2\x82", -1)), Token("\xe2\x82\xac", 0, Logprobs("\xac", -1)),
+             Token("", 0, Logprobs("<end>", -1, {}, true)), Token("z", 0, Logprobs("z", -1)),
+             ChoiceEnd(), End({})});
   EXPECT_NE(out.find(R"("text_offset":[0,0,1,1])"), std::string::npos) << out;
-  EXPECT_NE(out.find(R"("tokens":["bytes:\\xe2\\x82","bytes:\\xac","<end>","z"])"), std::string::npos) << out;
+  EXPECT_NE(out.find(R"("tokens":["bytes:\\xe2\\x82","bytes:\\xac","<end>","z"])"),
+            std::string::npos)
+      << out;
 }
 
 TEST(GenerateAnswer, IsOneFlatObject) {
-  const std::string out = Feed(Call(Dialect::kGenerate, false), {Started(1), Token("a"), ChoiceEnd(), End({1, 0, 1})});
-  EXPECT_TRUE(out.starts_with(R"({"id":"chatcmpl-1","model":"m","text":"a","finish_reason":"stop","stop_reason":null,"usage":{)")) << out;
+  const std::string out =
+      Feed(Call(Dialect::kGenerate, false), {Started(1), Token("a"), ChoiceEnd(), End({1, 0, 1})});
+  EXPECT_TRUE(out.starts_with(
+      R"({"id":"chatcmpl-1","model":"m","text":"a","finish_reason":"stop","stop_reason":null,"usage":{)"))
+      << out;
 }
 
 // 30 streams of random shape: every frame is one complete event, ids agree, order holds.
@@ -265,33 +393,45 @@ TEST(Streams, ThirtyRandomStreamsKeepTheFrameRules) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     Random random(seed);
     const bool chat = random.Chance(0.5);
-    GenerationCall call = Call(chat ? Dialect::kChat : Dialect::kText, true, chat ? 1 : static_cast<int>(random.Between(1, 3)), static_cast<int>(random.Between(1, 4)));
+    GenerationCall call = Call(chat ? Dialect::kChat : Dialect::kText, true,
+                               chat ? 1 : static_cast<int>(random.Between(1, 3)),
+                               static_cast<int>(random.Between(1, 4)));
     call.include_usage = random.Chance(0.5);
     call.logprobs = random.Chance(0.3) ? 2 : -1;
     std::vector<std::pair<int, api::StreamEvent>> events;
     std::map<int, std::string> expected;
-    struct Lane { int prompt, choice, left; };
+    struct Lane {
+      int prompt, choice, left;
+    };
     std::vector<Lane> lanes;
     for (int p = 0; p < static_cast<int>(call.requests.size()); ++p) {
       events.emplace_back(p, Started(3));
-      for (int c = 0; c < call.requests[0].n; ++c) lanes.push_back({p, c, static_cast<int>(random.Between(0, 8))});
+      for (int c = 0; c < call.requests[0].n; ++c)
+        lanes.push_back({p, c, static_cast<int>(random.Between(0, 8))});
     }
     int tokens = 0;
     while (!lanes.empty()) {
       const size_t k = random.Below(lanes.size());
       Lane& lane = lanes[k];
       const int index = lane.prompt * call.requests[0].n + lane.choice;
-      const std::string text = random.Chance(0.2) ? "" : std::string(1 + random.Below(3), static_cast<char>('a' + random.Below(26))) + "\n\"";
+      const std::string text =
+          random.Chance(0.2)
+              ? ""
+              : std::string(1 + random.Below(3), static_cast<char>('a' + random.Below(26))) +
+                    "\n\"";
       expected[index] += text;
       if (lane.left-- > 0) {
-        events.emplace_back(lane.prompt, Token(text, lane.choice, call.logprobs >= 0 ? std::optional(Logprobs("t", -1)) : std::nullopt));
+        events.emplace_back(lane.prompt, Token(text, lane.choice,
+                                               call.logprobs >= 0 ? std::optional(Logprobs("t", -1))
+                                                                  : std::nullopt));
         ++tokens;
       } else {
         events.emplace_back(lane.prompt, ChoiceEnd(api::FinishReason::kStop, lane.choice, text));
         lanes.erase(lanes.begin() + static_cast<long>(k));
       }
     }
-    for (int p = 0; p < static_cast<int>(call.requests.size()); ++p) events.emplace_back(p, End({3, 0, tokens}));
+    for (int p = 0; p < static_cast<int>(call.requests.size()); ++p)
+      events.emplace_back(p, End({3, 0, tokens}));
     const std::string out = Feed(call, events);
 
     std::map<int, std::string> texts;
@@ -328,7 +468,8 @@ TEST(Streams, ThirtyRandomStreamsKeepTheFrameRules) {
       }
       if (chunk.root().at("choices").as_array().empty()) {
         ++usages;
-        ASSERT_EQ(chunk.root().at("usage").at("completion_tokens").as_int64(), static_cast<int64_t>(tokens) * static_cast<int64_t>(call.requests.size()));
+        ASSERT_EQ(chunk.root().at("usage").at("completion_tokens").as_int64(),
+                  static_cast<int64_t>(tokens) * static_cast<int64_t>(call.requests.size()));
       }
     }
     EXPECT_TRUE(done);

@@ -1,6 +1,6 @@
-// Answers as server-sent events. Each event is `data: <compact JSON>\n\n`, in one piece; /generate names its
-// events. A chunk leaves with the token that completes it: log-probabilities of tokens whose characters are
-// still open wait for the text they belong to.
+// Answers as server-sent events. Each event is `data: <compact JSON>\n\n`, in one piece; /generate
+// names its events. A chunk leaves with the token that completes it: log-probabilities of tokens
+// whose characters are still open wait for the text they belong to.
 #include <functional>
 #include <utility>
 
@@ -16,7 +16,9 @@ constexpr std::string_view kDone = "data: [DONE]\n\n";
 class ChunkStream : public ResponseWriter {
  public:
   ChunkStream(const GenerationCall& call, const ResponseHead& head, std::string_view object)
-      : call_(call), random_(std::hash<std::string>{}(head.id)), choices_(static_cast<size_t>(call.choices())) {
+      : call_(call),
+        random_(std::hash<std::string>{}(head.id)),
+        choices_(static_cast<size_t>(call.choices())) {
     prefix_ = "data: ";
     JsonWriter json(&prefix_);
     json.BeginObject()
@@ -91,7 +93,8 @@ class ChunkStream : public ResponseWriter {
 
   virtual void OnPromptToken(int, const api::StreamEvent&) {}
   // One element of `choices` with text; `choice.started` is false the first time.
-  virtual void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice, JsonWriter* json) = 0;
+  virtual void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice,
+                          JsonWriter* json) = 0;
   virtual void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) = 0;
 
   const GenerationCall& call_;
@@ -139,7 +142,8 @@ class ChatStream final : public ChunkStream {
       : ChunkStream(call, head, "chat.completion.chunk") {}
 
  private:
-  void WriteDelta(int, int index, std::string_view text, const Choice& choice, JsonWriter* json) override {
+  void WriteDelta(int, int index, std::string_view text, const Choice& choice,
+                  JsonWriter* json) override {
     json->BeginObject().Member("index", index).Key("delta").BeginObject();
     if (!choice.started) json->Member("role", "assistant");
     json->Member("content", text).EndObject();
@@ -154,7 +158,12 @@ class ChatStream final : public ChunkStream {
   }
 
   void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) override {
-    json->BeginObject().Member("index", index).Key("delta").BeginObject().EndObject().Member("logprobs", nullptr);
+    json->BeginObject()
+        .Member("index", index)
+        .Key("delta")
+        .BeginObject()
+        .EndObject()
+        .Member("logprobs", nullptr);
     json->Member("finish_reason", FinishReasonText(end.finish_reason));
     WriteStopReason(end, json);
     json->EndObject();
@@ -163,7 +172,8 @@ class ChatStream final : public ChunkStream {
 
 class TextStream final : public ChunkStream {
  public:
-  TextStream(const GenerationCall& call, const ResponseHead& head, std::vector<std::string> echo_texts)
+  TextStream(const GenerationCall& call, const ResponseHead& head,
+             std::vector<std::string> echo_texts)
       : ChunkStream(call, head, "text_completion"),
         echo_texts_(std::move(echo_texts)),
         prompts_(call.requests.size()) {}
@@ -179,7 +189,8 @@ class TextStream final : public ChunkStream {
     source.tokens.push_back(MakePromptToken(event, source.tokens.empty(), &source.offsets));
   }
 
-  void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice, JsonWriter* json) override {
+  void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice,
+                  JsonWriter* json) override {
     const Prompt& source = prompts_[static_cast<size_t>(prompt)];
     OffsetCounter prompt_end = source.offsets;
     const int64_t start = call_.echo ? prompt_end.Next("", false) : 0;
@@ -219,10 +230,12 @@ class TextStream final : public ChunkStream {
 // POST /generate: `data` events with text, then one `done` or one `error`.
 class GenerateStream final : public ResponseWriter {
  public:
-  GenerateStream(const GenerationCall& call, ResponseHead head) : call_(call), head_(std::move(head)) {}
+  GenerateStream(const GenerationCall& call, ResponseHead head)
+      : call_(call), head_(std::move(head)) {}
 
   void OnEvent(int, const api::StreamEvent& event, std::string* out) override {
-    if (event.kind == api::StreamEvent::Kind::kToken || event.kind == api::StreamEvent::Kind::kChoiceEnd) {
+    if (event.kind == api::StreamEvent::Kind::kToken ||
+        event.kind == api::StreamEvent::Kind::kChoiceEnd) {
       if (event.kind == api::StreamEvent::Kind::kChoiceEnd) end_ = event;
       if (event.text.empty()) return;
       *out += "event: data\ndata: ";

@@ -16,14 +16,15 @@ namespace {
 
 constexpr double kInt32Max = 2147483647.0;
 constexpr double kInt64Low = -9223372036854775808.0, kInt64High = 9223372036854775807.0;
-constexpr double kNameBytes = 256;             // model, user and other names
+constexpr double kNameBytes = 256;               // model, user and other names
 constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body limit binds first
 constexpr double kMetadataBytes = 64 << 10;
-constexpr size_t kMaxPrompts = 128;            // of one completions request
+constexpr size_t kMaxPrompts = 128;  // of one completions request
 constexpr double kDayMs = 24.0 * 3600 * 1000;
 
 // --- rows, one constructor per type so that the table reads as a table ---
-FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low = 0, double high = 0) {
+FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low = 0,
+              double high = 0) {
   FieldSpec row;
   row.name = name;
   row.scopes = scopes;
@@ -32,7 +33,9 @@ FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low
   row.high = high;
   return row;
 }
-FieldSpec Flag(std::string_view name, unsigned scopes) { return Row(name, scopes, FieldType::kBool); }
+FieldSpec Flag(std::string_view name, unsigned scopes) {
+  return Row(name, scopes, FieldType::kBool);
+}
 FieldSpec Int(std::string_view name, unsigned scopes, double low, double high) {
   return Row(name, scopes, FieldType::kInteger, low, high);
 }
@@ -48,7 +51,8 @@ FieldSpec Choice(std::string_view name, unsigned scopes, std::string_view words)
   return row;
 }
 FieldSpec Tokens(std::string_view name, unsigned scopes, size_t least, size_t most) {
-  FieldSpec row = Row(name, scopes, FieldType::kTokenIds, static_cast<double>(least), static_cast<double>(most));
+  FieldSpec row = Row(name, scopes, FieldType::kTokenIds, static_cast<double>(least),
+                      static_cast<double>(most));
   row.count = most;
   row.out_of_range = "token_out_of_range";
   return row;
@@ -80,7 +84,8 @@ FieldSpec StopRow(unsigned scopes) {
   return row;
 }
 FieldSpec BiasRow(unsigned scopes) {
-  FieldSpec row = Row("logit_bias", scopes, FieldType::kBias, -api::kMaxLogitBiasValue, api::kMaxLogitBiasValue);
+  FieldSpec row = Row("logit_bias", scopes, FieldType::kBias, -api::kMaxLogitBiasValue,
+                      api::kMaxLogitBiasValue);
   row.count = api::kMaxLogitBias;
   return row;
 }
@@ -101,7 +106,8 @@ std::vector<FieldSpec> MakeSchema() {
       Flag("add_generation_prompt", kPrompted),
       Flag("continue_final_message", kPrompted),
       Flag("add_special_tokens", kText | kGenerate | kTokenize),
-      Refused("add_special_tokens", kChat | kApplyTemplate, {"false"}, "the chat template writes them"),
+      Refused("add_special_tokens", kChat | kApplyTemplate, {"false"},
+              "the chat template writes them"),
       Flag("parse_special", kText | kGenerate | kTokenize),
       Int("truncate_prompt_tokens", kAnyGeneration, 1, kInt32Max),
       Refused("truncation_side", kAnyGeneration, {"\"left\""}, "prompts are cut at their start"),
@@ -266,15 +272,17 @@ std::string RangeText(const FieldSpec& field) {
 }
 
 bool InRange(const FieldSpec& field, double value) {
-  return std::isfinite(value) && (field.above_low ? value > field.low : value >= field.low) && value <= field.high;
+  return std::isfinite(value) && (field.above_low ? value > field.low : value >= field.low) &&
+         value <= field.high;
 }
 
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
   if (!value.is_string()) return Bad(field, param, "a string");
   const auto size = static_cast<double>(value.get_string().size());
   if (size >= field.low && size <= field.high) return OkStatus();
-  return Bad(field, param, "a string of " + Figure(field.low) + " to " + Figure(field.high) + " bytes, not " +
-                               Figure(size));
+  return Bad(field, param,
+             "a string of " + Figure(field.low) + " to " + Figure(field.high) + " bytes, not " +
+                 Figure(size));
 }
 
 Status CheckBias(const FieldSpec& field, const Json& value, const std::string& param) {
@@ -290,17 +298,21 @@ Status CheckBias(const FieldSpec& field, const Json& value, const std::string& p
     const bool whole = end == key.data() + key.size() && !key.empty();
     if (!whole || (fault != std::errc() && fault != std::errc::result_out_of_range) ||
         (key.size() > 1 && key[0] == '0')) {
-      return InvalidArgument("invalid_value", param + " has a key that is not a token id: " + Excerpt(key))
+      return InvalidArgument("invalid_value",
+                             param + " has a key that is not a token id: " + Excerpt(key))
           .WithParam(param);
     }
     if (fault != std::errc() || id < 0 || id > static_cast<int64_t>(kInt32Max)) {
-      return InvalidArgument("token_out_of_range", param + " names token id " + Excerpt(key) + ", which no vocabulary has")
+      return InvalidArgument("token_out_of_range", param + " names token id " + Excerpt(key) +
+                                                       ", which no vocabulary has")
           .WithParam(param);
     }
-    const std::optional<double> bias =
-        member.value().is_number() ? std::optional(member.value().to_number<double>()) : std::nullopt;
+    const std::optional<double> bias = member.value().is_number()
+                                           ? std::optional(member.value().to_number<double>())
+                                           : std::nullopt;
     if (!bias.has_value() || !InRange(field, *bias)) {
-      return InvalidArgument("invalid_value", param + " of token " + std::to_string(id) + " must be " + RangeText(field))
+      return InvalidArgument("invalid_value", param + " of token " + std::to_string(id) +
+                                                  " must be " + RangeText(field))
           .WithParam(param);
     }
   }
@@ -356,10 +368,12 @@ Result<std::vector<TokenId>> ReadTokenIds(const JsonArray& array, const std::str
     }
     const std::optional<int64_t> id = AsInteger(array[i]);
     if (!id.has_value() && array[i].is_double() && std::abs(array[i].get_double()) < kInt64High) {
-      return InvalidArgument("invalid_value", element + " must be a whole number").WithParam(element);
+      return InvalidArgument("invalid_value", element + " must be a whole number")
+          .WithParam(element);
     }
     if (!id.has_value() || *id < 0 || *id > static_cast<int64_t>(kInt32Max)) {
-      return InvalidArgument("token_out_of_range", element + " is a token id that no vocabulary has")
+      return InvalidArgument("token_out_of_range",
+                             element + " is a token id that no vocabulary has")
           .WithParam(element);
     }
     ids.push_back(static_cast<TokenId>(*id));
@@ -378,8 +392,9 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       return ok ? OkStatus() : Bad(field, param, RangeText(field));
     }
     case FieldType::kNumber:
-      return value.is_number() && InRange(field, value.to_number<double>()) ? OkStatus()
-                                                                           : Bad(field, param, RangeText(field));
+      return value.is_number() && InRange(field, value.to_number<double>())
+                 ? OkStatus()
+                 : Bad(field, param, RangeText(field));
     case FieldType::kString:
       return CheckText(field, value, param);
     case FieldType::kChoice: {
@@ -393,14 +408,16 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
         }
       }
       std::string words(field.words);
-      for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;) words.replace(at, 1, ", ");
+      for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;)
+        words.replace(at, 1, ", ");
       return Bad(field, param, "one of " + words);
     }
     case FieldType::kStrings: {
       if (value.is_string()) return CheckText(field, value, param);
       if (!value.is_array()) return Bad(field, param, "a string or a list of strings");
       const JsonArray& array = value.get_array();
-      if (array.size() > field.count) return Bad(field, param, "a list of at most " + std::to_string(field.count));
+      if (array.size() > field.count)
+        return Bad(field, param, "a list of at most " + std::to_string(field.count));
       for (size_t i = 0; i < array.size(); ++i) {
         RETURN_IF_ERROR(CheckText(field, array[i], param + "[" + std::to_string(i) + "]"));
       }
@@ -410,7 +427,9 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       if (!value.is_array()) return Bad(field, param, "a list of token ids");
       const size_t size = value.get_array().size();
       if (size > field.count || static_cast<double>(size) < field.low) {
-        return Bad(field, param, "a list of " + Figure(field.low) + " to " + std::to_string(field.count) + " token ids");
+        return Bad(
+            field, param,
+            "a list of " + Figure(field.low) + " to " + std::to_string(field.count) + " token ids");
       }
       return ReadTokenIds(value.get_array(), param).status();
     }
@@ -420,12 +439,15 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       if (!value.is_array()) return Bad(field, param, "a list");
       const auto size = static_cast<double>(value.get_array().size());
       if (size >= field.low && size <= field.high) return OkStatus();
-      return Bad(field, param, "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
+      return Bad(field, param,
+                 "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
     }
     case FieldType::kObject: {
       if (!value.is_object()) return Bad(field, param, "an object");
       const auto size = static_cast<double>(boost::json::serialize(value).size());
-      return size <= field.high ? OkStatus() : Bad(field, param, "an object of at most " + Figure(field.high) + " bytes");
+      return size <= field.high
+                 ? OkStatus()
+                 : Bad(field, param, "an object of at most " + Figure(field.high) + " bytes");
     }
     case FieldType::kAny:
       return OkStatus();
@@ -437,8 +459,8 @@ void IgnoredFields::Add(std::string_view path) {
   constexpr size_t kMaxNames = 32, kMaxBytes = 64;
   std::string name;
   for (const char c : path.substr(0, kMaxBytes)) {
-    const bool fit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-                     c == '-' || c == '.' || c == '[' || c == ']';
+    const bool fit = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '_' || c == '-' || c == '.' || c == '[' || c == ']';
     name += fit ? c : '?';
   }
   if (names_.size() < kMaxNames && std::find(names_.begin(), names_.end(), name) == names_.end()) {
@@ -446,8 +468,8 @@ void IgnoredFields::Add(std::string_view path) {
   }
 }
 
-Result<CheckedObject> CheckedObject::Check(Scope scope, const Json& value, std::string path, bool strict,
-                                           IgnoredFields* ignored) {
+Result<CheckedObject> CheckedObject::Check(Scope scope, const Json& value, std::string path,
+                                           bool strict, IgnoredFields* ignored) {
   if (!value.is_object()) {
     if (path.empty()) return InvalidArgument("invalid_json", "the body must be a JSON object");
     return InvalidArgument("invalid_value", path + " must be an object").WithParam(path);
@@ -534,7 +556,8 @@ std::vector<std::string> CheckedObject::Strings(std::string_view name) const {
 std::vector<TokenId> CheckedObject::Tokens(std::string_view name) const {
   CHECK(Spec(name).type == FieldType::kTokenIds) << name;
   const Json* value = Find(name);
-  return value == nullptr ? std::vector<TokenId>() : ReadTokenIds(value->get_array(), Param(name)).value();
+  return value == nullptr ? std::vector<TokenId>()
+                          : ReadTokenIds(value->get_array(), Param(name)).value();
 }
 
 std::vector<std::pair<TokenId, float>> CheckedObject::Bias(std::string_view name) const {

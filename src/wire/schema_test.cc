@@ -1,5 +1,5 @@
-// Tests generated from the schema table: every field at every kind of value and at its limits, each request kind
-// through its real parser.
+// Tests generated from the schema table: every field at every kind of value and at its limits, each
+// request kind through its real parser.
 #include "wire/schema.h"
 
 #include <gtest/gtest.h>
@@ -27,13 +27,21 @@ struct Kind {
 
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kinds = {
-      {kChat, R"({"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"stream":true})",
-       [](const Json& j, const ParseOptions& o) { return ParseGeneration(Dialect::kChat, j, o).status(); }},
+      {kChat,
+       R"({"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"stream":true})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kChat, j, o).status();
+       }},
       {kText, R"({"model":"m","prompt":"x","echo":true,"max_tokens":2147483647})",
-       [](const Json& j, const ParseOptions& o) { return ParseGeneration(Dialect::kText, j, o).status(); }},
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kText, j, o).status();
+       }},
       {kGenerate, R"({"prompt":"x","max_tokens":2147483647})",
-       [](const Json& j, const ParseOptions& o) { return ParseGeneration(Dialect::kGenerate, j, o).status(); }},
-      {kTokenize, R"({"prompt":"x"})", [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kGenerate, j, o).status();
+       }},
+      {kTokenize, R"({"prompt":"x"})",
+       [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
       {kDetokenize, R"({"tokens":[1]})",
        [](const Json& j, const ParseOptions& o) { return ParseDetokenize(j, o).status(); }},
       {kApplyTemplate, R"({"messages":[{"role":"user","content":"x"}]})",
@@ -78,7 +86,8 @@ TEST(Schema, NoFieldHasTwoRowsInOneScope) {
   for (const FieldSpec& field : Schema()) {
     for (unsigned bit = 1; bit <= kStreamOptions; bit <<= 1) {
       if ((field.scopes & bit) != 0) {
-        EXPECT_TRUE(seen.emplace(field.name, bit).second) << field.name << " twice in scope " << bit;
+        EXPECT_TRUE(seen.emplace(field.name, bit).second)
+            << field.name << " twice in scope " << bit;
       }
     }
   }
@@ -88,7 +97,8 @@ TEST(Schema, NullMeansAbsentForEveryField) {
   ForEachField([](const Kind& kind, const FieldSpec& field) {
     Json without = boost::json::parse(kind.base);
     without.as_object().erase(boost::json::string_view(field.name.data(), field.name.size()));
-    EXPECT_EQ(kind.parse(With(kind, field.name, nullptr), {}), kind.parse(without, {})) << field.name;
+    EXPECT_EQ(kind.parse(With(kind, field.name, nullptr), {}), kind.parse(without, {}))
+        << field.name;
   });
 }
 
@@ -98,9 +108,32 @@ TEST(Schema, EveryNumericFieldTakesWhatItsRowSaysAndNothingElse) {
     if (field.type != FieldType::kInteger && field.type != FieldType::kNumber) return;
     if (field.field_class == FieldClass::kRefused) return;
     const std::string name(field.name);
-    for (const char* text : {"-9223372036854775808", "-2147483649", "-101", "-2", "-1", "-0.5", "0", "0.0", "1", "1.0", "1.5", "2",
-                             "8", "9", "20", "21", "2147483647", "2147483648", "9007199254740993", "9223372036854775807",
-                             "9223372036854775808", "18446744073709551615", "18446744073709551616", "1e308", "-1e308", "5e-324"}) {
+    for (const char* text : {"-9223372036854775808",
+                             "-2147483649",
+                             "-101",
+                             "-2",
+                             "-1",
+                             "-0.5",
+                             "0",
+                             "0.0",
+                             "1",
+                             "1.0",
+                             "1.5",
+                             "2",
+                             "8",
+                             "9",
+                             "20",
+                             "21",
+                             "2147483647",
+                             "2147483648",
+                             "9007199254740993",
+                             "9223372036854775807",
+                             "9223372036854775808",
+                             "18446744073709551615",
+                             "18446744073709551616",
+                             "1e308",
+                             "-1e308",
+                             "5e-324"}) {
       const Json value = ParseJson(text)->root();
       bool expected = NumberFits(field, value.to_number<double>());
       if (field.type == FieldType::kInteger && !AsInteger(value).has_value()) expected = false;
@@ -109,7 +142,8 @@ TEST(Schema, EveryNumericFieldTakesWhatItsRowSaysAndNothingElse) {
       if (!expected) {
         EXPECT_EQ(status.reason(), "invalid_value") << name << " = " << text;
         EXPECT_EQ(status.param(), name);
-        EXPECT_EQ(kind.parse(With(kind, field.name, value), {}).param(), name) << "the parser names the field too";
+        EXPECT_EQ(kind.parse(With(kind, field.name, value), {}).param(), name)
+            << "the parser names the field too";
       }
       ++checked;
     }
@@ -128,23 +162,65 @@ TEST(Schema, EveryFieldRefusesTheWrongTypeByName) {
     if (field.field_class == FieldClass::kRefused || field.type == FieldType::kAny) return;
     std::vector<const char*> wrong;
     switch (field.type) {
-      case FieldType::kBool: wrong = {"0", "1", "\"true\"", "\"yes\"", "[]", "{}", "1.0"}; break;
+      case FieldType::kBool:
+        wrong = {"0", "1", "\"true\"", "\"yes\"", "[]", "{}", "1.0"};
+        break;
       case FieldType::kString:
-      case FieldType::kChoice: wrong = {"0", "true", "[]", "{}", "[\"a\"]"}; break;
-      case FieldType::kStrings: wrong = {"0", "true", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]", "\"\"", "[\"\"]"}; break;
-      case FieldType::kTokenIds: wrong = {"0", "\"1\"", "true", "{}", "[\"1\"]", "[null]", "[true]", "[1.5]", "[[1]]", "[-1]", "[2147483648]",
-                                          "[1e300]", "[9223372036854775808]"}; break;
-      case FieldType::kBias: wrong = {"0", "[]", "\"\"", "true", "{\"abc\":1}", "{\"1\":\"1\"}", "{\"1\":true}", "{\"1\":null}",
-                                      "{\"1\":101}", "{\"1\":-100.5}", "{\"\":1}", "{\"-1\":1}", "{\"01\":1}", "{\"1.0\":1}",
-                                      "{\"2147483648\":1}", "{\" 1\":1}", "{\"99999999999999999999\":1}", "{\"+1\":1}"}; break;
-      case FieldType::kArray: wrong = {"0", "\"\"", "true", "{}", "[]"}; break;
-      case FieldType::kObject: wrong = {"0", "\"\"", "true", "[]"}; break;
-      default: return;
+      case FieldType::kChoice:
+        wrong = {"0", "true", "[]", "{}", "[\"a\"]"};
+        break;
+      case FieldType::kStrings:
+        wrong = {"0", "true", "{}", "[1]", "[\"a\",null]", "[[\"a\"]]", "\"\"", "[\"\"]"};
+        break;
+      case FieldType::kTokenIds:
+        wrong = {"0",
+                 "\"1\"",
+                 "true",
+                 "{}",
+                 "[\"1\"]",
+                 "[null]",
+                 "[true]",
+                 "[1.5]",
+                 "[[1]]",
+                 "[-1]",
+                 "[2147483648]",
+                 "[1e300]",
+                 "[9223372036854775808]"};
+        break;
+      case FieldType::kBias:
+        wrong = {"0",
+                 "[]",
+                 "\"\"",
+                 "true",
+                 "{\"abc\":1}",
+                 "{\"1\":\"1\"}",
+                 "{\"1\":true}",
+                 "{\"1\":null}",
+                 "{\"1\":101}",
+                 "{\"1\":-100.5}",
+                 "{\"\":1}",
+                 "{\"-1\":1}",
+                 "{\"01\":1}",
+                 "{\"1.0\":1}",
+                 "{\"2147483648\":1}",
+                 "{\" 1\":1}",
+                 "{\"99999999999999999999\":1}",
+                 "{\"+1\":1}"};
+        break;
+      case FieldType::kArray:
+        wrong = {"0", "\"\"", "true", "{}", "[]"};
+        break;
+      case FieldType::kObject:
+        wrong = {"0", "\"\"", "true", "[]"};
+        break;
+      default:
+        return;
     }
     for (const char* text : wrong) {
       const Status status = CheckIn(kind, field.name, ParseJson(text)->root());
       EXPECT_FALSE(status.ok()) << field.name << " = " << text;
-      EXPECT_TRUE(status.reason() == "invalid_value" || status.reason() == "token_out_of_range") << status;
+      EXPECT_TRUE(status.reason() == "invalid_value" || status.reason() == "token_out_of_range")
+          << status;
       EXPECT_TRUE(status.param().starts_with(field.name)) << status;
     }
   });
@@ -188,14 +264,17 @@ TEST(Schema, EveryLengthIsTestedAtItsLimitAndOneBeyond) {
         return;
       case FieldType::kBias: {
         JsonObject bias;
-        for (size_t i = 0; i < field.count; ++i) bias[std::to_string(i)] = i % 2 == 0 ? field.low : field.high;
+        for (size_t i = 0; i < field.count; ++i)
+          bias[std::to_string(i)] = i % 2 == 0 ? field.low : field.high;
         expect(bias, true, "most");
         bias[std::to_string(field.count)] = 0;
         expect(bias, false, "too many");
         return;
       }
       case FieldType::kObject: {
-        const auto object = [](size_t bytes) { return JsonObject{{"k", std::string(bytes - 8, 'v')}}; };
+        const auto object = [](size_t bytes) {
+          return JsonObject{{"k", std::string(bytes - 8, 'v')}};
+        };
         expect(object(static_cast<size_t>(field.high)), true, "largest");
         expect(object(static_cast<size_t>(field.high) + 1), false, "too large");
         return;
@@ -216,7 +295,8 @@ TEST(Schema, ARefusedFieldIsNamedUnlessItAsksForNothing) {
     EXPECT_EQ(status.reason(), "unsupported_parameter") << field.name;
     EXPECT_EQ(status.param(), field.name);
     EXPECT_EQ(ViewError(status).http, 400);
-    EXPECT_EQ(kind.parse(With(kind, field.name, boost::json::parse("[{\"a\":1}]")), {}).reason(), "unsupported_parameter");
+    EXPECT_EQ(kind.parse(With(kind, field.name, boost::json::parse("[{\"a\":1}]")), {}).reason(),
+              "unsupported_parameter");
     for (const std::string& neutral : field.neutral) {
       EXPECT_TRUE(kind.parse(With(kind, field.name, boost::json::parse(neutral)), {}).ok())
           << field.name << " = " << neutral;
@@ -231,7 +311,8 @@ TEST(Schema, FieldsWithoutEffectChangeNothingInTheRequest) {
   for (const FieldSpec& field : Schema()) {
     if (field.field_class != FieldClass::kNoEffect || !field.In(kChat)) continue;
     const boost::json::string_view name(field.name.data(), field.name.size());
-    with.as_object()[name] = field.type == FieldType::kObject ? Json(JsonObject{{"a", "b"}}) : Json("value");
+    with.as_object()[name] =
+        field.type == FieldType::kObject ? Json(JsonObject{{"a", "b"}}) : Json("value");
   }
   ASSERT_GT(with.as_object().size(), plain.as_object().size() + 3);
   const GenerationCall a = ParseGeneration(Dialect::kChat, plain, {}).value();
@@ -246,7 +327,8 @@ TEST(Schema, FieldsWithoutEffectChangeNothingInTheRequest) {
 
 TEST(Schema, UnknownFieldsAreReportedAndInStrictModeRefused) {
   for (const Kind& kind : Kinds()) {
-    for (const char* name : {"n_discard", "__proto__", "constructor", "frequencyPenalty", "MODEL", "model ", "top-p", "x\x01y"}) {
+    for (const char* name : {"n_discard", "__proto__", "constructor", "frequencyPenalty", "MODEL",
+                             "model ", "top-p", "x\x01y"}) {
       const Json body = With(kind, name, -1);
       EXPECT_TRUE(kind.parse(body, {}).ok()) << name;
       ParseOptions strict;
@@ -271,7 +353,8 @@ TEST(Schema, NestedUnknownFieldsCarryTheirPath) {
   const Json body = boost::json::parse(
       R"({"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"a","x":1}],"y":2}],"stream":true,"stream_options":{"z":3}})");
   const GenerationCall call = ParseGeneration(Dialect::kChat, body, {}).value();
-  EXPECT_EQ(call.ignored, (std::vector<std::string>{"stream_options.z", "messages[0].y", "messages[0].content[0].x"}));
+  EXPECT_EQ(call.ignored, (std::vector<std::string>{"stream_options.z", "messages[0].y",
+                                                    "messages[0].content[0].x"}));
 }
 
 TEST(Schema, NoErrorRepeatsMoreThan64BytesOfTheInput) {
@@ -282,8 +365,10 @@ TEST(Schema, NoErrorRepeatsMoreThan64BytesOfTheInput) {
     return best;
   };
   ForEachField([&](const Kind& kind, const FieldSpec& field) {
-    for (const Json& value : {Json(secret), Json(JsonArray{secret}), Json(JsonObject{{secret, secret}}), Json(JsonArray{JsonObject{{"type", secret}}}),
-                              Json(JsonArray{JsonObject{{"role", secret}, {"content", "x"}}})}) {
+    for (const Json& value :
+         {Json(secret), Json(JsonArray{secret}), Json(JsonObject{{secret, secret}}),
+          Json(JsonArray{JsonObject{{"type", secret}}}),
+          Json(JsonArray{JsonObject{{"role", secret}, {"content", "x"}}})}) {
       const Status status = kind.parse(With(kind, field.name, value), {});
       if (status.ok()) continue;
       EXPECT_LE(longest_run(status.message()), 64u) << status;

@@ -31,9 +31,11 @@ Status ReadTeiInputs(const CheckedObject& object, const std::string& model, Toke
   const JsonArray& array = inputs.get_array();
   const auto most = static_cast<size_t>(FindField(kTokenize, "inputs")->high);
   if (array.empty() || array.size() > most) {
-    return Bad("inputs", "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
+    return Bad("inputs",
+               "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
   }
-  for (size_t i = 0; i < array.size(); ++i) RETURN_IF_ERROR(add(array[i], "inputs[" + std::to_string(i) + "]"));
+  for (size_t i = 0; i < array.size(); ++i)
+    RETURN_IF_ERROR(add(array[i], "inputs[" + std::to_string(i) + "]"));
   return OkStatus();
 }
 
@@ -110,10 +112,13 @@ void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* js
 
 Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options) {
   IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kTokenize, body, "", options.strict, &ignored));
-  const int given = object.Has("prompt") + object.Has("messages") + object.Has("content") + object.Has("inputs");
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kTokenize, body, "", options.strict, &ignored));
+  const int given =
+      object.Has("prompt") + object.Has("messages") + object.Has("content") + object.Has("inputs");
   if (given == 0) {
-    return InvalidArgument("missing_required_parameter", "one of prompt, messages, content and inputs is needed")
+    return InvalidArgument("missing_required_parameter",
+                           "one of prompt, messages, content and inputs is needed")
         .WithParam("prompt");
   }
   if (given > 1) return Bad("prompt", "prompt, messages, content and inputs exclude each other");
@@ -122,8 +127,9 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
   const std::string model = object.Text("model").value_or("");
   if (object.Has("messages")) {
     if (object.Bool("add_special_tokens").value_or(false)) {
-      return InvalidArgument("unsupported_parameter", "add_special_tokens is not supported with messages: the chat "
-                                                      "template writes them")
+      return InvalidArgument("unsupported_parameter",
+                             "add_special_tokens is not supported with messages: the chat "
+                             "template writes them")
           .WithParam("add_special_tokens");
     }
     ASSIGN_OR_RETURN(api::ChatPrompt chat, ParseChatPrompt(object, options.strict, &ignored));
@@ -150,17 +156,25 @@ std::string TokenizeBody(const TokenizeCall& call, std::span<const api::Tokenize
   std::string body;
   JsonWriter json(&body);
   switch (call.dialect) {
-    case TokenizeDialect::kVllm: WriteVllm(call, results[0], &json); break;
-    case TokenizeDialect::kLlama: WriteLlama(call, results[0], &json); break;
-    case TokenizeDialect::kTei: WriteTei(results, &json); break;
+    case TokenizeDialect::kVllm:
+      WriteVllm(call, results[0], &json);
+      break;
+    case TokenizeDialect::kLlama:
+      WriteLlama(call, results[0], &json);
+      break;
+    case TokenizeDialect::kTei:
+      WriteTei(results, &json);
+      break;
   }
   return body;
 }
 
 Result<DetokenizeCall> ParseDetokenize(const Json& body, const ParseOptions& options) {
   IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kDetokenize, body, "", options.strict, &ignored));
-  return DetokenizeCall{object.Text("model").value_or(""), object.Tokens("tokens"), ignored.names()};
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kDetokenize, body, "", options.strict, &ignored));
+  return DetokenizeCall{object.Text("model").value_or(""), object.Tokens("tokens"),
+                        ignored.names()};
 }
 
 std::string DetokenizeBody(std::string_view text) {
@@ -202,7 +216,8 @@ std::string ModelListBody(std::span<const api::ModelInfo> models) {
 
 const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id) {
   const auto found = std::find_if(models.begin(), models.end(), [&](const api::ModelInfo& model) {
-    return model.id == id || std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
+    return model.id == id ||
+           std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
   });
   return found == models.end() ? nullptr : &*found;
 }

@@ -1,7 +1,7 @@
 // JSON of the tokenizer routes, in the dialects that clients use, and of the model list. Pure.
 //
-// POST /tokenize picks its dialect by the key present: prompt or messages (vLLM), content (llama-server), inputs
-// (TEI). POST /detokenize answers under both names in use.
+// POST /tokenize picks its dialect by the key present: prompt or messages (vLLM), content
+// (llama-server), inputs (TEI). POST /detokenize answers under both names in use.
 #pragma once
 
 #include <span>

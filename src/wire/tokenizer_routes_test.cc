@@ -26,7 +26,8 @@ TEST(Tokenize, TheKeyPresentPicksTheDialect) {
   EXPECT_TRUE(std::get<api::TextPrompt>(prompt->requests[0].prompt).add_special);
   EXPECT_TRUE(std::get<api::TextPrompt>(prompt->requests[0].prompt).parse_special);
   EXPECT_TRUE(prompt->pieces);
-  const auto chat = Parse(R"({"model":"m","messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})");
+  const auto chat = Parse(
+      R"({"model":"m","messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})");
   EXPECT_EQ(chat->dialect, TokenizeDialect::kVllm);
   EXPECT_EQ(chat->requests[0].model, "m");
   EXPECT_FALSE(std::get<api::ChatPrompt>(chat->requests[0].prompt).add_generation_prompt);
@@ -47,20 +48,26 @@ TEST(Tokenize, AmbiguousAndWrongFormsAreRefused) {
   EXPECT_EQ(Parse(R"({"inputs":[]})").status().param(), "inputs");
   EXPECT_EQ(Parse(R"({"inputs":["a",1]})").status().param(), "inputs[1]");
   EXPECT_EQ(Parse(R"({"messages":[]})").status().param(), "messages");
-  EXPECT_EQ(Parse(R"({"messages":[{"role":"user","content":"a"}],"add_special_tokens":true})").status().reason(),
+  EXPECT_EQ(Parse(R"({"messages":[{"role":"user","content":"a"}],"add_special_tokens":true})")
+                .status()
+                .reason(),
             "unsupported_parameter");
 }
 
 TEST(Tokenize, AnswersInTheDialectAsked) {
   const std::vector<api::TokenizeResult> results = {Sample()};
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"prompt":"a"})"), results), R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":null})");
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"prompt":"a","return_token_strs":true})"), results),
-            R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":["<s>","hé","bytes:\\xe2\\x82"]})");
+  EXPECT_EQ(TokenizeBody(*Parse(R"({"prompt":"a"})"), results),
+            R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":null})");
+  EXPECT_EQ(
+      TokenizeBody(*Parse(R"({"prompt":"a","return_token_strs":true})"), results),
+      R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":["<s>","hé","bytes:\\xe2\\x82"]})");
   EXPECT_EQ(TokenizeBody(*Parse(R"({"content":"a"})"), results), R"({"tokens":[1,20,30]})");
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"content":"a","with_pieces":true})"), results),
-            R"({"tokens":[{"id":1,"piece":"<s>"},{"id":20,"piece":"hé"},{"id":30,"piece":[226,130]}]})");
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"inputs":"a"})"), results),
-            R"([[{"id":1,"text":"<s>","special":true},{"id":20,"text":"hé","special":false},{"id":30,"text":"bytes:\\xe2\\x82","special":false}]])");
+  EXPECT_EQ(
+      TokenizeBody(*Parse(R"({"content":"a","with_pieces":true})"), results),
+      R"({"tokens":[{"id":1,"piece":"<s>"},{"id":20,"piece":"hé"},{"id":30,"piece":[226,130]}]})");
+  EXPECT_EQ(
+      TokenizeBody(*Parse(R"({"inputs":"a"})"), results),
+      R"([[{"id":1,"text":"<s>","special":true},{"id":20,"text":"hé","special":false},{"id":30,"text":"bytes:\\xe2\\x82","special":false}]])");
 }
 
 TEST(Detokenize, ReadsIdsAndAnswersUnderBothNames) {
@@ -83,10 +90,11 @@ TEST(Models, AreListedWithTheirAliases) {
   model.max_model_len = 512;
   model.digest = "d";
   const std::vector<api::ModelInfo> models = {model};
-  EXPECT_EQ(ModelListBody(models),
-            R"({"object":"list","data":[{"id":"big","object":"model","created":5,"owned_by":"tutti","root":"big","parent":null,"max_model_len":512,)"
-            R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready"},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
-            R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready"}]})");
+  EXPECT_EQ(
+      ModelListBody(models),
+      R"({"object":"list","data":[{"id":"big","object":"model","created":5,"owned_by":"tutti","root":"big","parent":null,"max_model_len":512,)"
+      R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready"},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
+      R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready"}]})");
   EXPECT_EQ(FindModel(models, "alias")->id, "big");
   EXPECT_EQ(FindModel(models, "other"), nullptr);
 }

@@ -12,11 +12,12 @@ namespace tutti::wire {
 size_t ValidUtf8Prefix(std::string_view text);
 inline bool IsValidUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
 
-// At most 64 bytes of client input for an error message, printable and well-formed: control characters and
-// malformed bytes become '?', a cut shows as "...".
+// At most 64 bytes of client input for an error message, printable and well-formed: control
+// characters and malformed bytes become '?', a cut shows as "...".
 std::string Excerpt(std::string_view input);
 
-// Characters (code points) of well-formed text; for other bytes, those that do not continue a character.
+// Characters (code points) of well-formed text; for other bytes, those that do not continue a
+// character.
 size_t CountCharacters(std::string_view text);
 
 }  // namespace tutti::wire

@@ -12,18 +12,19 @@ namespace {
 
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 constexpr uint64_t kLingerBytes = 1 << 20;
-constexpr size_t kMaxPipelined = 64 << 10;   // of further requests, read while one is answered
-constexpr size_t kSmallBody = 64 << 10;      // read to its end even when the request is refused
+constexpr size_t kMaxPipelined = 64 << 10;  // of further requests, read while one is answered
+constexpr size_t kSmallBody = 64 << 10;     // read to its end even when the request is refused
 
 std::string IdFor(const HttpRequest& request, IoLoop& loop) {
-  const std::string* given = request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
+  const std::string* given =
+      request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
   return given != nullptr && wire::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
 }
 
 }  // namespace
 
-Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context, std::shared_ptr<Transport> transport,
-                       std::string peer)
+Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
+                       std::shared_ptr<Transport> transport, std::string peer)
     : loop_(std::move(loop)),
       context_(context),
       transport_(std::move(transport)),
@@ -53,10 +54,11 @@ void Connection::CloseIfIdle() {
 void Connection::Read() {
   if (reading_ || peer_done_ || phase_ == Phase::kClosed) return;
   reading_ = true;
-  transport_->ReadSome(read_buffer_.data(), read_buffer_.size(), [self = shared_from_this()](bool ok, size_t bytes) {
-    self->reading_ = false;
-    self->OnRead(ok, bytes);
-  });
+  transport_->ReadSome(read_buffer_.data(), read_buffer_.size(),
+                       [self = shared_from_this()](bool ok, size_t bytes) {
+                         self->reading_ = false;
+                         self->OnRead(ok, bytes);
+                       });
 }
 
 void Connection::OnRead(bool ok, size_t bytes) {
@@ -97,13 +99,14 @@ void Connection::Advance() {
       phase_ = Phase::kHead;
       phase_start_ = request_start_ = loop_->clock().Now();
       const HttpLimits& limits = context_.options.limits;
-      parser_ = std::make_unique<MessageParser>(
-          wire::FramingLimits{limits.request_line_bytes, limits.header_bytes, limits.header_fields, limits.body_bytes});
+      parser_ = std::make_unique<MessageParser>(wire::FramingLimits{
+          limits.request_line_bytes, limits.header_bytes, limits.header_fields, limits.body_bytes});
     }
     const size_t used = parser_->Feed(input_);
     input_.erase(0, used);
     if (!parser_->fault().ok()) {
-      // Bytes behind a complete request that are no request themselves: one answer was given, no second one.
+      // Bytes behind a complete request that are no request themselves: one answer was given, no
+      // second one.
       if (pipelined_ && phase_ == Phase::kHead) return Linger();
       close_after_ = true;
       return Refuse(parser_->fault());
@@ -126,8 +129,8 @@ void Connection::OnHead() {
   decision_ = context_.router.Decide(parser_->head());
   Stage("auth", phase_start_);
   const std::string* expect = parser_->head().Find("expect");
-  const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() && input_.empty() &&
-                     parser_->body_bytes() == 0;
+  const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() &&
+                     input_.empty() && parser_->body_bytes() == 0;
   if (decision_.refusal.ok()) {
     if (waits) {
       pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
@@ -144,7 +147,8 @@ void Connection::OnHead() {
 }
 
 bool Connection::ReserveBody() {
-  const auto wanted = static_cast<int64_t>(std::max(parser_->announced_body(), parser_->body_bytes()));
+  const auto wanted =
+      static_cast<int64_t>(std::max(parser_->announced_body(), parser_->body_bytes()));
   const int64_t more = wanted - reserved_;
   if (more <= 0) return true;
   reserved_ += more;
@@ -173,8 +177,9 @@ void Connection::OnMessage() {
     HeaderList headers = {{"Allow", decision_.allow}};
     if (decision_.preflight) {
       headers.emplace_back("Access-Control-Allow-Methods", decision_.allow);
-      headers.emplace_back("Access-Control-Allow-Headers",
-                           "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings");
+      headers.emplace_back(
+          "Access-Control-Allow-Headers",
+          "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings");
       headers.emplace_back("Access-Control-Max-Age", "600");
     }
     return Respond(204, std::move(headers), "");
@@ -202,7 +207,8 @@ void Connection::Pump() {
 }
 
 void Connection::Offload(std::function<Continuation()> work) {
-  boost::asio::post(context_.worker, [self = shared_from_this(), serial = exchange_serial_, work = std::move(work)] {
+  boost::asio::post(context_.worker, [self = shared_from_this(), serial = exchange_serial_,
+                                      work = std::move(work)] {
     Continuation then = work();
     boost::asio::post(self->loop_->context(), [self, serial, then = std::move(then)] {
       if (self->exchange_ != nullptr && self->exchange_serial_ == serial) self->RunExchange(then);
@@ -217,7 +223,8 @@ void Connection::WriteHead(HeadSpec head) {
   head.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (!decision_.cors_origin.empty()) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
-    head.headers.emplace_back("Access-Control-Expose-Headers", "x-request-id, retry-after, x-tutti-ignored");
+    head.headers.emplace_back("Access-Control-Expose-Headers",
+                              "x-request-id, retry-after, x-tutti-ignored");
     head.headers.emplace_back("Vary", "Origin");
   }
   if (context_.draining.load()) close_after_ = true;
@@ -239,10 +246,12 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   Finish();
 }
 
-void Connection::RespondError(const Status& status, Origin origin, std::optional<wire::ContextNumbers> numbers) {
+void Connection::RespondError(const Status& status, Origin origin,
+                              std::optional<wire::ContextNumbers> numbers) {
   const wire::ErrorView error = wire::ViewError(status, error_options_);
   if (error.http == 500 && context_.deps.log != nullptr) {
-    context_.deps.log->Error("http.internal_error", {{"id", request_id_}, {"what", status.message()}});
+    context_.deps.log->Error("http.internal_error",
+                             {{"id", request_id_}, {"what", status.message()}});
   }
   HeaderList headers = {{"Content-Type", "application/json"}};
   if (error.retry_after.has_value()) {
@@ -250,7 +259,8 @@ void Connection::RespondError(const Status& status, Origin origin, std::optional
     headers.emplace_back("Retry-After", std::to_string((ms + 999) / 1000));
     headers.emplace_back("retry-after-ms", std::to_string(ms));
   }
-  if (error.should_retry.has_value()) headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
+  if (error.should_retry.has_value())
+    headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
   if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
   const bool counts = origin == Origin::kDoor && context_.deps.serving != nullptr;
@@ -302,7 +312,8 @@ void Connection::EndStream() {
 }
 
 void Connection::Stage(std::string_view stage, TimePoint since) {
-  if (context_.deps.serving != nullptr) context_.deps.serving->Stage(stage, loop_->clock().Now() - since);
+  if (context_.deps.serving != nullptr)
+    context_.deps.serving->Stage(stage, loop_->clock().Now() - since);
 }
 
 void Connection::Finish() {
@@ -328,13 +339,14 @@ void Connection::Account(int code) {
     if (streaming_) serving->StreamsOpen(DoorKind::kHttp, -1);
   }
   if (context_.options.access_log && context_.deps.log != nullptr) {
-    context_.deps.log->Info("http.request", {{"id", request_id_},
-                                             {"peer", peer_},
-                                             {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
-                                             {"route", decision_.name()},
-                                             {"status", code},
-                                             {"ms", ToMillis(took)},
-                                             {"bytes", sent_bytes_}});
+    context_.deps.log->Info("http.request",
+                            {{"id", request_id_},
+                             {"peer", peer_},
+                             {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
+                             {"route", decision_.name()},
+                             {"status", code},
+                             {"ms", ToMillis(took)},
+                             {"bytes", sent_bytes_}});
   }
 }
 
@@ -393,7 +405,8 @@ void Connection::NextRequest() {
   sent_bytes_ = 0;
   unsent_ = 0;
   if (context_.draining.load() && input_.empty()) return Close(false);
-  // Through the loop, so that a client with many requests in hand neither nests calls nor starves others.
+  // Through the loop, so that a client with many requests in hand neither nests calls nor starves
+  // others.
   boost::asio::post(loop_->context(), [self = shared_from_this()] {
     if (self->phase_ == Phase::kIdle) self->Advance();
   });
@@ -401,7 +414,8 @@ void Connection::NextRequest() {
   Read();
 }
 
-// What the peer has sent meanwhile must be read before closing, or a reset could take the answer from it.
+// What the peer has sent meanwhile must be read before closing, or a reset could take the answer
+// from it.
 void Connection::Linger() {
   if (peer_done_) return Close(false);
   phase_ = Phase::kLingering;
@@ -438,8 +452,10 @@ TimePoint Connection::Due() const {
       due = phase_start_ + limits.header_time;
       break;
     case Phase::kBody: {
-      const double earned_s = static_cast<double>(parser_ == nullptr ? 0 : parser_->body_bytes()) / limits.body_bytes_per_s;
-      due = phase_start_ + limits.body_grace + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(earned_s));
+      const double earned_s = static_cast<double>(parser_ == nullptr ? 0 : parser_->body_bytes()) /
+                              limits.body_bytes_per_s;
+      due = phase_start_ + limits.body_grace +
+            std::chrono::duration_cast<Duration>(std::chrono::duration<double>(earned_s));
       break;
     }
     case Phase::kBusy:

@@ -1,9 +1,9 @@
 // Connection: one client, from accept to close; owned by its IoLoop and used on that thread only.
 //
-// Reads requests one after the other, gives each to an Exchange and writes what it answers. Something is always
-// being read, so that a client that leaves is noticed in every phase; leaving destroys the Exchange, and with it
-// the generation. Invariants: one request at a time; at most one write in flight; after a framing fault nothing
-// more is read as a request.
+// Reads requests one after the other, gives each to an Exchange and writes what it answers.
+// Something is always being read, so that a client that leaves is noticed in every phase; leaving
+// destroys the Exchange, and with it the generation. Invariants: one request at a time; at most one
+// write in flight; after a framing fault nothing more is read as a request.
 #pragma once
 
 #include <array>
@@ -25,16 +25,16 @@ namespace tutti::http {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  Connection(std::shared_ptr<IoLoop> loop, DoorContext& context, std::shared_ptr<Transport> transport,
-             std::string peer);
+  Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
+             std::shared_ptr<Transport> transport, std::string peer);
   ~Connection();
 
-  void Start();      // the handshake, then the first request
-  void Abort();      // closes at once, cancelling what runs
+  void Start();  // the handshake, then the first request
+  void Abort();  // closes at once, cancelling what runs
   void CloseIfIdle();
 
   // --- IoLoop ---
-  void Pump();                      // streams have grown
+  void Pump();  // streams have grown
   void OnTimer(TimePoint now);
   TimePoint timer_due() const { return timer_due_; }
   void set_timer_due(TimePoint due) { timer_due_ = due; }
@@ -51,15 +51,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t unsent() const { return unsent_; }  // body bytes given and not yet taken by the socket
   TimePoint last_send() const { return last_send_; }
   void WatchStreams(bool watch) { loop_->SetStreaming(this, watch); }
-  void Reschedule();                // Exchange::Due() may have changed
+  void Reschedule();  // Exchange::Due() may have changed
 
-  // Runs `work` on the worker thread, then the continuation it returns here, unless the exchange has ended by
-  // then. `work` must not refer to the exchange; the continuation may.
+  // Runs `work` on the worker thread, then the continuation it returns here, unless the exchange
+  // has ended by then. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
   void Offload(std::function<Continuation()> work);
 
   const HttpRequest& request() const { return request_; }
-  std::string TakeBody();           // once
+  std::string TakeBody();  // once
   const std::string& request_id() const { return request_id_; }
   void set_request_id(std::string id) { request_id_ = std::move(id); }
   const Decision& decision() const { return decision_; }
@@ -69,28 +69,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
  private:
   enum class Phase {
-    kIdle,      // between requests, nothing read yet
-    kHead, kBody,
-    kBusy,      // an exchange answers
-    kFlushing,  // all is written but not all sent; then the next request or kLingering
-    kLingering, // our side is shut; what the peer still sends is thrown away
+    kIdle,  // between requests, nothing read yet
+    kHead,
+    kBody,
+    kBusy,       // an exchange answers
+    kFlushing,   // all is written but not all sent; then the next request or kLingering
+    kLingering,  // our side is shut; what the peer still sends is thrown away
     kClosed,
   };
 
   void Read();
   void OnRead(bool ok, size_t bytes);
   void OnPeerGone();
-  void Advance();                    // as far as the bytes read allow
+  void Advance();  // as far as the bytes read allow
   void OnHead();
   void OnMessage();
-  void Refuse(const Status& status); // answers without an exchange
+  void Refuse(const Status& status);  // answers without an exchange
   bool ReserveBody();
   void ReleaseBody();
   void RunExchange(const std::function<void()>& call);
   void WriteHead(HeadSpec head);
-  void Finish();                     // the answer is complete
+  void Finish();  // the answer is complete
   void Stage(std::string_view stage, TimePoint since);
-  void Account(int code);            // log line and metrics of the request
+  void Account(int code);  // log line and metrics of the request
   void Write();
   void OnWritten(bool ok, size_t bytes);
   void OnFlushed();
@@ -106,32 +107,32 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const wire::ErrorOptions error_options_;
 
   Phase phase_ = Phase::kIdle;
-  TimePoint phase_start_;            // of kIdle, kHead, kBody, kLingering
+  TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
   TimePoint timer_due_ = TimePoint::max();
   bool reading_ = false, peer_done_ = false;
   std::array<char, 16384> read_buffer_;
-  std::string input_;                // read, not yet parsed
-  bool pipelined_ = false;           // the request began in the bytes behind another one
+  std::string input_;       // read, not yet parsed
+  bool pipelined_ = false;  // the request began in the bytes behind another one
 
   std::unique_ptr<MessageParser> parser_;
   HttpRequest request_;
   Decision decision_;
   std::string request_id_;
   TimePoint request_start_;
-  std::optional<Status> refused_;    // answered once the body has been read
+  std::optional<Status> refused_;  // answered once the body has been read
   int64_t reserved_ = 0;
   std::unique_ptr<Exchange> exchange_;
   uint64_t exchange_serial_ = 0;
   bool in_exchange_ = false;
 
   // the answer
-  int status_ = 0;                   // 0 = no head written
+  int status_ = 0;  // 0 = no head written
   bool streaming_ = false, close_after_ = false, finished_ = false;
   BodyFraming framing_ = BodyFraming::kLength;
   uint64_t sent_bytes_ = 0;
   size_t unsent_ = 0;
-  std::string writing_, pending_;    // in flight; waiting
-  size_t written_ = 0;               // of writing_
+  std::string writing_, pending_;  // in flight; waiting
+  size_t written_ = 0;             // of writing_
   bool write_in_flight_ = false;
   TimePoint last_progress_, last_send_, finished_at_;
   uint64_t lingered_bytes_ = 0;

@@ -24,9 +24,9 @@ struct DoorContext {
   std::atomic<int64_t> body_bytes{0};
 
   std::atomic<int> connections{0};
-  std::atomic<int> active{0};          // requests being answered
+  std::atomic<int> active{0};  // requests being answered
   std::atomic<bool> draining{false};
-  std::function<void()> on_closed;     // a connection is gone: accepting may go on
+  std::function<void()> on_closed;  // a connection is gone: accepting may go on
 
   // One thread for what takes longer than an io thread may: large JSON, tokenising on request.
   boost::asio::thread_pool worker{1};

@@ -12,7 +12,8 @@ namespace {
 // Routes answered at once from atomics and snapshots: health, models, versions, metrics.
 class ImmediateExchange final : public Exchange {
  public:
-  ImmediateExchange(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+  ImmediateExchange(RouteId route, Connection& connection)
+      : route_(route), connection_(connection) {}
 
   void Start() override {
     const HttpDoor::Dependencies& deps = connection_.context().deps;
@@ -24,24 +25,32 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kReady:
         return Health(deps.health->ready());
       case RouteId::kStarted:
-        return Health(deps.health->started() ? OkStatus() : Unavailable("model_loading", "the model is being loaded"));
+        return Health(deps.health->started()
+                          ? OkStatus()
+                          : Unavailable("model_loading", "the model is being loaded"));
       case RouteId::kVersion: {
         std::string body;
-        wire::JsonWriter(&body).BeginObject().Member("version", connection_.context().options.version).EndObject();
+        wire::JsonWriter(&body)
+            .BeginObject()
+            .Member("version", connection_.context().options.version)
+            .EndObject();
         return Json(std::move(body));
       }
       case RouteId::kLoad:
         return Json(LoadBody(deps.inference->Load()));
       case RouteId::kMetrics:
-        return connection_.Respond(200, {{"Content-Type", std::string(MetricsRegistry::kContentType)}},
+        return connection_.Respond(200,
+                                   {{"Content-Type", std::string(MetricsRegistry::kContentType)}},
                                    deps.metrics->Expose());
       case RouteId::kModels:
         return Json(wire::ModelListBody(deps.inference->Models()));
       case RouteId::kModel: {
         const std::vector<api::ModelInfo> models = deps.inference->Models();
         const std::string& id = connection_.decision().argument;
-        if (const api::ModelInfo* model = wire::FindModel(models, id)) return Json(wire::ModelBody(*model, id));
-        return connection_.RespondError(NotFound("model_not_found", "there is no such model").WithParam("model"));
+        if (const api::ModelInfo* model = wire::FindModel(models, id))
+          return Json(wire::ModelBody(*model, id));
+        return connection_.RespondError(
+            NotFound("model_not_found", "there is no such model").WithParam("model"));
       }
       default:
         return connection_.RespondError(Internal("a route without an answer"));
@@ -49,14 +58,17 @@ class ImmediateExchange final : public Exchange {
   }
 
  private:
-  static Status NotFound(std::string_view code, std::string message) { return tutti::NotFound(code, std::move(message)); }
+  static Status NotFound(std::string_view code, std::string message) {
+    return tutti::NotFound(code, std::move(message));
+  }
 
   void Health(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);
     Json("{\"status\":\"ok\"}");
   }
   void Json(std::string body) {
-    connection_.Respond(200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}}, std::move(body));
+    connection_.Respond(200, {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
+                        std::move(body));
   }
   static std::string LoadBody(const api::LoadSnapshot& load) {
     std::string body;

@@ -1,5 +1,5 @@
-// Exchange: what happens between a request and its answer. Made by MakeExchange() for the route, owned by its
-// Connection, used on its thread; destroying it gives up the request.
+// Exchange: what happens between a request and its answer. Made by MakeExchange() for the route,
+// owned by its Connection, used on its thread; destroying it gives up the request.
 #pragma once
 
 #include <memory>
@@ -16,15 +16,16 @@ class Connection;
 class Exchange {
  public:
   virtual ~Exchange() = default;
-  virtual void Start() = 0;               // may answer at once
-  virtual void Pump() {}                  // streams have grown, or the socket has taken bytes
+  virtual void Start() = 0;  // may answer at once
+  virtual void Pump() {}     // streams have grown, or the socket has taken bytes
   virtual TimePoint Due() const { return TimePoint::max(); }
-  virtual void OnTimer(TimePoint) {}      // at or after Due()
+  virtual void OnTimer(TimePoint) {}  // at or after Due()
 };
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection);
 
-// The three generating routes (generation_exchange.cc) and the tokenizer routes (tokenizer_exchange.cc).
+// The three generating routes (generation_exchange.cc) and the tokenizer routes
+// (tokenizer_exchange.cc).
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection);
 

@@ -1,8 +1,10 @@
-// POST /v1/chat/completions, /v1/completions, /generate: JSON -> requests -> streams -> JSON or SSE.
+// POST /v1/chat/completions, /v1/completions, /generate: JSON -> requests -> streams -> JSON or
+// SSE.
 //
-// The status line is held back until there is something to show (the first text or the first keep-alive), so that
-// a failure before it is an ordinary HTTP error. Reading stops while too much waits for the socket; the unread
-// log then pauses the sequence itself. Destroying the exchange cancels its generations.
+// The status line is held back until there is something to show (the first text or the first
+// keep-alive), so that a failure before it is an ordinary HTTP error. Reading stops while too much
+// waits for the socket; the unread log then pauses the sequence itself. Destroying the exchange
+// cancels its generations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,36 +27,46 @@ constexpr size_t kInlineBytes = 16 << 10;  // of JSON that an io thread parses i
 
 wire::Dialect DialectOf(RouteId route) {
   switch (route) {
-    case RouteId::kText: return wire::Dialect::kText;
-    case RouteId::kGenerate: return wire::Dialect::kGenerate;
-    default: return wire::Dialect::kChat;
+    case RouteId::kText:
+      return wire::Dialect::kText;
+    case RouteId::kGenerate:
+      return wire::Dialect::kGenerate;
+    default:
+      return wire::Dialect::kChat;
   }
 }
 
 const char* IdPrefix(wire::Dialect dialect) {
   switch (dialect) {
-    case wire::Dialect::kChat: return "chatcmpl-";
-    case wire::Dialect::kText: return "cmpl-";
-    case wire::Dialect::kGenerate: return "gen-";
+    case wire::Dialect::kChat:
+      return "chatcmpl-";
+    case wire::Dialect::kText:
+      return "cmpl-";
+    case wire::Dialect::kGenerate:
+      return "gen-";
   }
   return "";
 }
 
 // Thread-safe.
-Result<wire::GenerationCall> Parse(wire::Dialect dialect, std::string_view body, const wire::ParseOptions& options) {
+Result<wire::GenerationCall> Parse(wire::Dialect dialect, std::string_view body,
+                                   const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
   return wire::ParseGeneration(dialect, document.root(), options);
 }
 
 // X-Request-Timeout-Ms: a positive number of milliseconds; absent = no deadline.
-Result<std::optional<TimePoint>> HeaderDeadline(const HttpRequest& request, TimePoint start, Duration cap) {
+Result<std::optional<TimePoint>> HeaderDeadline(const HttpRequest& request, TimePoint start,
+                                                Duration cap) {
   const std::string* text = request.Find("x-request-timeout-ms");
   if (text == nullptr) return std::optional<TimePoint>();
-  const bool digits = !text->empty() && text->size() <= 12 &&
-                      std::all_of(text->begin(), text->end(), [](char c) { return c >= '0' && c <= '9'; });
+  const bool digits =
+      !text->empty() && text->size() <= 12 &&
+      std::all_of(text->begin(), text->end(), [](char c) { return c >= '0' && c <= '9'; });
   const int64_t ms = digits ? std::stoll(*text) : 0;
   if (ms < 1) {
-    return InvalidArgument("invalid_value", "X-Request-Timeout-Ms must be a positive number of milliseconds")
+    return InvalidArgument("invalid_value",
+                           "X-Request-Timeout-Ms must be a positive number of milliseconds")
         .WithParam("X-Request-Timeout-Ms");
   }
   return std::optional(start + std::min<Duration>(std::chrono::milliseconds(ms), cap));
@@ -70,7 +82,8 @@ class GenerationExchange final : public Exchange {
   void Start() override {
     const HttpOptions& options = connection_.context().options;
     parse_start_ = clock_.Now();
-    const wire::ParseOptions parse{options.strict, connection_.request_start(), options.limits.deadline_cap};
+    const wire::ParseOptions parse{options.strict, connection_.request_start(),
+                                   options.limits.deadline_cap};
     if (connection_.request().body.size() <= kInlineBytes) {
       return OnParsed(Parse(dialect_, connection_.TakeBody(), parse));
     }
@@ -105,7 +118,8 @@ class GenerationExchange final : public Exchange {
   }
 
   TimePoint Due() const override {
-    if (writer_ == nullptr || !call_->stream || keepalive_ <= Duration::zero()) return TimePoint::max();
+    if (writer_ == nullptr || !call_->stream || keepalive_ <= Duration::zero())
+      return TimePoint::max();
     return std::max(quiet_since_, connection_.last_send()) + keepalive_;
   }
 
@@ -121,13 +135,14 @@ class GenerationExchange final : public Exchange {
   void OnParsed(Result<wire::GenerationCall> parsed) {
     const TimePoint parsed_at = clock_.Now();
     parse_took_ = parsed_at - parse_start_;
-    if (ServingMetrics* serving = connection_.context().deps.serving) serving->Stage("parse", parse_took_);
+    if (ServingMetrics* serving = connection_.context().deps.serving)
+      serving->Stage("parse", parse_took_);
     if (!parsed.ok()) return connection_.RespondError(parsed.status());
     call_.emplace(std::move(parsed).value());
 
     const HttpOptions& options = connection_.context().options;
-    Result<std::optional<TimePoint>> deadline =
-        HeaderDeadline(connection_.request(), connection_.request_start(), options.limits.deadline_cap);
+    Result<std::optional<TimePoint>> deadline = HeaderDeadline(
+        connection_.request(), connection_.request_start(), options.limits.deadline_cap);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     const bool id_in_body = !call_->requests.front().request_id.empty();
     if (id_in_body && connection_.request().Find("x-request-id") == nullptr) {
@@ -138,8 +153,8 @@ class GenerationExchange final : public Exchange {
       request.request_id = connection_.request_id();
       if (deadline->has_value()) request.deadline = std::min(request.deadline, **deadline);
     }
-    keepalive_ = options.keepalive.value_or(dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5)
-                                                                                 : std::chrono::seconds(15));
+    keepalive_ = options.keepalive.value_or(
+        dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
     Submit();
   }
 
@@ -154,7 +169,8 @@ class GenerationExchange final : public Exchange {
     for (size_t i = 0; i < call_->requests.size(); ++i) {
       api::GenerateRequest request = call_->requests[i];
       call_->requests[i].prompt = api::Prompt();  // no longer needed here
-      Result<api::Generation> generation = inference.Generate(std::move(request), connection_.loop());
+      Result<api::Generation> generation =
+          inference.Generate(std::move(request), connection_.loop());
       if (!generation.ok()) {
         generations_.clear();
         return connection_.RespondError(Blame(generation.status(), i), Connection::Origin::kWaist);
@@ -184,19 +200,23 @@ class GenerationExchange final : public Exchange {
 
   wire::ResponseHead MakeHead(const api::Inference& inference) {
     const std::vector<api::ModelInfo> models = inference.Models();
-    const api::ModelInfo* model = call_->model.empty() ? (models.empty() ? nullptr : &models.front())
-                                                       : wire::FindModel(models, call_->model);
+    const api::ModelInfo* model = call_->model.empty()
+                                      ? (models.empty() ? nullptr : &models.front())
+                                      : wire::FindModel(models, call_->model);
     wire::ResponseHead head;
     head.id = IdPrefix(dialect_) + connection_.loop()->RandomId(24);
     head.model = !call_->model.empty() ? call_->model : model == nullptr ? "" : model->id;
-    head.created_s = std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
+    head.created_s = std::chrono::duration_cast<std::chrono::seconds>(
+                         std::chrono::system_clock::now().time_since_epoch())
                          .count();
-    head.fingerprint = "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
+    head.fingerprint =
+        "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
     context_tokens_ = model == nullptr ? 0 : model->max_model_len;
     return head;
   }
 
-  // Names the field that is to blame: which of several prompts, and what made a request longer than the context.
+  // Names the field that is to blame: which of several prompts, and what made a request longer than
+  // the context.
   Status Blame(Status status, size_t index, int prompt_tokens = 0) const {
     const bool too_long = status.param().empty() && (status.reason() == "context_length_exceeded" ||
                                                      status.reason() == "never_fits");
@@ -257,7 +277,8 @@ class GenerationExchange final : public Exchange {
 
   void Fail(const Status& status, const api::StreamEvent& end, std::string* frames) {
     connection_.WatchStreams(false);
-    for (api::Generation& generation : generations_) generation.Cancel();  // the other prompts of this call
+    for (api::Generation& generation : generations_)
+      generation.Cancel();  // the other prompts of this call
     if (streaming_ || (call_->stream && !frames->empty())) {
       writer_->OnError(wire::ViewError(status), frames);
       Show(*frames);
@@ -270,15 +291,17 @@ class GenerationExchange final : public Exchange {
     connection_.RespondError(status, Connection::Origin::kWaist, numbers);
   }
 
-  // Where the time went, in milliseconds, from the first byte of the request to the finished answer.
+  // Where the time went, in milliseconds, from the first byte of the request to the finished
+  // answer.
   std::string ServerTiming(TimePoint done) const {
     const double total = ToMillis(clock_.Now() - connection_.request_start());
     return fmt::format(
-        "read;dur={:.3f}, parse;dur={:.3f}, tokenize;dur={:.3f}, queue;dur={:.3f}, prefill;dur={:.3f}, "
+        "read;dur={:.3f}, parse;dur={:.3f}, tokenize;dur={:.3f}, queue;dur={:.3f}, "
+        "prefill;dur={:.3f}, "
         "decode;dur={:.3f}, serialise;dur={:.3f}, total;dur={:.3f}",
-        ToMillis(parse_start_ - connection_.request_start()), ToMillis(parse_took_), ToMillis(timings_.prepare),
-        ToMillis(timings_.queue), ToMillis(timings_.prefill), ToMillis(timings_.decode), ToMillis(clock_.Now() - done),
-        total);
+        ToMillis(parse_start_ - connection_.request_start()), ToMillis(parse_took_),
+        ToMillis(timings_.prepare), ToMillis(timings_.queue), ToMillis(timings_.prefill),
+        ToMillis(timings_.decode), ToMillis(clock_.Now() - done), total);
   }
 
   const wire::Dialect dialect_;
@@ -291,7 +314,7 @@ class GenerationExchange final : public Exchange {
   std::vector<api::Generation> generations_;  // one for each prompt
   size_t running_ = 0;                        // generations that have not ended
   std::unique_ptr<wire::ResponseWriter> writer_;
-  bool streaming_ = false;                    // the head is out
+  bool streaming_ = false;  // the head is out
   int context_tokens_ = 0;
   bool chat_prompt_ = false;
   api::Timings timings_;

@@ -24,7 +24,8 @@ using boost::system::error_code;
 
 constexpr int kBacklog = 1024;
 constexpr size_t kMaxKeyBytes = 4096;
-constexpr Duration kAcceptPause = std::chrono::milliseconds(50);  // after a failure such as no descriptors
+constexpr Duration kAcceptPause =
+    std::chrono::milliseconds(50);  // after a failure such as no descriptors
 
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
@@ -42,11 +43,14 @@ void Tune(tcp::socket& socket, const HttpOptions& options) {
   socket.set_option(tcp::no_delay(true), ignored);
   socket.set_option(boost::asio::socket_base::keep_alive(true), ignored);
   if (options.send_buffer_bytes > 0) {
-    socket.set_option(boost::asio::socket_base::send_buffer_size(options.send_buffer_bytes), ignored);
+    socket.set_option(boost::asio::socket_base::send_buffer_size(options.send_buffer_bytes),
+                      ignored);
   }
-  // A peer that vanished; a little later than our own rule for readers, which knows why and counts it.
+  // A peer that vanished; a little later than our own rule for readers, which knows why and counts
+  // it.
   const Duration patience = options.limits.reader_stall + std::chrono::seconds(5);
-  const auto ms = static_cast<unsigned>(std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
+  const auto ms = static_cast<unsigned>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(patience).count());
   setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
 }
 
@@ -60,12 +64,13 @@ Status CheckBind(const HttpOptions& options) {
   const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
   if (address.is_loopback() || safe || options.allow_insecure_bind) return OkStatus();
   return Bad("host", "listening on " + options.host +
-                         " would show this server to a network: that needs a key (--api-key-file or TUTTI_API_KEY) "
+                         " would show this server to a network: that needs a key (--api-key-file "
+                         "or TUTTI_API_KEY) "
                          "and TLS (--tls-cert, --tls-key)");
 }
 
 Result<std::string> ReadApiKeyFile(const std::string& path) {
-  struct stat info{};
+  struct stat info {};
   if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
     return Bad("api-key-file", "--api-key-file " + path + " is not a readable file");
   }
@@ -74,13 +79,16 @@ Result<std::string> ReadApiKeyFile(const std::string& path) {
   }
   std::ifstream file(path);
   std::string line;
-  if (!file || !std::getline(file, line)) return Bad("api-key-file", "--api-key-file " + path + " holds no key");
+  if (!file || !std::getline(file, line))
+    return Bad("api-key-file", "--api-key-file " + path + " holds no key");
   const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
   while (!line.empty() && blank(line.back())) line.pop_back();
   line.erase(line.begin(), std::find_if_not(line.begin(), line.end(), blank));
-  const bool printable = std::all_of(line.begin(), line.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  const bool printable =
+      std::all_of(line.begin(), line.end(), [](char c) { return c > 0x20 && c < 0x7F; });
   if (line.empty() || line.size() > kMaxKeyBytes || !printable) {
-    return Bad("api-key-file", "the key in --api-key-file " + path + " must be 1 to 4096 printable characters");
+    return Bad("api-key-file",
+               "the key in --api-key-file " + path + " must be 1 to 4096 printable characters");
   }
   return line;
 }
@@ -96,7 +104,8 @@ struct HttpDoor::Impl {
     }
     context = std::make_unique<DoorContext>(options, deps, address.is_loopback());
     const int threads = std::clamp(options.io_threads, 1, 4);
-    for (int i = 0; i < threads; ++i) loops.push_back(std::make_shared<IoLoop>(*deps.clock, deps.log));
+    for (int i = 0; i < threads; ++i)
+      loops.push_back(std::make_shared<IoLoop>(*deps.clock, deps.log));
     accept_loop = loops.front();
     acceptor = std::make_unique<tcp::acceptor>(accept_loop->context());
     retry = std::make_unique<boost::asio::steady_timer>(accept_loop->context());
@@ -122,10 +131,12 @@ struct HttpDoor::Impl {
     if (!ec) acceptor->listen(kBacklog, ec);
     if (!ec) bound = acceptor->local_endpoint(ec);
     if (!ec) return OkStatus();
-    return Bad("port", "cannot listen on " + options.host + " port " + std::to_string(options.port) + ": " + ec.message());
+    return Bad("port", "cannot listen on " + options.host + " port " +
+                           std::to_string(options.port) + ": " + ec.message());
   }
 
-  // On the accept loop. At most one accept waits, and none while the connections are at their limit.
+  // On the accept loop. At most one accept waits, and none while the connections are at their
+  // limit.
   void Accept() {
     if (accepting || !acceptor->is_open()) return;
     if (context->connections.load() >= options.max_connections) return;
@@ -200,7 +211,8 @@ struct HttpDoor::Impl {
     }
     context->worker.stop();
     context->worker.join();
-    for (const auto& loop : loops) loop->Sweep();  // continuations of work that outlived its connection
+    for (const auto& loop : loops)
+      loop->Sweep();  // continuations of work that outlived its connection
     acceptor.reset();
     retry.reset();
   }
@@ -211,14 +223,14 @@ struct HttpDoor::Impl {
   std::unique_ptr<DoorContext> context;  // outlives the connections
   std::vector<std::shared_ptr<IoLoop>> loops;
   std::shared_ptr<IoLoop> accept_loop;
-  std::unique_ptr<tcp::acceptor> acceptor;             // accept loop, after Start()
-  std::unique_ptr<boost::asio::steady_timer> retry;    // accept loop
-  bool accepting = false;                              // accept loop
-  size_t next_loop = 0;                                // accept loop
+  std::unique_ptr<tcp::acceptor> acceptor;           // accept loop, after Start()
+  std::unique_ptr<boost::asio::steady_timer> retry;  // accept loop
+  bool accepting = false;                            // accept loop
+  size_t next_loop = 0;                              // accept loop
   tcp::endpoint bound;
-  bool running = false;                                // owner
+  bool running = false;  // owner
   Mutex mutex;
-  CondVar closed;                                      // with mutex: context->connections went down
+  CondVar closed;  // with mutex: context->connections went down
 };
 
 HttpDoor::HttpDoor(HttpOptions options, Dependencies dependencies)
@@ -238,7 +250,11 @@ std::string HttpDoor::address() const {
 void HttpDoor::StopAccepting() { impl_->StopAccepting(); }
 bool HttpDoor::Drain(Duration limit) { return impl_->Drain(limit); }
 void HttpDoor::Stop() { impl_->Stop(); }
-int HttpDoor::open_connections() const { return impl_->context == nullptr ? 0 : impl_->context->connections.load(); }
-int HttpDoor::active_requests() const { return impl_->context == nullptr ? 0 : impl_->context->active.load(); }
+int HttpDoor::open_connections() const {
+  return impl_->context == nullptr ? 0 : impl_->context->connections.load();
+}
+int HttpDoor::active_requests() const {
+  return impl_->context == nullptr ? 0 : impl_->context->active.load();
+}
 
 }  // namespace tutti::http

@@ -1,9 +1,9 @@
 // HttpDoor: HTTP/1.1 (OpenAI-compatible, tokenizer, operations routes) in front of api::Inference.
 //
-// A few io threads own their connections for life and block on epoll only; what may take longer than a
-// millisecond (large JSON bodies, tokenising on request) runs on one helper thread. A client that goes away
-// destroys its Generation, which cancels it, in every phase. Start, Drain and Stop belong to one thread; the
-// other methods may be called from any.
+// A few io threads own their connections for life and block on epoll only; what may take longer
+// than a millisecond (large JSON bodies, tokenising on request) runs on one helper thread. A client
+// that goes away destroys its Generation, which cancels it, in every phase. Start, Drain and Stop
+// belong to one thread; the other methods may be called from any.
 #pragma once
 
 #include <chrono>
@@ -21,45 +21,50 @@
 
 namespace tutti::http {
 
-// Limits of the input contract (reliability notes, section 4). Configurable so that tests reach them quickly.
+// Limits of the input contract (reliability notes, section 4). Configurable so that tests reach
+// them quickly.
 struct HttpLimits {
-  size_t request_line_bytes = 8 << 10;     // 414, 501 when the method alone is too long
-  size_t header_bytes = 32 << 10;          // 431
-  size_t header_fields = 100;              // 431
-  size_t body_bytes = 8 << 20;             // 413
+  size_t request_line_bytes = 8 << 10;              // 414, 501 when the method alone is too long
+  size_t header_bytes = 32 << 10;                   // 431
+  size_t header_fields = 100;                       // 431
+  size_t body_bytes = 8 << 20;                      // 413
   Duration header_time = std::chrono::seconds(10);  // from the first byte of a request; 408
   Duration body_grace = std::chrono::seconds(10);   // before the body's rate counts
   double body_bytes_per_s = 1024;                   // below it: 408
   Duration idle_time = std::chrono::seconds(60);    // between requests; closed without a word
-  Duration reader_stall = std::chrono::seconds(30); // bytes wait and none leave: the request is cancelled
-  size_t unsent_bytes = 16 << 10;  // frames of one stream waiting for its socket; then its log is not read (64 KiB there)
-  Duration deadline_cap = std::chrono::hours(24);   // of X-Request-Timeout-Ms and deadline_ms
+  Duration reader_stall =
+      std::chrono::seconds(30);    // bytes wait and none leave: the request is cancelled
+  size_t unsent_bytes = 16 << 10;  // frames of one stream waiting for its socket; then its log is
+                                   // not read (64 KiB there)
+  Duration deadline_cap = std::chrono::hours(24);  // of X-Request-Timeout-Ms and deadline_ms
 };
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
-  int port = 8080;                 // 0 = a free one, see HttpDoor::port()
-  int io_threads = 2;              // 1..4
-  int max_connections = 4096;      // further ones wait to be accepted
-  std::string api_key;             // empty = none; else every route but health asks for it
+  std::string host = "127.0.0.1";           // an address; "localhost" = 127.0.0.1
+  int port = 8080;                          // 0 = a free one, see HttpDoor::port()
+  int io_threads = 2;                       // 1..4
+  int max_connections = 4096;               // further ones wait to be accepted
+  std::string api_key;                      // empty = none; else every route but health asks for it
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   bool allow_insecure_bind = false;         // non-loopback without key and TLS, said out loud
   std::vector<std::string> cors_origins;    // "https://app.example", or "*"
-  std::vector<std::string> allowed_hosts;   // names this server may be called by, beside its address
-  bool strict = false;                      // unknown request fields are 400
+  std::vector<std::string> allowed_hosts;  // names this server may be called by, beside its address
+  bool strict = false;                     // unknown request fields are 400
   // Silence before a comment on a stream; unset = 15 s, on /generate 5 s; 0 = never.
   std::optional<Duration> keepalive;
-  int queue_full_status = 503;              // or 429
+  int queue_full_status = 503;  // or 429
   bool access_log = true;
-  std::string version = "0.0.0";            // GET /version
-  int send_buffer_bytes = 0;                // SO_SNDBUF of connections; 0 = the system's
+  std::string version = "0.0.0";  // GET /version
+  int send_buffer_bytes = 0;      // SO_SNDBUF of connections; 0 = the system's
   HttpLimits limits;
 };
 
-// Refuses a bind that would show an unprotected server to a network: anything but loopback needs a key and TLS.
+// Refuses a bind that would show an unprotected server to a network: anything but loopback needs a
+// key and TLS.
 Status CheckBind(const HttpOptions& options);
 
-// The one key of `path`: its first line without surrounding blanks. A file that others may read is refused.
+// The one key of `path`: its first line without surrounding blanks. A file that others may read is
+// refused.
 Result<std::string> ReadApiKeyFile(const std::string& path);
 
 class HttpDoor {
@@ -67,9 +72,9 @@ class HttpDoor {
   struct Dependencies {  // all outlive the door
     api::Inference* inference = nullptr;
     const api::HealthProbe* health = nullptr;
-    MetricsRegistry* metrics = nullptr;      // exposed by GET /metrics
-    ServingMetrics* serving = nullptr;       // may be null
-    Logger* log = nullptr;                   // may be null
+    MetricsRegistry* metrics = nullptr;  // exposed by GET /metrics
+    ServingMetrics* serving = nullptr;   // may be null
+    Logger* log = nullptr;               // may be null
     const Clock* clock = nullptr;
   };
 
@@ -78,15 +83,15 @@ class HttpDoor {
   HttpDoor(const HttpDoor&) = delete;
   HttpDoor& operator=(const HttpDoor&) = delete;
 
-  Status Start();                // binds and serves; reasons: invalid_value (address, bind rule, TLS files)
-  int port() const;              // after Start()
-  std::string address() const;   // "http://127.0.0.1:8080", after Start()
+  Status Start();    // binds and serves; reasons: invalid_value (address, bind rule, TLS files)
+  int port() const;  // after Start()
+  std::string address() const;  // "http://127.0.0.1:8080", after Start()
 
-  void StopAccepting();          // closes the listening socket; open connections go on
-  // Closes idle connections, lets requests finish (their replies say `Connection: close`), and returns true
-  // when none is left, false when `limit` passed first.
+  void StopAccepting();  // closes the listening socket; open connections go on
+  // Closes idle connections, lets requests finish (their replies say `Connection: close`), and
+  // returns true when none is left, false when `limit` passed first.
   bool Drain(Duration limit);
-  void Stop();                   // closes everything now, cancelling what runs; joins the threads
+  void Stop();  // closes everything now, cancelling what runs; joins the threads
 
   int open_connections() const;
   int active_requests() const;

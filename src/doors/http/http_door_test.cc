@@ -21,7 +21,8 @@ TEST_F(DoorTest, AChatRequestIsAnsweredInOneObject) {
   EXPECT_EQ(response.status, 200) << response.body;
   EXPECT_THAT(response.body, HasSubstr(R"("content":"Hello there")"));
   EXPECT_THAT(response.body, HasSubstr(R"("finish_reason":"stop")"));
-  EXPECT_THAT(response.body, HasSubstr(R"("prompt_tokens":3,"completion_tokens":2,"total_tokens":5)"));
+  EXPECT_THAT(response.body,
+              HasSubstr(R"("prompt_tokens":3,"completion_tokens":2,"total_tokens":5)"));
   EXPECT_NE(response.Header("x-request-id"), "");
 }
 

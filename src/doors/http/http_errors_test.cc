@@ -1,5 +1,5 @@
-// The closed error catalogue through the door: provoked errors, each with its status, type, code, field and
-// headers; and what no error may show.
+// The closed error catalogue through the door: provoked errors, each with its status, type, code,
+// field and headers; and what no error may show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,8 @@ struct Provoked {
 class ErrorsTest : public DoorTest {
  protected:
   static std::string Chat(const std::string& more) {
-    return Post("/v1/chat/completions", R"({"model":"fake","messages":[{"role":"user","content":"hi"}],)" + more + "}");
+    return Post("/v1/chat/completions",
+                R"({"model":"fake","messages":[{"role":"user","content":"hi"}],)" + more + "}");
   }
   void ExpectErrorBody(const RawResponse& response, const Provoked& want) {
     const Result<wire::JsonDocument> body = wire::ParseJson(response.body);
@@ -52,18 +53,24 @@ TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
     if (salt == "stall") return Unavailable("engine_stalled", "the engine restarts");
     if (salt == "over") return Unavailable("overloaded", "predicted wait 12 s");
     if (salt == "kv") return Unavailable("kv_exhausted", "no blocks");
-    if (salt == "fits") return InvalidArgument("never_fits", "needs 41 KV blocks, pool has 32").WithParam("max_tokens");
+    if (salt == "fits")
+      return InvalidArgument("never_fits", "needs 41 KV blocks, pool has 32")
+          .WithParam("max_tokens");
     if (salt == "rate") return ResourceExhausted("rate_limit_exceeded", "60 a minute");
     if (salt == "quota") return ResourceExhausted("insufficient_quota", "spent");
-    if (salt == "late") return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "2000 ms have passed");
+    if (salt == "late")
+      return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "2000 ms have passed");
     if (salt == "bug") return Internal("at 0x7ffd1234 in /src/engine/engine.cc");
-    if (salt == "vocabulary") return InvalidArgument("token_out_of_range", "49152 is outside").WithParam("logit_bias");
+    if (salt == "vocabulary")
+      return InvalidArgument("token_out_of_range", "49152 is outside").WithParam("logit_bias");
     if (salt == "banned") return InvalidArgument("no_token_allowed", "every token is banned");
     generation->Answer({"ok"});
     return OkStatus();
   };
   StartDoor();
-  const auto salted = [&](const char* salt) { return Chat("\"cache_salt\":\"" + std::string(salt) + "\""); };
+  const auto salted = [&](const char* salt) {
+    return Chat("\"cache_salt\":\"" + std::string(salt) + "\"");
+  };
   const std::vector<Provoked> cases = {
       {Post("/v1/chat/completions", ""), 400, "invalid_json", ""},
       {Post("/v1/chat/completions", "null"), 400, "invalid_json", ""},
@@ -76,28 +83,40 @@ TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
       {Post("/v1/chat/completions", "{\"model\":\"\xc0\x80\"}"), 400, "invalid_utf8", ""},
       {Post("/v1/chat/completions", "{\"model\":\"\\ud800\"}"), 400, "invalid_utf8", ""},
       {Post("/v1/chat/completions", "{}"), 400, "missing_required_parameter", "model"},
-      {Post("/v1/chat/completions", R"({"model":"fake"})"), 400, "missing_required_parameter", "messages"},
+      {Post("/v1/chat/completions", R"({"model":"fake"})"), 400, "missing_required_parameter",
+       "messages"},
       {Chat("\"temperature\":3"), 400, "invalid_value", "temperature"},
       {Chat("\"n\":9"), 400, "invalid_value", "n"},
       {Chat("\"stream\":\"yes\""), 400, "invalid_value", "stream"},
       {Chat("\"max_tokens\":0"), 400, "invalid_value", "max_tokens"},
       {Chat("\"tools\":[{}]"), 400, "unsupported_parameter", "tools"},
-      {Chat("\"response_format\":{\"type\":\"json_object\"}"), 400, "unsupported_parameter", "response_format"},
+      {Chat("\"response_format\":{\"type\":\"json_object\"}"), 400, "unsupported_parameter",
+       "response_format"},
       {Post("/v1/completions", R"({"model":"fake","prompt":""})"), 400, "empty_prompt", "prompt"},
-      {Post("/v1/completions", R"({"model":"fake","prompt":[-1]})"), 400, "token_out_of_range", "prompt[0]"},
-      {Post("/v1/completions", R"({"model":"fake","prompt":"x","best_of":3})"), 400, "invalid_value", "best_of"},
+      {Post("/v1/completions", R"({"model":"fake","prompt":[-1]})"), 400, "token_out_of_range",
+       "prompt[0]"},
+      {Post("/v1/completions", R"({"model":"fake","prompt":"x","best_of":3})"), 400,
+       "invalid_value", "best_of"},
       {Post("/generate", "{}"), 400, "missing_required_parameter", "prompt"},
       {Post("/tokenize", "{}"), 400, "missing_required_parameter", "prompt"},
       {Post("/detokenize", "{}"), 400, "missing_required_parameter", "tokens"},
-      {Post("/v1/chat/completions", R"({"model":"other","messages":[{"role":"user","content":"x"}]})"), 404, "model_not_found", "model"},
+      {Post("/v1/chat/completions",
+            R"({"model":"other","messages":[{"role":"user","content":"x"}]})"),
+       404, "model_not_found", "model"},
       {Get("/v1/models/none"), 404, "model_not_found", "model"},
       {Get("/nothing"), 404, "not_found", ""},
       {Get("/v1/completions"), 405, "method_not_allowed", ""},
-      {"GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 414, "uri_too_long", ""},
-      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\nContent-Length: 2\r\n\r\n{}", 415, "unsupported_media_type", ""},
-      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\nContent-Length: 2\r\n\r\n{}", 417, "expectation_failed", ""},
+      {"GET /" + std::string(9000, 'a') + " HTTP/1.1\r\nHost: localhost\r\n\r\n", 414,
+       "uri_too_long", ""},
+      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/xml\r\nContent-Length: "
+       "2\r\n\r\n{}",
+       415, "unsupported_media_type", ""},
+      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nExpect: miracles\r\nContent-Length: "
+       "2\r\n\r\n{}",
+       417, "expectation_failed", ""},
       {Get("/livez", "X: " + std::string(33'000, 'a') + "\r\n"), 431, "headers_too_large", ""},
-      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n", 413, "request_too_large", ""},
+      {"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n", 413,
+       "request_too_large", ""},
       {Get("/livez", "Origin: https://evil.example\r\n"), 403, "insufficient_scope", ""},
       {Post("/v1/embeddings", "{}"), 501, "not_implemented", ""},
       {"GET /livez HTTP/3.7\r\nHost: localhost\r\n\r\n", 505, "http_version_not_supported", ""},
@@ -126,15 +145,19 @@ TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
     const bool come_back = want.status == 429 || want.status == 503 || want.status == 504;
     EXPECT_EQ(response.Header("retry-after").empty(), !come_back);
     EXPECT_EQ(atoi(response.Header("retry-after").c_str()) >= 1, come_back);
-    const bool stay_away = want.status == 501 || want.status == 504 || want.status == 505 || std::string(want.code) == "insufficient_quota";
+    const bool stay_away = want.status == 501 || want.status == 504 || want.status == 505 ||
+                           std::string(want.code) == "insufficient_quota";
     EXPECT_EQ(response.Header("x-should-retry"), stay_away ? "false" : "");
-    for (const char* leak : {"0x7f", "/src/", "std::", ".cc", "home"}) EXPECT_THAT(response.body, ::testing::Not(HasSubstr(leak)));
+    for (const char* leak : {"0x7f", "/src/", "std::", ".cc", "home"})
+      EXPECT_THAT(response.body, ::testing::Not(HasSubstr(leak)));
   }
   EXPECT_EQ(Ask(Chat("\"n\":1")).status, 200) << "and the server still answers";
 }
 
 TEST_F(ErrorsTest, AFullQueueIs429WhereTheOperatorWantsIt) {
-  inference_.on_generate = [](const auto&) { return Unavailable("queue_full", "256 requests wait"); };
+  inference_.on_generate = [](const auto&) {
+    return Unavailable("queue_full", "256 requests wait");
+  };
   HttpOptions options;
   options.queue_full_status = 429;
   StartDoor(options);
@@ -173,16 +196,18 @@ TEST_F(ErrorsTest, TextOfRequestsNeverReachesTheLog) {
   StartDoor(options);
   const std::string key = "Authorization: Bearer sk-CANARY-KEY\r\n";
   const std::string c = "CANARY-" + std::string(8, 'z');
-  for (const std::string& body : {
-           R"({"model":"fake","messages":[{"role":"user","content":")" + c + R"(","name":")" + c + R"("}],"stop":")" + c + R"(","user":")" + c + R"("})",
-           R"({"model":")" + c + R"(","messages":[{"role":"user","content":"x"}]})",
-           R"({"model":"fake","n":2,"messages":[{"role":"user","content":")" + c + R"("}]})",
-           R"({"model":"fake","messages":[{"role":")" + c + R"(","content":"x"}]})",
-           R"({")" + c + R"(":1})", c, "\"" + c + "\"", "{\"model\":\"" + c}) {
+  for (const std::string& body :
+       {R"({"model":"fake","messages":[{"role":"user","content":")" + c + R"(","name":")" + c +
+            R"("}],"stop":")" + c + R"(","user":")" + c + R"("})",
+        R"({"model":")" + c + R"(","messages":[{"role":"user","content":"x"}]})",
+        R"({"model":"fake","n":2,"messages":[{"role":"user","content":")" + c + R"("}]})",
+        R"({"model":"fake","messages":[{"role":")" + c + R"(","content":"x"}]})",
+        R"({")" + c + R"(":1})", c, "\"" + c + "\"", "{\"model\":\"" + c}) {
     Ask(Post("/v1/chat/completions", body, key));
     Ask(Post("/tokenize", body, key));
     Ask(Post("/" + c, body, key));
-    Ask(Post("/v1/chat/completions?key=" + c, body, key + "X-Canary: " + c + "\r\nUser-Agent: " + c + "\r\n"));
+    Ask(Post("/v1/chat/completions?key=" + c, body,
+             key + "X-Canary: " + c + "\r\nUser-Agent: " + c + "\r\n"));
     Ask(Get("/v1/models/" + c, key));
     Ask(Get("/v1/models", "Authorization: Bearer " + c + "\r\n"));
     Ask(c + " / HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -198,22 +223,28 @@ TEST_F(ErrorsTest, EveryHostileRequestIsAnsweredWithinASecond) {
     return OkStatus();
   };
   StartDoor();
-  std::string ids = "[1", keys = "{\"model\":\"fake\",\"prompt\":\"x\"", bias = "{\"0\":1", members = "{\"k0\":0";
+  std::string ids = "[1", keys = "{\"model\":\"fake\",\"prompt\":\"x\"", bias = "{\"0\":1",
+              members = "{\"k0\":0";
   for (int i = 1; i < 1'000'000; ++i) ids += ",1";
   ids += "]";
   for (int i = 1; i < 100'000; ++i) members += ",\"k" + std::to_string(i) + "\":0";
   for (int i = 1; i < 1025; ++i) bias += ",\"" + std::to_string(i) + "\":1";
-  for (const std::string& body : {
-           R"({"model":"fake","prompt":"x","stop_token_ids":)" + ids + "}", R"({"model":"fake","prompt":)" + ids + R"(,"logprobs":9})",
-           R"({"model":"fake","prompt":"x","logit_bias":)" + bias + "}}", members + "}", "{\"model\":\"" + std::string(8'000'000, 'm') + "\",\"prompt\":\"x\"}",
-           R"({"model":"fake","prompt":"x","user":")" + std::string(1 << 20, 's') + "\"}", std::string(8'000'000, '{'), std::string(8'000'000, '9'),
-           "\"" + std::string(7'000'000, '\\') + "\"", R"({"model":"fake","prompt":"x","metadata":{"k":")" + std::string(1 << 20, 's') + "\"}}"}) {
+  for (const std::string& body :
+       {R"({"model":"fake","prompt":"x","stop_token_ids":)" + ids + "}",
+        R"({"model":"fake","prompt":)" + ids + R"(,"logprobs":9})",
+        R"({"model":"fake","prompt":"x","logit_bias":)" + bias + "}}", members + "}",
+        "{\"model\":\"" + std::string(8'000'000, 'm') + "\",\"prompt\":\"x\"}",
+        R"({"model":"fake","prompt":"x","user":")" + std::string(1 << 20, 's') + "\"}",
+        std::string(8'000'000, '{'), std::string(8'000'000, '9'),
+        "\"" + std::string(7'000'000, '\\') + "\"",
+        R"({"model":"fake","prompt":"x","metadata":{"k":")" + std::string(1 << 20, 's') + "\"}}"}) {
     const auto start = std::chrono::steady_clock::now();
     const RawResponse response = Ask(Post("/v1/completions", body));
     EXPECT_EQ(response.status, 400) << body.substr(0, 60);
     EXPECT_LT(response.body.size(), 1000u);
 #ifndef TUTTI_SANITIZED
-    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1)) << body.substr(0, 60);
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1))
+        << body.substr(0, 60);
 #endif
   }
 }

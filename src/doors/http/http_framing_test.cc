@@ -12,7 +12,8 @@ using ::testing::HasSubstr;
 
 size_t CountResponses(const std::string& bytes) {
   size_t count = 0;
-  for (size_t at = 0; (at = bytes.find("HTTP/1.1 ", at)) != std::string::npos; ++at) count += isdigit(bytes[at + 9]) != 0;
+  for (size_t at = 0; (at = bytes.find("HTTP/1.1 ", at)) != std::string::npos; ++at)
+    count += isdigit(bytes[at + 9]) != 0;
   return count;
 }
 
@@ -37,7 +38,8 @@ TEST_F(FramingTest, EverySmugglingAttemptGetsExactlyOneAnswerAndTheConnectionClo
     client.Send(bad.bytes + Get("/livez"));
     const std::string answer = client.ReadAll(3000);
     EXPECT_EQ(CountResponses(answer), 1u) << bad.name << "\n" << answer;
-    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(bad.status))) << bad.name << "\n" << answer;
+    EXPECT_TRUE(answer.starts_with("HTTP/1.1 " + std::to_string(bad.status))) << bad.name << "\n"
+                                                                              << answer;
     EXPECT_THAT(answer, HasSubstr("Connection: close\r\n")) << bad.name;
     EXPECT_TRUE(client.closed()) << bad.name;
   }
@@ -66,7 +68,9 @@ TEST_F(FramingTest, RequestsOnOneConnectionAreAnsweredInOrder) {
   EXPECT_EQ(client.Read().body, R"({"version":"1.2.3"})");
   EXPECT_EQ(client.Read().body, R"({"status":"ok"})");
   EXPECT_EQ(client.Read().status, 404);
-  EXPECT_EQ(client.Read().body, R"({"server_load":5,"running":2,"waiting":3,"lanes":4,"kv_blocks_used":5,"kv_blocks_total":6})");
+  EXPECT_EQ(
+      client.Read().body,
+      R"({"server_load":5,"running":2,"waiting":3,"lanes":4,"kv_blocks_used":5,"kv_blocks_total":6})");
   EXPECT_FALSE(client.closed());
 }
 
@@ -90,7 +94,8 @@ TEST_F(FramingTest, AStreamToHttp10EndsWithItsConnection) {
   };
   StartDoor();
   RawClient client(port());
-  client.Send("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: " + std::to_string(kChatStreamBody.size()) + "\r\n\r\n" + kChatStreamBody);
+  client.Send("POST /v1/chat/completions HTTP/1.0\r\nContent-Length: " +
+              std::to_string(kChatStreamBody.size()) + "\r\n\r\n" + kChatStreamBody);
   const RawResponse response = client.Read();
   EXPECT_EQ(response.Header("transfer-encoding"), "");
   EXPECT_TRUE(response.body.ends_with("data: [DONE]\n\n")) << response.body;
@@ -103,7 +108,8 @@ TEST_F(FramingTest, AChunkedBodyOfOneByteChunksIsRead) {
     return OkStatus();
   };
   StartDoor();
-  std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" + std::string(100'000, 'x') + R"("}]})";
+  std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" +
+                     std::string(100'000, 'x') + R"("}]})";
   std::string chunks;
   for (const char c : body) {
     chunks += "1\r\n";
@@ -111,10 +117,14 @@ TEST_F(FramingTest, AChunkedBodyOfOneByteChunksIsRead) {
     chunks += "\r\n";
   }
   const auto start = std::chrono::steady_clock::now();
-  const RawResponse response = Ask("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks + "0\r\n\r\n");
+  const RawResponse response =
+      Ask("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+          "chunked\r\n\r\n" +
+          chunks + "0\r\n\r\n");
   EXPECT_EQ(response.status, 200) << response.body;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-  EXPECT_EQ(std::get<api::ChatPrompt>(inference_.Nth(0)->request.prompt).messages[0].content.size(), 100'000u);
+  EXPECT_EQ(std::get<api::ChatPrompt>(inference_.Nth(0)->request.prompt).messages[0].content.size(),
+            100'000u);
 }
 
 TEST_F(FramingTest, ExpectationsAreMetOrRefused) {
@@ -123,7 +133,9 @@ TEST_F(FramingTest, ExpectationsAreMetOrRefused) {
     return OkStatus();
   };
   StartDoor();
-  const std::string head = "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(kChatBody.size());
+  const std::string head =
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+      std::to_string(kChatBody.size());
   RawClient patient(port());
   patient.Send(head + "\r\nExpect: 100-continue\r\n\r\n");
   ASSERT_TRUE(patient.WaitFor("HTTP/1.1 100 Continue\r\n\r\n"));
@@ -135,12 +147,16 @@ TEST_F(FramingTest, ExpectationsAreMetOrRefused) {
   EXPECT_EQ(wrong.Read().status, 417);
 
   RawClient refused(port());  // an answer instead of 100, and no body wanted
-  refused.Send("POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+  refused.Send(
+      "POST /nothing HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: "
+      "100-continue\r\n\r\n");
   EXPECT_EQ(refused.Read().status, 404);
   EXPECT_TRUE(refused.WaitClosed());
 
   RawClient large(port());
-  large.Send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\nExpect: 100-continue\r\n\r\n");
+  large.Send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\nExpect: "
+      "100-continue\r\n\r\n");
   EXPECT_EQ(large.Read().status, 413);
 }
 
@@ -151,7 +167,8 @@ TEST_F(FramingTest, ABodyAtTheLimitPassesAndOneByteMoreDoesNot) {
   EXPECT_EQ(blank.status, 400) << "read, and found to be no JSON";
   EXPECT_EQ(CodeOf(blank), "invalid_json");
   RawClient client(port());
-  client.Send("POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n");
+  client.Send(
+      "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8388609\r\n\r\n");
   EXPECT_EQ(client.Read().status, 413);
 }
 
@@ -185,7 +202,8 @@ TEST_F(FramingTest, ASlowBodyIsAnsweredWith408AndASteadyOneIsNot) {
   HttpOptions options = Quick();
   options.limits.body_bytes_per_s = 20'000;
   StartDoor(options);
-  const std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" + std::string(16'000, 'x') + R"("}]})";
+  const std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" +
+                           std::string(16'000, 'x') + R"("}]})";
   const std::string request = Post("/v1/chat/completions", body);
   RawClient slow(port());
   slow.Send(std::string_view(request).substr(0, request.size() - 15'900));

@@ -22,7 +22,8 @@ class RoutesTest : public DoorTest {
     if (const size_t at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "fake");
     return path;
   }
-  static std::string Request(std::string_view method, const std::string& path, const std::string& fields) {
+  static std::string Request(std::string_view method, const std::string& path,
+                             const std::string& fields) {
     const bool body = method == "POST";
     return std::string(method) + " " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields +
            (body ? "Content-Length: 2\r\n\r\n{}" : "\r\n");
@@ -37,20 +38,24 @@ class RoutesTest : public DoorTest {
 
 TEST_F(RoutesTest, EveryRouteAndMethodWithoutAKeyIsRefusedUnlessItIsAHealthProbe) {
   StartDoor(WithKey());
-  const std::set<std::string> health = {"/livez", "/healthz", "/ping", "/readyz", "/startupz", "/health"};
+  const std::set<std::string> health = {"/livez",  "/healthz",  "/ping",
+                                        "/readyz", "/startupz", "/health"};
   const std::set<std::string> probes = {"/livez", "/readyz", "/health"};
   int refused = 0;
   for (const Route& route : Routes()) {
     const std::string path = PathOf(route);
     for (const char* method : {"GET", "HEAD", "POST", "OPTIONS", "PUT", "DELETE", "PATCH"}) {
       const bool open = (std::string(method) == "GET" && health.contains(path)) ||
-                        ((std::string(method) == "HEAD" || std::string(method) == "OPTIONS") && probes.contains(path));
-      for (const std::string& fields : {std::string(), std::string("Authorization: Bearer wrong\r\n")}) {
+                        ((std::string(method) == "HEAD" || std::string(method) == "OPTIONS") &&
+                         probes.contains(path));
+      for (const std::string& fields :
+           {std::string(), std::string("Authorization: Bearer wrong\r\n")}) {
         RawClient client(port());
         client.Send(Request(method, path, fields));
         const RawResponse response = client.Read(std::string(method) == "HEAD");
         if (open) {
-          EXPECT_TRUE(response.status == 200 || response.status == 204) << method << " " << path << " " << response.status;
+          EXPECT_TRUE(response.status == 200 || response.status == 204)
+              << method << " " << path << " " << response.status;
         } else {
           EXPECT_EQ(response.status, 401) << method << " " << path;
           ++refused;
@@ -58,7 +63,8 @@ TEST_F(RoutesTest, EveryRouteAndMethodWithoutAKeyIsRefusedUnlessItIsAHealthProbe
       }
       RawClient client(port());
       client.Send(Request(method, path, bearer_));
-      EXPECT_NE(client.Read(std::string(method) == "HEAD").status, 401) << method << " " << path << " with the key";
+      EXPECT_NE(client.Read(std::string(method) == "HEAD").status, 401)
+          << method << " " << path << " with the key";
     }
   }
   EXPECT_GT(refused, 400);
@@ -70,19 +76,30 @@ TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
   StartDoor(WithKey());
   std::set<std::string> bodies;
   for (const std::string& fields :
-       {std::string(), std::string("Authorization: Basic dXNlcjpwYXNz\r\n"), std::string("Authorization: Bearer\r\n"), std::string("Authorization: Bearer \r\n"),
-        std::string("Authorization: \r\n"), std::string("Authorization: ") + kKey + "\r\n", bearer_ + bearer_, std::string("Authorization: Bearer ") + kKey + "x\r\n",
-        std::string("Authorization: Bearer sk-test-012345678\r\n"), "Authorization: Bearer " + std::string(20'000, 'k') + "\r\n",
-        std::string("Authorization: Bearer sk-test-\xc3\xa9\r\n"), std::string("Authorization: Bearer  ") + kKey + "\r\n", std::string("X-Api-Key: ") + kKey + "\r\n"}) {
+       {std::string(), std::string("Authorization: Basic dXNlcjpwYXNz\r\n"),
+        std::string("Authorization: Bearer\r\n"), std::string("Authorization: Bearer \r\n"),
+        std::string("Authorization: \r\n"), std::string("Authorization: ") + kKey + "\r\n",
+        bearer_ + bearer_, std::string("Authorization: Bearer ") + kKey + "x\r\n",
+        std::string("Authorization: Bearer sk-test-012345678\r\n"),
+        "Authorization: Bearer " + std::string(20'000, 'k') + "\r\n",
+        std::string("Authorization: Bearer sk-test-\xc3\xa9\r\n"),
+        std::string("Authorization: Bearer  ") + kKey + "\r\n",
+        std::string("X-Api-Key: ") + kKey + "\r\n"}) {
     const RawResponse response = Ask(Get("/v1/models", fields));
     EXPECT_EQ(response.status, 401) << fields.substr(0, 60);
     EXPECT_EQ(response.Header("www-authenticate"), "Bearer");
     bodies.insert(response.body);
   }
   EXPECT_EQ(bodies.size(), 1u);
-  EXPECT_EQ(Ask("GET /v1/models?api_key=" + std::string(kKey) + " HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 401) << "a key in the URL is none";
+  EXPECT_EQ(
+      Ask("GET /v1/models?api_key=" + std::string(kKey) + " HTTP/1.1\r\nHost: localhost\r\n\r\n")
+          .status,
+      401)
+      << "a key in the URL is none";
   EXPECT_EQ(Ask(Get("/v1/models", bearer_)).status, 200);
-  EXPECT_EQ(Ask(Get("/v1/models", std::string("authorization: bearer ") + kKey + "\r\n")).status, 200) << "schemes have no case";
+  EXPECT_EQ(Ask(Get("/v1/models", std::string("authorization: bearer ") + kKey + "\r\n")).status,
+            200)
+      << "schemes have no case";
   EXPECT_EQ(lines_->Joined().find(kKey), std::string::npos);
 }
 
@@ -116,9 +133,18 @@ TEST_F(RoutesTest, HeadHasTheHeadOfGet) {
 
 TEST_F(RoutesTest, OnlyCanonicalPathsAreFound) {
   StartDoor();
-  for (const char* path : {"//livez", "/./livez", "/livez/", "/x/../livez", "/livez/.", "/%6civez", "/live%7A", "/livez%00", "/livez\\", "/livez;a=b", "/LIVEZ",
-                           "/v1//models", "/v1/models/", "/v1/%2e%2e/livez", "/livez%", "/livez%zz", "/livez#x", "*", "livez", "/v1/models/../models"}) {
-    EXPECT_EQ(Ask("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 404) << path;
+  for (const char* path : {"//livez",     "/./livez",
+                           "/livez/",     "/x/../livez",
+                           "/livez/.",    "/%6civez",
+                           "/live%7A",    "/livez%00",
+                           "/livez\\",    "/livez;a=b",
+                           "/LIVEZ",      "/v1//models",
+                           "/v1/models/", "/v1/%2e%2e/livez",
+                           "/livez%",     "/livez%zz",
+                           "/livez#x",    "*",
+                           "livez",       "/v1/models/../models"}) {
+    EXPECT_EQ(Ask("GET " + std::string(path) + " HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 404)
+        << path;
   }
   EXPECT_EQ(Ask(Get("/livez?probe=1&x=%20")).status, 200);
   EXPECT_EQ(Ask("GET http://localhost/livez HTTP/1.1\r\nHost: localhost\r\n\r\n").status, 200);
@@ -127,7 +153,8 @@ TEST_F(RoutesTest, OnlyCanonicalPathsAreFound) {
 
 TEST_F(RoutesTest, ModelsAreListedAndFoundByNameAndAlias) {
   StartDoor();
-  EXPECT_THAT(Ask(Get("/v1/models")).body, HasSubstr(R"("id":"fake","object":"model","created":1700000000,"owned_by":"tutti")"));
+  EXPECT_THAT(Ask(Get("/v1/models")).body,
+              HasSubstr(R"("id":"fake","object":"model","created":1700000000,"owned_by":"tutti")"));
   EXPECT_THAT(Ask(Get("/v1/models/fake")).body, HasSubstr(R"("max_model_len":128)"));
   EXPECT_THAT(Ask(Get("/v1/models/org/fake-1")).body, HasSubstr(R"("id":"org/fake-1")"));
   EXPECT_THAT(Ask(Get("/v1/models/org%2Ffake-1")).body, HasSubstr(R"("root":"fake")"));
@@ -138,7 +165,8 @@ TEST_F(RoutesTest, ModelsAreListedAndFoundByNameAndAlias) {
 
 TEST_F(RoutesTest, HealthTellsWhatTheProbeSays) {
   StartDoor();
-  for (const char* path : {"/livez", "/healthz", "/ping", "/readyz", "/startupz", "/health"}) EXPECT_EQ(Ask(Get(path)).status, 200) << path;
+  for (const char* path : {"/livez", "/healthz", "/ping", "/readyz", "/startupz", "/health"})
+    EXPECT_EQ(Ask(Get(path)).status, 200) << path;
   inference_.is_ready = false;
   EXPECT_EQ(Ask(Get("/livez")).status, 200);
   EXPECT_EQ(Ask(Get("/healthz")).status, 200);
@@ -167,12 +195,16 @@ TEST_F(RoutesTest, RoutesOfLaterReleasesSaySo) {
 TEST_F(RoutesTest, MediaTypesOtherThanJsonAre415) {
   StartDoor();
   const auto ask = [&](const std::string& fields) {
-    return Ask("POST /detokenize HTTP/1.1\r\nHost: localhost\r\n" + fields + "Content-Length: 13\r\n\r\n{\"tokens\":[]}").status;
+    return Ask("POST /detokenize HTTP/1.1\r\nHost: localhost\r\n" + fields +
+               "Content-Length: 13\r\n\r\n{\"tokens\":[]}")
+        .status;
   };
   EXPECT_EQ(ask(""), 200) << "absent means JSON";
   EXPECT_EQ(ask("Content-Type: application/json\r\n"), 200);
   EXPECT_EQ(ask("Content-Type: Application/JSON; charset=UTF-8\r\n"), 200);
-  EXPECT_EQ(ask("Content-Type: application/json; charset=\"utf-8\"\r\nContent-Encoding: identity\r\n"), 200);
+  EXPECT_EQ(
+      ask("Content-Type: application/json; charset=\"utf-8\"\r\nContent-Encoding: identity\r\n"),
+      200);
   EXPECT_EQ(ask("Content-Type: text/plain\r\n"), 415);
   EXPECT_EQ(ask("Content-Type: application/jsonx\r\n"), 415);
   EXPECT_EQ(ask("Content-Type: multipart/form-data; boundary=x\r\n"), 415);
@@ -185,11 +217,19 @@ TEST_F(RoutesTest, ForeignNamesAreRefusedOnALoopbackAddress) {
   HttpOptions options;
   options.allowed_hosts = {"tutti.internal"};
   StartDoor(options);
-  const auto ask = [&](const std::string& host) { return Ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status; };
-  for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:9", "[::1]", "[::1]:80", "tutti.internal:443"}) EXPECT_EQ(ask(host), 200) << host;
-  for (const char* host : {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example.", "10.0.0.1", "[::2]"}) EXPECT_NE(ask(host), 200) << host;
+  const auto ask = [&](const std::string& host) {
+    return Ask("GET /livez HTTP/1.1\r\nHost: " + host + "\r\n\r\n").status;
+  };
+  for (const char* host : {"localhost", "LOCALHOST:8080", "127.0.0.1", "127.0.0.1:9", "[::1]",
+                           "[::1]:80", "tutti.internal:443"})
+    EXPECT_EQ(ask(host), 200) << host;
+  for (const char* host :
+       {"evil.example", "localhost.evil.example", "127.0.0.1.evil.example.", "10.0.0.1", "[::2]"})
+    EXPECT_NE(ask(host), 200) << host;
   EXPECT_EQ(ask("evil.example"), 403);
-  for (const char* host : {"a b", "localhost:99999999", "local/host", "user@localhost", "[::1", ":80"}) EXPECT_EQ(ask(host), 400) << host;
+  for (const char* host :
+       {"a b", "localhost:99999999", "local/host", "user@localhost", "[::1", ":80"})
+    EXPECT_EQ(ask(host), 400) << host;
 }
 
 TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
@@ -199,30 +239,42 @@ TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
   EXPECT_EQ(Ask(Get("/livez", "Origin: https://evil.example\r\n")).status, 403);
   EXPECT_EQ(Ask(Get("/livez", "Origin: null\r\n")).status, 403);
   EXPECT_EQ(Ask(Get("/livez", "Origin: http://localhost\r\n")).status, 200) << "its own pages";
-  EXPECT_EQ(Ask(Get("/livez", "Origin: https://app.example\r\nOrigin: https://evil.example\r\n")).status, 400);
+  EXPECT_EQ(
+      Ask(Get("/livez", "Origin: https://app.example\r\nOrigin: https://evil.example\r\n")).status,
+      400);
   const RawResponse good = Ask(Get("/livez", "Origin: https://app.example\r\n"));
   EXPECT_EQ(good.status, 200);
   EXPECT_EQ(good.Header("access-control-allow-origin"), "https://app.example");
-  const RawResponse preflight = Ask(
-      "OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
+  const RawResponse preflight =
+      Ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+          "https://app.example\r\nAccess-Control-Request-Method: POST\r\n\r\n");
   EXPECT_EQ(preflight.status, 204) << "a browser sends no key with its question";
   EXPECT_EQ(preflight.Header("access-control-allow-methods"), "POST, OPTIONS");
   EXPECT_THAT(preflight.Header("access-control-allow-headers"), HasSubstr("authorization"));
-  EXPECT_EQ(Ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n").status, 403);
+  EXPECT_EQ(Ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+                "https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n")
+                .status,
+            403);
 }
 
 TEST_F(RoutesTest, RequestIdsAreEchoedOrMade) {
   StartDoor();
   EXPECT_EQ(Ask(Get("/livez", "X-Request-Id: my-id_1.2\r\n")).Header("x-request-id"), "my-id_1.2");
   for (const char* bad : {"a b", "\xc3\xa9", "x;y", "\"q\""}) {
-    const std::string id = Ask(Get("/livez", "X-Request-Id: " + std::string(bad) + "\r\n")).Header("x-request-id");
+    const std::string id =
+        Ask(Get("/livez", "X-Request-Id: " + std::string(bad) + "\r\n")).Header("x-request-id");
     EXPECT_TRUE(id.starts_with("req-")) << id;
   }
   const std::string longest(128, 'a');
-  EXPECT_EQ(Ask(Get("/livez", "X-Request-Id: " + longest + "\r\n")).Header("x-request-id"), longest);
-  EXPECT_TRUE(Ask(Get("/livez", "X-Request-Id: " + longest + "a\r\n")).Header("x-request-id").starts_with("req-"));
+  EXPECT_EQ(Ask(Get("/livez", "X-Request-Id: " + longest + "\r\n")).Header("x-request-id"),
+            longest);
+  EXPECT_TRUE(Ask(Get("/livez", "X-Request-Id: " + longest + "a\r\n"))
+                  .Header("x-request-id")
+                  .starts_with("req-"));
   EXPECT_TRUE(Ask("BAD\r\n\r\n").Header("x-request-id").starts_with("req-")) << "errors too";
-  EXPECT_THAT(lines_->Joined(), HasSubstr("http.request id=my-id_1.2 peer=127.0.0.1 method=GET route=/livez status=200"));
+  EXPECT_THAT(
+      lines_->Joined(),
+      HasSubstr("http.request id=my-id_1.2 peer=127.0.0.1 method=GET route=/livez status=200"));
 }
 
 TEST_F(RoutesTest, MetricsShowEveryAnswerByOperationAndCode) {
@@ -232,20 +284,31 @@ TEST_F(RoutesTest, MetricsShowEveryAnswerByOperationAndCode) {
   Ask(Post("/v1/chat/completions", "{"));
   const RawResponse metrics = Ask(Get("/metrics"));
   EXPECT_EQ(metrics.Header("content-type"), "text/plain; version=0.0.4; charset=utf-8");
-  EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_total{code="200",door="http",model="fake",op="other"} 1)"));
-  EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_total{code="404",door="http",model="fake",op="other"} 1)"));
-  EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_total{code="400",door="http",model="fake",op="chat"} 1)"));
-  EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_rejected_total{code="invalid_json",model="fake"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="200",door="http",model="fake",op="other"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="404",door="http",model="fake",op="other"} 1)"));
+  EXPECT_THAT(
+      metrics.body,
+      HasSubstr(R"(tutti_requests_total{code="400",door="http",model="fake",op="chat"} 1)"));
+  EXPECT_THAT(metrics.body,
+              HasSubstr(R"(tutti_requests_rejected_total{code="invalid_json",model="fake"} 1)"));
   EXPECT_THAT(metrics.body, HasSubstr(R"(tutti_requests_in_flight{model="fake",op="chat"} 0)"));
 }
 
 TEST_F(RoutesTest, TokenizerRoutesAnswerSmallAndLargeTexts) {
   StartDoor();
-  EXPECT_EQ(Ask(Post("/tokenize", R"({"prompt":"ab"})")).body, R"({"count":2,"max_model_len":128,"tokens":[97,98],"token_strs":null})");
+  EXPECT_EQ(Ask(Post("/tokenize", R"({"prompt":"ab"})")).body,
+            R"({"count":2,"max_model_len":128,"tokens":[97,98],"token_strs":null})");
   EXPECT_EQ(Ask(Post("/v1/tokenize", R"({"content":"ab"})")).body, R"({"tokens":[97,98]})");
-  EXPECT_EQ(Ask(Post("/detokenize", R"({"tokens":[97,98]})")).body, R"({"prompt":"ab","content":"ab"})");
-  EXPECT_EQ(Ask(Post("/apply-template", R"({"messages":[{"role":"user","content":"x"}]})")).body, R"({"prompt":"<x>","count":3,"max_model_len":128})");
-  const RawResponse large = Ask(Post("/tokenize", R"({"prompt":")" + std::string(100'000, 'x') + R"(","odd":1})"));
+  EXPECT_EQ(Ask(Post("/detokenize", R"({"tokens":[97,98]})")).body,
+            R"({"prompt":"ab","content":"ab"})");
+  EXPECT_EQ(Ask(Post("/apply-template", R"({"messages":[{"role":"user","content":"x"}]})")).body,
+            R"({"prompt":"<x>","count":3,"max_model_len":128})");
+  const RawResponse large =
+      Ask(Post("/tokenize", R"({"prompt":")" + std::string(100'000, 'x') + R"(","odd":1})"));
   EXPECT_EQ(large.status, 200);
   EXPECT_THAT(large.body, HasSubstr("\"count\":100000,"));
   EXPECT_EQ(large.Header("x-tutti-ignored"), "odd");

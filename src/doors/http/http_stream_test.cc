@@ -1,8 +1,7 @@
-// Generations through the door: streaming, failures in every phase, clients that leave or stop reading, deadlines,
-// keep-alive, drain.
+// Generations through the door: streaming, failures in every phase, clients that leave or stop
+// reading, deadlines, keep-alive, drain.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sys/resource.h>
 
 #include <fstream>
@@ -28,7 +27,8 @@ class StreamTest : public DoorTest {
   // Each io thread once, as the engine does, however many streams it reads.
   void WakeAll(size_t generations) {
     std::set<api::StreamWaker*> wakers;
-    for (size_t k = 0; k < generations; ++k) wakers.insert(inference_.Nth(k)->stream->waker().get());
+    for (size_t k = 0; k < generations; ++k)
+      wakers.insert(inference_.Nth(k)->stream->waker().get());
     for (api::StreamWaker* waker : wakers) waker->Wake();
   }
   size_t Occurrences(const std::string& text, const std::string& what) {
@@ -44,12 +44,16 @@ TEST_F(StreamTest, AFailureBeforeTheFirstTokenIsAnOrdinaryHttpError) {
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
   const auto generation = inference_.Nth(0);
   generation->Started(900);
-  generation->End(InvalidArgument("context_length_exceeded", "900 tokens and none left").WithParam("messages"));
+  generation->End(
+      InvalidArgument("context_length_exceeded", "900 tokens and none left").WithParam("messages"));
   generation->Wake();
   const RawResponse response = client.Read();
   EXPECT_EQ(response.status, 400);
   EXPECT_EQ(response.Header("content-type"), "application/json");
-  EXPECT_THAT(response.body, HasSubstr(R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":128)"));
+  EXPECT_THAT(
+      response.body,
+      HasSubstr(
+          R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":128)"));
   client.Send(Get("/livez"));
   EXPECT_EQ(client.Read().status, 200) << "the connection goes on";
 }
@@ -63,11 +67,16 @@ TEST_F(StreamTest, ARequestThatIsTooLongNamesWhatIsTooLong) {
   };
   StartDoor();
   prompt_tokens = 128;  // the context of the fake: no room for output
-  EXPECT_THAT(Ask(Post("/v1/chat/completions", kChatBody)).body, HasSubstr(R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":128,"n_ctx":128)"));
+  EXPECT_THAT(
+      Ask(Post("/v1/chat/completions", kChatBody)).body,
+      HasSubstr(
+          R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":128,"n_ctx":128)"));
   EXPECT_THAT(Ask(Post("/generate", R"({"prompt":"x"})")).body, HasSubstr(R"("param":"prompt")"));
-  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":["a","b"]})")).body, HasSubstr(R"("param":"prompt[0]")"));
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":["a","b"]})")).body,
+              HasSubstr(R"("param":"prompt[0]")"));
   prompt_tokens = 100;
-  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"x","max_tokens":29})")).body, HasSubstr(R"("param":"max_tokens")"));
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"x","max_tokens":29})")).body,
+              HasSubstr(R"("param":"max_tokens")"));
 }
 
 TEST_F(StreamTest, AFailureMidStreamIsAnErrorEventThenDone) {
@@ -83,8 +92,10 @@ TEST_F(StreamTest, AFailureMidStreamIsAnErrorEventThenDone) {
   generation->Wake();
   const RawResponse response = client.Read();
   EXPECT_EQ(response.status, 200);
-  EXPECT_TRUE(response.body.ends_with(
-      "data: {\"error\":{\"message\":\"the engine restarts\",\"type\":\"server_error\",\"param\":null,\"code\":\"engine_stalled\"}}\n\ndata: [DONE]\n\n"))
+  EXPECT_TRUE(
+      response.body.ends_with("data: {\"error\":{\"message\":\"the engine "
+                              "restarts\",\"type\":\"server_error\",\"param\":null,\"code\":"
+                              "\"engine_stalled\"}}\n\ndata: [DONE]\n\n"))
       << response.body;
   EXPECT_THAT(response.body, Not(HasSubstr("\"finish_reason\":\"")));
   EXPECT_TRUE(response.complete);
@@ -97,7 +108,10 @@ TEST_F(StreamTest, GenerateStreamsNamedEvents) {
   };
   StartDoor();
   const RawResponse response = Ask(Post("/generate", R"({"prompt":"x"})"));
-  EXPECT_TRUE(response.body.starts_with("event: data\ndata: {\"text\":\"a\"}\n\nevent: data\ndata: {\"text\":\"\xc3\xa9\"}\n\nevent: done\ndata: {\"id\":\"gen-")) << response.body;
+  EXPECT_TRUE(
+      response.body.starts_with("event: data\ndata: {\"text\":\"a\"}\n\nevent: data\ndata: "
+                                "{\"text\":\"\xc3\xa9\"}\n\nevent: done\ndata: {\"id\":\"gen-"))
+      << response.body;
 }
 
 TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
@@ -109,7 +123,8 @@ TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
   const RawResponse response = client.Read();
   EXPECT_EQ(response.status, 200);
   for (int index = 0; index < 6; ++index) {
-    EXPECT_THAT(response.body, HasSubstr("{\"index\":" + std::to_string(index) + ",\"text\":\"" + std::to_string(index / 2) + "\""));
+    EXPECT_THAT(response.body, HasSubstr("{\"index\":" + std::to_string(index) + ",\"text\":\"" +
+                                         std::to_string(index / 2) + "\""));
   }
   EXPECT_THAT(response.body, HasSubstr(R"("prompt_tokens":9,"completion_tokens":6)"));
 }
@@ -117,15 +132,19 @@ TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
 TEST_F(StreamTest, OnePromptThatIsRefusedRefusesAllAndCancelsTheOthers) {
   inference_.on_generate = [](const auto& generation) {
     const bool third = std::get<api::TextPrompt>(generation->request.prompt).text == "c";
-    return third ? Unavailable("queue_full", "256 requests wait").WithRetryAfter(std::chrono::milliseconds(1500)) : OkStatus();
+    return third ? Unavailable("queue_full", "256 requests wait")
+                       .WithRetryAfter(std::chrono::milliseconds(1500))
+                 : OkStatus();
   };
   StartDoor();
-  const RawResponse response = Ask(Post("/v1/completions", R"({"model":"fake","prompt":["a","b","c"]})"));
+  const RawResponse response =
+      Ask(Post("/v1/completions", R"({"model":"fake","prompt":["a","b","c"]})"));
   EXPECT_EQ(response.status, 503);
   EXPECT_EQ(CodeOf(response), "queue_full");
   EXPECT_EQ(response.Header("retry-after"), "2");
   EXPECT_EQ(response.Header("retry-after-ms"), "1500");
-  EXPECT_TRUE(Eventually([&] { return inference_.Nth(0)->cancelled && inference_.Nth(1)->cancelled; }));
+  EXPECT_TRUE(
+      Eventually([&] { return inference_.Nth(0)->cancelled && inference_.Nth(1)->cancelled; }));
 }
 
 TEST_F(StreamTest, EchoRepeatsThePromptAlsoFromTokenIds) {
@@ -134,8 +153,11 @@ TEST_F(StreamTest, EchoRepeatsThePromptAlsoFromTokenIds) {
     return OkStatus();
   };
   StartDoor();
-  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"Hi","echo":true})")).body, HasSubstr(R"("text":"Hi!")"));
-  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":[72,105],"echo":true})")).body, HasSubstr(R"("text":"Hi!")"));
+  EXPECT_THAT(Ask(Post("/v1/completions", R"({"model":"fake","prompt":"Hi","echo":true})")).body,
+              HasSubstr(R"("text":"Hi!")"));
+  EXPECT_THAT(
+      Ask(Post("/v1/completions", R"({"model":"fake","prompt":[72,105],"echo":true})")).body,
+      HasSubstr(R"("text":"Hi!")"));
 }
 
 // --- clients that leave ---
@@ -160,11 +182,13 @@ TEST_F(StreamTest, LeavingCancelsInEveryPhaseStreamedOrNot) {
         } else {
           client->Close();
         }
-        EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }, 1000)) << stream << reset << phase;
+        EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }, 1000))
+            << stream << reset << phase;
       }
     }
   }
-  EXPECT_TRUE(Eventually([&] { return door_->active_requests() == 0 && door_->open_connections() == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return door_->active_requests() == 0 && door_->open_connections() == 0; }));
   EXPECT_EQ(Occurrences(lines_->Joined(), " status=499 "), 12u);
 }
 
@@ -183,7 +207,8 @@ TEST_F(StreamTest, ClosingOnlyTheSendingSideCancelsARunningRequestButNotAFinishe
 
 TEST_F(StreamTest, AClientThatLeavesWhileItsBodyIsParsedElsewhereIsForgotten) {
   StartDoor();
-  const std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" + std::string(4 << 20, 'x') + R"("}]})";
+  const std::string body = R"({"model":"fake","messages":[{"role":"user","content":")" +
+                           std::string(4 << 20, 'x') + R"("}]})";
   for (int i = 0; i < 5; ++i) {
     RawClient client(port());
     client.Send(Post("/v1/chat/completions", body));
@@ -211,7 +236,8 @@ TEST_F(StreamTest, ThousandsOfCancelsLeaveNothingBehindAndMixNoAnswers) {
     ASSERT_THAT(response.body, HasSubstr("\"content\":\"for-" + id + "\""));
     ASSERT_EQ(response.Header("x-request-id"), id);
   }
-  EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 0 && door_->active_requests() == 0; }));
+  EXPECT_TRUE(
+      Eventually([&] { return door_->open_connections() == 0 && door_->active_requests() == 0; }));
 }
 
 // --- clients that stop reading ---
@@ -235,14 +261,16 @@ TEST_F(StreamTest, AReaderThatStopsHoldsBackItsStreamAndIsDroppedOthersGoOn) {
   slow->Wake();
   fast->Wake();
   EXPECT_TRUE(reading.Read().body.ends_with("data: [DONE]\n\n"));
-  // What was taken from the log is bounded: the rest still counts as unread, which pauses the sequence.
+  // What was taken from the log is bounded: the rest still counts as unread, which pauses the
+  // sequence.
   EXPECT_GT(slow->stream->unread_bytes(), 500'000u);
   EXPECT_FALSE(slow->cancelled);
   EXPECT_TRUE(Eventually([&] { return slow->cancelled.load(); }, 3000));
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_GT(took, std::chrono::milliseconds(600));
   EXPECT_LT(took, std::chrono::milliseconds(2500));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr(R"(tutti_slow_reader_cancels_total{door="http",model="fake"} 1)"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr(R"(tutti_slow_reader_cancels_total{door="http",model="fake"} 1)"));
 }
 
 size_t ResidentBytes() {
@@ -252,7 +280,8 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The fake does what the engine does: it writes until 64 KiB are unread. Frames and log are then bounded each.
+// The fake does what the engine does: it writes until 64 KiB are unread. Frames and log are then
+// bounded each.
 TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
   constexpr size_t kReaders = 1000, kCap = 64 << 10;
   RaiseFileLimit();
@@ -271,14 +300,16 @@ TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
     grew = false;
     for (size_t k = 0; k < kReaders; ++k) {
       const auto generation = inference_.Nth(k);
-      for (int i = 0; i < 300 && generation->stream->unread_bytes() < kCap; ++i, grew = true) generation->Token(" tok");
+      for (int i = 0; i < 300 && generation->stream->unread_bytes() < kCap; ++i, grew = true)
+        generation->Token(" tok");
     }
     WakeAll(kReaders);
     usleep(20'000);
   }
   const size_t grown = ResidentBytes() - before;
 #ifndef TUTTI_SANITIZED
-  EXPECT_LT(grown, kReaders * kCap * 2) << "frames that wait, the log behind them, and what holds both";
+  EXPECT_LT(grown, kReaders * kCap * 2)
+      << "frames that wait, the log behind them, and what holds both";
 #endif
   RecordProperty("resident_mib", static_cast<int>(grown >> 20));
   RawClient other(port());
@@ -324,8 +355,10 @@ TEST_F(StreamTest, SilenceIsBridgedByCommentsAndNeverBetweenTokens) {
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
   const auto generation = inference_.Nth(0);
-  ASSERT_TRUE(client.WaitFor(": ping\n\n", 1000)) << "the prefill is long: the status line goes out with the first ping";
-  ASSERT_TRUE(Eventually([&] { return client.Fill(1000) && Occurrences(client.buffer(), ": ping") >= 3; }));
+  ASSERT_TRUE(client.WaitFor(": ping\n\n", 1000))
+      << "the prefill is long: the status line goes out with the first ping";
+  ASSERT_TRUE(
+      Eventually([&] { return client.Fill(1000) && Occurrences(client.buffer(), ": ping") >= 3; }));
   const size_t pings = Occurrences(client.buffer(), ": ping");
   generation->Started(3);
   for (int i = 0; i < 10; ++i) {
@@ -379,14 +412,17 @@ TEST_F(StreamTest, DeadlinesComeFromHeaderAndBodyTheEarlierCounts) {
     const TimePoint deadline = inference_.Nth(clients.size() - 1)->request.deadline;
     return deadline == TimePoint::max() ? -1.0 : ToSeconds(deadline - now);
   };
-  const std::string body_5s = R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"deadline_ms":5000})";
+  const std::string body_5s =
+      R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"deadline_ms":5000})";
   EXPECT_EQ(deadline_in("", kChatBody), -1.0);
   EXPECT_NEAR(deadline_in("X-Request-Timeout-Ms: 2000\r\n", kChatBody), 2.0, 0.5);
   EXPECT_NEAR(deadline_in("X-Request-Timeout-Ms: 2000\r\n", body_5s), 2.0, 0.5);
   EXPECT_NEAR(deadline_in("X-Request-Timeout-Ms: 9000\r\n", body_5s), 5.0, 0.5);
-  EXPECT_NEAR(deadline_in("X-Request-Timeout-Ms: 999999999999\r\n", kChatBody), 86400, 1) << "capped";
+  EXPECT_NEAR(deadline_in("X-Request-Timeout-Ms: 999999999999\r\n", kChatBody), 86400, 1)
+      << "capped";
   for (const char* bad : {"0", "-1", "1.5", "1e3", "abc", "9999999999999", ""}) {
-    const RawResponse response = Ask(Post("/v1/chat/completions", kChatBody, "X-Request-Timeout-Ms: " + std::string(bad) + "\r\n"));
+    const RawResponse response = Ask(Post("/v1/chat/completions", kChatBody,
+                                          "X-Request-Timeout-Ms: " + std::string(bad) + "\r\n"));
     EXPECT_EQ(response.status, 400) << bad;
     EXPECT_THAT(response.body, HasSubstr("X-Request-Timeout-Ms")) << bad;
   }
@@ -400,8 +436,10 @@ TEST_F(StreamTest, TheTimeOfARequestIsSplitIntoStagesOnRequest) {
     return OkStatus();
   };
   StartDoor();
-  const RawResponse response = Ask(Post("/v1/chat/completions", kChatBody, "x-tutti-timings: 1\r\n"));
-  EXPECT_THAT(response.Header("server-timing"), HasSubstr("queue;dur=3.000, prefill;dur=20.000, decode;dur=0.000"));
+  const RawResponse response =
+      Ask(Post("/v1/chat/completions", kChatBody, "x-tutti-timings: 1\r\n"));
+  EXPECT_THAT(response.Header("server-timing"),
+              HasSubstr("queue;dur=3.000, prefill;dur=20.000, decode;dur=0.000"));
   EXPECT_EQ(Ask(Post("/v1/chat/completions", kChatBody)).Header("server-timing"), "");
 }
 
@@ -417,10 +455,12 @@ TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
   for (size_t i = 0; i < kStreams; ++i) {
     clients.push_back(std::make_unique<RawClient>(port()));
     ASSERT_TRUE(clients.back()->connected());
-    clients.back()->Send(Post("/v1/chat/completions", kChatStreamBody, "X-Request-Id: s-" + std::to_string(i) + "\r\n"));
+    clients.back()->Send(Post("/v1/chat/completions", kChatStreamBody,
+                              "X-Request-Id: s-" + std::to_string(i) + "\r\n"));
   }
   ASSERT_NE(inference_.Nth(kStreams - 1), nullptr);
-  EXPECT_THAT(Ask(Get("/metrics")).body, HasSubstr("tutti_requests_in_flight{model=\"fake\",op=\"chat\"} 1000"));
+  EXPECT_THAT(Ask(Get("/metrics")).body,
+              HasSubstr("tutti_requests_in_flight{model=\"fake\",op=\"chat\"} 1000"));
   for (int step = 0; step < 5; ++step) {
     for (size_t k = 0; k < kStreams; ++k) {
       const auto generation = inference_.Nth(k);
@@ -441,7 +481,8 @@ TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
     const RawResponse response = clients[i]->Read();
     ASSERT_TRUE(response.complete);
     const std::string own = "s-" + std::to_string(i) + "/";
-    for (int step = 0; step < 5; ++step) ASSERT_THAT(response.body, HasSubstr("\"content\":\"" + own + std::to_string(step) + ";\""));
+    for (int step = 0; step < 5; ++step)
+      ASSERT_THAT(response.body, HasSubstr("\"content\":\"" + own + std::to_string(step) + ";\""));
     ASSERT_EQ(Occurrences(response.body, "\"content\":\""), 5u);
   }
 }

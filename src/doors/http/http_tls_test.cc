@@ -29,7 +29,8 @@ Files MakeCertificate(const std::string& name) {
   X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
   X509_set_pubkey(cert, key);
   X509_NAME* subject = X509_get_subject_name(cert);
-  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
+  X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC,
+                             reinterpret_cast<const unsigned char*>("localhost"), -1, -1, 0);
   X509_set_issuer_name(cert, subject);
   X509_sign(cert, key, EVP_sha256());
   FILE* out = std::fopen(files.cert.c_str(), "w");
@@ -45,7 +46,8 @@ Files MakeCertificate(const std::string& name) {
 
 class TlsClient {
  public:
-  TlsClient(int port, int max_version = 0) : tcp_(port), context_(SSL_CTX_new(TLS_client_method())) {
+  TlsClient(int port, int max_version = 0)
+      : tcp_(port), context_(SSL_CTX_new(TLS_client_method())) {
     if (max_version != 0) {
       SSL_CTX_set_security_level(context_, 0);
       SSL_CTX_set_max_proto_version(context_, max_version);
@@ -59,7 +61,9 @@ class TlsClient {
     SSL_CTX_free(context_);
   }
   bool connected() const { return connected_; }
-  void Send(const std::string& bytes) { SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())); }
+  void Send(const std::string& bytes) {
+    SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size()));
+  }
   std::string ReadUntil(const std::string& text) {
     std::string all;
     char buffer[4096];

@@ -21,7 +21,8 @@ void IoLoop::Start() {
       try {
         context_.run();
         return;
-      } catch (const std::exception& error) {  // a library threw through a handler: the others go on
+      } catch (
+          const std::exception& error) {  // a library threw through a handler: the others go on
         if (log_ != nullptr) log_->Error("http.handler_failed", {{"what", error.what()}});
       }
     }

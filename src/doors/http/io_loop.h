@@ -1,7 +1,9 @@
-// IoLoop: one io thread, the connections it owns, their timers, and the waker of the streams they read.
+// IoLoop: one io thread, the connections it owns, their timers, and the waker of the streams they
+// read.
 //
-// However many of its streams grow in a step, the engine wakes the loop once (one flag, one post). Timers are
-// lazy: a connection asks to be looked at no later than some time, and is asked again what it waits for.
+// However many of its streams grow in a step, the engine wakes the loop once (one flag, one post).
+// Timers are lazy: a connection asks to be looked at no later than some time, and is asked again
+// what it waits for.
 #pragma once
 
 #include <atomic>

@@ -23,13 +23,14 @@ std::string LowerCase(std::string_view text) {
 }  // namespace
 
 const std::string* HttpRequest::Find(std::string_view name) const {
-  const auto found = std::find_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; });
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const auto& field) { return field.first == name; });
   return found == fields.end() ? nullptr : &found->second;
 }
 
 size_t HttpRequest::Count(std::string_view name) const {
-  return static_cast<size_t>(
-      std::count_if(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; }));
+  return static_cast<size_t>(std::count_if(fields.begin(), fields.end(),
+                                           [&](const auto& field) { return field.first == name; }));
 }
 
 struct MessageParser::Impl {
@@ -48,7 +49,8 @@ struct MessageParser::Impl {
     size_t at = 0;
     while (at < pending.size() && !parser.is_done()) {
       beast::error_code ec;
-      const size_t used = parser.put(boost::asio::buffer(pending.data() + at, pending.size() - at), ec);
+      const size_t used =
+          parser.put(boost::asio::buffer(pending.data() + at, pending.size() - at), ec);
       at += used;
       if (ec == beast::http::error::need_more) break;
       if (ec) return Disagree();
@@ -82,7 +84,8 @@ struct MessageParser::Impl {
   Status fault;
 };
 
-MessageParser::MessageParser(const wire::FramingLimits& limits) : impl_(std::make_unique<Impl>(limits)) {}
+MessageParser::MessageParser(const wire::FramingLimits& limits)
+    : impl_(std::make_unique<Impl>(limits)) {}
 MessageParser::~MessageParser() = default;
 
 size_t MessageParser::Feed(std::string_view bytes) {
@@ -107,7 +110,9 @@ HttpRequest MessageParser::Take() {
   return request;
 }
 
-bool MessageParser::has_body() const { return impl_->guard.chunked() || impl_->guard.content_length() > 0; }
+bool MessageParser::has_body() const {
+  return impl_->guard.chunked() || impl_->guard.content_length() > 0;
+}
 uint64_t MessageParser::announced_body() const { return impl_->guard.content_length(); }
 bool MessageParser::chunked() const { return impl_->guard.chunked(); }
 uint64_t MessageParser::body_bytes() const { return impl_->guard.body_bytes(); }

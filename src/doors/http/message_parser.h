@@ -1,6 +1,6 @@
-// MessageParser: bytes of a connection -> HttpRequest. Two readers look at every byte: wire::FramingGuard decides
-// what may pass and where the message ends, Boost.Beast what it means; a message counts only when both agree.
-// One per message; one thread.
+// MessageParser: bytes of a connection -> HttpRequest. Two readers look at every byte:
+// wire::FramingGuard decides what may pass and where the message ends, Boost.Beast what it means; a
+// message counts only when both agree. One per message; one thread.
 #pragma once
 
 #include <memory>
@@ -16,11 +16,11 @@ namespace tutti::http {
 
 struct HttpRequest {
   std::string method;
-  std::string target;   // as sent
+  std::string target;  // as sent
   bool http_1_0 = false;
   bool keep_alive = true;
   std::vector<std::pair<std::string, std::string>> fields;  // names in lower case, in order
-  std::string body;     // decoded
+  std::string body;                                         // decoded
 
   const std::string* Find(std::string_view name) const;  // the first; `name` in lower case
   size_t Count(std::string_view name) const;
@@ -38,13 +38,13 @@ class MessageParser {
 
   bool head_done() const;
   bool done() const;
-  const Status& fault() const;       // OK, or why the message is refused; then close
-  const HttpRequest& head() const;   // after head_done(): everything but the body
-  HttpRequest Take();                // after done()
-  bool has_body() const;             // after head_done(): a body is announced
-  uint64_t announced_body() const;   // Content-Length; 0 when chunked
+  const Status& fault() const;      // OK, or why the message is refused; then close
+  const HttpRequest& head() const;  // after head_done(): everything but the body
+  HttpRequest Take();               // after done()
+  bool has_body() const;            // after head_done(): a body is announced
+  uint64_t announced_body() const;  // Content-Length; 0 when chunked
   bool chunked() const;
-  uint64_t body_bytes() const;       // decoded so far
+  uint64_t body_bytes() const;  // decoded so far
 
  private:
   struct Impl;

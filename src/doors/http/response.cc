@@ -37,30 +37,54 @@ void AppendHeader(std::string_view name, std::string_view value, std::string* ou
 
 std::string_view ReasonPhrase(int status) {
   switch (status) {
-    case 200: return "OK";
-    case 204: return "No Content";
-    case 400: return "Bad Request";
-    case 401: return "Unauthorized";
-    case 403: return "Forbidden";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
-    case 408: return "Request Timeout";
-    case 409: return "Conflict";
-    case 410: return "Gone";
-    case 412: return "Precondition Failed";
-    case 413: return "Content Too Large";
-    case 414: return "URI Too Long";
-    case 415: return "Unsupported Media Type";
-    case 417: return "Expectation Failed";
-    case 422: return "Unprocessable Content";
-    case 429: return "Too Many Requests";
-    case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 501: return "Not Implemented";
-    case 503: return "Service Unavailable";
-    case 504: return "Gateway Timeout";
-    case 505: return "HTTP Version Not Supported";
-    default: return "Status";
+    case 200:
+      return "OK";
+    case 204:
+      return "No Content";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 408:
+      return "Request Timeout";
+    case 409:
+      return "Conflict";
+    case 410:
+      return "Gone";
+    case 412:
+      return "Precondition Failed";
+    case 413:
+      return "Content Too Large";
+    case 414:
+      return "URI Too Long";
+    case 415:
+      return "Unsupported Media Type";
+    case 417:
+      return "Expectation Failed";
+    case 422:
+      return "Unprocessable Content";
+    case 429:
+      return "Too Many Requests";
+    case 431:
+      return "Request Header Fields Too Large";
+    case 500:
+      return "Internal Server Error";
+    case 501:
+      return "Not Implemented";
+    case 503:
+      return "Service Unavailable";
+    case 504:
+      return "Gateway Timeout";
+    case 505:
+      return "HTTP Version Not Supported";
+    default:
+      return "Status";
   }
 }
 
@@ -71,10 +95,15 @@ std::string SerializeHead(const HeadSpec& head) {
   AppendHeader("Date", HttpDate(), &out);
   for (const auto& [name, value] : head.headers) AppendHeader(name, value, &out);
   switch (head.framing) {
-    case BodyFraming::kLength: AppendHeader("Content-Length", std::to_string(head.length), &out); break;
-    case BodyFraming::kChunked: AppendHeader("Transfer-Encoding", "chunked", &out); break;
+    case BodyFraming::kLength:
+      AppendHeader("Content-Length", std::to_string(head.length), &out);
+      break;
+    case BodyFraming::kChunked:
+      AppendHeader("Transfer-Encoding", "chunked", &out);
+      break;
     case BodyFraming::kUntilClose:
-    case BodyFraming::kNone: break;
+    case BodyFraming::kNone:
+      break;
   }
   if (!head.keep_alive) {
     AppendHeader("Connection", "close", &out);

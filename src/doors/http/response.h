@@ -16,11 +16,11 @@ enum class BodyFraming { kLength, kChunked, kUntilClose, kNone };
 
 struct HeadSpec {
   int status = 200;
-  HeaderList headers;                    // ours: no line breaks (checked)
+  HeaderList headers;  // ours: no line breaks (checked)
   BodyFraming framing = BodyFraming::kLength;
-  size_t length = 0;                     // kLength
+  size_t length = 0;  // kLength
   bool keep_alive = true;
-  bool http_1_0 = false;                 // of the request: keep-alive must then be said
+  bool http_1_0 = false;  // of the request: keep-alive must then be said
 };
 
 std::string SerializeHead(const HeadSpec& head);

@@ -51,8 +51,8 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/info", "GET", RouteId::kLater},
 });
 
-constexpr std::array<std::string_view, 9> kMethods = {"GET",   "HEAD",   "POST",    "OPTIONS", "PUT",
-                                                      "PATCH", "DELETE", "CONNECT", "TRACE"};
+constexpr std::array<std::string_view, 9> kMethods = {
+    "GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"};
 constexpr std::string_view kIdMark = "{id}";
 
 std::string Lower(std::string_view text) {
@@ -70,8 +70,8 @@ int Hex(char c) {
 
 // Characters that never need an escape, and those that must not hide behind one.
 bool EscapeIsSuspicious(int c) {
-  const bool unreserved = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-                          c == '.' || c == '_' || c == '~';
+  const bool unreserved = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
+                          (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_' || c == '~';
   return unreserved || c < 0x20 || c == 0x7F || c == '\\';
 }
 
@@ -122,16 +122,19 @@ std::optional<std::string> HostName(std::string_view authority) {
     rest = authority.substr(colon);
   }
   const bool port = rest.empty() || (rest[0] == ':' && rest.size() <= 6 && rest.size() > 1 &&
-                                     std::all_of(rest.begin() + 1, rest.end(), [](char c) { return c >= '0' && c <= '9'; }));
+                                     std::all_of(rest.begin() + 1, rest.end(),
+                                                 [](char c) { return c >= '0' && c <= '9'; }));
   const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' || c == '-' ||
-           c == '_' || c == ':';
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
+           c == '-' || c == '_' || c == ':';
   });
   if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
   return Lower(host);
 }
 
-Status Malformed(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+Status Malformed(std::string message) {
+  return InvalidArgument("invalid_value", std::move(message));
+}
 Status Forbidden(std::string message) {
   return Status(StatusCode::kPermissionDenied, "insufficient_scope", std::move(message));
 }
@@ -157,8 +160,10 @@ Status CheckMedia(const HttpRequest& request) {
   }
   std::erase_if(parameters, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
   while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.pop_back();
-  if (media != "application/json") return unsupported("the body must be JSON: send Content-Type: application/json");
-  if (!parameters.empty() && parameters != "charset=utf-8") return unsupported("the body must be UTF-8");
+  if (media != "application/json")
+    return unsupported("the body must be JSON: send Content-Type: application/json");
+  if (!parameters.empty() && parameters != "charset=utf-8")
+    return unsupported("the body must be UTF-8");
   return OkStatus();
 }
 
@@ -174,7 +179,8 @@ std::span<const Route> Routes() { return kRoutes; }
 
 std::optional<std::string> CanonicalPath(std::string_view target) {
   std::string_view path = target.substr(0, target.find('?'));
-  if (path.empty() || path[0] != '/' || target.find('#') != std::string_view::npos) return std::nullopt;
+  if (path.empty() || path[0] != '/' || target.find('#') != std::string_view::npos)
+    return std::nullopt;
   for (size_t i = 0; i < path.size(); ++i) {
     const char c = path[i];
     if (c <= 0x20 || c >= 0x7F || c == '\\') return std::nullopt;
@@ -201,7 +207,8 @@ bool IsKnownMethod(std::string_view method) {
 
 bool IsLoopbackAddress(std::string_view host) {
   // A name may start with 127. too: only the dotted address itself counts.
-  const bool dotted = std::all_of(host.begin(), host.end(), [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+  const bool dotted = std::all_of(host.begin(), host.end(),
+                                  [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
   return host == "localhost" || host == "::1" || (dotted && host.starts_with("127."));
 }
 
@@ -213,15 +220,16 @@ Router::Router(const HttpOptions& options, bool loopback)
   if (has_key_) key_hash_ = Hash(options.api_key);
 }
 
-// On a loopback address only local names are answered, so that a page whose name was made to point at 127.0.0.1
-// cannot talk to this server.
+// On a loopback address only local names are answered, so that a page whose name was made to point
+// at 127.0.0.1 cannot talk to this server.
 Status Router::CheckHost(const HttpRequest& request) const {
   const std::string* host = request.Find("host");
   if (host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
   const std::optional<std::string> name = HostName(*host);
   if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
   const bool allowed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
-  if (allowed || (!loopback_ && hosts_.empty()) || (loopback_ && IsLoopbackAddress(*name))) return OkStatus();
+  if (allowed || (!loopback_ && hosts_.empty()) || (loopback_ && IsLoopbackAddress(*name)))
+    return OkStatus();
   return Forbidden("this server is not known by the name that the Host field gives");
 }
 
@@ -238,7 +246,8 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
   }
   const size_t scheme = origin.find("://");
   const std::string* host = request.Find("host");
-  if (scheme != std::string::npos && host != nullptr && Lower(origin.substr(scheme + 3)) == Lower(*host)) {
+  if (scheme != std::string::npos && host != nullptr &&
+      Lower(origin.substr(scheme + 3)) == Lower(*host)) {
     return OkStatus();  // a page of this very server
   }
   return Forbidden("this origin may not call this server; see --cors-origin");
@@ -246,10 +255,12 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
 
 bool Router::HasValidKey(const HttpRequest& request) const {
   if (!has_key_) return true;
-  const std::string* field = request.Count("authorization") == 1 ? request.Find("authorization") : nullptr;
+  const std::string* field =
+      request.Count("authorization") == 1 ? request.Find("authorization") : nullptr;
   // Always one hash and one compare of equal length, whatever was sent.
   std::string_view key;
-  if (field != nullptr && field->size() > 7 && Lower(std::string_view(*field).substr(0, 7)) == "bearer ") {
+  if (field != nullptr && field->size() > 7 &&
+      Lower(std::string_view(*field).substr(0, 7)) == "bearer ") {
     key = std::string_view(*field).substr(7);
   }
   const auto digest = Hash(key);
@@ -270,7 +281,8 @@ Decision Router::Decide(const HttpRequest& request) const {
     if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
     const size_t slash = std::min(target.find_first_of("/?", scheme.size()), target.size());
     const std::string* host = request.Find("host");
-    if (host != nullptr && Lower(*host) != Lower(target.substr(scheme.size(), slash - scheme.size()))) {
+    if (host != nullptr &&
+        Lower(*host) != Lower(target.substr(scheme.size(), slash - scheme.size()))) {
       return refuse(Malformed("malformed HTTP request: the target and the Host field differ"));
     }
     target.erase(0, slash);
@@ -278,15 +290,17 @@ Decision Router::Decide(const HttpRequest& request) const {
   }
 
   if (Status status = CheckHost(request); !status.ok()) return refuse(std::move(status));
-  if (Status status = CheckOrigin(request, &decision.cors_origin); !status.ok()) return refuse(std::move(status));
+  if (Status status = CheckOrigin(request, &decision.cors_origin); !status.ok())
+    return refuse(std::move(status));
   decision.preflight = request.method == "OPTIONS" && !decision.cors_origin.empty() &&
                        request.Find("access-control-request-method") != nullptr;
 
   const std::optional<std::string> path = CanonicalPath(target);
   const Route* route = path.has_value() ? FindRoute(*path, &decision.argument) : nullptr;
   const bool probe = request.method == "HEAD" || request.method == "OPTIONS";
-  const bool open = decision.preflight || (route != nullptr && ((request.method == "GET" && route->open) ||
-                                                                (probe && route->open_probe)));
+  const bool open = decision.preflight ||
+                    (route != nullptr &&
+                     ((request.method == "GET" && route->open) || (probe && route->open_probe)));
   if (!open && !HasValidKey(request)) {
     return refuse(Status(StatusCode::kUnauthenticated, "invalid_api_key",
                          "a valid key is needed: Authorization: Bearer <key>"));
@@ -297,7 +311,8 @@ Decision Router::Decide(const HttpRequest& request) const {
   }
   if (request.method == "CONNECT" || request.method == "TRACE") {
     decision.allow = route == nullptr ? "GET, HEAD, POST, OPTIONS" : AllowOf(*route);
-    return refuse(Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
+    return refuse(
+        Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
   }
   if (route == nullptr) return refuse(NotFound("not_found", "there is no such route"));
   decision.route = route;
@@ -306,7 +321,8 @@ Decision Router::Decide(const HttpRequest& request) const {
     decision.options = true;
     return decision;
   }
-  const bool fits = request.method == route->method || (request.method == "HEAD" && route->method == "GET");
+  const bool fits =
+      request.method == route->method || (request.method == "HEAD" && route->method == "GET");
   if (!fits && route->id != RouteId::kLater) {
     return refuse(Unimplemented("method_not_allowed", "this route answers " + decision.allow));
   }
@@ -316,7 +332,8 @@ Decision Router::Decide(const HttpRequest& request) const {
   if (route->method == "POST") {
     if (Status status = CheckMedia(request); !status.ok()) return refuse(std::move(status));
   }
-  if (const std::string* expect = request.Find("expect"); expect != nullptr && Lower(*expect) != "100-continue") {
+  if (const std::string* expect = request.Find("expect");
+      expect != nullptr && Lower(*expect) != "100-continue") {
     return refuse(Unimplemented("expectation_failed", "only 100-continue can be expected"));
   }
   return decision;

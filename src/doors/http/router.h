@@ -1,5 +1,6 @@
-// Router: what a request may do and which route answers it. Default deny: every route but the health ones asks
-// for the key, if there is one, before it is even looked up. One table of routes; pure but for the key compare.
+// Router: what a request may do and which route answers it. Default deny: every route but the
+// health ones asks for the key, if there is one, before it is even looked up. One table of routes;
+// pure but for the key compare.
 #pragma once
 
 #include <array>
@@ -16,19 +17,32 @@
 namespace tutti::http {
 
 enum class RouteId {
-  kChat, kText, kGenerate, kTokenize, kDetokenize, kApplyTemplate,
-  kModels, kModel, kVersion, kLoad, kMetrics,
-  kLive, kReady, kStarted, kHealth,
+  kChat,
+  kText,
+  kGenerate,
+  kTokenize,
+  kDetokenize,
+  kApplyTemplate,
+  kModels,
+  kModel,
+  kVersion,
+  kLoad,
+  kMetrics,
+  kLive,
+  kReady,
+  kStarted,
+  kHealth,
   kLater,  // documented, not in this release
 };
 
 struct Route {
-  std::string_view pattern;  // "/v1/models/{id}": also what logs and metrics show; {id} takes the rest of a path
-  std::string_view method;   // GET (HEAD too) or POST
+  std::string_view
+      pattern;  // "/v1/models/{id}": also what logs and metrics show; {id} takes the rest of a path
+  std::string_view method;  // GET (HEAD too) or POST
   RouteId id;
   OpKind op = OpKind::kOther;
-  bool open = false;         // GET needs no key
-  bool open_probe = false;   // HEAD and OPTIONS need no key
+  bool open = false;        // GET needs no key
+  bool open_probe = false;  // HEAD and OPTIONS need no key
 };
 
 std::span<const Route> Routes();
@@ -44,7 +58,9 @@ struct Decision {
   bool options = false;          // OPTIONS: 204 with `allow`
   bool preflight = false;        // a browser's question before a cross-origin request
 
-  std::string_view name() const { return route == nullptr ? std::string_view("-") : route->pattern; }
+  std::string_view name() const {
+    return route == nullptr ? std::string_view("-") : route->pattern;
+  }
   OpKind op() const { return route == nullptr ? OpKind::kOther : route->op; }
 };
 
@@ -69,11 +85,13 @@ class Router {
   std::array<unsigned char, 32> key_hash_{};
 };
 
-// The path of a request target without its query, or nothing when it is not in canonical form: no empty, "." or
+// The path of a request target without its query, or nothing when it is not in canonical form: no
+// empty, "." or
 // ".." segments, no escapes of characters that need none, nothing outside printable ASCII.
 std::optional<std::string> CanonicalPath(std::string_view target);
 
-bool IsKnownMethod(std::string_view method);    // registered ones; others are client data and not logged
+bool IsKnownMethod(
+    std::string_view method);  // registered ones; others are client data and not logged
 bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
 
 }  // namespace tutti::http

@@ -1,5 +1,5 @@
-// POST /tokenize, /detokenize, /apply-template: one synchronous call of the waist each. Texts of more than a few
-// KiB are handled on the worker thread, so that no other connection waits for them.
+// POST /tokenize, /detokenize, /apply-template: one synchronous call of the waist each. Texts of
+// more than a few KiB are handled on the worker thread, so that no other connection waits for them.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -21,7 +21,8 @@ struct Answer {
 
 Answer Failed(Status status) { return {std::move(status), "", {}}; }
 
-Answer Tokenize(api::Inference& inference, const wire::Json& body, const wire::ParseOptions& options) {
+Answer Tokenize(api::Inference& inference, const wire::Json& body,
+                const wire::ParseOptions& options) {
   Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
   if (!call.ok()) return Failed(call.status());
   std::vector<api::TokenizeResult> results;
@@ -33,7 +34,8 @@ Answer Tokenize(api::Inference& inference, const wire::Json& body, const wire::P
   return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
 }
 
-Answer Detokenize(api::Inference& inference, const wire::Json& body, const wire::ParseOptions& options) {
+Answer Detokenize(api::Inference& inference, const wire::Json& body,
+                  const wire::ParseOptions& options) {
   Result<wire::DetokenizeCall> call = wire::ParseDetokenize(body, options);
   if (!call.ok()) return Failed(call.status());
   Result<std::string> text = inference.Detokenize(call->model, call->tokens);
@@ -41,7 +43,8 @@ Answer Detokenize(api::Inference& inference, const wire::Json& body, const wire:
   return {OkStatus(), wire::DetokenizeBody(*text), call->ignored};
 }
 
-Answer ApplyTemplate(api::Inference& inference, const wire::Json& body, const wire::ParseOptions& options) {
+Answer ApplyTemplate(api::Inference& inference, const wire::Json& body,
+                     const wire::ParseOptions& options) {
   Result<wire::ApplyTemplateCall> call = wire::ParseApplyTemplate(body, options);
   if (!call.ok()) return Failed(call.status());
   Result<api::TokenizeResult> result = inference.Tokenize(call->request);
@@ -50,19 +53,24 @@ Answer ApplyTemplate(api::Inference& inference, const wire::Json& body, const wi
 }
 
 // Thread-safe: what it uses is.
-Answer Compute(RouteId route, api::Inference& inference, std::string_view body, const wire::ParseOptions& options) {
+Answer Compute(RouteId route, api::Inference& inference, std::string_view body,
+               const wire::ParseOptions& options) {
   Result<wire::JsonDocument> document = wire::ParseJson(body);
   if (!document.ok()) return Failed(document.status());
   switch (route) {
-    case RouteId::kTokenize: return Tokenize(inference, document->root(), options);
-    case RouteId::kDetokenize: return Detokenize(inference, document->root(), options);
-    default: return ApplyTemplate(inference, document->root(), options);
+    case RouteId::kTokenize:
+      return Tokenize(inference, document->root(), options);
+    case RouteId::kDetokenize:
+      return Detokenize(inference, document->root(), options);
+    default:
+      return ApplyTemplate(inference, document->root(), options);
   }
 }
 
 class TokenizerExchange final : public Exchange {
  public:
-  TokenizerExchange(RouteId route, Connection& connection) : route_(route), connection_(connection) {}
+  TokenizerExchange(RouteId route, Connection& connection)
+      : route_(route), connection_(connection) {}
 
   void Start() override {
     api::Inference& inference = *connection_.context().deps.inference;
@@ -71,10 +79,11 @@ class TokenizerExchange final : public Exchange {
       return Finish(Compute(route_, inference, connection_.TakeBody(), options));
     }
     auto body = std::make_shared<std::string>(connection_.TakeBody());
-    connection_.Offload([this, route = route_, &inference, body, options]() -> Connection::Continuation {
-      auto answer = std::make_shared<Answer>(Compute(route, inference, *body, options));
-      return [this, answer] { Finish(std::move(*answer)); };
-    });
+    connection_.Offload(
+        [this, route = route_, &inference, body, options]() -> Connection::Continuation {
+          auto answer = std::make_shared<Answer>(Compute(route, inference, *body, options));
+          return [this, answer] { Finish(std::move(*answer)); };
+        });
   }
 
  private:

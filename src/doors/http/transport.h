@@ -1,4 +1,5 @@
-// Transport: one accepted connection as bytes, plain or TLS. Used on its io thread only; handlers run there.
+// Transport: one accepted connection as bytes, plain or TLS. Used on its io thread only; handlers
+// run there.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
@@ -22,7 +23,7 @@ class Transport {
   // At most one read and one write at a time. The memory must live until the handler ran.
   virtual void ReadSome(char* data, size_t size, Handler done) = 0;
   virtual void WriteSome(const char* data, size_t size, Handler done) = 0;
-  virtual void ShutdownSend() = 0;  // the peer reads to the end of what was written
+  virtual void ShutdownSend() = 0;     // the peer reads to the end of what was written
   virtual void Close(bool reset) = 0;  // reset: what was not sent is thrown away
 };
 
@@ -32,7 +33,8 @@ std::shared_ptr<Transport> MakePlainTransport(Transport::Socket socket);
 class TlsContext {
  public:
   // TLS 1.2 and above. Errors: invalid_value, naming the file.
-  static Result<std::shared_ptr<TlsContext>> Load(const std::string& cert_file, const std::string& key_file);
+  static Result<std::shared_ptr<TlsContext>> Load(const std::string& cert_file,
+                                                  const std::string& key_file);
   virtual ~TlsContext() = default;
   virtual std::shared_ptr<Transport> Wrap(Transport::Socket socket) = 0;
 };

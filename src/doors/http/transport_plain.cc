@@ -15,13 +15,15 @@ class PlainTransport final : public Transport {
   void Handshake(Handler done) override { done(true, 0); }
 
   void ReadSome(char* data, size_t size, Handler done) override {
-    socket_.async_read_some(boost::asio::buffer(data, size),
-                            [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
+    socket_.async_read_some(
+        boost::asio::buffer(data, size),
+        [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
   }
 
   void WriteSome(const char* data, size_t size, Handler done) override {
-    socket_.async_write_some(boost::asio::buffer(data, size),
-                             [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
+    socket_.async_write_some(
+        boost::asio::buffer(data, size),
+        [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
   }
 
   void ShutdownSend() override {

@@ -16,19 +16,22 @@ class TlsTransport final : public Transport, public std::enable_shared_from_this
   TlsTransport(Socket socket, ssl::context& context) : stream_(std::move(socket), context) {}
 
   void Handshake(Handler done) override {
-    stream_.async_handshake(ssl::stream_base::server, [done = std::move(done)](error_code ec) { done(!ec, 0); });
+    stream_.async_handshake(ssl::stream_base::server,
+                            [done = std::move(done)](error_code ec) { done(!ec, 0); });
   }
   void ReadSome(char* data, size_t size, Handler done) override {
-    stream_.async_read_some(boost::asio::buffer(data, size),
-                            [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
+    stream_.async_read_some(
+        boost::asio::buffer(data, size),
+        [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
   }
   void WriteSome(const char* data, size_t size, Handler done) override {
-    stream_.async_write_some(boost::asio::buffer(data, size),
-                             [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
+    stream_.async_write_some(
+        boost::asio::buffer(data, size),
+        [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
   }
   void ShutdownSend() override {
-    // Ends with a close_notify, so that a truncation cannot be taken for the end of an answer. The peer's own
-    // is not waited for: the connection closes this when it has lingered long enough.
+    // Ends with a close_notify, so that a truncation cannot be taken for the end of an answer. The
+    // peer's own is not waited for: the connection closes this when it has lingered long enough.
     stream_.async_shutdown([self = shared_from_this()](error_code) {});
   }
   void Close(bool reset) override {
@@ -50,7 +53,8 @@ class Context final : public TlsContext {
     SSL_CTX_set_options(context_.native_handle(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     error_code ec;
     context_.use_certificate_chain_file(cert_file, ec);
-    if (ec) return Bad("tls-cert", "cannot use the certificate chain " + cert_file + ": " + ec.message());
+    if (ec)
+      return Bad("tls-cert", "cannot use the certificate chain " + cert_file + ": " + ec.message());
     context_.use_private_key_file(key_file, ssl::context::pem, ec);
     if (ec) return Bad("tls-key", "cannot use the private key " + key_file + ": " + ec.message());
     if (SSL_CTX_check_private_key(context_.native_handle()) != 1) {
@@ -72,7 +76,8 @@ class Context final : public TlsContext {
 
 }  // namespace
 
-Result<std::shared_ptr<TlsContext>> TlsContext::Load(const std::string& cert_file, const std::string& key_file) {
+Result<std::shared_ptr<TlsContext>> TlsContext::Load(const std::string& cert_file,
+                                                     const std::string& key_file) {
   auto context = std::make_shared<Context>();
   RETURN_IF_ERROR(context->Init(cert_file, key_file));
   return std::shared_ptr<TlsContext>(std::move(context));

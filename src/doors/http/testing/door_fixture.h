@@ -41,7 +41,8 @@ class DoorTest : public ::testing::Test {
     names.model = "fake";
     serving_ = std::make_unique<ServingMetrics>(metrics_, names);
     door_ = std::make_unique<HttpDoor>(
-        options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_, &clock_});
+        options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_,
+                                        &clock_});
     ASSERT_TRUE(door_->Start().ok());
   }
   int port() const { return door_->port(); }
@@ -49,8 +50,10 @@ class DoorTest : public ::testing::Test {
   static std::string Get(const std::string& path, const std::string& fields = "") {
     return "GET " + path + " HTTP/1.1\r\nHost: localhost\r\n" + fields + "\r\n";
   }
-  static std::string Post(const std::string& path, const std::string& body, const std::string& fields = "") {
-    return "POST " + path + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
+  static std::string Post(const std::string& path, const std::string& body,
+                          const std::string& fields = "") {
+    return "POST " + path +
+           " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: " +
            std::to_string(body.size()) + "\r\n" + fields + "\r\n" + body;
   }
   // One exchange on a connection of its own.
@@ -79,7 +82,8 @@ class DoorTest : public ::testing::Test {
   }
 
   const std::string kChatBody = R"({"model":"fake","messages":[{"role":"user","content":"hi"}]})";
-  const std::string kChatStreamBody = R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
+  const std::string kChatStreamBody =
+      R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
   SteadyClock clock_;
   MetricsRegistry metrics_;

@@ -1,5 +1,5 @@
-// An api::Inference and HealthProbe under the control of a test: requests are recorded, streams are written by the
-// test itself. Thread-safe.
+// An api::Inference and HealthProbe under the control of a test: requests are recorded, streams are
+// written by the test itself. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,8 @@ namespace tutti::http::testing {
 // One running request: the writer's side of its stream.
 class FakeGeneration final : public api::Cancellable {
  public:
-  FakeGeneration(api::GenerateRequest r, std::shared_ptr<api::TokenStream> s) : request(std::move(r)), stream(std::move(s)) {}
+  FakeGeneration(api::GenerateRequest r, std::shared_ptr<api::TokenStream> s)
+      : request(std::move(r)), stream(std::move(s)) {}
 
   void Cancel() noexcept override { cancelled.store(true); }
 
@@ -28,7 +29,8 @@ class FakeGeneration final : public api::Cancellable {
     usage = event.usage;
     stream->Append(std::move(event));
   }
-  void Token(const std::string& text, int choice = 0, TokenId id = 7, const std::string& bytes = "") {
+  void Token(const std::string& text, int choice = 0, TokenId id = 7,
+             const std::string& bytes = "") {
     api::StreamEvent event;
     event.kind = api::StreamEvent::Kind::kToken;
     event.choice = choice;
@@ -38,14 +40,16 @@ class FakeGeneration final : public api::Cancellable {
       api::TokenLogprobs logprobs;
       logprobs.chosen = {id, -0.5f, bytes.empty() ? text : bytes, false};
       for (int k = 0; k < request.sampling.logprobs; ++k) {
-        logprobs.top.push_back({id + k, -0.5f - static_cast<float>(k), k == 0 ? logprobs.chosen.bytes : "alt", false});
+        logprobs.top.push_back(
+            {id + k, -0.5f - static_cast<float>(k), k == 0 ? logprobs.chosen.bytes : "alt", false});
       }
       event.logprobs = logprobs;
     }
     ++usage.completion_tokens;
     stream->Append(std::move(event));
   }
-  void ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, int choice = 0, const std::string& held = "") {
+  void ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, int choice = 0,
+                 const std::string& held = "") {
     api::StreamEvent event;
     event.kind = api::StreamEvent::Kind::kChoiceEnd;
     event.choice = choice;
@@ -87,15 +91,17 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     models_.push_back(model);
   }
 
-  // What happens with a new request before Generate() returns; by default nothing (the test writes later).
+  // What happens with a new request before Generate() returns; by default nothing (the test writes
+  // later).
   std::function<Status(const std::shared_ptr<FakeGeneration>&)> on_generate;
 
-  Result<api::Generation> Generate(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker) override {
+  Result<api::Generation> Generate(api::GenerateRequest request,
+                                   std::shared_ptr<api::StreamWaker> waker) override {
     if (!request.model.empty() && request.model != "fake" && request.model != "org/fake-1") {
       return NotFound("model_not_found", "there is no such model").WithParam("model");
     }
-    auto generation =
-        std::make_shared<FakeGeneration>(std::move(request), std::make_shared<api::TokenStream>(std::move(waker)));
+    auto generation = std::make_shared<FakeGeneration>(
+        std::move(request), std::make_shared<api::TokenStream>(std::move(waker)));
     if (on_generate) {
       const Status status = on_generate(generation);
       if (!status.ok()) return status;
@@ -123,7 +129,8 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     api::TokenizeResult result;
     result.max_model_len = 128;
     if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
-      for (const api::ChatMessage& message : chat->messages) result.text += "<" + message.content + ">";
+      for (const api::ChatMessage& message : chat->messages)
+        result.text += "<" + message.content + ">";
     } else if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
       result.text = text->text;
     }
@@ -137,7 +144,8 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
   Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>& tokens) override {
     std::string text;
     for (const TokenId id : tokens) {
-      if (id > 255) return InvalidArgument("token_out_of_range", "no such token").WithParam("tokens");
+      if (id > 255)
+        return InvalidArgument("token_out_of_range", "no such token").WithParam("tokens");
       text += static_cast<char>(id);
     }
     return text;
@@ -147,7 +155,8 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
 
   bool started() const override { return is_started.load(); }
   Status live() const override {
-    return is_live.load() ? OkStatus() : Unavailable("engine_stalled", "the step loop makes no progress");
+    return is_live.load() ? OkStatus()
+                          : Unavailable("engine_stalled", "the step loop makes no progress");
   }
   Status ready() const override {
     return is_ready.load() ? OkStatus() : Unavailable("model_loading", "the model is being loaded");
