@@ -32,7 +32,7 @@ test: deps models  ## install, build and run the whole test suite
 	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
 	@echo "make test: all passed"
 
-e2e: build models  ## the program driven from outside by the stock `openai` client (not yet part of `make test`)
+e2e: build models  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
 check-asan: deps models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
