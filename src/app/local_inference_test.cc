@@ -143,11 +143,18 @@ TEST_F(LocalInferenceTest, WhatCanBeRefusedAtOnceIsRefusedByName) {
   request = Text("");
   request.prompt = api::TokenPrompt{{1 << 30}};
   EXPECT_EQ(Ask(request).status().reason(), "token_out_of_range");
-  request = Text("hi", 1 << 20);
-  EXPECT_EQ(Ask(request).status().reason(), "context_length_exceeded");
   request = Text("hi");
   request.sampling.temperature = 3;
   EXPECT_EQ(Ask(request).status().param(), "temperature");
+}
+
+TEST_F(LocalInferenceTest, APromptThatWasCountedAndIsTooLongTellsItsCount) {
+  Load();
+  const auto tokens = inference_.gateway().Tokenize({"tiny", api::TextPrompt{.text = "hi there"}});
+  const auto answer = Ask(Text("hi there", 1 << 20));
+  ASSERT_TRUE(answer.ok()) << "the stream's end carries the count";
+  EXPECT_EQ(answer->status.reason(), "context_length_exceeded");
+  EXPECT_EQ(answer->usage.prompt_tokens, static_cast<int>(tokens->tokens.size()));
 }
 
 TEST_F(LocalInferenceTest, SpecialTokensTypedByAUserStayPlainText) {
