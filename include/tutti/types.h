@@ -1,0 +1,167 @@
+// What may be asked of a model and what comes back. Plain values; any thread.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace tutti {
+
+using TokenId = int32_t;  // index into the vocabulary
+
+// --- prompts ---
+
+enum class Role { kSystem, kUser, kAssistant, kTool };
+
+struct Message {
+  Role role = Role::kUser;
+  std::string content;
+  std::string name = {};  // optional participant name
+};
+
+// Rendered with the model's own chat template. User text never yields special tokens.
+struct Chat {
+  std::vector<Message> messages;
+  bool add_generation_prompt = true;
+  bool continue_final_message =
+      false;  // excludes add_generation_prompt; continues the last message
+};
+
+// Continued as it is.
+struct Text {
+  std::string text;
+  bool add_special = true;    // begin-of-text where the model file says so
+  bool parse_special = true;  // special tokens written in the text are taken as such
+};
+
+struct Tokens {
+  std::vector<TokenId> ids;
+};
+
+using Prompt = std::variant<Chat, Text, Tokens>;
+
+inline Prompt UserMessage(std::string content) { return Chat{{{Role::kUser, std::move(content)}}}; }
+
+// --- how to draw ---
+
+// The chain: allowed, banned and min_tokens mask, logit_bias, penalties, temperature, top_k, top_p,
+// min_p, draw.
+struct SamplingParams {
+  double temperature = 1.0;  // 0..2; 0 = always the most probable token, no random number is used
+  double top_p = 1.0;        // (0, 1]
+  int top_k = 0;             // 0 or -1 = off
+  double min_p = 0.0;        // 0..1, relative to the most probable token
+  double repetition_penalty = 1.0;                         // (0, 10]; prompt and output
+  double presence_penalty = 0.0;                           // -2..2; output only
+  double frequency_penalty = 0.0;                          // -2..2; output only
+  std::vector<std::pair<TokenId, float>> logit_bias = {};  // at most 1,024; -100..100
+  std::vector<TokenId> allowed_token_ids = {};             // empty = all
+  std::vector<TokenId> banned_token_ids = {};              // never drawn
+  std::optional<int64_t> seed =
+      {};  // the same seed and prompt give the same tokens; absent: one is drawn
+  std::optional<int> max_tokens =
+      {};              // absent: the rest of the context. 0: only the prompt is looked at
+  int min_tokens = 0;  // no end of text before so many tokens
+  std::vector<std::string> stop = {};  // at most 16 of 1-256 bytes; found across token borders
+  std::vector<TokenId> stop_token_ids = {};
+  bool ignore_eos = false;
+  bool include_stop_in_output = false;
+  bool skip_special_tokens = true;
+  int logprobs = -1;         // -1 = none; k: the token's own and the k most probable, k <= 20
+  int prompt_logprobs = -1;  // the same for the tokens of the prompt
+};
+
+enum class Priority { kInteractive, kFlex, kBatch };
+
+struct Request {
+  Prompt prompt;
+  SamplingParams sampling = {};
+  int n = 1;  // 1..8 answers that share the prompt
+  Priority priority = Priority::kInteractive;
+  std::optional<std::chrono::milliseconds> timeout = {};  // from submission; then deadline_exceeded
+  std::optional<int> truncate_prompt_tokens = {};  // keep only the last so many of the prompt
+  bool use_prefix_cache = true;
+  std::string tenant = {};      // unit of isolation and of fair share
+  std::string cache_salt = {};  // further partition of the prefix cache
+};
+
+// --- what comes back ---
+
+struct Logprob {
+  TokenId token = -1;
+  float logprob = 0;       // natural logarithm, before bias, penalties and temperature
+  std::string bytes = {};  // the token's own bytes, not always valid UTF-8
+};
+
+// One position: the token that stands there, and the most probable ones in order.
+struct TokenLogprobs {
+  Logprob chosen;
+  std::vector<Logprob> top = {};
+};
+
+// One piece of an answer as it is made.
+struct Token {
+  static constexpr TokenId kNone = -1;
+  TokenId id = kNone;  // kNone: `text` is what was held back until the end of the answer
+  std::string text =
+      {};          // whole UTF-8 characters only; empty while a character or stop string is open
+  int choice = 0;  // which of the n answers
+  std::optional<TokenLogprobs> logprobs = {};
+};
+
+enum class FinishReason {
+  kStop,       // end of text, stop token or stop string
+  kLength,     // max_tokens, or the context is used up
+  kCancelled,  // by the caller
+};
+
+struct Choice {
+  std::string text = {};
+  std::vector<TokenId> tokens = {};
+  std::vector<TokenLogprobs> logprobs = {};  // one per token, if asked for
+  FinishReason finish_reason = FinishReason::kLength;
+  std::variant<std::monostate, TokenId, std::string> stop_reason =
+      {};  // what matched; monostate = end of text
+};
+
+struct Usage {
+  int prompt_tokens = 0;
+  int cached_tokens = 0;      // of those, taken from the prefix cache
+  int completion_tokens = 0;  // over all choices
+};
+
+struct Timings {
+  std::chrono::nanoseconds prepare{0}, queue{0}, prefill{0}, decode{0};
+};
+
+// An answer: what was yielded until it ended.
+struct Completion {
+  std::vector<Choice> choices = {};  // n of them
+  // With prompt_logprobs: every token of the prompt; the first has no probability.
+  std::vector<TokenLogprobs> prompt = {};
+  Usage usage = {};
+  Timings timings = {};
+
+  const std::string& text() const { return choices.front().text; }
+  const std::vector<TokenId>& tokens() const { return choices.front().tokens; }
+  FinishReason finish_reason() const { return choices.front().finish_reason; }
+};
+
+struct ModelInfo {
+  std::string name, architecture, quantisation, digest;  // digest: of the file's header, hex
+  int context = 0;                                       // tokens, prompt and output together
+  int vocabulary = 0;
+  std::string summary;  // one line: kernels, threads, lanes, KV blocks
+};
+
+// What the model is doing now.
+struct Stats {
+  int running = 0, waiting = 0, lanes = 0;
+  int kv_blocks_used = 0, kv_blocks_total = 0;
+};
+
+}  // namespace tutti

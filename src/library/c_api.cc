@@ -1,0 +1,423 @@
+// The C interface over the public C++ one: translation of values, and a wall that no exception
+// passes.
+#include "tutti/c_api.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <new>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tutti/tutti.h"
+
+struct tutti_error {
+  tutti::Error error;
+};
+struct tutti_options {
+  tutti::ModelOptions options;
+};
+struct tutti_model {
+  tutti::Model model;
+};
+struct tutti_request {
+  tutti::Request request;
+};
+struct tutti_completion {
+  tutti::Completion completion;
+};
+struct tutti_job {
+  tutti::Job job;
+  tutti::Token token;  // what tutti_token::text points into
+};
+struct tutti_state {
+  tutti::Model model;
+  tutti::StepState state;
+  std::string text;
+};
+
+namespace {
+
+using tutti::Error;
+using tutti::ErrorCode;
+
+tutti_code CodeOf(const Error& error) { return static_cast<tutti_code>(error.code()); }
+
+tutti_code Fail(Error failure, tutti_error** error) noexcept {
+  const tutti_code code = CodeOf(failure);
+  if (error != nullptr) *error = new (std::nothrow) tutti_error{std::move(failure)};
+  return code;
+}
+
+tutti_code Null(const char* name, tutti_error** error) {
+  return Fail(
+      Error(ErrorCode::kInvalidArgument, "invalid_value", std::string(name) + " must not be NULL"),
+      error);
+}
+
+// Runs `body`, which returns a tutti_code; what it throws (no memory) is a code too.
+template <typename Body>
+tutti_code Guarded(tutti_error** error, Body body) noexcept {
+  if (error != nullptr) *error = nullptr;
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return Fail(Error(ErrorCode::kResourceExhausted, "", ""), error);
+  } catch (...) {
+    return Fail(Error(ErrorCode::kInternal, "", ""), error);
+  }
+}
+
+template <typename Body>
+tutti_code Guarded(Body body) noexcept {
+  return Guarded(nullptr, std::move(body));
+}
+
+tutti_token View(const tutti::Token& token) {
+  return {.id = token.id,
+          .choice = token.choice,
+          .text = token.text.c_str(),
+          .text_bytes = token.text.size(),
+          .logprob = token.logprobs ? token.logprobs->chosen.logprob
+                                    : std::numeric_limits<float>::quiet_NaN()};
+}
+
+tutti_code Deliver(tutti::Expected<tutti::Completion> result, tutti_completion** completion,
+                   tutti_error** error) {
+  if (!result.ok()) return Fail(result.error(), error);
+  *completion = new tutti_completion{std::move(*result)};
+  return TUTTI_OK;
+}
+
+const tutti::Choice* Find(const tutti_completion* completion, int choice) {
+  if (completion == nullptr || choice < 0) return nullptr;
+  const auto& choices = completion->completion.choices;
+  return static_cast<size_t>(choice) < choices.size() ? &choices[static_cast<size_t>(choice)]
+                                                      : nullptr;
+}
+
+// The number as an int, if it is one.
+bool ToInt(double value, int* out) {
+  if (!(value >= std::numeric_limits<int>::min() && value <= std::numeric_limits<int>::max()))
+    return false;
+  *out = static_cast<int>(value);
+  return *out == value;
+}
+
+tutti_code SetByName(tutti::Request& request, std::string_view name, double value) {
+  tutti::SamplingParams& s = request.sampling;
+  const std::pair<std::string_view, double*> reals[] = {
+      {"temperature", &s.temperature},
+      {"top_p", &s.top_p},
+      {"min_p", &s.min_p},
+      {"repetition_penalty", &s.repetition_penalty},
+      {"presence_penalty", &s.presence_penalty},
+      {"frequency_penalty", &s.frequency_penalty}};
+  for (const auto& [key, field] : reals) {
+    if (name != key) continue;
+    *field = value;
+    return TUTTI_OK;
+  }
+  int number = 0;
+  if (!ToInt(value, &number)) return TUTTI_INVALID_ARGUMENT;
+  const std::pair<std::string_view, int*> integers[] = {{"top_k", &s.top_k},
+                                                        {"min_tokens", &s.min_tokens},
+                                                        {"logprobs", &s.logprobs},
+                                                        {"n", &request.n}};
+  for (const auto& [key, field] : integers) {
+    if (name != key) continue;
+    *field = number;
+    return TUTTI_OK;
+  }
+  if (name == "seed") {
+    s.seed = number;
+  } else if (name == "max_tokens") {
+    s.max_tokens = number;
+  } else if (name == "ignore_eos") {
+    s.ignore_eos = number != 0;
+  } else if (name == "skip_special_tokens") {
+    s.skip_special_tokens = number != 0;
+  } else if (name == "timeout_ms") {
+    request.timeout = std::chrono::milliseconds(number);
+  } else {
+    return TUTTI_INVALID_ARGUMENT;
+  }
+  return TUTTI_OK;
+}
+
+}  // namespace
+
+const char* tutti_version(void) { return tutti::Version(); }
+
+tutti_code tutti_error_code(const tutti_error* error) {
+  return error == nullptr ? TUTTI_OK : CodeOf(error->error);
+}
+const char* tutti_error_reason(const tutti_error* error) {
+  return error == nullptr ? "" : error->error.reason().c_str();
+}
+const char* tutti_error_message(const tutti_error* error) {
+  return error == nullptr ? "" : error->error.message().c_str();
+}
+void tutti_error_free(tutti_error* error) { delete error; }
+
+tutti_options* tutti_options_new(const char* model) {
+  tutti_options* options = nullptr;
+  Guarded([&] {
+    options = new tutti_options{tutti::ModelOptions(model == nullptr ? "" : model)};
+    return TUTTI_OK;
+  });
+  return options;
+}
+
+tutti_code tutti_options_set(tutti_options* options, const char* name, const char* value) {
+  if (options == nullptr || name == nullptr || value == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    options->options.Set(name, value);
+    return TUTTI_OK;
+  });
+}
+void tutti_options_free(tutti_options* options) { delete options; }
+
+tutti_code tutti_model_load(const tutti_options* options, tutti_model** model,
+                            tutti_error** error) {
+  return Guarded(error, [&] {
+    if (options == nullptr || model == nullptr) return Null("options and model", error);
+    tutti::Expected<tutti::Model> loaded = tutti::Model::Load(options->options);
+    if (!loaded.ok()) return Fail(loaded.error(), error);
+    *model = new tutti_model{std::move(*loaded)};
+    return TUTTI_OK;
+  });
+}
+void tutti_model_free(tutti_model* model) { delete model; }
+int tutti_model_context(const tutti_model* model) {
+  return model == nullptr ? 0 : model->model.info().context;
+}
+int tutti_model_vocabulary(const tutti_model* model) {
+  return model == nullptr ? 0 : model->model.info().vocabulary;
+}
+
+tutti_code tutti_tokenize(const tutti_model* model, const char* text, int32_t* ids, size_t capacity,
+                          size_t* count, tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || text == nullptr || count == nullptr)
+      return Null("model, text and count", error);
+    const auto tokens = model->model.Tokenize(tutti::Text{.text = text});
+    if (!tokens.ok()) return Fail(tokens.error(), error);
+    *count = tokens->size();
+    const size_t copied = ids == nullptr ? 0 : std::min(capacity, tokens->size());
+    if (copied > 0) std::memcpy(ids, tokens->data(), copied * sizeof(int32_t));
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_detokenize(const tutti_model* model, const int32_t* ids, size_t count, char** text,
+                            tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || (ids == nullptr && count > 0) || text == nullptr) {
+      return Null("model, ids and text", error);
+    }
+    const auto decoded = model->model.Detokenize(std::vector<int32_t>(ids, ids + count));
+    if (!decoded.ok()) return Fail(decoded.error(), error);
+    char* copy = new char[decoded->size() + 1];
+    std::memcpy(copy, decoded->c_str(), decoded->size() + 1);
+    *text = copy;
+    return TUTTI_OK;
+  });
+}
+void tutti_string_free(char* text) { delete[] text; }
+
+tutti_request* tutti_request_new(void) { return new (std::nothrow) tutti_request{}; }
+void tutti_request_free(tutti_request* request) { delete request; }
+
+tutti_code tutti_request_text(tutti_request* request, const char* text) {
+  if (request == nullptr || text == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    request->request.prompt = tutti::Text{.text = text};
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count) {
+  if (request == nullptr || (ids == nullptr && count > 0)) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    request->request.prompt = tutti::Tokens{std::vector<int32_t>(ids, ids + count)};
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_message(tutti_request* request, tutti_role role, const char* content) {
+  if (request == nullptr || content == nullptr || role < TUTTI_SYSTEM || role > TUTTI_ASSISTANT) {
+    return TUTTI_INVALID_ARGUMENT;
+  }
+  return Guarded([&] {
+    if (!std::holds_alternative<tutti::Chat>(request->request.prompt))
+      request->request.prompt = tutti::Chat{};
+    constexpr tutti::Role kRoles[] = {tutti::Role::kSystem, tutti::Role::kUser,
+                                      tutti::Role::kAssistant};
+    std::get<tutti::Chat>(request->request.prompt).messages.push_back({kRoles[role], content});
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_set(tutti_request* request, const char* name, double value) {
+  if (request == nullptr || name == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] { return SetByName(request->request, name, value); });
+}
+
+tutti_code tutti_request_seed(tutti_request* request, int64_t seed) {
+  if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
+  request->request.sampling.seed = seed;
+  return TUTTI_OK;
+}
+
+tutti_code tutti_request_stop(tutti_request* request, const char* text) {
+  if (request == nullptr || text == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    request->request.sampling.stop.emplace_back(text);
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_stop_token(tutti_request* request, int32_t id) {
+  if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    request->request.sampling.stop_token_ids.push_back(id);
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_request_logit_bias(tutti_request* request, int32_t id, float bias) {
+  if (request == nullptr) return TUTTI_INVALID_ARGUMENT;
+  return Guarded([&] {
+    request->request.sampling.logit_bias.emplace_back(id, bias);
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_generate(const tutti_model* model, const tutti_request* request,
+                          tutti_handler handler, void* user, tutti_completion** completion,
+                          tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || request == nullptr || completion == nullptr) {
+      return Null("model, request and completion", error);
+    }
+    if (handler == nullptr)
+      return Deliver(model->model.Generate(request->request), completion, error);
+    const tutti::TokenHandler call([&](const tutti::Token& token) -> tutti::TokenHandler::Verdict {
+      const tutti_token view = View(token);
+      const tutti_code code = handler(user, &view);
+      if (code == TUTTI_OK || code == TUTTI_CANCELLED) return {.go_on = code == TUTTI_OK};
+      return {
+          .go_on = false,
+          .error = Error(static_cast<ErrorCode>(code), "handler_failed",
+                         "the token handler returned " + std::to_string(static_cast<int>(code)))};
+    });
+    return Deliver(model->model.Generate(request->request, call), completion, error);
+  });
+}
+
+tutti_code tutti_submit(const tutti_model* model, const tutti_request* request, tutti_job** job,
+                        tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || request == nullptr || job == nullptr)
+      return Null("model, request and job", error);
+    tutti::Expected<tutti::Job> started = model->model.Submit(request->request);
+    if (!started.ok()) return Fail(started.error(), error);
+    *job = new tutti_job{std::move(*started), {}};
+    return TUTTI_OK;
+  });
+}
+
+int tutti_job_next(tutti_job* job, tutti_token* token) {
+  if (job == nullptr || token == nullptr) return 0;
+  int got = 0;
+  Guarded([&] {
+    std::optional<tutti::Token> next = job->job.Next();
+    if (!next.has_value()) return TUTTI_OK;
+    job->token = *std::move(next);
+    *token = View(job->token);
+    got = 1;
+    return TUTTI_OK;
+  });
+  return got;
+}
+
+void tutti_job_cancel(tutti_job* job) {
+  if (job != nullptr) job->job.Cancel();
+}
+
+tutti_code tutti_job_join(tutti_job* job, tutti_completion** completion, tutti_error** error) {
+  return Guarded(error, [&] {
+    if (job == nullptr || completion == nullptr) return Null("job and completion", error);
+    return Deliver(job->job.Join(), completion, error);
+  });
+}
+void tutti_job_free(tutti_job* job) { delete job; }
+
+tutti_code tutti_state_new(const tutti_model* model, const tutti_request* request,
+                           tutti_state** state, tutti_error** error) {
+  return Guarded(error, [&] {
+    if (model == nullptr || request == nullptr || state == nullptr)
+      return Null("model, request and state", error);
+    tutti::Expected<tutti::StepState> made = model->model.CreateState(request->request);
+    if (!made.ok()) return Fail(made.error(), error);
+    *state = new tutti_state{model->model, std::move(*made), ""};
+    return TUTTI_OK;
+  });
+}
+
+tutti_code tutti_state_step(tutti_state* state, tutti_token* token, int* done,
+                            tutti_error** error) {
+  return Guarded(error, [&] {
+    if (state == nullptr || token == nullptr || done == nullptr)
+      return Null("state, token and done", error);
+    tutti::Expected<tutti::StepResult> result = state->model.Step(state->state);
+    if (!result.ok()) return Fail(result.error(), error);
+    state->text = std::move(result->text);
+    *token = View({.id = result->id, .text = "", .logprobs = std::move(result->logprobs)});
+    token->text = state->text.c_str();
+    token->text_bytes = state->text.size();
+    *done = result->done ? 1 : 0;
+    return TUTTI_OK;
+  });
+}
+void tutti_state_free(tutti_state* state) { delete state; }
+
+int tutti_completion_choices(const tutti_completion* completion) {
+  return completion == nullptr ? 0 : static_cast<int>(completion->completion.choices.size());
+}
+
+const char* tutti_completion_text(const tutti_completion* completion, int choice) {
+  const tutti::Choice* found = Find(completion, choice);
+  return found == nullptr ? nullptr : found->text.c_str();
+}
+
+const int32_t* tutti_completion_tokens(const tutti_completion* completion, int choice,
+                                       size_t* count) {
+  const tutti::Choice* found = Find(completion, choice);
+  if (count != nullptr) *count = found == nullptr ? 0 : found->tokens.size();
+  return found == nullptr ? nullptr : found->tokens.data();
+}
+
+tutti_finish tutti_completion_finish(const tutti_completion* completion, int choice) {
+  const tutti::Choice* found = Find(completion, choice);
+  if (found == nullptr) return TUTTI_LENGTH;
+  switch (found->finish_reason) {
+    case tutti::FinishReason::kStop:
+      return TUTTI_STOP;
+    case tutti::FinishReason::kLength:
+      return TUTTI_LENGTH;
+    case tutti::FinishReason::kCancelled:
+      return TUTTI_CANCELLED_BY_CALLER;
+  }
+  return TUTTI_LENGTH;
+}
+
+int tutti_completion_prompt_tokens(const tutti_completion* completion) {
+  return completion == nullptr ? 0 : completion->completion.usage.prompt_tokens;
+}
+int tutti_completion_completion_tokens(const tutti_completion* completion) {
+  return completion == nullptr ? 0 : completion->completion.usage.completion_tokens;
+}
+void tutti_completion_free(tutti_completion* completion) { delete completion; }

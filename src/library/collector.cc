@@ -1,0 +1,59 @@
+#include "library/collector.h"
+
+#include <variant>
+
+#include "library/convert.h"
+
+namespace tutti::library {
+
+std::optional<Token> Collector::Take(const api::StreamEvent& event) {
+  using Kind = api::StreamEvent::Kind;
+  switch (event.kind) {
+    case Kind::kStarted:
+      completion_.usage = FromApi(event.usage);
+      return std::nullopt;
+    case Kind::kPromptToken:
+      completion_.prompt.push_back(event.logprobs
+                                       ? FromApi(*event.logprobs)
+                                       : TokenLogprobs{.chosen = {.token = event.token}});
+      return std::nullopt;
+    case Kind::kEnd:
+      ended_ = true;
+      completion_.usage = FromApi(event.usage);
+      completion_.timings = FromApi(event.timings);
+      return std::nullopt;
+    case Kind::kToken: {
+      Choice& choice = completion_.choices[static_cast<size_t>(event.choice)];
+      Token token{.id = event.token, .text = event.text, .choice = event.choice};
+      if (event.logprobs) token.logprobs = FromApi(*event.logprobs);
+      choice.tokens.push_back(token.id);
+      choice.text += token.text;
+      if (token.logprobs) choice.logprobs.push_back(*token.logprobs);
+      return token;
+    }
+    case Kind::kChoiceEnd: {
+      Choice& choice = completion_.choices[static_cast<size_t>(event.choice)];
+      ended_choices_ |= uint32_t{1} << event.choice;
+      choice.finish_reason = event.finish_reason == api::FinishReason::kStop
+                                 ? FinishReason::kStop
+                                 : FinishReason::kLength;
+      choice.stop_reason = event.stop_reason;
+      choice.text += event.text;
+      if (event.text.empty()) return std::nullopt;
+      return Token{.text = event.text, .choice = event.choice};
+    }
+  }
+  return std::nullopt;
+}
+
+void Collector::MarkCancelled() {
+  int tokens = 0;
+  for (size_t i = 0; i < completion_.choices.size(); ++i) {
+    Choice& choice = completion_.choices[i];
+    if ((ended_choices_ >> i & 1) == 0) choice.finish_reason = FinishReason::kCancelled;
+    tokens += static_cast<int>(choice.tokens.size());
+  }
+  completion_.usage.completion_tokens = tokens;
+}
+
+}  // namespace tutti::library

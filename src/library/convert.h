@@ -1,0 +1,19 @@
+// Between the public values (include/tutti) and those of the waist (api/). Pure but for the clock
+// of a timeout.
+#pragma once
+
+#include "api/types.h"
+#include "base/status.h"
+#include "tutti/error.h"
+#include "tutti/types.h"
+
+namespace tutti::library {
+
+Error ToError(const Status& status);  // of a status that is not OK
+api::Prompt ToApi(Prompt prompt);
+api::GenerateRequest ToApi(Request request);
+TokenLogprobs FromApi(const api::TokenLogprobs& logprobs);
+Usage FromApi(const api::Usage& usage);
+Timings FromApi(const api::Timings& timings);
+
+}  // namespace tutti::library

@@ -1,0 +1,159 @@
+#include "tutti/step.h"
+
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "api/validate.h"
+#include "gateway/prompt.h"
+#include "library/collector.h"
+#include "library/convert.h"
+#include "library/model_state.h"
+#include "library/waker.h"
+#include "tutti/model.h"
+
+namespace tutti {
+
+struct StepState::Impl {
+  Impl(std::shared_ptr<Model::State> owner, std::shared_ptr<library::Signal> raised)
+      : model(std::move(owner)), signal(std::move(raised)) {}
+  ~Impl() { waker->Detach(); }
+
+  const std::shared_ptr<Model::State> model;  // keeps what follows alive
+  const std::shared_ptr<library::Signal> signal;
+  const std::shared_ptr<library::JobWaker> waker = std::make_shared<library::JobWaker>(signal);
+  std::shared_ptr<engine::RequestControl> control;
+  api::Generation generation;
+  library::Collector collector{1};
+  int64_t granted = 0;
+  bool choice_ended = false;  // every token was taken; only the terminal event is left
+  Error failure;              // why it failed; every further step says so again
+};
+
+namespace {
+
+uint64_t DrawnSeed() {
+  static thread_local std::mt19937_64 generator{std::random_device{}()};
+  return generator();
+}
+
+int64_t UnixSeconds() {
+  return std::chrono::duration_cast<std::chrono::seconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+// The way of a request through the gateway (gateway.cc), with the control kept for the grants.
+Status Begin(StepState::Impl& impl, api::GenerateRequest in) {
+  const gateway::ServedModel& model = *impl.model->served;
+  RETURN_IF_ERROR(api::ValidateRequest(in));
+  RETURN_IF_ERROR(api::ValidateTokenIds(in.sampling, model.info.vocab_size));
+  if (in.n != 1 || in.score_only) {
+    return InvalidArgument("invalid_value",
+                           "a state makes one answer of at least one token: n must be 1 and "
+                           "max_tokens not 0");
+  }
+  ASSIGN_OR_RETURN(engine::Ticket ticket,
+                   model.engine->Admit({.n = 1,
+                                        .bytes = gateway::PromptBytes(in.prompt),
+                                        .priority = in.priority,
+                                        .deadline = in.deadline}));
+  ASSIGN_OR_RETURN(gateway::PreparedPrompt prompt,
+                   gateway::PreparePrompt(model, in.prompt, UnixSeconds()));
+  if (in.truncate_prompt_tokens.has_value() &&
+      prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
+    prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
+  }
+  engine::Request request;
+  request.prompt = std::move(prompt.tokens);
+  request.end_tokens = model.tokenizer->vocabulary().eog_tokens();
+  request.seed =
+      in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawnSeed();
+  request.sampling = std::move(in.sampling);
+  request.priority = in.priority;
+  request.deadline = in.deadline;
+  request.tenant = std::move(in.tenant);
+  request.cache_salt = std::move(in.cache_salt);
+  request.use_prefix_cache = in.use_prefix_cache;
+  request.stepwise = true;
+  auto stream = std::make_shared<api::TokenStream>(impl.waker);
+  impl.control = ticket.control();
+  impl.generation = api::Generation(stream, impl.control);
+  impl.waker->Attach(impl.generation);
+  return model.engine->Submit(std::move(ticket), std::move(request), stream);
+}
+
+// Takes every event there is; the token among them, if there was one, into `result`. At most one
+// token was granted.
+void TakeEvents(StepState::Impl& impl, StepResult& result) {
+  while (const api::StreamEvent* event = impl.generation.Next()) {
+    impl.choice_ended = impl.choice_ended || event->kind == api::StreamEvent::Kind::kChoiceEnd;
+    if (std::optional<Token> token = impl.collector.Take(*event)) {
+      if (token->id != Token::kNone) result.id = token->id;
+      result.text += token->text;
+      if (token->logprobs) result.logprobs = std::move(token->logprobs);
+    }
+  }
+}
+
+}  // namespace
+
+StepState::StepState(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+StepState::StepState(StepState&&) noexcept = default;
+StepState& StepState::operator=(StepState&&) noexcept = default;
+StepState::~StepState() = default;
+
+bool StepState::done() const { return impl_->choice_ended || impl_->collector.ended(); }
+
+int StepState::position() const {
+  const Completion& made = impl_->collector.completion();
+  return made.usage.prompt_tokens + static_cast<int>(made.tokens().size());
+}
+
+const Completion& StepState::completion() const { return impl_->collector.completion(); }
+
+Expected<StepState> Model::CreateState(Request request) const {
+  auto impl = std::make_unique<StepState::Impl>(state_, std::make_shared<library::Signal>());
+  if (const Status status = Begin(*impl, library::ToApi(std::move(request))); !status.ok()) {
+    return library::ToError(status);
+  }
+  // The engine has taken it in once it has said so; from then on a wake means that a step was made
+  // for it.
+  impl->signal->Wait(0);
+  StepResult none;
+  TakeEvents(*impl, none);
+  if (impl->collector.ended() && !impl->generation.stream().status().ok()) {
+    return library::ToError(impl->generation.stream().status());
+  }
+  return StepState(std::move(impl));
+}
+
+Expected<StepState> Model::CreateState(Prompt prompt, int max_tokens) const {
+  return CreateState(
+      {.prompt = std::move(prompt), .sampling = {.temperature = 0, .max_tokens = max_tokens}});
+}
+
+Expected<StepResult> Model::Step(StepState& state) const {
+  StepState::Impl& impl = state.impl();
+  if (!impl.failure.ok()) return impl.failure;
+  StepResult result;
+  result.done = state.done();
+  if (result.done) return result;
+  const size_t before = impl.collector.completion().tokens().size();
+  uint64_t seen = impl.signal->count();
+  impl.control->Grant(1);
+  while (true) {
+    TakeEvents(impl, result);
+    if (state.done() || impl.collector.completion().tokens().size() > before) break;
+    impl.signal->Wait(seen);  // all that a step has for this state is there when it wakes
+    seen = impl.signal->count();
+  }
+  result.done = state.done();
+  if (impl.collector.ended() && !impl.generation.stream().status().ok()) {
+    impl.failure = library::ToError(impl.generation.stream().status());
+    return impl.failure;
+  }
+  return result;
+}
+
+}  // namespace tutti
