@@ -43,8 +43,8 @@ check-tsan: deps models  ## the whole suite under ThreadSanitizer
 	@tools/build.sh tsan
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten
 
-sim: build  ## a million simulated schedules of the engine (about a quarter of an hour)
-	@build/$(PRESET)/tests/sim/engine_sim --schedules 1000000
+sim: build  ## a million simulated schedules of the engine (about ten minutes on two cores)
+	@build/$(PRESET)/tests/sim/engine_sim --schedules 1000000 --threads $$(nproc)
 
 fuzz: deps  ## every fuzz target for 30 s
 	@tools/install_deps.sh cmake/packages-clang.txt

@@ -1,12 +1,11 @@
-// engine_sim [--schedules N] [--seed FIRST] [--threads T] [--replay SEED]
-//
-// Runs N seeded schedules (simulation.h). A failure prints its seed and the command that replays it
-// with a trace.
+// engine_sim: runs seeded schedules of the engine (simulation.h) and tells what occurred in them. A
+// failure prints its seed and the command that replays it with a trace. See kUsage.
 #include <atomic>
+#include <charconv>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,49 +17,100 @@ namespace {
 using tutti::engine::RunSchedule;
 using tutti::engine::ScheduleReport;
 
+constexpr char kUsage[] =
+    "Runs seeded schedules of the engine on virtual time and checks every invariant after every "
+    "step.\n\n"
+    "  engine_sim [--schedules N] [--seed FIRST] [--threads T]   N schedules [100000], from FIRST "
+    "[1]\n"
+    "  engine_sim --replay SEED                                  one schedule, with a trace\n\n"
+    "Exit status: 0 all held; 1 an invariant broke, or what should occur never did; 2 usage.\n";
+
+struct Options {
+  uint64_t schedules = 100000, first = 1, threads = 1;
+  uint64_t replay = 0;
+  bool replays = false;
+};
+
+bool ParseOptions(int argc, char** argv, Options* options) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string_view name = argv[i];
+    uint64_t* const place = name == "--schedules" ? &options->schedules
+                            : name == "--seed"    ? &options->first
+                            : name == "--threads" ? &options->threads
+                            : name == "--replay"  ? &options->replay
+                                                  : nullptr;
+    if (place == nullptr || i + 1 == argc) return false;
+    const char* const end = argv[i + 1] + std::strlen(argv[i + 1]);
+    const auto parsed = std::from_chars(argv[i + 1], end, *place);
+    if (parsed.ec != std::errc() || parsed.ptr != end) return false;
+    options->replays |= place == &options->replay;
+  }
+  return options->schedules > 0 && options->threads > 0 && options->threads <= 64;
+}
+
 struct Totals {
   uint64_t schedules = 0, in_band = 0, requests = 0, ok = 0, cancelled = 0, expired = 0, failed = 0,
            refused = 0, steps = 0, tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0;
-  void Add(const ScheduleReport& r) {
-    ++schedules;
-    in_band += r.pool_share >= 0.3 && r.pool_share <= 0.8 ? 1 : 0;
-    requests += static_cast<uint64_t>(r.requests);
-    ok += static_cast<uint64_t>(r.ended_ok);
-    cancelled += static_cast<uint64_t>(r.cancelled);
-    expired += static_cast<uint64_t>(r.expired);
-    failed += static_cast<uint64_t>(r.failed);
-    refused += static_cast<uint64_t>(r.refused);
-    steps += static_cast<uint64_t>(r.steps);
-    tokens += static_cast<uint64_t>(r.tokens);
-    preemptions += static_cast<uint64_t>(r.preemptions);
-    hits += static_cast<uint64_t>(r.prefix_hit_tokens);
-    pauses += static_cast<uint64_t>(r.reader_pauses);
-    faults += static_cast<uint64_t>(r.injected_faults);
+
+  static Totals Of(const ScheduleReport& r) {
+    const auto u = [](auto x) { return static_cast<uint64_t>(x); };
+    return {.schedules = 1,
+            .in_band = r.pool_share >= 0.3 && r.pool_share <= 0.8 ? 1u : 0u,
+            .requests = u(r.requests),
+            .ok = u(r.ended_ok),
+            .cancelled = u(r.cancelled),
+            .expired = u(r.expired),
+            .failed = u(r.failed),
+            .refused = u(r.refused),
+            .steps = u(r.steps),
+            .tokens = u(r.tokens),
+            .preemptions = u(r.preemptions),
+            .hits = u(r.prefix_hit_tokens),
+            .pauses = u(r.reader_pauses),
+            .faults = u(r.injected_faults)};
+  }
+  Totals& operator+=(const Totals& o) {
+    schedules += o.schedules;
+    in_band += o.in_band;
+    requests += o.requests;
+    ok += o.ok;
+    cancelled += o.cancelled;
+    expired += o.expired;
+    failed += o.failed;
+    refused += o.refused;
+    steps += o.steps;
+    tokens += o.tokens;
+    preemptions += o.preemptions;
+    hits += o.hits;
+    pauses += o.pauses;
+    faults += o.faults;
+    return *this;
+  }
+  // A simulation in which the rare things never happen proves nothing about them.
+  bool varied() const {
+    return preemptions > 0 && hits > 0 && pauses > 0 && faults > 0 && cancelled > 0 &&
+           expired > 0 && failed > 0;
   }
 };
+
+int Replay(uint64_t seed) {
+  const ScheduleReport report = RunSchedule(seed, /*trace=*/true);
+  std::printf("seed %llu: %s\n", static_cast<unsigned long long>(seed),
+              report.failure.empty() ? "all held" : report.failure.c_str());
+  return report.failure.empty() ? 0 : 1;
+}
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  uint64_t schedules = 100000, first = 1, threads = 1;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const uint64_t value = std::strtoull(argv[i + 1], nullptr, 10);
-    if (std::strcmp(argv[i], "--schedules") == 0) {
-      schedules = value;
-    } else if (std::strcmp(argv[i], "--seed") == 0) {
-      first = value;
-    } else if (std::strcmp(argv[i], "--threads") == 0) {
-      threads = value;
-    } else if (std::strcmp(argv[i], "--replay") == 0) {
-      const ScheduleReport report = RunSchedule(value, /*trace=*/true);
-      std::printf("seed %llu: %s\n", static_cast<unsigned long long>(value),
-                  report.failure.empty() ? "all held" : report.failure.c_str());
-      return report.failure.empty() ? 0 : 1;
-    } else {
-      std::fprintf(stderr, "engine_sim: unknown option %s\n", argv[i]);
-      return 2;
-    }
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) return std::fputs(kUsage, stdout) < 0;
+  Options options;
+  if (!ParseOptions(argc, argv, &options)) {
+    std::fputs(kUsage, stderr);
+    return 2;
   }
+  if (options.replays) return Replay(options.replay);
+  const uint64_t schedules = options.schedules, first = options.first;
 
   std::atomic<uint64_t> next{0}, failures{0};
   std::mutex mutex;
@@ -78,7 +128,7 @@ int main(int argc, char** argv) {
       Totals own;
       for (uint64_t seed = first + batch; seed < first + batch + 64; ++seed) {
         const ScheduleReport report = RunSchedule(seed);
-        own.Add(report);
+        own += Totals::Of(report);
         if (report.failure.empty()) continue;
         ++failures;
         std::printf("FAILED seed %llu: %s\n  replay: %s --replay %llu\n",
@@ -88,20 +138,7 @@ int main(int argc, char** argv) {
       }
       const std::lock_guard<std::mutex> lock(mutex);
       const uint64_t tenth = std::max<uint64_t>(schedules / 10, 1), before = totals.in_band / tenth;
-      totals.schedules += own.schedules;
-      totals.in_band += own.in_band;
-      totals.requests += own.requests;
-      totals.ok += own.ok;
-      totals.cancelled += own.cancelled;
-      totals.expired += own.expired;
-      totals.failed += own.failed;
-      totals.refused += own.refused;
-      totals.steps += own.steps;
-      totals.tokens += own.tokens;
-      totals.preemptions += own.preemptions;
-      totals.hits += own.hits;
-      totals.pauses += own.pauses;
-      totals.faults += own.faults;
+      totals += own;
       if (totals.in_band / tenth != before) {
         std::printf("%llu of %llu schedules\n", static_cast<unsigned long long>(totals.in_band),
                     static_cast<unsigned long long>(schedules));
@@ -110,7 +147,7 @@ int main(int argc, char** argv) {
     }
   };
   std::vector<std::thread> pool;
-  for (uint64_t t = 1; t < threads; ++t) pool.emplace_back(work);
+  for (uint64_t t = 1; t < options.threads; ++t) pool.emplace_back(work);
   work();
   for (std::thread& thread : pool) thread.join();
 
@@ -127,11 +164,7 @@ int main(int argc, char** argv) {
       u(totals.requests), u(totals.ok), u(totals.cancelled), u(totals.expired), u(totals.failed),
       u(totals.refused), u(totals.steps), u(totals.tokens), u(totals.preemptions), u(totals.hits),
       u(totals.pauses), u(totals.faults));
-  // A simulation in which the rare things never happen proves nothing about them.
-  const bool varied =
-      schedules < 1000 ||
-      (totals.preemptions > 0 && totals.hits > 0 && totals.pauses > 0 && totals.faults > 0 &&
-       totals.cancelled > 0 && totals.expired > 0 && totals.failed > 0);
+  const bool varied = schedules < 1000 || totals.varied();
   if (!varied) std::printf("FAILED: something that should occur never did\n");
   return failures == 0 && varied ? 0 : 1;
 }
