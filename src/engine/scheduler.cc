@@ -176,8 +176,10 @@ void Scheduler::Rollback() {
 }
 
 void Scheduler::PlanSuspect() {
-  for (Sequence* s : running_) {
-    if (!s->suspect) continue;
+  // Over a copy: a slice may preempt, and that takes sequences out of running_.
+  turn_order_.assign(running_.begin(), running_.end());
+  for (Sequence* s : turn_order_) {
+    if (!s->suspect || s->state() != SequenceState::kRunning) continue;
     if (AddSlice(*s, std::min(options_.prefill_chunk, TokensLeft()), /*may_preempt=*/true)) return;
     if (!failures_.empty()) return;
   }

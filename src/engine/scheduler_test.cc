@@ -196,6 +196,61 @@ TEST(Scheduler, APlanThatIsDroppedLeavesNoTrace) {
   EXPECT_EQ(pool.active(), 0);
 }
 
+// A suspect that preempts the one behind it, and still gets no block because what that one held was
+// its own, must not go on to the one it just took out: that one, pinned by now, would take the
+// lane's blocks in turn and stand in the plan while it waits.
+TEST(Scheduler, ASuspectThatPreemptsInVainPlansNothingForTheOneItPreempted) {
+  FakeModelOptions model;
+  kv::KvBlockPool pool(16);
+  SchedulerOptions options;
+  options.max_preemptions = 1;
+  Scheduler scheduler(options, model.limits, &pool);
+  const Request request = TestRequest(TestPrompt(1, 2 * kBlockTokens), 10);
+  Sequence s[2];
+  const std::array<Sequence*, 2> both = {&s[0], &s[1]};
+  for (int i = 0; i < 2; ++i) {
+    s[i].id = static_cast<uint32_t>(i);
+    s[i].choice = i;
+    s[i].request = &request;
+    s[i].prompt_tokens = 2 * kBlockTokens;
+    s[i].target_tokens = s[i].prompt_tokens + 10;
+    s[i].tokens = request.prompt;
+    s[i].sampler.params = &request.sampling;
+    s[i].siblings = both;
+    scheduler.Add(s[i], false);
+  }
+  const TimePoint now{std::chrono::seconds(1)};
+  const auto step = [&](Status status, TokenId token) {
+    StepResult result;
+    result.status = std::move(status);
+    result.slices.resize(scheduler.Plan(now).slices.size());
+    for (SliceResult& slice : result.slices) slice.token = token;
+    const auto outcomes = scheduler.Commit(result, now);
+    return std::vector<Outcome>(outcomes.begin(), outcomes.end());
+  };
+  step(OkStatus(), 5);
+  ASSERT_EQ(s[0].state(), SequenceState::kRunning);
+  // Both are in a step that breaks: what the second had for itself goes back, what it shares stays.
+  while (s[1].planned_in == 0) step(Internal("the device refused the step"), 5);
+  ASSERT_TRUE(s[0].suspect && s[1].suspect);
+  ASSERT_EQ(s[1].state(), SequenceState::kRunning);
+  kv::BlockTable rest;  // somebody else takes all that is free, and the first needs one more block
+  Result<kv::KvReservation> all = pool.Reserve(rest, pool.available(), 99);
+  ASSERT_TRUE(all.ok());
+  all->Commit();
+
+  const StepPlan& plan = scheduler.Plan(now);
+  for (const SequenceSlice& slice : plan.slices) {
+    EXPECT_EQ(s[slice.sequence].state(), SequenceState::kRunning) << slice.sequence;
+  }
+  StepResult none;
+  none.slices.resize(plan.slices.size());
+  scheduler.Commit(none, now);
+  pool.Release(rest);
+  for (Sequence& each : s) scheduler.Finish(each, false);
+  EXPECT_EQ(pool.active(), 0);
+}
+
 TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   ChunkInputs in;
   in.longest_chunk = 128;
