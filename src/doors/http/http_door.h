@@ -30,6 +30,7 @@ struct HttpLimits {
   size_t body_bytes = 8 << 20;                      // 413
   Duration header_time = std::chrono::seconds(10);  // from the first byte of a request; 408
   Duration body_grace = std::chrono::seconds(10);   // before the body's rate counts
+  int64_t held_body_bytes = 256 << 20;  // large bodies of all connections, read or unsent: then 503
   double body_bytes_per_s = 1024;                   // below it: 408
   Duration idle_time = std::chrono::seconds(60);    // between requests; closed without a word
   Duration reader_stall =
@@ -55,7 +56,8 @@ struct HttpOptions {
   int queue_full_status = 503;  // or 429
   bool access_log = true;
   std::string version = "0.0.0";  // GET /version
-  int send_buffer_bytes = 0;      // SO_SNDBUF of connections; 0 = the system's
+  // SO_SNDBUF of connections; 0 = the system's, which grows to megabytes for a reader that stopped.
+  int send_buffer_bytes = 64 << 10;
   HttpLimits limits;
 };
 
