@@ -90,7 +90,7 @@ struct MetricsRegistry::Impl {
   Mutex mutex;
   prometheus::Registry registry;
   std::map<std::string, std::set<MetricLabels>> series GUARDED_BY(mutex);
-  std::vector<std::function<void()>> collectors GUARDED_BY(mutex);
+  std::vector<std::weak_ptr<const std::function<void()>>> collectors GUARDED_BY(mutex);
 
   MetricLabels Bound(const std::string& name, MetricLabels labels) {
     for (auto& [key, value] : labels) value = BoundedLabel(value);
@@ -131,18 +131,25 @@ Histogram MetricsRegistry::GetHistogram(const std::string& name, const std::stri
                         .Add(labels, buckets));
 }
 
-void MetricsRegistry::AddCollector(std::function<void()> collector) {
+MetricsRegistry::CollectorHandle MetricsRegistry::AddCollector(std::function<void()> collector) {
+  auto handle = std::make_shared<const std::function<void()>>(std::move(collector));
   const MutexLock lock(impl_->mutex);
-  impl_->collectors.push_back(std::move(collector));
+  impl_->collectors.push_back(handle);
+  return handle;
 }
 
 std::string MetricsRegistry::Expose() const {
-  std::vector<std::function<void()>> collectors;
+  // Called without the lock: a collector may make series, and the last holder of one may be here.
+  std::vector<CollectorHandle> alive;
   {
     const MutexLock lock(impl_->mutex);
-    collectors = impl_->collectors;
+    std::erase_if(impl_->collectors, [](const auto& collector) { return collector.expired(); });
+    for (const auto& collector : impl_->collectors) {
+      if (CollectorHandle handle = collector.lock(); handle != nullptr)
+        alive.push_back(std::move(handle));
+    }
   }
-  for (const auto& collect : collectors) collect();
+  for (const CollectorHandle& collect : alive) (*collect)();
   return prometheus::TextSerializer().Serializer::Serialize(impl_->registry.Collect());
 }
 

@@ -2,8 +2,8 @@
 //
 // A MetricsRegistry is made once by main and passed on; any thread. Handles stay valid as long as
 // it lives and cost one atomic add (histograms: one uncontended lock). Label values are escaped by
-// the exposition and bounded here: 128 bytes of valid UTF-8, and at most 100 different label sets a
-// family, further ones counted under "other".
+// the exposition and bounded here: 128 bytes of printable ASCII (any other byte becomes '?'), and
+// at most 100 different label sets a family, further ones counted under "other".
 #pragma once
 
 #include <functional>
@@ -78,8 +78,11 @@ class MetricsRegistry {
   Histogram GetHistogram(const std::string& name, const std::string& help, const Buckets& buckets,
                          MetricLabels labels = {});
 
-  // Called before each exposition, on the scraping thread: sets gauges from live values.
-  void AddCollector(std::function<void()> collector);
+  // Called before each exposition, on the scraping thread, for as long as the handle lives: sets
+  // gauges from live values. Dropping the handle does not wait for an exposition in progress, so a
+  // collector must own, or look up weakly, whatever it touches.
+  using CollectorHandle = std::shared_ptr<const std::function<void()>>;
+  [[nodiscard]] CollectorHandle AddCollector(std::function<void()> collector);
 
   // Text format 0.0.4.
   std::string Expose() const;

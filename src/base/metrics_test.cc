@@ -59,9 +59,12 @@ TEST(Metrics, CollectorsRunBeforeEachExposition) {
   MetricsRegistry registry;
   Gauge gauge = registry.GetGauge("g", "help");
   int calls = 0;
-  registry.AddCollector([&, gauge]() mutable { gauge.Set(++calls); });
+  auto collector = registry.AddCollector([&, gauge]() mutable { gauge.Set(++calls); });
   EXPECT_THAT(registry.Expose(), HasSubstr("g 1\n"));
   EXPECT_THAT(registry.Expose(), HasSubstr("g 2\n"));
+  collector.reset();
+  registry.Expose();
+  EXPECT_EQ(calls, 2);
 }
 
 TEST(Metrics, SizeBucketsReachTheLimit) {
@@ -104,7 +107,7 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
       metrics.OutputTokens(4);
       metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
       metrics.DoorRequest(DoorKind::kHttp, OpKind::kChat, 200, std::chrono::milliseconds(31));
-      metrics.Preemption("kv");
+      metrics.Preemption();
     }
     metrics.RequestRejected("queue_full");
     metrics.RequestCancelled(CancelCause::kDisconnect, RequestPhase::kDecode);

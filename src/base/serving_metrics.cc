@@ -1,7 +1,7 @@
 #include "base/serving_metrics.h"
 
 #include <array>
-#include <map>
+#include <atomic>
 #include <optional>
 
 #include "base/mutex.h"
@@ -33,6 +33,47 @@ const char* Name(FinishKind kind) {
   constexpr std::array kNames = {"stop", "length", "abort", "error"};
   return kNames[static_cast<size_t>(kind)];
 }
+
+const char* Name(WasteCause cause) {
+  constexpr std::array kNames = {"preemption", "cancelled"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
+constexpr std::array kStages = {"parse", "auth",    "template", "tokenize",
+                                "queue", "prefill", "decode",   "write"};
+// Status codes that doors answer with; any other is counted through the registry.
+constexpr std::array kCodes = {200, 204, 400, 401, 403, 404, 405, 408, 409, 411, 413, 414, 415,
+                               417, 421, 422, 426, 429, 431, 499, 500, 501, 503, 504, 505};
+constexpr size_t kDoors = 6, kOps = 5;
+
+template <typename Values, typename Value>
+size_t IndexOf(const Values& values, const Value& value) {
+  size_t i = 0;
+  while (i < values.size() && value != values[i]) ++i;
+  return i;
+}
+
+// A series that is made when it is first used: its label sets are too many to stand at zero. After
+// that a look at it costs one load.
+template <typename Handle>
+class LazySeries {
+ public:
+  template <typename Make>
+  Handle& Get(Mutex& mutex, Make make) {
+    if (!made_.load(std::memory_order_acquire)) {
+      const MutexLock lock(mutex);
+      if (!made_.load(std::memory_order_relaxed)) {
+        handle_ = make();
+        made_.store(true, std::memory_order_release);
+      }
+    }
+    return handle_;
+  }
+
+ private:
+  std::atomic<bool> made_{false};
+  Handle handle_;
+};
 
 // Buckets that the vllm:* histograms have in vLLM, so that boards and alerts fit.
 const Buckets kVllmTtft = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
@@ -136,36 +177,20 @@ struct ServingMetrics::Impl {
     labels.insert(model.begin(), model.end());
     return labels;
   }
-  // Families whose label values are few and ours; looked up once and kept.
-  Counter& Count(const std::string& name, const std::string& help, MetricLabels labels) {
-    const MutexLock lock(mutex);
-    const auto key = std::make_pair(name, labels);
-    auto found = counters.find(key);
-    if (found == counters.end()) {
-      found = counters.emplace(key, registry.GetCounter(name, help, With(std::move(labels)))).first;
-    }
-    return found->second;
+  Counter Count(const std::string& name, const std::string& help, MetricLabels labels) {
+    return registry.GetCounter(name, help, With(std::move(labels)));
   }
-  Histogram& Measure(const std::string& name, const std::string& help, const Buckets& buckets,
-                     MetricLabels labels) {
-    const MutexLock lock(mutex);
-    const auto key = std::make_pair(name, labels);
-    auto found = histograms.find(key);
-    if (found == histograms.end()) {
-      found = histograms
-                  .emplace(key, registry.GetHistogram(name, help, buckets, With(std::move(labels))))
-                  .first;
-    }
-    return found->second;
+  Histogram Stage(std::string_view stage) {
+    return registry.GetHistogram("tutti_stage_seconds", "Where the time of requests goes",
+                                 ShortLatencyBuckets(), With({{"stage", std::string(stage)}}));
   }
 
   MetricsRegistry& registry;
   const Options options;
   const MetricLabels model;
   std::optional<VllmMetrics> vllm;
-  Mutex mutex;
-  std::map<std::pair<std::string, MetricLabels>, Counter> counters GUARDED_BY(mutex);
-  std::map<std::pair<std::string, MetricLabels>, Histogram> histograms GUARDED_BY(mutex);
+  Mutex mutex;  // of the making of lazy series
+  MetricsRegistry::CollectorHandle collector;
 
   // Hot ones, made at once so that they stand at zero before the first request.
   Histogram ttft = registry.GetHistogram("tutti_time_to_first_token_seconds",
@@ -214,7 +239,36 @@ struct ServingMetrics::Impl {
       registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached blocks given up", model);
   std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode),
                                     Step(StepKind::kMixed)};
+  std::array<Counter, 4> finished = {Finished(FinishKind::kStop), Finished(FinishKind::kLength),
+                                     Finished(FinishKind::kAbort), Finished(FinishKind::kError)};
+  std::array<std::array<Counter, 3>, 4> cancelled = {
+      Cancelled(CancelCause::kDisconnect), Cancelled(CancelCause::kDeadline),
+      Cancelled(CancelCause::kApi), Cancelled(CancelCause::kDrain)};
+  std::array<Counter, 2> wasted = {Wasted(WasteCause::kPreemption), Wasted(WasteCause::kCancelled)};
+  Counter preemptions = Count("tutti_preemptions_total", "Sequences preempted", {{"reason", "kv"}});
+  // Of doors and operations, most of which a process never sees.
+  std::array<LazySeries<Histogram>, kStages.size()> stages;
+  std::array<std::array<std::array<LazySeries<Counter>, kCodes.size()>, kOps>, kDoors> answered;
+  std::array<std::array<LazySeries<Histogram>, kOps>, kDoors> answer_time;
+  std::array<LazySeries<Gauge>, kOps> in_flight;
+  std::array<LazySeries<Gauge>, kDoors> streams;
+  std::array<LazySeries<Counter>, kDoors> slow_readers;
 
+  Counter Finished(FinishKind reason) {
+    return Count("tutti_requests_finished_total", "Requests finished",
+                 {{"finish_reason", Name(reason)}});
+  }
+  std::array<Counter, 3> Cancelled(CancelCause cause) {
+    const auto in = [&](RequestPhase phase) {
+      return Count("tutti_requests_cancelled_total", "Requests cancelled",
+                   {{"cause", Name(cause)}, {"phase", Name(phase)}});
+    };
+    return {in(RequestPhase::kQueued), in(RequestPhase::kPrefill), in(RequestPhase::kDecode)};
+  }
+  Counter Wasted(WasteCause cause) {
+    return Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
+                 {{"cause", Name(cause)}});
+  }
   Histogram Step(StepKind kind) {
     return registry.GetHistogram("tutti_step_seconds", "Time of a step", ShortLatencyBuckets(),
                                  With({{"kind", Name(kind)}}));
@@ -246,8 +300,10 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
   const auto gauge = [&](const char* name, const char* help, MetricLabels labels = {}) {
     return i.registry.GetGauge(name, help, i.With(std::move(labels)));
   };
-  i.registry.AddCollector(
-      [read = std::move(read), impl = impl_.get(),
+  // Owns what it touches, handles of the registry all of it: a scrape may be under way when the
+  // model is unloaded.
+  i.collector = i.registry.AddCollector(
+      [read = std::move(read), vllm = i.vllm,
        running = gauge("tutti_running_sequences", "Sequences that hold a lane"),
        waiting =
            gauge("tutti_waiting_sequences", "Sequences without a lane", {{"reason", "capacity"}}),
@@ -279,12 +335,12 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
         cached.Set(static_cast<double>(now.kv_blocks_cached));
         usage.Set(used);
         heartbeat.Set(now.heartbeat_age_s);
-        if (impl->vllm.has_value()) {
-          impl->vllm->running.Set(now.running);
-          impl->vllm->waiting.Set(now.waiting);
-          impl->vllm->waiting_capacity.Set(now.waiting - now.waiting_deferred);
-          impl->vllm->waiting_deferred.Set(now.waiting_deferred);
-          impl->vllm->kv_usage.Set(used);
+        if (vllm.has_value()) {
+          vllm->running.Set(now.running);
+          vllm->waiting.Set(now.waiting);
+          vllm->waiting_capacity.Set(now.waiting - now.waiting_deferred);
+          vllm->waiting_deferred.Set(now.waiting_deferred);
+          vllm->kv_usage.Set(used);
         }
       });
 }
@@ -308,16 +364,12 @@ void ServingMetrics::RequestRejected(std::string_view code) {
 }
 
 void ServingMetrics::RequestCancelled(CancelCause cause, RequestPhase phase) {
-  impl_
-      ->Count("tutti_requests_cancelled_total", "Requests cancelled",
-              {{"cause", Name(cause)}, {"phase", Name(phase)}})
-      .Add();
+  impl_->cancelled[static_cast<size_t>(cause)][static_cast<size_t>(phase)].Add();
 }
 
 void ServingMetrics::RequestFinished(const Finished& f) {
   Impl& i = *impl_;
-  i.Count("tutti_requests_finished_total", "Requests finished", {{"finish_reason", Name(f.reason)}})
-      .Add();
+  i.finished[static_cast<size_t>(f.reason)].Add();
   i.output_size.Observe(static_cast<double>(f.output_tokens));
   i.prefill.Observe(ToSeconds(f.prefill));
   i.decode.Observe(ToSeconds(f.decode));
@@ -380,17 +432,13 @@ void ServingMetrics::PrefixLookup(int64_t queried_tokens, int64_t hit_tokens) {
   impl_->vllm->prefix_hits.Add(static_cast<double>(hit_tokens));
 }
 
-void ServingMetrics::Preemption(std::string_view reason) {
-  impl_->Count("tutti_preemptions_total", "Sequences preempted", {{"reason", std::string(reason)}})
-      .Add();
+void ServingMetrics::Preemption() {
+  impl_->preemptions.Add();
   if (impl_->vllm.has_value()) impl_->vllm->preemptions.Add();
 }
 
-void ServingMetrics::WastedTokens(std::string_view cause, int64_t tokens) {
-  impl_
-      ->Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
-              {{"cause", std::string(cause)}})
-      .Add(static_cast<double>(tokens));
+void ServingMetrics::WastedTokens(WasteCause cause, int64_t tokens) {
+  impl_->wasted[static_cast<size_t>(cause)].Add(static_cast<double>(tokens));
 }
 
 void ServingMetrics::KvEvicted(int64_t blocks) {
@@ -398,41 +446,55 @@ void ServingMetrics::KvEvicted(int64_t blocks) {
 }
 
 void ServingMetrics::Stage(std::string_view stage, Duration took) {
-  impl_
-      ->Measure("tutti_stage_seconds", "Where the time of requests goes", ShortLatencyBuckets(),
-                {{"stage", std::string(stage)}})
-      .Observe(ToSeconds(took));
+  Impl& i = *impl_;
+  const size_t at = IndexOf(kStages, stage);
+  const auto make = [&] { return i.Stage(stage); };
+  (at < kStages.size() ? i.stages[at].Get(i.mutex, make) : make()).Observe(ToSeconds(took));
 }
 
 void ServingMetrics::DoorRequest(DoorKind door, OpKind op, int code, Duration took) {
-  impl_
-      ->Count("tutti_requests_total", "Requests answered",
-              {{"door", Name(door)}, {"op", Name(op)}, {"code", std::to_string(code)}})
-      .Add();
-  impl_
-      ->Measure("tutti_request_seconds", "Whole time of a request", LatencyBuckets(),
-                {{"door", Name(door)}, {"op", Name(op)}})
-      .Observe(ToSeconds(took));
+  Impl& i = *impl_;
+  const auto d = static_cast<size_t>(door), o = static_cast<size_t>(op);
+  const size_t at = IndexOf(kCodes, code);
+  const auto count = [&] {
+    return i.Count("tutti_requests_total", "Requests answered",
+                   {{"door", Name(door)}, {"op", Name(op)}, {"code", std::to_string(code)}});
+  };
+  (at < kCodes.size() ? i.answered[d][o][at].Get(i.mutex, count) : count()).Add();
+  const auto time = [&] {
+    return i.registry.GetHistogram("tutti_request_seconds", "Whole time of a request",
+                                   LatencyBuckets(),
+                                   i.With({{"door", Name(door)}, {"op", Name(op)}}));
+  };
+  i.answer_time[d][o].Get(i.mutex, time).Observe(ToSeconds(took));
 }
 
 void ServingMetrics::InFlight(OpKind op, int delta) {
-  impl_->registry
-      .GetGauge("tutti_requests_in_flight", "Requests being answered",
-                impl_->With({{"op", Name(op)}}))
-      .Add(delta);
+  Impl& i = *impl_;
+  const auto make = [&] {
+    return i.registry.GetGauge("tutti_requests_in_flight", "Requests being answered",
+                               i.With({{"op", Name(op)}}));
+  };
+  i.in_flight[static_cast<size_t>(op)].Get(i.mutex, make).Add(delta);
 }
 
 void ServingMetrics::StreamsOpen(DoorKind door, int delta) {
-  impl_->registry
-      .GetGauge("tutti_streams_open", "Streams being written", impl_->With({{"door", Name(door)}}))
-      .Add(delta);
+  Impl& i = *impl_;
+  const auto make = [&] {
+    return i.registry.GetGauge("tutti_streams_open", "Streams being written",
+                               i.With({{"door", Name(door)}}));
+  };
+  i.streams[static_cast<size_t>(door)].Get(i.mutex, make).Add(delta);
 }
 
 void ServingMetrics::SlowReaderCancelled(DoorKind door) {
-  impl_
-      ->Count("tutti_slow_reader_cancels_total",
-              "Requests cancelled because their reader stopped reading", {{"door", Name(door)}})
-      .Add();
+  Impl& i = *impl_;
+  const auto make = [&] {
+    return i.Count("tutti_slow_reader_cancels_total",
+                   "Requests cancelled because their reader stopped reading",
+                   {{"door", Name(door)}});
+  };
+  i.slow_readers[static_cast<size_t>(door)].Get(i.mutex, make).Add();
 }
 
 }  // namespace tutti

@@ -3,7 +3,9 @@
 // and scalers read.
 //
 // One per served model, made by the composition root, told by the gateway, the engine's observer
-// and the doors; any thread. Every method is a handful of atomic adds.
+// and the doors; any thread. A call is a handful of atomic adds (histograms: an uncontended lock
+// each) and allocates nothing: series are made at construction where their labels are few, else
+// when first used. RequestRejected() alone, whose codes are an open set, looks its series up.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +27,7 @@ enum class RequestPhase { kQueued, kPrefill, kDecode };
 enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };
 enum class PromptSource { kComputed, kPrefix };
+enum class WasteCause { kPreemption, kCancelled };
 
 class ServingMetrics {
  public:
@@ -49,7 +52,8 @@ class ServingMetrics {
   ServingMetrics(MetricsRegistry& registry, Options options);
   ~ServingMetrics();
 
-  // `read` is called at every scrape.
+  // `read` is called at every scrape until this object is destroyed, and, by a scrape in progress,
+  // once more.
   void SetEngineGauges(std::function<EngineGauges()> read);
 
   // --- gateway: one call per request at each of these points ---
@@ -73,8 +77,8 @@ class ServingMetrics {
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
-  void Preemption(std::string_view reason);
-  void WastedTokens(std::string_view cause, int64_t tokens);
+  void Preemption();  // for want of KV blocks, the one reason there is
+  void WastedTokens(WasteCause cause, int64_t tokens);
   void KvEvicted(int64_t blocks);
 
   // --- doors ---

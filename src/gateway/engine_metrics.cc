@@ -33,9 +33,9 @@ void EngineMetrics::OnPrefixLookup(int queried_tokens, int hit_tokens) {
   if (hit_tokens > 0) metrics_.PromptTokens(PromptSource::kPrefix, hit_tokens);
 }
 
-void EngineMetrics::OnPreemption(std::string_view reason, int tokens_to_recompute) {
-  metrics_.Preemption(reason);
-  metrics_.WastedTokens("preemption", tokens_to_recompute);
+void EngineMetrics::OnPreemption(std::string_view /*reason*/, int tokens_to_recompute) {
+  metrics_.Preemption();
+  metrics_.WastedTokens(WasteCause::kPreemption, tokens_to_recompute);
 }
 
 void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
@@ -63,7 +63,7 @@ void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
     finished.reason = FinishKind::kError;
   }
   if (event.wasted_tokens > 0 && !event.status.ok())
-    metrics_.WastedTokens("cancelled", event.wasted_tokens);
+    metrics_.WastedTokens(WasteCause::kCancelled, event.wasted_tokens);
   metrics_.RequestFinished(finished);
 }
 

@@ -1,0 +1,103 @@
+// ServingMetrics across threads and lifetimes; what it counts is in metrics_test.cc.
+#include "base/serving_metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+// Counts allocations of this thread while armed. Sanitizers bring their own operators.
+#ifndef TUTTI_SANITIZED
+namespace {
+thread_local bool armed = false;
+thread_local size_t allocations = 0;
+}  // namespace
+
+void* operator new(size_t size) {
+  if (armed) ++allocations;
+  void* memory = std::malloc(size);
+  if (memory == nullptr) std::abort();
+  return memory;
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, size_t) noexcept { std::free(memory); }
+#endif
+
+namespace tutti {
+namespace {
+
+using ::testing::HasSubstr;
+
+ServingMetrics::Options WithAliases() {
+  ServingMetrics::Options options;
+  options.model = "m";
+  options.vllm_aliases = true;
+  return options;
+}
+
+TEST(ServingMetrics, AScrapeAfterAModelIsUnloadedReadsNothingOfIt) {
+  MetricsRegistry registry;
+  int reads = 0;
+  auto metrics = std::make_unique<ServingMetrics>(registry, WithAliases());
+  metrics->SetEngineGauges([&] {
+    ++reads;
+    ServingMetrics::EngineGauges gauges;
+    gauges.running = 3;
+    return gauges;
+  });
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_running_sequences{model=\"m\"} 3"));
+  metrics.reset();
+  registry.Expose();
+  EXPECT_EQ(reads, 1);
+  // The next model of that name has the gauges for itself.
+  ServingMetrics next(registry, WithAliases());
+  next.SetEngineGauges([] { return ServingMetrics::EngineGauges{.running = 5}; });
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_running_sequences{model=\"m\"} 5"));
+  EXPECT_THAT(registry.Expose(),
+              HasSubstr("vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 5"));
+}
+
+TEST(ServingMetrics, ADroppedModelMayBeTheLastThingAScrapeHeld) {
+  MetricsRegistry registry;
+  auto metrics = std::make_shared<ServingMetrics>(registry, WithAliases());
+  metrics->SetEngineGauges([&] {
+    metrics.reset();  // its owner lets go while the scrape is under way
+    return ServingMetrics::EngineGauges{.running = 1};
+  });
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_running_sequences{model=\"m\"} 1"));
+}
+
+#ifndef TUTTI_SANITIZED
+TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
+  MetricsRegistry registry;
+  ServingMetrics metrics(registry, WithAliases());
+  const auto tell = [&] {
+    metrics.RequestAccepted(10, 20, 1);
+    metrics.QueueWait(std::chrono::microseconds(200));
+    metrics.FirstToken(std::chrono::milliseconds(15));
+    metrics.InterToken(std::chrono::milliseconds(5));
+    metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
+    metrics.PrefixLookup(10, 4);
+    metrics.Preemption();
+    metrics.WastedTokens(WasteCause::kCancelled, 7);
+    metrics.RequestCancelled(CancelCause::kDeadline, RequestPhase::kPrefill);
+    metrics.RequestFinished({.reason = FinishKind::kAbort, .output_tokens = 4});
+    metrics.Stage("queue", std::chrono::milliseconds(1));
+    metrics.InFlight(OpKind::kChat, 1);
+    metrics.StreamsOpen(DoorKind::kHttp, 1);
+    metrics.SlowReaderCancelled(DoorKind::kHttp);
+    metrics.DoorRequest(DoorKind::kHttp, OpKind::kChat, 429, std::chrono::milliseconds(31));
+  };
+  tell();  // makes the series of the doors
+  armed = true;
+  for (int i = 0; i < 10; ++i) tell();
+  armed = false;
+  EXPECT_EQ(allocations, 0u);
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_requests_total{code=\"429\",door=\"http\","
+                                           "model=\"m\",op=\"chat\"} 11"));
+}
+#endif
+
+}  // namespace
+}  // namespace tutti
