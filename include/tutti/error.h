@@ -113,13 +113,14 @@ class [[nodiscard]] Expected {
   explicit operator bool() const { return ok(); }
   Error error() const { return ok() ? Error() : std::get<0>(state_); }
 
-  // The value; throws (see Error::Throw) when there is none.
+  // The value; throws (see Error::Throw) when there is none. Of a temporary it is moved out, so
+  // that no reference is left into what is gone.
   T& value() & { return Held(); }
   const T& value() const& { return const_cast<Expected*>(this)->Held(); }
-  T&& value() && { return std::move(Held()); }
+  T value() && { return std::move(Held()); }
   T& operator*() & { return Held(); }
   const T& operator*() const& { return value(); }
-  T&& operator*() && { return std::move(Held()); }
+  T operator*() && { return std::move(Held()); }
   T* operator->() { return &Held(); }
   const T* operator->() const { return &value(); }
 

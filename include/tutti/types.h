@@ -146,8 +146,11 @@ struct Completion {
   Usage usage = {};
   Timings timings = {};
 
-  const std::string& text() const { return choices.front().text; }
-  const std::vector<TokenId>& tokens() const { return choices.front().tokens; }
+  // Of the first answer; there is always one.
+  const std::string& text() const& { return choices.front().text; }
+  std::string text() && { return std::move(choices.front().text); }
+  const std::vector<TokenId>& tokens() const& { return choices.front().tokens; }
+  std::vector<TokenId> tokens() && { return std::move(choices.front().tokens); }
   FinishReason finish_reason() const { return choices.front().finish_reason; }
 };
 

@@ -44,9 +44,9 @@ Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
   const size_t degree =
       static_cast<size_t>(options.degree > 0 ? options.degree : kernels::UsableCores());
   const size_t total = prompts.size();
-  std::vector<Expected<Completion>> results(total, Expected<Completion>(Completion{}));
-  const auto signal = std::make_shared<library::Signal>();  // of all jobs: one place to wait
-  std::vector<Running> running;                             // never more than `degree`
+  std::vector<Expected<Completion>> results(total, Error());  // each is set before the end
+  const auto signal = std::make_shared<library::Signal>();    // of all jobs: one place to wait
+  std::vector<Running> running;                               // never more than `degree`
   size_t next = 0, done = 0;
   while (done < total) {
     const uint64_t seen = signal->count();

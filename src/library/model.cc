@@ -117,17 +117,19 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   // What the callback throws must not pass through the loader, which has threads of its own then.
   std::exception_ptr thrown;
   const auto progress = [&](size_t done, size_t total) {
-    if (options.progress == nullptr || thrown != nullptr) return;
+    if (options.progress == nullptr) return true;
     try {
       options.progress(done, total);
     } catch (...) {
       thrown = std::current_exception();
     }
+    return thrown == nullptr;
   };
-  RETURN_IF_ERROR(state->inference.Load(std::move(opened), progress));
+  const Status loaded = state->inference.Load(std::move(opened), progress);
   if (thrown != nullptr)
     *failed = Error(ErrorCode::kAborted, "handler_failed", "the progress callback threw")
                   .WithCause(thrown);
+  RETURN_IF_ERROR(loaded);
   ASSIGN_OR_RETURN(state->served, state->inference.gateway().Find(""));
   const api::ModelInfo& info = state->served->info;
   state->info.name = info.id;
@@ -150,8 +152,8 @@ Expected<Model> Model::Load(const ModelOptions& options) {
   Error callback_failed;
   Result<std::shared_ptr<State>> state =
       LoadState(options.impl().model, options.impl(), &callback_failed);
-  if (!state.ok()) return library::ToError(state.status());
   if (!callback_failed.ok()) return callback_failed;
+  if (!state.ok()) return library::ToError(state.status());
   return Model(*std::move(state));
 }
 

@@ -53,19 +53,21 @@ Status Begin(StepState::Impl& impl, api::GenerateRequest in) {
                            "a state makes one answer of at least one token: n must be 1 and "
                            "max_tokens not 0");
   }
-  ASSIGN_OR_RETURN(engine::Ticket ticket,
-                   model.engine->Admit({.n = 1,
-                                        .bytes = gateway::PromptBytes(in.prompt),
-                                        .priority = in.priority,
-                                        .deadline = in.deadline}));
+  // Prepared before it has a place in the queue: this is the caller's own thread and time.
   ASSIGN_OR_RETURN(gateway::PreparedPrompt prompt,
                    gateway::PreparePrompt(model, in.prompt, UnixSeconds()));
+  std::vector<TokenId>& tokens = prompt.tokens;
   if (in.truncate_prompt_tokens.has_value() &&
-      prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
-    prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
+      tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
+    tokens.erase(tokens.begin(), tokens.end() - *in.truncate_prompt_tokens);
   }
+  ASSIGN_OR_RETURN(engine::Ticket ticket,
+                   model.engine->Admit({.n = 1,
+                                        .bytes = tokens.size() * sizeof(TokenId),
+                                        .priority = in.priority,
+                                        .deadline = in.deadline}));
   engine::Request request;
-  request.prompt = std::move(prompt.tokens);
+  request.prompt = std::move(tokens);
   request.end_tokens = model.tokenizer->vocabulary().eog_tokens();
   request.seed =
       in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawnSeed();

@@ -75,7 +75,7 @@ class JobWaker final : public api::StreamWaker {
   void Take() REQUIRES(mutex_) {
     size_t bytes = 0;
     while (const api::StreamEvent* event = cursor_.Next())
-      bytes += api::TokenStream::kEventBytes + event->text.size();
+      bytes += api::TokenStream::EventBytes(*event) + event->text.size();
     generation_->Consumed(bytes);
   }
 

@@ -62,7 +62,7 @@ class Package:
             assert not re.match(r"(fmt|toml|boost|prometheus|spdlog)::", name), f"a foreign symbol is exported: {name}"
 
     def build(self):
-        flags = f"-fsanitize={self.args.sanitize}" if self.args.sanitize else ""
+        flags = "-Werror" + (f" -fsanitize={self.args.sanitize}" if self.args.sanitize else "")
         command = [self.args.cmake, "-G", self.args.generator, "-S", self.args.source / "examples", "-B", self.programs,
                    f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release",
                    f"-DCMAKE_C_COMPILER={self.args.cc}", f"-DCMAKE_CXX_COMPILER={self.args.cxx}",

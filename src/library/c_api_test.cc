@@ -1,0 +1,214 @@
+// The C interface: the same answers as the C++ one, codes for every failure, and NULL anywhere.
+#include "tutti/c_api.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "gguf/testing/checkpoint.h"
+#include "gguf/testing/writer.h"
+
+namespace tutti {
+namespace {
+
+class CApiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+    tutti_options* options = tutti_options_new(file.path().c_str());
+    tutti_options_set(options, "threads", "1");
+    tutti_options_set(options, "kv-cache-bytes", "16MiB");
+    ASSERT_EQ(tutti_model_load(options, &model_, &error_), TUTTI_OK) << Message();
+    EXPECT_EQ(error_, nullptr);
+    tutti_options_free(options);
+    request_ = tutti_request_new();
+    tutti_request_text(request_, "hello");
+    for (const auto& [name, value] :
+         {std::pair("temperature", 0), std::pair("max_tokens", 20), std::pair("ignore_eos", 1)}) {
+      ASSERT_EQ(tutti_request_set(request_, name, value), TUTTI_OK);
+    }
+  }
+  void TearDown() override {
+    tutti_error_free(error_);
+    tutti_completion_free(answer_);
+    tutti_request_free(request_);
+    tutti_model_free(model_);
+  }
+  std::string Message() const { return tutti_error_message(error_); }
+  std::string Reason() const { return tutti_error_reason(error_); }
+  std::string Text() const { return tutti_completion_text(answer_, 0); }
+  std::vector<int32_t> Tokens() const {
+    size_t count = 0;
+    const int32_t* ids = tutti_completion_tokens(answer_, 0, &count);
+    return {ids, ids + count};
+  }
+
+  tutti_model* model_ = nullptr;
+  tutti_request* request_ = nullptr;
+  tutti_completion* answer_ = nullptr;
+  tutti_error* error_ = nullptr;
+};
+
+struct Seen {
+  std::string text = {};
+  int calls = 0;
+  int stop_at = 0;
+  tutti_code verdict = TUTTI_OK;
+};
+
+tutti_code Note(void* user, const tutti_token* token) {
+  Seen& seen = *static_cast<Seen*>(user);
+  seen.text.append(token->text, token->text_bytes);
+  return ++seen.calls == seen.stop_at ? seen.verdict : TUTTI_OK;
+}
+
+TEST_F(CApiTest, GenerateSubmitAndStepGiveTheSame) {
+  Seen seen;
+  ASSERT_EQ(tutti_generate(model_, request_, Note, &seen, &answer_, &error_), TUTTI_OK)
+      << Message();
+  EXPECT_EQ(seen.text, Text());
+  EXPECT_EQ(Tokens().size(), 20u);
+  EXPECT_EQ(tutti_completion_finish(answer_, 0), TUTTI_LENGTH);
+  EXPECT_EQ(tutti_completion_completion_tokens(answer_), 20);
+  EXPECT_GT(tutti_completion_prompt_tokens(answer_), 0);
+  EXPECT_EQ(tutti_completion_choices(answer_), 1);
+
+  tutti_job* job = nullptr;
+  ASSERT_EQ(tutti_submit(model_, request_, &job, &error_), TUTTI_OK);
+  std::string streamed;
+  std::vector<int32_t> ids;
+  tutti_token token;
+  while (tutti_job_next(job, &token) == 1) {
+    streamed += token.text;
+    EXPECT_TRUE(std::isnan(token.logprob));
+    if (token.id >= 0) ids.push_back(token.id);
+  }
+  EXPECT_EQ(streamed, Text());
+  EXPECT_EQ(ids, Tokens());
+  tutti_completion* joined = nullptr;
+  ASSERT_EQ(tutti_job_join(job, &joined, &error_), TUTTI_OK);
+  EXPECT_EQ(tutti_completion_text(joined, 0), Text());
+  tutti_completion_free(joined);
+  tutti_job_free(job);
+
+  tutti_state* state = nullptr;
+  ASSERT_EQ(tutti_state_new(model_, request_, &state, &error_), TUTTI_OK);
+  std::string stepped;
+  for (int done = 0; done == 0;) {
+    ASSERT_EQ(tutti_state_step(state, &token, &done, &error_), TUTTI_OK);
+    stepped.append(token.text, token.text_bytes);
+  }
+  EXPECT_EQ(stepped, Text());
+  tutti_state_free(state);
+}
+
+TEST_F(CApiTest, AHandlerStopsOrFails) {
+  Seen stop{.stop_at = 3, .verdict = TUTTI_CANCELLED};
+  ASSERT_EQ(tutti_generate(model_, request_, Note, &stop, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(tutti_completion_finish(answer_, 0), TUTTI_CANCELLED_BY_CALLER);
+  EXPECT_EQ(Tokens().size(), 3u);
+  Seen fail{.stop_at = 2, .verdict = TUTTI_DATA_LOSS};
+  tutti_completion* none = nullptr;
+  EXPECT_EQ(tutti_generate(model_, request_, Note, &fail, &none, &error_), TUTTI_DATA_LOSS);
+  EXPECT_EQ(none, nullptr);
+  EXPECT_EQ(Reason(), "handler_failed");
+  EXPECT_EQ(tutti_error_code(error_), TUTTI_DATA_LOSS);
+}
+
+TEST_F(CApiTest, ACancelledJobHoldsWhatWasTaken) {
+  tutti_request_set(request_, "max_tokens", 1500);
+  tutti_job* job = nullptr;
+  ASSERT_EQ(tutti_submit(model_, request_, &job, &error_), TUTTI_OK);
+  tutti_token token;
+  ASSERT_EQ(tutti_job_next(job, &token), 1);
+  const int32_t first = token.id;
+  tutti_job_cancel(job);
+  EXPECT_EQ(tutti_job_next(job, &token), 0);
+  ASSERT_EQ(tutti_job_join(job, &answer_, &error_), TUTTI_OK);
+  EXPECT_EQ(Tokens(), std::vector<int32_t>{first});
+  EXPECT_EQ(tutti_completion_finish(answer_, 0), TUTTI_CANCELLED_BY_CALLER);
+  tutti_job_free(job);
+}
+
+TEST_F(CApiTest, ParametersAndConversations) {
+  EXPECT_EQ(tutti_request_logit_bias(request_, 100, 100.0f), TUTTI_OK);
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, nullptr), TUTTI_OK);
+  EXPECT_EQ(Tokens(), std::vector<int32_t>(20, 100));
+  tutti_request_stop_token(request_, 100);
+  tutti_completion* stopped = nullptr;
+  ASSERT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &stopped, nullptr), TUTTI_OK);
+  EXPECT_EQ(tutti_completion_finish(stopped, 0), TUTTI_STOP);
+  tutti_completion_free(stopped);
+  EXPECT_EQ(tutti_request_set(request_, "temprature", 1), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_set(request_, "max_tokens", 1.5), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_set(request_, "max_tokens", 1e300), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_set(request_, "top_k", NAN), TUTTI_INVALID_ARGUMENT);
+
+  size_t count = 0;
+  ASSERT_EQ(tutti_tokenize(model_, "hello", nullptr, 0, &count, nullptr), TUTTI_OK);
+  std::vector<int32_t> ids(count);
+  ASSERT_EQ(tutti_tokenize(model_, "hello", ids.data(), ids.size(), &count, nullptr), TUTTI_OK);
+  char* text = nullptr;
+  ASSERT_EQ(tutti_detokenize(model_, ids.data(), ids.size(), &text, nullptr), TUTTI_OK);
+  EXPECT_STREQ(text, "hello");
+  tutti_string_free(text);
+
+  tutti_request* chat = tutti_request_new();
+  tutti_request_message(chat, TUTTI_SYSTEM, "Be brief.");
+  tutti_request_message(chat, TUTTI_USER, "hello");
+  tutti_request_set(chat, "max_tokens", 3);
+  tutti_request_seed(chat, INT64_MAX);
+  tutti_request_stop(chat, "zzz");
+  tutti_completion* talked = nullptr;
+  EXPECT_EQ(tutti_generate(model_, chat, nullptr, nullptr, &talked, &error_), TUTTI_OK)
+      << Message();
+  EXPECT_GT(tutti_completion_prompt_tokens(talked), static_cast<int>(ids.size()));
+  tutti_completion_free(talked);
+  tutti_request_free(chat);
+}
+
+TEST_F(CApiTest, FailuresHaveACodeAReasonAndAMessage) {
+  tutti_request_text(request_, "");
+  EXPECT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, &error_),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(Reason(), "empty_prompt");
+  EXPECT_FALSE(Message().empty());
+  EXPECT_EQ(tutti_generate(model_, request_, nullptr, nullptr, &answer_, nullptr),
+            TUTTI_INVALID_ARGUMENT);
+  tutti_error_free(error_);
+  tutti_options* options = tutti_options_new("/no/such.gguf");
+  tutti_model* none = nullptr;
+  EXPECT_EQ(tutti_model_load(options, &none, &error_), TUTTI_NOT_FOUND);
+  EXPECT_EQ(none, nullptr);
+  tutti_options_free(options);
+}
+
+TEST_F(CApiTest, NullIsRefusedAndNeverRead) {
+  EXPECT_EQ(tutti_model_load(nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_generate(nullptr, nullptr, nullptr, nullptr, nullptr, nullptr),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_submit(model_, nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_job_join(nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_job_next(nullptr, nullptr), 0);
+  tutti_job_cancel(nullptr);
+  EXPECT_EQ(tutti_state_new(nullptr, nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_state_step(nullptr, nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_tokenize(nullptr, nullptr, nullptr, 0, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_detokenize(nullptr, nullptr, 1, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_options_set(nullptr, nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_text(nullptr, nullptr), TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_request_message(request_, static_cast<tutti_role>(3), "x"),
+            TUTTI_INVALID_ARGUMENT);
+  EXPECT_EQ(tutti_completion_text(nullptr, 0), nullptr);
+  EXPECT_EQ(tutti_completion_choices(nullptr), 0);
+  EXPECT_EQ(tutti_error_code(nullptr), TUTTI_OK);
+  tutti_job_free(nullptr);
+  tutti_state_free(nullptr);
+  tutti_options_free(nullptr);
+  EXPECT_STREQ(tutti_version(), "0.1.0");
+}
+
+}  // namespace
+}  // namespace tutti
