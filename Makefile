@@ -35,6 +35,9 @@ test: deps models  ## install, build and run the whole test suite
 e2e: build models  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
+soak: build models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
+
 check-asan: deps models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan-ubsan
 	@tools/run_tests.py build/asan-ubsan --shorten

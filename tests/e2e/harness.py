@@ -2,6 +2,7 @@
 import http.client
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -11,23 +12,37 @@ import threading
 import time
 import unittest
 
+import tiny_model
+
 MODEL = "smollm2-135m-instruct"
 START_LIMIT_S = 180  # a loaded machine packs the weights slowly
 STEP_S = 60          # longest wait for something that takes milliseconds on an idle machine
+AMOUNT = os.environ.get("E2E_AMOUNT", "normal")
+
+
+def amount(short, normal, full):
+    """How much of a load: in slow (sanitized) builds, in `make test`, in `make soak`."""
+    return {"short": short, "normal": normal, "full": full}[AMOUNT]
+
+
+def figure(text):
+    """A measured figure, shown where there is time to read it."""
+    if AMOUNT == "full":
+        print("   ", text, flush=True)
 
 
 class Server:
-    """Serves the default model on a free port until stop()."""
+    """Serves the default model, or `model`, on a free port until stop()."""
 
-    def __init__(self, *options, model=None, environment=None):
+    def __init__(self, *options, model=None, environment=None, wait=True):
         binary = os.environ["E2E_BINARY"]
-        self.errors = tempfile.TemporaryFile(mode="w+")
+        self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
             [binary, "serve", *([model] if model else []), "--port", "0", *options], stdout=subprocess.PIPE,
             stderr=self.errors, text=True, env=dict(os.environ, **(environment or {})))
         self.port = None
         self.output = []
-        ready = threading.Event()
+        self.ready = threading.Event()
 
         def read():
             for line in self.process.stdout:
@@ -35,22 +50,46 @@ class Server:
                 found = re.search(r"serving .* at (https?)://[^ ]*:(\d+)", line)
                 if found:
                     self.port = int(found.group(2))
-                    ready.set()
-            ready.set()
+                    self.ready.set()
+            self.ready.set()
 
         self.reader = threading.Thread(target=read, daemon=True)
         self.reader.start()
-        if not ready.wait(START_LIMIT_S) or self.port is None:
+        if wait:
+            self.wait_ready()
+
+    def wait_ready(self):
+        if not self.ready.wait(START_LIMIT_S) or self.port is None:
             self.process.kill()
+            self.process.wait()
             raise RuntimeError(f"tutti serve did not start: {''.join(self.output)}{self.log()}")
+
+    def wait_listening(self):
+        """Until the port is open, which it is before the model answers."""
+        def listening():
+            found = re.search(r"http\.listening.*?:(\d+)", self.log())
+            self.port = int(found.group(1)) if found else None
+            return found or self.process.poll() is not None
+        eventually(listening, self.log)
 
     @property
     def url(self):
         return f"http://127.0.0.1:{self.port}"
 
     def log(self):
-        self.errors.seek(0)
-        return self.errors.read()
+        # Not by seek(): the program writes through the same file description.
+        return os.pread(self.errors.fileno(), 1 << 26, 0).decode(errors="replace")
+
+    def resident_kib(self):
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"VmRSS:\s+(\d+)", status).group(1))
+
+    def cpu_s(self):
+        """Processor time of all threads so far."""
+        total = 0
+        for task in pathlib.Path(f"/proc/{self.process.pid}/task").iterdir():
+            total += int((task / "schedstat").read_text().split()[0])
+        return total / 1e9
 
     def stop(self):
         """SIGTERM; the exit status."""
@@ -114,9 +153,13 @@ def eventually(condition, message=lambda: "condition", limit_s=STEP_S):
         time.sleep(0.01)
 
 
-def raw_request(port, method, path, body):
+def raw_request(port, method, path, body, receive_buffer=None):
     """A connected socket that has sent a request and read nothing."""
-    connection = socket.create_connection(("127.0.0.1", port), timeout=STEP_S)
+    connection = socket.socket()
+    connection.settimeout(STEP_S)
+    if receive_buffer:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    connection.connect(("127.0.0.1", port))
     data = json.dumps(body).encode()
     head = (f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             f"Content-Length: {len(data)}\r\n\r\n")
@@ -128,10 +171,17 @@ class ServerCase(unittest.TestCase):
     """One server for the tests of a class."""
     OPTIONS = ()
     ENVIRONMENT = {}
+    TINY = False  # the generated checkpoint instead of the default model
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server(*cls.OPTIONS, environment=cls.ENVIRONMENT)
+        model = None
+        if cls.TINY:
+            folder = tempfile.TemporaryDirectory()
+            cls.addClassCleanup(folder.cleanup)
+            model = os.path.join(folder.name, "tiny.gguf")
+            tiny_model.write(model)
+        cls.server = Server(*cls.OPTIONS, model=model, environment=cls.ENVIRONMENT)
 
     @classmethod
     def tearDownClass(cls):

@@ -1,0 +1,101 @@
+"""A server's life as probes and signals see it: start, drain with clients in flight, a second signal."""
+import http.client
+import json
+import signal
+import time
+import unittest
+
+from harness import MODEL, STEP_S, Server, eventually, raw_request
+
+
+def story(tokens, **more):
+    return {"model": MODEL, "messages": [{"role": "user", "content": "Count."}], "max_tokens": tokens, "ignore_eos": True, **more}
+
+
+class Life(unittest.TestCase):
+    def start(self, *options, **more):
+        server = Server(*options, **more)
+        self.addCleanup(lambda: server.process.poll() is None and server.process.kill())
+        return server
+
+    def stream(self, server, tokens):
+        connection = raw_request(server.port, "POST", "/v1/chat/completions", story(tokens, stream=True))
+        self.addCleanup(connection.close)
+        eventually(lambda: server.load()["running"] >= 1)
+        return connection
+
+    def read_all(self, connection):
+        text = b""
+        while piece := connection.recv(65536):
+            text += piece
+        return text.decode()
+
+    def exit_status(self, server, limit_s=STEP_S):
+        status = server.process.wait(limit_s)
+        server.stop()
+        return status
+
+    def test_while_the_model_is_read_the_server_is_alive_and_not_ready(self):
+        server = self.start(wait=False)
+        server.wait_listening()
+        seen = []
+        end = time.monotonic() + STEP_S * 3
+        while (not seen or seen[-1] != (200, 200)) and time.monotonic() < end:
+            ready, started = server.get("/readyz"), server.get("/startupz")[0]
+            self.assertEqual(server.get("/livez")[0], 200)
+            if ready[0] == 503:
+                self.assertEqual(json.loads(ready[2])["error"]["code"], "model_loading")
+            seen.append((ready[0], started))
+        self.assertEqual(seen[0][0], 503, "the port opens before the model answers")
+        self.assertEqual(seen, sorted(seen, reverse=True), "once ready, it stays so")
+        server.wait_ready()
+        server.post_json("/v1/chat/completions", story(2))
+        self.assertEqual(server.stop(), 0)
+
+    def test_a_drain_finishes_what_runs_and_refuses_what_comes(self):
+        server = self.start()
+        running = [self.stream(server, 200) for _ in range(4)]
+        kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=STEP_S)
+
+        def ask(method, path, body=None):
+            kept.request(method, path, body and json.dumps(body), {"Content-Type": "application/json"})
+            response = kept.getresponse()
+            return response.status, response.headers, response.read().decode()
+
+        self.assertEqual(ask("GET", "/readyz")[0], 200)
+        server.process.send_signal(signal.SIGTERM)
+        eventually(lambda: ask("GET", "/readyz")[0] == 503)
+        self.assertEqual(ask("GET", "/livez")[0], 200)
+        status, headers, text = ask("POST", "/v1/chat/completions", story(2))
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "draining"), text)
+        self.assertGreaterEqual(int(headers["Retry-After"]), 1)
+        for connection in running:
+            text = self.read_all(connection)
+            self.assertIn('"finish_reason":"length"', text)
+            self.assertIn("data: [DONE]", text)
+        kept.close()
+        self.assertEqual(self.exit_status(server), 0)
+
+    def test_what_outlives_the_drain_is_told_so(self):
+        server = self.start("--drain-s", "1")
+        connection = self.stream(server, 6000)
+        server.process.send_signal(signal.SIGTERM)
+        text = self.read_all(connection)
+        self.assertNotIn('"finish_reason":"', text)
+        self.assertIn('"code":"draining"', text)
+        self.assertEqual(self.exit_status(server), 0)
+
+    def test_a_second_signal_ends_at_once(self):
+        for first, second, status in ((signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGTERM, signal.SIGINT, 130)):
+            server = self.start()
+            self.stream(server, 6000)
+            server.process.send_signal(first)
+            eventually(lambda: "drain.begin" in server.log())
+            begin = time.monotonic()
+            server.process.send_signal(second)
+            self.assertEqual(self.exit_status(server), status)
+            self.assertLess(time.monotonic() - begin, 10)
+
+
+if __name__ == "__main__":
+    unittest.main()

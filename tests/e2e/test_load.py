@@ -1,0 +1,203 @@
+"""Many clients at once on the program itself: rounds of load, idle connections, readers that stop, probes meanwhile."""
+import concurrent.futures
+import random
+import select
+import socket
+import time
+import unittest
+
+from harness import AMOUNT, MODEL, ServerCase, amount, eventually, figure, raw_request
+
+MANY = amount(100, 1000, 1000)  # connections at once
+STORY = [{"role": "user", "content": "Write a long story."}]
+
+
+def percentile(values, share):
+    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
+
+
+class Rounds(ServerCase):
+    """Requests of mixed length, more than there are lanes, over a KV cache that does not hold them all."""
+    OPTIONS = ("--queue", "300", "--sched-queue-age-s", "0", "--kv-cache-bytes", "96MiB")
+    CLIENTS = amount((10, 32), (10, 64, 256), (10, 64, 256))
+    ROUNDS = amount(2, 10, 10)
+    LONGEST = amount(4, 5, 7)  # prompts up to 2**LONGEST words
+
+    def make(self, rng):
+        words = "river stone cloud lemon seven north glass winter copper".split()
+        prompt = " ".join(rng.choice(words) for _ in range(int(2 ** rng.uniform(0, self.LONGEST))))
+        body = {"model": MODEL, "max_tokens": int(2 ** rng.uniform(0, self.LONGEST - 2)), "ignore_eos": True, "temperature": 0}
+        if rng.random() < 0.5:
+            return "/v1/chat/completions", dict(body, messages=[{"role": "user", "content": prompt}])
+        return "/v1/completions", dict(body, prompt=prompt)
+
+    def test_rounds_of_10_64_and_256_clients_complete_and_leave_nothing_behind(self):
+        rng = random.Random(1)
+        plan = [[self.make(rng) for _ in range(clients)] for clients in self.CLIENTS]
+        first = resident = None
+        begin = time.monotonic()
+        for number in range(self.ROUNDS):
+            texts = []
+            for requests in plan:
+                with concurrent.futures.ThreadPoolExecutor(len(requests)) as pool:
+                    for (_, body), answer in zip(requests, pool.map(lambda r: self.server.post_json(*r), requests)):
+                        self.assertEqual(answer["usage"]["completion_tokens"], body["max_tokens"])
+                        choice = answer["choices"][0]
+                        texts.append(choice["text"] if "text" in choice else choice["message"]["content"])
+            self.server.wait_idle()
+            resident = self.server.resident_kib()
+            if number == 0:
+                first, level = texts, resident
+            self.assertEqual(texts, first, "the same answers in every round")
+        sent = self.ROUNDS * sum(self.CLIENTS)
+        self.assertEqual(self.server.metric("tutti_requests_total", code="200", op="chat") +
+                         self.server.metric("tutti_requests_total", code="200", op="completion"), sent)
+        self.assertEqual(self.server.metric("tutti_queue_wait_seconds_count"), sent)
+        figure(f"{sent} requests in {time.monotonic() - begin:.1f} s, resident {level} -> {resident} KiB, "
+               f"{self.server.metric('tutti_preemptions_total'):.0f} preemptions")
+        if AMOUNT != "short":  # a sanitizer keeps freed memory
+            self.assertLess(resident, level * 1.05, "KiB after the last round beside those after the first")
+
+
+class IdleConnections(ServerCase):
+    WINDOW_S = amount(5, 10, 30)  # the server closes a connection that idles for 60 s
+    WINDOWS = amount(1, 1, 2)
+
+    def test_a_thousand_idle_connections_take_less_than_a_hundredth_of_a_core(self):
+        for _ in range(self.WINDOWS):
+            clients = []
+            for _ in range(MANY):
+                client = socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
+                self.addCleanup(client.close)
+                client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertIn(b"200 OK", client.recv(4096))
+                clients.append(client)
+            time.sleep(0.5)
+            before = self.server.cpu_s()
+            time.sleep(self.WINDOW_S)
+            share = (self.server.cpu_s() - before) / self.WINDOW_S
+            figure(f"{MANY} idle connections: {share:.3%} of a core over {self.WINDOW_S} s")
+            if AMOUNT != "short":
+                self.assertLess(share, 0.01)
+            for client in clients:
+                client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                self.assertIn(b"200 OK", client.recv(4096), "it is still open")
+                client.close()
+
+
+class FullDevice(ServerCase):
+    OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0")
+
+    def test_health_and_new_connections_do_not_wait_for_a_thousand_streams(self):
+        body = {"model": MODEL, "messages": STORY, "max_tokens": 4000, "ignore_eos": True, "stream": True}
+        streams = []
+        for _ in range(MANY):
+            streams.append(raw_request(self.server.port, "POST", "/v1/chat/completions", body))
+            self.addCleanup(streams[-1].close)
+        eventually(lambda: self.server.load()["running"] == 32 and self.server.load()["server_load"] == MANY,
+                   lambda: str(self.server.load()))
+        probes, connects = [], []
+        for _ in range(amount(20, 200, 1000)):
+            begin = time.monotonic()
+            client = socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
+            connects.append(time.monotonic() - begin)
+            client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            self.assertIn(b"200 OK", client.recv(4096))
+            probes.append(time.monotonic() - begin)
+            client.close()
+        for path in ("/readyz", "/startupz", "/healthz", "/ping"):
+            self.assertEqual(self.server.get(path)[0], 200, path)
+        count = self.server.metric("tutti_request_seconds_count", op="other")
+        slow = count - self.server.metric("tutti_request_seconds_bucket", op="other", le="0.01")
+        figure(f"/livez beside {MANY} streams: p50 {percentile(probes, .5) * 1e3:.1f} ms, p99 {percentile(probes, .99) * 1e3:.1f} ms "
+               f"at the client; {slow:.0f} of {count:.0f} above 10 ms in the server; connect p99 {percentile(connects, .99) * 1e3:.1f} ms")
+        # The client shares the cores with the model, so the bound is on the server's own time.
+        if AMOUNT != "short":
+            self.assertLessEqual(slow, count * 0.01)
+        self.assertEqual(self.server.load()["running"], 32, "the device was full all the time")
+        for stream in streams:
+            stream.close()
+        self.server.wait_idle()
+
+
+def send_queues(port):
+    """Bytes that wait in the server's sockets, by the port of the client."""
+    queues = {}
+    with open("/proc/net/tcp") as table:
+        for line in list(table)[1:]:
+            fields = line.split()
+            if fields[1].endswith(f":{port:04X}") and fields[3] == "01":
+                queues[int(fields[2].split(":")[1], 16)] = int(fields[4].split(":")[0], 16)
+    return queues
+
+
+class StoppedReaders(ServerCase):
+    """Readers that take nothing. Long tokens from a tiny checkpoint: real weights would need hours to fill the buffers."""
+    TINY = True
+    KV_MIB = 64
+    OPTIONS = ("--lanes", "32", "--queue", "2000", "--sched-queue-age-s", "0", "--kv-cache-bytes", f"{KV_MIB}MiB")
+    CAP_KIB = 256  # 64 unread, 16 as frames, and the events already sent, which a log keeps until its stream ends
+    SLACK_KIB = 32 << 10  # buffers of the io threads, allocator
+
+    def gaps(self, seconds):
+        """Times between events of a stream that is read at once."""
+        body = {"model": "tiny", "messages": STORY, "max_tokens": 8000, "ignore_eos": True, "stream": True, "seed": 1}
+        out, end = [], time.monotonic() + seconds
+        while time.monotonic() < end:
+            stream = raw_request(self.server.port, "POST", "/v1/chat/completions", body)
+            last = None
+            while time.monotonic() < end and (data := stream.recv(1 << 16)):
+                now = time.monotonic()
+                if last is not None:
+                    out.append(now - last)
+                last = now
+                if data.endswith(b"[DONE]\n\n\r\n0\r\n\r\n"):
+                    break
+            stream.close()
+        return out
+
+    def test_a_thousand_readers_that_stop_cost_their_caps_and_are_cancelled(self):
+        self.server.post_json("/v1/chat/completions", {"model": "tiny", "messages": STORY, "max_tokens": 2000, "ignore_eos": True})
+        quiet = self.gaps(amount(1, 2, 5))
+        before = self.server.resident_kib()
+        readers, poller = {}, select.poll()
+        for i in range(MANY):
+            body = {"model": "tiny", "messages": STORY, "max_tokens": 8000, "ignore_eos": True, "stream": True, "seed": i}
+            reader = raw_request(self.server.port, "POST", "/v1/chat/completions", body, receive_buffer=4096)
+            self.addCleanup(reader.close)
+            readers[reader.fileno()] = reader
+            poller.register(reader, 0)  # errors and hang-ups only
+        ports = {fd: reader.getsockname()[1] for fd, reader in readers.items()}
+        held, since, dropped, peak, beside = {}, {}, {}, before, None
+        limit = time.monotonic() + amount(300, 150, 150)
+        while len(dropped) < MANY:
+            self.assertLess(time.monotonic(), limit, f"{len(dropped)} of {MANY} were dropped")
+            queues, now = send_queues(self.server.port), time.monotonic()
+            for fd, port in ports.items():
+                if fd not in dropped and queues.get(port, 0) != held.get(fd):
+                    held[fd], since[fd] = queues.get(port, 0), now
+            for fd, _ in poller.poll(0):
+                dropped.setdefault(fd, time.monotonic())
+                poller.unregister(fd)
+            peak = max(peak, self.server.resident_kib())
+            if beside is None and len(since) == MANY and now - max(since.values()) > 5:
+                self.assertEqual(self.server.load()["running"], 0, "a stopped reader gives up its lane")
+                beside = self.gaps(amount(1, 2, 5))
+            time.sleep(0.5)
+        waits = [dropped[fd] - since[fd] for fd in readers]
+        filled = sum(held.values()) / MANY
+        figure(f"{MANY} stopped readers: resident +{(peak - before) >> 10} MiB, {filled / 1024:.0f} KiB in each socket, cancelled "
+               f"after {min(waits):.1f} to {max(waits):.1f} s; others' gaps p99 {percentile(quiet, .99) * 1e3:.2f} ms before, "
+               f"{percentile(beside, .99) * 1e3:.2f} ms beside them")
+        self.assertGreater(min(waits), 24)
+        self.assertLess(max(waits), 36)
+        if AMOUNT != "short":
+            self.assertLess(peak - before, MANY * self.CAP_KIB + self.KV_MIB * 1024 + self.SLACK_KIB)
+        # A sanitized or loaded machine says nothing about milliseconds; a stall would be seconds.
+        self.assertLess(percentile(beside, .99), percentile(quiet, .99) * (1.2 if AMOUNT == "full" else 10) + 0.005)
+        self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), MANY)
+        self.server.wait_idle()
+
+
+if __name__ == "__main__":
+    unittest.main()
