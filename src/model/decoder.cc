@@ -10,11 +10,17 @@ namespace {
 using kernels::Epilogue;
 
 // Up to so many activations (rows x columns) every worker converts for itself: that takes less time
-// than the barrier after which it could read what the others converted.
-constexpr int kOwnCopyFloats = 2048;
-// A worker's share of a product is cut into pieces for the others to help with: few where a piece
-// takes a microsecond.
-int PiecesFor(int rows) { return rows < 8 ? 2 : 4; }
+// than the barrier after which it could read what the others converted, and the lines of a register
+// tile's scales are not written by two cores in turn.
+constexpr int kOwnCopyFloats = 9216;
+// A worker's share of a product is cut into pieces for the others to help with: as many as still
+// take some microseconds each, so that whoever ends first waits no longer than for one of them.
+int PiecesFor(const Projection& projection, int rows, const Team& team) {
+  constexpr int64_t kPieceProducts = int64_t{1} << 20;
+  const int64_t products = int64_t{rows} * projection.panels() * kernels::kPanelRows *
+                           projection.parts[0].cols / team.workers();
+  return static_cast<int>(std::clamp<int64_t>(products / kPieceProducts, 2, 64));
+}
 // Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one
 // block of 32.
 constexpr int kGatedGranule = 2;
@@ -250,7 +256,7 @@ void Decoder::RunHead(const HeadBatch& batch, Team& team) {
         for (int i = 0; i < rows; ++i)
           worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
       },
-      PiecesFor(rows));
+      PiecesFor(head, rows, team));
 }
 
 kernels::ArgmaxState Decoder::Best(int i) const {
@@ -294,8 +300,11 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
     out.stride = as_they_are ? source.stride : static_cast<size_t>(source.cols);
   }
   if (!own) {
-    team.ForEach(source.rows, 1,
-                 [&](int begin, int end) { Convert(source, consumer, begin, end, out); });
+    // By register tiles: the scales of a tile's rows share lines.
+    team.ForEach(kernels::TileCount(source.rows), 1, [&](int begin, int end) {
+      Convert(source, consumer, kernels::TileBegin(source.rows, begin),
+              kernels::TileBegin(source.rows, end), out);
+    });
   }
   return out;
 }
@@ -368,7 +377,7 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
           first_panel += panels;
         }
       },
-      PiecesFor(in.rows));
+      PiecesFor(projection, in.rows, team));
 }
 
 // silu(gate) * up in the form that `down` reads.
@@ -398,7 +407,7 @@ Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, 
         args.next = ReadNext(layer.gate_up, end, &layer.down, team);
         kernels_.gemm.gemm(args, begin, end, scratch);
       },
-      PiecesFor(gated.rows));
+      PiecesFor(layer.gate_up, gated.rows, team));
   return gated;
 }
 

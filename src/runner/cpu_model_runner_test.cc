@@ -123,6 +123,12 @@ TEST(CpuModelRunnerTest, RefusesOptionsThatCannotWorkWithTheNumbers) {
   EXPECT_EQ(status.reason(), "invalid_value");
   EXPECT_THAT(status.message(), HasSubstr("100 bytes does not hold one block"));
 
+  options = SmallOptions(*weights);  // more slots than positions can name; nothing is allocated
+  options.kv_bytes = size_t{1} << 45;
+  status = CpuModelRunner::Create(weights, options).status();
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_THAT(status.message(), HasSubstr("more tokens than can be counted"));
+
   options = SmallOptions(*weights);
   options.context = 257;
   status = CpuModelRunner::Create(weights, options).status();
@@ -346,13 +352,13 @@ TEST_P(FusionTest, FusedAndUnfusedPassesAgree) {
 TEST_P(FusionTest, FusionTakesFewerParallelRegions) {
   const auto fused = LoadSpec(SmallSpec()), unfused = LoadSpec(SmallSpec(), {.fuse = false});
   const kernels::KernelTable& table = kernels::KernelsFor(GetParam());
-  const model::Decoder::Options options{.workers = 2, .max_rows = 64, .context = 64};
+  const model::Decoder::Options options{.workers = 2, .max_rows = 512, .context = 64};
   const auto a = *model::Decoder::Create(fused, table, options),
              b = *model::Decoder::Create(unfused, table, options);
-  std::printf("parallel regions per layer: fused %d (1 row) %d (64 rows), unfused %d\n",
-              a->regions_per_layer(1), a->regions_per_layer(64), b->regions_per_layer(1));
-  EXPECT_LT(a->regions_per_layer(64), b->regions_per_layer(64));
-  EXPECT_LT(a->regions_per_layer(1), a->regions_per_layer(64));
+  std::printf("parallel regions per layer: fused %d (1 row) %d (512 rows), unfused %d\n",
+              a->regions_per_layer(1), a->regions_per_layer(512), b->regions_per_layer(1));
+  EXPECT_LT(a->regions_per_layer(512), b->regions_per_layer(512));
+  EXPECT_LT(a->regions_per_layer(1), a->regions_per_layer(512));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, FusionTest, testing::ValuesIn(kernels::DetectIsas()),
