@@ -117,7 +117,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   // What the callback throws must not pass through the loader, which has threads of its own then.
   std::exception_ptr thrown;
   const auto progress = [&](size_t done, size_t total) {
-    if (options.progress == nullptr) return true;
+    if (options.progress == nullptr || thrown != nullptr) return thrown == nullptr;
     try {
       options.progress(done, total);
     } catch (...) {
@@ -126,9 +126,10 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
     return thrown == nullptr;
   };
   const Status loaded = state->inference.Load(std::move(opened), progress);
-  if (thrown != nullptr)
+  if (thrown != nullptr) {
     *failed = Error(ErrorCode::kAborted, "handler_failed", "the progress callback threw")
                   .WithCause(thrown);
+  }
   RETURN_IF_ERROR(loaded);
   ASSIGN_OR_RETURN(state->served, state->inference.gateway().Find(""));
   const api::ModelInfo& info = state->served->info;

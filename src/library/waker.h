@@ -56,7 +56,6 @@ class JobWaker final : public api::StreamWaker {
   void Attach(api::Generation& generation) {
     const MutexLock lock(mutex_);
     generation_ = &generation;
-    cursor_ = api::TokenStream::Cursor(generation.stream());
     Take();
   }
   void Detach() {
@@ -72,17 +71,11 @@ class JobWaker final : public api::StreamWaker {
   }
 
  private:
-  void Take() REQUIRES(mutex_) {
-    size_t bytes = 0;
-    while (const api::StreamEvent* event = cursor_.Next())
-      bytes += api::TokenStream::EventBytes(*event) + event->text.size();
-    generation_->Consumed(bytes);
-  }
+  void Take() REQUIRES(mutex_) { generation_->Consumed(generation_->stream().unread_bytes()); }
 
   const std::shared_ptr<Signal> signal_;
   Mutex mutex_;
   api::Generation* generation_ GUARDED_BY(mutex_) = nullptr;
-  api::TokenStream::Cursor cursor_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::library
