@@ -16,14 +16,14 @@ namespace tutti::api {
 struct TokenizeRequest {
   std::string model;  // empty = the default model
   Prompt prompt;
+  bool pieces = false;  // also each token's bytes and kind; of at most kMaxPieces tokens
 };
 
 struct TokenizeResult {
   std::vector<TokenId> tokens;
-  std::vector<std::string> pieces;  // each token's own bytes
-  std::vector<bool>
-      special;       // whether it is a special token; as many as tokens, or empty if not told
-  std::string text;  // the rendered prompt
+  std::vector<std::string> pieces;  // each token's own bytes; as many as tokens, or none
+  std::vector<bool> special;        // whether it is a special token; as many as pieces
+  std::string text;                 // the rendered prompt
   int max_model_len = 0;
 };
 

@@ -84,6 +84,9 @@ struct GenerateRequest {
   std::string cache_salt;  // further partition of the prefix cache
   bool use_prefix_cache = true;
   std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
+  // Of all prompts of the client's call, where it holds several: they are prepared one after the
+  // other, so together they decide whether a door's thread may do it.
+  size_t call_bytes = 0;
   bool score_only =
       false;  // max_tokens 0: prefill for prompt log-probabilities, no token is generated
 };

@@ -125,4 +125,36 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
   return OkStatus();
 }
 
+size_t PromptBytes(const Prompt& prompt) {
+  constexpr size_t kMessage = 64;  // role, name, and what the template writes around it
+  if (const auto* chat = std::get_if<ChatPrompt>(&prompt)) {
+    size_t bytes = 0;
+    for (const ChatMessage& message : chat->messages) {
+      bytes += kMessage + message.content.size() + message.name.size();
+    }
+    return bytes;
+  }
+  if (const auto* text = std::get_if<TextPrompt>(&prompt)) return text->text.size();
+  return std::get<TokenPrompt>(prompt).tokens.size() * sizeof(TokenId);
+}
+
+size_t RequestBytes(const GenerateRequest& request) {
+  const SamplingParams& s = request.sampling;
+  const size_t ids =
+      s.allowed_token_ids.size() + s.banned_token_ids.size() + s.stop_token_ids.size();
+  size_t bytes = PromptBytes(request.prompt) + ids * sizeof(TokenId) +
+                 s.logit_bias.size() * sizeof(s.logit_bias[0]) + request.request_id.size() +
+                 request.tenant.size() + request.cache_salt.size();
+  for (const std::string& stop : s.stop) bytes += stop.size();
+  return bytes;
+}
+
+Status TooManyPieces(size_t tokens) {
+  return InvalidArgument("invalid_value", std::to_string(tokens) +
+                                              " tokens with their texts are too many for one "
+                                              "answer, which tells at most " +
+                                              std::to_string(kMaxPieces) +
+                                              "; send the text in parts, or ask for ids only");
+}
+
 }  // namespace tutti::api

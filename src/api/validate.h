@@ -16,11 +16,20 @@ inline constexpr size_t kMaxStopTokens = 256;     // stop_token_ids
 inline constexpr size_t kMaxLogitBias = 1024;     // entries
 inline constexpr size_t kMaxTokenIdList = 65536;  // allowed_token_ids, banned_token_ids
 inline constexpr size_t kMaxMessages = 2048;
+inline constexpr size_t kMaxPieces = 1 << 18;  // tokens told with their texts in one answer
 inline constexpr size_t kMaxRequestIdBytes = 128;
 inline constexpr double kMaxTemperature = 2.0;
 inline constexpr double kMaxPenalty = 2.0;  // presence and frequency: [-2, 2]
 inline constexpr double kMaxRepetitionPenalty = 10.0;
 inline constexpr double kMaxLogitBiasValue = 100.0;
+
+// Roughly the memory a request holds while it waits, and the work of preparing it: texts, ids, and
+// a little for each message.
+size_t PromptBytes(const Prompt& prompt);
+size_t RequestBytes(const GenerateRequest& request);  // the prompt and all lists
+
+// The refusal beyond kMaxPieces.
+Status TooManyPieces(size_t tokens);
 
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);

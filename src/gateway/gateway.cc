@@ -1,5 +1,6 @@
 #include "gateway/gateway.h"
 
+#include <algorithm>
 #include <chrono>
 #include <random>
 #include <utility>
@@ -63,15 +64,16 @@ Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model
   RETURN_IF_ERROR(api::ValidateRequest(request));
   RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, pending->model->info.vocab_size));
 
-  const size_t bytes = PromptBytes(request.prompt);
-  ASSIGN_OR_RETURN(pending->ticket, pending->model->engine->Admit({.n = request.n,
-                                                                   .bytes = bytes,
-                                                                   .priority = request.priority,
-                                                                   .deadline = request.deadline}));
+  ASSIGN_OR_RETURN(pending->ticket,
+                   pending->model->engine->Admit({.n = request.n,
+                                                  .bytes = api::RequestBytes(request),
+                                                  .priority = request.priority,
+                                                  .deadline = request.deadline}));
+  const size_t work = std::max(api::PromptBytes(request.prompt), request.call_bytes);
   pending->request = std::move(request);
   pending->stream = std::make_shared<api::TokenStream>(std::move(waker));
   const std::shared_ptr<api::Cancellable> control = pending->ticket.control();
-  if (bytes <= options_.inline_prompt_bytes) {
+  if (work <= options_.inline_prompt_bytes) {
     Status status = Prepare(*pending);
     // A prompt that was counted and is too long ends its stream, where the count has a place.
     const bool counted = status.reason() == "context_length_exceeded";
@@ -81,7 +83,8 @@ Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model
   }
   api::Generation generation(pending->stream, control);
   pool_.Post([this, pending] {
-    Status status = Prepare(*pending);
+    Status status = StillWanted(*pending);
+    if (status.ok()) status = Prepare(*pending);
     if (status.ok()) return;
     Refuse(*pending, std::move(status));
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
@@ -92,6 +95,18 @@ Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model
 void Gateway::Refuse(Pending& pending, Status status) {
   if (pending.model->metrics != nullptr) pending.model->metrics->RequestRejected(status.reason());
   pending.stream->Finish(std::move(status), pending.usage, {});
+}
+
+// Asked before a long prompt is prepared: its client may have left, or its time be up.
+Status Gateway::StillWanted(const Pending& pending) const {
+  if (pending.ticket.control()->cancelled()) {
+    return Status(StatusCode::kCancelled, "cancelled", "the request was cancelled");
+  }
+  if (clock_.Now() >= pending.request.deadline) {
+    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                  "the deadline passed before the prompt was read");
+  }
+  return OkStatus();
 }
 
 Status Gateway::Prepare(Pending& pending) {
@@ -140,6 +155,8 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
   result.tokens = std::move(prompt.tokens);
   result.text = std::move(prompt.text);
   result.max_model_len = model->info.max_model_len;
+  if (!request.pieces) return result;
+  if (result.tokens.size() > api::kMaxPieces) return api::TooManyPieces(result.tokens.size());
   for (const TokenId id : result.tokens) {
     result.pieces.emplace_back(model->tokenizer->Piece(id));
     result.special.push_back(model->tokenizer->vocabulary().IsSpecial(id));

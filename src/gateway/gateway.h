@@ -48,6 +48,7 @@ class Gateway final : public api::Inference {
   Result<api::Generation> Accept(std::shared_ptr<const ServedModel> model,
                                  api::GenerateRequest request,
                                  std::shared_ptr<api::StreamWaker> waker);
+  Status StillWanted(const Pending& pending) const;
   Status Prepare(Pending& pending);
   static void Refuse(Pending& pending, Status status);  // ends its stream
   static uint64_t DrawSeed();

@@ -81,15 +81,4 @@ Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt
   return prepared;
 }
 
-size_t PromptBytes(const api::Prompt& prompt) {
-  if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
-    size_t bytes = 0;
-    for (const api::ChatMessage& message : chat->messages)
-      bytes += message.content.size() + message.name.size();
-    return bytes;
-  }
-  if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) return text->text.size();
-  return std::get<api::TokenPrompt>(prompt).tokens.size() * sizeof(TokenId);
-}
-
 }  // namespace tutti::gateway

@@ -25,6 +25,5 @@ Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt
 
 // Bytes of text (or of token ids) a prompt holds: what decides where it is prepared and what it
 // weighs in the queue.
-size_t PromptBytes(const api::Prompt& prompt);
 
 }  // namespace tutti::gateway

@@ -148,6 +148,8 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
     call.dialect = TokenizeDialect::kTei;
     RETURN_IF_ERROR(ReadTeiInputs(object, model, &call));
   }
+  const bool pieces = call.pieces || call.dialect == TokenizeDialect::kTei;
+  for (api::TokenizeRequest& request : call.requests) request.pieces = pieces;
   call.ignored = ignored.names();
   return call;
 }

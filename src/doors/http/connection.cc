@@ -29,7 +29,9 @@ Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
       context_(context),
       transport_(std::move(transport)),
       peer_(std::move(peer)),
-      error_options_{context.options.queue_full_status} {}
+      error_options_{context.options.queue_full_status},
+      body_share_(&context.body_budget),
+      answer_share_(&context.body_budget) {}
 
 Connection::~Connection() = default;
 
@@ -149,20 +151,14 @@ void Connection::OnHead() {
 bool Connection::ReserveBody() {
   const auto wanted =
       static_cast<int64_t>(std::max(parser_->announced_body(), parser_->body_bytes()));
-  const int64_t more = wanted - reserved_;
-  if (more <= 0) return true;
-  reserved_ += more;
-  if (context_.body_bytes.fetch_add(more) + more <= DoorContext::kBodyBudget) return true;
+  if (body_share_.GrowTo(wanted)) return true;
   close_after_ = true;
   Refuse(Unavailable("overloaded", "too many large requests are being read"));
   return false;
 }
 
-void Connection::ReleaseBody() { context_.body_bytes.fetch_sub(std::exchange(reserved_, 0)); }
-
-std::string Connection::TakeBody() {
-  ReleaseBody();
-  return std::move(request_.body);
+Connection::Body Connection::TakeBody() {
+  return {std::move(request_.body), std::exchange(body_share_, BudgetShare(&context_.body_budget))};
 }
 
 void Connection::OnMessage() {
@@ -195,7 +191,16 @@ void Connection::RunExchange(const std::function<void()>& call) {
   if (exchange_ == nullptr) return;
   const auto self = shared_from_this();
   in_exchange_ = true;
-  call();
+  try {
+    call();
+  } catch (const std::exception& error) {  // memory ran out, in whatever library
+    if (context_.deps.log != nullptr) {
+      context_.deps.log->Error("http.exchange_failed",
+                               {{"id", request_id_}, {"what", error.what()}});
+    }
+    in_exchange_ = false;
+    return Close(true);
+  }
   in_exchange_ = false;
   if (finished_ || phase_ == Phase::kClosed) exchange_.reset();
   if (finished_ && !write_in_flight_ && pending_.empty()) OnFlushed();
@@ -206,12 +211,15 @@ void Connection::Pump() {
   RunExchange([this] { exchange_->Pump(); });
 }
 
-void Connection::Offload(std::function<Continuation()> work) {
-  boost::asio::post(context_.worker, [self = shared_from_this(), serial = exchange_serial_,
-                                      work = std::move(work)] {
+void Connection::Offload(boost::asio::thread_pool& worker, std::function<Continuation()> work) {
+  boost::asio::post(worker, [self = shared_from_this(), serial = exchange_serial_.load(),
+                             work = std::move(work)] {
+    if (self->exchange_serial_.load() != serial) return;
     Continuation then = work();
     boost::asio::post(self->loop_->context(), [self, serial, then = std::move(then)] {
-      if (self->exchange_ != nullptr && self->exchange_serial_ == serial) self->RunExchange(then);
+      if (self->exchange_ != nullptr && self->exchange_serial_.load() == serial) {
+        self->RunExchange(then);
+      }
     });
   });
 }
@@ -322,7 +330,7 @@ void Connection::Finish() {
   phase_ = Phase::kFlushing;
   loop_->SetStreaming(this, false);
   Account(status_);
-  ReleaseBody();
+  body_share_.Release();
   Write();
   // Inside an exchange its caller goes on; an answer without one may already be out.
   if (!in_exchange_ && !write_in_flight_ && pending_.empty()) OnFlushed();
@@ -386,6 +394,7 @@ void Connection::OnWritten(bool ok, size_t bytes) {
 void Connection::OnFlushed() {
   if (phase_ != Phase::kFlushing || write_in_flight_ || !pending_.empty()) return;
   exchange_.reset();
+  answer_share_.Release();
   Stage("write", finished_at_);
   if (close_after_ || peer_done_) return Linger();
   NextRequest();
@@ -430,7 +439,9 @@ void Connection::Close(bool reset) {
   const auto self = shared_from_this();
   if (phase_ == Phase::kBusy) Account(499);
   phase_ = Phase::kClosed;
-  ReleaseBody();
+  ++exchange_serial_;
+  body_share_.Release();
+  answer_share_.Release();
   if (!in_exchange_) exchange_.reset();
   parser_.reset();
   transport_->Close(reset);

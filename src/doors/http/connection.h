@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -53,19 +54,27 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WatchStreams(bool watch) { loop_->SetStreaming(this, watch); }
   void Reschedule();  // Exchange::Due() may have changed
 
-  // Runs `work` on the worker thread, then the continuation it returns here, unless the exchange
-  // has ended by then. `work` must not refer to the exchange; the continuation may.
+  // Runs `work` on `worker`, then the continuation it returns here; neither, once the exchange has
+  // ended. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
-  void Offload(std::function<Continuation()> work);
+  void Offload(boost::asio::thread_pool& worker, std::function<Continuation()> work);
+  // Counts an answer of so many bytes against the door's memory until it is sent. False: no room.
+  bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
 
   const HttpRequest& request() const { return request_; }
-  std::string TakeBody();  // once
+  // The body, and its share of the door's memory: both are to be dropped together.
+  struct Body {
+    std::string text;
+    BudgetShare share;
+  };
+  Body TakeBody();  // once
   const std::string& request_id() const { return request_id_; }
   void set_request_id(std::string id) { request_id_ = std::move(id); }
   const Decision& decision() const { return decision_; }
   TimePoint request_start() const { return request_start_; }
   std::shared_ptr<IoLoop> loop() const { return loop_; }
   DoorContext& context() { return context_; }
+  const wire::ErrorOptions& error_options() const { return error_options_; }
 
  private:
   enum class Phase {
@@ -86,7 +95,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void OnMessage();
   void Refuse(const Status& status);  // answers without an exchange
   bool ReserveBody();
-  void ReleaseBody();
   void RunExchange(const std::function<void()>& call);
   void WriteHead(HeadSpec head);
   void Finish();  // the answer is complete
@@ -120,9 +128,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string request_id_;
   TimePoint request_start_;
   std::optional<Status> refused_;  // answered once the body has been read
-  int64_t reserved_ = 0;
+  BudgetShare body_share_, answer_share_;
   std::unique_ptr<Exchange> exchange_;
-  uint64_t exchange_serial_ = 0;
+  std::atomic<uint64_t> exchange_serial_{0};  // read by workers: whom they work for has gone
   bool in_exchange_ = false;
 
   // the answer

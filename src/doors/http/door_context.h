@@ -7,6 +7,7 @@
 
 #include "base/mutex.h"
 #include "doors/http/http_door.h"
+#include "doors/http/memory_budget.h"
 #include "doors/http/router.h"
 
 namespace tutti::http {
@@ -19,17 +20,18 @@ struct DoorContext {
   const HttpDoor::Dependencies deps;
   const Router router;
 
-  // Bodies held in memory, over all connections; bounds what many large uploads together may take.
-  static constexpr int64_t kBodyBudget = 256 << 20;
-  std::atomic<int64_t> body_bytes{0};
+  // Bodies held in memory, over all connections: bounds what many large uploads, and many long
+  // answers that nobody fetches, together may take.
+  MemoryBudget body_budget{options.limits.held_body_bytes};
 
   std::atomic<int> connections{0};
   std::atomic<int> active{0};  // requests being answered
   std::atomic<bool> draining{false};
   std::function<void()> on_closed;  // a connection is gone: accepting may go on
 
-  // One thread for what takes longer than an io thread may: large JSON, tokenising on request.
-  boost::asio::thread_pool worker{1};
+  // A thread each for what takes longer than an io thread may: large JSON; tokenising on request,
+  // which can take a second and must not hold up the former.
+  boost::asio::thread_pool json_worker{1}, tokenizer_worker{1};
 };
 
 }  // namespace tutti::http

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json.h"
 #include "wire/openai_request.h"
@@ -48,11 +49,36 @@ const char* IdPrefix(wire::Dialect dialect) {
   return "";
 }
 
-// Thread-safe.
-Result<wire::GenerationCall> Parse(wire::Dialect dialect, std::string_view body,
-                                   const wire::ParseOptions& options) {
+// A body, understood.
+struct ParsedCall {
+  wire::GenerationCall call;
+  std::vector<std::string> echo;  // what `echo` repeats, for each prompt; empty without it
+};
+
+// As sent, or decoded from the token ids.
+Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
+                                           api::Inference& inference) {
+  std::vector<std::string> texts;
+  if (!call.echo) return texts;
+  for (const api::GenerateRequest& request : call.requests) {
+    if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
+      texts.push_back(text->text);
+    } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
+      ASSIGN_OR_RETURN(std::string decoded, inference.Detokenize(request.model, tokens->tokens));
+      texts.push_back(std::move(decoded));
+    }
+  }
+  return texts;
+}
+
+// Thread-safe: what it uses is.
+Result<ParsedCall> Parse(wire::Dialect dialect, std::string_view body,
+                         const wire::ParseOptions& options, api::Inference& inference) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  return wire::ParseGeneration(dialect, document.root(), options);
+  ASSIGN_OR_RETURN(wire::GenerationCall call,
+                   wire::ParseGeneration(dialect, document.root(), options));
+  ASSIGN_OR_RETURN(std::vector<std::string> echo, EchoTexts(call, inference));
+  return ParsedCall{std::move(call), std::move(echo)};
 }
 
 // X-Request-Timeout-Ms: a positive number of milliseconds; absent = no deadline.
@@ -84,14 +110,19 @@ class GenerationExchange final : public Exchange {
     parse_start_ = clock_.Now();
     const wire::ParseOptions parse{options.strict, connection_.request_start(),
                                    options.limits.deadline_cap};
+    api::Inference& inference = *connection_.context().deps.inference;
     if (connection_.request().body.size() <= kInlineBytes) {
-      return OnParsed(Parse(dialect_, connection_.TakeBody(), parse));
+      return OnParsed(Parse(dialect_, connection_.TakeBody().text, parse, inference));
     }
-    auto body = std::make_shared<std::string>(connection_.TakeBody());
-    connection_.Offload([this, dialect = dialect_, body, parse]() -> Connection::Continuation {
-      auto call = std::make_shared<Result<wire::GenerationCall>>(Parse(dialect, *body, parse));
-      return [this, call] { OnParsed(std::move(*call)); };
-    });
+    auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
+    connection_.Offload(
+        connection_.context().json_worker,
+        [this, dialect = dialect_, body, parse, &inference]() -> Connection::Continuation {
+          auto parsed =
+              std::make_shared<Result<ParsedCall>>(Parse(dialect, body->text, parse, inference));
+          *body = {};
+          return [this, parsed] { OnParsed(std::move(*parsed)); };
+        });
   }
 
   void Pump() override {
@@ -132,13 +163,13 @@ class GenerationExchange final : public Exchange {
   }
 
  private:
-  void OnParsed(Result<wire::GenerationCall> parsed) {
+  void OnParsed(Result<ParsedCall> parsed) {
     const TimePoint parsed_at = clock_.Now();
     parse_took_ = parsed_at - parse_start_;
     if (ServingMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
     if (!parsed.ok()) return connection_.RespondError(parsed.status());
-    call_.emplace(std::move(parsed).value());
+    call_.emplace(std::move(parsed->call));
 
     const HttpOptions& options = connection_.context().options;
     Result<std::optional<TimePoint>> deadline = HeaderDeadline(
@@ -148,27 +179,30 @@ class GenerationExchange final : public Exchange {
     if (id_in_body && connection_.request().Find("x-request-id") == nullptr) {
       connection_.set_request_id(call_->requests.front().request_id);
     }
-    for (size_t i = 0; i < call_->requests.size(); ++i) {
-      api::GenerateRequest& request = call_->requests[i];
+    size_t call_bytes = 0;
+    for (const api::GenerateRequest& request : call_->requests) {
+      call_bytes += api::PromptBytes(request.prompt);
+    }
+    for (api::GenerateRequest& request : call_->requests) {
       request.request_id = connection_.request_id();
+      request.call_bytes = call_bytes;
       if (deadline->has_value()) request.deadline = std::min(request.deadline, **deadline);
     }
     keepalive_ = options.keepalive.value_or(
         dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
-    Submit();
+    Submit(std::move(parsed->echo));
   }
 
-  void Submit() {
+  void Submit(std::vector<std::string> echo) {
     api::Inference& inference = *connection_.context().deps.inference;
-    Result<std::vector<std::string>> echo = EchoTexts(inference);
-    if (!echo.ok()) return connection_.RespondError(echo.status());
     wire::ResponseHead head = MakeHead(inference);
     chat_prompt_ = std::holds_alternative<api::ChatPrompt>(call_->requests.front().prompt);
     connection_.WatchStreams(true);
-    // Copies: the call keeps its shape (prompts, n) for the writer.
+    // Copies: the call keeps its shape (prompts, n) for the writer, but not the prompts.
     for (size_t i = 0; i < call_->requests.size(); ++i) {
+      api::Prompt prompt = std::exchange(call_->requests[i].prompt, api::Prompt());
       api::GenerateRequest request = call_->requests[i];
-      call_->requests[i].prompt = api::Prompt();  // no longer needed here
+      request.prompt = std::move(prompt);
       Result<api::Generation> generation =
           inference.Generate(std::move(request), connection_.loop());
       if (!generation.ok()) {
@@ -179,23 +213,8 @@ class GenerationExchange final : public Exchange {
     }
     running_ = generations_.size();
     quiet_since_ = clock_.Now();
-    writer_ = wire::MakeResponseWriter(*call_, std::move(head), std::move(echo).value());
+    writer_ = wire::MakeResponseWriter(*call_, std::move(head), std::move(echo));
     Pump();
-  }
-
-  // The text that echo repeats: as sent, or decoded from the token ids.
-  Result<std::vector<std::string>> EchoTexts(api::Inference& inference) const {
-    std::vector<std::string> texts;
-    if (!call_->echo) return texts;
-    for (const api::GenerateRequest& request : call_->requests) {
-      if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
-        texts.push_back(text->text);
-      } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
-        ASSIGN_OR_RETURN(std::string decoded, inference.Detokenize(request.model, tokens->tokens));
-        texts.push_back(std::move(decoded));
-      }
-    }
-    return texts;
   }
 
   wire::ResponseHead MakeHead(const api::Inference& inference) {
@@ -280,7 +299,7 @@ class GenerationExchange final : public Exchange {
     for (api::Generation& generation : generations_)
       generation.Cancel();  // the other prompts of this call
     if (streaming_ || (call_->stream && !frames->empty())) {
-      writer_->OnError(wire::ViewError(status), frames);
+      writer_->OnError(wire::ViewError(status, connection_.error_options()), frames);
       Show(*frames);
       return connection_.EndStream();
     }

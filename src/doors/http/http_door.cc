@@ -81,16 +81,19 @@ Result<std::string> ReadApiKeyFile(const std::string& path) {
   std::string line;
   if (!file || !std::getline(file, line))
     return Bad("api-key-file", "--api-key-file " + path + " holds no key");
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!line.empty() && blank(line.back())) line.pop_back();
-  line.erase(line.begin(), std::find_if_not(line.begin(), line.end(), blank));
+  return CheckApiKey(line, "--api-key-file " + path);
+}
+
+Result<std::string> CheckApiKey(std::string_view key, const std::string& source) {
+  constexpr std::string_view kBlank = " \t\r\n";
+  const size_t begin = std::min(key.find_first_not_of(kBlank), key.size());
+  key = key.substr(begin, key.find_last_not_of(kBlank) + 1 - begin);
   const bool printable =
-      std::all_of(line.begin(), line.end(), [](char c) { return c > 0x20 && c < 0x7F; });
-  if (line.empty() || line.size() > kMaxKeyBytes || !printable) {
-    return Bad("api-key-file",
-               "the key in --api-key-file " + path + " must be 1 to 4096 printable characters");
+      std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7F; });
+  if (key.empty() || key.size() > kMaxKeyBytes || !printable) {
+    return Bad("api-key-file", "the key in " + source + " must be 1 to 4096 printable characters");
   }
-  return line;
+  return std::string(key);
 }
 
 struct HttpDoor::Impl {
@@ -209,8 +212,10 @@ struct HttpDoor::Impl {
     for (const auto& loop : loops) {
       loop->Stop();
     }
-    context->worker.stop();
-    context->worker.join();
+    context->json_worker.stop();
+    context->tokenizer_worker.stop();
+    context->json_worker.join();
+    context->tokenizer_worker.join();
     for (const auto& loop : loops)
       loop->Sweep();  // continuations of work that outlived its connection
     acceptor.reset();

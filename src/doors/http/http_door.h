@@ -68,6 +68,8 @@ Status CheckBind(const HttpOptions& options);
 // The one key of `path`: its first line without surrounding blanks. A file that others may read is
 // refused.
 Result<std::string> ReadApiKeyFile(const std::string& path);
+// A key as it stands in `source`: without blanks around it, 1 to 4096 printable characters.
+Result<std::string> CheckApiKey(std::string_view key, const std::string& source);
 
 class HttpDoor {
  public:

@@ -363,5 +363,15 @@ TEST(ApiKeyFile, HoldsOneKeyThatOthersCannotRead) {
   remove(path.c_str());
 }
 
+// An empty variable once meant "no key", and a line break at its end a key that never fits.
+TEST(ApiKey, OfTheEnvironmentIsCheckedLikeThatOfAFile) {
+  EXPECT_EQ(CheckApiKey(" secret\n", "TUTTI_API_KEY").value(), "secret");
+  for (const char* bad : {"", " ", "\n", "two words", "caf\xc3\xa9", "a\x01"}) {
+    const auto refused = CheckApiKey(bad, "TUTTI_API_KEY");
+    ASSERT_FALSE(refused.ok()) << bad;
+    EXPECT_THAT(refused.status().message(), ::testing::HasSubstr("TUTTI_API_KEY"));
+  }
+}
+
 }  // namespace
 }  // namespace tutti::http::testing

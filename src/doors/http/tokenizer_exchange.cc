@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json.h"
 #include "wire/tokenizer_routes.h"
@@ -26,9 +27,12 @@ Answer Tokenize(api::Inference& inference, const wire::Json& body,
   Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
   if (!call.ok()) return Failed(call.status());
   std::vector<api::TokenizeResult> results;
+  size_t pieces = 0;
   for (const api::TokenizeRequest& request : call->requests) {
     Result<api::TokenizeResult> result = inference.Tokenize(request);
     if (!result.ok()) return Failed(result.status());
+    pieces += result->pieces.size();
+    if (pieces > api::kMaxPieces) return Failed(api::TooManyPieces(pieces));
     results.push_back(std::move(result).value());
   }
   return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
@@ -76,12 +80,14 @@ class TokenizerExchange final : public Exchange {
     api::Inference& inference = *connection_.context().deps.inference;
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
     if (connection_.request().body.size() <= kInlineBytes) {
-      return Finish(Compute(route_, inference, connection_.TakeBody(), options));
+      return Finish(Compute(route_, inference, connection_.TakeBody().text, options));
     }
-    auto body = std::make_shared<std::string>(connection_.TakeBody());
+    auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
     connection_.Offload(
+        connection_.context().tokenizer_worker,
         [this, route = route_, &inference, body, options]() -> Connection::Continuation {
-          auto answer = std::make_shared<Answer>(Compute(route, inference, *body, options));
+          auto answer = std::make_shared<Answer>(Compute(route, inference, body->text, options));
+          *body = {};
           return [this, answer] { Finish(std::move(*answer)); };
         });
   }
@@ -89,6 +95,10 @@ class TokenizerExchange final : public Exchange {
  private:
   void Finish(Answer answer) {
     if (!answer.status.ok()) return connection_.RespondError(answer.status);
+    if (!connection_.HoldAnswer(answer.body.size())) {
+      return connection_.RespondError(
+          Unavailable("overloaded", "too many long answers wait for their readers"));
+    }
     HeaderList headers = {{"Content-Type", "application/json"}};
     if (!answer.ignored.empty()) headers.emplace_back("x-tutti-ignored", JoinNames(answer.ignored));
     connection_.Respond(200, std::move(headers), std::move(answer.body));

@@ -125,7 +125,10 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     return generations_.size();
   }
 
+  std::function<void()> on_tokenize;  // called first, on whatever thread tokenises
+
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override {
+    if (on_tokenize) on_tokenize();
     api::TokenizeResult result;
     result.max_model_len = 128;
     if (const auto* chat = std::get_if<api::ChatPrompt>(&request.prompt)) {
@@ -136,6 +139,7 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     }
     for (const char c : result.text) {
       result.tokens.push_back(static_cast<unsigned char>(c));
+      if (!request.pieces) continue;
       result.pieces.push_back(std::string(1, c));
       result.special.push_back(c == '<');
     }
