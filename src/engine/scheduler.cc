@@ -586,6 +586,12 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
         return fail(Internal("the model gave a value that is not finite"));
     }
   }
+  const bool draws = plan_.slices[i].sample;
+  if (draws && !IsToken(slice)) {
+    // Before anything is entered into the prefix index: what stands behind a row like this must not
+    // be handed to others.
+    return fail(Internal("the runner gave no valid token"));
+  }
   planned.reservation.Commit();
   DropCopy(s);
   s.computed = planned.computed_after;
@@ -600,21 +606,19 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     outcome.scored_from = planned.score_from + again;
     s.scored += static_cast<int>(slice.prompt_logprobs.size());
   }
-  if (plan_.slices[i].sample) return CommitToken(s, slice, outcome);
+  if (draws) return CommitToken(s, slice.token, outcome);
   if (s.request->score_only && s.computed >= s.wanted()) {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kLength;
   }
 }
 
-void Scheduler::CommitToken(Sequence& s, SliceResult& slice, Outcome& outcome) {
-  const TokenId token = slice.token;
+bool Scheduler::IsToken(const SliceResult& slice) const {
   const bool finite = !slice.logprobs || std::isfinite(slice.logprobs->chosen.logprob);
-  if (token < 0 || token >= limits_.vocab_size || !finite) {
-    outcome.kind = Outcome::Kind::kFailed;
-    outcome.status = Internal("the runner gave no valid token");
-    return;
-  }
+  return finite && slice.token >= 0 && slice.token < limits_.vocab_size;
+}
+
+void Scheduler::CommitToken(Sequence& s, TokenId token, Outcome& outcome) {
   s.tokens.push_back(token);
   waiting_.Charge(s.tenant, kOutputTokenCost);
   outcome.kind = Outcome::Kind::kToken;

@@ -140,7 +140,8 @@ class Scheduler {
   void EraseRunning(Sequence& sequence);
   void SetIdle(Sequence& sequence, bool idle);
   void CommitSlice(size_t i, SliceResult& slice);
-  void CommitToken(Sequence& sequence, SliceResult& slice, Outcome& outcome);
+  bool IsToken(const SliceResult& slice) const;  // drawn from finite values, of the vocabulary
+  void CommitToken(Sequence& sequence, TokenId token, Outcome& outcome);
   void SetSuspect(Sequence& sequence, bool suspect);
 
   const SchedulerOptions options_;

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <new>
 
@@ -249,6 +250,41 @@ TEST(Scheduler, ASuspectThatPreemptsInVainPlansNothingForTheOneItPreempted) {
   pool.Release(rest);
   for (Sequence& each : s) scheduler.Finish(each, false);
   EXPECT_EQ(pool.active(), 0);
+}
+
+// A row that gives no token may be the first sign of broken values: what it computed is not entered
+// into the prefix index, where others would build on it.
+TEST(Scheduler, WhatARowWithoutAValidTokenComputedIsNotShared) {
+  FakeModelOptions model;
+  for (const bool not_finite : {false, true}) {
+    kv::KvBlockPool pool(16);
+    Scheduler scheduler({}, model.limits, &pool);
+    const Request request = TestRequest(TestPrompt(1, 2 * kBlockTokens), 10);
+    Sequence s;
+    const std::array<Sequence*, 1> self = {&s};
+    s.request = &request;
+    s.prompt_tokens = 2 * kBlockTokens;
+    s.target_tokens = s.prompt_tokens + 10;
+    s.tokens = request.prompt;
+    s.sampler.params = &request.sampling;
+    s.siblings = self;
+    scheduler.Add(s, false);
+    const TimePoint now{std::chrono::seconds(1)};
+    ASSERT_EQ(scheduler.Plan(now).slices.size(), 1u);
+    StepResult result;
+    result.slices.resize(1);
+    result.slices[0].token = not_finite ? 3 : model.limits.vocab_size;
+    if (not_finite) {
+      result.slices[0].logprobs.emplace();
+      result.slices[0].logprobs->chosen.logprob = std::nanf("");
+    }
+    const auto outcomes = scheduler.Commit(result, now);
+    ASSERT_EQ(outcomes.size(), 1u);
+    EXPECT_EQ(outcomes[0].kind, Outcome::Kind::kFailed);
+    scheduler.Finish(s, /*keep_tail_for_reuse=*/false);
+    EXPECT_EQ(pool.cached(), 0);
+    EXPECT_EQ(pool.free(), pool.total());
+  }
 }
 
 TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
