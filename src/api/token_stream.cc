@@ -29,9 +29,18 @@ void TokenStream::Append(StreamEvent event) {
     last_->next = std::make_unique<Chunk>();
     last_ = last_->next.get();
   }
-  appended_bytes_.fetch_add(kEventBytes + event.text.size(), std::memory_order_relaxed);
+  appended_bytes_.fetch_add(EventBytes(event) + event.text.size(), std::memory_order_relaxed);
   last_->events[slot] = std::move(event);
   size_.store(++appended_, std::memory_order_release);
+}
+
+size_t TokenStream::EventBytes(const StreamEvent& event) {
+  size_t bytes = sizeof(StreamEvent);
+  if (!event.logprobs) return bytes;
+  // By size, not capacity: both ends of the stream must come to the same figure.
+  bytes += event.logprobs->chosen.bytes.size();
+  for (const Logprob& top : event.logprobs->top) bytes += sizeof(Logprob) + top.bytes.size();
+  return bytes;
 }
 
 void TokenStream::Finish(Status status, Usage usage, Timings timings) {

@@ -3,6 +3,11 @@
 // One writer (the gateway until the request is submitted, then the engine thread), any number of
 // readers. The length is release-published: an event below size() is immutable and may be read
 // without a lock.
+//
+// Events stay until the stream is destroyed, since a reader may hold on to any of them.
+// Back-pressure bounds what is unread; what a request can come to hold in all is bounded by what it
+// may ask for: n x max_tokens (and, scored, its prompt) events of EventBytes() each, 1.5 KiB at
+// most with 20 log-probabilities, freed with the request.
 #pragma once
 
 #include <atomic>
@@ -38,7 +43,8 @@ class TokenStream {
   // and what the log itself holds for each event not yet fetched through a Generation (short tokens
   // cost more than their text).
   size_t unread_bytes() const;
-  static constexpr size_t kEventBytes = 256;
+  // What the log holds for an event beside its text: the record and its log-probabilities.
+  static size_t EventBytes(const StreamEvent& event);
 
   // --- readers, any thread ---
   size_t size() const { return size_.load(std::memory_order_acquire); }
@@ -100,7 +106,7 @@ class Generation {
   // The next unread event, or nullptr when there is none yet. Valid as long as this handle.
   const StreamEvent* Next() {
     const StreamEvent* event = cursor_.Next();
-    if (event != nullptr) stream_->Consumed(TokenStream::kEventBytes);
+    if (event != nullptr) stream_->Consumed(TokenStream::EventBytes(*event));
     return event;
   }
   // Text of that many bytes has left for the client; an unread backlog pauses the sequence.

@@ -47,11 +47,25 @@ TEST(TokenStream, UnreadIsTheTextNotPassedOnAndTheEventsNotFetched) {
   auto stream = std::make_shared<TokenStream>(nullptr);
   Generation reader(stream, nullptr);
   stream->Append(Text("hello"));
-  EXPECT_EQ(stream->unread_bytes(), TokenStream::kEventBytes + 5);
+  EXPECT_EQ(stream->unread_bytes(), sizeof(StreamEvent) + 5);
   ASSERT_NE(reader.Next(), nullptr);
   EXPECT_EQ(stream->unread_bytes(), 5u);
   reader.Consumed(3);
   EXPECT_EQ(stream->unread_bytes(), 2u);
+}
+
+TEST(TokenStream, LogprobsOfAnUnreadEventAreChargedForAndGivenBackWhole) {
+  auto stream = std::make_shared<TokenStream>(nullptr);
+  Generation reader(stream, nullptr);
+  StreamEvent event = Text("a");
+  event.logprobs.emplace();
+  event.logprobs->top.reserve(100);  // more than is used
+  for (int i = 0; i < 20; ++i) event.logprobs->top.push_back({.token = i, .bytes = "four"});
+  stream->Append(std::move(event));
+  EXPECT_EQ(stream->unread_bytes(), sizeof(StreamEvent) + 20 * (sizeof(Logprob) + 4) + 1);
+  EXPECT_GT(stream->unread_bytes(), 1024u);
+  ASSERT_NE(reader.Next(), nullptr);
+  EXPECT_EQ(stream->unread_bytes(), 1u);
 }
 
 TEST(TokenStreamDeathTest, NothingFollowsTheTerminalEvent) {

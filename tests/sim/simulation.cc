@@ -84,8 +84,7 @@ class Simulation {
     s.priority_aging = Millis(Between(50, 2000));
     options_.queue.requests = random_.Chance(0.1) ? Between(5, 15) : 256;
     options_.queue.age = random_.Chance(0.1) ? Millis(Between(50, 2000)) : Duration::max();
-    options_.reader.unread_bytes =
-        api::TokenStream::kEventBytes * static_cast<size_t>(Between(2, 12));
+    options_.reader.unread_bytes = sizeof(api::StreamEvent) * static_cast<size_t>(Between(2, 12));
     options_.prefix_hash_bits = random_.Chance(0.2) ? Between(2, 8) : 128;
     options_.reader.patience = Millis(Between(100, 1500));
   }
@@ -257,7 +256,7 @@ class Simulation {
     while (const api::StreamEvent* e = c.cursor.Next()) {
       using Kind = api::StreamEvent::Kind;
       const auto choice = static_cast<size_t>(e->choice);
-      c.unread += e->text.size() + api::TokenStream::kEventBytes;
+      c.unread += e->text.size() + api::TokenStream::EventBytes(*e);
       if (c.ends > 0) Fail("an event after the terminal one");
       if ((e->kind == Kind::kStarted) != (c.starts == 0))
         Fail("the first event is not kStarted, or a later one is");
