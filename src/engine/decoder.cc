@@ -51,7 +51,7 @@ Decoder::Decoder(const EngineOptions& options, const EngineDependencies& depende
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_) {
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
-        limits_.context > 0);
+        limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
   published_.kv_free.store(pool_.free());
 }
 

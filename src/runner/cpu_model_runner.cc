@@ -33,7 +33,11 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
                   " bytes does not hold one block of " + std::to_string(block_bytes) +
                   " bytes; raise --kv-cache-bytes");
   }
-  if (options.kv_bytes / block_bytes > INT32_MAX / 2) return refuse("more KV blocks than ids");
+  // Positions are ints, up to one past the last slot of the pool.
+  if (options.kv_bytes / block_bytes > INT32_MAX / kBlockTokens - 1) {
+    return refuse("KV memory of " + std::to_string(options.kv_bytes) +
+                  " bytes holds more tokens than can be counted; lower --kv-cache-bytes");
+  }
   return OkStatus();
 }
 
