@@ -1,6 +1,7 @@
 #include "gguf/file.h"
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
 #include <algorithm>
 
@@ -59,6 +60,26 @@ Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const Sourc
   file->source_ = std::move(source);
   RETURN_IF_ERROR(Header::Parse(file->source_, &file->header_));
   return std::shared_ptr<const File>(std::move(file));
+}
+
+Result<std::string> File::HeaderDigest() const {
+  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
+                                                                     &EVP_MD_CTX_free);
+  CHECK(hash != nullptr && EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr) == 1);
+  // A file without tensors may end before the place where their data would begin.
+  const uint64_t end = std::min(header_.data_offset(), source_->size());
+  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(end, kChunkBytes)));
+  for (uint64_t at = 0; at < end; at += buffer.size()) {
+    const std::span<std::byte> chunk(buffer.data(), std::min<uint64_t>(buffer.size(), end - at));
+    RETURN_IF_ERROR(source_->ReadAt(at, chunk));
+    CHECK(EVP_DigestUpdate(hash.get(), chunk.data(), chunk.size()) == 1);
+  }
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int length = 0;
+  CHECK(EVP_DigestFinal_ex(hash.get(), digest, &length) == 1);
+  std::string hex;
+  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
+  return hex;
 }
 
 Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {

@@ -46,6 +46,10 @@ class File {
   // it.
   Status CheckFinite(const TensorInfo& tensor) const;
 
+  // SHA-256 of everything before the tensor data, in lower-case hex: names the model without reading
+  // all of it. Codes as for Read.
+  Result<std::string> HeaderDigest() const;
+
   // gguf_truncated when the file was written or cut since Open. A file replaced by rename is not
   // noticed and does no harm: this one still reads the old contents.
   Status CheckUnchanged() const { return source_->CheckUnchanged(); }

@@ -2,8 +2,10 @@
 #include "gguf/file.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <openssl/sha.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -154,6 +156,31 @@ TEST(File, ReadsTensorsToTheByte) {
     EXPECT_TRUE(file->CheckFinite(*a).ok());
     EXPECT_TRUE(file->CheckFinite(*b).ok());
   }
+}
+
+// The digest of the bytes before the tensors, whatever the path leads to by now.
+TEST(File, TheHeaderDigestIsOfTheFileThatWasOpened) {
+  const Bytes bytes = Small().Build();
+  const TempFile path(bytes);
+  Result<std::shared_ptr<const File>> file = File::Open(path.path());
+  ASSERT_TRUE(file.ok());
+  const auto header = static_cast<size_t>((*file)->header().data_offset());
+  ASSERT_LT(header, bytes.size());
+  unsigned char expected[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), header, expected);
+  std::string hex;
+  for (const unsigned char byte : expected) hex += fmt::format("{:02x}", byte);
+  std::filesystem::rename(path.path(), path.path() + ".old");
+  std::ofstream(path.path()) << "another file";
+  EXPECT_EQ((*file)->HeaderDigest().value(), hex);
+  std::filesystem::remove(path.path() + ".old");
+
+  Bytes other = bytes;
+  other.back() ^= std::byte{1};  // of a tensor
+  EXPECT_EQ((*File::FromSource(MemorySource(other)))->HeaderDigest().value(), hex);
+  Writer no_tensors;
+  no_tensors.String("general.architecture", "llama");
+  EXPECT_EQ(MustOpen(no_tensors)->HeaderDigest().value().size(), 64u);
 }
 
 TEST(File, ReadsVersionTwoAndFilesWithoutTensors) {
