@@ -1,10 +1,11 @@
 // Engine: one decoder model served to many callers. The only thing of this folder that other
 // folders drive.
 //
-//   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});   // refuses what must be
-//   refused now api::Generation generation(stream, ticket->control());                 // the door
-//   may hold this already Status status = engine.Submit(std::move(*ticket), std::move(request),
-//   stream);
+//   // Refuses now what must be refused; the door may hold the generation from here on.
+//   Result<Ticket> ticket = engine.Admit({.n = 1, .bytes = body.size()});
+//   api::Generation generation(stream, ticket->control());
+//   // Prompt and parameters are ready: to the engine thread.
+//   Status status = engine.Submit(std::move(*ticket), std::move(request), stream);
 //
 // Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the
 // common case and never wait for inference. All work happens on the thread of the DeviceLoop, or,

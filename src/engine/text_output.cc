@@ -5,7 +5,9 @@ namespace tutti::engine {
 std::optional<size_t> TextOutput::Push(TokenId token, std::string& out) {
   bytes_.clear();
   characters_.clear();
-  text_->AppendBytes(token, first_, skip_special_, bytes_);
+  // Never the first token of a text, but one that continues the prompt: a leading space is the
+  // model's own.
+  text_->AppendBytes(token, /*first=*/false, skip_special_, bytes_);
   repair_.Push(bytes_, characters_);
   if (++tokens_ < min_tokens_) {
     out.append(characters_);

@@ -36,7 +36,6 @@ class TextOutput {
   sampling::StopMatcher matcher_;
   tokenizer::Utf8Repair repair_;
   bool skip_special_ = true;
-  bool first_ = false;  // a continuation of the prompt: a leading space is the model's own
   int min_tokens_ = 0;
   int tokens_ = 0;
   std::string bytes_, characters_;  // scratch

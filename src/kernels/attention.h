@@ -14,13 +14,13 @@
 // its position and the cached keys and values before it: never on the number of rows in the call,
 // the tiling, the split over workers, the block ids, or the sequences that share its blocks. What
 // makes it so:
-//   - keys are taken in tiles of kBlockTokens aligned to position 0, values summed in ascending
-//   order;
-//   - the context is cut into chunks of kChunkTokens, always; each chunk starts from an empty
-//   softmax state and
-//     chunk states are merged left to right, whether one worker ran them all or each ran elsewhere;
-//   - quantisation scales belong to one token and head (or one query row and head), never to a
-//   block.
+//   - keys are taken in tiles of kBlockTokens aligned to position 0;
+//   - values are summed in ascending order;
+//   - the context is cut into chunks of kChunkTokens, always;
+//   - each chunk starts from an empty softmax state, and chunk states are merged left to right,
+//     whether one worker ran them all or each ran elsewhere;
+//   - quantisation scales belong to one token and head (or one query row and head);
+//     they never belong to a block.
 #pragma once
 
 #include <cstddef>

@@ -6,14 +6,12 @@
 // so a steady state allocates nothing.
 //
 // Three things happen here:
-//   - sequences with many new rows (prefill) are cut into tiles of queries, all heads of a kv head
-//   together;
-//   - the contexts of sequences with few new rows (decode) are cut at chunk borders when there are
-//   too few of
-//     them to fill the workers;
-//   - chunks whose blocks are the same for several decoding sequences (a shared prefix) become one
-//   item with
-//     the rows of all of them, so that those keys and values are read once.
+//   - sequences with many new rows (prefill) are cut into tiles of queries,
+//     all heads of a kv head together;
+//   - the contexts of sequences with few new rows (decode) are cut at chunk borders
+//     when there are too few of them to fill the workers;
+//   - chunks whose blocks are the same for several decoding sequences (a shared prefix)
+//     become one item with the rows of all of them: those keys and values are read once.
 #pragma once
 
 #include <compare>

@@ -6,8 +6,7 @@
 //   honoured        has the effect it documents
 //   without effect  accepted and checked, cannot change the answer
 //   refused         would change the answer and is not implemented: 400 unsupported_parameter
-//   naming the field,
-//                   unless its value is one of the neutral ones that ask for nothing
+//                   naming the field, unless its value is a neutral one that asks for nothing
 // A field in no row is unknown: ignored and reported, or 400 unknown_parameter in strict mode.
 // Pure.
 #pragma once

@@ -3,9 +3,10 @@
 //
 // One kernel serves prefill and decode; only the number of rows per tile differs. The cache lies in
 // the order the multiply reads it, so nothing is converted:
-//   scores   tile of MT rows x 32 keys:  query pairs broadcast, keys in lanes, K
-//   [head_dim/2][32][2] values   tile of MT rows x 64 dims:  probability pairs broadcast, dims in
-//   lanes, V [16][head_dim][2]
+//   scores   tile of MT rows x 32 keys:  query pairs broadcast, keys in lanes,
+//            K [head_dim/2][32][2]
+//   values   tile of MT rows x 64 dims:  probability pairs broadcast, dims in lanes,
+//            V [16][head_dim][2]
 // Probabilities are scaled to int16 with the value's own scale folded in, relative to the greatest
 // value scale among the keys the row sees (running, so that a block still filling up does not
 // change rows already computed). Error against float64 on Gaussian data: about 0.05 % relative L2
