@@ -19,7 +19,7 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
       ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
 }
 
-Status LocalInference::Load(OpenedModel model, std::function<void(size_t, size_t)> progress,
+Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
                             bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
                    std::move(model).Load(std::move(progress), !step_by_hand));

@@ -26,9 +26,9 @@ class LocalInference final : public api::HealthProbe {
 
   // Reads the header of a model file and checks the options against it; see OpenedModel.
   Result<OpenedModel> Open(const ModelRef& ref);
-  // Loads an opened model and serves it. `step_by_hand`: the engine gets no thread; its owner calls
-  // RunOneStep().
-  Status Load(OpenedModel model, std::function<void(size_t, size_t)> progress = nullptr,
+  // Loads an opened model and serves it. `progress` as for OpenedModel::Load(). `step_by_hand`: the
+  // engine gets no thread; its owner calls RunOneStep().
+  Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
   void LoadFailed(Status why);  // what /startupz and /readyz say from now on
 

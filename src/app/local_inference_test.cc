@@ -85,6 +85,17 @@ class LocalInferenceTest : public ::testing::Test {
   LocalInference inference_;
 };
 
+TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  Result<OpenedModel> opened = inference_.Open({"tiny", file.path()});
+  ASSERT_TRUE(opened.ok());
+  const Status status =
+      inference_.Load(*std::move(opened), [](size_t /*done*/, size_t /*total*/) { return false; });
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_FALSE(inference_.started());
+  EXPECT_EQ(inference_.ready().reason(), "model_loading");
+}
+
 TEST_F(LocalInferenceTest, BeforeAModelIsLoadedRequestsAreToldToComeBack) {
   const auto refused = Ask(Text("hello"));
   EXPECT_EQ(refused.status().reason(), "model_loading");
@@ -131,6 +142,34 @@ TEST_F(LocalInferenceTest, AFaultFoundWhilePreparingElsewhereEndsTheStreamWithIt
   ASSERT_TRUE(answer.ok()) << "large prompts are judged on the prep pool";
   EXPECT_EQ(answer->status.reason(), "context_length_exceeded");
   EXPECT_EQ(answer->kinds, std::vector<StreamEvent::Kind>{StreamEvent::Kind::kEnd});
+}
+
+// A door's thread that prepares 128 short prompts in a row is busy for as long as with a long one.
+TEST_F(LocalInferenceTest, ManyShortPromptsOfOneCallAreJudgedTogether) {
+  Load();
+  api::GenerateRequest request = Text(std::string(100, 'b'), 1 << 20);
+  request.sampling.logprobs = 99;
+  EXPECT_FALSE(Ask(request).ok()) << "ranges are checked at once";
+  request.sampling.logprobs = -1;
+  request.prompt = api::TextPrompt{};  // no token: found while preparing
+  EXPECT_FALSE(Ask(request).ok()) << "alone, it is prepared at once";
+  request.call_bytes = 1 << 20;
+  const auto answer = Ask(request);
+  ASSERT_TRUE(answer.ok()) << "as one of many, elsewhere";
+  EXPECT_EQ(answer->status.reason(), "empty_prompt");
+}
+
+TEST_F(LocalInferenceTest, APromptWhoseDeadlineHasPassedIsNotPrepared) {
+  Load();
+  api::GenerateRequest request = Text("");
+  request.call_bytes = 1 << 20;
+  request.deadline = inference_.clock().Now() + std::chrono::microseconds(1);
+  const auto answer = Ask(request);
+  if (!answer.ok()) {
+    EXPECT_EQ(answer.status().reason(), "deadline_exceeded") << "even before the queue";
+  } else {
+    EXPECT_EQ(answer->status.reason(), "deadline_exceeded") << "not empty_prompt";
+  }
 }
 
 TEST_F(LocalInferenceTest, WhatCanBeRefusedAtOnceIsRefusedByName) {

@@ -1,11 +1,9 @@
 #include "app/model_loader.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <map>
 #include <optional>
 #include <vector>
@@ -90,20 +88,6 @@ Result<int> ChooseContext(const Settings& settings, int model_context, int64_t p
   notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
                        wanted, pool_tokens, settings.Text("kv-cache-bytes"));
   return static_cast<int>(pool_tokens);
-}
-
-// SHA-256 of the file's header, in hex: names the model without reading all of it.
-std::string HeaderDigest(const std::string& path, uint64_t header_bytes) {
-  std::ifstream file(path, std::ios::binary);
-  std::vector<char> bytes(header_bytes);
-  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  EVP_Digest(bytes.data(), static_cast<size_t>(file.gcount()), digest, &length, EVP_sha256(),
-             nullptr);
-  std::string hex;
-  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
 }
 
 // The type most bytes of the file's tensors are in.
@@ -224,7 +208,7 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
   served.info.quantisation = MainType(*parts->file);
-  served.info.digest = HeaderDigest(ref.path, parts->file->header().data_offset());
+  ASSIGN_OR_RETURN(served.info.digest, parts->file->HeaderDigest());
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<ServingMetrics>(
         *context.metrics,
@@ -247,16 +231,13 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
-    std::function<void(size_t, size_t)> progress, bool start_engine) && {
+    std::function<bool(size_t, size_t)> progress, bool start_engine) && {
   Parts& parts = *parts_;
   auto instance = std::make_shared<ModelInstance>();
   model::LoadOptions load;
   load.mode = parts.mode;
   load.threads = parts.runner_options.compute.workers;
-  load.progress = [&](size_t done, size_t total) {
-    if (progress) progress(done, total);
-    return true;
-  };
+  load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(*parts.file, load));
   RETURN_IF_ERROR(parts.file->CheckUnchanged());
   ASSIGN_OR_RETURN(instance->runner,

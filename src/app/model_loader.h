@@ -41,10 +41,10 @@ class OpenedModel {
       const;  // what the operator should know ("context lowered to ..."), or empty
 
   // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
-  // so far and in all, on the calling thread. Without `start_engine` the engine has no thread; its
-  // owner calls RunOneStep().
+  // so far and in all, on the calling thread; false abandons the load (cancelled). Without
+  // `start_engine` the engine has no thread; its owner calls RunOneStep().
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
-      std::function<void(size_t, size_t)> progress, bool start_engine = true) &&;
+      std::function<bool(size_t, size_t)> progress, bool start_engine = true) &&;
 
  private:
   struct Parts;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,7 +46,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
   if (settings.IsSet("api-key-file")) {
     ASSIGN_OR_RETURN(options.api_key, http::ReadApiKeyFile(settings.Text("api-key-file")));
   } else if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr) {
-    options.api_key = key;
+    ASSIGN_OR_RETURN(options.api_key, http::CheckApiKey(key, "TUTTI_API_KEY"));
   }
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
@@ -81,20 +80,16 @@ class ProgressLine {
   int shown_ = -1;
 };
 
-}  // namespace
-
 void PrepareProcess() {
   const sigset_t set = EndingSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signal(SIGPIPE, SIG_IGN);
-  rlimit files{};
-  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
-  }
 }
 
+}  // namespace
+
 Status Serve(const Settings& settings, const ModelRef& model) {
+  PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   Logger log(level);
   ASSIGN_OR_RETURN(const http::HttpOptions http_options, HttpOptionsFrom(settings));
@@ -116,12 +111,15 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   log.Info("http.listening", {{"address", door.address()}});
 
   // The port answers health probes while the weights are read.
-  std::atomic<bool> failed{false};
+  std::atomic<bool> failed{false}, stopping{false};
   Status load_status;
   std::thread loader([&] {
     ProgressLine progress;
-    load_status = inference.Load(*std::move(opened),
-                                 [&](size_t done, size_t total) { progress.Show(done, total); });
+    load_status = inference.Load(*std::move(opened), [&](size_t done, size_t total) {
+      progress.Show(done, total);
+      return !stopping.load(std::memory_order_acquire);
+    });
+    if (stopping.load(std::memory_order_acquire)) return;
     if (!load_status.ok()) {
       inference.LoadFailed(load_status);
       failed.store(true, std::memory_order_release);
@@ -147,6 +145,8 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
+  stopping.store(true, std::memory_order_release);
+  inference.BeginDrain();
   loader.join();
   const Duration limit(static_cast<int64_t>(drain_s * 1e9));
   const TimePoint deadline = inference.clock().Now() + limit;

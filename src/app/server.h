@@ -11,13 +11,13 @@
 
 namespace tutti::app {
 
-// Blocks SIGTERM, SIGINT and SIGHUP in the calling thread and every thread it starts later, ignores
-// SIGPIPE, and raises the file-descriptor limit to the hard limit. Call before any thread exists.
-void PrepareProcess();
-
-// Serves until SIGTERM or SIGINT, drains, and returns. Errors: anything that keeps the server from
-// starting; reason invalid_value and unknown_parameter are configuration, the rest happened at run
-// time. A second signal ends the process at once with 128 + its number.
+// Serves until SIGTERM or SIGINT, drains, and returns; a load that is still going on is abandoned.
+// Errors: anything that keeps the server from starting; reason invalid_value and unknown_parameter
+// are configuration, the rest happened at run time. A second signal ends the process at once with
+// 128 + its number.
+//
+// Makes the process a server's, for good: SIGTERM, SIGINT and SIGHUP are blocked in the calling
+// thread and all it starts, and SIGPIPE is ignored. Call before any other thread exists.
 Status Serve(const Settings& settings, const ModelRef& model);
 
 }  // namespace tutti::app

@@ -1,7 +1,7 @@
 // `tutti chat`: a conversation in the terminal. Ctrl-C stops the answer, not the program.
 #include <signal.h>
-#include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -14,14 +14,27 @@
 namespace tutti::cli {
 namespace {
 
-// SIGINT is blocked in every thread (app::PrepareProcess), so it waits here until it is asked for.
-bool InterruptPending() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  const timespec now{};
-  return sigtimedwait(&set, nullptr, &now) == SIGINT;
-}
+std::atomic<bool> interrupted{false};  // a signal handler has nowhere else to write
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+// While it lives the first SIGINT only sets `interrupted`; a second one, and all other signals, end
+// the program as ever.
+class InterruptScope {
+ public:
+  InterruptScope() {
+    interrupted.store(false);
+    struct sigaction action {};
+    action.sa_handler = [](int) { interrupted.store(true); };
+    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    sigaction(SIGINT, &action, &before_);
+  }
+  ~InterruptScope() { sigaction(SIGINT, &before_, nullptr); }
+  InterruptScope(const InterruptScope&) = delete;
+  InterruptScope& operator=(const InterruptScope&) = delete;
+
+ private:
+  struct sigaction before_ {};
+};
 
 class ChatCommand final : public Command {
  public:
@@ -42,6 +55,10 @@ class ChatCommand final : public Command {
   int Run() override {
     const Result<app::Settings> settings = options_.Resolve();
     if (!settings.ok()) return FailConfig(settings.status());
+    if (options_.print_config()) {
+      std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
+      return kExitOk;
+    }
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
     app::LocalInference inference(*settings, nullptr);
@@ -80,14 +97,7 @@ class ChatCommand final : public Command {
   bool ReadLine(std::string& line) {
     std::printf("> ");
     std::fflush(stdout);
-    // Between answers Ctrl-C has nothing to stop; it is delivered as usual and ends the program.
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-    const bool got = static_cast<bool>(std::getline(std::cin, line));
-    pthread_sigmask(SIG_BLOCK, &set, nullptr);
-    return got;
+    return static_cast<bool>(std::getline(std::cin, line));
   }
 
   void ShowHistory() const {
@@ -113,9 +123,10 @@ class ChatCommand final : public Command {
     }
     std::string answer;
     bool stopped = false;
+    const InterruptScope scope;  // between answers Ctrl-C has nothing to stop and ends the program
     while (!generation->stream().ended() || generation->stream().size() > 0) {
       const api::StreamEvent* event = waker->Next(*generation, std::chrono::milliseconds(50));
-      if (!stopped && InterruptPending()) {
+      if (!stopped && interrupted.load()) {
         generation->Cancel();
         stopped = true;
       }

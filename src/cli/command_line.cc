@@ -1,10 +1,11 @@
 #include "cli/command_line.h"
 
+#include <sys/resource.h>
+
 #include <memory>
 #include <vector>
 
 #include "app/options.h"
-#include "app/server.h"
 #include "app/version.h"
 #include "cli/exit_status.h"
 
@@ -45,6 +46,15 @@ int UsageError(const CLI::App& command, const CLI::ParseError& error) {
   return kExitUsage;
 }
 
+// A connection is a descriptor, for a server and for those who load it.
+void RaiseFileLimit() {
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_cur < files.rlim_max) {
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+  }
+}
+
 }  // namespace
 
 void SettingsOptions::AddTo(CLI::App& command, bool server) {
@@ -80,7 +90,7 @@ Result<app::Settings> SettingsOptions::Resolve() const {
 }
 
 int Main(int argc, char** argv) {
-  app::PrepareProcess();
+  RaiseFileLimit();
   CLI::App parser(kIntroduction, "tutti");
   parser.require_subcommand(1);
   parser.set_version_flag("--version", std::string("tutti ") + app::kVersion);

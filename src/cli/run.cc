@@ -1,5 +1,6 @@
 // `tutti run`: one answer on standard output, streamed as it comes.
 #include <boost/json.hpp>
+#include <cerrno>
 #include <cstdio>
 #include <string>
 
@@ -82,7 +83,12 @@ class RunCommand final : public Command {
         text += event->text;
       } else {
         std::fwrite(event->text.data(), 1, event->text.size(), stdout);
-        std::fflush(stdout);
+        // Nobody reads any more, and SIGPIPE, which says so as a rule, may be ignored by
+        // inheritance.
+        if (std::fflush(stdout) != 0) {
+          return errno == EPIPE ? kExitOk
+                                : Fail(Unavailable("io_error", "the answer cannot be written"));
+        }
       }
     }
     if (const Status& status = generation->stream().status(); !status.ok()) return Fail(status);
