@@ -6,11 +6,12 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
 #include <utility>
+
+#include "base/mutex.h"
 
 namespace tutti::model {
 namespace {
@@ -277,20 +278,23 @@ class WeightsLoader {
     for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
       const MatrixJob& job = matrices_[order[i]];
       if (Status status = PackOne(job, buffer); !status.ok()) {
-        const std::lock_guard lock(mutex_);
-        if (failure_.ok()) failure_ = std::move(status);
-        stop_.store(true);
+        Fail(std::move(status));
         return;
       }
       const size_t done = packed_bytes_.fetch_add(kernels::PackedBytes(job.packed)) +
                           kernels::PackedBytes(job.packed);
-      if (reports && options_.progress && !options_.progress(done, bytes_)) {
-        const std::lock_guard lock(mutex_);
-        if (failure_.ok())
-          failure_ = Status(StatusCode::kCancelled, "cancelled", "the load was abandoned");
-        stop_.store(true);
-      }
+      if (reports && options_.progress && !options_.progress(done, bytes_)) Fail(Abandoned());
     }
+  }
+
+  void Fail(Status status) EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    if (failure_.ok()) failure_ = std::move(status);
+    stop_.store(true);
+  }
+
+  static Status Abandoned() {
+    return {StatusCode::kCancelled, "cancelled", "the load was abandoned"};
   }
 
   Status PackAll() {
@@ -305,11 +309,12 @@ class WeightsLoader {
     }
     PackerMain(order, true);
     for (std::thread& thread : threads) thread.join();
-    const std::lock_guard lock(mutex_);
-    if (failure_.ok() && options_.progress && !options_.progress(bytes_, bytes_)) {
-      return Status(StatusCode::kCancelled, "cancelled", "the load was abandoned");
+    {
+      const MutexLock lock(mutex_);
+      if (!failure_.ok()) return failure_;
     }
-    return failure_;
+    if (options_.progress && !options_.progress(bytes_, bytes_)) return Abandoned();
+    return OkStatus();
   }
 
   void Link() {
@@ -339,8 +344,8 @@ class WeightsLoader {
   std::atomic<size_t> next_{0};
   std::atomic<size_t> packed_bytes_{0};
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  Status failure_;  // the first; guarded by mutex_
+  Mutex mutex_;
+  Status failure_ GUARDED_BY(mutex_);  // the first
 };
 
 Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file,
