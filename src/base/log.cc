@@ -89,7 +89,7 @@ std::string TimeStamp() {
 }  // namespace
 
 Result<LogLevel> ParseLogLevel(std::string_view name) {
-  if (name == "trace" || name == "debug") return LogLevel::kDebug;
+  if (name == "debug") return LogLevel::kDebug;
   if (name == "info") return LogLevel::kInfo;
   if (name == "warn") return LogLevel::kWarn;
   if (name == "error") return LogLevel::kError;

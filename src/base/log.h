@@ -2,8 +2,9 @@
 // ms=12.3`.
 //
 // A Logger is made once by main and passed to whoever needs it; any thread. Values are escaped
-// (control characters, quotes, bytes that are not UTF-8) and cut at 256 bytes, so that no client
-// can forge a line or a terminal escape. Text of prompts and answers is never given to a Logger.
+// (control characters, quotes, every byte that is not ASCII) and cut at 256 bytes, so that no
+// client can forge a line or a terminal escape. Text of prompts and answers is never given to a
+// Logger.
 #pragma once
 
 #include <concepts>
@@ -20,8 +21,8 @@ enum class LogLevel { kDebug, kInfo, kWarn, kError, kOff };
 
 Result<LogLevel> ParseLogLevel(std::string_view name);  // debug | info | warn | error | off
 
-// Printable, on one line, quoted when it holds anything but [A-Za-z0-9._:/+-] and cut at
-// `max_bytes`.
+// Printable ASCII on one line, cut at `max_bytes`; quoted when it is empty or cut, or holds
+// anything but letters, digits and ._:/+-,*[]{}.
 std::string LogEscape(std::string_view value, size_t max_bytes = 256);
 
 struct LogField {

@@ -28,6 +28,16 @@ TEST(Log, OneEventIsOneLineOfWordsAndFields) {
   EXPECT_EQ(lines->lines[0][23], 'Z');
 }
 
+TEST(Log, ALevelThatDoesNotExistIsRefusedAndNotTakenForAnother) {
+  EXPECT_EQ(*ParseLogLevel("warn"), LogLevel::kWarn);
+  for (const char* name : {"debug", "info", "warn", "error", "off"}) {
+    EXPECT_TRUE(ParseLogLevel(name).ok()) << name;
+  }
+  for (const char* name : {"trace", "INFO", "warning", ""}) {
+    EXPECT_EQ(ParseLogLevel(name).status().reason(), "invalid_value") << name;
+  }
+}
+
 TEST(Log, LevelsBelowTheChosenOneAreLeftOut) {
   auto lines = std::make_shared<Lines>();
   Logger log(LogLevel::kWarn, lines);
@@ -77,12 +87,6 @@ TEST(Log, LinesOfManyThreadsStayWhole) {
   ASSERT_EQ(lines->lines.size(), 1000u);
   for (const std::string& line : lines->lines)
     EXPECT_EQ(line.size(), 25 + std::string("INFO e t=0 text=").size() + 50);
-}
-
-TEST(Log, LevelsHaveNames) {
-  EXPECT_EQ(*ParseLogLevel("warn"), LogLevel::kWarn);
-  EXPECT_EQ(*ParseLogLevel("trace"), LogLevel::kDebug);
-  EXPECT_EQ(ParseLogLevel("loud").status().reason(), "invalid_value");
 }
 
 }  // namespace

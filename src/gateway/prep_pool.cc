@@ -5,7 +5,7 @@
 
 namespace tutti::gateway {
 namespace {
-constexpr int kMaxThreads = 2;  // more would only take cores from the model
+constexpr int kMaxThreads = 2;
 }
 
 PrepPool::PrepPool(int in_flight) {

@@ -1,7 +1,8 @@
 // PrepPool: the threads that render and tokenise prompts too large for an io thread (over 4 KiB).
 //
-// At most `in_flight` jobs are handed to the threads at once; later ones wait in arrival order,
-// holding neither a lane nor a thread. The number of threads never decides correctness, only speed.
+// At most `in_flight` jobs run at once, and never more than two, whatever is asked for: more threads
+// would only take cores from the model. Later jobs wait in arrival order, holding neither a lane nor
+// a thread. The number of threads never decides correctness, only speed.
 // What waits is bounded by the engine's queue: every job holds a ticket. Any thread may Post;
 // destruction runs what was posted.
 #pragma once
