@@ -91,8 +91,8 @@ class Commands(unittest.TestCase):
         server.wait_listening()
         server.process.send_signal(signal.SIGTERM)
         self.assertEqual(server.process.wait(STEP_S), 0)
-        self.assertNotIn("serving", "".join(server.output))
         server.stop()
+        self.assertNotIn("serving", "".join(server.output))
 
 
 if __name__ == "__main__":
