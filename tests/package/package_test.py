@@ -73,6 +73,12 @@ class Package:
         call(command)
         call([self.args.cmake, "--build", self.programs])
 
+    def guide(self):
+        """The program in the guide is the one that is built and run here."""
+        text = (self.args.source / "docs/library.md").read_text()
+        shown = text.split("<!-- example: begin -->\n```cpp\n")[1].split("```\n<!-- example: end -->")[0]
+        assert shown == (self.args.source / "examples/generate.cc").read_text(), "docs/library.md differs from generate.cc"
+
     def pkg_config(self):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.prefix / "lib/pkgconfig"))
         flags = call(["pkg-config", f"--define-variable=prefix={self.prefix}", "--cflags", "--libs", "tutti"],
@@ -127,7 +133,7 @@ def main():
         parser.add_argument(name, required=True)
     parser.add_argument("--sanitize", default="")
     package = Package(parser.parse_args())
-    for step in (package.install, package.exports, package.build, package.pkg_config, package.run):
+    for step in (package.install, package.exports, package.build, package.guide, package.pkg_config, package.run):
         step()
         print(step.__name__, "ok", flush=True)
 
