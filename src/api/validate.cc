@@ -17,18 +17,6 @@ Status CheckRange(const char* param, double value, double low, double high) {
                         std::to_string(high));
 }
 
-Status CheckTokens(const char* param, const std::vector<TokenId>& ids, int vocab_size) {
-  for (const TokenId id : ids) {
-    if (id < 0 || id >= vocab_size) {
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
-                                                       " is outside the vocabulary of " +
-                                                       std::to_string(vocab_size))
-          .WithParam(param);
-    }
-  }
-  return OkStatus();
-}
-
 Status CheckSize(const char* param, size_t size, size_t limit) {
   if (size <= limit) return OkStatus();
   return Bad(param, std::string(param) + " has " + std::to_string(size) + " entries; at most " +
@@ -91,14 +79,34 @@ Status ValidateRequest(const GenerateRequest& request) {
     if (chat->add_generation_prompt && chat->continue_final_message) {
       return Bad("continue_final_message", "continue_final_message excludes add_generation_prompt");
     }
-    const bool ends_with_assistant = chat->messages.back().role == Role::kAssistant;
-    if (ends_with_assistant && !chat->continue_final_message) {
-      return Bad("messages",
-                 "the last message is the assistant's; set continue_final_message to continue it");
-    }
-    if (!ends_with_assistant && chat->continue_final_message) {
-      return Bad("continue_final_message",
-                 "only a last message with role assistant can be continued");
+    RETURN_IF_ERROR(ValidateLastMessage(*chat, "messages"));
+  }
+  return OkStatus();
+}
+
+Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param) {
+  const bool assistant = chat.messages.back().role == Role::kAssistant;
+  if (assistant && !chat.continue_final_message) {
+    return InvalidArgument(
+               "invalid_value",
+               "the last message is the assistant's; set continue_final_message to continue it")
+        .WithParam(param);
+  }
+  if (!assistant && chat.continue_final_message) {
+    return InvalidArgument("invalid_value",
+                           "continue_final_message needs a last message of role assistant")
+        .WithParam(param);
+  }
+  return OkStatus();
+}
+
+Status CheckTokens(const std::vector<TokenId>& ids, int vocab_size, const std::string& param) {
+  for (const TokenId id : ids) {
+    if (id < 0 || id >= vocab_size) {
+      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
+                                                       " is outside the vocabulary of " +
+                                                       std::to_string(vocab_size))
+          .WithParam(param);
     }
   }
   return OkStatus();
@@ -110,10 +118,10 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
   for (const auto& [id, bias] : params.logit_bias) {
     biased.push_back(id);
   }
-  RETURN_IF_ERROR(CheckTokens("logit_bias", biased, vocab_size));
-  RETURN_IF_ERROR(CheckTokens("stop_token_ids", params.stop_token_ids, vocab_size));
-  RETURN_IF_ERROR(CheckTokens("allowed_token_ids", params.allowed_token_ids, vocab_size));
-  RETURN_IF_ERROR(CheckTokens("banned_token_ids", params.banned_token_ids, vocab_size));
+  RETURN_IF_ERROR(CheckTokens(biased, vocab_size, "logit_bias"));
+  RETURN_IF_ERROR(CheckTokens(params.stop_token_ids, vocab_size, "stop_token_ids"));
+  RETURN_IF_ERROR(CheckTokens(params.allowed_token_ids, vocab_size, "allowed_token_ids"));
+  RETURN_IF_ERROR(CheckTokens(params.banned_token_ids, vocab_size, "banned_token_ids"));
   banned.insert(params.banned_token_ids.begin(), params.banned_token_ids.end());
   const bool all_banned =
       params.allowed_token_ids.empty()

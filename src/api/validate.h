@@ -34,6 +34,12 @@ Status TooManyPieces(size_t tokens);
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);
 
+// A conversation ends with the assistant's words exactly if they are to be continued.
+Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param);
+
+// token_out_of_range, naming the first id that the vocabulary does not have.
+Status CheckTokens(const std::vector<TokenId>& ids, int vocab_size, const std::string& param);
+
 // What needs the vocabulary: token ids of bias, stop and allow lists; token_out_of_range,
 // no_token_allowed.
 Status ValidateTokenIds(const SamplingParams& params, int vocab_size);

@@ -57,7 +57,7 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
        [](auto& r) {
          r.prompt = ChatPrompt{.messages = {{Role::kAssistant, "hi", ""}}};
        }},
-      {"continue_final_message",
+      {"messages",
        [](auto& r) {
          r.prompt = ChatPrompt{.messages = {{Role::kUser, "hi", ""}},
                                .add_generation_prompt = false,

@@ -167,14 +167,7 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
 Result<std::string> Gateway::Detokenize(const std::string& name,
                                         const std::vector<TokenId>& tokens) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
-  for (const TokenId id : tokens) {
-    if (!model->tokenizer->vocabulary().Contains(id)) {
-      return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
-                                                       " is outside the vocabulary of " +
-                                                       std::to_string(model->info.vocab_size))
-          .WithParam("tokens");
-    }
-  }
+  RETURN_IF_ERROR(api::CheckTokens(tokens, model->info.vocab_size, "tokens"));
   return model->tokenizer->Decode(tokens, {.skip_special = false});
 }
 

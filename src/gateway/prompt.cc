@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "api/validate.h"
+
 namespace tutti::gateway {
 namespace {
 
@@ -51,14 +53,7 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& 
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt& prompt, int64_t) {
-  for (const TokenId id : prompt.tokens) {
-    if (!model.tokenizer->vocabulary().Contains(id)) {
-      return InvalidArgument("token_out_of_range",
-                             "token id " + std::to_string(id) + " is outside the vocabulary of " +
-                                 std::to_string(model.tokenizer->vocabulary_size()))
-          .WithParam("prompt");
-    }
-  }
+  RETURN_IF_ERROR(api::CheckTokens(prompt.tokens, model.tokenizer->vocabulary_size(), "prompt"));
   return PreparedPrompt{prompt.tokens, ""};
 }
 

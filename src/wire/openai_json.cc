@@ -72,10 +72,7 @@ class JsonAnswer final : public ResponseWriter {
  private:
   void AddToken(const api::StreamEvent& event, Choice* choice) {
     if (call_.logprobs < 0 || !event.logprobs.has_value()) return;
-    ShownToken token{*event.logprobs, true, 0};
-    const bool shown = !(token.logprobs.chosen.special && call_.skip_special_tokens);
-    token.offset = choice->offsets.Next(token.logprobs.chosen.bytes, shown);
-    choice->tokens.push_back(std::move(token));
+    choice->tokens.push_back(MakeShownToken(event, call_.skip_special_tokens, &choice->offsets));
   }
 
   void WriteHead(std::string_view object, JsonWriter* json) const {
@@ -158,12 +155,7 @@ class JsonAnswer final : public ResponseWriter {
   std::vector<ShownToken> Tokens(size_t prompt, const Choice& choice) const {
     if (!call_.echo) return choice.tokens;
     std::vector<ShownToken> all = prompts_[prompt].tokens;
-    OffsetCounter offsets = prompts_[prompt].offsets;
-    const int64_t start = offsets.Next("", false);
-    for (ShownToken token : choice.tokens) {
-      token.offset += start;
-      all.push_back(std::move(token));
-    }
+    AppendAfterPrompt(choice.tokens, prompts_[prompt].offsets, &all);
     return all;
   }
 

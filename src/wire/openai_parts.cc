@@ -59,6 +59,23 @@ int64_t OffsetCounter::Next(std::string_view bytes, bool shown) {
   return offset;
 }
 
+ShownToken MakeShownToken(const api::StreamEvent& event, bool skip_special,
+                          OffsetCounter* offsets) {
+  ShownToken token{*event.logprobs, true, 0};
+  const bool shown = !(token.logprobs.chosen.special && skip_special);
+  token.offset = offsets->Next(token.logprobs.chosen.bytes, shown);
+  return token;
+}
+
+void AppendAfterPrompt(const std::vector<ShownToken>& tokens, OffsetCounter prompt,
+                       std::vector<ShownToken>* all) {
+  const int64_t start = prompt.Next("", false);
+  for (ShownToken token : tokens) {
+    token.offset += start;
+    all->push_back(std::move(token));
+  }
+}
+
 ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCounter* offsets) {
   ShownToken token;
   if (event.logprobs.has_value()) {

@@ -31,8 +31,13 @@ class OffsetCounter {
   int64_t characters_ = 0;
 };
 
+// A drawn token with its log-probabilities; `event` has them.
+ShownToken MakeShownToken(const api::StreamEvent& event, bool skip_special, OffsetCounter* offsets);
 // Prompt tokens as they come with echo or prompt_logprobs.
 ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCounter* offsets);
+// Appends tokens of a choice, whose offsets are then counted from the end of the echoed prompt.
+void AppendAfterPrompt(const std::vector<ShownToken>& tokens, OffsetCounter prompt,
+                       std::vector<ShownToken>* all);
 
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);
 // `depth` most probable tokens are listed beside the chosen one.

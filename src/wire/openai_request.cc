@@ -291,15 +291,8 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   }
   chat.add_generation_prompt =
       object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);
-  const std::string last = "messages[" + std::to_string(array.size() - 1) + "].role";
-  const bool ends_with_assistant = chat.messages.back().role == api::Role::kAssistant;
-  if (ends_with_assistant && !chat.continue_final_message) {
-    return Bad(last,
-               "the last message is the assistant's; set continue_final_message to continue it");
-  }
-  if (!ends_with_assistant && chat.continue_final_message) {
-    return Bad(last, "continue_final_message needs a last message of role assistant");
-  }
+  RETURN_IF_ERROR(
+      api::ValidateLastMessage(chat, "messages[" + std::to_string(array.size() - 1) + "].role"));
   return chat;
 }
 

@@ -102,10 +102,7 @@ class ChunkStream : public ResponseWriter {
 
  private:
   void AddToken(const api::StreamEvent& event, Choice* choice) {
-    ShownToken token{*event.logprobs, true, 0};
-    const bool shown = !(token.logprobs.chosen.special && call_.skip_special_tokens);
-    token.offset = choice->offsets.Next(token.logprobs.chosen.bytes, shown);
-    choice->waiting.push_back(std::move(token));
+    choice->waiting.push_back(MakeShownToken(event, call_.skip_special_tokens, &choice->offsets));
   }
 
   void WriteText(int prompt, int index, std::string_view text, Choice* choice, std::string* out) {
@@ -192,18 +189,13 @@ class TextStream final : public ChunkStream {
   void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice,
                   JsonWriter* json) override {
     const Prompt& source = prompts_[static_cast<size_t>(prompt)];
-    OffsetCounter prompt_end = source.offsets;
-    const int64_t start = call_.echo ? prompt_end.Next("", false) : 0;
     std::vector<ShownToken> tokens;
     std::string shown;
     if (call_.echo && !choice.started) {  // the echo comes with the first text, never before
       shown = echo_texts_[static_cast<size_t>(prompt)];
       tokens = source.tokens;
     }
-    for (ShownToken token : choice.waiting) {
-      token.offset += start;
-      tokens.push_back(std::move(token));
-    }
+    AppendAfterPrompt(choice.waiting, call_.echo ? source.offsets : OffsetCounter(), &tokens);
     shown += text;
     json->BeginObject().Member("index", index).Member("text", shown).Key("logprobs");
     if (call_.logprobs >= 0) {

@@ -259,8 +259,7 @@ std::string Figure(double number) {
   return text;
 }
 
-Status Bad(const FieldSpec& field, const std::string& param, const std::string& rule) {
-  (void)field;
+Status Bad(const std::string& param, const std::string& rule) {
   return InvalidArgument("invalid_value", param + " must be " + rule).WithParam(param);
 }
 
@@ -277,19 +276,18 @@ bool InRange(const FieldSpec& field, double value) {
 }
 
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
-  if (!value.is_string()) return Bad(field, param, "a string");
+  if (!value.is_string()) return Bad(param, "a string");
   const auto size = static_cast<double>(value.get_string().size());
   if (size >= field.low && size <= field.high) return OkStatus();
-  return Bad(field, param,
-             "a string of " + Figure(field.low) + " to " + Figure(field.high) + " bytes, not " +
-                 Figure(size));
+  return Bad(param, "a string of " + Figure(field.low) + " to " + Figure(field.high) +
+                        " bytes, not " + Figure(size));
 }
 
 Status CheckBias(const FieldSpec& field, const Json& value, const std::string& param) {
-  if (!value.is_object()) return Bad(field, param, "an object of token ids and numbers");
+  if (!value.is_object()) return Bad(param, "an object of token ids and numbers");
   const JsonObject& object = value.get_object();
   if (object.size() > field.count) {
-    return Bad(field, param, "an object of at most " + std::to_string(field.count) + " members");
+    return Bad(param, "an object of at most " + std::to_string(field.count) + " members");
   }
   for (const auto& member : object) {
     const std::string_view key(member.key().data(), member.key().size());
@@ -385,16 +383,16 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
   if (field.field_class == FieldClass::kRefused) return CheckRefused(field, value, param);
   switch (field.type) {
     case FieldType::kBool:
-      return value.is_bool() ? OkStatus() : Bad(field, param, "true or false");
+      return value.is_bool() ? OkStatus() : Bad(param, "true or false");
     case FieldType::kInteger: {
       const std::optional<int64_t> number = AsInteger(value);
       const bool ok = number.has_value() && InRange(field, static_cast<double>(*number));
-      return ok ? OkStatus() : Bad(field, param, RangeText(field));
+      return ok ? OkStatus() : Bad(param, RangeText(field));
     }
     case FieldType::kNumber:
       return value.is_number() && InRange(field, value.to_number<double>())
                  ? OkStatus()
-                 : Bad(field, param, RangeText(field));
+                 : Bad(param, RangeText(field));
     case FieldType::kString:
       return CheckText(field, value, param);
     case FieldType::kChoice: {
@@ -410,44 +408,43 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       std::string words(field.words);
       for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;)
         words.replace(at, 1, ", ");
-      return Bad(field, param, "one of " + words);
+      return Bad(param, "one of " + words);
     }
     case FieldType::kStrings: {
       if (value.is_string()) return CheckText(field, value, param);
-      if (!value.is_array()) return Bad(field, param, "a string or a list of strings");
+      if (!value.is_array()) return Bad(param, "a string or a list of strings");
       const JsonArray& array = value.get_array();
       if (array.size() > field.count)
-        return Bad(field, param, "a list of at most " + std::to_string(field.count));
+        return Bad(param, "a list of at most " + std::to_string(field.count));
       for (size_t i = 0; i < array.size(); ++i) {
         RETURN_IF_ERROR(CheckText(field, array[i], param + "[" + std::to_string(i) + "]"));
       }
       return OkStatus();
     }
     case FieldType::kTokenIds: {
-      if (!value.is_array()) return Bad(field, param, "a list of token ids");
+      if (!value.is_array()) return Bad(param, "a list of token ids");
       const size_t size = value.get_array().size();
       if (size > field.count || static_cast<double>(size) < field.low) {
-        return Bad(
-            field, param,
-            "a list of " + Figure(field.low) + " to " + std::to_string(field.count) + " token ids");
+        return Bad(param, "a list of " + Figure(field.low) + " to " + std::to_string(field.count) +
+                              " token ids");
       }
       return ReadTokenIds(value.get_array(), param).status();
     }
     case FieldType::kBias:
       return CheckBias(field, value, param);
     case FieldType::kArray: {
-      if (!value.is_array()) return Bad(field, param, "a list");
+      if (!value.is_array()) return Bad(param, "a list");
       const auto size = static_cast<double>(value.get_array().size());
       if (size >= field.low && size <= field.high) return OkStatus();
-      return Bad(field, param,
+      return Bad(param,
                  "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
     }
     case FieldType::kObject: {
-      if (!value.is_object()) return Bad(field, param, "an object");
+      if (!value.is_object()) return Bad(param, "an object");
       const auto size = static_cast<double>(boost::json::serialize(value).size());
       return size <= field.high
                  ? OkStatus()
-                 : Bad(field, param, "an object of at most " + Figure(field.high) + " bytes");
+                 : Bad(param, "an object of at most " + Figure(field.high) + " bytes");
     }
     case FieldType::kAny:
       return OkStatus();
