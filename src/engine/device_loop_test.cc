@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {

@@ -5,7 +5,7 @@
 
 #include "api/validate.h"
 #include "base/check.h"
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/device_loop.h"
 #include "engine/policy/wait_estimate.h"
 
@@ -43,7 +43,7 @@ struct Engine::Impl {
   const Clock& clock;
   const std::unique_ptr<DeviceLoop> own_loop;
   DeviceLoop* const loop;
-  Decoder decoder;
+  DecoderSlot decoder;
 };
 
 Engine::Engine(const EngineOptions& options, const EngineDependencies& dependencies,
@@ -243,6 +243,6 @@ Status Engine::Live() const {
       "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
 }
 
-Decoder& Engine::decoder_for_test() { return impl_->decoder; }
+DecoderSlot& Engine::decoder_for_test() { return impl_->decoder; }
 
 }  // namespace tutti::engine

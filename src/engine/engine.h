@@ -30,7 +30,7 @@
 
 namespace tutti::engine {
 
-class Decoder;
+class DecoderSlot;
 class DeviceLoop;
 
 // Collaborators; all outlive the engine. The runner is called on the engine thread only.
@@ -108,7 +108,7 @@ class Engine {
   Status Live() const;
 
   // For invariant checks in tests; only while no step can run.
-  Decoder& decoder_for_test();
+  DecoderSlot& decoder_for_test();
 
  private:
   struct Impl;

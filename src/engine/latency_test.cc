@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/random.h"
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {

@@ -33,7 +33,8 @@ class Signal {
   int fd_;
 };
 
-struct Work;  // decoder.h: a request in the engine, with all it needs allocated by its submitter
+struct Work;  // decoder_slot.h: a request in the engine, with all it needs allocated by its
+              // submitter
 
 class Mailbox {
  public:

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/random.h"
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/testing/engine_harness.h"
 
 namespace tutti::engine {

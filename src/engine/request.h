@@ -57,7 +57,7 @@ class RequestControl final : public api::Cancellable,
 
  private:
   friend class Mailbox;
-  friend class Decoder;
+  friend class DecoderSlot;
   void Notify() noexcept;
 
   const std::shared_ptr<Mailbox> mailbox_;
@@ -87,7 +87,7 @@ class Ticket {
 
  private:
   friend class Engine;
-  friend class Decoder;
+  friend class DecoderSlot;
   void Release();
   void LeaveQueue();  // the request has its first lane: its bytes and tokens no longer wait
 

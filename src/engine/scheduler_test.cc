@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/policy/admission.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/random.h"
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 #include "engine/engine.h"
 #include "engine/invariants.h"
 #include "engine/testing/fake_model_runner.h"
@@ -395,7 +395,7 @@ class Simulation {
   void CheckEnd() {
     engine_->RunOneStep();
     CheckInvariants();
-    const Decoder& decoder = engine_->decoder_for_test();
+    const DecoderSlot& decoder = engine_->decoder_for_test();
     const QueueLedger& ledger = *decoder.ledger();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");

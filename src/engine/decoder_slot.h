@@ -1,5 +1,5 @@
-// Decoder: the slot of a device that serves one decoder model: scheduler, KV pool and runner, and
-// the records of the requests in it. One step is a list of verbs; see Step().
+// DecoderSlot: the slot of a device that serves one decoder model: scheduler, KV pool and runner,
+// and the records of the requests in it. One step is a list of verbs; see Step().
 //
 // Engine thread only, but for what mailbox, ledger and published statistics offer to others. Every
 // request ends through EndRequest(), the one place that writes a terminal event.
@@ -59,11 +59,11 @@ struct Work {
   bool woken = false;        // its waker is in the list of this step
 };
 
-class Decoder final : public Slot {
+class DecoderSlot final : public Slot {
  public:
-  Decoder(const EngineOptions& options, const EngineDependencies& dependencies,
-          std::shared_ptr<Signal> signal);
-  ~Decoder() override;
+  DecoderSlot(const EngineOptions& options, const EngineDependencies& dependencies,
+              std::shared_ptr<Signal> signal);
+  ~DecoderSlot() override;
 
   // --- any thread ---
   const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }

@@ -1,4 +1,4 @@
-#include "engine/decoder.h"
+#include "engine/decoder_slot.h"
 
 #include <algorithm>
 #include <cmath>
@@ -40,8 +40,8 @@ std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const Runn
 
 }  // namespace
 
-Decoder::Decoder(const EngineOptions& options, const EngineDependencies& dependencies,
-                 std::shared_ptr<Signal> signal)
+DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies& dependencies,
+                         std::shared_ptr<Signal> signal)
     : options_(options),
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
@@ -55,13 +55,13 @@ Decoder::Decoder(const EngineOptions& options, const EngineDependencies& depende
   published_.kv_free.store(pool_.free());
 }
 
-Decoder::~Decoder() {
+DecoderSlot::~DecoderSlot() {
   EndAll(Unavailable("draining", "the server is shutting down"));
   mailbox_->Close();
 }
 
-std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request,
-                                        std::shared_ptr<api::TokenStream> stream) const {
+std::unique_ptr<Work> DecoderSlot::MakeWork(Ticket ticket, Request request,
+                                            std::shared_ptr<api::TokenStream> stream) const {
   auto work = std::make_unique<Work>();
   work->request = std::move(request);
   work->stream = std::move(stream);
@@ -104,7 +104,7 @@ std::unique_ptr<Work> Decoder::MakeWork(Ticket ticket, Request request,
 
 // --- between steps ---
 
-SlotReadiness Decoder::Prepare(TimePoint now) {
+SlotReadiness DecoderSlot::Prepare(TimePoint now) {
   published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
   TakeInbox(now);
   EndExpired(now);
@@ -120,13 +120,13 @@ SlotReadiness Decoder::Prepare(TimePoint now) {
   return readiness;
 }
 
-void Decoder::TakeInbox(TimePoint now) {
+void DecoderSlot::TakeInbox(TimePoint now) {
   if (mailbox_->empty()) return;
   mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
                   [&](RequestControl& control) { ApplyTouch(control, now); });
 }
 
-void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
+void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   Work& work = *owned;
   work.index = works_.size();
   work.control->work_ = &work;
@@ -173,7 +173,7 @@ void Decoder::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   }
 }
 
-void Decoder::ApplyTouch(RequestControl& control, TimePoint now) {
+void DecoderSlot::ApplyTouch(RequestControl& control, TimePoint now) {
   auto* work = static_cast<Work*>(control.work_);
   if (work == nullptr) return;  // not submitted yet, or ended
   if (control.cancelled()) {
@@ -186,7 +186,7 @@ void Decoder::ApplyTouch(RequestControl& control, TimePoint now) {
   }
 }
 
-void Decoder::NoteExpiry(const Work& work) {
+void DecoderSlot::NoteExpiry(const Work& work) {
   next_expiry_ = std::min(next_expiry_, work.request.deadline);
   if (work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
       !work.request.stepwise && options_.queue.age != Duration::max()) {
@@ -194,7 +194,7 @@ void Decoder::NoteExpiry(const Work& work) {
   }
 }
 
-void Decoder::EndExpired(TimePoint now) {
+void DecoderSlot::EndExpired(TimePoint now) {
   if (now.time_since_epoch().count() >=
       ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
     EndAll(
@@ -232,7 +232,7 @@ void Decoder::EndExpired(TimePoint now) {
   }
 }
 
-void Decoder::WatchReaders(TimePoint now) {
+void DecoderSlot::WatchReaders(TimePoint now) {
   if (now < next_reader_check_) return;
   next_reader_check_ = paused_.empty() ? TimePoint::max() : now + kReaderCheck;
   for (size_t i = 0; i < paused_.size();) {
@@ -266,7 +266,7 @@ void Decoder::WatchReaders(TimePoint now) {
 
 // --- the step ---
 
-bool Decoder::Step() {
+bool DecoderSlot::Step() {
   const TimePoint begin = deps_.clock->Now();
   const StepPlan& plan = scheduler_.Plan(begin);
   NoteAdmissions(begin);
@@ -307,7 +307,7 @@ bool Decoder::Step() {
   return ran;
 }
 
-void Decoder::NoteAdmissions(TimePoint now) {
+void DecoderSlot::NoteAdmissions(TimePoint now) {
   for (const Preempted& p : scheduler_.preempted()) {
     Work& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
@@ -330,7 +330,7 @@ void Decoder::NoteAdmissions(TimePoint now) {
   }
 }
 
-void Decoder::Deliver(Outcome& outcome, TimePoint now) {
+void DecoderSlot::Deliver(Outcome& outcome, TimePoint now) {
   Work* found = by_sequence_[outcome.sequence->id];
   if (found == nullptr) return;  // its request ended in this step, through a sibling
   Work& work = *found;
@@ -353,7 +353,7 @@ void Decoder::Deliver(Outcome& outcome, TimePoint now) {
   }
 }
 
-void Decoder::DeliverPromptLogprobs(Work& work, const Outcome& outcome) {
+void DecoderSlot::DeliverPromptLogprobs(Work& work, const Outcome& outcome) {
   const std::vector<TokenId>& prompt = work.request.prompt;
   const auto deliver = [&](size_t position, const sampling::RowLogprobs* logprobs) {
     api::StreamEvent event;
@@ -372,7 +372,7 @@ void Decoder::DeliverPromptLogprobs(Work& work, const Outcome& outcome) {
   for (const auto& logprobs : outcome.result->prompt_logprobs) deliver(position++, &logprobs);
 }
 
-void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoint now) {
+void DecoderSlot::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoint now) {
   api::StreamEvent event;
   event.kind = api::StreamEvent::Kind::kToken;
   event.choice = outcome.sequence->choice;
@@ -410,9 +410,9 @@ void Decoder::DeliverToken(Work& work, Choice& choice, Outcome& outcome, TimePoi
   PauseIfBehind(work, now);
 }
 
-void Decoder::EndChoice(Work& work, Choice& choice, api::FinishReason reason,
-                        std::variant<std::monostate, TokenId, std::string> stop_reason,
-                        std::string rest, TimePoint now) {
+void DecoderSlot::EndChoice(Work& work, Choice& choice, api::FinishReason reason,
+                            std::variant<std::monostate, TokenId, std::string> stop_reason,
+                            std::string rest, TimePoint now) {
   api::StreamEvent event;
   event.kind = api::StreamEvent::Kind::kChoiceEnd;
   event.choice = choice.sequence.choice;
@@ -428,7 +428,7 @@ void Decoder::EndChoice(Work& work, Choice& choice, api::FinishReason reason,
 }
 
 // The one place where a request ends.
-void Decoder::EndRequest(Work& work, Status status, TimePoint now) {
+void DecoderSlot::EndRequest(Work& work, Status status, TimePoint now) {
   for (const auto& choice : work.choices) {
     const Sequence& s = choice->sequence;
     work.computed_tokens += s.computed;
@@ -489,7 +489,7 @@ void Decoder::EndRequest(Work& work, Status status, TimePoint now) {
   works_.pop_back();
 }
 
-void Decoder::EndAll(const Status& status) {
+void DecoderSlot::EndAll(const Status& status) {
   const TimePoint now = deps_.clock->Now();
   // What was submitted but not taken in yet ends the same way.
   mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
@@ -502,7 +502,7 @@ void Decoder::EndAll(const Status& status) {
 
 // --- pauses ---
 
-void Decoder::PauseIfBehind(Work& work, TimePoint now) {
+void DecoderSlot::PauseIfBehind(Work& work, TimePoint now) {
   if (work.reader_paused || work.stream->unread_bytes() <= options_.reader.unread_bytes) return;
   work.reader_paused = true;
   work.reader_since = now;
@@ -515,7 +515,7 @@ void Decoder::PauseIfBehind(Work& work, TimePoint now) {
   }
 }
 
-void Decoder::SetPause(Choice& choice, unsigned bit, bool on) {
+void DecoderSlot::SetPause(Choice& choice, unsigned bit, bool on) {
   const unsigned before = choice.pause;
   choice.pause = on ? before | bit : before & ~bit;
   if (before == 0 && choice.pause != 0) scheduler_.Pause(choice.sequence);
@@ -524,7 +524,7 @@ void Decoder::SetPause(Choice& choice, unsigned bit, bool on) {
 
 // --- out ---
 
-void Decoder::WakeReaders() {
+void DecoderSlot::WakeReaders() {
   for (Work* work : to_wake_) {
     work->woken = false;
     api::StreamWaker* waker = work->stream->waker().get();
@@ -538,7 +538,7 @@ void Decoder::WakeReaders() {
   wakers_.clear();
 }
 
-api::Logprob Decoder::WithBytes(const sampling::TokenLogprob& logprob) const {
+api::Logprob DecoderSlot::WithBytes(const sampling::TokenLogprob& logprob) const {
   api::Logprob out;
   out.token = logprob.token;
   out.logprob = logprob.logprob;
@@ -547,7 +547,7 @@ api::Logprob Decoder::WithBytes(const sampling::TokenLogprob& logprob) const {
   return out;
 }
 
-api::TokenLogprobs Decoder::WithBytes(const sampling::RowLogprobs& logprobs) const {
+api::TokenLogprobs DecoderSlot::WithBytes(const sampling::RowLogprobs& logprobs) const {
   api::TokenLogprobs out;
   out.chosen = WithBytes(logprobs.chosen);
   out.top.reserve(logprobs.top.size());
@@ -555,7 +555,7 @@ api::TokenLogprobs Decoder::WithBytes(const sampling::RowLogprobs& logprobs) con
   return out;
 }
 
-void Decoder::Publish(TimePoint now) {
+void DecoderSlot::Publish(TimePoint now) {
   constexpr auto kRelaxed = std::memory_order_relaxed;
   const int running = scheduler_.running(), waiting = scheduler_.waiting();
   published_.running.store(running, kRelaxed);
@@ -581,7 +581,7 @@ void Decoder::Publish(TimePoint now) {
   published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
 }
 
-EngineStats Decoder::stats(TimePoint now) const {
+EngineStats DecoderSlot::stats(TimePoint now) const {
   EngineStats s;
   s.lanes = ledger_->lanes;
   s.running = published_.running.load();
@@ -614,7 +614,7 @@ EngineStats Decoder::stats(TimePoint now) const {
   return s;
 }
 
-api::LoadSnapshot Decoder::Load() const {
+api::LoadSnapshot DecoderSlot::Load() const {
   api::LoadSnapshot load;
   load.running = published_.running.load();
   load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
@@ -624,7 +624,7 @@ api::LoadSnapshot Decoder::Load() const {
   return load;
 }
 
-Heartbeat Decoder::heartbeat() const {
+Heartbeat DecoderSlot::heartbeat() const {
   Heartbeat beat;
   // Work that was handed over while the loop slept is late only from then on.
   const TimePoint pending = mailbox_->pending_since();

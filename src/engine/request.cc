@@ -1,0 +1,71 @@
+#include "engine/request.h"
+
+#include <utility>
+
+#include "engine/mailbox.h"
+
+namespace tutti::engine {
+
+// --- RequestControl ---
+
+RequestControl::RequestControl(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}
+RequestControl::~RequestControl() = default;
+
+void RequestControl::Cancel() noexcept {
+  if (cancelled_.exchange(true, std::memory_order_acq_rel)) return;
+  Notify();
+}
+
+void RequestControl::Grant(int64_t tokens) noexcept {
+  if (tokens <= 0) return;
+  granted_.fetch_add(tokens, std::memory_order_acq_rel);
+  Notify();
+}
+
+void RequestControl::Notify() noexcept { mailbox_->Touch(this); }
+
+// --- Ticket ---
+
+Ticket::Ticket(Ticket&& other) noexcept
+    : ledger_(std::move(other.ledger_)),
+      control_(std::move(other.control_)),
+      accepted_at_(other.accepted_at_),
+      n_(other.n_),
+      bytes_(other.bytes_),
+      tokens_(other.tokens_),
+      submitted_(other.submitted_) {
+  other.ledger_ = nullptr;
+}
+
+Ticket& Ticket::operator=(Ticket&& other) noexcept {
+  if (this != &other) {
+    Release();
+    ledger_ = std::move(other.ledger_);
+    other.ledger_ = nullptr;
+    control_ = std::move(other.control_);
+    accepted_at_ = other.accepted_at_;
+    n_ = other.n_;
+    bytes_ = other.bytes_;
+    tokens_ = other.tokens_;
+    submitted_ = other.submitted_;
+  }
+  return *this;
+}
+
+Ticket::~Ticket() { Release(); }
+
+void Ticket::LeaveQueue() {
+  ledger_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
+  ledger_->queued_tokens.fetch_sub(std::exchange(tokens_, 0), std::memory_order_relaxed);
+}
+
+void Ticket::Release() {
+  if (ledger_ == nullptr) return;
+  LeaveQueue();
+  if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
+  const std::shared_ptr<QueueLedger> ledger = std::move(ledger_);
+  ledger_ = nullptr;
+  ledger->Leave(n_);
+}
+
+}  // namespace tutti::engine
