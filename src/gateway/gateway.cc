@@ -25,6 +25,7 @@ struct Gateway::Pending {
   engine::Ticket ticket;
   std::shared_ptr<api::TokenStream> stream;
   api::Usage usage;  // the prompt's tokens, once they are counted
+  bool stepwise = false;
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -49,39 +50,38 @@ Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name
 
 Result<api::Generation> Gateway::Generate(api::GenerateRequest request,
                                           std::shared_ptr<api::StreamWaker> waker) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
-  Result<api::Generation> generation = Accept(model, std::move(request), std::move(waker));
-  if (!generation.ok() && model->metrics != nullptr)
-    model->metrics->RequestRejected(generation.status().reason());
-  return generation;
+  ASSIGN_OR_RETURN(Stepwise accepted, Accept(std::move(request), std::move(waker), false));
+  return std::move(accepted.generation);
 }
 
-Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model,
-                                        api::GenerateRequest request,
-                                        std::shared_ptr<api::StreamWaker> waker) {
-  auto pending = std::make_shared<Pending>();
-  pending->model = std::move(model);
-  RETURN_IF_ERROR(api::ValidateRequest(request));
-  RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, pending->model->info.vocab_size));
+Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request,
+                                                    std::shared_ptr<api::StreamWaker> waker) {
+  return Accept(std::move(request), std::move(waker), true);
+}
 
-  ASSIGN_OR_RETURN(pending->ticket,
-                   pending->model->engine->Admit({.n = request.n,
-                                                  .bytes = api::RequestBytes(request),
-                                                  .priority = request.priority,
-                                                  .deadline = request.deadline}));
+Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
+                                          std::shared_ptr<api::StreamWaker> waker, bool stepwise) {
+  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
+  const auto reject = [model](Status status) {
+    if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
+    return status;
+  };
   const size_t work = std::max(api::PromptBytes(request.prompt), request.call_bytes);
-  pending->request = std::move(request);
+  Result<std::shared_ptr<Pending>> queued = Queue(std::move(model), std::move(request));
+  if (!queued.ok()) return reject(queued.status());
+  const std::shared_ptr<Pending> pending = *std::move(queued);
+  pending->stepwise = stepwise;
   pending->stream = std::make_shared<api::TokenStream>(std::move(waker));
-  const std::shared_ptr<api::Cancellable> control = pending->ticket.control();
-  if (work <= options_.inline_prompt_bytes) {
+  const std::shared_ptr<engine::RequestControl> control = pending->ticket.control();
+  Stepwise accepted{api::Generation(pending->stream, control), control};
+  if (stepwise || work <= options_.inline_prompt_bytes) {
     Status status = Prepare(*pending);
+    if (status.ok()) return accepted;
     // A prompt that was counted and is too long ends its stream, where the count has a place.
-    const bool counted = status.reason() == "context_length_exceeded";
-    if (!status.ok() && !counted) return status;
-    if (counted) Refuse(*pending, std::move(status));
-    return api::Generation(pending->stream, control);
+    if (status.reason() != "context_length_exceeded") return reject(std::move(status));
+    Refuse(*pending, std::move(status));
+    return accepted;
   }
-  api::Generation generation(pending->stream, control);
   pool_.Post([this, pending] {
     Status status = StillWanted(*pending);
     if (status.ok()) status = Prepare(*pending);
@@ -89,7 +89,21 @@ Result<api::Generation> Gateway::Accept(std::shared_ptr<const ServedModel> model
     Refuse(*pending, std::move(status));
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
   });
-  return generation;
+  return accepted;
+}
+
+Result<std::shared_ptr<Gateway::Pending>> Gateway::Queue(std::shared_ptr<const ServedModel> model,
+                                                         api::GenerateRequest request) {
+  auto pending = std::make_shared<Pending>();
+  RETURN_IF_ERROR(api::ValidateRequest(request));
+  RETURN_IF_ERROR(api::ValidateTokenIds(request.sampling, model->info.vocab_size));
+  ASSIGN_OR_RETURN(pending->ticket, model->engine->Admit({.n = request.n,
+                                                          .bytes = api::RequestBytes(request),
+                                                          .priority = request.priority,
+                                                          .deadline = request.deadline}));
+  pending->model = std::move(model);
+  pending->request = std::move(request);
+  return pending;
 }
 
 void Gateway::Refuse(Pending& pending, Status status) {
@@ -135,6 +149,7 @@ Status Gateway::Prepare(Pending& pending) {
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
+  out.stepwise = pending.stepwise;
   out.prepare = clock_.Now() - begin;
   RETURN_IF_ERROR(
       pending.model->engine->Submit(std::move(pending.ticket), std::move(out), pending.stream));

@@ -34,6 +34,14 @@ class Gateway final : public api::Inference {
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
+  // Generate() for a caller who steps: nothing is drawn but what `control` grants. The prompt is
+  // prepared on the calling thread, whatever its size.
+  struct Stepwise {
+    api::Generation generation;
+    std::shared_ptr<engine::RequestControl> control;
+  };
+  Result<Stepwise> GenerateStepwise(api::GenerateRequest request,
+                                    std::shared_ptr<api::StreamWaker> waker);
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const std::string& model,
                                  const std::vector<TokenId>& tokens) override;
@@ -45,9 +53,11 @@ class Gateway final : public api::Inference {
 
  private:
   struct Pending;  // one request between acceptance and submission
-  Result<api::Generation> Accept(std::shared_ptr<const ServedModel> model,
-                                 api::GenerateRequest request,
-                                 std::shared_ptr<api::StreamWaker> waker);
+  Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker,
+                          bool stepwise);
+  // Checks the request and takes its place in the queue.
+  Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,
+                                         api::GenerateRequest request);
   Status StillWanted(const Pending& pending) const;
   Status Prepare(Pending& pending);
   static void Refuse(Pending& pending, Status status);  // ends its stream

@@ -1,11 +1,8 @@
 #include "tutti/step.h"
 
-#include <chrono>
-#include <random>
 #include <utility>
 
-#include "api/validate.h"
-#include "gateway/prompt.h"
+#include "gateway/gateway.h"
 #include "library/collector.h"
 #include "library/convert.h"
 #include "library/model_state.h"
@@ -32,57 +29,19 @@ struct StepState::Impl {
 
 namespace {
 
-uint64_t DrawnSeed() {
-  static thread_local std::mt19937_64 generator{std::random_device{}()};
-  return generator();
-}
-
-int64_t UnixSeconds() {
-  return std::chrono::duration_cast<std::chrono::seconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-// The way of a request through the gateway (gateway.cc), with the control kept for the grants.
-Status Begin(StepState::Impl& impl, api::GenerateRequest in) {
-  const gateway::ServedModel& model = *impl.model->served;
-  RETURN_IF_ERROR(api::ValidateRequest(in));
-  RETURN_IF_ERROR(api::ValidateTokenIds(in.sampling, model.info.vocab_size));
-  if (in.n != 1 || in.score_only) {
+Status Begin(StepState::Impl& impl, api::GenerateRequest request) {
+  if (request.n != 1 || request.score_only) {
     return InvalidArgument("invalid_value",
                            "a state makes one answer of at least one token: n must be 1 and "
                            "max_tokens not 0");
   }
-  // Prepared before it has a place in the queue: this is the caller's own thread and time.
-  ASSIGN_OR_RETURN(gateway::PreparedPrompt prompt,
-                   gateway::PreparePrompt(model, in.prompt, UnixSeconds()));
-  std::vector<TokenId>& tokens = prompt.tokens;
-  if (in.truncate_prompt_tokens.has_value() &&
-      tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
-    tokens.erase(tokens.begin(), tokens.end() - *in.truncate_prompt_tokens);
-  }
-  ASSIGN_OR_RETURN(engine::Ticket ticket,
-                   model.engine->Admit({.n = 1,
-                                        .bytes = tokens.size() * sizeof(TokenId),
-                                        .priority = in.priority,
-                                        .deadline = in.deadline}));
-  engine::Request request;
-  request.prompt = std::move(tokens);
-  request.end_tokens = model.tokenizer->vocabulary().eog_tokens();
-  request.seed =
-      in.sampling.seed.has_value() ? static_cast<uint64_t>(*in.sampling.seed) : DrawnSeed();
-  request.sampling = std::move(in.sampling);
-  request.priority = in.priority;
-  request.deadline = in.deadline;
-  request.tenant = std::move(in.tenant);
-  request.cache_salt = std::move(in.cache_salt);
-  request.use_prefix_cache = in.use_prefix_cache;
-  request.stepwise = true;
-  auto stream = std::make_shared<api::TokenStream>(impl.waker);
-  impl.control = ticket.control();
-  impl.generation = api::Generation(stream, impl.control);
+  ASSIGN_OR_RETURN(
+      gateway::Gateway::Stepwise stepwise,
+      impl.model->inference.gateway().GenerateStepwise(std::move(request), impl.waker));
+  impl.control = std::move(stepwise.control);
+  impl.generation = std::move(stepwise.generation);
   impl.waker->Attach(impl.generation);
-  return model.engine->Submit(std::move(ticket), std::move(request), stream);
+  return OkStatus();
 }
 
 // Takes every event there is; the token among them, if there was one, into `result`. At most one
@@ -121,7 +80,7 @@ Expected<StepState> Model::CreateState(Request request) const {
   }
   // The engine has taken it in once it has said so; from then on a wake means that a step was made
   // for it.
-  impl->signal->Wait(0);
+  if (!impl->generation.stream().ended()) impl->signal->Wait(0);
   StepResult none;
   TakeEvents(*impl, none);
   if (impl->collector.ended() && !impl->generation.stream().status().ok()) {
