@@ -128,7 +128,7 @@ def hostile_prompt(port, rng):
             "top_k": 1, "frequency_penalty": -2, "presence_penalty": 2, "repetition_penalty": 10, "min_p": 1, "seed": 2 ** 63 - 1,
             "logit_bias": {"0": -100}}
     answer = talk(port, post("/v1/chat/completions", body))
-    assert answer.startswith(b"HTTP/1.1 200"), answer[:300]
+    assert answer.startswith(b"HTTP/1.1 200") or b'"code":"queue_full"' in answer, answer[:300]
 
 
 ATTACKS = [rubbish, rubbish_body, broken_json, deep_json, wrong_types, huge_headers, many_headers, two_lengths, too_large, pipelined,

