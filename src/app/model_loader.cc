@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/tokenizer_text.h"
 #include "gateway/engine_metrics.h"
+#include "gateway/tokenizer_text.h"
 #include "gguf/file.h"
 #include "kernels/machine_limits.h"
 #include "model/decoder.h"
@@ -27,7 +27,7 @@ namespace {
 struct ModelInstance {
   std::shared_ptr<const model::Weights> weights;
   std::unique_ptr<runner::CpuModelRunner> runner;
-  std::unique_ptr<engine::TokenizerText> text;
+  std::unique_ptr<gateway::TokenizerText> text;
   std::shared_ptr<ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
   std::unique_ptr<engine::Engine> engine;
@@ -244,7 +244,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
                    runner::CpuModelRunner::Create(instance->weights, parts.runner_options));
 
   gateway::ServedModel& served = *parts.served;
-  instance->text = std::make_unique<engine::TokenizerText>(served.tokenizer);
+  instance->text = std::make_unique<gateway::TokenizerText>(served.tokenizer);
   instance->metrics = served.metrics;
   if (served.metrics != nullptr)
     instance->observer = std::make_unique<gateway::EngineMetrics>(*served.metrics);

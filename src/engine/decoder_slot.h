@@ -40,9 +40,9 @@ struct Work {
   Ticket ticket;
   sampling::StopSet stops;
   std::vector<std::unique_ptr<Choice>> choices;
-  std::vector<Sequence*> sequences;   // of the choices
-  tokenizer::Utf8Repair prompt_text;  // of kPromptToken events
-  Work* next_submission = nullptr;    // mailbox
+  std::vector<Sequence*> sequences;  // of the choices
+  Utf8Repair prompt_text;            // of kPromptToken events
+  Work* next_submission = nullptr;   // mailbox
 
   // Progress.
   size_t index = 0;  // in the decoder's list

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/types.h"
+#include "base/utf8.h"
 #include "engine/token_text.h"
 #include "sampling/stop_matcher.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::engine {
 
@@ -34,7 +34,7 @@ class TextOutput {
  private:
   const TokenText* text_ = nullptr;
   sampling::StopMatcher matcher_;
-  tokenizer::Utf8Repair repair_;
+  Utf8Repair repair_;
   bool skip_special_ = true;
   int min_tokens_ = 0;
   int tokens_ = 0;

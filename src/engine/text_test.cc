@@ -6,9 +6,9 @@
 #include <cmath>
 
 #include "base/random.h"
+#include "base/utf8.h"
 #include "engine/testing/engine_harness.h"
 #include "engine/text_output.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::engine {
 namespace {
@@ -24,7 +24,7 @@ std::string TextOf(const std::vector<TokenId>& tokens, bool split = false) {
   const FakeTokenText text(split);
   std::string bytes, out;
   for (const TokenId t : tokens) text.AppendBytes(t, false, true, bytes);
-  tokenizer::Utf8Repair repair;
+  Utf8Repair repair;
   repair.Push(bytes, out);
   repair.Finish(out);
   return out;
@@ -240,7 +240,7 @@ TEST(Text, PiecesAreAlwaysWholeCharacters) {
       std::string piece;
       const bool stopped = output.Push(static_cast<TokenId>(random.Below(40)), piece).has_value();
       for (size_t p = 0; p < piece.size();) {
-        const tokenizer::CodePoint c = tokenizer::DecodeAt(piece, p);
+        const CodePoint c = DecodeAt(piece, p);
         ASSERT_TRUE(c.valid) << "round " << round;
         p += c.length;
       }

@@ -1,5 +1,6 @@
 // TokenText: the port through which the engine learns the bytes of a token. The engine knows no
-// vocabulary; the composition root gives it TokenizerText (tokenizer_text.h), tests a table.
+// vocabulary; the composition root gives it TokenizerText (gateway/tokenizer_text.h), tests a
+// table.
 #pragma once
 
 #include <string>

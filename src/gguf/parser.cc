@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/utf8.h"
+
 namespace tutti::gguf {
 namespace {
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
+
 namespace tutti::gguf {
 namespace {
 
@@ -51,23 +53,6 @@ std::string RenderNumber(ValueType type, const std::byte* at) {
   return "";
 }
 
-// Length of the well-formed UTF-8 sequence at the front (Unicode 15, table 3-7), or 0.
-size_t SequenceLength(std::string_view bytes) {
-  const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
-  const auto continues = [&](size_t i, uint8_t low, uint8_t high) {
-    return i < bytes.size() && byte(i) >= low && byte(i) <= high;
-  };
-  const uint8_t lead = byte(0);
-  if (lead < 0x80) return 1;
-  if (lead < 0xC2 || lead > 0xF4) return 0;
-  if (lead < 0xE0) return continues(1, 0x80, 0xBF) ? 2 : 0;
-  const uint8_t low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const uint8_t high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (!continues(1, low, high) || !continues(2, 0x80, 0xBF)) return 0;
-  if (lead < 0xF0) return 3;
-  return continues(3, 0x80, 0xBF) ? 4 : 0;
-}
-
 }  // namespace
 
 std::string_view TypeName(ValueType type) { return Traits(type).name; }
@@ -89,38 +74,27 @@ bool IsInteger(ValueType type) {
   }
 }
 
-bool IsValidUtf8(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const size_t length = SequenceLength(bytes);
-    if (length == 0) return false;
-    bytes.remove_prefix(length);
-  }
-  return true;
-}
-
 std::string Quote(std::string_view bytes, size_t max_bytes) {
   std::string out = "\"";
   const bool cut = bytes.size() > max_bytes;
   if (cut) bytes = bytes.substr(0, max_bytes);
   while (!bytes.empty()) {
-    const uint8_t lead = static_cast<uint8_t>(bytes[0]);
-    const size_t length = SequenceLength(bytes);
+    const CodePoint next = DecodeAt(bytes, 0);
+    const std::string_view character = bytes.substr(0, next.length);
     // C1 controls (U+0080..U+009F) would reach a terminal as control codes.
-    const bool control = lead < 0x20 || lead == 0x7F ||
-                         (lead == 0xC2 && length == 2 && static_cast<uint8_t>(bytes[1]) < 0xA0);
-    if (lead == '"' || lead == '\\') {
+    const bool control =
+        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
+    if (next.code_point == '"' || next.code_point == '\\') {
       out += '\\';
-      out += bytes[0];
-    } else if (lead == '\n') {
+      out += character;
+    } else if (next.code_point == '\n') {
       out += "\\n";
-    } else if (length == 0 || control) {
-      for (size_t i = 0; i < std::max<size_t>(length, 1); ++i) {
-        out += fmt::format("\\x{:02x}", static_cast<uint8_t>(bytes[i]));
-      }
+    } else if (!next.valid || control) {
+      for (const char byte : character) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
     } else {
-      out.append(bytes.substr(0, length));
+      out += character;
     }
-    bytes.remove_prefix(std::max<size_t>(length, 1));
+    bytes.remove_prefix(next.length);
   }
   out += cut ? "\"..." : "\"";
   return out;

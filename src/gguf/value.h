@@ -136,6 +136,4 @@ std::string RenderValue(const Value& value, size_t max_bytes);
 // Bytes of a file for a message: quoted, escaped, at most 64 of them.
 std::string Quote(std::string_view bytes, size_t max_bytes = 64);
 
-bool IsValidUtf8(std::string_view bytes);
-
 }  // namespace tutti::gguf

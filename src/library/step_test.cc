@@ -6,8 +6,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/utf8.h"
 #include "library/testing/models.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti {
 namespace {
@@ -29,7 +29,7 @@ struct Stepped {
 
 bool IsWholeUtf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
-    const tokenizer::CodePoint point = tokenizer::DecodeAt(text, at);
+    const CodePoint point = DecodeAt(text, at);
     if (!point.valid) return false;
     at += static_cast<size_t>(point.length);
   }

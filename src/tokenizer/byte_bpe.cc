@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/merge_list.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/huggingface_split.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {

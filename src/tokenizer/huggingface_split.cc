@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/utf8.h"
 #include "tokenizer/deepseek_letters.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 namespace {

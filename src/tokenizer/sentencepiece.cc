@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/utf8.h"
 #include "tokenizer/merge_list.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 
 #include "base/types.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 

@@ -3,10 +3,10 @@
 #include <array>
 #include <utility>
 
+#include "base/utf8.h"
 #include "tokenizer/byte_bpe.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/special_matcher.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/wordpiece.h"
 
 namespace tutti::tokenizer {

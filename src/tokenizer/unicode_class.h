@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace tutti::tokenizer {
 

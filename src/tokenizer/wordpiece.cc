@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "base/utf8.h"
 #include "tokenizer/bert_text.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer {
 namespace {

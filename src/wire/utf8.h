@@ -1,16 +1,13 @@
-// UTF-8 helpers of the doors. Pure; linear in the input.
-// Source of the byte ranges: Unicode 15, table 3-7 (well-formed byte sequences).
+// UTF-8 helpers of the doors, beside those of base/utf8.h. Pure; linear in the input.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
-namespace tutti::wire {
+#include "base/utf8.h"
 
-// Length of the well-formed prefix: text.size() when all of it is well-formed.
-size_t ValidUtf8Prefix(std::string_view text);
-inline bool IsValidUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
+namespace tutti::wire {
 
 // At most 64 bytes of client input for an error message, printable and well-formed: control
 // characters and malformed bytes become '?', a cut shows as "...".

@@ -15,10 +15,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     CHECK(reason == "invalid_json" || reason == "json_depth" || reason == "duplicate_key" ||
           reason == "invalid_utf8")
         << parsed.status();
-    CHECK(tutti::wire::IsValidUtf8(parsed.status().message()));
+    CHECK(tutti::IsValidUtf8(parsed.status().message()));
     return 0;
   }
-  CHECK(tutti::wire::IsValidUtf8(text)) << "malformed UTF-8 was accepted";
+  CHECK(tutti::IsValidUtf8(text)) << "malformed UTF-8 was accepted";
   const std::string written = boost::json::serialize(parsed->root());
   const tutti::Result<tutti::wire::JsonDocument> again = tutti::wire::ParseJson(written);
   CHECK(again.ok()) << again.status();

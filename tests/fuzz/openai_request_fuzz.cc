@@ -16,7 +16,7 @@ void CheckRefusal(const tutti::Status& status) {
   CHECK(!status.reason().empty());
   const tutti::wire::ErrorView view = tutti::wire::ViewError(status);
   CHECK(view.http >= 400 && view.http < 500) << status;
-  CHECK(tutti::wire::IsValidUtf8(view.message) && tutti::wire::IsValidUtf8(view.param)) << status;
+  CHECK(tutti::IsValidUtf8(view.message) && tutti::IsValidUtf8(view.param)) << status;
   CHECK(tutti::wire::ParseJson(tutti::wire::ErrorBody(view)).ok()) << "the error body is not JSON";
 }
 

@@ -98,7 +98,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   stream.Finish(streamed);
   CHECK(streamed == tokenizer.Decode(mixed, options)) << "streamed text differs";
   for (size_t pos = 0; pos < streamed.size();) {
-    const tutti::tokenizer::CodePoint c = tutti::tokenizer::DecodeAt(streamed, pos);
+    const tutti::CodePoint c = tutti::DecodeAt(streamed, pos);
     CHECK(c.valid) << "decoded text is not UTF-8";
     pos += c.length;
   }

@@ -7,9 +7,9 @@
 #include <string>
 
 #include "base/check.h"
+#include "base/utf8.h"
 #include "fuzz_input.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace {
 
@@ -77,7 +77,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const TokenId id : ids) CHECK(tokenizer.vocabulary().Contains(id));
     const std::string decoded = tokenizer.Decode(ids);
     for (size_t pos = 0; pos < decoded.size();) {
-      const tutti::tokenizer::CodePoint c = tutti::tokenizer::DecodeAt(decoded, pos);
+      const tutti::CodePoint c = tutti::DecodeAt(decoded, pos);
       CHECK(c.valid) << "decoded text is not UTF-8";
       pos += c.length;
     }

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 namespace tutti::tokenizer::jinja {
 
@@ -19,12 +19,12 @@ struct CodePoint {
 
 // pos < text.size()
 inline CodePoint DecodeAt(std::string_view text, size_t pos) {
-  const tokenizer::CodePoint c = tokenizer::DecodeAt(text, pos);
+  const tutti::CodePoint c = tutti::DecodeAt(text, pos);
   return {c.code_point, c.length};
 }
 // The character that ends before `pos`, pos > 0.
 CodePoint DecodeBefore(std::string_view text, size_t pos);
-inline void AppendUtf8(std::string* out, char32_t c) { tokenizer::AppendUtf8(c, *out); }
+inline void AppendUtf8(std::string* out, char32_t c) { tutti::AppendUtf8(c, *out); }
 size_t CountCodePoints(std::string_view text);
 // Byte offset of the index-th character; text.size() when there are fewer.
 size_t OffsetOf(std::string_view text, size_t index);

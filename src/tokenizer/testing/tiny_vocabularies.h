@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 namespace tutti::tokenizer::testing {
 

@@ -8,9 +8,9 @@
 #include "engine/token_text.h"
 #include "tokenizer/tokenizer.h"
 
-namespace tutti::engine {
+namespace tutti::gateway {
 
-class TokenizerText final : public TokenText {
+class TokenizerText final : public engine::TokenText {
  public:
   explicit TokenizerText(std::shared_ptr<const tokenizer::Tokenizer> tokenizer)
       : tokenizer_(std::move(tokenizer)) {}
@@ -27,4 +27,4 @@ class TokenizerText final : public TokenText {
   const std::shared_ptr<const tokenizer::Tokenizer> tokenizer_;
 };
 
-}  // namespace tutti::engine
+}  // namespace tutti::gateway

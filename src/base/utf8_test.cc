@@ -1,4 +1,4 @@
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <gtest/gtest.h>
 #include <unicode/ustring.h>
@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/random.h"
 
-namespace tutti::tokenizer {
+namespace tutti {
 namespace {
 
 // ICU's own decoder: the code point at the beginning of `text` and its length, or -1. A character
@@ -139,4 +139,4 @@ TEST(Utf8RepairTest, HoldsAnUnfinishedCharacterUntilTheEnd) {
 }
 
 }  // namespace
-}  // namespace tutti::tokenizer
+}  // namespace tutti

@@ -5,11 +5,12 @@
 // 15, sections 3.9 (well-formed sequences; substitution of maximal subparts).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
-namespace tutti::tokenizer {
+namespace tutti {
 
 inline constexpr char32_t kReplacementCharacter = 0xFFFD;
 inline constexpr std::string_view kReplacementUtf8 = "\xEF\xBF\xBD";
@@ -30,6 +31,11 @@ inline CodePoint DecodeAt(std::string_view text, size_t position) {
   return DecodeMultibyte(text, position);
 }
 
+// Length of the well-formed prefix: text.size() when all of it is well-formed. Linear; ASCII eight
+// bytes at a time.
+size_t ValidUtf8Prefix(std::string_view text);
+inline bool IsValidUtf8(std::string_view text) { return ValidUtf8Prefix(text) == text.size(); }
+
 // Needs a scalar value (not a surrogate, at most U+10FFFF).
 void AppendUtf8(char32_t code_point, std::string& out);
 
@@ -47,4 +53,4 @@ class Utf8Repair {
   uint8_t held_ = 0;  // bytes of hold_ that begin a character, at most 3
 };
 
-}  // namespace tutti::tokenizer
+}  // namespace tutti

@@ -1,8 +1,10 @@
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
+
+#include <cstring>
 
 #include "base/check.h"
 
-namespace tutti::tokenizer {
+namespace tutti {
 namespace {
 
 unsigned char ByteAt(std::string_view text, size_t i) {
@@ -58,6 +60,24 @@ CodePoint DecodeMultibyte(std::string_view text, size_t position) {
     value = (value << 6) | (ByteAt(text, position + static_cast<size_t>(i)) & 0x3F);
   }
   return {value, static_cast<uint8_t>(length), true};
+}
+
+size_t ValidUtf8Prefix(std::string_view text) {
+  size_t i = 0;
+  while (i < text.size()) {
+    uint64_t word = 0;
+    if (text.size() - i >= sizeof word) {
+      std::memcpy(&word, text.data() + i, sizeof word);
+      if ((word & 0x8080808080808080U) == 0) {
+        i += sizeof word;
+        continue;
+      }
+    }
+    const CodePoint next = DecodeAt(text, i);
+    if (!next.valid) break;
+    i += next.length;
+  }
+  return i;
 }
 
 void AppendUtf8(char32_t code_point, std::string& out) {
@@ -120,4 +140,4 @@ void Utf8Repair::Finish(std::string& out) {
   held_ = 0;
 }
 
-}  // namespace tutti::tokenizer
+}  // namespace tutti
