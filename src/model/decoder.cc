@@ -1,7 +1,9 @@
 #include "model/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <utility>
 
 namespace tutti::model {
@@ -19,7 +21,7 @@ int PiecesFor(const Projection& projection, int rows, const Team& team) {
   constexpr int64_t kPieceProducts = int64_t{1} << 20;
   const int64_t products = int64_t{rows} * projection.panels() * kernels::kPanelRows *
                            projection.parts[0].cols / team.workers();
-  return static_cast<int>(std::clamp<int64_t>(products / kPieceProducts, 2, 64));
+  return static_cast<int>(std::clamp<int64_t>(products / kPieceProducts, 2, 16));
 }
 // Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one
 // block of 32.
@@ -246,13 +248,17 @@ void Decoder::RunHead(const HeadBatch& batch, Team& team) {
         args.best = worker.piece_best;
         args.logits = batch.logits.empty() ? nullptr : batch.logits.data();
         args.next = ReadNext(head, end, nullptr, team);
-        // Pieces come in any order and equal logits must go to the lowest id: each is judged alone,
-        // then merged.
-        std::fill_n(worker.piece_best, rows, kernels::ArgmaxState{});
-        kernels_.gemm.gemm(args, begin, end, worker.gemm);
         if (worker.best_round != head_round_)
           std::fill_n(worker.best, rows, kernels::ArgmaxState{});
         worker.best_round = head_round_;
+        // Pieces come in any order and equal logits must go to the lowest id: each is judged alone,
+        // then merged. It begins just below the best so far, since what is less cannot win.
+        for (int i = 0; i < rows; ++i) {
+          worker.piece_best[i] = {
+              std::nextafter(worker.best[i].value, -std::numeric_limits<float>::infinity()),
+              kernels::kNoArgmax};
+        }
+        kernels_.gemm.gemm(args, begin, end, worker.gemm);
         for (int i = 0; i < rows; ++i)
           worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
       },
