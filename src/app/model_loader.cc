@@ -8,10 +8,10 @@
 #include <optional>
 #include <vector>
 
+#include "base/cpus.h"
 #include "gateway/engine_metrics.h"
 #include "gateway/tokenizer_text.h"
 #include "gguf/file.h"
-#include "kernels/machine_limits.h"
 #include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
@@ -122,7 +122,7 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
 }  // namespace
 
 int ThreadsFromSettings(const Settings& settings) {
-  return static_cast<int>(settings.OptionalInt("threads").value_or(kernels::UsableCores()));
+  return static_cast<int>(settings.OptionalInt("threads").value_or(UsableCores()));
 }
 
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 
+#include "base/cpus.h"
 #include "base/random.h"
 #include "bench/machine.h"
 #include "kernels/aligned_buffer.h"
@@ -52,7 +53,7 @@ Result<Report> BenchKernels(const KernelsOptions& options,
   ASSIGN_OR_RETURN(
       const kernels::KernelTable* table,
       kernels::SelectKernels(options.isa.empty() ? std::nullopt : std::optional(options.isa)));
-  const int threads = options.threads > 0 ? options.threads : kernels::UsableCores();
+  const int threads = options.threads > 0 ? options.threads : UsableCores();
   Calibration calibration(table->isa, threads);
   for (int i = 0; i < (options.quick ? 0 : 3); ++i) calibration.AtFullSpeed();
   const kernels::MachineLimits& limits = calibration.best();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 
+#include "base/cpus.h"
 #include "gguf/file.h"
 #include "model/config.h"
 #include "model/decoder.h"
@@ -34,7 +35,7 @@ double AttentionRate(const kernels::MachineLimits& limits) {
 
 boost::json::object MachineJson(const kernels::MachineLimits& limits) {
   return {{"cpu", CpuName()},
-          {"cores", kernels::UsableCores()},
+          {"cores", UsableCores()},
           {"threads", limits.threads},
           {"isa", kernels::IsaName(limits.isa)},
           {"read_gb_s", limits.read_bytes_per_s / 1e9},

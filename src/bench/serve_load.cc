@@ -9,6 +9,7 @@
 #include <boost/json/serialize.hpp>
 #include <thread>
 
+#include "base/cpus.h"
 #include "bench/machine.h"
 
 namespace tutti::bench {
@@ -240,7 +241,7 @@ Result<Report> BenchServe(const ServeOptions& options,
     ASSIGN_OR_RETURN(model, FirstModel(server, options));
   }
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
-  Calibration calibration(kernels->isa, kernels::UsableCores(), options.calibrate);
+  Calibration calibration(kernels->isa, UsableCores(), options.calibrate);
 
   Report report;
   boost::json::array rows;

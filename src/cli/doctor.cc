@@ -9,6 +9,7 @@
 
 #include "app/model_registry.h"
 #include "app/version.h"
+#include "base/cpus.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "kernels/kernels.h"
@@ -41,7 +42,7 @@ class DoctorCommand final : public Command {
   int Run() override {
     const auto picked = kernels::SelectKernels();
     if (!picked.ok()) return Fail(picked.status());
-    const int cores = kernels::UsableCores();
+    const int cores = UsableCores();
     const kernels::MachineLimits limits = kernels::MeasureMachineLimits((*picked)->isa, cores);
     rlimit files{};
     getrlimit(RLIMIT_NOFILE, &files);

@@ -19,7 +19,7 @@
 namespace tutti::gateway {
 
 struct GatewayOptions {
-  int prep = 12;                      // requests in preparation at once
+  int prep = 12;                      // most prompts prepared at once (prep_pool.h)
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
 };
 

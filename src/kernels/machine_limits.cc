@@ -1,6 +1,5 @@
 #include "kernels/machine_limits.h"
 
-#include <sched.h>
 
 #include <algorithm>
 #include <chrono>
@@ -125,13 +124,6 @@ MachineLimits MeasureMachineLimits(Isa isa, int threads) {
   out.float32_ops_per_s = BestRate(threads, [&](int, int) { return peaks.float32(float_rounds); });
   out.read_bytes_per_s = MeasureRead(threads);
   return out;
-}
-
-int UsableCores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
 }
 
 }  // namespace tutti::kernels

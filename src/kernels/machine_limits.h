@@ -23,7 +23,4 @@ struct MachineLimits {
 // Takes about 150 ms and 128 MiB. `isa` must be among DetectIsas(); threads >= 1.
 MachineLimits MeasureMachineLimits(Isa isa, int threads);
 
-// The calling process's usable cores (affinity respected), at least 1.
-int UsableCores();
-
 }  // namespace tutti::kernels

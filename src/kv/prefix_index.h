@@ -25,8 +25,6 @@
 
 namespace tutti::kv {
 
-inline constexpr BlockId kNoBlock = -1;
-
 using RootId = int32_t;  // a partition of the index: one tenant under one salt
 inline constexpr RootId kNoRoot = -1;
 

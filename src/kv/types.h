@@ -6,5 +6,6 @@
 namespace tutti::kv {
 
 using BlockId = int32_t;  // index of a block of kBlockTokens in the device's KV memory, >= 0
+inline constexpr BlockId kNoBlock = -1;
 
 }  // namespace tutti::kv

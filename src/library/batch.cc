@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "kernels/machine_limits.h"
+#include "base/cpus.h"
 #include "library/job_state.h"
 #include "library/model_state.h"
 
@@ -41,8 +41,7 @@ Error Report(const BatchOptions& options, size_t done, size_t total) {
 Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
                                                           std::span<const Prompt> prompts,
                                                           const BatchOptions& options) {
-  const size_t degree =
-      static_cast<size_t>(options.degree > 0 ? options.degree : kernels::UsableCores());
+  const size_t degree = static_cast<size_t>(options.degree > 0 ? options.degree : UsableCores());
   const size_t total = prompts.size();
   std::vector<Expected<Completion>> results(total, Error());  // each is set before the end
   const auto signal = std::make_shared<library::Signal>();    // of all jobs: one place to wait

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/machine_limits.h"
+#include "base/cpus.h"
 #include "library/testing/models.h"
 
 namespace tutti {
@@ -121,7 +121,7 @@ TEST(BatchTest, TheDegreeIsTheProcessorsUnlessSaid) {
   const Model model = TinyModel(TinyOptions());
   Watch watch(model);
   ASSERT_TRUE(GenerateBatch(model, TextPrompts(60), {.sampling = Hot(40, 1)}).ok());
-  EXPECT_LE(watch.Most(), kernels::UsableCores());
+  EXPECT_LE(watch.Most(), UsableCores());
 }
 
 TEST(BatchTest, APromptThatFailsLeavesItsErrorInItsPlace) {

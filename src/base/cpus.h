@@ -1,0 +1,9 @@
+// How many processors there are for us. Any thread.
+#pragma once
+
+namespace tutti {
+
+// The cores this process may use (affinity respected), at least 1.
+int UsableCores();
+
+}  // namespace tutti
