@@ -59,6 +59,11 @@ size_t TokenStream::unread_bytes() const {
   return appended > consumed ? appended - consumed : 0;
 }
 
+void TokenStream::FreeBehind(const Cursor& reader) {
+  // The writer is in the last chunk, at or before which the reader stands.
+  while (first_.get() != reader.chunk_) first_ = std::move(first_->next);
+}
+
 const StreamEvent* TokenStream::Cursor::Next() {
   if (stream_ == nullptr || index_ >= stream_->size()) return nullptr;
   if (index_ > 0 && index_ % kChunkEvents == 0) chunk_ = chunk_->next.get();

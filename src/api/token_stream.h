@@ -4,10 +4,10 @@
 // readers. The length is release-published: an event below size() is immutable and may be read
 // without a lock.
 //
-// Events stay until the stream is destroyed, since a reader may hold on to any of them.
-// Back-pressure bounds what is unread; what a request can come to hold in all is bounded by what it
-// may ask for: n x max_tokens (and, scored, its prompt) events of EventBytes() each, 1.5 KiB at
-// most with 20 log-probabilities, freed with the request.
+// What a Generation has read is freed as it goes, so a stream holds little more than what is
+// unread, and back-pressure bounds that. Without a Generation events stay until the end: n x
+// max_tokens (and, scored, the prompt) of EventBytes() each, 1.5 KiB at most with 20
+// log-probabilities.
 #pragma once
 
 #include <atomic>
@@ -49,6 +49,8 @@ class TokenStream {
   // --- readers, any thread ---
   size_t size() const { return size_.load(std::memory_order_acquire); }
   class Cursor;  // reads the events in order, each in O(1)
+  // Frees the chunks that lie wholly behind `reader`, which must be the stream's only one.
+  void FreeBehind(const Cursor& reader);
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   const Status& status() const;  // after ended(): OK, or why it failed
   // The reader has passed on (written to its socket) this many more bytes of text.
@@ -77,6 +79,7 @@ class TokenStream::Cursor {
   size_t position() const { return index_; }  // events read
 
  private:
+  friend class TokenStream;
   const TokenStream* stream_ = nullptr;
   const Chunk* chunk_ = nullptr;
   size_t index_ = 0;
@@ -103,10 +106,12 @@ class Generation {
 
   explicit operator bool() const { return stream_ != nullptr; }
   const TokenStream& stream() const { return *stream_; }
-  // The next unread event, or nullptr when there is none yet. Valid as long as this handle.
+  // The next unread event, or nullptr when there is none yet. Valid until the next call.
   const StreamEvent* Next() {
     const StreamEvent* event = cursor_.Next();
-    if (event != nullptr) stream_->Consumed(TokenStream::EventBytes(*event));
+    if (event == nullptr) return nullptr;
+    stream_->Consumed(TokenStream::EventBytes(*event));
+    stream_->FreeBehind(cursor_);
     return event;
   }
   // Text of that many bytes has left for the client; an unread backlog pauses the sequence.

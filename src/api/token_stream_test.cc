@@ -1,7 +1,9 @@
 #include "api/token_stream.h"
 
 #include <gtest/gtest.h>
+#include <malloc.h>
 
+#include <atomic>
 #include <thread>
 
 namespace tutti::api {
@@ -66,6 +68,34 @@ TEST(TokenStream, LogprobsOfAnUnreadEventAreChargedForAndGivenBackWhole) {
   EXPECT_GT(stream->unread_bytes(), 1024u);
   ASSERT_NE(reader.Next(), nullptr);
   EXPECT_EQ(stream->unread_bytes(), 1u);
+}
+
+// Readers that stopped once cost all they had been sent, not what was unread.
+TEST(Generation, FreesWhatItHasReadWhileTheWriterAppends) {
+  constexpr int kEvents = 4000, kWindow = 100;
+  constexpr size_t kText = 4096;
+  auto stream = std::make_shared<TokenStream>(nullptr);
+  std::atomic<int> read{0};
+  std::thread writer([&] {
+    for (int i = 0; i < kEvents; ++i) {
+      while (i - read.load() > kWindow) std::this_thread::yield();
+      stream->Append(Text(std::string(kText, 'x')));
+    }
+    stream->Finish(OkStatus(), {}, {});
+  });
+  const size_t before = mallinfo2().uordblks;
+  Generation generation(stream, nullptr);
+  while (read.load() < kEvents) {
+    const StreamEvent* event = generation.Next();
+    if (event == nullptr) continue;
+    ASSERT_EQ(event->text.size(), kText);
+    ++read;
+  }
+  const size_t held = mallinfo2().uordblks - before;
+  writer.join();
+#ifndef TUTTI_SANITIZED  // whose allocator mallinfo does not see
+  EXPECT_LT(held, 2 * kWindow * kText) << "of " << kEvents * kText << " read";
+#endif
 }
 
 TEST(TokenStreamDeathTest, NothingFollowsTheTerminalEvent) {
