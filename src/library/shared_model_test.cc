@@ -103,7 +103,7 @@ TEST(SharedModelTest, EightThreadsOfAHundredGenerationsEqualTheSequentialOnes) {
 }
 
 TEST(SharedModelTest, EightThreadsOnTheRealModelToo) {
-  ExpectThreadsEqualSequential(RealModel(), 8, Amount(12, 2), Amount(4, 2));
+  ExpectThreadsEqualSequential(RealModel(), 8, Amount(100, 2), Amount(4, 2));
 }
 
 TEST(SharedModelTest, WeightPagesAreReadOnlyAndBitEqualAfterGenerating) {
