@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <optional>
 
 #include "base/mutex.h"
@@ -318,8 +319,9 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
        active = gauge("tutti_kv_blocks", "KV blocks", {{"state", "active"}}),
        cached = gauge("tutti_kv_blocks", "KV blocks", {{"state", "cached"}}),
        usage = gauge("tutti_kv_usage_ratio", "KV blocks in use, 0 to 1"),
-       heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
-                         "Since the step loop last made progress")]() mutable {
+       heartbeat =
+           gauge("tutti_engine_heartbeat_age_seconds", "Since the step loop last made progress"),
+       evicted = i.kv_evicted, told = std::make_shared<std::atomic<int64_t>>(0)]() mutable {
         const EngineGauges now = read();
         const auto total =
             static_cast<double>(now.kv_blocks_free + now.kv_blocks_active + now.kv_blocks_cached);
@@ -335,6 +337,8 @@ void ServingMetrics::SetEngineGauges(std::function<EngineGauges()> read) {
         cached.Set(static_cast<double>(now.kv_blocks_cached));
         usage.Set(used);
         heartbeat.Set(now.heartbeat_age_s);
+        const int64_t more = now.kv_evicted_blocks - told->exchange(now.kv_evicted_blocks);
+        if (more > 0) evicted.Add(static_cast<double>(more));
         if (vllm.has_value()) {
           vllm->running.Set(now.running);
           vllm->waiting.Set(now.waiting);
@@ -439,10 +443,6 @@ void ServingMetrics::Preemption() {
 
 void ServingMetrics::WastedTokens(WasteCause cause, int64_t tokens) {
   impl_->wasted[static_cast<size_t>(cause)].Add(static_cast<double>(tokens));
-}
-
-void ServingMetrics::KvEvicted(int64_t blocks) {
-  impl_->kv_evicted.Add(static_cast<double>(blocks));
 }
 
 void ServingMetrics::Stage(std::string_view stage, Duration took) {

@@ -46,6 +46,7 @@ class ServingMetrics {
     int64_t waiting_tokens = 0;
     double oldest_waiting_s = 0;
     int64_t kv_blocks_free = 0, kv_blocks_active = 0, kv_blocks_cached = 0;
+    int64_t kv_evicted_blocks = 0;  // in all
     double heartbeat_age_s = 0;
   };
 
@@ -79,7 +80,6 @@ class ServingMetrics {
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
   void Preemption();  // for want of KV blocks, the one reason there is
   void WastedTokens(WasteCause cause, int64_t tokens);
-  void KvEvicted(int64_t blocks);
 
   // --- doors ---
   void Stage(std::string_view stage,

@@ -58,6 +58,18 @@ TEST(ServingMetrics, AScrapeAfterAModelIsUnloadedReadsNothingOfIt) {
               HasSubstr("vllm:num_requests_running{engine=\"0\",model_name=\"m\"} 5"));
 }
 
+TEST(ServingMetrics, EvictedBlocksAreCountedOnceHoweverOftenTheyAreRead) {
+  MetricsRegistry registry;
+  ServingMetrics metrics(registry, WithAliases());
+  int64_t evicted = 7;
+  metrics.SetEngineGauges(
+      [&] { return ServingMetrics::EngineGauges{.kv_evicted_blocks = evicted}; });
+  registry.Expose();
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_kv_evicted_blocks_total{model=\"m\"} 7"));
+  evicted = 9;
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_kv_evicted_blocks_total{model=\"m\"} 9"));
+}
+
 TEST(ServingMetrics, ADroppedModelMayBeTheLastThingAScrapeHeld) {
   MetricsRegistry registry;
   auto metrics = std::make_shared<ServingMetrics>(registry, WithAliases());
