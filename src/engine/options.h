@@ -51,8 +51,9 @@ struct QueueLimits {
 };
 
 struct ReaderLimits {
-  size_t unread_bytes = size_t{64}
-                        << 10;  // text not taken by the reader: the sequence pauses above this
+  // In the log and not taken by the reader: the sequence pauses above this. With the 16 KiB that a
+  // door may hold as frames, a reader that stops costs 64 KiB.
+  size_t unread_bytes = size_t{48} << 10;
   Duration patience =
       std::chrono::seconds(30);  // a request paused for its reader so long is cancelled
 };

@@ -31,12 +31,12 @@ struct HttpLimits {
   Duration header_time = std::chrono::seconds(10);  // from the first byte of a request; 408
   Duration body_grace = std::chrono::seconds(10);   // before the body's rate counts
   int64_t held_body_bytes = 256 << 20;  // large bodies of all connections, read or unsent: then 503
-  double body_bytes_per_s = 1024;                   // below it: 408
-  Duration idle_time = std::chrono::seconds(60);    // between requests; closed without a word
+  double body_bytes_per_s = 1024;       // below it: 408
+  Duration idle_time = std::chrono::seconds(60);  // between requests; closed without a word
   Duration reader_stall =
       std::chrono::seconds(30);    // bytes wait and none leave: the request is cancelled
   size_t unsent_bytes = 16 << 10;  // frames of one stream waiting for its socket; then its log is
-                                   // not read (64 KiB there)
+                                   // not read (48 KiB there)
   Duration deadline_cap = std::chrono::hours(24);  // of X-Request-Timeout-Ms and deadline_ms
 };
 

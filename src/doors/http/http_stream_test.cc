@@ -280,10 +280,10 @@ size_t ResidentBytes() {
   return resident * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// The fake does what the engine does: it writes until 64 KiB are unread. Frames and log are then
+// The fake does what the engine does: it writes until 48 KiB are unread. Frames and log are then
 // bounded each.
 TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
-  constexpr size_t kReaders = 1000, kCap = 64 << 10;
+  constexpr size_t kReaders = 1000, kCap = 48 << 10;
   RaiseFileLimit();
   HttpOptions options;
   options.limits.reader_stall = std::chrono::seconds(3);
@@ -308,7 +308,7 @@ TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
   }
   const size_t grown = ResidentBytes() - before;
 #ifndef TUTTI_SANITIZED
-  EXPECT_LT(grown, kReaders * kCap * 2)
+  EXPECT_LT(grown, kReaders * (kCap + (64 << 10)))
       << "frames that wait, the log behind them, and what holds both";
 #endif
   RecordProperty("resident_mib", static_cast<int>(grown >> 20));
