@@ -10,19 +10,19 @@ SANITIZED := base_test|tensor_test|tokenizer_test|api_test|gguf_test|kv_test|sam
 .PHONY: help deps build models serve test e2e check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
 
 help:  ## this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
 
 deps:  ## install the Debian packages the build needs (as root or with sudo; else prints the command)
 	@tools/install_deps.sh cmake/packages.txt
 
-build: deps  ## build build/release/tutti
-	@tools/build.sh $(PRESET)
+build: deps  ## build build/release/tutti and the library
+	@tools/build.sh $(PRESET) tutti tutti_shared
 	@echo "built build/$(PRESET)/tutti"
 
 models: deps  ## fetch the default model once (98 MB), checked by its SHA-256
 	@tools/fetch_model.sh
 
-serve: build models  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
+serve: models build  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
 	@exec build/$(PRESET)/tutti serve $(ARGS)
 
 test: deps models  ## install, build and run the whole test suite
@@ -32,7 +32,7 @@ test: deps models  ## install, build and run the whole test suite
 	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
 	@echo "make test: all passed"
 
-e2e: build models  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
+e2e: models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
 soak: build models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
@@ -46,7 +46,8 @@ check-tsan: deps models  ## the whole suite under ThreadSanitizer
 	@tools/build.sh tsan
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten
 
-sim: build  ## a million simulated schedules of the engine (about ten minutes on two cores)
+sim: deps  ## a million simulated schedules of the engine (about ten minutes on two cores)
+	@tools/build.sh $(PRESET) engine_sim
 	@build/$(PRESET)/tests/sim/engine_sim --schedules 1000000 --threads $$(nproc)
 
 fuzz: deps  ## every fuzz target for 30 s
@@ -57,11 +58,11 @@ tidy: deps  ## clang 14: thread-safety analysis of the whole tree
 	@tools/install_deps.sh cmake/packages-clang.txt
 	@tools/build.sh analysis
 
-bench: build models  ## the strategy and concurrency benchmarks
+bench: models build  ## the strategy and concurrency benchmarks
 	@build/$(PRESET)/tutti bench strategies
 	@build/$(PRESET)/tutti bench concurrency
 
-bench-peers: build models  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
+bench-peers: models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
 	@tools/bench_peers.py $(ARGS)
 
 install: build  ## install program, library and headers; PREFIX=/usr/local
@@ -72,4 +73,5 @@ ranks: deps  ## write the ranks table of ARCHITECTURE.md from the build
 	@python3 tests/ranks_test.py --source . --ranks build/$(PRESET)/ranks.json --write
 
 fmt:  ## clang-format every source file
+	@tools/install_deps.sh cmake/packages-clang.txt
 	@git ls-files '*.cc' '*.h' | xargs clang-format-14 -i

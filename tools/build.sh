@@ -5,6 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1
 shift
+# What another checkout compiled can be used here: paths below this one count as relative.
+export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 mkdir -p "build/$preset"
 if ! cmake --preset "$preset" > "build/$preset/configure.log" 2>&1; then
   cat "build/$preset/configure.log" >&2

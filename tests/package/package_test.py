@@ -81,7 +81,7 @@ class Package:
 
     def pkg_config(self):
         environment = dict(os.environ, PKG_CONFIG_PATH=str(self.prefix / "lib/pkgconfig"))
-        flags = call(["pkg-config", f"--define-variable=prefix={self.prefix}", "--cflags", "--libs", "tutti"],
+        flags = call(["pkg-config", "--cflags", "--libs", "tutti"],
                      env=environment).split()
         sanitize = [f"-fsanitize={self.args.sanitize}"] if self.args.sanitize else []
         program = self.work / "from_pkg_config"
