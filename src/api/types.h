@@ -1,6 +1,6 @@
 // The words every door speaks: what may be asked of a model and what comes back. Plain values: no
 // JSON, no threads, no model types. Defaults are those of the OpenAI-compatible doors
-// (interfaces 1.2).
+// (docs/http.md).
 #pragma once
 
 #include <cstdint>

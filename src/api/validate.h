@@ -7,7 +7,7 @@
 
 namespace tutti::api {
 
-// Input contract; the reason for each is in the reliability notes of docs/decisions.
+// Input contract; each bounds what an untrusted client could cost.
 inline constexpr int kMaxChoices = 8;             // n: admission counts each as a sequence
 inline constexpr int kMaxLogprobs = 20;           // top_logprobs
 inline constexpr size_t kMaxStops = 16;           // stop strings

@@ -1,4 +1,4 @@
-// The metrics of a serving process under the names of the interfaces page: own `tutti_*` names, and
+// The metrics of a serving process under names operators know: own `tutti_*` names, and
 // on request the same values once more under the `vllm:*` names and buckets that existing boards
 // and scalers read.
 //

@@ -21,7 +21,7 @@
 
 namespace tutti::http {
 
-// Limits of the input contract (reliability notes, section 4). Configurable so that tests reach
+// Limits of the input contract (docs/http.md). Configurable so that tests reach
 // them quickly.
 struct HttpLimits {
   size_t request_line_bytes = 8 << 10;              // 414, 501 when the method alone is too long
