@@ -192,19 +192,26 @@ Result<int64_t> ParseSize(std::string_view text) {
 }
 
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known) {
+  // A short name is near only what differs by one slip.
+  const size_t dashes = std::min(name.find_first_not_of('-'), name.size());
+  const size_t limit = std::clamp<size_t>((name.size() - dashes + 1) / 3, 1, 3);
   std::string best;
-  size_t best_distance = 4;
+  size_t best_distance = limit + 1;
   for (const std::string& candidate : known) {
-    // Levenshtein distance, one row at a time.
-    std::vector<size_t> row(candidate.size() + 1);
+    if (candidate.size() > name.size() + limit || name.size() > candidate.size() + limit) continue;
+    // Distance in characters inserted, left out, replaced or swapped with the next (optimal string
+    // alignment), three rows at a time.
+    std::vector<size_t> row(candidate.size() + 1), above, above2;
     for (size_t j = 0; j < row.size(); ++j) row[j] = j;
     for (size_t i = 1; i <= name.size(); ++i) {
-      size_t diagonal = row[0];
+      above2 = std::move(above);
+      above = row;
       row[0] = i;
       for (size_t j = 1; j < row.size(); ++j) {
-        const size_t substituted = diagonal + (name[i - 1] == candidate[j - 1] ? 0 : 1);
-        diagonal = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, substituted});
+        const size_t replaced = above[j - 1] + (name[i - 1] == candidate[j - 1] ? 0 : 1);
+        row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
+        if (i > 1 && j > 1 && name[i - 1] == candidate[j - 2] && name[i - 2] == candidate[j - 1])
+          row[j] = std::min(row[j], above2[j - 2] + 1);
       }
     }
     if (row.back() < best_distance) {

@@ -52,7 +52,7 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text);
 // case-insensitive.
 Result<int64_t> ParseSize(std::string_view text);
 
-// The known name closest to a mistyped one (edit distance <= 3), or "".
+// The known name closest to a mistyped one, at most a third of it (and 3 characters) away, or "".
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace tutti::app

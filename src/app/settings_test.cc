@@ -78,6 +78,16 @@ TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   EXPECT_NE(Settings::Resolve(inputs).status().message().find("TUTTI_THREADS"), std::string::npos);
 }
 
+TEST(Settings, OnlyANearNameIsSuggested) {
+  const std::vector<std::string> known = {"--prep", "--port", "--host", "--max-tokens"};
+  EXPECT_EQ(Suggestion("--prot", known), "--port");  // swapped: one slip
+  EXPECT_EQ(Suggestion("--max-tokns", known), "--max-tokens");
+  EXPECT_EQ(Suggestion("--lanes", known), "");
+  EXPECT_EQ(Suggestion("-z", known), "");
+  EXPECT_EQ(Suggestion("", known), "");
+  EXPECT_EQ(Suggestion(std::string(100000, 'p'), known), "");
+}
+
 TEST(Settings, BadValuesAreRefusedWithTheRange) {
   for (const auto& [key, value] :
        std::map<std::string, std::string>{{"lanes", "0"},

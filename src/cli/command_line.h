@@ -49,6 +49,10 @@ std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();
+std::unique_ptr<Command> MakeHelpCommand();
+
+// What `COMMAND --help` prints.
+std::string HelpOf(const CLI::App& command);
 
 // Parses and runs; the whole program but for main().
 int Main(int argc, char** argv);

@@ -1,0 +1,53 @@
+// `tutti help [COMMAND...]`: the same text as `tutti COMMAND --help`.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "app/options.h"
+#include "base/log.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+
+namespace tutti::cli {
+namespace {
+
+class HelpCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("help", "Explain a command");
+    app_->footer("Examples:\n  tutti help serve\n  tutti help bench engine");
+    app_->add_option("COMMAND", names_, "the command to explain (default: all, in brief)");
+  }
+
+  int Run() override {
+    const CLI::App* command = app_->get_parent();
+    for (const std::string& name : names_) {
+      const CLI::App* found = nullptr;
+      std::vector<std::string> known;
+      for (const CLI::App* sub : command->get_subcommands({})) {
+        known.push_back(sub->get_name());
+        if (sub->get_name() == name) found = sub;
+      }
+      if (found == nullptr) {
+        const std::string meant = app::Suggestion(name.substr(0, 64), known);
+        std::fprintf(stderr, "tutti: no command \"%s\"%s\n", LogEscape(name.substr(0, 64)).c_str(),
+                     meant.empty() ? "" : ("; did you mean " + meant + "?").c_str());
+        return kExitUsage;
+      }
+      command = found;
+    }
+    // Asked of the root, the parser would explain the command that was parsed: this one.
+    if (names_.empty()) app_->get_parent()->clear();
+    std::fputs(HelpOf(*command).c_str(), stdout);
+    return kExitOk;
+  }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeHelpCommand() { return std::make_unique<HelpCommand>(); }
+
+}  // namespace tutti::cli
