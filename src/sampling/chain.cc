@@ -61,7 +61,11 @@ void ApplyBias(std::span<float> logits, const api::SamplingParams& params) {
 
 void ApplyPenalties(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
   const api::SamplingParams& params = *state.params;
-  const auto repetition = static_cast<float>(params.repetition_penalty);
+  // A penalty of almost nothing must leave numbers: no division by a float that became 0, and
+  // nothing beyond what already decides alone.
+  constexpr float kDecides = 1e15F;
+  const auto repetition =
+      std::max(static_cast<float>(params.repetition_penalty), std::numeric_limits<float>::min());
   const auto presence = static_cast<float>(params.presence_penalty);
   const auto frequency = static_cast<float>(params.frequency_penalty);
   if (scratch.counts.size() < logits.size()) scratch.counts.resize(logits.size(), 0);
@@ -70,7 +74,7 @@ void ApplyPenalties(std::span<float> logits, const RowState& state, SamplerScrat
     Count(logits, state.output, scratch);
     for (const TokenId id : scratch.touched) {
       float& logit = logits[static_cast<size_t>(id)];
-      logit = logit > 0 ? logit / repetition : logit * repetition;
+      logit = logit > 0 ? std::min(logit / repetition, kDecides) : logit * repetition;
     }
     ForgetCounts(scratch);
   }

@@ -325,6 +325,26 @@ TEST(SampleRow, ExtremeButFiniteValuesStillDraw) {
             0);  // all equal
 }
 
+// 1e-38 once gave a logit beyond all floats, and with it an internal error.
+TEST(SampleRow, ARepetitionPenaltyOfAlmostNothingStillDraws) {
+  const std::vector<TokenId> seen = {1, 2};
+  for (const double penalty : {1e-300, 1e-45, 1e-38, 1e-30, 10.0}) {
+    for (const double temperature : {0.0, 1e-6, 1.0}) {
+      api::SamplingParams params;
+      params.repetition_penalty = penalty;
+      params.temperature = temperature;
+      params.banned_token_ids = {2};
+      const std::vector<float> row = {0.5F, 20.0F, 30.0F, -4.0F};
+      const auto drawn = Sample(row, {&params, seen, {}, {}, 1, 0});
+      EXPECT_TRUE(drawn.status.ok()) << penalty;
+      if (penalty < 1) {
+        EXPECT_EQ(drawn.token, 1) << penalty << " at " << temperature;
+      }
+      EXPECT_NE(drawn.token, 2) << "what is banned stays banned";
+    }
+  }
+}
+
 TEST(SampleRow, IdsOutsideTheRowAreIgnored) {
   api::SamplingParams params;
   params.logit_bias = {{-1, 5.0F}, {1 << 30, 5.0F}};
