@@ -37,10 +37,13 @@ Connection::~Connection() = default;
 
 void Connection::Start() {
   phase_start_ = loop_->clock().Now();
+  shaking_hands_ = true;
   Reschedule();
   transport_->Handshake([self = shared_from_this()](bool ok, size_t) {
     if (self->phase_ == Phase::kClosed) return;
     if (!ok) return self->Close(false);
+    self->shaking_hands_ = false;
+    self->phase_start_ = self->loop_->clock().Now();
     self->Read();
   });
 }
@@ -457,7 +460,7 @@ TimePoint Connection::Due() const {
   TimePoint due = TimePoint::max();
   switch (phase_) {
     case Phase::kIdle:
-      due = phase_start_ + limits.idle_time;
+      due = phase_start_ + (shaking_hands_ ? limits.header_time : limits.idle_time);
       break;
     case Phase::kHead:
       due = phase_start_ + limits.header_time;

@@ -117,6 +117,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Phase phase_ = Phase::kIdle;
   TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
   TimePoint timer_due_ = TimePoint::max();
+  bool shaking_hands_ = false;  // before the first request, over TLS; has the time of a header
   bool reading_ = false, peer_done_ = false;
   std::array<char, 16384> read_buffer_;
   std::string input_;       // read, not yet parsed

@@ -5,6 +5,7 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
+#include <sys/stat.h>
 
 #include <cstdio>
 #include <fstream>
@@ -39,6 +40,7 @@ Files MakeCertificate(const std::string& name) {
   out = std::fopen(files.key.c_str(), "w");
   PEM_write_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr);
   std::fclose(out);
+  chmod(files.key.c_str(), 0600);
   X509_free(cert);
   EVP_PKEY_free(key);
   return files;
@@ -136,6 +138,17 @@ TEST_F(TlsTest, AClientThatLeavesCancels) {
   EXPECT_TRUE(Eventually([&] { return inference_.Nth(0)->cancelled.load(); }));
 }
 
+TEST_F(TlsTest, AHandshakeThatDoesNotEndIsGivenUp) {
+  HttpOptions options = WithTls();
+  options.limits.header_time = std::chrono::milliseconds(200);
+  StartDoor(options);
+  RawClient silent(port()), half(port());
+  half.Send(std::string("\x16\x03\x01\x02\x00\x01\x00", 7));
+  EXPECT_TRUE(silent.WaitClosed(3000));
+  EXPECT_TRUE(half.WaitClosed(3000));
+  EXPECT_TRUE(TlsClient(port()).connected());
+}
+
 TEST_F(TlsTest, FilesThatDoNotFitAreNamedAtStart) {
   const Files one = MakeCertificate("one"), other = MakeCertificate("other");
   const auto start = [&](const std::string& cert, const std::string& key) {
@@ -150,6 +163,9 @@ TEST_F(TlsTest, FilesThatDoNotFitAreNamedAtStart) {
   EXPECT_EQ(start(one.cert + ".none", one.key).param(), "tls-cert");
   EXPECT_EQ(start(one.cert, one.key + ".none").param(), "tls-key");
   EXPECT_EQ(start(one.cert, other.key).param(), "tls-key");
+  chmod(one.key.c_str(), 0644);
+  EXPECT_EQ(start(one.cert, one.key).param(), "tls-key") << "others can read it";
+  chmod(one.key.c_str(), 0600);
   std::ofstream(one.cert) << "no certificate";
   EXPECT_EQ(start(one.cert, one.key).param(), "tls-cert");
 }

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -55,6 +57,10 @@ class Context final : public TlsContext {
     context_.use_certificate_chain_file(cert_file, ec);
     if (ec)
       return Bad("tls-cert", "cannot use the certificate chain " + cert_file + ": " + ec.message());
+    struct stat info {};
+    if (stat(key_file.c_str(), &info) == 0 && (info.st_mode & (S_IROTH | S_IWOTH)) != 0) {
+      return Bad("tls-key", "the private key " + key_file + " can be read by others: chmod 600 it");
+    }
     context_.use_private_key_file(key_file, ssl::context::pem, ec);
     if (ec) return Bad("tls-key", "cannot use the private key " + key_file + ": " + ec.message());
     if (SSL_CTX_check_private_key(context_.native_handle()) != 1) {
