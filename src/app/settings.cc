@@ -4,6 +4,7 @@
 #include <toml++/toml.h>
 
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
@@ -63,13 +64,21 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth,
 }
 
 Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
+  constexpr uintmax_t kMaxBytes = 1 << 20;
+  std::error_code ignored;  // neither a folder nor a device nor a pipe, which might never end
+  const bool regular = std::filesystem::is_regular_file(path, ignored);
+  if (!regular || std::filesystem::file_size(path, ignored) > kMaxBytes) {
+    return InvalidArgument("invalid_value", "the configuration file " + path +
+                                                " must be a regular file of at most 1 MiB");
+  }
   std::ifstream file(path, std::ios::binary);
   if (!file) return InvalidArgument("invalid_value", "cannot read the configuration file " + path);
   std::stringstream text;
   text << file.rdbuf();
   std::map<std::string, std::string> out;
   try {  // the library reports by exception; none leaves this function
-    RETURN_IF_ERROR(Flatten(toml::parse(text.str(), path), "", 3, out));
+    Status status = Flatten(toml::parse(text.str(), path), "", 3, out);
+    if (!status.ok()) return std::move(status).WithContext(path);
   } catch (const toml::parse_error& error) {
     return InvalidArgument(
         "invalid_value",

@@ -112,6 +112,17 @@ TEST(Settings, ABrokenFileNamesItsLine) {
   EXPECT_FALSE(Settings::Resolve(inputs).ok());
 }
 
+// A folder was once taken for an empty file, and a device read for ever.
+TEST(Settings, WhatIsNoRegularFileIsRefused) {
+  for (const char* path : {"/", "/dev/zero", "/dev/null"}) {
+    Settings::Inputs inputs;
+    inputs.file = path;
+    const auto refused = Settings::Resolve(std::move(inputs));
+    ASSERT_FALSE(refused.ok()) << path;
+    EXPECT_NE(refused.status().message().find("regular file"), std::string::npos);
+  }
+}
+
 TEST(Settings, SizesKnowBinaryAndDecimalUnits) {
   EXPECT_EQ(ParseSize("1GiB").value(), 1 << 30);
   EXPECT_EQ(ParseSize("5mb").value(), 5000000);
