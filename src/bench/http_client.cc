@@ -114,14 +114,18 @@ Result<Server> ParseUrl(std::string_view url) {
         "--url: https is not offered here; measure behind TLS through a local proxy");
   }
   constexpr std::string_view kScheme = "http://";
-  if (!url.starts_with(kScheme))
+  if (url.starts_with(kScheme)) {
+    url.remove_prefix(kScheme.size());
+  } else if (url.find("://") != std::string_view::npos) {
     return InvalidArgument("invalid_value", "--url must begin with http://");
-  url.remove_prefix(kScheme.size());
+  }
   Server server;
   const size_t slash = std::min(url.find('/'), url.size());
   std::string_view authority = url.substr(0, slash);
   server.base = url.substr(slash);
   while (server.base.ends_with('/')) server.base.pop_back();
+  // What OpenAI clients call the base URL; every path asked for here begins with /v1 itself.
+  if (server.base.ends_with("/v1")) server.base.resize(server.base.size() - 3);
   const size_t colon = authority.rfind(':');
   const bool bracketed = authority.ends_with(']');
   server.port = colon == std::string_view::npos || bracketed

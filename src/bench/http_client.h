@@ -14,9 +14,9 @@ namespace tutti::bench {
 
 struct Server {
   std::string host, port;
-  std::string base;  // path prefix without a final '/': "" or "/v1" style roots of proxies
+  std::string base;  // path prefix without a final '/': "", or the root of a proxy
 };
-// "http://127.0.0.1:8080[/base]". Errors: invalid_value; https is refused by name.
+// "[http://]127.0.0.1:8080[/base][/v1]". Errors: invalid_value; https is refused by name.
 Result<Server> ParseUrl(std::string_view url);
 
 // Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.

@@ -242,7 +242,14 @@ TEST(ServeLoadTest, UrlsAreTakenApartOrRefused) {
   ASSERT_TRUE(base.ok());
   EXPECT_EQ(base->host + "|" + base->port + "|" + base->base, "::1|81|/proxy");
   EXPECT_EQ(ParseUrl("http://[::1]")->port, "80");
-  for (const char* bad : {"", "localhost:80", "https://x", "http://", "http://:80", "http://h:port",
+  // A client's base URL names the same server, and so does the bare address.
+  for (const char* same : {"http://localhost:8080/v1", "http://localhost:8080/v1/",
+                           "localhost:8080", "localhost:8080/v1"}) {
+    const auto server = ParseUrl(same);
+    ASSERT_TRUE(server.ok()) << same;
+    EXPECT_EQ(server->host + "|" + server->port + "|" + server->base, "localhost|8080|") << same;
+  }
+  for (const char* bad : {"", "ftp://x", "https://x", "http://", "http://:80", "http://h:port",
                           "http://h:", "http://h/a b"}) {
     EXPECT_EQ(ParseUrl(bad).status().reason(), "invalid_value") << bad;
   }

@@ -97,7 +97,10 @@ class BenchCommand final : public Command {
         Add("strategies", "Blocking, interleaved and continuous side by side, gated", [this] {
           strategies_.model = model_.model;
           strategies_.flags = model_.flags;
-          if (requests_ > 0) strategies_.shapes = {{requests_, tokens_, 0}};
+          if (requests_ > 0) {
+            strategies_.shapes = {{requests_, tokens_, 0}};
+            strategies_.gated = false;
+          }
           return bench::BenchStrategies(strategies_, Progress());
         });
     command->footer("Example:\n  tutti bench strategies --requests 5 --tokens 30");
@@ -113,10 +116,16 @@ class BenchCommand final : public Command {
 
   void DeclareConcurrency() {
     CLI::App* command = Add(
-        "concurrency", "The same sampled requests from 1, 4 and 8 clients at once, gated", [this] {
+        "concurrency",
+        "The same sampled requests from 1, 4 and 8 clients at once, gated at these sizes", [this] {
           concurrency_.model = model_.model;
           concurrency_.flags = model_.flags;
           std::sort(concurrency_.levels.begin(), concurrency_.levels.end());
+          // What the gates state holds at the sizes they were stated for.
+          const bench::ConcurrencyOptions stated;
+          concurrency_.gated = concurrency_.requests == stated.requests &&
+                               concurrency_.new_tokens == stated.new_tokens &&
+                               concurrency_.levels == stated.levels;
           return bench::BenchConcurrency(concurrency_, Progress());
         });
     command->footer("Example:\n  tutti bench concurrency --json concurrency.json");
@@ -147,7 +156,8 @@ class BenchCommand final : public Command {
         "  tutti bench serve --url http://127.0.0.1:8080 --rate 4 --arrivals poisson --requests "
         "200\n"
         "A key is taken from TUTTI_API_KEY.");
-    command->add_option("--url", serve_.url, "of the server, http://HOST:PORT")->required();
+    command->add_option("--url", serve_.url, "of the server, http://HOST:PORT, with or without /v1")
+        ->required();
     command->add_option("--model", serve_.model,
                         "name to ask for (default: the first the server lists)");
     CLI::Option* concurrency =
