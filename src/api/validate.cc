@@ -1,6 +1,8 @@
 #include "api/validate.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <unordered_set>
 
@@ -11,10 +13,16 @@ Status Bad(const char* param, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
 }
 
+// "2", "-0.5": limits as people write them.
+std::string Figure(double number) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
+}
+
 Status CheckRange(const char* param, double value, double low, double high) {
   if (std::isfinite(value) && value >= low && value <= high) return OkStatus();
-  return Bad(param, std::string(param) + " must be between " + std::to_string(low) + " and " +
-                        std::to_string(high));
+  return Bad(param,
+             std::string(param) + " must be between " + Figure(low) + " and " + Figure(high));
 }
 
 Status CheckSize(const char* param, size_t size, size_t limit) {

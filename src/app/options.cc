@@ -60,7 +60,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "file with the one key clients must send (or TUTTI_API_KEY)"},
     {"tls-cert", kText, kServer, "", "PEM certificate chain; turns TLS on"},
     {"tls-key", kText, kServer, "", "PEM private key of --tls-cert"},
-    {"cors-origin", kText, kServer, "", "origin that browsers may call from, or *"},
+    {"cors-origin", kOrigin, kServer, "",
+     "origin that browsers may call from (https://app.example), or *"},
     {"strict", kChoice, kServer, "off", "refuse request fields that no dialect knows", 0, 0,
      "on|off"},
     {"http.io_threads", kInt, kServer, "2", "threads that own connections", 1, 4},
@@ -94,11 +95,31 @@ Status Bad(const OptionSpec& option, const std::string& why) {
   return InvalidArgument("invalid_value", FlagName(option) + " " + why).WithParam(option.key);
 }
 
+// "16 TiB", "1 MiB": in the largest unit that divides it.
+std::string SizeText(int64_t bytes) {
+  constexpr std::array kNames = {" bytes", " KiB", " MiB", " GiB", " TiB"};
+  size_t unit = 0;
+  for (; unit + 1 < kNames.size() && bytes != 0 && bytes % 1024 == 0; ++unit) bytes /= 1024;
+  return std::to_string(bytes) + kNames[unit];
+}
+
+// What the Origin field of a browser can hold: anything else would never match.
+bool IsOrigin(std::string_view text) {
+  if (text == "*") return true;
+  const size_t scheme = text.find("://");
+  if (scheme == 0 || scheme == std::string_view::npos) return false;
+  const std::string_view host = text.substr(scheme + 3);
+  return !host.empty() && host.find_first_of("/?#, ") == std::string_view::npos;
+}
+
 Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
   if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max))
     return OkStatus();
-  return Bad(option, "must be between " + std::to_string(option.min) + " and " +
-                         std::to_string(option.max) + ", not " + Shown(text));
+  const auto shown = [&](int64_t limit) {
+    return option.type == kSize ? SizeText(limit) : std::to_string(limit);
+  };
+  return Bad(option, "must be between " + shown(option.min) + " and " + shown(option.max) +
+                         ", not " + Shown(text));
 }
 
 }  // namespace
@@ -156,6 +177,11 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       }
       return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Shown(text));
     }
+    case kOrigin:
+      if (!IsOrigin(text)) {
+        return Bad(option, "needs an origin such as https://app.example, or *, not " + Shown(text));
+      }
+      [[fallthrough]];
     case kText:
       for (const char c : text) {
         if (static_cast<unsigned char>(c) < 32)

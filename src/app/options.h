@@ -19,6 +19,7 @@ enum class OptionType {
   kNumber,  // decimal fraction, within [min, max]
   kChoice,  // one of `choices`, separated by '|'
   kText,    // anything without control characters; empty = unset
+  kOrigin,  // scheme://host[:port] as browsers send it, or *; empty = unset
 };
 
 enum class OptionGroup {

@@ -144,7 +144,7 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
   for (const auto& [key, text] : inputs.flags) {
     const OptionSpec* option = FindOption(key);
     CHECK(option != nullptr) << key;  // flags are declared from the same table
-    RETURN_IF_ERROR(assign(*option, text, Source::kFlag, "command line"));
+    RETURN_IF_ERROR(assign(*option, text, Source::kFlag, inputs.flags_name));
   }
   return settings;
 }
@@ -192,8 +192,10 @@ std::string Settings::Print(bool with_server_options) const {
   for (const OptionSpec& option : AllOptions()) {
     if (option.group == OptionGroup::kServer && !with_server_options) continue;
     const Value& value = Find(option.key);
+    const bool plain = option.type == OptionType::kText || option.type == OptionType::kOrigin;
+    const std::string unset = plain ? "(none)" : "(automatic)";
     out += fmt::format("{:<24} = {:<16} # {}\n", option.key,
-                       value.text.empty() ? "(automatic)" : value.text, SourceName(value.source));
+                       value.text.empty() ? unset : value.text, SourceName(value.source));
   }
   return out;
 }

@@ -20,6 +20,7 @@ class Settings {
     std::map<std::string, std::string> flags;        // option key -> text
     std::map<std::string, std::string> environment;  // TUTTI_* variables as they are
     std::string file;                                // path of a TOML file, or empty
+    std::string flags_name = "command line";         // what messages call the source of `flags`
   };
 
   // Checks every value of every source, unknown keys included, before anything else happens. A

@@ -27,6 +27,8 @@ std::string OtherValue(const OptionSpec& option) {
       const std::string all = option.choices;
       return all.substr(all.rfind('|') + 1);
     }
+    case OptionType::kOrigin:
+      return "https://app.example:8443";
     case OptionType::kText:
       return "x";
   }
@@ -102,6 +104,28 @@ TEST(Settings, BadValuesAreRefusedWithTheRange) {
     const Status status = Settings::Resolve(inputs).status();
     EXPECT_EQ(status.reason(), "invalid_value") << key << "=" << value;
   }
+}
+
+TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
+  const auto message = [](const char* key, const char* value) {
+    Settings::Inputs inputs;
+    inputs.flags[key] = value;
+    inputs.flags_name = "option";
+    return Settings::Resolve(inputs).status().message();
+  };
+  EXPECT_EQ(message("kv-cache-bytes", "1MB"),
+            "option: --kv-cache-bytes must be between 1 MiB and 16 TiB, not \"1MB\"");
+  for (const char* bad : {"app.example", "https://", "https://app.example/", "://app.example"}) {
+    EXPECT_NE(message("cors-origin", bad).find("such as https://app.example"), std::string::npos)
+        << bad;
+  }
+  EXPECT_EQ(message("cors-origin", "*"), "");
+}
+
+TEST(Settings, WhatIsUnsetIsNoneOrAutomatic) {
+  const std::string shown = Settings::Resolve({}).value().Print(/*with_server_options=*/true);
+  EXPECT_TRUE(shown.find("\ntls-cert                 = (none) ") != std::string::npos) << shown;
+  EXPECT_TRUE(shown.find("threads                  = (automatic) ") != std::string::npos) << shown;
 }
 
 TEST(Settings, ABrokenFileNamesItsLine) {

@@ -38,6 +38,9 @@ class RunCommand final : public Command {
   int Run() override {
     const Result<app::Settings> settings = options_.Resolve();
     if (!settings.ok()) return FailConfig(settings.status());
+    if (max_tokens_ < 1 && app_->count("--max-tokens") > 0) {
+      return FailConfig(InvalidArgument("invalid_value", "-n (--max-tokens) must be at least 1"));
+    }
     if (options_.print_config()) {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
       return kExitOk;
