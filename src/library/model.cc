@@ -92,6 +92,7 @@ class NoSignalsHere {
 
 Result<app::Settings> ResolveSettings(const std::map<std::string, std::string>& values) {
   app::Settings::Inputs inputs;
+  inputs.flags_name = "option";
   // Nobody is told to come back later by his own process: what was accepted waits as long as it
   // takes.
   inputs.flags["sched.queue_age_s"] = "0";
@@ -112,8 +113,9 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
   const NoSignalsHere scope;
   auto state = std::make_shared<Model::State>(std::move(settings));
-  ASSIGN_OR_RETURN(app::OpenedModel opened, state->inference.Open(ref));
-  state->info.summary = opened.summary();
+  Result<app::OpenedModel> opened = state->inference.Open(ref);
+  if (!opened.ok()) return std::move(opened).status().WithContext(ref.path);
+  state->info.summary = opened->summary();
   // What the callback throws must not pass through the loader, which has threads of its own then.
   std::exception_ptr thrown;
   const auto progress = [&](size_t done, size_t total) {
@@ -125,7 +127,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
     }
     return thrown == nullptr;
   };
-  const Status loaded = state->inference.Load(std::move(opened), progress);
+  const Status loaded = state->inference.Load(*std::move(opened), progress);
   if (thrown != nullptr) {
     *failed = Error(ErrorCode::kAborted, "handler_failed", "the progress callback threw")
                   .WithCause(thrown);
