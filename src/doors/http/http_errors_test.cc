@@ -43,6 +43,24 @@ class ErrorsTest : public DoorTest {
   }
 };
 
+TEST_F(ErrorsTest, ARouteThatIsMissedByAPrefixOrASlashIsNamed) {
+  const auto message = [&](const std::string& request) {
+    const RawResponse response = Ask(request);
+    EXPECT_EQ(response.status, 404);
+    return std::string(
+        wire::ParseJson(response.body).value().root().at("error").at("message").as_string());
+  };
+  EXPECT_EQ(message(Post("/chat/completions", "{}")),
+            "there is no such route; try /v1/chat/completions");
+  EXPECT_EQ(message(Post("/v1/chat/completions/", "{}")),
+            "there is no such route; try /v1/chat/completions");
+  EXPECT_EQ(message(Get("/models/?a=b")), "there is no such route; try /v1/models");
+  EXPECT_EQ(message(Get("/v1/v1/models")), "there is no such route; /v1 stands in it twice");
+  EXPECT_EQ(message(Get("/embeddings/x")), "there is no such route");
+  EXPECT_EQ(message(Get("/models/%4")), "there is no such route");
+  EXPECT_EQ(message(Get("/%zz")), "there is no such route");  // nothing sent comes back
+}
+
 TEST_F(ErrorsTest, FortyProvokedErrorsMatchTheTable) {
   // What the gateway and the engine refuse, played by the fake.
   inference_.on_generate = [](const auto& generation) -> Status {

@@ -104,6 +104,24 @@ const Route* FindRoute(std::string_view path, std::string* argument) {
   return nullptr;
 }
 
+// "there is no such route", and the one that was meant when only /v1 or a slash makes the
+// difference.
+std::string NoSuchRoute(std::string_view target) {
+  std::string message = "there is no such route";
+  std::string_view path = target.substr(0, target.find('?'));
+  while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
+  if (!CanonicalPath(path).has_value()) return message;
+  std::string ignored;
+  for (const std::string_view prefix : {"", "/v1"}) {
+    const Route* route = FindRoute(std::string(prefix) + std::string(path), &ignored);
+    // Named from the table, never from what was sent.
+    if (route == nullptr || route->id == RouteId::kLater) continue;
+    return message + "; try " + std::string(route->pattern);
+  }
+  if (path.starts_with("/v1/v1/")) return message + "; /v1 stands in it twice";
+  return message;
+}
+
 std::string AllowOf(const Route& route) {
   return route.method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route.method) + ", OPTIONS";
 }
@@ -314,7 +332,7 @@ Decision Router::Decide(const HttpRequest& request) const {
     return refuse(
         Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
   }
-  if (route == nullptr) return refuse(NotFound("not_found", "there is no such route"));
+  if (route == nullptr) return refuse(NotFound("not_found", NoSuchRoute(target)));
   decision.route = route;
   decision.allow = AllowOf(*route);
   if (request.method == "OPTIONS") {
