@@ -85,6 +85,18 @@ class LocalInferenceTest : public ::testing::Test {
   LocalInference inference_;
 };
 
+TEST(OpenedModelTest, AKvCacheThatTheMachineCannotHoldIsRefusedBeforeTheWeightsAreRead) {
+  if (AvailableMemory() == 0) GTEST_SKIP() << "the system does not say";
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  const Settings settings = SettingsOf({{"kv-cache-bytes", "16TiB"}});
+  LocalInference inference(settings, nullptr);
+  const Result<OpenedModel> opened = inference.Open({"tiny", file.path()});
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(opened.status().reason(), "invalid_value");
+  EXPECT_TRUE(opened.status().message().starts_with("--kv-cache-bytes 16TiB is more than the "))
+      << opened.status();
+}
+
 TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   Result<OpenedModel> opened = inference_.Open({"tiny", file.path()});

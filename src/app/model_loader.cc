@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <optional>
 #include <vector>
@@ -90,6 +91,21 @@ Result<int> ChooseContext(const Settings& settings, int model_context, int64_t p
   return static_cast<int>(pool_tokens);
 }
 
+// A pool that was asked for must fit before the weights are packed. The default is not judged: its
+// pages are taken as they are used.
+Status CheckKvFits(const Settings& settings) {
+  if (settings.SourceOf("kv-cache-bytes") == Source::kDefault) return OkStatus();
+  const auto asked = static_cast<uint64_t>(settings.Int("kv-cache-bytes"));
+  const uint64_t available = AvailableMemory();
+  if (available == 0 || asked <= available) return OkStatus();
+  return InvalidArgument("invalid_value",
+                         fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of memory "
+                                     "that are free on this machine",
+                                     settings.Text("kv-cache-bytes"),
+                                     static_cast<double>(available) / (1 << 30)))
+      .WithParam("kv-cache-bytes");
+}
+
 // The type most bytes of the file's tensors are in.
 std::string MainType(const gguf::File& file) {
   std::map<std::string, uint64_t> bytes;
@@ -120,6 +136,16 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
 }
 
 }  // namespace
+
+uint64_t AvailableMemory() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  uint64_t kib = 0;
+  while (file >> word) {
+    if (word == "MemAvailable:" && file >> kib) return kib << 10;
+  }
+  return 0;
+}
 
 int ThreadsFromSettings(const Settings& settings) {
   return static_cast<int>(settings.OptionalInt("threads").value_or(UsableCores()));
@@ -189,6 +215,7 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   ASSIGN_OR_RETURN(const int context_tokens,
                    ChooseContext(settings, config.context_length, blocks * kBlockTokens,
                                  block_bytes, parts->notice));
+  RETURN_IF_ERROR(CheckKvFits(settings));
   parts->engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = parts->engine_options.scheduler;
   runner::CpuRunnerOptions& run = parts->runner_options;

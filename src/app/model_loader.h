@@ -55,6 +55,9 @@ class OpenedModel {
 // The table that --isa names, or the best one; invalid_value lists what this machine has.
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings);
 
+// Bytes the system would hand out without swapping; 0 when it does not say.
+uint64_t AvailableMemory();
+
 // Compute threads: --threads, or the cores this process may use.
 int ThreadsFromSettings(const Settings& settings);
 

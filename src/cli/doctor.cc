@@ -4,9 +4,9 @@
 
 #include <boost/json.hpp>
 #include <cstdio>
-#include <fstream>
 #include <string>
 
+#include "app/model_loader.h"
 #include "app/model_registry.h"
 #include "app/version.h"
 #include "base/cpus.h"
@@ -17,17 +17,6 @@
 
 namespace tutti::cli {
 namespace {
-
-// Bytes the system would hand out without swapping; 0 when it does not say.
-uint64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib << 10;
-  }
-  return 0;
-}
 
 class DoctorCommand final : public Command {
  public:
@@ -63,7 +52,7 @@ class DoctorCommand final : public Command {
                                     {"read_gb_s", limits.read_bytes_per_s / 1e9},
                                     {"int8_gops", limits.int8_ops_per_s / 1e9},
                                     {"f32_gflops", limits.float32_ops_per_s / 1e9},
-                                    {"available_memory_bytes", AvailableMemory()},
+                                    {"available_memory_bytes", app::AvailableMemory()},
                                     {"open_files_limit", files.rlim_cur},
                                     {"default_model", model.ok() ? model->path : ""}};
       std::printf("%s\n", boost::json::serialize(out).c_str());
@@ -77,7 +66,7 @@ class DoctorCommand final : public Command {
     fmt::print("int8 peak           {:.0f} GOPS\n", limits.int8_ops_per_s / 1e9);
     fmt::print("float32 peak        {:.0f} GFLOPS\n", limits.float32_ops_per_s / 1e9);
     fmt::print("available memory    {:.1f} GiB\n",
-               static_cast<double>(AvailableMemory()) / (1 << 30));
+               static_cast<double>(app::AvailableMemory()) / (1 << 30));
     fmt::print("open files          {}\n", files.rlim_cur);
     fmt::print("default model       {}\n", model.ok() ? model->path : model.status().message());
     return kExitOk;

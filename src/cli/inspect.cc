@@ -8,7 +8,9 @@
 #include "cli/exit_status.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
+#include "kernels/kernels.h"
 #include "model/config.h"
+#include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "tokenizer/chat_template.h"
@@ -39,6 +41,23 @@ Status CheckMeaning(const std::string& path) {
   return model::Weights::Load(*file, {}).status();
 }
 
+// "ok: llama, 134515008 parameters in 88 MiB, 11520 bytes of KV cache per token".
+std::string Summary(const std::string& path, const gguf::Description& description) {
+  uint64_t bytes = 0;
+  for (const gguf::TypeTotal& type : description.types) bytes += type.bytes;
+  std::string text = "ok";
+  const auto file = gguf::File::Open(path);
+  if (!file.ok() || description.tensors.empty()) return text + ": a vocabulary without weights";
+  const auto config = model::ReadModelConfig(**file);
+  const auto kernels = kernels::SelectKernels();
+  if (!config.ok() || !kernels.ok()) return text;
+  const size_t kv =
+      model::Decoder::KvBlockBytes(*config, model::WeightMode::kInt8, **kernels) / kBlockTokens;
+  return text + ": " + config->architecture + ", " + std::to_string(description.parameters) +
+         " parameters in " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(kv) +
+         " bytes of KV cache per token";
+}
+
 class InspectCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
@@ -60,7 +79,10 @@ class InspectCommand final : public Command {
     if (json_) {
       PrintJson(description);
     } else {
-      PrintText(description);
+      // Of a file that is no GGUF there is nothing to show but why.
+      if (description.verdict.ok()) std::printf("%s\n", Summary(ref->path, description).c_str());
+      if (description.version != 0) PrintText(description);
+      if (!description.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(description).c_str());
     }
     return description.verdict.ok() ? kExitOk : kExitFailed;
   }
@@ -90,11 +112,7 @@ class InspectCommand final : public Command {
                   static_cast<unsigned long long>(type.elements),
                   static_cast<unsigned long long>(type.bytes));
     }
-    if (d.verdict.ok()) {
-      std::printf("\nverdict: ok\n");
-    } else {
-      std::fprintf(stderr, "%s\n", Verdict(d).c_str());
-    }
+    if (d.verdict.ok()) std::printf("\nverdict: ok\n");
   }
 
   static void PrintJson(const gguf::Description& d) {
