@@ -44,6 +44,7 @@ class ErrorsTest : public DoorTest {
 };
 
 TEST_F(ErrorsTest, ARouteThatIsMissedByAPrefixOrASlashIsNamed) {
+  StartDoor();
   const auto message = [&](const std::string& request) {
     const RawResponse response = Ask(request);
     EXPECT_EQ(response.status, 404);
