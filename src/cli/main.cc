@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -22,10 +23,12 @@ int main(int argc, char** argv) {
   HoldStandardStreams();
   try {
     int status = tutti::cli::Main(argc, argv);
-    // What was printed and could not be written is a failure like any other.
+    // What was printed and could not be written is a failure like any other; that nobody reads any
+    // more is none.
+    errno = 0;
     const bool written =
         std::cout.flush().good() & (std::fflush(stdout) == 0) & (std::ferror(stdout) == 0);
-    if (!written && status == 0) {
+    if (!written && status == 0 && errno != EPIPE) {
       std::perror("tutti: standard output");
       status = 1;
     }

@@ -89,6 +89,7 @@ class RunCommand final : public Command {
         // Nobody reads any more, and SIGPIPE, which says so as a rule, may be ignored by
         // inheritance.
         if (std::fflush(stdout) != 0) {
+          std::clearerr(stdout);  // it is told here
           return errno == EPIPE ? kExitOk
                                 : Fail(Unavailable("io_error", "the answer cannot be written"));
         }
