@@ -32,7 +32,7 @@ if(TUTTI_SANITIZE)
   target_compile_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -g1)
   target_link_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE})
   target_compile_definitions(tutti_flags INTERFACE TUTTI_SANITIZED=1)
-  if(TUTTI_SANITIZE MATCHES "thread")
+  if(TUTTI_SANITIZE MATCHES "thread" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Asio's fences, which the thread sanitizer does not see; gcc says so once a translation unit.
     target_compile_options(tutti_flags INTERFACE -Wno-tsan)
   endif()
