@@ -48,6 +48,11 @@ struct MessageParser::Impl {
     pending.append(accepted);
     size_t at = 0;
     while (at < pending.size() && !parser.is_done()) {
+      // Beast asserts that a last chunk it has seen the beginning of comes back with 5 bytes or
+      // more.
+      const bool short_chunk =
+          parser.is_header_done() && parser.chunked() && pending.size() - at < 5 && !guard.done();
+      if (short_chunk) break;
       beast::error_code ec;
       const size_t used =
           parser.put(boost::asio::buffer(pending.data() + at, pending.size() - at), ec);
