@@ -1,8 +1,7 @@
 // Model: one loaded model, shared by all threads of a program; and ModelOptions, how to load it.
 //
 //   tutti::Model model = tutti::Model::Load(tutti::ModelOptions("model.gguf")).value();
-//   tutti::Completion answer = model.Generate({.prompt = tutti::UserMessage("Name three
-//   rivers.")}).value();
+//   tutti::Completion answer = model.Generate({.prompt = tutti::UserMessage("Hello!")}).value();
 //
 // A Model is a handle: copying it copies no weights, and the model stays loaded while a handle, a
 // job or a state of it is left. Every call is const and for any thread; requests of all threads
