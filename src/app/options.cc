@@ -62,6 +62,9 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"tls-key", kText, kServer, "", "PEM private key of --tls-cert"},
     {"cors-origin", kOrigin, kServer, "",
      "origin that browsers may call from (https://app.example), or *"},
+    {"allowed-hosts", kHosts, kServer, "",
+     "names that clients may call this server by (llm.example,llm.local)", 0, 0, "",
+     "http.allowed_hosts"},
     {"strict", kChoice, kServer, "off", "refuse request fields that no dialect knows", 0, 0,
      "on|off"},
     {"http.io_threads", kInt, kServer, "2", "threads that own connections", 1, 4},
@@ -110,6 +113,13 @@ bool IsOrigin(std::string_view text) {
   if (scheme == 0 || scheme == std::string_view::npos) return false;
   const std::string_view host = text.substr(scheme + 3);
   return !host.empty() && host.find_first_of("/?#, ") == std::string_view::npos;
+}
+
+bool IsHostName(std::string_view text) {
+  return !text.empty() && text.size() <= 255 &&
+         std::all_of(text.begin(), text.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '.' || c == '-' || c == '_';
+         });
 }
 
 Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
@@ -177,6 +187,14 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       }
       return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Shown(text));
     }
+    case kHosts:
+      for (const std::string& host : SplitHosts(text)) {
+        if (!IsHostName(host)) {
+          return Bad(option,
+                     "needs names without port such as llm.example,llm.local, not " + Shown(host));
+        }
+      }
+      return OkStatus();
     case kOrigin:
       if (!IsOrigin(text)) {
         return Bad(option, "needs an origin such as https://app.example, or *, not " + Shown(text));
@@ -190,6 +208,20 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       return OkStatus();
   }
   return OkStatus();
+}
+
+std::vector<std::string> SplitHosts(std::string_view text) {
+  std::vector<std::string> hosts;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    std::string_view host = text.substr(0, comma);
+    while (host.starts_with(' ')) host.remove_prefix(1);
+    while (host.ends_with(' ')) host.remove_suffix(1);
+    hosts.emplace_back(host);
+    for (char& c : hosts.back()) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return hosts;
 }
 
 Result<int64_t> ParseSize(std::string_view text) {

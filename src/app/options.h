@@ -20,6 +20,7 @@ enum class OptionType {
   kChoice,  // one of `choices`, separated by '|'
   kText,    // anything without control characters; empty = unset
   kOrigin,  // scheme://host[:port] as browsers send it, or *; empty = unset
+  kHosts,   // names or addresses without port, separated by commas; empty = unset
 };
 
 enum class OptionGroup {
@@ -48,6 +49,9 @@ std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARG
 
 // OK when `text` is a legal value; otherwise says what would be. Never echoes more than 64 bytes.
 Status CheckOptionValue(const OptionSpec& option, std::string_view text);
+
+// "a, B" -> {"a", "b"}: the names of a legal kHosts value, in lower case.
+std::vector<std::string> SplitHosts(std::string_view text);
 
 // "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB (binary) and KB MB GB TB (decimal),
 // case-insensitive.

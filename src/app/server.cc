@@ -51,6 +51,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
   if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
+  options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
   options.strict = settings.On("strict");
   if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
     options.keepalive = Duration(static_cast<int64_t>(*keepalive * 1e9));

@@ -192,7 +192,8 @@ std::string Settings::Print(bool with_server_options) const {
   for (const OptionSpec& option : AllOptions()) {
     if (option.group == OptionGroup::kServer && !with_server_options) continue;
     const Value& value = Find(option.key);
-    const bool plain = option.type == OptionType::kText || option.type == OptionType::kOrigin;
+    const bool plain = option.type == OptionType::kText || option.type == OptionType::kOrigin ||
+                       option.type == OptionType::kHosts;
     const std::string unset = plain ? "(none)" : "(automatic)";
     out += fmt::format("{:<24} = {:<16} # {}\n", option.key,
                        value.text.empty() ? unset : value.text, SourceName(value.source));

@@ -29,6 +29,8 @@ std::string OtherValue(const OptionSpec& option) {
     }
     case OptionType::kOrigin:
       return "https://app.example:8443";
+    case OptionType::kHosts:
+      return "llm.example,192.0.2.7";
     case OptionType::kText:
       return "x";
   }
@@ -62,12 +64,14 @@ TEST(Settings, DefaultsAreLegalValues) {
 
 TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
   Settings::Inputs inputs;
-  inputs.file =
-      WriteToml("[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n");
+  inputs.file = WriteToml(
+      "[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n"
+      "[http]\nallowed_hosts = \"llm.example\"\n");
   const Settings settings = Settings::Resolve(inputs).value();
   EXPECT_EQ(settings.Int("lanes"), 3);
   EXPECT_EQ(settings.Number("sched.itl_target_ms"), 20.5);
   EXPECT_EQ(settings.Int("prep"), 1);
+  EXPECT_EQ(settings.Text("allowed-hosts"), "llm.example");
 }
 
 TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
@@ -120,6 +124,22 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
         << bad;
   }
   EXPECT_EQ(message("cors-origin", "*"), "");
+}
+
+TEST(Settings, HostNamesAreAListWithoutPortsOrWildcards) {
+  const auto refused = [](const char* value) {
+    Settings::Inputs inputs;
+    inputs.flags["allowed-hosts"] = value;
+    return !Settings::Resolve(inputs).ok();
+  };
+  for (const char* bad : {"llm.example:8080", "*", "*.example", "http://llm.example", "a,,b", "a b",
+                          ",", "a/b", "[::1]", "\xc3\xa9.example"})
+    EXPECT_TRUE(refused(bad)) << bad;
+  for (const char* good : {"", "llm.example", "LLM.example, 10.0.0.1,my_host-2"})
+    EXPECT_FALSE(refused(good)) << good;
+  EXPECT_EQ(SplitHosts("LLM.example, 10.0.0.1"),
+            (std::vector<std::string>{"llm.example", "10.0.0.1"}));
+  EXPECT_TRUE(SplitHosts("").empty());
 }
 
 TEST(Settings, WhatIsUnsetIsNoneOrAutomatic) {

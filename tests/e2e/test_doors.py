@@ -8,7 +8,8 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, ServerCase
+import tiny_model
+from harness import MODEL, STEP_S, Server, ServerCase
 
 ORIGIN = "https://app.example"
 
@@ -88,6 +89,36 @@ class Protected(ServerCase):
             run = subprocess.run([os.environ["E2E_BINARY"], "serve", "--port", "0", *options], capture_output=True, text=True, timeout=STEP_S)
             self.assertEqual(run.returncode, 2 if options[0] == "--cors-origins" else 78, (options, run.stderr))
             self.assertIn("tutti: " if run.returncode == 78 else "cors-origin", run.stderr)
+
+
+class Names(unittest.TestCase):
+    """Under which names the program answers: a page whose name was made to point here has another one."""
+    TOML = "[http]\nallowed_hosts = \"llm.example, proxy.internal\"\n"
+
+    def test_listed_names_are_answered_wherever_the_list_came_from(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        model, file = os.path.join(folder.name, "tiny.gguf"), os.path.join(folder.name, "tutti.toml")
+        tiny_model.write(model)
+        with open(file, "w") as out:
+            out.write(self.TOML)
+        for options, environment in ((["--allowed-hosts", "LLM.example,proxy.internal"], {}),
+                                     ([], {"TUTTI_ALLOWED_HOSTS": "llm.example,proxy.internal"}), (["--config", file], {})):
+            server = Server(*options, model=model, environment=environment)
+            self.addCleanup(server.process.kill)
+            for host, status in (("llm.example", 200), ("Proxy.Internal:443", 200), ("localhost", 200), ("127.0.0.1", 200),
+                                 ("evil.example", 403), ("llm.example.evil.example", 403)):
+                for path in ("/v1/models", "/livez"):
+                    self.assertEqual(server.get(path, headers={"Host": host})[0], status, (options, host, path))
+            self.assertIn("--allowed-hosts", server.get("/livez", headers={"Host": "evil.example"})[2])
+            self.assertEqual(server.stop(), 0)
+
+    def test_what_is_no_list_of_names_is_refused_at_start(self):
+        for value in ("llm.example:8080", "*", "a,,b"):
+            run = subprocess.run([os.environ["E2E_BINARY"], "serve", "--port", "0", "--allowed-hosts", value], capture_output=True, text=True,
+                                 timeout=STEP_S)
+            self.assertEqual(run.returncode, 78, run.stderr)
+            self.assertIn("allowed-hosts", run.stderr)
 
 
 if __name__ == "__main__":

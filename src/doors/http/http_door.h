@@ -49,8 +49,10 @@ struct HttpOptions {
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   bool allow_insecure_bind = false;         // non-loopback without key and TLS, said out loud
   std::vector<std::string> cors_origins;    // "https://app.example", or "*"
-  std::vector<std::string> allowed_hosts;  // names this server may be called by, beside its address
-  bool strict = false;                     // unknown request fields are 400
+  // Names this server may be called by, in lower case. On a loopback address they come beside the
+  // loopback names; elsewhere beside addresses in digits, and an empty list allows every name.
+  std::vector<std::string> allowed_hosts;
+  bool strict = false;  // unknown request fields are 400
   // Silence before a comment on a stream; unset = 15 s, on /generate 5 s; 0 = never.
   std::optional<Duration> keepalive;
   int queue_full_status = 503;  // or 429

@@ -232,6 +232,28 @@ TEST_F(RoutesTest, ForeignNamesAreRefusedOnALoopbackAddress) {
     EXPECT_EQ(ask(host), 400) << host;
 }
 
+// Without a listening socket: nothing but loopback is bound in tests.
+TEST(Router, OnANetworkListedNamesAndAddressesAreAnsweredOrAllNamesWithoutAList) {
+  const auto code = [](const Router& router, const std::string& host) {
+    HttpRequest request;
+    request.method = "GET";
+    request.target = "/livez";
+    request.fields = {{"host", host}};
+    return std::string(router.Decide(request).refusal.reason());
+  };
+  HttpOptions options;
+  const Router open(options, /*loopback=*/false);
+  for (const char* host : {"any.example", "10.0.0.1:8080", "localhost"})
+    EXPECT_EQ(code(open, host), "");
+  options.allowed_hosts = {"llm.example"};
+  const Router listed(options, /*loopback=*/false);
+  for (const char* host : {"llm.example", "LLM.Example:8443", "10.0.0.1:8080", "[fd00::1]:443"})
+    EXPECT_EQ(code(listed, host), "") << host;
+  for (const char* host : {"evil.example", "llm.example.evil.example", "10.0.0.1.evil.example",
+                           "xllm.example", "localhost"})
+    EXPECT_EQ(code(listed, host), "insufficient_scope") << host;
+}
+
 TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
   HttpOptions options = WithKey();
   options.cors_origins = {"https://app.example"};

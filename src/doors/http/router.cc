@@ -150,6 +150,13 @@ std::optional<std::string> HostName(std::string_view authority) {
   return Lower(host);
 }
 
+// Of a name that HostName has passed: only an IPv6 address holds colons.
+bool IsAddressInDigits(std::string_view name) {
+  return name.find(':') != std::string_view::npos ||
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
+}
+
 Status Malformed(std::string message) {
   return InvalidArgument("invalid_value", std::move(message));
 }
@@ -239,16 +246,19 @@ Router::Router(const HttpOptions& options, bool loopback)
 }
 
 // On a loopback address only local names are answered, so that a page whose name was made to point
-// at 127.0.0.1 cannot talk to this server.
+// at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
+// an address in digits is nobody's name, and probes of orchestrators call by it.
 Status Router::CheckHost(const HttpRequest& request) const {
   const std::string* host = request.Find("host");
   if (host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
   const std::optional<std::string> name = HostName(*host);
   if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
-  const bool allowed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
-  if (allowed || (!loopback_ && hosts_.empty()) || (loopback_ && IsLoopbackAddress(*name)))
-    return OkStatus();
-  return Forbidden("this server is not known by the name that the Host field gives");
+  const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
+  const bool allowed =
+      loopback_ ? IsLoopbackAddress(*name) : hosts_.empty() || IsAddressInDigits(*name);
+  if (listed || allowed) return OkStatus();
+  return Forbidden(
+      "this server is not known by the name that the Host field gives; see --allowed-hosts");
 }
 
 Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const {
