@@ -122,14 +122,23 @@ bool IsHostName(std::string_view text) {
          });
 }
 
-Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
-  if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max))
-    return OkStatus();
+Status OutOfRange(const OptionSpec& option, std::string_view text) {
   const auto shown = [&](int64_t limit) {
     return option.type == kSize ? SizeText(limit) : std::to_string(limit);
   };
   return Bad(option, "must be between " + shown(option.min) + " and " + shown(option.max) +
                          ", not " + Shown(text));
+}
+
+Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
+  if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max))
+    return OkStatus();
+  return OutOfRange(option, text);
+}
+
+// Whether from_chars read all of `text`, be it as a number too large for its type.
+bool IsNumber(std::string_view text, std::from_chars_result read) {
+  return read.ptr == text.data() + text.size() && read.ec != std::errc::invalid_argument;
 }
 
 }  // namespace
@@ -159,18 +168,17 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
   switch (option.type) {
     case kInt: {
       int64_t value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size()) {
-        return Bad(option, "needs a whole number, not " + Shown(text));
-      }
+      const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (!IsNumber(text, read)) return Bad(option, "needs a whole number, not " + Shown(text));
+      if (read.ec != std::errc()) return OutOfRange(option, text);
       return CheckRange(option, static_cast<double>(value), text);
     }
     case kNumber: {
       double value = 0;
-      const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value)) {
+      const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+      if (!IsNumber(text, read) || std::isnan(value))
         return Bad(option, "needs a number, not " + Shown(text));
-      }
+      if (read.ec != std::errc()) return OutOfRange(option, text);
       return CheckRange(option, value, text);
     }
     case kSize: {

@@ -119,6 +119,11 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
   };
   EXPECT_EQ(message("kv-cache-bytes", "1MB"),
             "option: --kv-cache-bytes must be between 1 MiB and 16 TiB, not \"1MB\"");
+  EXPECT_EQ(message("lanes", "18446744073709551617"),
+            "option: --lanes must be between 1 and 1024, not \"18446744073709551617\"");
+  EXPECT_EQ(message("drain_s", "1e999"),
+            "option: --drain-s must be between 0 and 3600, not \"1e999\"");
+  EXPECT_EQ(message("drain_s", "inf"), "option: --drain-s must be between 0 and 3600, not \"inf\"");
   for (const char* bad : {"app.example", "https://", "https://app.example/", "://app.example"}) {
     EXPECT_NE(message("cors-origin", bad).find("such as https://app.example"), std::string::npos)
         << bad;

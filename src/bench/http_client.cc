@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -135,14 +136,17 @@ Result<Server> ParseUrl(std::string_view url) {
   if (authority.starts_with('[') && authority.ends_with(']'))
     authority = authority.substr(1, authority.size() - 2);
   server.host = authority;
-  const bool digits =
-      server.port.find_first_not_of("0123456789") == std::string::npos && !server.port.empty();
+  uint16_t number = 0;
+  const char* const end = server.port.data() + server.port.size();
+  const bool digits = std::from_chars(server.port.data(), end, number) ==
+                          std::from_chars_result{end, std::errc()} &&
+                      number != 0;
   for (const char c : url) {
     if (static_cast<unsigned char>(c) <= ' ')
       return InvalidArgument("invalid_value", "--url holds a blank or a control character");
   }
   if (server.host.empty() || !digits)
-    return InvalidArgument("invalid_value", "--url needs a host and a numeric port");
+    return InvalidArgument("invalid_value", "--url needs a host and a port from 1 to 65535");
   return server;
 }
 

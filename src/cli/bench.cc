@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,9 +20,12 @@
 #include "bench/strategies.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/number_option.h"
 
 namespace tutti::cli {
 namespace {
+
+constexpr uint64_t kMostSeed = std::numeric_limits<uint64_t>::max();
 
 // Options of the model side that every bench in this process takes; the bench itself sets the
 // others.
@@ -80,16 +84,13 @@ class BenchCommand final : public Command {
     command->footer(
         "Example:\n  tutti bench engine smollm2-135m-instruct --prompt 512 --gen 1 --batch 1");
     model_.AddTo(*command, true);
-    command->add_option("--prompt", forward_.prompt_tokens, "tokens of each prompt [128]")
-        ->check(CLI::Range(1, 1 << 20));
-    command->add_option("--gen", forward_.new_tokens, "tokens decoded after the first [64]")
-        ->check(CLI::Range(1, 1 << 20));
-    command->add_option("--batch", forward_.batches, "sequences together [1,4,8,16,32]")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1024));
-    command->add_option("--repeat", forward_.repeats, "runs of each batch [3]")
-        ->check(CLI::Range(1, 1000));
-    command->add_option("--seed", forward_.seed, "of the prompts [1]");
+    AddNumber(*command, "--prompt", forward_.prompt_tokens, 1, 1 << 20,
+              "tokens of each prompt [128]");
+    AddNumber(*command, "--gen", forward_.new_tokens, 1, 1 << 20,
+              "tokens decoded after the first [64]");
+    AddNumbers(*command, "--batch", forward_.batches, 1, 1024, "sequences together [1,4,8,16,32]");
+    AddNumber(*command, "--repeat", forward_.repeats, 1, 1000, "runs of each batch [3]");
+    AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMostSeed, "of the prompts [1]");
   }
 
   void DeclareStrategies() {
@@ -105,13 +106,11 @@ class BenchCommand final : public Command {
         });
     command->footer("Example:\n  tutti bench strategies --requests 5 --tokens 30");
     model_.AddTo(*command, false);
-    command->add_option("--requests", requests_, "only this many requests, without gates")
-        ->check(CLI::Range(1, 1024));
-    command->add_option("--tokens", tokens_, "output tokens of each, with --requests [30]")
-        ->check(CLI::Range(2, 100000));
-    command->add_option("--rounds", strategies_.rounds, "alternating runs [5]")
-        ->check(CLI::Range(1, 1000));
-    command->add_option("--lanes", strategies_.lanes, "[16]")->check(CLI::Range(1, 1024));
+    AddNumber(*command, "--requests", requests_, 1, 1024, "only this many requests, without gates");
+    AddNumber(*command, "--tokens", tokens_, 2, 100000,
+              "output tokens of each, with --requests [30]");
+    AddNumber(*command, "--rounds", strategies_.rounds, 1, 1000, "alternating runs [5]");
+    AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024, "[16]");
   }
 
   void DeclareConcurrency() {
@@ -130,13 +129,10 @@ class BenchCommand final : public Command {
         });
     command->footer("Example:\n  tutti bench concurrency --json concurrency.json");
     model_.AddTo(*command, false);
-    command->add_option("--requests", concurrency_.requests, "at each level [100]")
-        ->check(CLI::Range(1, 100000));
-    command->add_option("--tokens", concurrency_.new_tokens, "output tokens of each [50]")
-        ->check(CLI::Range(1, 100000));
-    command->add_option("--concurrency", concurrency_.levels, "clients [1,4,8]")
-        ->delimiter(',')
-        ->check(CLI::Range(1, 1024));
+    AddNumber(*command, "--requests", concurrency_.requests, 1, 100000, "at each level [100]");
+    AddNumber(*command, "--tokens", concurrency_.new_tokens, 1, 100000,
+              "output tokens of each [50]");
+    AddNumbers(*command, "--concurrency", concurrency_.levels, 1, 1024, "clients [1,4,8]");
   }
 
   void DeclareServe() {
@@ -160,12 +156,10 @@ class BenchCommand final : public Command {
         ->required();
     command->add_option("--model", serve_.model,
                         "name to ask for (default: the first the server lists)");
-    CLI::Option* concurrency =
-        command->add_option("--concurrency", serve_.concurrency, "closed loop: clients [1,4,8]")
-            ->delimiter(',')
-            ->check(CLI::Range(1, 1024));
-    CLI::Option* rate = command->add_option("--rate", serve_.rate, "open loop: requests per second")
-                            ->check(CLI::Range(0.001, 100000.0))
+    CLI::Option* concurrency = AddNumbers(*command, "--concurrency", serve_.concurrency, 1, 1024,
+                                          "closed loop: clients [1,4,8]");
+    CLI::Option* rate = AddNumber(*command, "--rate", serve_.rate, 0.001, 100000.0,
+                                  "open loop: requests per second")
                             ->excludes(concurrency);
     command
         ->add_flag("--sweep", serve_.sweep,
@@ -174,21 +168,20 @@ class BenchCommand final : public Command {
     command->add_option("--arrivals", arrivals_, "open loop: fixed, poisson or burst [poisson]");
     command->add_option("--workload", workload_,
                         "prompts: random, chat (mixed lengths) or shared (prefix) [random]");
-    command->add_option("--requests", serve_.requests, "of each level [100]")
-        ->check(CLI::Range(1, 100000));
-    command->add_option("--prompt-tokens", serve_.prompt_tokens, "about so many words [128]")
-        ->check(CLI::Range(1, 100000));
-    command->add_option("--max-tokens", serve_.max_tokens, "output tokens [64]")
-        ->check(CLI::Range(1, 100000));
-    command->add_option("--seed", serve_.seed, "of prompts and arrivals [1]");
+    AddNumber(*command, "--requests", serve_.requests, 1, 100000, "of each level [100]");
+    AddNumber(*command, "--prompt-tokens", serve_.prompt_tokens, 1, 100000,
+              "about so many words [128]");
+    AddNumber(*command, "--max-tokens", serve_.max_tokens, 1, 100000, "output tokens [64]");
+    AddNumber(*command, "--seed", serve_.seed, uint64_t{0}, kMostSeed,
+              "of prompts and arrivals [1]");
     command->add_flag("--completions", completions_,
                       "/v1/completions instead of /v1/chat/completions");
     command->add_flag("--natural-end", natural_end_,
                       "let the model end its answers (no ignore_eos)");
-    command->add_option("--target-ttft-ms", serve_.target_ttft_ms,
-                        "counted in goodput; 0 = no target [0]");
-    command->add_option("--target-tpot-ms", serve_.target_tpot_ms,
-                        "counted in goodput; 0 = no target [0]");
+    AddNumber(*command, "--target-ttft-ms", serve_.target_ttft_ms, 0.0, 3.6e6,
+              "counted in goodput; 0 = no target [0]");
+    AddNumber(*command, "--target-tpot-ms", serve_.target_tpot_ms, 0.0, 3.6e6,
+              "counted in goodput; 0 = no target [0]");
   }
 
   void DeclareKernels() {
@@ -198,8 +191,8 @@ class BenchCommand final : public Command {
     command->footer("Example:\n  tutti bench kernels --isa avx2 --json kernels.json");
     command->add_option("--isa", kernels_.isa,
                         "instruction set (default: the best this machine has)");
-    command->add_option("--threads", kernels_.threads, "default: the cores this process may use")
-        ->check(CLI::Range(1, 1024));
+    AddNumber(*command, "--threads", kernels_.threads, 1, 1024,
+              "default: the cores this process may use");
     command->add_flag("--quick", kernels_.quick,
                       "a few points for a moment each: is all there and right");
   }

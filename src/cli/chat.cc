@@ -6,10 +6,12 @@
 #include <iostream>
 #include <string>
 
+#include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/number_option.h"
 
 namespace tutti::cli {
 namespace {
@@ -48,7 +50,8 @@ class ChatCommand final : public Command {
     app_->add_option("MODEL", model_,
                      "a .gguf file or a known model (default: smollm2-135m-instruct)");
     app_->add_option("--system", system_, "system message");
-    app_->add_option("--temperature", temperature_, "0 = always the most probable token [0.7]");
+    AddNumber(*app_, "--temperature", temperature_, 0.0, api::kMaxTemperature,
+              "0 = always the most probable token [0.7]");
     options_.AddTo(*app_, /*server=*/false);
   }
 

@@ -45,7 +45,13 @@ std::string FullName(const CLI::App& command) {
   return parent == nullptr ? command.get_name() : FullName(*parent) + " " + command.get_name();
 }
 
+// A value that cannot be is bad configuration, like one that stands in a file; all else is wrong
+// use.
 int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
+  if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ValidationError) ||
+      error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ConversionError)) {
+    return FailConfig(InvalidArgument("invalid_value", error.what()));
+  }
   const CLI::App* command = &parser;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const std::vector<std::string> extras = command->remaining(true);

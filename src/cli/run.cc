@@ -2,12 +2,15 @@
 #include <boost/json.hpp>
 #include <cerrno>
 #include <cstdio>
+#include <limits>
 #include <string>
 
+#include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/number_option.h"
 
 namespace tutti::cli {
 namespace {
@@ -24,13 +27,17 @@ class RunCommand final : public Command {
     app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
     app_->add_option("-p,--prompt", prompt_, "the user's message; with --raw the text to continue")
         ->required();
-    app_->add_option("-n,--max-tokens", max_tokens_,
-                     "most tokens to generate (default: the rest of the context)");
+    AddNumber(*app_, "-n,--max-tokens", max_tokens_, 1, std::numeric_limits<int>::max(),
+              "most tokens to generate (default: the rest of the context)");
     app_->add_flag("--raw", raw_, "continue the text as it is, without chat template");
-    app_->add_option("--temperature", temperature_, "0 = always the most probable token [0]");
-    app_->add_option("--top-p", top_p_, "smallest set of tokens with this probability [1]");
-    app_->add_option("--top-k", top_k_, "only the k most probable tokens; 0 = off [0]");
-    app_->add_option("--seed", seed_, "makes a sampled answer repeatable");
+    AddNumber(*app_, "--temperature", temperature_, 0.0, api::kMaxTemperature,
+              "0 = always the most probable token [0]");
+    AddNumber(*app_, "--top-p", top_p_, 0.0, 1.0,
+              "smallest set of tokens with this probability [1]");
+    AddNumber(*app_, "--top-k", top_k_, -1, std::numeric_limits<int>::max(),
+              "only the k most probable tokens; 0 = off [0]");
+    AddNumber(*app_, "--seed", seed_, std::numeric_limits<int64_t>::min(),
+              std::numeric_limits<int64_t>::max(), "makes a sampled answer repeatable");
     app_->add_flag("--json", json_, "one JSON object at the end instead of the text");
     options_.AddTo(*app_, /*server=*/false);
   }
@@ -38,9 +45,6 @@ class RunCommand final : public Command {
   int Run() override {
     const Result<app::Settings> settings = options_.Resolve();
     if (!settings.ok()) return FailConfig(settings.status());
-    if (max_tokens_ < 1 && app_->count("--max-tokens") > 0) {
-      return FailConfig(InvalidArgument("invalid_value", "-n (--max-tokens) must be at least 1"));
-    }
     if (options_.print_config()) {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
       return kExitOk;
@@ -66,8 +70,7 @@ class RunCommand final : public Command {
     request.sampling.top_p = top_p_;
     request.sampling.top_k = top_k_;
     if (seed_option_given()) request.sampling.seed = seed_;
-    if (max_tokens_ > 0 || app_->count("--max-tokens") > 0)
-      request.sampling.max_tokens = max_tokens_;
+    if (max_tokens_ > 0) request.sampling.max_tokens = max_tokens_;
 
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);
