@@ -286,7 +286,17 @@ void Connection::Refuse(const Status& status) {
   }
   phase_ = Phase::kBusy;
   if (request_id_.empty()) request_id_ = "req-" + loop_->RandomId(24);
-  if (parser_ != nullptr && parser_->head_done()) request_ = parser_->head();
+  if (parser_ != nullptr && parser_->head_done()) {
+    request_ = parser_->head();
+  } else if (parser_ != nullptr) {
+    // What is no request may be the rest of a body that was announced too short: it is named in the
+    // log only as far as it looks like a request.
+    const auto [method, target] = parser_->first_line();
+    if (IsKnownMethod(method)) {
+      request_.method = method;
+      request_.target = target;
+    }
+  }
   refused_.reset();
   RespondError(status);
 }
@@ -354,6 +364,7 @@ void Connection::Account(int code) {
                             {{"id", request_id_},
                              {"peer", peer_},
                              {"method", IsKnownMethod(request_.method) ? request_.method : "-"},
+                             {"path", PathForLog(request_.target, context_.options.api_key)},
                              {"route", decision_.name()},
                              {"status", code},
                              {"ms", ToMillis(took)},

@@ -224,14 +224,17 @@ TEST_F(ErrorsTest, TextOfRequestsNeverReachesTheLog) {
         R"({")" + c + R"(":1})", c, "\"" + c + "\"", "{\"model\":\"" + c}) {
     Ask(Post("/v1/chat/completions", body, key));
     Ask(Post("/tokenize", body, key));
-    Ask(Post("/" + c, body, key));
+    Ask(Post("/shown", body, key));  // of a target the log shows the path, and nothing else
+    Ask(Post("/shown?" + c, body, key));
     Ask(Post("/v1/chat/completions?key=" + c, body,
              key + "X-Canary: " + c + "\r\nUser-Agent: " + c + "\r\n"));
-    Ask(Get("/v1/models/" + c, key));
+    Ask(Get("/v1/models/shown#" + c, key));
+    Ask(Get("/v1/models/sk-CANARY-KEY", key));
     Ask(Get("/v1/models", "Authorization: Bearer " + c + "\r\n"));
     Ask(c + " / HTTP/1.1\r\nHost: localhost\r\n\r\n");
   }
   log_.Flush();
+  EXPECT_THAT(lines_->Joined(), ::testing::HasSubstr("path=/shown "));
   EXPECT_EQ(lines_->Joined().find("CANARY"), std::string::npos);
   EXPECT_EQ(Ask(Get("/metrics", key)).body.find("CANARY"), std::string::npos);
 }

@@ -296,7 +296,70 @@ TEST_F(RoutesTest, RequestIdsAreEchoedOrMade) {
   EXPECT_TRUE(Ask("BAD\r\n\r\n").Header("x-request-id").starts_with("req-")) << "errors too";
   EXPECT_THAT(
       lines_->Joined(),
-      HasSubstr("http.request id=my-id_1.2 peer=127.0.0.1 method=GET route=/livez status=200"));
+      HasSubstr("http.request id=my-id_1.2 peer=127.0.0.1 method=GET path=/livez route=/livez "
+                "status=200"));
+}
+
+TEST(Router, ThePathForTheLogHasNoQueryNoAuthorityAndNoKey) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"/v1/models", "/v1/models"},
+      {"/v1/models?api_key=sk-secret", "/v1/models"},
+      {"/a#sk-other", "/a"},
+      {"http://user:word@host:80/v1/models?x=1", "/v1/models"},
+      {"HTTPS://host", "/"},
+      {"http://host?x=/y", "/"},
+      {"user:word@host:443", "-"},
+      {"", "-"},
+      {"*", "*"},
+      {"/a%20b", "/a%20b"},
+      {"/x/sk-secret/y", "-"},
+      {"/x/%73k-secre%74", "-"},
+      {"/x/sk-secre", "/x/sk-secre"},
+      {"/100%", "/100%"},
+  };
+  for (const auto& [target, path] : cases)
+    EXPECT_EQ(PathForLog(target, "sk-secret"), path) << target;
+  EXPECT_EQ(PathForLog("/x", ""), "/x") << "no key, nothing to hide";
+}
+
+// The path was once missing where no route was found or the head was no request.
+TEST_F(RoutesTest, EveryAnswerIsOneLogLineWithMethodPathAndStatusAndNoSecret) {
+  StartDoor(WithKey());
+  const std::string key = "Authorization: Bearer " + WithKey().api_key + "\r\n";
+  const std::string deep = "/" + std::string(5000, 'd');
+  const std::pair<std::string, const char*> cases[] = {
+      {Get("/nothing?prompt=private-text", key), "method=GET path=/nothing route=- status=404"},
+      {Post("/v1/models", "{}", key), "method=POST path=/v1/models route=/v1/models status=405"},
+      {Get("/v1/models"), "method=GET path=/v1/models route=- status=401"},
+      {Get("/x/" + WithKey().api_key, key), "method=GET path=- route=- status=404"},
+      {Get("/a\"b%0a", key), "method=GET path=\"/a\\\"b%0a\" route=- status=404"},
+      {Get(deep, key), "dddd...\" route=- status=404"},
+      {Post("/v1/chat/completions", "{\"private-text", key),
+       "method=POST path=/v1/chat/completions route=/v1/chat/completions status=400"},
+      {"GET /framing?private-text HTTP/1.1\r\nHost : localhost\r\n\r\n",
+       "method=GET path=/framing route=- status=400"},
+      {"POST /two HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+       "method=POST path=/two route=- status=400"},
+      {"GET /old HTTP/9.9\r\n\r\n", "method=GET path=/old route=- status=505"},
+      {"GET /\x01\xff HTTP/1.1\r\n\r\n", "method=GET path=\"/\\x01\\xff\" route=- status=400"},
+      {"GET /" + std::string(9000, 'l') + " HTTP/1.1\r\n\r\n", "llll...\" route=- status=414"},
+      {"private-text of a body announced too short\r\n\r\n", "method=- path=- route=- status=400"},
+      {"BREW /pot HTTP/1.1\r\nHost: localhost\r\n" + key + "\r\n",
+       "method=- path=/pot route=- status=501"},
+  };
+  size_t lines = 0;
+  for (const auto& [request, wanted] : cases) {
+    EXPECT_GE(Ask(request).status, 400);
+    log_.Flush();
+    const std::string all = lines_->Joined();
+    ++lines;
+    EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), static_cast<long>(lines)) << all;
+    const size_t last = all.rfind('\n', all.size() - 2) + 1;  // npos + 1 = 0
+    EXPECT_THAT(all.substr(last), HasSubstr(wanted));
+    EXPECT_LT(all.size() - last, 600u);
+  }
+  EXPECT_EQ(lines_->Joined().find("private-text"), std::string::npos) << lines_->Joined();
+  EXPECT_EQ(lines_->Joined().find(WithKey().api_key), std::string::npos) << lines_->Joined();
 }
 
 TEST_F(RoutesTest, MetricsShowEveryAnswerByOperationAndCode) {

@@ -82,6 +82,16 @@ struct MessageParser::Impl {
     }
   }
 
+  void NoteFirstLine(std::string_view bytes) {
+    if (line_noted) return;
+    const size_t end = std::min(bytes.find_first_of("\r\n"), bytes.size());
+    line.append(bytes.substr(0, std::min(end, kNotedLine - line.size())));
+    line_noted = end < bytes.size() || line.size() == kNotedLine;
+  }
+
+  static constexpr size_t kNotedLine = 8 << 10;
+  std::string line;  // the first one, without its end
+  bool line_noted = false;
   wire::FramingGuard guard;
   beast::http::request_parser<beast::http::string_body> parser;
   std::string pending;  // accepted by the guard, not yet taken by Beast
@@ -95,6 +105,7 @@ MessageParser::~MessageParser() = default;
 
 size_t MessageParser::Feed(std::string_view bytes) {
   if (!impl_->fault.ok()) return 0;
+  impl_->NoteFirstLine(bytes);
   const size_t accepted = impl_->guard.Scan(bytes);
   if (impl_->guard.failed()) {
     impl_->fault = impl_->guard.fault();
@@ -108,6 +119,14 @@ bool MessageParser::head_done() const { return impl_->head.has_value() && impl_-
 bool MessageParser::done() const { return impl_->guard.done() && impl_->fault.ok(); }
 const Status& MessageParser::fault() const { return impl_->fault; }
 const HttpRequest& MessageParser::head() const { return *impl_->head; }
+
+std::pair<std::string_view, std::string_view> MessageParser::first_line() const {
+  const std::string_view line = impl_->line;
+  const size_t blank = line.find(' ');
+  if (blank == std::string_view::npos) return {};
+  const std::string_view target = line.substr(blank + 1);
+  return {line.substr(0, blank), target.substr(0, target.find(' '))};
+}
 
 HttpRequest MessageParser::Take() {
   HttpRequest request = std::move(*impl_->head);

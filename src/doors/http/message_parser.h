@@ -40,6 +40,9 @@ class MessageParser {
   bool done() const;
   const Status& fault() const;      // OK, or why the message is refused; then close
   const HttpRequest& head() const;  // after head_done(): everything but the body
+  // Method and target as far as they have come, at any time and whatever is wrong with the message,
+  // of the first 8 KiB, unchecked: for the log. Nothing where no blank follows the method.
+  std::pair<std::string_view, std::string_view> first_line() const;
   HttpRequest Take();               // after done()
   bool has_body() const;            // after head_done(): a body is announced
   uint64_t announced_body() const;  // Content-Length; 0 when chunked

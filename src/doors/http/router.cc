@@ -226,6 +226,24 @@ std::optional<std::string> CanonicalPath(std::string_view target) {
   return std::string(path);
 }
 
+std::string PathForLog(std::string_view target, std::string_view key) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
+    target.remove_prefix(std::min(target.find_first_of("/?#", scheme.size()), target.size()));
+    if (!target.starts_with('/')) return "/";
+  }
+  target = target.substr(0, target.find_first_of("?#"));
+  if (target != "*" && !target.starts_with('/')) return "-";  // an authority, or no target at all
+  std::string decoded;
+  for (size_t i = 0; i < target.size(); ++i) {
+    const bool escape = target[i] == '%' && i + 2 < target.size() && Hex(target[i + 1]) >= 0 &&
+                        Hex(target[i + 2]) >= 0;
+    decoded += escape ? static_cast<char>(Hex(target[i + 1]) * 16 + Hex(target[i + 2])) : target[i];
+    if (escape) i += 2;
+  }
+  return !key.empty() && decoded.find(key) != std::string::npos ? "-" : std::string(target);
+}
+
 bool IsKnownMethod(std::string_view method) {
   return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
 }

@@ -90,6 +90,11 @@ class Router {
 // ".." segments, no escapes of characters that need none, nothing outside printable ASCII.
 std::optional<std::string> CanonicalPath(std::string_view target);
 
+// What the log shows of a target that may be anything: its path as sent, without scheme, authority
+// and query. "-" when it has none, or when the path holds `key`, escaped or not; an empty key is
+// held by none.
+std::string PathForLog(std::string_view target, std::string_view key);
+
 bool IsKnownMethod(
     std::string_view method);  // registered ones; others are client data and not logged
 bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
