@@ -215,7 +215,7 @@ void DecoderSlot::EndExpired(TimePoint now) {
                               work.request.priority == api::Priority::kInteractive &&
                               !work.request.stepwise && options_.queue.age != Duration::max();
     if (bound_by_age && work.ticket.accepted_at() + options_.queue.age <= now) {
-      const Duration wait = PredictWait(ledger_->unfinished.load(), ledger_->lanes,
+      const Duration wait = PredictWait(ledger_->places.load(), ledger_->lanes,
                                         Duration(static_cast<int64_t>(service_ns_)));
       EndRequest(
           work,
@@ -246,6 +246,7 @@ void DecoderSlot::WatchReaders(TimePoint now) {
       paused_[i] = paused_.back();
       paused_.pop_back();
       work.reader_paused = false;
+      work.ticket.StepBack();
       for (const auto& choice : work.choices) {
         if (!choice->ended) SetPause(*choice, kPausedForReader, false);
       }
@@ -510,6 +511,7 @@ void DecoderSlot::PauseIfBehind(Work& work, TimePoint now) {
   paused_.push_back(&work);
   next_reader_check_ = std::min(next_reader_check_, now + kReaderCheck);
   ++count_.reader_pauses;
+  work.ticket.StepAside(options_.reader.aside);
   for (const auto& choice : work.choices) {
     if (!choice->ended) SetPause(*choice, kPausedForReader, true);
   }
@@ -593,7 +595,7 @@ EngineStats DecoderSlot::stats(TimePoint now) const {
   const TimePoint oldest{Duration(published_.oldest_ns.load())};
   s.oldest_waiting = oldest == TimePoint::max() || oldest > now ? Duration(0) : now - oldest;
   s.predicted_wait =
-      PredictWait(ledger_->unfinished.load(), s.lanes, Duration(ledger_->service_ns.load()));
+      PredictWait(ledger_->places.load(), s.lanes, Duration(ledger_->service_ns.load()));
   s.kv_blocks_total = limits_.kv_blocks;
   s.kv_blocks_free = published_.kv_free.load();
   s.kv_blocks_cached = published_.kv_cached.load();

@@ -34,7 +34,7 @@ struct Engine::Impl {
     QueueLedger& ledger = *decoder.ledger();
     ledger.refused.fetch_add(1, std::memory_order_relaxed);
     const Duration wait =
-        PredictWait(ledger.unfinished.load(), ledger.lanes, Duration(ledger.service_ns.load()));
+        PredictWait(ledger.places.load(), ledger.lanes, Duration(ledger.service_ns.load()));
     return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, ledger.salt++));
   }
 
@@ -77,12 +77,12 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                   "the request's deadline has passed");
   }
-  const int unfinished = ledger->unfinished.load(std::memory_order_relaxed);
-  if (request.deadline != TimePoint::max() && unfinished >= ledger->lanes) {
+  const int before = ledger->places.load(std::memory_order_relaxed);
+  if (request.deadline != TimePoint::max() && before >= ledger->lanes) {
     // Half of the estimate: refusing a request that would have made it is worse than one wasted
     // wait.
     const Duration wait =
-        PredictWait(unfinished, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
+        PredictWait(before, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
     if (wait > request.deadline - now) {
       ledger->refused.fetch_add(1, std::memory_order_relaxed);
       return Unavailable("overloaded",

@@ -364,6 +364,50 @@ TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EXPECT_EQ(h.engine().decoder_for_test().pool().active(), 0);
 }
 
+// Stopped readers once held their places in the queue for 30 s, and everybody else was refused.
+TEST(Latency, StoppedReadersKeepNobodyOutOfTheQueueUpToABoundOfTheirOwn) {
+  EngineOptions options;
+  options.scheduler.lanes = 2;
+  options.queue.requests = 1;
+  options.queue.age = Duration::max();
+  options.reader.aside = 5;
+  EngineHarness h(options, BigPool(), {.base = milliseconds(1), .per_decode_row = Duration(0)});
+  const auto full = [&] {
+    return h.Submit(TestRequest(TestPrompt(99, 5), 10)).status().reason() == "queue_full";
+  };
+  for (uint64_t i = 0; i < 5; ++i) {
+    Request request = TestRequest(TestPrompt(static_cast<int>(i), 5), 2000, 0.9);
+    request.n = 1 + static_cast<int>(i % 2);  // all choices of a request go aside
+    h.MustSubmit(std::move(request));
+    h.client(i).reads = false;
+    ASSERT_TRUE(h.RunUntil([&] { return h.engine().stats().reader_pauses == i + 1; }));
+  }
+  EXPECT_EQ(h.engine().Load().waiting, 7) << "they are told all the same";
+  // The limit is what it is without them, exactly.
+  for (int i = 0; i < 3; ++i) h.MustSubmit(TestRequest(TestPrompt(20 + i, 5), 400));
+  EXPECT_TRUE(full());
+  ASSERT_TRUE(
+      h.RunUntil([&] { return h.client(5).done() && h.client(6).done() && h.client(7).done(); }));
+  // Beyond their bound they keep their places.
+  for (size_t i = 8; i < 11; ++i) {
+    h.MustSubmit(TestRequest(TestPrompt(static_cast<int>(i), 5), 2000));
+    h.client(i).reads = false;
+  }
+  ASSERT_TRUE(h.RunUntil([&] { return h.engine().stats().reader_pauses == 8; }));
+  EXPECT_TRUE(full());
+  // Those that read again come back into a full queue and get all they asked for; the rest end.
+  for (const size_t i : {0, 1, 8}) h.client(i).reads = true;
+  ASSERT_TRUE(h.RunToEnd());
+  for (const size_t i : {0, 1, 8}) EXPECT_TRUE(h.client(i).status().ok());
+  for (const size_t i : {2, 3, 4, 9, 10})
+    EXPECT_EQ(h.client(i).status().code(), StatusCode::kCancelled);
+  ExpectSoloOrPrefix(h);
+  const QueueLedger& ledger = *h.engine().decoder_for_test().ledger();
+  EXPECT_EQ(ledger.unfinished.load(), 0);
+  EXPECT_EQ(ledger.places.load(), 0);
+  EXPECT_EQ(ledger.aside.load(), 0);
+}
+
 TEST(Latency, APausedSequenceLosesItsBlocksOnlyUnderPressure) {
   EngineOptions options;
   options.scheduler.lanes = 2;

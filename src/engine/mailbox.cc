@@ -123,15 +123,33 @@ std::shared_ptr<RequestControl> Mailbox::Untouch(RequestControl* control) {
 // --- QueueLedger ---
 
 bool QueueLedger::TryEnter(int n, int limit) {
-  int now = unfinished.load(std::memory_order_relaxed);
+  int now = places.load(std::memory_order_relaxed);
   do {
     if (now > limit - n) return false;
-  } while (!unfinished.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
-                                             std::memory_order_relaxed));
+  } while (!places.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  unfinished.fetch_add(n, std::memory_order_acq_rel);
   return true;
 }
 
-void QueueLedger::Leave(int n) {
+bool QueueLedger::TryStepAside(int n, int limit) {
+  if (aside.load(std::memory_order_relaxed) >= limit) return false;
+  aside.fetch_add(1, std::memory_order_relaxed);
+  places.fetch_sub(n, std::memory_order_acq_rel);
+  return true;
+}
+
+void QueueLedger::StepBack(int n) {
+  places.fetch_add(n, std::memory_order_acq_rel);
+  aside.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void QueueLedger::Leave(int n, bool was_aside) {
+  if (was_aside) {
+    aside.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    places.fetch_sub(n, std::memory_order_acq_rel);
+  }
   if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
   const MutexLock lock(mutex);  // so that a waiter between its test and its wait cannot miss this
   idle.NotifyAll();

@@ -99,6 +99,8 @@ struct QueueLedger {
   int lanes = 0;
   int64_t token_limit = 0;
   std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
+  std::atomic<int> places{0};            // of those, all but the ones of requests set aside
+  std::atomic<int> aside{0};             // requests set aside: paused for their readers
   std::atomic<int> preparing{0};         // of those, not submitted yet
   std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
   std::atomic<int64_t> queued_tokens{0};
@@ -111,9 +113,14 @@ struct QueueLedger {
   Mutex mutex;
   CondVar idle;  // notified when `unfinished` falls to 0
 
-  // Takes places while `unfinished + n <= limit` holds.
+  // Takes places while `places + n <= limit` holds.
   bool TryEnter(int n, int limit);
-  void Leave(int n);
+  // Gives up the places of a request that cannot go on for now; false when too many have. Engine
+  // thread, as StepBack, which takes them again even if others have filled the queue meanwhile:
+  // `places` then exceeds its limit by those of requests that were aside, at most.
+  bool TryStepAside(int n, int limit);
+  void StepBack(int n);
+  void Leave(int n, bool was_aside);
 };
 
 }  // namespace tutti::engine

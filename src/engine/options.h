@@ -40,8 +40,8 @@ struct SchedulerOptions {
 
 struct QueueLimits {
   // Accepted requests without a lane, in preparation or waiting; a request counts n times. The test
-  // is unfinished + n <= lanes + requests, so that a burst is not refused while lanes are about to
-  // take it.
+  // is places + n <= lanes + requests (places: unfinished but for ReaderLimits::aside), so that a
+  // burst is not refused while lanes are about to take it.
   int requests = 256;
   double prompt_tokens_per_kv_token =
       4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
@@ -56,6 +56,9 @@ struct ReaderLimits {
   size_t unread_bytes = size_t{48} << 10;
   Duration patience =
       std::chrono::seconds(30);  // a request paused for its reader so long is cancelled
+  // Requests paused for their readers that give up their place in the queue, so that they do not
+  // keep others out: 1,024 x 64 KiB unread = 64 MiB. Further ones keep it until they end.
+  int aside = 1024;
 };
 
 struct EngineOptions {

@@ -33,7 +33,8 @@ Ticket::Ticket(Ticket&& other) noexcept
       n_(other.n_),
       bytes_(other.bytes_),
       tokens_(other.tokens_),
-      submitted_(other.submitted_) {
+      submitted_(other.submitted_),
+      aside_(other.aside_) {
   other.ledger_ = nullptr;
 }
 
@@ -48,6 +49,7 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
     bytes_ = other.bytes_;
     tokens_ = other.tokens_;
     submitted_ = other.submitted_;
+    aside_ = other.aside_;
   }
   return *this;
 }
@@ -59,13 +61,21 @@ void Ticket::LeaveQueue() {
   ledger_->queued_tokens.fetch_sub(std::exchange(tokens_, 0), std::memory_order_relaxed);
 }
 
+void Ticket::StepAside(int limit) {
+  if (!aside_) aside_ = ledger_->TryStepAside(n_, limit);
+}
+
+void Ticket::StepBack() {
+  if (std::exchange(aside_, false)) ledger_->StepBack(n_);
+}
+
 void Ticket::Release() {
   if (ledger_ == nullptr) return;
   LeaveQueue();
   if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
   const std::shared_ptr<QueueLedger> ledger = std::move(ledger_);
   ledger_ = nullptr;
-  ledger->Leave(n_);
+  ledger->Leave(n_, std::exchange(aside_, false));
 }
 
 }  // namespace tutti::engine

@@ -72,8 +72,8 @@ class RequestControl final : public api::Cancellable,
 };
 
 // A place in the bounded queue, taken before any work on the prompt and held until the request
-// ends. Movable; destroying one that was never submitted gives the place back. Any thread, one at a
-// time.
+// ends, but for the time in which it waits for a reader that is behind. Movable; destroying one
+// that was never submitted gives the place back. Any thread, one at a time.
 class Ticket {
  public:
   Ticket() = default;
@@ -89,7 +89,9 @@ class Ticket {
   friend class Engine;
   friend class DecoderSlot;
   void Release();
-  void LeaveQueue();  // the request has its first lane: its bytes and tokens no longer wait
+  void LeaveQueue();          // the request has its first lane: its bytes and tokens no longer wait
+  void StepAside(int limit);  // gives the place up unless `limit` requests have; engine thread
+  void StepBack();            // takes it again, if it was given up; engine thread
 
   std::shared_ptr<QueueLedger> ledger_;
   std::shared_ptr<RequestControl> control_;
@@ -98,6 +100,7 @@ class Ticket {
   int64_t bytes_ = 0;
   int64_t tokens_ = 0;  // set by Submit
   bool submitted_ = false;
+  bool aside_ = false;
 };
 
 }  // namespace tutti::engine

@@ -200,5 +200,38 @@ class StoppedReaders(ServerCase):
         self.server.wait_idle()
 
 
+class StoppedReadersAndAShortQueue(ServerCase):
+    """Four places, and three times as many readers that take nothing."""
+    TINY = True
+    OPTIONS = ("--lanes", "2", "--queue", "2")
+
+    def test_stopped_readers_keep_nobody_out(self):
+        body = {"model": "tiny", "messages": STORY, "max_tokens": 8000, "ignore_eos": True, "stream": True}
+        readers = []
+
+        def paused_or_dropped():
+            load = self.server.load()
+            return load["waiting"] + self.server.metric("tutti_slow_reader_cancels_total") if load["running"] == 0 else -1
+
+        for i in range(12):
+            readers.append(raw_request(self.server.port, "POST", "/v1/chat/completions", dict(body, seed=i), receive_buffer=4096))
+            self.addCleanup(readers[-1].close)
+            eventually(lambda: paused_or_dropped() == i + 1, lambda: f"{i}: {self.server.load()}")
+        self.assertGreater(self.server.load()["waiting"], 4, "more than there are places, and all are told")
+        status, _, text = self.server.post("/v1/chat/completions", dict(body, stream=False, max_tokens=4))
+        self.assertEqual(status, 200, text[:300])
+        self.assertEqual(self.server.metric("tutti_requests_rejected_total", code="queue_full"), 0)
+        # One of them comes back and gets its answer to the end.
+        data = b""
+        while not data.endswith(b"0\r\n\r\n"):
+            piece = readers[-1].recv(1 << 20)
+            self.assertTrue(piece, data[-300:])
+            data += piece
+        self.assertIn(b'"finish_reason":"length"', data)
+        for reader in readers:
+            reader.close()
+        self.server.wait_idle()
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -87,6 +87,7 @@ class Simulation {
     options_.reader.unread_bytes = sizeof(api::StreamEvent) * static_cast<size_t>(Between(2, 12));
     options_.prefix_hash_bits = random_.Chance(0.2) ? Between(2, 8) : 128;
     options_.reader.patience = Millis(Between(100, 1500));
+    options_.reader.aside = random_.Chance(0.3) ? Between(0, 2) : 1024;
   }
 
   std::vector<TokenId> RandomTokens(int count) {
@@ -399,8 +400,8 @@ class Simulation {
     const QueueLedger& ledger = *decoder.ledger();
     if (!decoder.works().empty()) Fail("a request is left over");
     if (decoder.pool().active() != 0 || decoder.pool().promised() != 0) Fail("blocks leaked");
-    if (ledger.unfinished != 0 || ledger.preparing != 0 || ledger.queued_bytes != 0 ||
-        ledger.queued_tokens != 0) {
+    if (ledger.unfinished != 0 || ledger.places != 0 || ledger.aside != 0 ||
+        ledger.preparing != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0) {
       Fail("the queue's ledger does not balance");
     }
     std::string why;

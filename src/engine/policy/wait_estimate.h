@@ -9,9 +9,9 @@
 
 namespace tutti::engine {
 
-// `unfinished` sequences share `lanes` lanes, each holding one for `service` on average.
-inline Duration PredictWait(int unfinished, int lanes, Duration service) {
-  const int ahead = std::max(0, unfinished - lanes + 1);
+// `sequences` unfinished ones share `lanes` lanes, each holding one for `service` on average.
+inline Duration PredictWait(int sequences, int lanes, Duration service) {
+  const int ahead = std::max(0, sequences - lanes + 1);
   return lanes <= 0 ? Duration(0) : service * ahead / lanes;
 }
 
