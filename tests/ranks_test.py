@@ -18,10 +18,10 @@ BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
 
 # folder -> folders that may not appear anywhere in its transitive dependencies
 WALLS = {
-    "engine": {"model", "kernels", "runner", "gguf", "doors/http", "gateway", "wire"},
+    "engine": {"model", "kernels", "runner", "gguf", "doors/http", "gateway", "wire", "telemetry"},
     "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf"},
-    "wire": {"engine", "kv", "sampling", "model", "kernels"},
-    "api": {"wire", "engine"},
+    "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
+    "api": {"wire", "engine", "telemetry"},
 }
 
 

@@ -7,7 +7,7 @@
 
 namespace tutti::app {
 
-LocalInference::LocalInference(const Settings& settings, MetricsRegistry* metrics)
+LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics)
     : settings_(settings),
       metrics_(metrics),
       gateway_({.prep = static_cast<int>(settings.Int("prep"))}, clock_) {}

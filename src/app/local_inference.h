@@ -13,15 +13,15 @@
 #include "app/model_loader.h"
 #include "app/settings.h"
 #include "base/clock.h"
-#include "base/metrics.h"
 #include "gateway/gateway.h"
+#include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class LocalInference final : public api::HealthProbe {
  public:
   // `settings` and `metrics` (may be null) outlive it.
-  LocalInference(const Settings& settings, MetricsRegistry* metrics);
+  LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics);
   ~LocalInference() override;
 
   // Reads the header of a model file and checks the options against it; see OpenedModel.
@@ -50,7 +50,7 @@ class LocalInference final : public api::HealthProbe {
   std::vector<std::shared_ptr<engine::Engine>> Engines() const;
 
   const Settings& settings_;
-  MetricsRegistry* const metrics_;
+  telemetry::MetricsRegistry* const metrics_;
   SteadyClock clock_;
   gateway::Gateway gateway_;
   std::atomic<bool> started_{false}, draining_{false};

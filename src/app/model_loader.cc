@@ -29,7 +29,7 @@ struct ModelInstance {
   std::shared_ptr<const model::Weights> weights;
   std::unique_ptr<runner::CpuModelRunner> runner;
   std::unique_ptr<gateway::TokenizerText> text;
-  std::shared_ptr<ServingMetrics> metrics;
+  std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
   std::unique_ptr<engine::Engine> engine;
 };
@@ -173,7 +173,7 @@ struct OpenedModel::Parts {
 OpenedModel::OpenedModel(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 OpenedModel::~OpenedModel() = default;
 OpenedModel::OpenedModel(OpenedModel&&) noexcept = default;
-const std::shared_ptr<ServingMetrics>& OpenedModel::metrics() const {
+const std::shared_ptr<telemetry::ServingMetrics>& OpenedModel::metrics() const {
   return parts_->served->metrics;
 }
 const std::string& OpenedModel::summary() const { return parts_->summary; }
@@ -237,18 +237,18 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   served.info.quantisation = MainType(*parts->file);
   ASSIGN_OR_RETURN(served.info.digest, parts->file->HeaderDigest());
   if (context.metrics != nullptr) {
-    served.metrics = std::make_shared<ServingMetrics>(
+    served.metrics = std::make_shared<telemetry::ServingMetrics>(
         *context.metrics,
-        ServingMetrics::Options{.model = ref.served_name,
-                                .vllm_aliases = settings.On("metrics.vllm"),
-                                .max_model_len = context_tokens,
-                                .version = context.version,
-                                .isa = std::string(kernels::IsaName(parts->table->isa)),
-                                .architecture = config.architecture,
-                                .quantisation = served.info.quantisation,
-                                .digest = served.info.digest,
-                                .block_tokens = kBlockTokens,
-                                .kv_blocks = blocks});
+        telemetry::ServingMetrics::Options{.model = ref.served_name,
+                                           .vllm_aliases = settings.On("metrics.vllm"),
+                                           .max_model_len = context_tokens,
+                                           .version = context.version,
+                                           .isa = std::string(kernels::IsaName(parts->table->isa)),
+                                           .architecture = config.architecture,
+                                           .quantisation = served.info.quantisation,
+                                           .digest = served.info.digest,
+                                           .block_tokens = kBlockTokens,
+                                           .kv_blocks = blocks});
   }
   parts->summary = fmt::format(
       "{} {} on {}, {} thread{}, {} lanes, context {}, {} KV blocks", config.architecture,
@@ -283,7 +283,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<ModelInstance>(instance),
-         clock = parts.context.clock]() -> ServingMetrics::EngineGauges {
+         clock = parts.context.clock]() -> telemetry::ServingMetrics::EngineGauges {
           const std::shared_ptr<ModelInstance> alive = weak.lock();
           if (alive == nullptr) return {};
           return gateway::ReadGauges(*alive->engine, *clock);

@@ -9,17 +9,17 @@
 #include "app/model_registry.h"
 #include "app/settings.h"
 #include "base/clock.h"
-#include "base/metrics.h"
-#include "base/serving_metrics.h"
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
+#include "telemetry/metrics.h"
+#include "telemetry/serving_metrics.h"
 
 namespace tutti::app {
 
 struct LoadContext {
   const Settings* settings = nullptr;
   const Clock* clock = nullptr;
-  MetricsRegistry* metrics = nullptr;  // null: no metrics (library, run)
+  telemetry::MetricsRegistry* metrics = nullptr;  // null: no metrics (library, run)
   std::string version;
 };
 
@@ -34,7 +34,7 @@ class OpenedModel {
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
 
-  const std::shared_ptr<ServingMetrics>& metrics() const;  // null without a registry
+  const std::shared_ptr<telemetry::ServingMetrics>& metrics() const;  // null without a registry
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1456 KV blocks"
   const std::string& summary() const;
   const std::string& notice()

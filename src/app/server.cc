@@ -94,13 +94,13 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   Logger log(level);
   ASSIGN_OR_RETURN(const http::HttpOptions http_options, HttpOptionsFrom(settings));
-  MetricsRegistry metrics;
+  telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);
   Result<OpenedModel> opened = inference.Open(model);
   if (!opened.ok()) return std::move(opened).status().WithContext(model.path);
   if (!opened->notice().empty()) std::fprintf(stderr, "tutti: %s\n", opened->notice().c_str());
   const std::string summary = opened->summary();
-  const std::shared_ptr<ServingMetrics> serving = opened->metrics();
+  const std::shared_ptr<telemetry::ServingMetrics> serving = opened->metrics();
 
   http::HttpDoor door(http_options, {.inference = &inference.gateway(),
                                      .health = &inference,

@@ -3,6 +3,14 @@
 namespace tutti::gateway {
 namespace {
 
+using telemetry::CancelCause;
+using telemetry::FinishKind;
+using telemetry::PromptSource;
+using telemetry::RequestPhase;
+using telemetry::ServingMetrics;
+using telemetry::StepKind;
+using telemetry::WasteCause;
+
 RequestPhase PhaseOf(engine::Phase phase) {
   switch (phase) {
     case engine::Phase::kQueued:

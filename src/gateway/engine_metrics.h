@@ -2,14 +2,14 @@
 // on the engine thread; every call is a few atomic adds.
 #pragma once
 
-#include "base/serving_metrics.h"
 #include "engine/engine.h"
+#include "telemetry/serving_metrics.h"
 
 namespace tutti::gateway {
 
 class EngineMetrics final : public engine::EngineObserver {
  public:
-  explicit EngineMetrics(ServingMetrics& metrics) : metrics_(metrics) {}
+  explicit EngineMetrics(telemetry::ServingMetrics& metrics) : metrics_(metrics) {}
 
   void OnStep(const engine::StepEvent& event) override;
   void OnFirstLane(Duration waited) override { metrics_.QueueWait(waited); }
@@ -20,10 +20,11 @@ class EngineMetrics final : public engine::EngineObserver {
   void OnFinished(const engine::RequestEvent& event) override;
 
  private:
-  ServingMetrics& metrics_;
+  telemetry::ServingMetrics& metrics_;
 };
 
 // The gauges a scrape shows, from a live engine.
-ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Clock& clock);
+telemetry::ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine,
+                                                   const Clock& clock);
 
 }  // namespace tutti::gateway

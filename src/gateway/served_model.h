@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "api/types.h"
-#include "base/serving_metrics.h"
 #include "engine/engine.h"
+#include "telemetry/serving_metrics.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
@@ -20,7 +20,7 @@ struct ServedModel {
   std::optional<tokenizer::ChatTemplate>
       chat_template;  // absent: chat is refused, text prompts work
   std::shared_ptr<engine::Engine> engine;
-  std::shared_ptr<ServingMetrics> metrics;  // may be null
+  std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
 
   bool Answers(std::string_view name) const;  // the id or one of the aliases
 };

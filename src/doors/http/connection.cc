@@ -310,7 +310,8 @@ void Connection::BeginStream(int status, HeaderList headers) {
   framing_ = head.framing;
   streaming_ = true;
   last_progress_ = last_send_ = loop_->clock().Now();
-  if (context_.deps.serving != nullptr) context_.deps.serving->StreamsOpen(DoorKind::kHttp, 1);
+  if (context_.deps.serving != nullptr)
+    context_.deps.serving->StreamsOpen(telemetry::DoorKind::kHttp, 1);
   WriteHead(std::move(head));
 }
 
@@ -352,12 +353,12 @@ void Connection::Finish() {
 void Connection::Account(int code) {
   if (request_id_.empty()) return;
   const Duration took = loop_->clock().Now() - request_start_;
-  const OpKind op = decision_.op();
+  const telemetry::OpKind op = decision_.op();
   context_.active.fetch_sub(1);
-  if (ServingMetrics* serving = context_.deps.serving; serving != nullptr) {
-    serving->DoorRequest(DoorKind::kHttp, op, code, took);
+  if (telemetry::ServingMetrics* serving = context_.deps.serving; serving != nullptr) {
+    serving->DoorRequest(telemetry::DoorKind::kHttp, op, code, took);
     serving->InFlight(op, -1);
-    if (streaming_) serving->StreamsOpen(DoorKind::kHttp, -1);
+    if (streaming_) serving->StreamsOpen(telemetry::DoorKind::kHttp, -1);
   }
   if (context_.options.access_log && context_.deps.log != nullptr) {
     context_.deps.log->Info("http.request",
@@ -507,7 +508,7 @@ void Connection::OnTimer(TimePoint now) {
   if (Due() > now) return Reschedule();
   if (write_in_flight_ && last_progress_ + context_.options.limits.reader_stall <= now) {
     if (phase_ == Phase::kBusy && context_.deps.serving != nullptr) {
-      context_.deps.serving->SlowReaderCancelled(DoorKind::kHttp);
+      context_.deps.serving->SlowReaderCancelled(telemetry::DoorKind::kHttp);
     }
     return Close(true);
   }

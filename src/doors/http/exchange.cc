@@ -39,9 +39,9 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kLoad:
         return Json(LoadBody(deps.inference->Load()));
       case RouteId::kMetrics:
-        return connection_.Respond(200,
-                                   {{"Content-Type", std::string(MetricsRegistry::kContentType)}},
-                                   deps.metrics->Expose());
+        return connection_.Respond(
+            200, {{"Content-Type", std::string(telemetry::MetricsRegistry::kContentType)}},
+            deps.metrics->Expose());
       case RouteId::kModels:
         return Json(wire::ModelListBody(deps.inference->Models()));
       case RouteId::kModel: {

@@ -15,9 +15,9 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/metrics.h"
-#include "base/serving_metrics.h"
 #include "base/status.h"
+#include "telemetry/metrics.h"
+#include "telemetry/serving_metrics.h"
 
 namespace tutti::http {
 
@@ -78,9 +78,9 @@ class HttpDoor {
   struct Dependencies {  // all outlive the door
     api::Inference* inference = nullptr;
     const api::HealthProbe* health = nullptr;
-    MetricsRegistry* metrics = nullptr;  // exposed by GET /metrics
-    ServingMetrics* serving = nullptr;   // may be null
-    Logger* log = nullptr;               // may be null
+    telemetry::MetricsRegistry* metrics = nullptr;  // exposed by GET /metrics
+    telemetry::ServingMetrics* serving = nullptr;   // may be null
+    Logger* log = nullptr;                          // may be null
     const Clock* clock = nullptr;
   };
 

@@ -9,6 +9,8 @@
 namespace tutti::http {
 namespace {
 
+using telemetry::OpKind;
+
 constexpr bool kOpen = true, kProbe = true;
 
 constexpr auto kRoutes = std::to_array<Route>({

@@ -9,10 +9,10 @@
 #include <string_view>
 #include <vector>
 
-#include "base/serving_metrics.h"
 #include "base/status.h"
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
+#include "telemetry/labels.h"
 
 namespace tutti::http {
 
@@ -40,7 +40,7 @@ struct Route {
       pattern;  // "/v1/models/{id}": also what logs and metrics show; {id} takes the rest of a path
   std::string_view method;  // GET (HEAD too) or POST
   RouteId id;
-  OpKind op = OpKind::kOther;
+  telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
 };
@@ -61,7 +61,7 @@ struct Decision {
   std::string_view name() const {
     return route == nullptr ? std::string_view("-") : route->pattern;
   }
-  OpKind op() const { return route == nullptr ? OpKind::kOther : route->op; }
+  telemetry::OpKind op() const { return route == nullptr ? telemetry::OpKind::kOther : route->op; }
 };
 
 class Router {

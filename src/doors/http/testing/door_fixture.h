@@ -37,9 +37,9 @@ class DoorTest : public ::testing::Test {
   void StartDoor(HttpOptions options = {}) {
     options.port = 0;
     options.version = "1.2.3";
-    ServingMetrics::Options names;
+    telemetry::ServingMetrics::Options names;
     names.model = "fake";
-    serving_ = std::make_unique<ServingMetrics>(metrics_, names);
+    serving_ = std::make_unique<telemetry::ServingMetrics>(metrics_, names);
     door_ = std::make_unique<HttpDoor>(
         options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_,
                                         &clock_});
@@ -86,11 +86,11 @@ class DoorTest : public ::testing::Test {
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
   SteadyClock clock_;
-  MetricsRegistry metrics_;
+  telemetry::MetricsRegistry metrics_;
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   Logger log_{LogLevel::kInfo, lines_};
   FakeInference inference_;
-  std::unique_ptr<ServingMetrics> serving_;
+  std::unique_ptr<telemetry::ServingMetrics> serving_;
   std::unique_ptr<HttpDoor> door_;
 };
 

@@ -1,5 +1,5 @@
 // ServingMetrics across threads and lifetimes; what it counts is in metrics_test.cc.
-#include "base/serving_metrics.h"
+#include "telemetry/serving_metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ void operator delete(void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
 #endif
 
-namespace tutti {
+namespace tutti::telemetry {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
 #endif
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::telemetry

@@ -16,18 +16,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/metrics.h"
+#include "telemetry/labels.h"
+#include "telemetry/metrics.h"
 
-namespace tutti {
-
-enum class DoorKind { kHttp, kGrpc, kWs, kMqtt, kJob, kLib };
-enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kOther };
-enum class CancelCause { kDisconnect, kDeadline, kApi, kDrain };
-enum class RequestPhase { kQueued, kPrefill, kDecode };
-enum class StepKind { kPrefill, kDecode, kMixed };
-enum class FinishKind { kStop, kLength, kAbort, kError };
-enum class PromptSource { kComputed, kPrefix };
-enum class WasteCause { kPreemption, kCancelled };
+namespace tutti::telemetry {
 
 class ServingMetrics {
  public:
@@ -67,6 +59,10 @@ class ServingMetrics {
     Duration queue{0}, prefill{0}, decode{0},
         total{0};  // accepted -> lane -> first token -> last token
     int preemptions = 0;
+    // Mean after the first token; for more than one.
+    double SecondsPerToken() const {
+      return ToSeconds(decode) / static_cast<double>(output_tokens - 1);
+    }
   };
   void RequestFinished(const Finished& finished);
   void FirstToken(Duration since_accepted);
@@ -94,4 +90,4 @@ class ServingMetrics {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::telemetry

@@ -1,4 +1,4 @@
-#include "base/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <prometheus/counter.h>
 #include <prometheus/family.h>
@@ -12,7 +12,7 @@
 #include "base/check.h"
 #include "base/mutex.h"
 
-namespace tutti {
+namespace tutti::telemetry {
 namespace {
 
 constexpr size_t kMaxLabelBytes = 128;
@@ -153,4 +153,4 @@ std::string MetricsRegistry::Expose() const {
   return prometheus::TextSerializer().Serializer::Serialize(impl_->registry.Collect());
 }
 
-}  // namespace tutti
+}  // namespace tutti::telemetry

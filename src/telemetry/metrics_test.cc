@@ -1,13 +1,13 @@
-#include "base/metrics.h"
+#include "telemetry/metrics.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "base/serving_metrics.h"
+#include "telemetry/serving_metrics.h"
 
-namespace tutti {
+namespace tutti::telemetry {
 namespace {
 
 using ::testing::HasSubstr;
@@ -150,4 +150,4 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
 }
 
 }  // namespace
-}  // namespace tutti
+}  // namespace tutti::telemetry

@@ -20,7 +20,7 @@ class Gauge;
 class Histogram;
 }  // namespace prometheus
 
-namespace tutti {
+namespace tutti::telemetry {
 
 using MetricLabels = std::map<std::string, std::string>;
 
@@ -93,4 +93,4 @@ class MetricsRegistry {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::telemetry

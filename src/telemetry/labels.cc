@@ -1,0 +1,37 @@
+#include "telemetry/labels.h"
+
+#include <array>
+#include <cstddef>
+
+namespace tutti::telemetry {
+
+const char* LabelOf(DoorKind door) {
+  constexpr std::array kNames = {"http", "grpc", "ws", "mqtt", "job", "lib"};
+  return kNames[static_cast<size_t>(door)];
+}
+const char* LabelOf(OpKind op) {
+  constexpr std::array kNames = {"chat", "completion", "generate", "tokenize", "other"};
+  return kNames[static_cast<size_t>(op)];
+}
+const char* LabelOf(CancelCause cause) {
+  constexpr std::array kNames = {"disconnect", "deadline", "api", "drain"};
+  return kNames[static_cast<size_t>(cause)];
+}
+const char* LabelOf(RequestPhase phase) {
+  constexpr std::array kNames = {"queued", "prefill", "decode"};
+  return kNames[static_cast<size_t>(phase)];
+}
+const char* LabelOf(StepKind kind) {
+  constexpr std::array kNames = {"prefill", "decode", "mixed"};
+  return kNames[static_cast<size_t>(kind)];
+}
+const char* LabelOf(FinishKind kind) {
+  constexpr std::array kNames = {"stop", "length", "abort", "error"};
+  return kNames[static_cast<size_t>(kind)];
+}
+const char* LabelOf(WasteCause cause) {
+  constexpr std::array kNames = {"preemption", "cancelled"};
+  return kNames[static_cast<size_t>(cause)];
+}
+
+}  // namespace tutti::telemetry

@@ -1,0 +1,23 @@
+// The closed sets of label values of the metrics, and the word each stands for in an exposition.
+#pragma once
+
+namespace tutti::telemetry {
+
+enum class DoorKind { kHttp, kGrpc, kWs, kMqtt, kJob, kLib };
+enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kOther };
+enum class CancelCause { kDisconnect, kDeadline, kApi, kDrain };
+enum class RequestPhase { kQueued, kPrefill, kDecode };
+enum class StepKind { kPrefill, kDecode, kMixed };
+enum class FinishKind { kStop, kLength, kAbort, kError };
+enum class PromptSource { kComputed, kPrefix };
+enum class WasteCause { kPreemption, kCancelled };
+
+const char* LabelOf(DoorKind door);
+const char* LabelOf(OpKind op);
+const char* LabelOf(CancelCause cause);
+const char* LabelOf(RequestPhase phase);
+const char* LabelOf(StepKind kind);
+const char* LabelOf(FinishKind kind);
+const char* LabelOf(WasteCause cause);
+
+}  // namespace tutti::telemetry

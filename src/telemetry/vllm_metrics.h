@@ -1,0 +1,47 @@
+// VllmMetrics: what ServingMetrics is told, once more under the `vllm:*` names, labels and buckets
+// that vLLM has, so that boards, alerts and scalers made for it fit unchanged.
+//
+// Owned by a ServingMetrics that was asked for it. A value of handles into the registry, which must
+// outlive it; any thread. A call means what the call of the same name of ServingMetrics means.
+// Source: vLLM's page of production metrics.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/clock.h"
+#include "telemetry/labels.h"
+#include "telemetry/metrics.h"
+#include "telemetry/serving_metrics.h"
+
+namespace tutti::telemetry {
+
+class VllmMetrics {
+ public:
+  VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Options& options);
+
+  // What a scrape read from the engine; `kv_usage` from 0 to 1.
+  void Gauges(const ServingMetrics::EngineGauges& now, double kv_usage);
+
+  void RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n);
+  void RequestFinished(const ServingMetrics::Finished& finished);
+  void FirstToken(Duration since_accepted);
+  void InterToken(Duration gap);
+  void Step(int64_t tokens);
+  void PromptTokens(PromptSource source, int64_t tokens);
+  void OutputTokens(int64_t tokens);
+  void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
+  void Preemption();
+
+ private:
+  Gauge running_, waiting_, waiting_capacity_, waiting_deferred_, kv_usage_;
+  Counter prefix_queries_, prefix_hits_, prompt_tokens_, prompt_cached_, generation_tokens_;
+  Counter preemptions_;
+  std::array<Counter, 2> prompt_by_source_;  // PromptSource
+  std::array<Counter, 4> success_;           // FinishKind
+  Histogram ttft_, itl_, tpot_, e2e_, queue_, inference_, prefill_, decode_;
+  Histogram request_prompt_, request_generation_, request_max_generation_, params_max_tokens_;
+  Histogram params_n_, iteration_tokens_, request_preemptions_;
+};
+
+}  // namespace tutti::telemetry
