@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "api/validate.h"
+#include "wire/field_check.h"
+#include "wire/schema.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {

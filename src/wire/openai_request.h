@@ -8,8 +8,8 @@
 
 #include "api/types.h"
 #include "base/status.h"
+#include "wire/checked_object.h"
 #include "wire/json.h"
-#include "wire/schema.h"
 
 namespace tutti::wire {
 

@@ -1,7 +1,8 @@
 // The schema of every JSON request, as one table: name, where it may stand, type, range, class,
 // error code.
 //
-// The same rows drive the checks, the texts of the errors and the generated boundary tests.
+// The same rows drive the checks (field_check.h, checked_object.h), the texts of the errors and the
+// generated boundary tests.
 // Classes:
 //   honoured        has the effect it documents
 //   without effect  accepted and checked, cannot change the answer
@@ -11,16 +12,11 @@
 // Pure.
 #pragma once
 
-#include <cstdint>
-#include <optional>
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "api/types.h"
-#include "base/status.h"
-#include "wire/json.h"
 
 namespace tutti::wire {
 
@@ -37,6 +33,10 @@ enum Scope : unsigned {
   kStreamOptions = 1 << 8,
   kAnyGeneration = kChat | kText | kGenerate,
 };
+
+// Bounds of whole numbers, as rows hold them.
+constexpr double kInt32Max = 2147483647.0;
+constexpr double kInt64Low = -9223372036854775808.0, kInt64High = 9223372036854775807.0;
 
 enum class FieldType {
   kBool,
@@ -73,58 +73,5 @@ struct FieldSpec {
 
 std::span<const FieldSpec> Schema();
 const FieldSpec* FindField(Scope scope, std::string_view name);
-
-// Type and range of one value; `param` is the path for the error ("messages[2].name"). null is not
-// passed here.
-Status CheckValue(const FieldSpec& field, const Json& value, const std::string& param);
-
-// Names of unknown fields, as far as they are fit for a header, in order of appearance and without
-// repeats.
-class IgnoredFields {
- public:
-  void Add(std::string_view path);
-  const std::vector<std::string>& names() const { return names_; }
-
- private:
-  std::vector<std::string> names_;
-};
-
-// An object whose members were all checked against the schema of `scope`: reading is total. A
-// member that is null counts as absent. Refers to the document.
-class CheckedObject {
- public:
-  // `path` is "" or "messages[2]"; `strict` refuses unknown members, else they are added to
-  // `ignored`.
-  static Result<CheckedObject> Check(Scope scope, const Json& value, std::string path, bool strict,
-                                     IgnoredFields* ignored);
-
-  const Json* Find(
-      std::string_view name) const;  // null when absent; the name must be in the schema
-  bool Has(std::string_view name) const { return Find(name) != nullptr; }
-  std::string Param(std::string_view name) const;  // its path for errors
-
-  std::optional<bool> Bool(std::string_view name) const;
-  std::optional<int64_t> Int(std::string_view name) const;
-  std::optional<double> Number(std::string_view name) const;
-  std::optional<std::string> Text(std::string_view name) const;
-  std::vector<std::string> Strings(std::string_view name) const;
-  std::vector<TokenId> Tokens(std::string_view name) const;
-  std::vector<std::pair<TokenId, float>> Bias(std::string_view name) const;
-
- private:
-  CheckedObject(Scope scope, const JsonObject* object, std::string path)
-      : scope_(scope), object_(object), path_(std::move(path)) {}
-  const FieldSpec& Spec(std::string_view name) const;
-
-  Scope scope_;
-  const JsonObject* object_;
-  std::string path_;
-};
-
-// An integer given as 3 or 3.0; nothing for other values and for 2^63 and above.
-std::optional<int64_t> AsInteger(const Json& value);
-
-// A list of token ids; code token_out_of_range or invalid_value, naming the element.
-Result<std::vector<TokenId>> ReadTokenIds(const JsonArray& array, const std::string& param);
 
 }  // namespace tutti::wire

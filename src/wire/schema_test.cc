@@ -11,7 +11,9 @@
 #include <map>
 #include <set>
 
+#include "wire/checked_object.h"
 #include "wire/error.h"
+#include "wire/field_check.h"
 #include "wire/openai_request.h"
 #include "wire/tokenizer_routes.h"
 #include "wire/utf8.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "wire/checked_object.h"
 #include "wire/json_writer.h"
 #include "wire/openai_response.h"
 #include "wire/schema.h"

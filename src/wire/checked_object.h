@@ -1,0 +1,63 @@
+// Reading the members of a request's JSON objects once they are known to be what the schema says.
+// Pure; error codes are those of the schema's rows, unknown_parameter, missing_required_parameter
+// and invalid_json.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "wire/json.h"
+#include "wire/schema.h"
+
+namespace tutti::wire {
+
+// Names of unknown fields, as far as they are fit for a header, in order of appearance and without
+// repeats.
+class IgnoredFields {
+ public:
+  void Add(std::string_view path);
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  std::vector<std::string> names_;
+};
+
+// An object whose members were all checked against the schema of `scope`: reading is total. A
+// member that is null counts as absent. Refers to the document.
+class CheckedObject {
+ public:
+  // `path` is "" or "messages[2]"; `strict` refuses unknown members, else they are added to
+  // `ignored`.
+  static Result<CheckedObject> Check(Scope scope, const Json& value, std::string path, bool strict,
+                                     IgnoredFields* ignored);
+
+  const Json* Find(
+      std::string_view name) const;  // null when absent; the name must be in the schema
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  std::string Param(std::string_view name) const;  // its path for errors
+
+  std::optional<bool> Bool(std::string_view name) const;
+  std::optional<int64_t> Int(std::string_view name) const;
+  std::optional<double> Number(std::string_view name) const;
+  std::optional<std::string> Text(std::string_view name) const;
+  std::vector<std::string> Strings(std::string_view name) const;
+  std::vector<TokenId> Tokens(std::string_view name) const;
+  std::vector<std::pair<TokenId, float>> Bias(std::string_view name) const;
+
+ private:
+  CheckedObject(Scope scope, const JsonObject* object, std::string path)
+      : scope_(scope), object_(object), path_(std::move(path)) {}
+  const FieldSpec& Spec(std::string_view name) const;
+
+  Scope scope_;
+  const JsonObject* object_;
+  std::string path_;
+};
+
+}  // namespace tutti::wire
