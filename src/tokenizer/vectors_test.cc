@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "test_paths.h"
 #include "tokenizer/testing/reference_data.h"
 
 namespace tutti::tokenizer {
@@ -45,10 +46,7 @@ std::vector<std::vector<TokenId>> IdLists(const std::string& content) {
 }
 
 TEST(VectorsTest, IdsEqualTheVectorsOfLlamaCpp) {
-  const std::string folder =
-      std::string(std::getenv("TUTTI_SOURCE_DIR") != nullptr ? std::getenv("TUTTI_SOURCE_DIR")
-                                                             : ".") +
-      "/tests/third_party/llama.cpp-vocab/";
+  const std::string folder = support::SourcePath("tests/third_party/llama.cpp-vocab/");
   int vocabularies = 0;
   for (const char* name :
        {"gpt-2", "llama-bpe", "qwen2", "deepseek-llm", "deepseek-coder", "falcon", "llama-spm",

@@ -13,12 +13,8 @@ import shutil
 import subprocess
 import sys
 
-
-def model_file():
-    default = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache/tutti"))
-    path = os.environ.get("TUTTI_TEST_MODEL", default / "models/SmolLM2-135M-Instruct.Q4_1.gguf")
-    assert pathlib.Path(path).exists(), f"no model file {path}: run `make models`"
-    return str(path)
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from test_paths import default_model  # noqa: E402
 
 
 def call(command, stdin=None, status=0, **kwargs):
@@ -91,7 +87,7 @@ class Package:
         assert text.startswith("model_not_found:"), text
 
     def run(self):
-        model = model_file()
+        model = str(default_model())
 
         def example(name, *arguments, stdin=""):
             return call([self.programs / name, model, *arguments], stdin=stdin)

@@ -8,17 +8,13 @@
 #include <sstream>
 
 #include "gguf/file.h"
+#include "test_paths.h"
 
 namespace tutti::parity {
 namespace {
 
-std::string Environment(const char* name, const std::string& otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0' ? value : otherwise;
-}
-
 std::ifstream OpenGolden(const std::string& name) {
-  std::ifstream in(Environment("TUTTI_SOURCE_DIR", ".") + "/tests/golden/" + name);
+  std::ifstream in(support::SourcePath("tests/golden/" + name));
   EXPECT_TRUE(in.is_open()) << "tests/golden/" << name
                             << " cannot be read; TUTTI_SOURCE_DIR names the sources";
   return in;
@@ -26,18 +22,13 @@ std::ifstream OpenGolden(const std::string& name) {
 
 }  // namespace
 
-std::string TestModelPath() {
-  const std::string cache = Environment("TUTTI_CACHE", Environment("HOME", "") + "/.cache/tutti");
-  return Environment("TUTTI_TEST_MODEL", cache + "/models/SmolLM2-135M-Instruct.Q4_1.gguf");
-}
-
 std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode) {
   static std::shared_ptr<const model::Weights> loaded[2];
   auto& weights = loaded[static_cast<size_t>(mode)];
   if (weights == nullptr) {
-    const auto file = gguf::File::Open(TestModelPath());
-    EXPECT_TRUE(file.ok()) << file.status() << " (" << TestModelPath()
-                           << "; `make models` fetches it)";
+    const std::string path = support::DefaultModelPath();
+    const auto file = gguf::File::Open(path);
+    EXPECT_TRUE(file.ok()) << file.status() << " (" << path << "; `make models` fetches it)";
     if (!file.ok()) return nullptr;
     auto result = model::Weights::Load(**file, {.mode = mode, .threads = 2});
     EXPECT_TRUE(result.ok()) << result.status();

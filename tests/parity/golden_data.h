@@ -14,9 +14,6 @@
 
 namespace tutti::parity {
 
-// TUTTI_TEST_MODEL, else the default model in TUTTI_CACHE or ~/.cache/tutti.
-std::string TestModelPath();
-
 // The default model, loaded once per mode and kept for the process.
 std::shared_ptr<const model::Weights> TestWeights(model::WeightMode mode);
 

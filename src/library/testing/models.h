@@ -11,6 +11,7 @@
 
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
+#include "test_paths.h"
 #include "tutti/tutti.h"
 
 namespace tutti::library::testing {
@@ -41,19 +42,11 @@ inline Model TinyModel(ModelOptions options = ModelOptions()) {
 
 inline ModelOptions TinyOptions() { return ModelOptions().Threads(1).KvCacheBytes(16 << 20); }
 
-inline std::string RealModelPath() {
-  if (const char* path = std::getenv("TUTTI_TEST_MODEL")) return path;
-  const char* cache = std::getenv("TUTTI_CACHE");
-  const char* home = std::getenv("HOME");
-  return (cache != nullptr ? std::string(cache)
-                           : std::string(home != nullptr ? home : "") + "/.cache/tutti") +
-         "/models/SmolLM2-135M-Instruct.Q4_1.gguf";
-}
-
 // Fails (throws) where the file is missing: `make models` fetches it.
 inline const Model& RealModel() {
   static const Model model =
-      Model::Load(ModelOptions(RealModelPath()).KvCacheBytes(size_t{256} << 20)).value();
+      Model::Load(ModelOptions(support::DefaultModelPath()).KvCacheBytes(size_t{256} << 20))
+          .value();
   return model;
 }
 

@@ -6,6 +6,7 @@
 
 #include <functional>
 
+#include "test_paths.h"
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/parser.h"
 #include "tokenizer/jinja/testing/template_cases.h"
@@ -16,7 +17,6 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::ReadFile;
-using testing::SourceDir;
 
 using Variables = std::vector<std::pair<std::string, Value>>;
 
@@ -56,7 +56,7 @@ std::string Repeated(std::string_view text, int times) {
 
 TEST(JinjaReference, EverySnippetRendersAsInTheReference) {
   const boost::json::value json =
-      boost::json::parse(ReadFile(SourceDir() / "tests/data/templates/snippets.json"));
+      boost::json::parse(ReadFile(support::SourcePath("tests/data/templates/snippets.json")));
   Variables variables;
   for (const auto& member : json.at("variables").as_object()) {
     variables.emplace_back(member.key(), testing::ToValue(member.value()));
@@ -451,7 +451,7 @@ TEST(JinjaErrors, AnUnknownFilterInABranchIsAWarningUntilReached) {
 
 TEST(JinjaErrors, EveryPrefixOfATemplateParsesOrFailsCleanly) {
   const std::string source =
-      ReadFile(SourceDir() / "tests/third_party/chat_templates/llama-3.1.jinja");
+      ReadFile(support::SourcePath("tests/third_party/chat_templates/llama-3.1.jinja"));
   int parsed = 0;
   for (size_t size = 0; size <= source.size(); ++size) {
     const Result<Program> program = Parse(std::string_view(source).substr(0, size));

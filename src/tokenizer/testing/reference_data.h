@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "test_paths.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::tokenizer::testing {
@@ -30,8 +31,7 @@ namespace tutti::tokenizer::testing {
 // TUTTI_TOKENIZER_DATA, when set, points the same tests at a larger set made by the same tool.
 inline std::string DataFolder() {
   if (const char* folder = std::getenv("TUTTI_TOKENIZER_DATA")) return folder;
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  return std::string(source != nullptr ? source : ".") + "/tests/data/tokenizer";
+  return support::SourcePath("tests/data/tokenizer");
 }
 
 // Names of the vocabularies in DATA/vocab, sorted; at least one, or a CHECK fails.

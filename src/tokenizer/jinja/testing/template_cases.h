@@ -3,7 +3,6 @@
 #pragma once
 
 #include <boost/json.hpp>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -16,11 +15,6 @@
 #include "tokenizer/jinja/json.h"
 
 namespace tutti::tokenizer::testing {
-
-inline std::filesystem::path SourceDir() {
-  const char* const set = std::getenv("TUTTI_SOURCE_DIR");
-  return set != nullptr ? std::filesystem::path(set) : std::filesystem::current_path();
-}
 
 inline std::string ReadFile(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

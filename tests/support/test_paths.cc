@@ -1,0 +1,25 @@
+#include "test_paths.h"
+
+#include <cstdlib>
+
+namespace tutti::support {
+namespace {
+
+// A variable that is set to nothing counts as not set.
+std::string Environment(const char* name, const std::string& otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+}  // namespace
+
+std::string SourcePath(const std::string& relative) {
+  return Environment("TUTTI_SOURCE_DIR", ".") + "/" + relative;
+}
+
+std::string DefaultModelPath() {
+  const std::string cache = Environment("TUTTI_CACHE", Environment("HOME", "") + "/.cache/tutti");
+  return Environment("TUTTI_TEST_MODEL", cache + "/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+}
+
+}  // namespace tutti::support

@@ -1,0 +1,19 @@
+// Where tests find what is not in their program: files of the source tree and the default model.
+// The one place that knows the environment variables behind that; for tests and benches alone.
+//
+// Any thread. Nothing here looks whether a file is there: a test that cannot open it fails, it does
+// not skip (`make models` fetches the model).
+#pragma once
+
+#include <string>
+
+namespace tutti::support {
+
+// `relative` below TUTTI_SOURCE_DIR, which ctest sets, else below the current folder.
+std::string SourcePath(const std::string& relative);
+
+// TUTTI_TEST_MODEL, else the default model in TUTTI_CACHE or ~/.cache/tutti. tests/support/
+// test_paths.py is the same for Python.
+std::string DefaultModelPath();
+
+}  // namespace tutti::support
