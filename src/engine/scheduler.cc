@@ -15,10 +15,6 @@ namespace {
 // queue.
 constexpr size_t kSkipWindow = 64;
 
-KeepKey KeyOf(const Sequence& s) {
-  return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
-}
-
 bool Contains(std::span<const TokenId> ids, TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
@@ -27,7 +23,7 @@ bool Contains(std::span<const TokenId> ids, TokenId id) {
 
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
                      kv::KvBlockPool* pool)
-    : options_(options), limits_(limits), pool_(*pool) {
+    : options_(options), limits_(limits), pool_(*pool), memory_(pool) {
   const auto lanes = static_cast<size_t>(LaneLimit(options));
   running_.reserve(lanes);
   plan_.slices.reserve(lanes);
@@ -56,7 +52,7 @@ void Scheduler::Pause(Sequence& s) {
   CHECK(planned_.empty()) << "pause inside a step";
   if (s.state() == SequenceState::kRunning) {
     EraseRunning(s);
-    if (!s.blocks.empty() || s.copy_from != kv::kNoBlock) SetIdle(s, true);
+    if (!s.blocks.empty() || s.copy_from != kv::kNoBlock) memory_.SetIdle(s, true);
   } else {
     waiting_.Remove(s);
   }
@@ -85,34 +81,24 @@ void Scheduler::Finish(Sequence& s, bool keep_tail_for_reuse) {
     case SequenceState::kFinished:
       CHECK(false) << "sequence " << s.id << " finishes twice";
   }
-  SetIdle(s, false);
+  memory_.SetIdle(s, false);
   SetSuspect(s, false);
-  ReleaseBlocks(s, keep_tail_for_reuse);
+  memory_.Release(s, keep_tail_for_reuse);
   if (s.root != kv::kNoRoot) pool_.index().ReleaseRoot(std::exchange(s.root, kv::kNoRoot));
   waiting_.LeaveTenant(s.tenant);
   s.SetState(SequenceState::kFinished);
 }
 
 void Scheduler::InsertRunning(Sequence& s) {
-  const auto at = std::upper_bound(
-      running_.begin(), running_.end(), &s,
-      [](const Sequence* a, const Sequence* b) { return KeepsBefore(KeyOf(*a), KeyOf(*b)); });
+  const auto at = std::upper_bound(running_.begin(), running_.end(), &s,
+                                   [](const Sequence* a, const Sequence* b) {
+                                     return KeepsBefore(KeepKeyOf(*a), KeepKeyOf(*b));
+                                   });
   running_.insert(at, &s);
 }
 
 void Scheduler::EraseRunning(Sequence& s) {
   running_.erase(std::find(running_.begin(), running_.end(), &s));
-}
-
-void Scheduler::SetIdle(Sequence& s, bool idle) {
-  const auto at = std::find(idle_.begin(), idle_.end(), &s);
-  if (idle == (at != idle_.end())) return;
-  if (idle) {
-    idle_.push_back(&s);
-  } else {
-    *at = idle_.back();
-    idle_.pop_back();
-  }
 }
 
 void Scheduler::SetSuspect(Sequence& s, bool suspect) {
@@ -265,7 +251,7 @@ bool Scheduler::AddSlice(Sequence& s, int budget, bool may_preempt) {
   int needed = BlocksFor(start + count) - s.blocks.size();
   if (needed > 0 && !MakeRoom(s, needed, may_preempt)) {
     if (s.copy_from != kv::kNoBlock) {  // its source may be the very block that is missing
-      DropCopy(s);
+      memory_.DropCopy(s);
       return AddSlice(s, budget, may_preempt);
     }
     // A prompt takes what there is.
@@ -376,58 +362,26 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   }
   view.available = pool_.available();
   // Nothing got better since it last did not fit: spare the look into the index.
-  if (s.refused_at && SlackFor(view) <= *s.refused_at && idle_.empty()) return Fit::kDoesNotFit;
+  if (s.refused_at && SlackFor(view) <= *s.refused_at && memory_.idle_holders() == 0)
+    return Fit::kDoesNotFit;
 
   const int size = static_cast<int>(s.tokens.size());
-  const bool fresh = s.blocks.empty() && s.copy_from == kv::kNoBlock;
-  const std::span<const TokenId> known =
-      std::span<const TokenId>(s.tokens).first(static_cast<size_t>(size - 1));
-  kv::PrefixIndex::Match found;
-  const Sequence* donor = nullptr;
-  int queried = 0;
-  const auto look_up = [&] {
-    match_.clear();
-    found = {};
-    donor = nullptr;
-    if (!fresh || s.scoring()) return;
-    if (s.root != kv::kNoRoot) {
-      queried = size - 1;
-      found = pool_.index().Lookup(s.root, known, match_);
-    }
-    const int shared = s.prompt_tokens - 1;
-    if (found.full_blocks * kBlockTokens + found.partial_tokens >= shared) return;
-    for (const Sequence* other : s.siblings) {
-      if (other == &s || other->computed < shared || BlocksFor(shared) > other->blocks.size())
-        continue;
-      donor = other;
-      const auto ids = other->blocks.ids();
-      found.full_blocks = shared / kBlockTokens;
-      found.partial_tokens = shared % kBlockTokens;
-      found.partial =
-          found.partial_tokens > 0 ? ids[static_cast<size_t>(found.full_blocks)] : kv::kNoBlock;
-      match_.assign(ids.begin(), ids.begin() + found.full_blocks);
-      return;
-    }
-  };
+  const bool fresh = SequenceMemory::Fresh(s);
+  memory_.Find(s, reuse_);
 
   const auto fits = [&] {
-    const int held = fresh ? found.full_blocks : s.blocks.size();
+    const int held = fresh ? reuse_.found.full_blocks : s.blocks.size();
     view.new_blocks = std::max(0, BlocksFor(size) - held);
     view.worst_blocks = std::max(0, WorstCaseBlocks(s.target_tokens) - held);
-    view.revived = 0;
-    for (const kv::BlockId block : match_) view.revived += pool_.references(block) == 0 ? 1 : 0;
-    if (found.partial != kv::kNoBlock) view.revived += pool_.references(found.partial) == 0 ? 1 : 0;
+    view.revived = memory_.Revived(reuse_);
     view.available = pool_.available();
     return BlocksToAdmit(view) <= SlackFor(view);
   };
 
-  look_up();
   while (!fits()) {
-    if (found.partial != kv::kNoBlock && pool_.references(found.partial) == 0) {
-      found.partial = kv::kNoBlock;  // the copy's source costs a block for a moment; do without
-      found.partial_tokens = 0;
-    } else if (ReclaimIdle(s)) {
-      look_up();  // what it held may be in the index now, or a donor may be gone
+    if (memory_.DropUnheldPartial(reuse_)) continue;
+    if (memory_.ReclaimIdle(s)) {
+      memory_.Find(s, reuse_);  // what it held may be in the index now, or a donor may be gone
     } else {
       s.refused_at = SlackFor(view);
       return Fit::kDoesNotFit;
@@ -435,17 +389,8 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
   }
 
   waiting_.Remove(s);
-  SetIdle(s, false);
-  if (fresh) {
-    pool_.Share(s.blocks, match_);
-    s.computed = found.full_blocks * kBlockTokens;
-    s.indexed = s.root == kv::kNoRoot ? 0 : found.full_blocks;
-    if (found.partial != kv::kNoBlock) {
-      pool_.Retain(found.partial);
-      s.copy_from = found.partial;
-      s.copy_tokens = found.partial_tokens;
-    }
-  }
+  memory_.SetIdle(s, false);
+  if (fresh) memory_.Start(s, reuse_);
   if (view.reserve_worst) CHECK(pool_.Promise(s.blocks, view.worst_blocks));
   s.SetState(SequenceState::kRunning);
   s.refused_at.reset();
@@ -456,41 +401,23 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
     s.cached_tokens = std::min(cached, s.prompt_tokens);
     waiting_.Charge(s.tenant, kPromptTokenCost * (s.prompt_tokens - s.cached_tokens));
   }
-  admitted_.push_back({&s, cached, queried, first});
+  admitted_.push_back({&s, cached, reuse_.queried, first});
   return Fit::kAdmitted;
 }
 
-// --- memory ---
+// --- room ---
 
 bool Scheduler::MakeRoom(const Sequence& s, int count, bool may_preempt) {
   const auto enough = [&] { return s.blocks.promised() + pool_.available() >= count; };
   while (!enough()) {
-    if (ReclaimIdle(s)) continue;
+    if (memory_.ReclaimIdle(s)) continue;
     if (!may_preempt) return false;
     Sequence* victim = running_.back();
     if (victim == &s || victim->pinned || victim->planned_in == step_ ||
-        KeepsBefore(KeyOf(*victim), KeyOf(s)))
+        KeepsBefore(KeepKeyOf(*victim), KeepKeyOf(s)))
       return false;
     Preempt(*victim);
   }
-  return true;
-}
-
-bool Scheduler::ReclaimIdle(const Sequence& except) {
-  // Paused sequences first, then those that wait with blocks; of each the one that would keep last.
-  Sequence* victim = nullptr;
-  for (Sequence* s : idle_) {
-    if (s == &except) continue;
-    const bool paused = s->state() == SequenceState::kPaused;
-    const bool victim_paused = victim != nullptr && victim->state() == SequenceState::kPaused;
-    if (victim == nullptr || (paused && !victim_paused) ||
-        (paused == victim_paused && KeepsBefore(KeyOf(*victim), KeyOf(*s)))) {
-      victim = s;
-    }
-  }
-  if (victim == nullptr) return false;
-  SetIdle(*victim, false);
-  ReleaseBlocks(*victim, /*keep_tail=*/true);
   return true;
 }
 
@@ -499,40 +426,11 @@ void Scheduler::Preempt(Sequence& s) {
   preempted_.push_back({&s, s.computed});
   ++preemptions_;
   EraseRunning(s);
-  ReleaseBlocks(s, /*keep_tail=*/true);
+  memory_.Release(s, /*keep_tail=*/true);
   if (++s.preemptions >= options_.max_preemptions) s.pinned = true;
   s.SetState(SequenceState::kWaiting);
   s.refused_at.reset();
   waiting_.Insert(s);
-}
-
-void Scheduler::DropCopy(Sequence& s) {
-  if (s.copy_from == kv::kNoBlock) return;
-  pool_.Drop(std::exchange(s.copy_from, kv::kNoBlock));
-  s.copy_tokens = 0;
-}
-
-void Scheduler::ReleaseBlocks(Sequence& s, bool keep_tail) {
-  DropCopy(s);
-  if (keep_tail && s.root != kv::kNoRoot && s.computed > s.indexed * kBlockTokens &&
-      s.indexed < s.blocks.size()) {
-    const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
-    pool_.Index(
-        s.blocks, s.indexed, s.root,
-        std::span<const TokenId>(s.tokens).subspan(from, static_cast<size_t>(s.computed) - from));
-  }
-  pool_.Release(s.blocks);
-  s.computed = 0;
-  s.indexed = 0;
-}
-
-void Scheduler::IndexFullBlocks(Sequence& s) {
-  if (s.root == kv::kNoRoot) return;
-  for (; (s.indexed + 1) * kBlockTokens <= s.computed; ++s.indexed) {
-    const auto from = static_cast<size_t>(s.indexed * kBlockTokens);
-    pool_.Index(s.blocks, s.indexed, s.root,
-                std::span<const TokenId>(s.tokens).subspan(from, kBlockTokens));
-  }
 }
 
 // --- commit ---
@@ -593,10 +491,10 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     return fail(Internal("the runner gave no valid token"));
   }
   planned.reservation.Commit();
-  DropCopy(s);
+  memory_.DropCopy(s);
   s.computed = planned.computed_after;
   SetSuspect(s, false);
-  IndexFullBlocks(s);
+  memory_.IndexFull(s);
   if (planned.scores) {
     // A resumed sequence computes again what it delivered already.
     const int again = std::clamp(s.scored + 1 - planned.score_from, 0,

@@ -24,6 +24,7 @@
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
 #include "engine/sequence.h"
+#include "engine/sequence_memory.h"
 #include "engine/step_plan.h"
 #include "engine/waiting_queue.h"
 #include "kv/block_pool.h"
@@ -95,7 +96,7 @@ class Scheduler {
   TimePoint OldestWaiting() const {
     return waiting_.OldestQueuedAt();
   }  // when it was accepted; max() = none
-  int idle_holders() const { return static_cast<int>(idle_.size()); }
+  int idle_holders() const { return memory_.idle_holders(); }
   uint64_t preemptions() const { return preemptions_; }
   int64_t unused_slots() const;  // of blocks held by running sequences
   const SchedulerOptions& options() const { return options_; }
@@ -131,14 +132,9 @@ class Scheduler {
   // Frees blocks until `sequence` can have `count` more; from idle holders, then, with
   // `may_preempt`, from running sequences behind it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
-  bool ReclaimIdle(const Sequence& except);
   void Preempt(Sequence& sequence);
-  void ReleaseBlocks(Sequence& sequence, bool keep_tail);
-  void DropCopy(Sequence& sequence);
-  void IndexFullBlocks(Sequence& sequence);
   void InsertRunning(Sequence& sequence);
   void EraseRunning(Sequence& sequence);
-  void SetIdle(Sequence& sequence, bool idle);
   void CommitSlice(size_t i, SliceResult& slice);
   bool IsToken(const SliceResult& slice) const;  // drawn from finite values, of the vocabulary
   void CommitToken(Sequence& sequence, TokenId token, Outcome& outcome);
@@ -147,9 +143,9 @@ class Scheduler {
   const SchedulerOptions options_;
   const RunnerLimits limits_;
   kv::KvBlockPool& pool_;
+  SequenceMemory memory_;
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
-  std::vector<Sequence*> idle_;     // paused or waiting, yet holding blocks
   StepCost cost_;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
@@ -164,7 +160,7 @@ class Scheduler {
   std::vector<Outcome> failures_;   // found while planning
   std::vector<Sequence*> skipped_;  // did not fit
   std::vector<Sequence*> turn_order_;
-  std::vector<kv::BlockId> match_;
+  Reuse reuse_;
   int decode_rows_ = 0;
 };
 

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "engine/policy/order.h"
 #include "engine/request.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
@@ -86,6 +87,11 @@ struct Sequence {
  private:
   SequenceState state_ = SequenceState::kWaiting;
 };
+
+// Its place in the order of keeping blocks.
+inline KeepKey KeepKeyOf(const Sequence& s) {
+  return {s.pinned, static_cast<int>(s.request->priority), s.arrival, s.choice};
+}
 
 // Blocks that hold `tokens` tokens.
 constexpr int BlocksFor(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
