@@ -25,10 +25,6 @@ kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   return options;
 }
 
-void Average(double& average, double sample) {
-  average += average == 0 ? sample : (sample - average) / 16;
-}
-
 std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const RunnerLimits& limits) {
   auto ledger = std::make_shared<QueueLedger>();
   ledger->limits = options.queue;
@@ -49,10 +45,10 @@ DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies&
       mailbox_(std::make_shared<Mailbox>(std::move(signal))),
       ledger_(MakeLedger(options, limits_)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
-      scheduler_(options.scheduler, limits_, &pool_) {
+      scheduler_(options.scheduler, limits_, &pool_),
+      statistics_(mailbox_, ledger_, limits_.kv_blocks) {
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
-  published_.kv_free.store(pool_.free());
 }
 
 DecoderSlot::~DecoderSlot() {
@@ -60,52 +56,10 @@ DecoderSlot::~DecoderSlot() {
   mailbox_->Close();
 }
 
-std::unique_ptr<Work> DecoderSlot::MakeWork(Ticket ticket, Request request,
-                                            std::shared_ptr<api::TokenStream> stream) const {
-  auto work = std::make_unique<Work>();
-  work->request = std::move(request);
-  work->stream = std::move(stream);
-  work->control = ticket.control();
-  work->ticket = std::move(ticket);
-  const Request& r = work->request;
-  work->stops = sampling::StopSet(r.sampling.stop);
-  work->usage.prompt_tokens = static_cast<int>(r.prompt.size());
-  work->live_choices = r.n;
-  const int prompt = static_cast<int>(r.prompt.size());
-  // The last token is drawn and never computed, so a full pool serves one token more than it holds.
-  const int room = std::min(limits_.context, limits_.kv_blocks * kBlockTokens + 1) - prompt;
-  const int output = r.score_only ? 0 : std::min(r.sampling.max_tokens.value_or(room), room);
-  for (int i = 0; i < r.n; ++i) {
-    auto choice = std::make_unique<Choice>();
-    Sequence& s = choice->sequence;
-    s.choice = i;
-    s.request = &work->request;
-    s.prompt_tokens = prompt;
-    s.target_tokens = prompt + output;
-    s.tokens.reserve(static_cast<size_t>(s.target_tokens));
-    s.tokens.assign(r.prompt.begin(), r.prompt.end());
-    s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
-    s.end_tokens = r.sampling.stop_token_ids;
-    if (!r.sampling.ignore_eos)
-      s.end_tokens.insert(s.end_tokens.end(), r.end_tokens.begin(), r.end_tokens.end());
-    s.sampler.params = &r.sampling;
-    s.sampler.prompt = r.prompt;
-    s.sampler.end_tokens = s.end_tokens;
-    s.sampler.seed = r.seed;
-    s.sampler.stream = static_cast<uint32_t>(i);
-    choice->text = TextOutput(deps_.text, &work->stops, r.sampling.include_stop_in_output,
-                              r.sampling.skip_special_tokens, r.sampling.min_tokens);
-    work->sequences.push_back(&s);
-    work->choices.push_back(std::move(choice));
-  }
-  for (const auto& choice : work->choices) choice->sequence.siblings = work->sequences;
-  return work;
-}
-
 // --- between steps ---
 
 SlotReadiness DecoderSlot::Prepare(TimePoint now) {
-  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
+  statistics_.LoopCameRound(now);
   TakeInbox(now);
   EndExpired(now);
   WatchReaders(now);
@@ -132,7 +86,7 @@ void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   work.control->work_ = &work;
   works_.push_back(std::move(owned));
   live_choices_ += work.live_choices;
-  published_.alive.store(true, std::memory_order_release);
+  statistics_.HasRequests();
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
   for (const auto& choice : work.choices) {
@@ -215,8 +169,8 @@ void DecoderSlot::EndExpired(TimePoint now) {
                               work.request.priority == api::Priority::kInteractive &&
                               !work.request.stepwise && options_.queue.age != Duration::max();
     if (bound_by_age && work.ticket.accepted_at() + options_.queue.age <= now) {
-      const Duration wait = PredictWait(ledger_->places.load(), ledger_->lanes,
-                                        Duration(static_cast<int64_t>(service_ns_)));
+      const Duration wait =
+          PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
       EndRequest(
           work,
           Unavailable("overloaded",
@@ -251,7 +205,7 @@ void DecoderSlot::WatchReaders(TimePoint now) {
         if (!choice->ended) SetPause(*choice, kPausedForReader, false);
       }
     } else if (now - work.reader_since >= options_.reader.patience) {
-      ++count_.reader_cancels;
+      ++statistics_.count().reader_cancels;
       EndRequest(
           work,
           Status(StatusCode::kCancelled, "cancelled",
@@ -279,15 +233,15 @@ bool DecoderSlot::Step() {
   const TimePoint now = deps_.clock->Now();
   const Status status = result.status;
   const std::span<Outcome> outcomes = scheduler_.Commit(result, now);
-  const uint64_t drawn = count_.output_tokens;
+  SlotStatistics::Counters& count = statistics_.count();
+  const uint64_t drawn = count.output_tokens;
   for (Outcome& outcome : outcomes) Deliver(outcome, now);
   WakeReaders();
 
   const bool ran = !plan.slices.empty() || !outcomes.empty();
   if (!plan.slices.empty()) {
-    ++count_.steps;
-    count_.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
-    Average(step_ns_, static_cast<double>((now - begin).count()));
+    count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
+    statistics_.StepTook(now - begin);
     if (deps_.observer != nullptr) {
       StepEvent event;
       event.step = plan.step;
@@ -297,7 +251,7 @@ bool DecoderSlot::Step() {
       event.decode_sequences = scheduler_.decode_rows();
       event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
       event.prefill_tokens = scheduler_.prefill_tokens();
-      event.output_tokens = static_cast<int>(count_.output_tokens - drawn);
+      event.output_tokens = static_cast<int>(count.output_tokens - drawn);
       event.status = status;
       deps_.observer->OnStep(event);
     }
@@ -312,13 +266,14 @@ void DecoderSlot::NoteAdmissions(TimePoint now) {
   for (const Preempted& p : scheduler_.preempted()) {
     Work& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
-    count_.wasted += static_cast<uint64_t>(p.lost_tokens);
+    statistics_.count().wasted += static_cast<uint64_t>(p.lost_tokens);
     if (deps_.observer != nullptr) deps_.observer->OnPreemption("kv", p.lost_tokens);
   }
   for (const Admitted& a : scheduler_.admitted()) {
     Work& work = *by_sequence_[a.sequence->id];
-    count_.prefix_queried += static_cast<uint64_t>(a.queried_tokens);
-    count_.prefix_hits += static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
+    statistics_.count().prefix_queried += static_cast<uint64_t>(a.queried_tokens);
+    statistics_.count().prefix_hits +=
+        static_cast<uint64_t>(a.queried_tokens > 0 ? a.cached_tokens : 0);
     if (deps_.observer != nullptr && a.queried_tokens > 0) {
       deps_.observer->OnPrefixLookup(a.queried_tokens, a.cached_tokens);
     }
@@ -385,7 +340,7 @@ void DecoderSlot::DeliverToken(Work& work, Choice& choice, Outcome& outcome, Tim
   work.stream->Append(std::move(event));
 
   ++work.usage.completion_tokens;
-  ++count_.output_tokens;
+  ++statistics_.count().output_tokens;
   if (work.phase != Phase::kDecode) {
     work.phase = Phase::kDecode;
     work.first_token = now;
@@ -442,11 +397,10 @@ void DecoderSlot::EndRequest(Work& work, Status status, TimePoint now) {
     by_sequence_[s.id] = nullptr;
     free_ids_.push_back(s.id);
   }
-  if (!status.ok()) count_.wasted += static_cast<uint64_t>(work.computed_tokens);
-  ++count_.finished;
+  if (!status.ok()) statistics_.count().wasted += static_cast<uint64_t>(work.computed_tokens);
+  ++statistics_.count().finished;
   if (work.phase != Phase::kQueued) {
-    Average(service_ns_, static_cast<double>((now - work.first_lane).count()));
-    ledger_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
+    statistics_.ServiceTook(now - work.first_lane);
   }
 
   api::Timings timings;
@@ -510,7 +464,7 @@ void DecoderSlot::PauseIfBehind(Work& work, TimePoint now) {
   work.reader_unread = work.stream->unread_bytes();
   paused_.push_back(&work);
   next_reader_check_ = std::min(next_reader_check_, now + kReaderCheck);
-  ++count_.reader_pauses;
+  ++statistics_.count().reader_pauses;
   work.ticket.StepAside(options_.reader.aside);
   for (const auto& choice : work.choices) {
     if (!choice->ended) SetPause(*choice, kPausedForReader, true);
@@ -558,85 +512,7 @@ api::TokenLogprobs DecoderSlot::WithBytes(const sampling::RowLogprobs& logprobs)
 }
 
 void DecoderSlot::Publish(TimePoint now) {
-  constexpr auto kRelaxed = std::memory_order_relaxed;
-  const int running = scheduler_.running(), waiting = scheduler_.waiting();
-  published_.running.store(running, kRelaxed);
-  published_.waiting.store(waiting, kRelaxed);
-  published_.deferred.store(live_choices_ - running - waiting, kRelaxed);
-  published_.kv_free.store(pool_.free(), kRelaxed);
-  published_.kv_cached.store(pool_.cached(), kRelaxed);
-  published_.kv_waste.store(scheduler_.unused_slots(), kRelaxed);
-  published_.oldest_ns.store(scheduler_.OldestWaiting().time_since_epoch().count(), kRelaxed);
-  published_.steps.store(count_.steps, kRelaxed);
-  published_.prompt_tokens.store(count_.prompt_tokens, kRelaxed);
-  published_.output_tokens.store(count_.output_tokens, kRelaxed);
-  published_.preemptions.store(scheduler_.preemptions(), kRelaxed);
-  published_.prefix_queried.store(count_.prefix_queried, kRelaxed);
-  published_.prefix_hits.store(count_.prefix_hits, kRelaxed);
-  published_.evicted.store(pool_.evicted(), kRelaxed);
-  published_.wasted.store(count_.wasted, kRelaxed);
-  published_.reader_pauses.store(count_.reader_pauses, kRelaxed);
-  published_.reader_cancels.store(count_.reader_cancels, kRelaxed);
-  published_.finished.store(count_.finished, kRelaxed);
-  published_.step_ns.store(static_cast<int64_t>(step_ns_), kRelaxed);
-  published_.alive.store(!works_.empty(), kRelaxed);
-  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
-}
-
-EngineStats DecoderSlot::stats(TimePoint now) const {
-  EngineStats s;
-  s.lanes = ledger_->lanes;
-  s.running = published_.running.load();
-  s.waiting_capacity = published_.waiting.load();
-  s.waiting_deferred = published_.deferred.load();
-  s.preparing = ledger_->preparing.load();
-  s.queued_prompt_tokens = ledger_->queued_tokens.load();
-  s.queued_bytes = ledger_->queued_bytes.load();
-  const TimePoint oldest{Duration(published_.oldest_ns.load())};
-  s.oldest_waiting = oldest == TimePoint::max() || oldest > now ? Duration(0) : now - oldest;
-  s.predicted_wait =
-      PredictWait(ledger_->places.load(), s.lanes, Duration(ledger_->service_ns.load()));
-  s.kv_blocks_total = limits_.kv_blocks;
-  s.kv_blocks_free = published_.kv_free.load();
-  s.kv_blocks_cached = published_.kv_cached.load();
-  s.kv_blocks_active = s.kv_blocks_total - s.kv_blocks_free - s.kv_blocks_cached;
-  s.kv_waste_tokens = published_.kv_waste.load();
-  s.steps = published_.steps.load();
-  s.prompt_tokens_computed = published_.prompt_tokens.load();
-  s.output_tokens = published_.output_tokens.load();
-  s.preemptions = published_.preemptions.load();
-  s.prefix_queried_tokens = published_.prefix_queried.load();
-  s.prefix_hit_tokens = published_.prefix_hits.load();
-  s.kv_evicted_blocks = published_.evicted.load();
-  s.wasted_tokens = published_.wasted.load();
-  s.reader_pauses = published_.reader_pauses.load();
-  s.reader_cancels = published_.reader_cancels.load();
-  s.refused = ledger_->refused.load();
-  s.finished = published_.finished.load();
-  return s;
-}
-
-api::LoadSnapshot DecoderSlot::Load() const {
-  api::LoadSnapshot load;
-  load.running = published_.running.load();
-  load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
-  load.lanes = ledger_->lanes;
-  load.kv_blocks_total = limits_.kv_blocks;
-  load.kv_blocks_used = limits_.kv_blocks - published_.kv_free.load() - published_.kv_cached.load();
-  return load;
-}
-
-Heartbeat DecoderSlot::heartbeat() const {
-  Heartbeat beat;
-  // Work that was handed over while the loop slept is late only from then on.
-  const TimePoint pending = mailbox_->pending_since();
-  beat.last_step = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
-  beat.busy = published_.alive.load(std::memory_order_acquire) || pending != TimePoint::max();
-  if (!published_.alive.load(std::memory_order_acquire) && pending != TimePoint::max()) {
-    beat.last_step = std::max(beat.last_step, pending);
-  }
-  beat.average_step = Duration(published_.step_ns.load());
-  return beat;
+  statistics_.Publish(scheduler_, pool_, live_choices_, !works_.empty(), now);
 }
 
 }  // namespace tutti::engine

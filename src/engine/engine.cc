@@ -171,7 +171,8 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
   ticket.submitted_ = true;
   ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
   impl_->decoder.mailbox()->Submit(
-      impl_->decoder.MakeWork(std::move(ticket), std::move(request), std::move(stream)),
+      MakeWork(std::move(ticket), std::move(request), std::move(stream), impl_->decoder.limits(),
+               impl_->decoder.text()),
       impl_->clock.Now());
   return OkStatus();
 }
@@ -229,9 +230,11 @@ TimePoint Engine::NextWork() const { return impl_->loop->next_work(); }
 
 int Engine::max_model_len() const { return impl_->decoder.max_model_len(); }
 const RunnerLimits& Engine::limits() const { return impl_->decoder.limits(); }
-api::LoadSnapshot Engine::Load() const { return impl_->decoder.Load(); }
-EngineStats Engine::stats() const { return impl_->decoder.stats(impl_->clock.Now()); }
-Heartbeat Engine::heartbeat() const { return impl_->decoder.heartbeat(); }
+api::LoadSnapshot Engine::Load() const { return impl_->decoder.statistics().Load(); }
+EngineStats Engine::stats() const {
+  return impl_->decoder.statistics().Snapshot(impl_->clock.Now());
+}
+Heartbeat Engine::heartbeat() const { return impl_->decoder.statistics().heartbeat(); }
 
 Status Engine::Live() const {
   const Heartbeat beat = heartbeat();

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/decoder_slot.h"
+#include "engine/work.h"
 
 namespace tutti::engine {
 

@@ -33,8 +33,7 @@ class Signal {
   int fd_;
 };
 
-struct Work;  // decoder_slot.h: a request in the engine, with all it needs allocated by its
-              // submitter
+struct Work;  // work.h
 
 class Mailbox {
  public:

@@ -1,0 +1,67 @@
+// Work: the record of one request in the engine, with its choices.
+//
+// Made by the thread that submits, together with all the memory the request will ever need; from
+// the mailbox on it is the decoder's, on the engine thread.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "api/token_stream.h"
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/utf8.h"
+#include "engine/model_runner.h"
+#include "engine/observer.h"
+#include "engine/request.h"
+#include "engine/sequence.h"
+#include "engine/text_output.h"
+#include "engine/token_text.h"
+#include "sampling/stop_matcher.h"
+
+namespace tutti::engine {
+
+// Reasons for which a choice may be paused; bits.
+inline constexpr unsigned kPausedForReader = 1;
+inline constexpr unsigned kPausedForGrant = 2;
+
+struct Choice {
+  Sequence sequence;
+  TextOutput text;
+  bool ended = false;
+  unsigned pause = 0;
+  TimePoint last_token{};
+};
+
+struct Work {
+  Request request;
+  std::shared_ptr<api::TokenStream> stream;
+  std::shared_ptr<RequestControl> control;
+  Ticket ticket;
+  sampling::StopSet stops;
+  std::vector<std::unique_ptr<Choice>> choices;
+  std::vector<Sequence*> sequences;  // of the choices
+  Utf8Repair prompt_text;            // of kPromptToken events
+  Work* next_submission = nullptr;   // mailbox
+
+  // Progress.
+  size_t index = 0;  // in the decoder's list
+  int live_choices = 0;
+  Phase phase = Phase::kQueued;
+  TimePoint first_lane = TimePoint::max(), first_token = TimePoint::max(), last_token{};
+  api::Usage usage;
+  api::FinishReason finish_reason = api::FinishReason::kStop;  // of choice 0
+  int computed_tokens = 0;                                     // whose KV it held at its end
+  int preemptions = 0;
+  bool reader_paused = false;
+  TimePoint reader_since{};  // last sign of life of the reader while paused
+  size_t reader_unread = 0;  // unread bytes at that time
+  bool woken = false;        // its waker is in the list of this step
+};
+
+// The caller's thread. `request` was checked against the limits; `text` outlives the record.
+std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
+                               std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
+                               const TokenText* text);
+
+}  // namespace tutti::engine
