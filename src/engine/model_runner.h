@@ -1,5 +1,5 @@
 // ModelRunner: the port through which the engine drives a model on a device. The engine links none
-// of the implementations; tests use testing/fake_model_runner.h and testing/timing_runner.h.
+// of the implementations; tests use those of testing/fake_model_runner.h.
 #pragma once
 
 #include "base/status.h"

@@ -1,7 +1,7 @@
 // The text rules of BERT tokenizers: cleaning, ideographs, accents, case, and what ends a word.
 //
 // Pure functions over code points; any thread. Source: BertNormalizer and BertPreTokenizer of
-// Hugging Face's tokenizers 0.23, equal to them on every code point (bert_text_test.cc). They mix
+// Hugging Face's tokenizers 0.23, equal to them on every code point (unicode_test.cc). They mix
 // Unicode versions: categories of 8, decompositions of 12, case of 17; so do these.
 #pragma once
 
