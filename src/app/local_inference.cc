@@ -1,6 +1,8 @@
 #include "app/local_inference.h"
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 #include <utility>
 
 #include "app/version.h"
@@ -21,6 +23,17 @@ Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
                             bool step_by_hand) {
+  try {  // it may run on a thread of its own, which no exception may leave
+    return LoadOrThrow(std::move(model), std::move(progress), step_by_hand);
+  } catch (const std::bad_alloc&) {
+    return Internal("not enough memory to load the model");
+  } catch (const std::system_error& error) {
+    return Internal(std::string("cannot start a thread: ") + error.what());
+  }
+}
+
+Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
+                                   bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
                    std::move(model).Load(std::move(progress), !step_by_hand));
   {

@@ -27,7 +27,8 @@ class LocalInference final : public api::HealthProbe {
   // Reads the header of a model file and checks the options against it; see OpenedModel.
   Result<OpenedModel> Open(const ModelRef& ref);
   // Loads an opened model and serves it. `progress` as for OpenedModel::Load(). `step_by_hand`: the
-  // engine gets no thread; its owner calls RunOneStep().
+  // engine gets no thread; its owner calls RunOneStep(). Memory or threads that the system refuses
+  // are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
   void LoadFailed(Status why);  // what /startupz and /readyz say from now on
@@ -47,6 +48,8 @@ class LocalInference final : public api::HealthProbe {
   Status ready() const override;
 
  private:
+  Status LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
+                     bool step_by_hand);
   std::vector<std::shared_ptr<engine::Engine>> Engines() const;
 
   const Settings& settings_;

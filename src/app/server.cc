@@ -114,7 +114,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   // The port answers health probes while the weights are read.
   std::atomic<bool> failed{false}, stopping{false};
   Status load_status;
-  std::thread loader([&] {
+  std::jthread loader([&] {
     ProgressLine progress;
     load_status = inference.Load(*std::move(opened), [&](size_t done, size_t total) {
       progress.Show(done, total);
@@ -137,9 +137,11 @@ Status Serve(const Settings& settings, const ModelRef& model) {
     return std::move(load_status).WithContext(model.path);
   }
 
+  stopping.store(true, std::memory_order_release);
+
   // A second signal ends the process at once, whatever is being waited for.
   std::atomic<bool> drained{false};
-  std::thread second([&] {
+  std::jthread second([&] {
     const int again = WaitForSignal(drained);
     if (again != 0) _exit(128 + again);
   });
@@ -151,7 +153,6 @@ Status Serve(const Settings& settings, const ModelRef& model) {
     std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", drain_s,
                  busy, busy == 1 ? "" : "s");
   }
-  stopping.store(true, std::memory_order_release);
   inference.BeginDrain();
   loader.join();
   const Duration limit(static_cast<int64_t>(drain_s * 1e9));

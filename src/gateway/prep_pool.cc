@@ -8,7 +8,8 @@ namespace {
 constexpr int kMaxThreads = 2;
 }
 
-PrepPool::PrepPool(int in_flight) {
+// Whole before its first thread: should a later one fail, the destructor ends the others.
+PrepPool::PrepPool(int in_flight) : PrepPool() {
   for (int i = 0; i < std::clamp(in_flight, 1, kMaxThreads); ++i)
     threads_.emplace_back([this] { Main(); });
 }

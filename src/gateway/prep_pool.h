@@ -1,10 +1,10 @@
 // PrepPool: the threads that render and tokenise prompts too large for an io thread (over 4 KiB).
 //
-// At most `in_flight` jobs run at once, and never more than two, whatever is asked for: more threads
-// would only take cores from the model. Later jobs wait in arrival order, holding neither a lane nor
-// a thread. The number of threads never decides correctness, only speed.
-// What waits is bounded by the engine's queue: every job holds a ticket. Any thread may Post;
-// destruction runs what was posted.
+// At most `in_flight` jobs run at once, and never more than two, whatever is asked for: more
+// threads would only take cores from the model. Later jobs wait in arrival order, holding neither a
+// lane nor a thread. The number of threads never decides correctness, only speed. What waits is
+// bounded by the engine's queue: every job holds a ticket. Any thread may Post; destruction runs
+// what was posted.
 #pragma once
 
 #include <deque>
@@ -18,6 +18,7 @@ namespace tutti::gateway {
 
 class PrepPool {
  public:
+  // Throws std::system_error where the system has no more threads.
   explicit PrepPool(int in_flight);
   ~PrepPool();
   PrepPool(const PrepPool&) = delete;
@@ -27,6 +28,7 @@ class PrepPool {
   int threads() const { return static_cast<int>(threads_.size()); }
 
  private:
+  PrepPool() = default;
   void Main();
 
   Mutex mutex_;

@@ -1,5 +1,7 @@
 #include "kernels/spmd.h"
 
+#include <atomic>
+#include <exception>
 #include <thread>
 #include <vector>
 
@@ -23,10 +25,28 @@ void SpinBarrier::Wait() {
 }
 
 void RunOnThreads(int workers, const std::function<void(int worker)>& body) {
-  std::vector<std::thread> threads;
-  for (int i = 1; i < workers; ++i) threads.emplace_back(body, i);
+  // Nobody begins before all are there: who waits at a barrier for a thread that the system refused
+  // would wait for ever.
+  enum Start { kWait, kGo, kAbandon };
+  std::atomic<int> start{kWait};
+  const auto say = [&start](Start word) {
+    start.store(word, std::memory_order_release);
+    start.notify_all();
+  };
+  std::vector<std::jthread> threads;  // joined when this scope ends, however it ends
+  try {
+    for (int i = 1; i < workers; ++i) {
+      threads.emplace_back([&start, &body, i] {
+        start.wait(kWait, std::memory_order_acquire);
+        if (start.load(std::memory_order_acquire) == kGo) body(i);
+      });
+    }
+  } catch (const std::exception&) {
+    say(kAbandon);
+    throw;
+  }
+  say(kGo);
   body(0);
-  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace tutti::kernels

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <new>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -272,8 +274,17 @@ class WeightsLoader {
     return std::move(status).WithContext(names);
   }
 
-  // Takes matrices one by one, the largest first, until none is left or somebody failed.
   void PackerMain(const std::vector<size_t>& order, bool reports) {
+    try {
+      Pack(order, reports);
+    } catch (const std::bad_alloc&) {
+      out_of_memory_.store(true);  // a message would need some
+      stop_.store(true);
+    }
+  }
+
+  // Takes matrices one by one, the largest first, until none is left or somebody failed.
+  void Pack(const std::vector<size_t>& order, bool reports) {
     std::vector<std::byte> buffer;
     for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
       const MatrixJob& job = matrices_[order[i]];
@@ -303,12 +314,18 @@ class WeightsLoader {
     std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
       return kernels::PackedBytes(matrices_[a].packed) > kernels::PackedBytes(matrices_[b].packed);
     });
-    std::vector<std::thread> threads;
-    for (int i = 1; i < options_.threads; ++i) {
-      threads.emplace_back([this, &order] { PackerMain(order, false); });
+    {
+      std::vector<std::jthread> threads;  // joined when this scope ends, however it ends
+      try {
+        for (int i = 1; i < options_.threads; ++i) {
+          threads.emplace_back([this, &order] { PackerMain(order, false); });
+        }
+        PackerMain(order, true);
+      } catch (const std::system_error& error) {
+        Fail(Internal(std::string("cannot start a thread: ") + error.what()));
+      }
     }
-    PackerMain(order, true);
-    for (std::thread& thread : threads) thread.join();
+    if (out_of_memory_.load()) return Internal("not enough memory to pack the weights");
     {
       const MutexLock lock(mutex_);
       if (!failure_.ok()) return failure_;
@@ -344,6 +361,7 @@ class WeightsLoader {
   std::atomic<size_t> next_{0};
   std::atomic<size_t> packed_bytes_{0};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> out_of_memory_{false};
   Mutex mutex_;
   Status failure_ GUARDED_BY(mutex_);  // the first
 };

@@ -34,11 +34,15 @@ void BindSelf(int cpu) {
 
 }  // namespace
 
-ComputePool::ComputePool(const ComputePoolOptions& options)
+ComputePool::ComputePool(const ComputePoolOptions& options, NoThreadsYet)
     : workers_(options.workers),
       cpus_(CpusFor(options)),
       board_(options.workers),
-      seats_(new Seat[static_cast<size_t>(options.workers)]) {
+      seats_(new Seat[static_cast<size_t>(options.workers)]) {}
+
+// The pool is whole before its first thread: should a later one fail, the destructor ends the
+// others.
+ComputePool::ComputePool(const ComputePoolOptions& options) : ComputePool(options, NoThreadsYet{}) {
   threads_.reserve(static_cast<size_t>(workers_ - 1));
   for (int worker = 1; worker < workers_; ++worker) {
     threads_.emplace_back([this, worker] { WorkerMain(worker); });

@@ -31,6 +31,7 @@ class ComputePool {
  public:
   static constexpr Duration kSpinBeforePark = std::chrono::microseconds(200);
 
+  // Throws std::system_error where the system has no more threads; those started are ended first.
   explicit ComputePool(const ComputePoolOptions& options);
   ~ComputePool();
   ComputePool(const ComputePool&) = delete;
@@ -50,6 +51,8 @@ class ComputePool {
 
  private:
   using Function = void (*)(void* context, model::Team& team);
+  struct NoThreadsYet {};
+  ComputePool(const ComputePoolOptions& options, NoThreadsYet);
   // A worker's way through a job: open -> inside -> closed, or open -> closed if it did not come.
   // The value is 4 * epoch + state, so that a worker cannot enter another job than the one it saw.
   struct alignas(64) Seat {

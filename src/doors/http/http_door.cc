@@ -120,9 +120,9 @@ struct HttpDoor::Impl {
       }
       boost::asio::post(accept_loop->context(), [this] { Accept(); });
     };
+    running = true;  // from the first thread on: Stop() ends those there are, should one be refused
     for (const auto& loop : loops) loop->Start();
     boost::asio::post(accept_loop->context(), [this] { Accept(); });
-    running = true;
     return OkStatus();
   }
 
