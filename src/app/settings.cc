@@ -93,6 +93,32 @@ std::vector<std::string> KnownKeys() {
   return keys;
 }
 
+// The value as TOML. A number that TOML would give back in other words (1e3, 007) is a string too:
+// what is printed is what was set.
+std::string TomlValue(const OptionSpec& option, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  int64_t integer = 0;
+  double number = 0;
+  if (option.type == OptionType::kInt &&
+      std::from_chars(text.data(), end, integer).ec == std::errc() &&
+      fmt::to_string(integer) == text)
+    return text;
+  if (option.type == OptionType::kNumber &&
+      std::from_chars(text.data(), end, number).ec == std::errc() &&
+      fmt::format("{}", number) == text && text.find('e') == std::string::npos)
+    return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\x7f') {
+      quoted += "\\u007F";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 std::string_view SourceName(Source source) {
   switch (source) {
     case Source::kDefault:
@@ -194,9 +220,12 @@ std::string Settings::Print(bool with_server_options) const {
     const Value& value = Find(option.key);
     const bool plain = option.type == OptionType::kText || option.type == OptionType::kOrigin ||
                        option.type == OptionType::kHosts;
-    const std::string unset = plain ? "(none)" : "(automatic)";
-    out += fmt::format("{:<24} = {:<16} # {}\n", option.key,
-                       value.text.empty() ? unset : value.text, SourceName(value.source));
+    const std::string text =
+        value.text.empty() ? plain ? "(none)" : "(automatic)" : TomlValue(option, value.text);
+    // What is unset has no value that a file could hold: it stands there as a comment.
+    out += fmt::format("{:<24} = {:<16} # {}\n",
+                       (value.text.empty() ? "# " : "") + std::string(option.key), text,
+                       SourceName(value.source));
   }
   return out;
 }

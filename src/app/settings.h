@@ -37,7 +37,8 @@ class Settings {
   std::optional<double> OptionalNumber(std::string_view key) const;
   Source SourceOf(std::string_view key) const;
 
-  // One line per option of the groups shown: key = value, and where it came from.
+  // One line per option of the groups shown: key = value, and where it came from as a comment. It
+  // is TOML, which as a file gives these settings again.
   std::string Print(bool with_server_options) const;
 
  private:

@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
+#include <set>
+#include <sstream>
+#include <vector>
 
 namespace tutti::app {
 namespace {
@@ -149,8 +153,96 @@ TEST(Settings, HostNamesAreAListWithoutPortsOrWildcards) {
 
 TEST(Settings, WhatIsUnsetIsNoneOrAutomatic) {
   const std::string shown = Settings::Resolve({}).value().Print(/*with_server_options=*/true);
-  EXPECT_TRUE(shown.find("\ntls-cert                 = (none) ") != std::string::npos) << shown;
-  EXPECT_TRUE(shown.find("threads                  = (automatic) ") != std::string::npos) << shown;
+  EXPECT_TRUE(shown.find("\n# tls-cert               = (none) ") != std::string::npos) << shown;
+  EXPECT_TRUE(shown.find("# threads                = (automatic) ") != std::string::npos) << shown;
+}
+
+std::string WithoutSources(const std::string& printed) {
+  std::istringstream lines(printed);
+  std::string out;
+  for (std::string line; std::getline(lines, line);) out += line.substr(0, line.rfind('#')) + "\n";
+  return out;
+}
+
+TEST(Settings, WhatIsPrintedCanBeLoadedAgain) {
+  std::vector<Settings::Inputs> cases(1);  // the defaults; every option once with another value
+  for (const OptionSpec& option : AllOptions())
+    cases.emplace_back().flags[option.key] = OtherValue(option);
+  cases.emplace_back().flags = {{"drain_s", "1e3"},
+                                {"sched.itl_target_ms", "20.50"},
+                                {"sched.static_wait_ms", "0.1"},
+                                {"lanes", "007"},
+                                {"kv-cache-bytes", "1073741824"},
+                                {"tls-cert", "a \"quoted\" \\ path # \x7f grüße.pem"}};
+  for (const Settings::Inputs& inputs : cases) {
+    const std::string printed = Settings::Resolve(inputs).value().Print(true);
+    Settings::Inputs loaded;
+    loaded.file = WriteToml(printed);
+    const Result<Settings> again = Settings::Resolve(loaded);
+    ASSERT_TRUE(again.ok()) << again.status().message() << "\n" << printed;
+    EXPECT_EQ(WithoutSources(again->Print(true)), WithoutSources(printed));
+    for (const auto& [key, text] : inputs.flags) {
+      EXPECT_EQ(again->Text(key), text);
+      EXPECT_EQ(again->SourceOf(key), text.empty() ? Source::kDefault : Source::kFile) << key;
+    }
+  }
+}
+
+// --- docs/configuration.md, whose table of keys is this ---
+
+std::string Code(std::string_view text) { return "`" + std::string(text) + "`"; }
+
+std::string Size(int64_t bytes) {
+  return bytes < int64_t{1} << 40 ? std::to_string(bytes >> 20) + " MiB"
+                                  : std::to_string(bytes >> 40) + " TiB";
+}
+
+std::string Range(const OptionSpec& option) {
+  switch (option.type) {
+    case OptionType::kInt:
+    case OptionType::kNumber:
+      if (option.min == option.max) return std::to_string(option.min);
+      return std::to_string(option.min) + " to " + std::to_string(option.max);
+    case OptionType::kSize:
+      return Size(option.min) + " to " + Size(option.max);
+    case OptionType::kChoice: {
+      std::istringstream choices(option.choices);
+      std::string out;
+      for (std::string choice; std::getline(choices, choice, '|');)
+        out += (out.empty() ? "" : ", ") + Code(choice);
+      return out;
+    }
+    case OptionType::kOrigin:
+      return "an origin, or `*`";
+    case OptionType::kHosts:
+      return "names, separated by commas";
+    case OptionType::kText:
+      return "text";
+  }
+  return "";
+}
+
+std::string Row(const OptionSpec& option) {
+  const std::string alias = *option.alias == '\0' ? "" : ", " + Code(option.alias);
+  return "| " + Code(FlagName(option)) + " | " + Code(option.key) + alias + " | " +
+         Code(EnvironmentName(option)) + " | " +
+         (*option.fallback == '\0' ? "" : Code(option.fallback) + " ") + "| " + Range(option) +
+         " | " + option.help + " |";
+}
+
+TEST(Settings, ThePageOfConfigurationHasEveryKeyAndNoOther) {
+  const char* source = std::getenv("TUTTI_SOURCE_DIR");
+  ASSERT_NE(source, nullptr);
+  std::ifstream page(std::string(source) + "/docs/configuration.md");
+  ASSERT_TRUE(page.good());
+  std::set<std::string> written, meant;
+  for (std::string line; std::getline(page, line);) {
+    if (line.starts_with("| `--") && line.find("`TUTTI_") != std::string::npos)
+      written.insert(line);
+  }
+  for (const OptionSpec& option : AllOptions()) meant.insert(Row(option));
+  for (const std::string& row : meant) EXPECT_TRUE(written.contains(row)) << "not there:\n" << row;
+  for (const std::string& row : written) EXPECT_TRUE(meant.contains(row)) << "of no key:\n" << row;
 }
 
 TEST(Settings, ABrokenFileNamesItsLine) {
