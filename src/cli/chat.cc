@@ -6,12 +6,11 @@
 #include <iostream>
 #include <string>
 
-#include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
-#include "cli/number_option.h"
+#include "cli/sampling_options.h"
 
 namespace tutti::cli {
 namespace {
@@ -45,13 +44,14 @@ class ChatCommand final : public Command {
     app_->footer(
         "In the chat: /clear forgets the conversation, /history shows it, /exit or Ctrl-D ends.\n"
         "Ctrl-C stops the answer that is being written.\n"
-        "Example:\n"
-        "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"");
+        "Examples:\n"
+        "  tutti chat\n"
+        "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"\n"
+        "  tutti chat model.gguf --temperature 0.9 --top-p 0.95 --seed 7 -n 200");
     app_->add_option("MODEL", model_,
                      "a .gguf file or a known model (default: smollm2-135m-instruct)");
     app_->add_option("--system", system_, "system message");
-    AddNumber(*app_, "--temperature", temperature_, 0.0, api::kMaxTemperature,
-              "0 = always the most probable token [0.7]");
+    sampling_.AddTo(*app_);
     options_.AddTo(*app_, /*server=*/false);
   }
 
@@ -62,6 +62,7 @@ class ChatCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
       return kExitOk;
     }
+    if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
     app::LocalInference inference(*settings, nullptr);
@@ -116,7 +117,7 @@ class ChatCommand final : public Command {
     messages_.push_back({api::Role::kUser, line, ""});
     api::GenerateRequest request;
     request.prompt = api::ChatPrompt{.messages = messages_};
-    request.sampling.temperature = temperature_;
+    request.sampling = sampling_.Params();
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);
     if (!generation.ok()) {
@@ -150,8 +151,8 @@ class ChatCommand final : public Command {
   }
 
   SettingsOptions options_;
+  SamplingOptions sampling_{0.7};
   std::string model_, system_;
-  double temperature_ = 0.7;
   std::vector<api::ChatMessage> messages_;
 };
 

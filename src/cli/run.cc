@@ -1,16 +1,18 @@
 // `tutti run`: one answer on standard output, streamed as it comes.
+#include <unistd.h>
+
+#include <array>
 #include <boost/json.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <limits>
+#include <cstring>
 #include <string>
 
-#include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
-#include "cli/number_option.h"
+#include "cli/sampling_options.h"
 
 namespace tutti::cli {
 namespace {
@@ -20,24 +22,20 @@ class RunCommand final : public Command {
   void Declare(CLI::App& parent) override {
     app_ = parent.add_subcommand("run", "Print one answer");
     app_->footer(
+        "Without -p, or with -p -, the prompt is all of standard input, less a final line end.\n"
         "Examples:\n"
         "  tutti run smollm2-135m-instruct -p \"Name three rivers.\"\n"
+        "  tutti run smollm2-135m-instruct --system \"Answer in French.\" -p \"Good morning!\"\n"
+        "  tutti run smollm2-135m-instruct < question.txt > answer.txt\n"
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
         "  tutti run model.gguf -p \"Hi\" --json");
     app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
-    app_->add_option("-p,--prompt", prompt_, "the user's message; with --raw the text to continue")
-        ->required();
-    AddNumber(*app_, "-n,--max-tokens", max_tokens_, 1, std::numeric_limits<int>::max(),
-              "most tokens to generate (default: the rest of the context)");
-    app_->add_flag("--raw", raw_, "continue the text as it is, without chat template");
-    AddNumber(*app_, "--temperature", temperature_, 0.0, api::kMaxTemperature,
-              "0 = always the most probable token [0]");
-    AddNumber(*app_, "--top-p", top_p_, 0.0, 1.0,
-              "smallest set of tokens with this probability [1]");
-    AddNumber(*app_, "--top-k", top_k_, -1, std::numeric_limits<int>::max(),
-              "only the k most probable tokens; 0 = off [0]");
-    AddNumber(*app_, "--seed", seed_, std::numeric_limits<int64_t>::min(),
-              std::numeric_limits<int64_t>::max(), "makes a sampled answer repeatable");
+    app_->add_option("-p,--prompt", prompt_,
+                     "the user's message; with --raw the text to continue; - is standard input");
+    CLI::Option* const system = app_->add_option("--system", system_, "system message");
+    app_->add_flag("--raw", raw_, "continue the text as it is, without chat template")
+        ->excludes(system);
+    sampling_.AddTo(*app_);
     app_->add_flag("--json", json_, "one JSON object at the end instead of the text");
     options_.AddTo(*app_, /*server=*/false);
   }
@@ -49,8 +47,12 @@ class RunCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
       return kExitOk;
     }
+    if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
+    if (prompt_ == "-" || app_->count("--prompt") == 0) {
+      if (const int status = ReadPrompt(); status != kExitOk) return status;
+    }
     app::LocalInference inference(*settings, nullptr);
     Result<app::OpenedModel> opened = inference.Open(*ref);
     if (!opened.ok()) return Fail(std::move(opened).status().WithContext(ref->path));
@@ -59,18 +61,48 @@ class RunCommand final : public Command {
   }
 
  private:
+  // The prompt from standard input; an exit status.
+  int ReadPrompt() {
+    constexpr size_t kMostBytes = size_t{16} << 20;  // above what fits into the longest context
+    const bool asked = prompt_ == "-";
+    prompt_.clear();
+    if (!asked && isatty(STDIN_FILENO) == 1) {
+      std::fputs("tutti: no prompt: give it with -p TEXT, or on standard input\n", stderr);
+      return kExitUsage;
+    }
+    std::array<char, 65536> buffer;
+    while (const size_t got = std::fread(buffer.data(), 1, buffer.size(), stdin)) {
+      prompt_.append(buffer.data(), got);
+      if (prompt_.size() > kMostBytes) {
+        return FailConfig(
+            InvalidArgument("invalid_value", "the prompt on standard input is longer than 16 MiB"));
+      }
+    }
+    if (std::ferror(stdin) != 0) {
+      return Fail(Unavailable("io_error",
+                              std::string("cannot read standard input: ") + std::strerror(errno)));
+    }
+    if (prompt_.ends_with("\r\n")) {
+      prompt_.resize(prompt_.size() - 2);
+    } else if (prompt_.ends_with('\n')) {
+      prompt_.pop_back();
+    }
+    if (!prompt_.empty()) return kExitOk;
+    std::fputs("tutti: no prompt: standard input is empty, and -p TEXT was not given\n", stderr);
+    return kExitUsage;
+  }
+
   int Answer(api::Inference& inference) {
     api::GenerateRequest request;
     if (raw_) {
       request.prompt = api::TextPrompt{.text = prompt_};
     } else {
-      request.prompt = api::ChatPrompt{.messages = {{api::Role::kUser, prompt_, ""}}};
+      api::ChatPrompt chat;
+      if (!system_.empty()) chat.messages.push_back({api::Role::kSystem, system_, ""});
+      chat.messages.push_back({api::Role::kUser, prompt_, ""});
+      request.prompt = std::move(chat);
     }
-    request.sampling.temperature = temperature_;
-    request.sampling.top_p = top_p_;
-    request.sampling.top_k = top_k_;
-    if (seed_option_given()) request.sampling.seed = seed_;
-    if (max_tokens_ > 0) request.sampling.max_tokens = max_tokens_;
+    request.sampling = sampling_.Params();
 
     auto waker = std::make_shared<app::BlockingWaker>();
     Result<api::Generation> generation = inference.Generate(std::move(request), waker);
@@ -115,13 +147,9 @@ class RunCommand final : public Command {
     return kExitOk;
   }
 
-  bool seed_option_given() const { return app_->count("--seed") > 0; }
-
   SettingsOptions options_;
-  std::string model_, prompt_;
-  int max_tokens_ = 0, top_k_ = 0;
-  double temperature_ = 0, top_p_ = 1;
-  int64_t seed_ = 0;
+  SamplingOptions sampling_{0};
+  std::string model_, prompt_, system_;
   bool raw_ = false, json_ = false;
 };
 

@@ -1,0 +1,79 @@
+"""`tutti run`: where the prompt comes from, and what the options of an answer do."""
+import json
+import os
+import pty
+import subprocess
+import unittest
+
+from harness import MODEL, STEP_S
+
+FEW = ["-n", "8", "--threads", "1"]
+
+
+def run(*arguments, text=None):
+    """The ended process; its standard input is `text`, or nothing."""
+    return subprocess.run([os.environ["E2E_BINARY"], "run", *arguments], input=text, capture_output=True,
+                          timeout=3 * STEP_S, **({} if text is not None else {"stdin": subprocess.DEVNULL}))
+
+
+class Prompts(unittest.TestCase):
+    def answer(self, *arguments, text=None):
+        done = run(MODEL, *FEW, *arguments, text=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_prompt_on_standard_input_is_the_one_of_the_option(self):
+        question = "Why is the sky blue? Grüße!"
+        wanted = self.answer("-p", question)
+        for options, text in (([], question), ([], question + "\n"), (["-p", "-"], question + "\r\n")):
+            self.assertEqual(self.answer(*options, text=text.encode()), wanted, (options, text))
+        # An option stands above what standard input offers.
+        self.assertEqual(self.answer("-p", question, text=b"Name three rivers."), wanted)
+        # One line end is the shell's, a second one the user's.
+        tokens = [json.loads(self.answer("--json", text=b"Hi" + end))["prompt_tokens"] for end in (b"", b"\n", b"\n\n")]
+        self.assertEqual(tokens[0], tokens[1])
+        self.assertEqual(tokens[2], tokens[0] + 1)
+
+    def test_without_any_prompt_the_use_is_explained(self):
+        done = run(MODEL)
+        self.assertEqual((done.returncode, done.stdout), (2, b""))
+        self.assertIn(b"-p TEXT", done.stderr)
+        ours, theirs = pty.openpty()  # somebody who forgot it at a terminal is told, not waited for
+        try:
+            done = subprocess.run([os.environ["E2E_BINARY"], "run", MODEL], stdin=theirs, capture_output=True, timeout=STEP_S)
+        finally:
+            os.close(ours)
+            os.close(theirs)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"-p TEXT", done.stderr)
+
+    def test_too_long_a_standard_input_is_refused(self):
+        done = run(MODEL, text=b"x" * ((16 << 20) + 70000))
+        self.assertEqual(done.returncode, 78)
+        self.assertIn(b"16 MiB", done.stderr)
+
+    def test_a_system_message_is_part_of_the_chat(self):
+        plain, told = (json.loads(self.answer("-p", "Hi", "--json", *more)) for more in ([], ["--system", "Be brief, and kind."]))
+        self.assertNotEqual(plain["prompt_tokens"], told["prompt_tokens"])
+        done = run(MODEL, "-p", "Hi", "--raw", "--system", "x")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"--system excludes --raw", done.stderr)
+
+    def test_a_seed_repeats_a_sampled_answer_and_top_k_1_takes_the_choice_away(self):
+        sampled = ["--raw", "-p", "Once upon a time", "--temperature", "1.5"]
+        first = self.answer(*sampled, "--seed", "7")
+        self.assertEqual(self.answer(*sampled, "--seed", "7"), first)
+        self.assertNotEqual(self.answer(*sampled, "--seed", "8"), first)
+        greedy = self.answer("--raw", "-p", "Once upon a time")
+        self.assertEqual(self.answer(*sampled, "--top-k", "1", "--seed", "7"), greedy)
+        self.assertEqual(self.answer(*sampled, "--top-p", "0.0001", "--seed", "7"), greedy)
+
+    def test_a_value_outside_its_range_is_refused_before_the_model_is_read(self):
+        for options in (["--top-p", "0"], ["--temperature", "3"], ["--seed", "9223372036854775808"], ["-n", "0"]):
+            done = run("/nonexistent.gguf", "-p", "x", *options)
+            self.assertEqual(done.returncode, 78, (options, done.stderr))
+            self.assertIn(options[0].lstrip("-").encode() if options[0] != "-n" else b"--max-tokens", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
