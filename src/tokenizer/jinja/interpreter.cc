@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "tokenizer/jinja/arguments.h"
 #include "tokenizer/jinja/filters.h"
 #include "tokenizer/jinja/format.h"
+#include "tokenizer/jinja/functions.h"
 #include "tokenizer/jinja/methods.h"
 #include "tokenizer/jinja/operations.h"
 #include "tokenizer/jinja/predicates.h"
@@ -276,16 +276,8 @@ class Interpreter {
       rt_.Fail("cannot set an attribute of what is not a namespace");
       return;
     }
-    SetNamespace(static_cast<NamespaceObject*>(holder->object()), program_.names[target.attribute],
-                 value);
-  }
-
-  void SetNamespace(NamespaceObject* space, const std::string& name, const Value& value) {
-    if (!name.empty() && name[0] == '_') {
-      rt_.Fail("names of a namespace may not begin with an underscore");
-      return;
-    }
-    if (rt_.Spend(1)) space->attributes[name] = value;
+    SetAttribute(rt_, static_cast<NamespaceObject*>(holder->object()),
+                 program_.names[target.attribute], value);
   }
 
   // Runs `body` in a scope of its own, its text into `text`.
@@ -596,7 +588,7 @@ class Interpreter {
       case ObjectKind::kMacro:
         return CallMacro(static_cast<Macro*>(object), args);
       case ObjectKind::kFunction:
-        return CallBuiltin(static_cast<FunctionObject*>(object)->builtin, args);
+        return CallFunction(rt_, static_cast<FunctionObject*>(object)->builtin, args);
       case ObjectKind::kMethod: {
         const auto* const method = static_cast<MethodObject*>(object);
         return CallMethod(rt_, method->receiver, method->name, args);
@@ -674,87 +666,6 @@ class Interpreter {
                       : Value::UndefinedNamed(&program_.names[parameter.symbol]));
     }
     return !rt_.failed();
-  }
-
-  Value CallBuiltin(Builtin builtin, const Arguments& args) {
-    switch (builtin) {
-      case Builtin::kRange:
-        return Range(args);
-      case Builtin::kNamespace:
-        return NewNamespace(args);
-      case Builtin::kDict:
-        return NewDict(args);
-      case Builtin::kRaiseException: {
-        const ArgReader reader(rt_, args, "raise_exception", {"message"});
-        const Value message = ToStringValue(rt_, reader.Require(0));
-        return rt_.failed() ? Value() : rt_.FailRaised(message.text());
-      }
-      case Builtin::kStrftimeNow: {
-        const ArgReader reader(rt_, args, "strftime_now", {"format"});
-        const std::optional<Text> format = reader.String(0);
-        if (!format) return rt_.failed() ? Value() : reader.Require(0);
-        if (format->size() > 256) return rt_.Fail("strftime_now: the format is too long");
-        if (!rt_.Spend(16)) return Value();
-        const Origin origin = format->empty() ? Origin::kTemplate : format->OriginAt(0);
-        return rt_.NewString(FormatTime(format->bytes(), rt_.limits().now_unix_s),
-                             format->uniform() ? origin : Origin::kClient);
-      }
-    }
-    return Value();
-  }
-
-  Value Range(const Arguments& args) {
-    const ArgReader reader(rt_, args, "range", {"start", "stop", "step"});
-    if (!reader.ok() || !reader.Require(0).defined())
-      return rt_.FailType("count to", reader.Get(0));
-    const int64_t start = reader.Has(1) ? reader.Int(0, 0) : 0;
-    const int64_t stop = reader.Has(1) ? reader.Int(1, 0) : reader.Int(0, 0);
-    const int64_t step = reader.Int(2, 1);
-    if (rt_.failed()) return Value();
-    if (step == 0) return rt_.Fail("range: the step is zero");
-    const bool empty = step > 0 ? start >= stop : start <= stop;
-    const auto distance = step > 0 ? static_cast<uint64_t>(stop) - static_cast<uint64_t>(start)
-                                   : static_cast<uint64_t>(start) - static_cast<uint64_t>(stop);
-    const uint64_t stride =
-        step > 0 ? static_cast<uint64_t>(step) : uint64_t{0} - static_cast<uint64_t>(step);
-    const uint64_t count = empty ? 0 : (distance - 1) / stride + 1;
-    if (count > static_cast<uint64_t>(rt_.limits().range_items)) return rt_.FailRange();
-    if (!rt_.Spend(count / 2)) return Value();
-    std::vector<Value> items;
-    items.reserve(count);
-    for (uint64_t i = 0; i < count; ++i) {
-      items.push_back(Value::Int(
-          static_cast<int64_t>(static_cast<uint64_t>(start) + i * static_cast<uint64_t>(step))));
-    }
-    return rt_.NewList(std::move(items));
-  }
-
-  // The members of namespace(...) and dict(...): of a mapping, then by name.
-  bool Members(const Arguments& args, std::vector<DictRep::Item>* members) {
-    if (args.positional.size() > 1) return rt_.Fail("at most one mapping is expected"), false;
-    if (!args.positional.empty()) {
-      if (!args.positional[0].is_dict())
-        return rt_.FailType("copy the members of", args.positional[0]), false;
-      *members = args.positional[0].members();
-    }
-    for (const auto& [name, value] : args.named) members->emplace_back(rt_.NewString(name), value);
-    return rt_.Spend(members->size());
-  }
-
-  Value NewDict(const Arguments& args) {
-    std::vector<DictRep::Item> members;
-    return Members(args, &members) ? rt_.NewDict(std::move(members)) : Value();
-  }
-
-  Value NewNamespace(const Arguments& args) {
-    std::vector<DictRep::Item> members;
-    const Value space = rt_.NewObject<NamespaceObject>();
-    if (rt_.failed() || !Members(args, &members)) return Value();
-    for (const auto& [key, value] : members) {
-      if (!key.is_string()) return rt_.FailType("use as the name of an attribute", key);
-      SetNamespace(static_cast<NamespaceObject*>(space.object()), key.text().bytes(), value);
-    }
-    return space;
   }
 
   const Program& program_;
