@@ -26,6 +26,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/read_ahead.h"
+
 namespace tutti::kernels {
 
 inline constexpr int kPanelRows = 32;   // weight rows per panel; N is padded to it
@@ -155,6 +157,9 @@ struct GemmArgs {
   // What this worker will read after its range (its first panel of the next matrix), or null:
   // prefetched during the last panel.
   const uint8_t* next = nullptr;
+
+  // What else it will read soon, or null; the call moves it on.
+  ReadAhead* ahead = nullptr;
 
   GemmPath path = GemmPath::kAuto;
   // Whether the kernels may prefetch (they decide where it helps). Off for weights that stay in a

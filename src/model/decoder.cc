@@ -6,6 +6,8 @@
 #include <limits>
 #include <utility>
 
+#include "kernels/attention_reads.h"
+
 namespace tutti::model {
 namespace {
 
@@ -15,6 +17,8 @@ using kernels::Epilogue;
 // than the barrier after which it could read what the others converted, and the lines of a register
 // tile's scales are not written by two cores in turn.
 constexpr int kOwnCopyFloats = 9216;
+// Keys and values asked for ahead of a layer's attention, 256 KiB: a part of an L2.
+constexpr int32_t kAheadLines = 4096;
 // A worker's share of a product is cut into pieces for the others to help with: as many as still
 // take some microseconds each, so that whoever ends first waits no longer than for one of them.
 int PiecesFor(const Projection& projection, int rows, const Team& team) {
@@ -173,6 +177,11 @@ void Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size())
       << rows;
+  Worker& worker = workers_[static_cast<size_t>(team.worker())];
+  worker.kv_run_count = kernels::ListAttentionReads(batch.attention, batch.attention_items,
+                                                    kv_layout_, kv_block_bytes_, team.worker(),
+                                                    team.workers(), kAheadLines, worker.kv_runs);
+  ReadKeysAhead(0, batch, team);
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
     if (weights_->fused()) {
@@ -198,6 +207,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
                                layer.qkv, team);
   Project(layer.qkv, std::move(normed), Epilogue::kStore, qkv_, static_cast<size_t>(qkv_columns_),
           &layer.attn_output, team);
+  workers_[static_cast<size_t>(team.worker())].ahead = {};
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
   Activations attended =
@@ -211,6 +221,7 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const Activations gated = GateUp(layer, std::move(ffn_in), team);
   const Projection* next =
       index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
+  ReadKeysAhead(index + 1, batch, team);
   Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
 }
 
@@ -370,6 +381,7 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
         args.epilogue = epilogue;
         args.out_stride = out_stride;
         args.next = ReadNext(projection, end, next, team);
+        args.ahead = &workers_[static_cast<size_t>(team.worker())].ahead;
         int first_panel = 0;  // of the part
         for (const kernels::PackedMatrix& part : projection.parts) {
           const int panels = kernels::PanelCount(part);
@@ -419,6 +431,17 @@ Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, 
 
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
   return {batch.kv + static_cast<size_t>(layer) * kv_layout_.layer_bytes, kv_block_bytes_};
+}
+
+// The products up to the layer's attention ask for the keys and values that this worker will read
+// in it.
+void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team) {
+  Worker& worker = workers_[static_cast<size_t>(team.worker())];
+  worker.ahead = {};
+  if (layer == weights_->config().layers) return;
+  worker.ahead.base = reinterpret_cast<const uint8_t*>(KvOf(layer, batch).base);
+  worker.ahead.runs = worker.kv_runs.data();
+  worker.ahead.count = worker.kv_run_count;
 }
 
 void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {

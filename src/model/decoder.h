@@ -10,6 +10,7 @@
 // at a time (decoder_unfused.cc), as the measure of what fusion brings.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <vector>
@@ -121,6 +122,7 @@ class Decoder {
   void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, Team& team);
   Activations GateUp(const LayerWeights& layer, Activations in, Team& team);
+  void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
   kernels::KvLayerView KvOf(int layer, const DecoderBatch& batch) const;
@@ -154,6 +156,9 @@ class Decoder {
     kernels::ArgmaxState* best = nullptr;        // [max_head_rows], of the round `best_round`
     kernels::ArgmaxState* piece_best = nullptr;  // [max_head_rows], of the piece in hand
     uint64_t best_round = 0;
+    std::array<kernels::ReadAhead::Run, 128> kv_runs;  // of the step: see ReadKeysAhead
+    int32_t kv_run_count = 0;
+    kernels::ReadAhead ahead;
   };
   std::vector<Worker> workers_;
   uint64_t head_round_ = 0;  // calls of RunHead; written in a phase

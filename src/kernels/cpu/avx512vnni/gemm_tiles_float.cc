@@ -22,6 +22,7 @@ __attribute__((noinline)) void FloatTile(const TileArgs& args) {
   constexpr int kVectorBytes = kFormat == WeightFormat::kF32 ? 64 : 32;
   const uint8_t* w = args.w;
   const uint8_t* prefetch = args.prefetch;
+  const uint8_t* ahead = args.ahead;
   const float* x[kRows];
   __m512 f0[kRows];
   __m512 f1[kRows];
@@ -53,6 +54,8 @@ __attribute__((noinline)) void FloatTile(const TileArgs& args) {
     for (int m = 0; m < kRows; ++m) x[m] += kQuantBlock;
     PrefetchLines(prefetch, args.prefetch_lines, args.prefetch_to);
     prefetch += args.prefetch_lines * 64;
+    PrefetchLines(ahead, args.ahead_lines, PrefetchTo::kL2);
+    ahead += args.ahead_lines * 64;
   }
   TUTTI_UNROLL(8)
   for (int m = 0; m < kRows; ++m) {
