@@ -279,7 +279,7 @@ void Connection::RespondError(const Status& status, Origin origin,
   Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));
 }
 
-void Connection::Refuse(const Status& status) {
+void Connection::Refuse(Status status) {
   if (phase_ != Phase::kBusy) {
     context_.active.fetch_add(1);
     if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);

@@ -93,7 +93,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Advance();  // as far as the bytes read allow
   void OnHead();
   void OnMessage();
-  void Refuse(const Status& status);  // answers without an exchange
+  // Answers without an exchange. By value: what it answers is among what it resets.
+  void Refuse(Status status);
   bool ReserveBody();
   void RunExchange(const std::function<void()>& call);
   void WriteHead(HeadSpec head);
