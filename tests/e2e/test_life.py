@@ -76,6 +76,24 @@ class Life(unittest.TestCase):
         kept.close()
         self.assertEqual(self.exit_status(server), 0)
 
+    def test_ctrl_c_says_what_is_waited_for_and_how_to_end_now(self):
+        for requests, line in ((0, None), (1, "tutti: waiting up to 30 s for 1 request; again to end now\n"),
+                               (3, "tutti: waiting up to 30 s for 3 requests; again to end now\n")):
+            server = self.start("--lanes", "2")  # of three, one waits
+            running = [self.stream(server, 100) for _ in range(requests)]
+            eventually(lambda: server.load()["server_load"] == requests)
+            server.process.send_signal(signal.SIGINT)
+            texts = [self.read_all(connection) for connection in running]
+            self.assertEqual(server.process.wait(STEP_S), 0)
+            log = server.log()
+            server.stop()
+            for text in texts:
+                self.assertIn("data: [DONE]", text)
+                self.assertIn('"finish_reason":"length"', text)
+            self.assertIn("signal=SIGINT", log)
+            self.assertEqual(log.count("waiting up to"), 0 if line is None else 1, log)
+            self.assertIn(line or "", log)
+
     def test_what_outlives_the_drain_is_told_so(self):
         server = self.start("--drain-s", "1")
         connection = self.stream(server, 6000)
