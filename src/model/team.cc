@@ -1,6 +1,6 @@
 #include "model/team.h"
 
-#include <sched.h>
+#include "model/spin_wait.h"
 
 namespace tutti::model {
 
@@ -29,15 +29,7 @@ int Team::Claim(int owner, int pieces) {
 }
 
 void Team::AwaitComplete() const {
-  constexpr int kPausesBeforeYield =
-      2000;  // about 50 us: longer than any balanced phase's difference
-  for (int pauses = 0; !Complete(); ++pauses) {
-    if (pauses < kPausesBeforeYield) {
-      SpinPause();
-    } else {
-      sched_yield();
-    }
-  }
+  for (SpinWait wait; !Complete();) wait.Pause();
 }
 
 }  // namespace tutti::model

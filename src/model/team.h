@@ -9,7 +9,7 @@
 // runs.
 //
 // Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while
-// it gives its time slice away, so that more workers than free cores still make progress.
+// it gives its time slice away and then sleeps in short turns (model/spin_wait.h).
 #pragma once
 
 #include <algorithm>

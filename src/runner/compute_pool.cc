@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "model/spin_wait.h"
+
 namespace tutti::runner {
 namespace {
 
@@ -79,19 +81,13 @@ void ComputePool::RunErased(Function function, void* context) {
 
 // Keeps late workers out and waits for those inside to leave.
 void ComputePool::CloseSeats(uint64_t epoch) {
-  constexpr int kPausesBeforeYield = 2000;
   for (int w = 1; w < workers_; ++w) {
     std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(w)].value;
     uint64_t expected = 4 * epoch + kOpen;
     if (seat.compare_exchange_strong(expected, 4 * epoch + kClosed, std::memory_order_acq_rel))
       continue;
-    for (int pauses = 0; seat.load(std::memory_order_acquire) != 4 * epoch + kClosed; ++pauses) {
-      if (pauses < kPausesBeforeYield) {
-        model::SpinPause();
-      } else {
-        sched_yield();
-      }
-    }
+    for (model::SpinWait wait; seat.load(std::memory_order_acquire) != 4 * epoch + kClosed;)
+      wait.Pause();
   }
 }
 
