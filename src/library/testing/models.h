@@ -4,11 +4,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "amount.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 #include "test_paths.h"
@@ -16,15 +16,7 @@
 
 namespace tutti::library::testing {
 
-// Sanitized builds are slow: they run `few` where others run `many`.
-inline int Amount(int many, int few) {
-#ifdef TUTTI_SANITIZED
-  (void)many;
-  return few;
-#else
-  return std::getenv("TUTTI_TEST_SHORT") != nullptr ? few : many;
-#endif
-}
+using support::Amount;
 
 // A generated model of 1 layer and 64 columns with a byte vocabulary: steps of some 100 us, wild
 // text. Its file is gone again when it is loaded.
