@@ -1,12 +1,13 @@
 #include "kernels/attention_reads.h"
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 #include <vector>
 
-#include "gtest/gtest.h"
 #include "kernels/attention_plan.h"
 
 namespace tutti::kernels {
