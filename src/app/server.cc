@@ -11,6 +11,7 @@
 #include <memory>
 #include <thread>
 
+#include "app/api_key.h"
 #include "app/local_inference.h"
 #include "app/version.h"
 #include "base/log.h"
@@ -43,11 +44,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
   options.port = static_cast<int>(settings.Int("port"));
   options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
   options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
-  if (settings.IsSet("api-key-file")) {
-    ASSIGN_OR_RETURN(options.api_key, http::ReadApiKeyFile(settings.Text("api-key-file")));
-  } else if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr) {
-    ASSIGN_OR_RETURN(options.api_key, http::CheckApiKey(key, "TUTTI_API_KEY"));
-  }
+  ASSIGN_OR_RETURN(options.api_key, ApiKey(settings.Text("api-key-file")));
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
   if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};

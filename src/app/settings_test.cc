@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
+
+#include "test_paths.h"
 
 namespace tutti::app {
 namespace {
@@ -231,9 +232,7 @@ std::string Row(const OptionSpec& option) {
 }
 
 TEST(Settings, ThePageOfConfigurationHasEveryKeyAndNoOther) {
-  const char* source = std::getenv("TUTTI_SOURCE_DIR");
-  ASSERT_NE(source, nullptr);
-  std::ifstream page(std::string(source) + "/docs/configuration.md");
+  std::ifstream page(support::SourcePath("docs/configuration.md"));
   ASSERT_TRUE(page.good());
   std::set<std::string> written, meant;
   for (std::string line; std::getline(page, line);) {

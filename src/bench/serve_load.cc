@@ -73,8 +73,8 @@ Piece ReadPiece(std::string_view data) {
   return piece;
 }
 
-RequestRecord RunRequest(const ServeOptions& options, const Server& server, const std::string& body,
-                         double due_s, TimePoint start) {
+RequestRecord RunRequest(const ServeOptions& options, const client::Server& server,
+                         const std::string& body, double due_s, TimePoint start) {
   const SteadyClock clock;
   RequestRecord record;
   record.sent_s = ToSeconds(clock.Now() - start);
@@ -82,21 +82,21 @@ RequestRecord RunRequest(const ServeOptions& options, const Server& server, cons
   int pieces = 0;
   double last = 0;
   std::string stream_error;
-  record.status =
-      PostStream(server, options.chat ? "/v1/chat/completions" : "/v1/completions", body,
-                 options.api_key, options.patience, [&](std::string_view data, TimePoint when) {
-                   const Piece piece = ReadPiece(data);
-                   if (!piece.error.empty()) stream_error = piece.error;
-                   if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
-                   if (!piece.text) return;
-                   const double now = ToSeconds(when - start);
-                   if (pieces++ == 0) {
-                     record.first_s = now;
-                   } else {
-                     record.gaps_s.push_back(now - last);
-                   }
-                   last = now;
-                 });
+  record.status = client::PostStream(
+      server, options.chat ? "/v1/chat/completions" : "/v1/completions", body, options.api_key,
+      options.patience, [&](std::string_view data, TimePoint when) {
+        const Piece piece = ReadPiece(data);
+        if (!piece.error.empty()) stream_error = piece.error;
+        if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
+        if (!piece.text) return;
+        const double now = ToSeconds(when - start);
+        if (pieces++ == 0) {
+          record.first_s = now;
+        } else {
+          record.gaps_s.push_back(now - last);
+        }
+        last = now;
+      });
   record.end_s = ToSeconds(clock.Now() - start);
   if (record.status.ok() && !stream_error.empty())
     record.status = Unavailable("stream_error", stream_error);
@@ -106,9 +106,9 @@ RequestRecord RunRequest(const ServeOptions& options, const Server& server, cons
   return record;
 }
 
-Result<std::string> FirstModel(const Server& server, const ServeOptions& options) {
+Result<std::string> FirstModel(const client::Server& server, const ServeOptions& options) {
   ASSIGN_OR_RETURN(const std::string body,
-                   Get(server, "/v1/models", options.api_key, options.patience));
+                   client::Get(server, "/v1/models", options.api_key, options.patience));
   boost::system::error_code failed;
   const boost::json::value parsed = boost::json::parse(body, failed);
   const auto* object = failed ? nullptr : parsed.if_object();
@@ -203,8 +203,8 @@ bool LevelResult::stable() const {
       Collect(records, [](const RequestRecord& r, auto& out) { out.push_back(r.end_s); }), 3));
 }
 
-LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model,
-                    int clients, const std::vector<double>& due) {
+LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
+                    const std::string& model, int clients, const std::vector<double>& due) {
   const SteadyClock clock;
   LevelResult level;
   level.records.resize(static_cast<size_t>(options.requests));
@@ -235,7 +235,7 @@ LevelResult RunLoad(const ServeOptions& options, const Server& server, const std
 
 Result<Report> BenchServe(const ServeOptions& options,
                           const std::function<void(const std::string&)>& progress) {
-  ASSIGN_OR_RETURN(const Server server, ParseUrl(options.url));
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(options.url));
   std::string model = options.model;
   if (model.empty()) {
     ASSIGN_OR_RETURN(model, FirstModel(server, options));

@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "bench/http_client.h"
 #include "bench/report.h"
 #include "bench/statistics.h"
 #include "bench/workload.h"
+#include "client/http_client.h"
 
 namespace tutti::bench {
 
@@ -61,8 +61,8 @@ struct LevelResult {
 
 // Runs one level: `clients` in a closed loop, or at `due` times in an open one (then clients is the
 // most requests that may be outstanding, 0 = as many as threads allow).
-LevelResult RunLoad(const ServeOptions& options, const Server& server, const std::string& model,
-                    int clients, const std::vector<double>& due);
+LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
+                    const std::string& model, int clients, const std::vector<double>& due);
 
 Result<Report> BenchServe(const ServeOptions& options,
                           const std::function<void(const std::string&)>& progress);

@@ -140,7 +140,7 @@ ServeOptions OptionsFor(const ScriptedServer& server) {
 }
 
 LevelResult Load(const ServeOptions& options, int clients, const std::vector<double>& due = {}) {
-  return RunLoad(options, *ParseUrl(options.url), "scripted", clients, due);
+  return RunLoad(options, *client::ParseUrl(options.url), "scripted", clients, due);
 }
 
 TEST(ServeLoadTest, AServerOfKnownDelaysIsMeasuredWithinAMillisecond) {
@@ -232,27 +232,6 @@ TEST(ServeLoadTest, TheReportHasARowForEachLevelAndFindsTheModelByItself) {
   EXPECT_EQ(rows[1].at("completed").as_int64(), 12);
   EXPECT_GE(rows[0].at("ttft_ms").at("p50").as_double(), 10);
   EXPECT_EQ(rows[0].at("goodput_req_s").as_double(), 0);
-}
-
-TEST(ServeLoadTest, UrlsAreTakenApartOrRefused) {
-  const auto plain = ParseUrl("http://localhost:8080");
-  ASSERT_TRUE(plain.ok());
-  EXPECT_EQ(plain->host + "|" + plain->port + "|" + plain->base, "localhost|8080|");
-  const auto base = ParseUrl("http://[::1]:81/proxy/");
-  ASSERT_TRUE(base.ok());
-  EXPECT_EQ(base->host + "|" + base->port + "|" + base->base, "::1|81|/proxy");
-  EXPECT_EQ(ParseUrl("http://[::1]")->port, "80");
-  // A client's base URL names the same server, and so does the bare address.
-  for (const char* same : {"http://localhost:8080/v1", "http://localhost:8080/v1/",
-                           "localhost:8080", "localhost:8080/v1"}) {
-    const auto server = ParseUrl(same);
-    ASSERT_TRUE(server.ok()) << same;
-    EXPECT_EQ(server->host + "|" + server->port + "|" + server->base, "localhost|8080|") << same;
-  }
-  for (const char* bad : {"", "ftp://x", "https://x", "http://", "http://:80", "http://h:port",
-                          "http://h:", "http://h/a b"}) {
-    EXPECT_EQ(ParseUrl(bad).status().reason(), "invalid_value") << bad;
-  }
 }
 
 }  // namespace

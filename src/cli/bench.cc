@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <boost/json/serialize.hpp>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "app/api_key.h"
 #include "bench/concurrency.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
@@ -142,8 +142,7 @@ class BenchCommand final : public Command {
                               serve_.ignore_eos = !natural_end_;
                               ASSIGN_OR_RETURN(serve_.arrivals, bench::ArrivalsFromName(arrivals_));
                               ASSIGN_OR_RETURN(serve_.workload, bench::WorkloadFromName(workload_));
-                              if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr)
-                                serve_.api_key = key;
+                              ASSIGN_OR_RETURN(serve_.api_key, app::ApiKey(""));
                               return bench::BenchServe(serve_, Progress());
                             });
     command->footer(

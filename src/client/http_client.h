@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace tutti::bench {
+namespace tutti::client {
 
 struct Server {
   std::string host, port;
@@ -20,14 +20,17 @@ struct Server {
 Result<Server> ParseUrl(std::string_view url);
 
 // Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.
-// Errors: unavailable (connect, closed early, no byte for `patience`); an answer other than 200
-// with its status and the start of its body.
+// `stopped`, where given, is asked a few times a second and after each signal; true closes the
+// connection, which ends the request. Errors: unavailable (connect, closed early, no byte for
+// `patience`); cancelled (stopped); an answer other than 200 with its status and the server's
+// message, or the start of its body.
 Status PostStream(const Server& server, const std::string& path, const std::string& body,
                   const std::string& api_key, std::chrono::milliseconds patience,
-                  const std::function<void(std::string_view data, TimePoint when)>& on_event);
+                  const std::function<void(std::string_view data, TimePoint when)>& on_event,
+                  const std::function<bool()>& stopped = nullptr);
 
 // GET of a small document; its body.
 Result<std::string> Get(const Server& server, const std::string& path, const std::string& api_key,
                         std::chrono::milliseconds patience);
 
-}  // namespace tutti::bench
+}  // namespace tutti::client

@@ -13,7 +13,7 @@
 
 #include "base/status.h"
 
-namespace tutti::bench {
+namespace tutti::client {
 
 class StreamResponse {
  public:
@@ -51,4 +51,4 @@ class StreamResponse {
   bool event_stream_ = false;
 };
 
-}  // namespace tutti::bench
+}  // namespace tutti::client

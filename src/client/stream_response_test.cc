@@ -1,8 +1,8 @@
-#include "bench/stream_response.h"
+#include "client/stream_response.h"
 
 #include <gmock/gmock.h>
 
-namespace tutti::bench {
+namespace tutti::client {
 namespace {
 
 using testing::ElementsAre;
@@ -68,4 +68,4 @@ TEST(StreamResponseTest, MalformedAnswersAreRefused) {
 }
 
 }  // namespace
-}  // namespace tutti::bench
+}  // namespace tutti::client

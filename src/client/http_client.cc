@@ -1,4 +1,4 @@
-#include "bench/http_client.h"
+#include "client/http_client.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -7,16 +7,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <boost/json/parse.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <memory>
 #include <vector>
 
-#include "bench/stream_response.h"
+#include "client/stream_response.h"
 
-namespace tutti::bench {
+namespace tutti::client {
 namespace {
 
 class Socket {
@@ -69,19 +71,48 @@ Status SendAll(const Server& server, const Socket& socket, std::string_view byte
   return OkStatus();
 }
 
+// Until there is something to read, `patience` is over or somebody stopped it.
+Status AwaitBytes(const Server& server, const Socket& socket, std::chrono::milliseconds patience,
+                  const std::function<bool()>& stopped) {
+  constexpr std::chrono::milliseconds kLook{100};
+  const SteadyClock clock;
+  const TimePoint deadline = clock.Now() + patience;
+  while (true) {
+    if (stopped != nullptr && stopped())
+      return {StatusCode::kCancelled, "cancelled", "the request was stopped"};
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.Now());
+    if (left.count() <= 0) return Unreachable(server, "no answer within the limit of time");
+    pollfd waiting{socket.fd(), POLLIN, 0};
+    const auto wait = stopped != nullptr ? std::min(left, kLook) : left;
+    const int ready = poll(&waiting, 1, static_cast<int>(wait.count()));
+    if (ready > 0) return OkStatus();
+    if (ready < 0 && errno != EINTR) return Unreachable(server, std::strerror(errno));
+  }
+}
+
+// {"error": {"message": "..."}}, as OpenAI-compatible servers say what is wrong; else the body's
+// start.
+std::string ErrorText(const std::string& body) {
+  boost::system::error_code failed;
+  const boost::json::value json = boost::json::parse(body, failed);
+  const boost::json::value* message =
+      failed ? nullptr : json.find_pointer("/error/message", failed);
+  if (!failed && message != nullptr && message->is_string())
+    return std::string(message->get_string());
+  return body.substr(0, 300);
+}
+
 Status Exchange(const Server& server, const std::string& request,
                 std::chrono::milliseconds patience, StreamResponse& response,
-                const std::function<void(std::string_view, TimePoint)>& on_event) {
+                const std::function<void(std::string_view, TimePoint)>& on_event,
+                const std::function<bool()>& stopped) {
   ASSIGN_OR_RETURN(const Socket socket, Connect(server));
   RETURN_IF_ERROR(SendAll(server, socket, request));
   const SteadyClock clock;
   std::array<char, 16384> buffer;
   std::vector<std::string> events;
   while (!response.complete()) {
-    pollfd waiting{socket.fd(), POLLIN, 0};
-    const int ready = poll(&waiting, 1, static_cast<int>(patience.count()));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready <= 0) return Unreachable(server, "no answer within the limit of time");
+    RETURN_IF_ERROR(AwaitBytes(server, socket, patience, stopped));
     const ssize_t got = recv(socket.fd(), buffer.data(), buffer.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return Unreachable(server, std::strerror(errno));
@@ -96,7 +127,7 @@ Status Exchange(const Server& server, const std::string& request,
   }
   if (response.status_code() == 200) return OkStatus();
   return Unavailable("http_status", "HTTP " + std::to_string(response.status_code()) + " " +
-                                        response.body().substr(0, 300));
+                                        ErrorText(response.body()));
 }
 
 std::string RequestHead(const char* method, const Server& server, const std::string& path,
@@ -112,7 +143,7 @@ Result<Server> ParseUrl(std::string_view url) {
   if (url.starts_with("https://")) {
     return InvalidArgument(
         "invalid_value",
-        "--url: https is not offered here; measure behind TLS through a local proxy");
+        "--url: https is not offered; reach a server behind TLS through a local proxy");
   }
   constexpr std::string_view kScheme = "http://";
   if (url.starts_with(kScheme)) {
@@ -152,21 +183,23 @@ Result<Server> ParseUrl(std::string_view url) {
 
 Status PostStream(const Server& server, const std::string& path, const std::string& body,
                   const std::string& api_key, std::chrono::milliseconds patience,
-                  const std::function<void(std::string_view data, TimePoint when)>& on_event) {
+                  const std::function<void(std::string_view data, TimePoint when)>& on_event,
+                  const std::function<bool()>& stopped) {
   StreamResponse response;
   return Exchange(server,
                   RequestHead("POST", server, path, api_key) +
                       "Content-Type: application/json\r\nContent-Length: " +
                       std::to_string(body.size()) + "\r\n\r\n" + body,
-                  patience, response, on_event);
+                  patience, response, on_event, stopped);
 }
 
 Result<std::string> Get(const Server& server, const std::string& path, const std::string& api_key,
                         std::chrono::milliseconds patience) {
   StreamResponse response;
-  RETURN_IF_ERROR(Exchange(server, RequestHead("GET", server, path, api_key) + "\r\n", patience,
-                           response, [](std::string_view, TimePoint) {}));
+  RETURN_IF_ERROR(Exchange(
+      server, RequestHead("GET", server, path, api_key) + "\r\n", patience, response,
+      [](std::string_view, TimePoint) {}, nullptr));
   return response.body();
 }
 
-}  // namespace tutti::bench
+}  // namespace tutti::client

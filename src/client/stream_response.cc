@@ -1,9 +1,9 @@
-#include "bench/stream_response.h"
+#include "client/stream_response.h"
 
 #include <algorithm>
 #include <charconv>
 
-namespace tutti::bench {
+namespace tutti::client {
 namespace {
 
 constexpr size_t kMostHeader = size_t{64} << 10;
@@ -157,4 +157,4 @@ Status StreamResponse::End() {
   return complete() ? OkStatus() : Malformed("ended before it was complete");
 }
 
-}  // namespace tutti::bench
+}  // namespace tutti::client
