@@ -3,13 +3,15 @@
 
 #include <atomic>
 #include <cstdio>
-#include <iostream>
+#include <memory>
+#include <optional>
 #include <string>
 
-#include "app/blocking_waker.h"
-#include "app/local_inference.h"
+#include "app/api_key.h"
+#include "cli/chat_partner.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/line_reader.h"
 #include "cli/sampling_options.h"
 
 namespace tutti::cli {
@@ -18,15 +20,14 @@ namespace {
 std::atomic<bool> interrupted{false};  // a signal handler has nowhere else to write
 static_assert(std::atomic<bool>::is_always_lock_free);
 
-// While it lives the first SIGINT only sets `interrupted`; a second one, and all other signals, end
-// the program as ever.
+// While it lives SIGINT only sets `interrupted`.
 class InterruptScope {
  public:
   InterruptScope() {
     interrupted.store(false);
     struct sigaction action {};
     action.sa_handler = [](int) { interrupted.store(true); };
-    action.sa_flags = SA_RESTART | static_cast<int>(SA_RESETHAND);
+    action.sa_flags = SA_RESTART;
     sigaction(SIGINT, &action, &before_);
   }
   ~InterruptScope() { sigaction(SIGINT, &before_, nullptr); }
@@ -43,16 +44,29 @@ class ChatCommand final : public Command {
     app_ = parent.add_subcommand("chat", "Talk to a model in the terminal");
     app_->footer(
         "In the chat: /clear forgets the conversation, /history shows it, /exit or Ctrl-D ends.\n"
-        "Ctrl-C stops the answer that is being written.\n"
+        "Ctrl-C stops the answer that is being written; at the prompt it gives up the line. The "
+        "arrow keys\n"
+        "edit the line and bring back earlier ones.\n"
         "Examples:\n"
         "  tutti chat\n"
         "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"\n"
-        "  tutti chat model.gguf --temperature 0.9 --top-p 0.95 --seed 7 -n 200");
+        "  tutti chat model.gguf --temperature 0.9 --top-p 0.95 --seed 7 -n 200\n"
+        "  tutti chat --url http://127.0.0.1:8080      a server that runs; a key comes from "
+        "TUTTI_API_KEY");
     app_->add_option("MODEL", model_,
-                     "a .gguf file or a known model (default: smollm2-135m-instruct)");
+                     "a .gguf file or a known model (default: smollm2-135m-instruct); with --url "
+                     "the server's\nname of a model (default: the first it lists)");
+    CLI::Option* const url =
+        app_->add_option("--url", url_, "talk to the OpenAI-compatible server at http://HOST:PORT")
+            ->type_name("URL");
+    app_->add_option("--api-key-file", key_file_,
+                     "with --url: file with the key to send (or TUTTI_API_KEY)")
+        ->type_name("FILE")
+        ->needs(url);
     app_->add_option("--system", system_, "system message");
     sampling_.AddTo(*app_);
     options_.AddTo(*app_, /*server=*/false);
+    options_.ExcludeBeside(*url);  // they are the server's own
   }
 
   int Run() override {
@@ -63,18 +77,30 @@ class ChatCommand final : public Command {
       return kExitOk;
     }
     if (const Status status = sampling_.Check(); !status.ok()) return FailConfig(status);
-    const Result<app::ModelRef> ref = app::ResolveModel(model_);
-    if (!ref.ok()) return Fail(ref.status());
-    app::LocalInference inference(*settings, nullptr);
-    Result<app::OpenedModel> opened = inference.Open(*ref);
-    if (!opened.ok()) return Fail(std::move(opened).status().WithContext(ref->path));
-    const std::string summary = opened->summary();
-    if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
-    std::printf("%s: %s\n/clear, /history, /exit; Ctrl-C stops an answer\n",
-                ref->served_name.c_str(), summary.c_str());
+    const Result<std::unique_ptr<ChatPartner>> partner = MakePartner(*settings);
+    if (!partner.ok()) return Fail(partner.status());
+    std::printf("%s\n/clear, /history, /exit; Ctrl-C stops an answer\n",
+                (*partner)->introduction().c_str());
+    Talk(**partner);
+    return kExitOk;
+  }
+
+ private:
+  Result<std::unique_ptr<ChatPartner>> MakePartner(const app::Settings& settings) const {
+    if (url_.empty()) return MakeLocalPartner(model_, settings, sampling_);
+    ASSIGN_OR_RETURN(const std::string key, app::ApiKey(key_file_));
+    return MakeServerPartner(url_, model_, key, sampling_);
+  }
+
+  void Talk(ChatPartner& partner) {
+    // At a terminal's prompt Ctrl-C is a key (line_reader.h). One that comes between an answer and
+    // the prompt is late for the one and early for the other, and must not end the program.
+    std::optional<InterruptScope> between;
+    if (OnTerminal()) between.emplace();
+    const std::unique_ptr<LineReader> reader = MakeLineReader("> ");
     Forget();
     std::string line;
-    while (ReadLine(line)) {
+    while (reader->Read(line)) {
       if (line.empty()) continue;
       if (line == "/exit" || line == "/quit") break;
       if (line == "/clear") {
@@ -85,23 +111,15 @@ class ChatCommand final : public Command {
       } else if (line.front() == '/') {
         std::printf("(unknown command; /clear, /history, /exit)\n");
       } else {
-        Turn(inference.gateway(), line);
+        Turn(partner, line);
       }
     }
     std::printf("\n");
-    return kExitOk;
   }
 
- private:
   void Forget() {
     messages_.clear();
     if (!system_.empty()) messages_.push_back({api::Role::kSystem, system_, ""});
-  }
-
-  bool ReadLine(std::string& line) {
-    std::printf("> ");
-    std::fflush(stdout);
-    return static_cast<bool>(std::getline(std::cin, line));
   }
 
   void ShowHistory() const {
@@ -113,35 +131,23 @@ class ChatCommand final : public Command {
     }
   }
 
-  void Turn(api::Inference& inference, const std::string& line) {
+  void Turn(ChatPartner& partner, const std::string& line) {
     messages_.push_back({api::Role::kUser, line, ""});
-    api::GenerateRequest request;
-    request.prompt = api::ChatPrompt{.messages = messages_};
-    request.sampling = sampling_.Params();
-    auto waker = std::make_shared<app::BlockingWaker>();
-    Result<api::Generation> generation = inference.Generate(std::move(request), waker);
-    if (!generation.ok()) {
-      std::printf("(%s)\n", generation.status().message().c_str());
-      messages_.pop_back();
-      return;
-    }
     std::string answer;
-    bool stopped = false;
-    const InterruptScope scope;  // between answers Ctrl-C has nothing to stop and ends the program
-    while (!generation->stream().ended() || generation->stream().size() > 0) {
-      const api::StreamEvent* event = waker->Next(*generation, std::chrono::milliseconds(50));
-      if (!stopped && interrupted.load()) {
-        generation->Cancel();
-        stopped = true;
-      }
-      if (event == nullptr) continue;
-      std::fwrite(event->text.data(), 1, event->text.size(), stdout);
-      std::fflush(stdout);
-      answer += event->text;
-      if (event->kind == api::StreamEvent::Kind::kEnd) break;
+    Status status;
+    {
+      const InterruptScope scope;
+      status = partner.Answer(
+          messages_,
+          [&](std::string_view text) {
+            std::fwrite(text.data(), 1, text.size(), stdout);
+            std::fflush(stdout);
+            answer += text;
+          },
+          [] { return interrupted.load(); });
     }
-    const Status& status = generation->stream().status();
-    std::printf(stopped ? " (stopped)\n" : "\n");
+    const bool stopped = status.reason() == "cancelled";
+    std::printf(stopped ? " (stopped)\n" : answer.empty() && !status.ok() ? "" : "\n");
     if (!status.ok() && !stopped) std::printf("(%s)\n", status.message().c_str());
     if (status.ok() || stopped) {
       messages_.push_back({api::Role::kAssistant, answer, ""});
@@ -152,7 +158,7 @@ class ChatCommand final : public Command {
 
   SettingsOptions options_;
   SamplingOptions sampling_{0.7};
-  std::string model_, system_;
+  std::string model_, system_, url_, key_file_;
   std::vector<api::ChatMessage> messages_;
 };
 

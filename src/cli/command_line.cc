@@ -2,9 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <memory>
-#include <vector>
-
 #include "app/options.h"
 #include "app/version.h"
 #include "base/log.h"
@@ -93,9 +90,10 @@ void RaiseFileLimit() {
 }  // namespace
 
 void SettingsOptions::AddTo(CLI::App& command, bool server) {
-  command.add_option("--config", config_file_, "TOML file with the same keys")->type_name("FILE");
-  command.add_flag("--print-config", print_config_,
-                   "show every value and where it came from, and exit");
+  config_option_ = command.add_option("--config", config_file_, "TOML file with the same keys")
+                       ->type_name("FILE");
+  print_option_ = command.add_flag("--print-config", print_config_,
+                                   "show every value and where it came from, and exit");
   for (const app::OptionSpec& option : app::AllOptions()) {
     const bool of_server = option.group == app::OptionGroup::kServer;
     if (of_server && !server) continue;
@@ -113,6 +111,12 @@ void SettingsOptions::AddTo(CLI::App& command, bool server) {
                                        : of_server ? "Server"
                                                    : "Model and scheduling");
   }
+}
+
+void SettingsOptions::ExcludeBeside(CLI::Option& other) {
+  other.excludes(config_option_);
+  other.excludes(print_option_);
+  for (const auto& [key, option] : options_) other.excludes(option);
 }
 
 std::string HelpOf(const CLI::App& command) {
@@ -133,11 +137,7 @@ Result<app::Settings> SettingsOptions::Resolve() const {
   return app::Settings::Resolve(inputs);
 }
 
-int Main(int argc, char** argv) {
-  RaiseFileLimit();
-  CLI::App parser(kIntroduction, "tutti");
-  parser.require_subcommand(1);
-  parser.set_version_flag("--version", std::string("tutti ") + app::kVersion);
+std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeServeCommand());
   commands.push_back(MakeRunCommand());
@@ -149,6 +149,15 @@ int Main(int argc, char** argv) {
   commands.push_back(MakeVersionCommand());
   commands.push_back(MakeHelpCommand());
   for (const auto& command : commands) command->Declare(parser);
+  return commands;
+}
+
+int Main(int argc, char** argv) {
+  RaiseFileLimit();
+  CLI::App parser(kIntroduction, "tutti");
+  parser.require_subcommand(1);
+  parser.set_version_flag("--version", std::string("tutti ") + app::kVersion);
+  const std::vector<std::unique_ptr<Command>> commands = DeclareCommands(parser);
   try {
     parser.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version

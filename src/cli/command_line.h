@@ -4,7 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <map>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "app/settings.h"
 
@@ -19,11 +21,14 @@ class SettingsOptions {
   // After parsing: flags, environment and file together. Bad values are configuration errors (exit
   // 78).
   Result<app::Settings> Resolve() const;
+  // Beside `other` none of them may be given.
+  void ExcludeBeside(CLI::Option& other);
   bool print_config() const { return print_config_; }
 
  private:
   std::map<std::string, std::string> values_;  // by option key; CLI11 writes here
   std::map<std::string, CLI::Option*> options_;
+  CLI::Option *config_option_ = nullptr, *print_option_ = nullptr;
   std::string config_file_;
   bool print_config_ = false;
 };
@@ -50,6 +55,9 @@ std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();
 std::unique_ptr<Command> MakeHelpCommand();
+
+// Declares every command on `parser`, which they must not outlive.
+std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser);
 
 // What `COMMAND --help` prints.
 std::string HelpOf(const CLI::App& command);

@@ -1,0 +1,44 @@
+// ChatPartner: who answers in `tutti chat`: a model in this process, or a server.
+//
+// Owner and thread: the command, one call at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+#include "app/settings.h"
+#include "cli/sampling_options.h"
+
+namespace tutti::cli {
+
+class ChatPartner {
+ public:
+  virtual ~ChatPartner() = default;
+
+  // Who it is, for the first line: "smollm2-135m-instruct: llama Q4_1 on ...".
+  virtual const std::string& introduction() const = 0;
+
+  // The answer to `messages`: each piece goes to `on_text` as it comes. `stopped` is asked several
+  // times a second; true ends the answer (reason cancelled). Other errors: those of the request,
+  // the server or the way to it.
+  virtual Status Answer(const std::vector<api::ChatMessage>& messages,
+                        const std::function<void(std::string_view)>& on_text,
+                        const std::function<bool()>& stopped) = 0;
+};
+
+// Loads MODEL; blocking. `settings` and `sampling` outlive the partner.
+Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
+                                                      const app::Settings& settings,
+                                                      const SamplingOptions& sampling);
+
+// Asks the server at `url` for `model`, or for the first it lists. `sampling` outlives the partner.
+Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
+                                                       const std::string& model,
+                                                       const std::string& api_key,
+                                                       const SamplingOptions& sampling);
+
+}  // namespace tutti::cli

@@ -1,0 +1,65 @@
+#include <utility>
+
+#include "app/blocking_waker.h"
+#include "app/local_inference.h"
+#include "cli/chat_partner.h"
+
+namespace tutti::cli {
+namespace {
+
+class LocalPartner final : public ChatPartner {
+ public:
+  LocalPartner(const app::Settings& settings, const SamplingOptions& sampling)
+      : sampling_(sampling), inference_(settings, nullptr) {}
+
+  Status Load(const app::ModelRef& ref) {
+    Result<app::OpenedModel> opened = inference_.Open(ref);
+    if (!opened.ok()) return std::move(opened).status().WithContext(ref.path);
+    introduction_ = ref.served_name + ": " + opened->summary();
+    return inference_.Load(*std::move(opened));
+  }
+
+  const std::string& introduction() const override { return introduction_; }
+
+  Status Answer(const std::vector<api::ChatMessage>& messages,
+                const std::function<void(std::string_view)>& on_text,
+                const std::function<bool()>& stopped) override {
+    api::GenerateRequest request;
+    request.prompt = api::ChatPrompt{.messages = messages};
+    request.sampling = sampling_.Params();
+    auto waker = std::make_shared<app::BlockingWaker>();
+    ASSIGN_OR_RETURN(api::Generation generation,
+                     inference_.gateway().Generate(std::move(request), waker));
+    bool cancelled = false;
+    while (!generation.stream().ended() || generation.stream().size() > 0) {
+      const api::StreamEvent* event = waker->Next(generation, std::chrono::milliseconds(50));
+      if (!cancelled && stopped()) {
+        generation.Cancel();
+        cancelled = true;
+      }
+      if (event == nullptr) continue;
+      on_text(event->text);
+      if (event->kind == api::StreamEvent::Kind::kEnd) break;
+    }
+    if (cancelled) return {StatusCode::kCancelled, "cancelled", "the answer was stopped"};
+    return generation.stream().status();
+  }
+
+ private:
+  const SamplingOptions& sampling_;
+  app::LocalInference inference_;
+  std::string introduction_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
+                                                      const app::Settings& settings,
+                                                      const SamplingOptions& sampling) {
+  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  auto partner = std::make_unique<LocalPartner>(settings, sampling);
+  RETURN_IF_ERROR(partner->Load(ref));
+  return std::unique_ptr<ChatPartner>(std::move(partner));
+}
+
+}  // namespace tutti::cli

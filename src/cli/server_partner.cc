@@ -1,0 +1,108 @@
+#include <boost/json.hpp>
+#include <chrono>
+#include <utility>
+
+#include "cli/chat_partner.h"
+#include "client/http_client.h"
+
+namespace tutti::cli {
+namespace {
+
+namespace json = boost::json;
+
+// A server may load its model, or hold a request in its queue, for so long before its first byte.
+constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::seconds kListPatience{30};
+
+const char* RoleName(api::Role role) {
+  return role == api::Role::kSystem ? "system" : role == api::Role::kUser ? "user" : "assistant";
+}
+
+std::string TextAt(const json::value& root, std::string_view pointer) {
+  boost::system::error_code failed;
+  const json::value* found = root.find_pointer(pointer, failed);
+  return failed || found == nullptr || !found->is_string() ? "" : std::string(found->get_string());
+}
+
+class ServerPartner final : public ChatPartner {
+ public:
+  ServerPartner(client::Server server, std::string model, std::string api_key,
+                const SamplingOptions& sampling)
+      : server_(std::move(server)),
+        model_(std::move(model)),
+        api_key_(std::move(api_key)),
+        sampling_(sampling),
+        introduction_(model_ + " at http://" +
+                      (server_.host.find(':') == std::string::npos ? server_.host
+                                                                   : "[" + server_.host + "]") +
+                      ":" + server_.port + server_.base) {}
+
+  const std::string& introduction() const override { return introduction_; }
+
+  Status Answer(const std::vector<api::ChatMessage>& messages,
+                const std::function<void(std::string_view)>& on_text,
+                const std::function<bool()>& stopped) override {
+    Status failure;
+    const auto on_event = [&](std::string_view data, TimePoint) {
+      if (!failure.ok() || data == "[DONE]") return;
+      boost::system::error_code failed;
+      const json::value event = json::parse(data, failed);
+      if (failed) {
+        failure = Unavailable("bad_response", "the server's answer holds an event that is no JSON");
+      } else if (const std::string error = TextAt(event, "/error/message"); !error.empty()) {
+        failure = Unavailable("server_error", error);
+      } else {
+        on_text(TextAt(event, "/choices/0/delta/content"));
+      }
+    };
+    RETURN_IF_ERROR(client::PostStream(server_, "/v1/chat/completions", Body(messages), api_key_,
+                                       kPatience, on_event, stopped));
+    return failure;
+  }
+
+ private:
+  // Only what was asked for: other servers may refuse fields that they do not know.
+  std::string Body(const std::vector<api::ChatMessage>& messages) const {
+    json::array list;
+    for (const api::ChatMessage& message : messages)
+      list.push_back({{"role", RoleName(message.role)}, {"content", message.content}});
+    const api::SamplingParams params = sampling_.Params();
+    json::object body{{"model", model_},
+                      {"messages", std::move(list)},
+                      {"stream", true},
+                      {"temperature", params.temperature}};
+    if (params.max_tokens.has_value()) body["max_tokens"] = *params.max_tokens;
+    if (params.seed.has_value()) body["seed"] = *params.seed;
+    if (sampling_.Given("--top-p")) body["top_p"] = params.top_p;
+    if (sampling_.Given("--top-k")) body["top_k"] = params.top_k;
+    return json::serialize(body);
+  }
+
+  const client::Server server_;
+  const std::string model_, api_key_;
+  const SamplingOptions& sampling_;
+  const std::string introduction_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
+                                                       const std::string& model,
+                                                       const std::string& api_key,
+                                                       const SamplingOptions& sampling) {
+  ASSIGN_OR_RETURN(client::Server server, client::ParseUrl(url));
+  std::string name = model;
+  if (name.empty()) {
+    ASSIGN_OR_RETURN(const std::string list,
+                     client::Get(server, "/v1/models", api_key, kListPatience));
+    boost::system::error_code failed;
+    const json::value models = json::parse(list, failed);
+    name = failed ? "" : TextAt(models, "/data/0/id");
+    if (name.empty())
+      return Unavailable("bad_response", url + ": /v1/models names no model; give one as MODEL");
+  }
+  return std::unique_ptr<ChatPartner>(
+      std::make_unique<ServerPartner>(std::move(server), std::move(name), api_key, sampling));
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,261 @@
+"""`tutti chat` at a terminal and with a server."""
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import tempfile
+import termios
+import time
+import unittest
+
+from harness import MODEL, STEP_S, ServerCase, eventually
+
+LEFT, UP, BACKSPACE = b"\x1b[D", b"\x1b[A", b"\x7f"
+CTRL_A, CTRL_C, CTRL_D, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x1a"
+STORY = "Write a very long story about a river, with many chapters."
+CONTROL = re.compile(rb"\x1b\[[0-9;]*[A-Z]|\r")
+
+
+class Terminal:
+    """A program on a pseudo-terminal of its own, typed at."""
+
+    def __init__(self, *arguments, program=None):
+        self.home = tempfile.TemporaryDirectory()
+        self.master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
+        self.modes = termios.tcgetattr(self.master)
+        self.process = subprocess.Popen(
+            [*(program or [os.environ["E2E_BINARY"]]), *arguments], stdin=slave, stdout=slave, stderr=slave, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+            env=dict(os.environ, TERM="xterm", HOME=self.home.name, LC_ALL="C",
+                     TUTTI_CACHE=os.environ.get("TUTTI_CACHE", os.path.expanduser("~/.cache/tutti"))))
+        os.close(slave)
+        self.unread = b""
+
+    def close(self):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.master)
+        self.home.cleanup()
+
+    def type(self, *keys):
+        os.write(self.master, b"".join(key if isinstance(key, bytes) else key.encode() for key in keys))
+
+    def until(self, wanted, limit_s=3 * STEP_S):
+        """What came until `wanted` did, without the codes that move the cursor."""
+        end = time.monotonic() + limit_s
+        while True:
+            self.unread = CONTROL.sub(b"", self.unread)
+            before, found, after = self.unread.partition(wanted)
+            if found:
+                self.unread = after
+                return before + found
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.master], [], [], left)[0]:
+                raise AssertionError(f"no {wanted!r} in {self.unread[-500:]!r}")
+            try:
+                self.unread += os.read(self.master, 4096)
+            except OSError:
+                raise AssertionError(f"the program ended before {wanted!r}: {self.unread[-500:]!r}") from None
+
+    def say(self, *keys):
+        """Types a line; what came until the next prompt."""
+        self.type(*keys, b"\r")
+        return self.until(b"\n> ")
+
+
+class AtATerminal(unittest.TestCase):
+    def chat(self, *options):
+        terminal = Terminal("chat", MODEL, "--threads", "1", "--temperature", "0", *options)
+        self.addCleanup(terminal.close)
+        terminal.until(b"\n> ")
+        return terminal
+
+    def users_lines(self, terminal):
+        shown = terminal.say("/history").decode()
+        return re.findall(r"^you: (.*)$", shown, re.MULTILINE)
+
+    def test_a_line_can_be_edited_and_an_earlier_one_brought_back(self):
+        chat = self.chat("-n", "4")
+        chat.say("Hi wrld", LEFT * 3, "o")
+        chat.say("gré", BACKSPACE, "üße 日本", LEFT, BACKSPACE, CTRL_A, BACKSPACE, "Die ")
+        self.assertEqual(self.users_lines(chat), ["Hi world", "Die grüße 本"])
+        chat.say(UP * 3)  # /history, the second line, the first
+        self.assertEqual(self.users_lines(chat), ["Hi world", "Die grüße 本", "Hi world"])
+        self.assertIn(b"(forgotten)", chat.say("/clear"))
+        self.assertEqual(self.users_lines(chat), [])
+        chat.type(CTRL_D)
+        self.assertEqual(chat.process.wait(STEP_S), 0)
+
+    def test_ctrl_c_gives_up_a_line_and_stops_an_answer_but_not_the_program(self):
+        chat = self.chat()
+        for keys in (["never sent"], ["never sent", LEFT * 4], []):
+            chat.type(*keys, CTRL_C)
+            self.assertIn(b"^C", chat.until(b"\n> "))
+        chat.type(STORY, b"\r")
+        chat.until(b"\n")
+        chat.until(b"e")  # of the answer
+        chat.type(CTRL_C)
+        chat.until(b"(stopped)\n> ")
+        self.assertEqual(self.users_lines(chat), [STORY])
+        chat.type("x", CTRL_C)  # the terminal still gives the key, not the signal
+        chat.until(b"\n> ")
+        chat.type(CTRL_D)
+        self.assertEqual(chat.process.wait(STEP_S), 0)
+        self.assertEqual(termios.tcgetattr(chat.master), chat.modes)
+
+    def test_a_burst_of_interrupts_never_ends_the_program(self):
+        chat = self.chat()
+        self.interrupt(chat, 200)
+        chat.until(b"^C\n> ")
+        chat.type(STORY, b"\r")
+        chat.until(b"\n")
+        chat.until(b"e")
+        self.interrupt(chat, 200)  # some stop the answer, some come at the prompt after it
+        chat.until(b"(stopped)\n")
+        self.interrupt(chat, 50)
+        self.settle(chat)
+        self.assertEqual(self.users_lines(chat), [STORY])
+        chat.type(CTRL_D)
+        self.assertEqual(chat.process.wait(STEP_S), 0)
+        self.assertEqual(termios.tcgetattr(chat.master), chat.modes)
+
+    def settle(self, chat):
+        """Until a line arrives that no late signal gave up."""
+        def arrives():
+            chat.type("/settle\r")
+            try:
+                return chat.until(b"(unknown command", limit_s=1)
+            except AssertionError:
+                return False
+        eventually(arrives)
+        chat.until(b"\n> ")
+
+    def interrupt(self, chat, times):
+        for _ in range(times):
+            os.kill(chat.process.pid, signal.SIGINT)
+            time.sleep(0.0005)
+
+    def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_the_line_back(self):
+        line = '"$E2E_BINARY" chat "$0" --threads 1 -n 1; echo "in the shell"; read go; fg'
+        shell = Terminal(line, MODEL, program=["sh", "-m", "-c"])
+        self.addCleanup(shell.close)
+        shell.until(b"\n> ")
+        shell.type("begun")
+        shell.until(b"begun")
+        shell.type(CTRL_Z)
+        shell.until(b"in the shell\n")
+        self.assertEqual(termios.tcgetattr(shell.master), shell.modes)
+        shell.type("go\r")
+        shell.until(b"> begun")
+        shell.say(" and ended")
+        self.assertEqual(self.users_lines(shell), ["begun and ended"])
+        shell.type(CTRL_D)
+        self.assertEqual(shell.process.wait(STEP_S), 0)
+
+    def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(self):
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            chat = self.chat()
+            self.assertNotEqual(termios.tcgetattr(chat.master), chat.modes)  # keys come one by one
+            chat.process.send_signal(number)
+            self.assertEqual(chat.process.wait(STEP_S), -number)
+            self.assertEqual(termios.tcgetattr(chat.master), chat.modes)
+
+
+class WithAServer(ServerCase):
+    KEY = "sk-e2e-chat"
+    ENVIRONMENT = {"TUTTI_API_KEY": KEY}
+
+    def chat(self, *options, text="", key=KEY, url=None):
+        """(exit status, output, errors) of a chat whose lines are `text`."""
+        environment = {name: value for name, value in os.environ.items() if name != "TUTTI_API_KEY"}
+        if key:
+            environment["TUTTI_API_KEY"] = key
+        done = subprocess.run([os.environ["E2E_BINARY"], "chat", "--url", url or self.server.url, *options], input=text,
+                              capture_output=True, text=True, timeout=3 * STEP_S, env=environment)
+        return done.returncode, done.stdout, done.stderr
+
+    def test_a_server_answers_as_the_model_in_the_same_process_does(self):
+        lines = "Why is the sky blue?\nAnd at dawn? Grüße!\n/history\n/clear\n/history\n"
+        options = ("--temperature", "0", "-n", "12", "--system", "Be brief.")
+        status, output, errors = self.chat(*options, text=lines)
+        self.assertEqual(status, 0, errors)
+        self.assertIn(f"{MODEL} at {self.server.url}", output)
+        local = subprocess.run([os.environ["E2E_BINARY"], "chat", MODEL, "--threads", "1", *options], input=lines,
+                               capture_output=True, text=True, timeout=3 * STEP_S)
+        self.assertEqual(output.splitlines()[1:], local.stdout.splitlines()[1:])
+        self.assertIn("system: Be brief.\nyou: Why is the sky blue?\nmodel: ", output)
+
+    def test_the_answers_options_arrive(self):
+        sampled = ("--temperature", "1.5", "-n", "24", "--top-p", "0.99", "--top-k", "500")
+        tell = lambda seed: self.chat(*sampled, "--seed", seed, text="Tell me a story.\n")[1]
+        self.assertEqual(tell("7"), tell("7"))
+        self.assertNotEqual(tell("7"), tell("8"))
+        greedy = self.chat("--temperature", "0", "-n", "24", text="Tell me a story.\n")[1]
+        self.assertEqual(self.chat("--temperature", "1.5", "-n", "24", "--top-k", "1", text="Tell me a story.\n")[1], greedy)
+
+    def test_the_key_may_stand_in_a_file(self):
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(self.KEY + "\n")
+            file.flush()
+            status, output, errors = self.chat("--api-key-file", file.name, "-n", "4", key=None, text="Hi\n")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertRegex(output, r"> \S")
+
+    def test_what_cannot_work_is_said_clearly(self):
+        status, _, errors = self.chat(key="sk-wrong")
+        self.assertEqual(status, 1)
+        self.assertIn("HTTP 401", errors)
+        status, _, errors = self.chat(url="http://127.0.0.1:9")
+        self.assertEqual(status, 1)
+        self.assertIn("http://127.0.0.1:9", errors)
+        status, _, errors = self.chat(url="https://127.0.0.1:8080")
+        self.assertEqual(status, 78)
+        self.assertIn("https is not offered", errors)
+        for options in (["--lanes", "4"], ["--config", "x.toml"], ["--isa", "scalar"]):
+            status, _, errors = self.chat(*options)
+            self.assertEqual(status, 2, options)
+            self.assertIn("excludes", errors)
+        done = subprocess.run([os.environ["E2E_BINARY"], "chat", "--api-key-file", "x"], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--url", done.stderr)
+        # A refused turn does not end the chat.
+        status, output, _ = self.chat("no-such-model", text="Hi\n/history\n")
+        self.assertEqual(status, 0)
+        self.assertIn("(HTTP 404 ", output)
+        self.assertNotIn("you: Hi", output)
+
+    def test_ctrl_c_ends_the_servers_work_too(self):
+        process = subprocess.Popen([os.environ["E2E_BINARY"], "chat", "--url", self.server.url, "--temperature", "0"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
+                                   env=dict(os.environ, TUTTI_API_KEY=self.KEY))
+        self.addCleanup(lambda: (process.kill(), process.wait(), process.stdin.close(), process.stdout.close()))
+
+        def until(wanted):
+            text = b""
+            while wanted not in text:
+                piece = process.stdout.read(64)
+                self.assertTrue(piece, text)
+                text += piece
+        until(b"> ")
+        process.stdin.write(STORY.encode() + b"\n")
+        process.stdout.read(4)
+        process.send_signal(signal.SIGINT)
+        until(b"(stopped)\n> ")
+        self.wait_idle()
+        process.stdin.close()
+        self.assertEqual(process.wait(STEP_S), 0)
+
+    def wait_idle(self):
+        running = lambda: int(re.search(r"^tutti_running_sequences\S* (\d+)", self.server.get(
+            "/metrics", headers={"Authorization": f"Bearer {self.KEY}"})[2], re.MULTILINE).group(1))
+        eventually(lambda: running() == 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
