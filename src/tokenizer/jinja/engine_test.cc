@@ -2,10 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <pthread.h>
-#include <time.h>
 
 #include <functional>
 
+#include "cpu_time.h"
 #include "test_paths.h"
 #include "tokenizer/jinja/interpreter.h"
 #include "tokenizer/jinja/parser.h"
@@ -14,6 +14,8 @@
 namespace tutti::tokenizer::jinja {
 namespace {
 
+using support::kSlower;
+using support::ThreadSeconds;
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using testing::ReadFile;
@@ -21,11 +23,9 @@ using testing::ReadFile;
 using Variables = std::vector<std::pair<std::string, Value>>;
 
 #if defined(TUTTI_SANITIZED) || !defined(__OPTIMIZE__)
-constexpr double kSlower = 20;  // what a sanitizer may cost
 constexpr size_t kStackBytes =
     2 << 20;  // red zones and unoptimised code make every frame several times larger
 #else
-constexpr double kSlower = 1;
 constexpr size_t kStackBytes = 256 << 10;
 #endif
 
@@ -80,12 +80,6 @@ TEST(JinjaReference, EverySnippetRendersAsInTheReference) {
 }
 
 // --- hostile templates ---
-
-double ThreadSeconds() {
-  timespec now{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // Runs on a thread with the smallest stack this server gives a thread.
 void OnSmallStack(const std::function<void()>& body) {
