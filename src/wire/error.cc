@@ -27,7 +27,6 @@ constexpr ErrorRow Conflict(std::string_view code) {
   return {code, C::kAborted, 409, "conflict_error", 0, 4409, Retry::kYes};
 }
 
-// The first rows of each canonical status stand for codes that are not listed.
 constexpr auto kTable = std::to_array<ErrorRow>({
     Bad("invalid_value"),
     Bad("invalid_json"),
@@ -75,7 +74,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     Limit("mailbox_full", "requests"),
     Quota("insufficient_quota"),
     Quota("request_exceeds_limit"),
-    {"client_closed", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
+    {"cancelled", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
     {"internal_error", C::kInternal, 500, kServer, 0x80, 1011, Retry::kYes},
     {"callback_failed", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     Busy("overloaded"),
@@ -109,9 +108,6 @@ const ErrorRow& FindError(const Status& status) {
   for (const ErrorRow& row : kTable) {
     if (Matches(row.code, status.reason())) return row;
   }
-  for (const ErrorRow& row : kTable) {
-    if (row.canonical == status.code()) return row;
-  }
   return *std::find_if(kTable.begin(), kTable.end(),
                        [](const ErrorRow& row) { return row.code == "internal_error"; });
 }
@@ -123,10 +119,12 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
   view.type = row.type;
   const bool known = Matches(row.code, status.reason());
   view.code = known ? status.reason() : std::string(row.code);
-  view.message = status.message();
-  view.param = status.param();
-  if (row.http == 500)
-    view.message = "the server failed to answer this request";  // details are in the log
+  if (row.http == 500) {
+    view.message = "the server failed to answer this request";
+  } else {
+    view.message = status.message();
+    view.param = status.param();
+  }
   if (view.code == "queue_full" && options.queue_full_http == 429) {
     view.http = 429;
     view.type = "requests";

@@ -1,8 +1,9 @@
 // One error table for all doors: machine code -> HTTP status and OpenAI type, gRPC, WebSocket, MQTT
 // 5, retry.
 //
-// Every Status that leaves a door passes through here, so that a code means the same everywhere and
-// no message of an unknown code escapes with internals in it. Pure.
+// Every Status that leaves a door passes through here, so that a code means the same everywhere. A
+// code that is not listed was not meant for clients: it becomes internal_error, and neither its
+// text nor its param leaves. Pure.
 #pragma once
 
 #include <cstdint>
@@ -29,12 +30,13 @@ struct ErrorRow {
 
 std::span<const ErrorRow> ErrorTable();
 
-// The row of a Status: by its code, else by its canonical status.
+// The row of a Status by its code; internal_error for a code that is not listed.
 const ErrorRow& FindError(const Status& status);
 
 struct ErrorView {
   int http = 500;
-  std::string code, type, message, param;
+  std::string code, type;
+  std::string message, param;  // of a 500 a fixed sentence and nothing: details are in the log
   std::optional<std::chrono::milliseconds>
       retry_after;                   // on 429, 503 and 504, and whenever the status has one
   std::optional<bool> should_retry;  // x-should-retry, where the client's default is wrong

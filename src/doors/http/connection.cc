@@ -261,8 +261,9 @@ void Connection::RespondError(const Status& status, Origin origin,
                               std::optional<wire::ContextNumbers> numbers) {
   const wire::ErrorView error = wire::ViewError(status, error_options_);
   if (error.http == 500 && context_.deps.log != nullptr) {
-    context_.deps.log->Error("http.internal_error",
-                             {{"id", request_id_}, {"what", status.message()}});
+    context_.deps.log->Error(
+        "http.internal_error",
+        {{"id", request_id_}, {"code", status.reason()}, {"what", status.message()}});
   }
   HeaderList headers = {{"Content-Type", "application/json"}};
   if (error.retry_after.has_value()) {
