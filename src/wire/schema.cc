@@ -84,6 +84,7 @@ FieldSpec BiasRow(unsigned scopes) {
 std::vector<FieldSpec> MakeSchema() {
   constexpr unsigned kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
   constexpr unsigned kEverything = kAnyGeneration | kTokenize | kDetokenize | kApplyTemplate;
+  constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
   constexpr std::string_view kToolsHint = "tools are not available in this release";
   constexpr std::string_view kFormatHint = "constrained output is not available in this release";
   return {
@@ -107,6 +108,7 @@ std::vector<FieldSpec> MakeSchema() {
       Int("max_completion_tokens", kChat, 1, kInt32Max),
       Int("max_tokens", kChat | kGenerate, 1, kInt32Max),
       Int("max_tokens", kText, 0, kInt32Max),
+      Refused("max_completion_tokens", kGenerate, {}, "use max_tokens"),
       Int("min_tokens", kAnyGeneration, 0, kInt32Max),
       Flag("ignore_eos", kAnyGeneration),
       StopRow(kAnyGeneration),
@@ -126,7 +128,9 @@ std::vector<FieldSpec> MakeSchema() {
       Refused("bad_words", kAnyGeneration, {"[]"}, "use logit_bias"),
       Int("seed", kAnyGeneration, kInt64Low, kInt64High),
       Int("n", kChat | kText, 1, api::kMaxChoices),
+      Refused("n", kGenerate, {"1"}, "/generate answers once"),
       Int("best_of", kText, 1, api::kMaxChoices),
+      Refused("best_of", kChat | kGenerate, {"1"}),
 
       // --- what comes back ---
       Flag("stream", kAnyGeneration),
@@ -135,11 +139,15 @@ std::vector<FieldSpec> MakeSchema() {
       Flag("continuous_usage_stats", kStreamOptions),
       Flag("include_obfuscation", kStreamOptions),
       Flag("echo", kText),
-      Refused("suffix", kText, {"\"\""}, "the model has no fill-in-the-middle tokens"),
+      Refused("echo", kChat | kGenerate, {"false"}, "/v1/completions has it"),
+      Refused("suffix", kText | kGenerate, {"\"\""}, "the model has no fill-in-the-middle tokens"),
       Flag("logprobs", kChat),
       Int("logprobs", kText, 0, 5),
       Int("top_logprobs", kChat, 0, api::kMaxLogprobs),
+      Refused("logprobs", kGenerate, {"false"}, kLogprobsHint),
+      Refused("top_logprobs", kGenerate, {}, kLogprobsHint),
       Int("prompt_logprobs", kChat | kText, 0, api::kMaxLogprobs),
+      Refused("prompt_logprobs", kGenerate, {}, kLogprobsHint),
       Flag("skip_special_tokens", kAnyGeneration),
       Refused("spaces_between_special_tokens", kAnyGeneration, {"true"}),
       Refused("return_token_ids", kAnyGeneration, {"false"}, "use /tokenize"),
@@ -168,8 +176,9 @@ std::vector<FieldSpec> MakeSchema() {
       Refused("tools", kChat | kGenerate | kApplyTemplate | kTokenize, {"[]"}, kToolsHint),
       Refused("tool_choice", kChat | kGenerate, {"\"none\"", "\"auto\""}, kToolsHint),
       Refused("parallel_tool_calls", kChat | kGenerate, {"true"}, kToolsHint),
-      Refused("functions", kChat, {"[]"}, "deprecated; use tools"),
-      Refused("function_call", kChat, {"\"none\"", "\"auto\""}, "deprecated; use tools"),
+      Refused("functions", kChat | kGenerate, {"[]"}, "deprecated; use tools"),
+      Refused("function_call", kChat | kGenerate, {"\"none\"", "\"auto\""},
+              "deprecated; use tools"),
       Refused("response_format", kAnyGeneration, {"{\"type\":\"text\"}"}, kFormatHint),
       Refused("structured_outputs", kAnyGeneration, {}, kFormatHint),
       Refused("guided_json", kAnyGeneration, {}, kFormatHint),
@@ -184,10 +193,10 @@ std::vector<FieldSpec> MakeSchema() {
       Refused("chat_template", kPrompted, {}, "the template is the model's own"),
       Refused("chat_template_kwargs", kPrompted, {"{}"}, "the template takes none"),
       Refused("documents", kPrompted, {"[]"}),
-      Refused("audio", kChat),
-      Refused("modalities", kChat, {"[\"text\"]"}),
-      Refused("prediction", kChat),
-      Refused("web_search_options", kChat),
+      Refused("audio", kChat | kGenerate),
+      Refused("modalities", kChat | kGenerate, {"[\"text\"]"}),
+      Refused("prediction", kChat | kGenerate),
+      Refused("web_search_options", kChat | kGenerate),
       Refused("store", kAnyGeneration, {"false"}, "nothing is stored"),
       Refused("background", kAnyGeneration, {"false"}),
       Refused("use_beam_search", kAnyGeneration, {"false"}),

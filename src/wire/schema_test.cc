@@ -307,6 +307,25 @@ TEST(Schema, ARefusedFieldIsNamedUnlessItAsksForNothing) {
   EXPECT_GT(refused, 60);
 }
 
+// They were ignored: one answer came for n = 4, and a default length for max_completion_tokens.
+TEST(Schema, GenerateRefusesWhatOnlyTheOtherGenerationRoutesHave) {
+  const Kind& generate = Kinds()[2];
+  ASSERT_EQ(generate.scope, kGenerate);
+  for (const char* field :
+       {"n", "best_of", "logprobs", "top_logprobs", "prompt_logprobs", "max_completion_tokens"}) {
+    const Status status = generate.parse(With(generate, field, 4), {});
+    EXPECT_EQ(status.reason(), "unsupported_parameter") << field;
+    EXPECT_EQ(status.param(), field);
+  }
+  EXPECT_EQ(generate.parse(With(generate, "echo", true), {}).param(), "echo");
+  // Whatever another generation route honours, this one honours or refuses. The exceptions cannot
+  // change the answer.
+  for (const FieldSpec& field : Schema()) {
+    if ((field.scopes & kAnyGeneration) == 0 || field.name == "stream_options") continue;
+    EXPECT_NE(FindField(kGenerate, field.name), nullptr) << field.name;
+  }
+}
+
 TEST(Schema, FieldsWithoutEffectChangeNothingInTheRequest) {
   const Json plain = boost::json::parse(Kinds()[0].base);
   Json with = plain;
