@@ -47,13 +47,15 @@ class Inference {
   virtual LoadSnapshot Load() const = 0;
 };
 
-// Truth about the process for the health routes; every method reads atomics only.
+// Truth about the process for the health routes. Thread-safe; no method waits for a load or a step.
+// Errors are for clients: model_loading (with what a failed load failed of), engine_stalled,
+// draining.
 class HealthProbe {
  public:
   virtual ~HealthProbe() = default;
-  virtual bool started() const = 0;  // the first load has ended
-  virtual Status live() const = 0;   // the step loop makes progress whenever it has work
-  virtual Status ready() const = 0;  // a model answers, not draining
+  virtual Status started() const = 0;  // a model has been loaded
+  virtual Status live() const = 0;     // the step loop makes progress whenever it has work
+  virtual Status ready() const = 0;    // a model answers, not draining
 };
 
 }  // namespace tutti::api

@@ -42,13 +42,12 @@ Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t,
   }
   if (draining_.load()) served->engine->BeginDrain();
   gateway_.AddModel(served);
-  started_.store(true, std::memory_order_release);
   return OkStatus();
 }
 
-void LocalInference::LoadFailed(Status why) {
+void LocalInference::LoadFailed(const Status& why) {
   const MutexLock lock(mutex_);
-  load_failure_ = std::move(why);
+  load_failure_ = why.reason();
 }
 
 std::vector<std::shared_ptr<engine::Engine>> LocalInference::Engines() const {
@@ -69,6 +68,15 @@ bool LocalInference::Drain(Duration limit) {
   return all;
 }
 
+Status LocalInference::started() const {
+  const MutexLock lock(mutex_);
+  if (!load_failure_.empty()) {
+    return Unavailable("model_loading", "the model could not be loaded: " + load_failure_);
+  }
+  if (engines_.empty()) return Unavailable("model_loading", "the model is still being loaded");
+  return OkStatus();
+}
+
 Status LocalInference::live() const {
   for (const auto& engine : Engines()) RETURN_IF_ERROR(engine->Live());
   return OkStatus();
@@ -76,11 +84,7 @@ Status LocalInference::live() const {
 
 Status LocalInference::ready() const {
   if (draining_.load()) return Unavailable("draining", "the server is shutting down");
-  {
-    const MutexLock lock(mutex_);
-    if (!load_failure_.ok()) return load_failure_;
-    if (engines_.empty()) return Unavailable("model_loading", "the model is still being loaded");
-  }
+  RETURN_IF_ERROR(started());
   return live();
 }
 

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "app/model_loader.h"
@@ -31,7 +32,8 @@ class LocalInference final : public api::HealthProbe {
   // are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
-  void LoadFailed(Status why);  // what /startupz and /readyz say from now on
+  // From now on started() and ready() name `why` by its code: its text may hold paths.
+  void LoadFailed(const Status& why);
 
   gateway::Gateway& gateway() { return gateway_; }
   const Clock& clock() const { return clock_; }
@@ -43,7 +45,7 @@ class LocalInference final : public api::HealthProbe {
   bool Drain(Duration limit);
 
   // api::HealthProbe
-  bool started() const override { return started_.load(std::memory_order_acquire); }
+  Status started() const override;
   Status live() const override;
   Status ready() const override;
 
@@ -56,10 +58,10 @@ class LocalInference final : public api::HealthProbe {
   telemetry::MetricsRegistry* const metrics_;
   SteadyClock clock_;
   gateway::Gateway gateway_;
-  std::atomic<bool> started_{false}, draining_{false};
+  std::atomic<bool> draining_{false};
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<engine::Engine>> engines_ GUARDED_BY(mutex_);
-  Status load_failure_ GUARDED_BY(mutex_);
+  std::string load_failure_ GUARDED_BY(mutex_);  // code; empty = none
 };
 
 }  // namespace tutti::app

@@ -104,15 +104,27 @@ TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
   const Status status =
       inference_.Load(*std::move(opened), [](size_t /*done*/, size_t /*total*/) { return false; });
   EXPECT_EQ(status.code(), StatusCode::kCancelled);
-  EXPECT_FALSE(inference_.started());
+  EXPECT_EQ(inference_.started().reason(), "model_loading");
   EXPECT_EQ(inference_.ready().reason(), "model_loading");
+}
+
+// It was told as 400, by the code of the file's fault; /startupz went on saying "being loaded".
+TEST_F(LocalInferenceTest, ALoadThatFailedIsToldAsUnavailableWithItsCodeAndWithoutItsText) {
+  inference_.LoadFailed(InvalidArgument("gguf_truncated", "/secret/path: ends early"));
+  for (const Status& status : {inference_.started(), inference_.ready()}) {
+    EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+    EXPECT_EQ(status.reason(), "model_loading");
+    EXPECT_NE(status.message().find("gguf_truncated"), std::string::npos) << status;
+    EXPECT_EQ(status.message().find("secret"), std::string::npos) << status;
+  }
+  EXPECT_TRUE(inference_.live().ok()) << "the process itself does what it can";
 }
 
 TEST_F(LocalInferenceTest, BeforeAModelIsLoadedRequestsAreToldToComeBack) {
   const auto refused = Ask(Text("hello"));
   EXPECT_EQ(refused.status().reason(), "model_loading");
   EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable);
-  EXPECT_FALSE(inference_.started());
+  EXPECT_EQ(inference_.started().reason(), "model_loading");
   EXPECT_EQ(inference_.ready().reason(), "model_loading");
 }
 

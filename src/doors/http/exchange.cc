@@ -9,7 +9,7 @@
 namespace tutti::http {
 namespace {
 
-// Routes answered at once from atomics and snapshots: health, models, versions, metrics.
+// Routes answered at once, from snapshots: health, models, versions, metrics.
 class ImmediateExchange final : public Exchange {
  public:
   ImmediateExchange(RouteId route, Connection& connection)
@@ -25,9 +25,7 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kReady:
         return Health(deps.health->ready());
       case RouteId::kStarted:
-        return Health(deps.health->started()
-                          ? OkStatus()
-                          : Unavailable("model_loading", "the model is being loaded"));
+        return Health(deps.health->started());
       case RouteId::kVersion: {
         std::string body;
         wire::JsonWriter(&body)

@@ -176,7 +176,9 @@ TEST_F(RoutesTest, HealthTellsWhatTheProbeSays) {
   EXPECT_NE(loading.Header("retry-after"), "");
   EXPECT_EQ(Ask(Get("/health")).status, 503);
   inference_.is_started = false;
-  EXPECT_EQ(Ask(Get("/startupz")).status, 503);
+  const RawResponse failed = Ask(Get("/startupz"));
+  EXPECT_EQ(failed.status, 503);
+  EXPECT_NE(failed.body.find("could not be loaded: why"), std::string::npos) << failed.body;
   inference_.is_live = false;
   EXPECT_EQ(Ask(Get("/livez")).status, 503);
   EXPECT_EQ(CodeOf(Ask(Get("/health"))), "engine_stalled");

@@ -157,7 +157,10 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
   std::vector<api::ModelInfo> Models() const override { return models_; }
   api::LoadSnapshot Load() const override { return {2, 3, 4, 5, 6}; }
 
-  bool started() const override { return is_started.load(); }
+  Status started() const override {
+    return is_started.load() ? OkStatus()
+                             : Unavailable("model_loading", "the model could not be loaded: why");
+  }
   Status live() const override {
     return is_live.load() ? OkStatus()
                           : Unavailable("engine_stalled", "the step loop makes no progress");
