@@ -126,11 +126,8 @@ Status Gateway::StillWanted(const Pending& pending) const {
 Status Gateway::Prepare(Pending& pending) {
   const TimePoint begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
-  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds()));
-  if (in.truncate_prompt_tokens.has_value() &&
-      prompt.tokens.size() > static_cast<size_t>(*in.truncate_prompt_tokens)) {
-    prompt.tokens.erase(prompt.tokens.begin(), prompt.tokens.end() - *in.truncate_prompt_tokens);
-  }
+  ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
+                                                        in.truncate_prompt_tokens));
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);

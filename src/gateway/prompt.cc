@@ -1,7 +1,5 @@
 #include "gateway/prompt.h"
 
-#include <algorithm>
-
 #include "api/validate.h"
 
 namespace tutti::gateway {
@@ -59,19 +57,17 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TokenPrompt&
 
 }  // namespace
 
-bool ServedModel::Answers(std::string_view name) const {
-  return name == info.id ||
-         std::find(info.aliases.begin(), info.aliases.end(), name) != info.aliases.end();
-}
-
 Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
-                                     int64_t now_unix_s) {
+                                     int64_t now_unix_s, std::optional<int> keep_last) {
   ASSIGN_OR_RETURN(
       PreparedPrompt prepared,
       std::visit([&](const auto& kind) { return Prepare(model, kind, now_unix_s); }, prompt));
   if (prepared.tokens.empty()) {
     return InvalidArgument("empty_prompt", "the prompt holds no token")
         .WithParam(std::holds_alternative<api::ChatPrompt>(prompt) ? "messages" : "prompt");
+  }
+  if (keep_last.has_value() && prepared.tokens.size() > static_cast<size_t>(*keep_last)) {
+    prepared.tokens.erase(prepared.tokens.begin(), prepared.tokens.end() - *keep_last);
   }
   return prepared;
 }

@@ -15,15 +15,14 @@ namespace tutti::gateway {
 
 struct PreparedPrompt {
   std::vector<TokenId> tokens;
-  std::string text;  // the rendered prompt; empty for token prompts
+  std::string text;  // the rendered prompt, whole; empty for token prompts
 };
 
 // Errors: empty_prompt, token_out_of_range, invalid_value (no chat template; the template refused
-// the chat), template_*. `now_unix_s` is the date a template may print.
+// the chat), template_*. `now_unix_s` is the date a template may print. `keep_last`, from 1: at
+// most so many tokens, the last ones.
 Result<PreparedPrompt> PreparePrompt(const ServedModel& model, const api::Prompt& prompt,
-                                     int64_t now_unix_s);
-
-// Bytes of text (or of token ids) a prompt holds: what decides where it is prepared and what it
-// weighs in the queue.
+                                     int64_t now_unix_s,
+                                     std::optional<int> keep_last = std::nullopt);
 
 }  // namespace tutti::gateway

@@ -4,7 +4,7 @@
 
 #include <memory>
 #include <optional>
-#include <vector>
+#include <string_view>
 
 #include "api/types.h"
 #include "engine/engine.h"
