@@ -39,8 +39,6 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      1, 1024, "", "prep.inflight"},
     {"dtype", kChoice, kModel, "int8", "arithmetic: int8 block products, or float32 throughout", 0,
      0, "int8|f32|bf16"},
-    {"log-level", kChoice, kModel, "info", "least level that is logged (standard error)", 0, 0,
-     "debug|info|warn|error|off"},
     {"sched.itl_target_ms", kNumber, kModel, "50",
      "a mixed step's prefill shrinks until the step meets this", 1, 60000},
     {"sched.admission", kChoice, kModel, "pack",
@@ -76,6 +74,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      0, "503|429"},
     {"http.access_log", kChoice, kServer, "on", "one line per request, never with prompt text", 0,
      0, "on|off"},
+    {"log-level", kChoice, kServer, "info", "least level that is logged (standard error)", 0, 0,
+     "info|warn|error|off"},
     {"metrics.vllm", kChoice, kServer, "off", "also offer the vllm:* metric names", 0, 0, "on|off"},
     {"drain_s", kNumber, kServer, "30", "longest wait for running requests after SIGTERM", 0, 3600},
 });

@@ -7,12 +7,18 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <time.h>
 
-#include <array>
+#include <deque>
 #include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
 
 namespace tutti {
 namespace {
 
+constexpr size_t kQueueLines = 4096;  // 1 to 2 MiB; of a busy server some seconds
 constexpr char kHex[] = "0123456789abcdef";
 
 bool IsPlain(unsigned char c) {
@@ -21,26 +27,8 @@ bool IsPlain(unsigned char c) {
          kOthers.find(static_cast<char>(c)) != std::string_view::npos;
 }
 
-spdlog::level::level_enum ToSpdlog(LogLevel level) {
-  switch (level) {
-    case LogLevel::kDebug:
-      return spdlog::level::debug;
-    case LogLevel::kInfo:
-      return spdlog::level::info;
-    case LogLevel::kWarn:
-      return spdlog::level::warn;
-    case LogLevel::kError:
-      return spdlog::level::err;
-    case LogLevel::kOff:
-      return spdlog::level::off;
-  }
-  return spdlog::level::info;
-}
-
 const char* LevelName(LogLevel level) {
   switch (level) {
-    case LogLevel::kDebug:
-      return "DEBUG";
     case LogLevel::kInfo:
       return "INFO";
     case LogLevel::kWarn:
@@ -86,15 +74,106 @@ std::string TimeStamp() {
                      now.tv_nsec / 1000000);
 }
 
+std::string Prefix(LogLevel level, std::string_view event) {
+  std::string line = TimeStamp();
+  line += ' ';
+  line += LevelName(level);
+  line += ' ';
+  line += event;
+  return line;
+}
+
+// What the levels mean is decided before a line reaches the library: to it all are alike.
+class Output {
+ public:
+  explicit Output(spdlog::sink_ptr sink) : logger_("tutti", std::move(sink)) {
+    logger_.set_pattern("%v");
+  }
+  void Write(std::string_view line) {
+    logger_.log(spdlog::level::info, spdlog::string_view_t(line.data(), line.size()));
+  }
+  void Flush() { logger_.flush(); }
+
+ private:
+  spdlog::logger logger_;
+};
+
+// Lines on their way to an output that may block. Holds `most` and, while they are written, `most`
+// more.
+class LineQueue {
+ public:
+  LineQueue(Output& output, size_t most)
+      : output_(output), most_(most), thread_([this] { Main(); }) {}
+  ~LineQueue() {
+    {
+      const MutexLock lock(mutex_);
+      stopping_ = true;
+    }
+    changed_.NotifyOne();
+    thread_.join();
+  }
+  LineQueue(const LineQueue&) = delete;
+  LineQueue& operator=(const LineQueue&) = delete;
+
+  void Push(std::string line) {
+    {
+      const MutexLock lock(mutex_);
+      if (lines_.size() >= most_) {
+        ++dropped_;
+        return;
+      }
+      lines_.push_back(std::move(line));
+    }
+    changed_.NotifyOne();
+  }
+
+  void Flush() {
+    const MutexLock lock(mutex_);
+    while (!lines_.empty() || writing_) written_.Wait(mutex_);
+  }
+
+ private:
+  void Main() {
+    std::deque<std::string> lines;
+    while (true) {
+      size_t dropped = 0;
+      {
+        const MutexLock lock(mutex_);
+        writing_ = false;
+        written_.NotifyAll();
+        while (lines_.empty() && !stopping_) changed_.Wait(mutex_);
+        if (lines_.empty()) return;
+        lines_.swap(lines);
+        dropped = std::exchange(dropped_, 0);
+        writing_ = true;
+      }
+      for (const std::string& line : lines) output_.Write(line);
+      lines.clear();
+      if (dropped > 0)
+        output_.Write(Prefix(LogLevel::kWarn, "log.dropped") + " lines=" + std::to_string(dropped));
+      output_.Flush();
+    }
+  }
+
+  Output& output_;
+  const size_t most_;
+  Mutex mutex_;
+  CondVar changed_, written_;
+  std::deque<std::string> lines_ GUARDED_BY(mutex_);
+  size_t dropped_ GUARDED_BY(mutex_) = 0;  // while `lines_` was full
+  bool writing_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses everything above
+};
+
 }  // namespace
 
 Result<LogLevel> ParseLogLevel(std::string_view name) {
-  if (name == "debug") return LogLevel::kDebug;
   if (name == "info") return LogLevel::kInfo;
   if (name == "warn") return LogLevel::kWarn;
   if (name == "error") return LogLevel::kError;
   if (name == "off") return LogLevel::kOff;
-  return InvalidArgument("invalid_value", "a log level is one of debug, info, warn, error, off");
+  return InvalidArgument("invalid_value", "a log level is one of info, warn, error, off");
 }
 
 std::string LogEscape(std::string_view value, size_t max_bytes) {
@@ -124,20 +203,21 @@ LogField::LogField(std::string_view field_key, double number)
     : key(field_key), value(fmt::format("{:.3f}", number)) {}
 
 struct Logger::Impl {
-  Impl(LogLevel least, spdlog::sink_ptr sink) : level(least), logger("tutti", std::move(sink)) {
-    logger.set_level(ToSpdlog(least));
-    logger.set_pattern("%v");
-    logger.flush_on(spdlog::level::warn);
+  Impl(LogLevel least, spdlog::sink_ptr sink, size_t queue_lines)
+      : level(least), output(std::move(sink)) {
+    if (queue_lines > 0) queue.emplace(output, queue_lines);
   }
   const LogLevel level;
-  spdlog::logger logger;
+  Output output;
+  std::optional<LineQueue> queue;
 };
 
 Logger::Logger(LogLevel level, const std::string& path)
-    : impl_(std::make_unique<Impl>(level, OpenSink(path))) {}
-Logger::Logger(LogLevel level, std::shared_ptr<Sink> sink)
-    : impl_(std::make_unique<Impl>(level, std::make_shared<CallbackSink>(std::move(sink)))) {}
-Logger::~Logger() { Flush(); }
+    : impl_(std::make_unique<Impl>(level, OpenSink(path), kQueueLines)) {}
+Logger::Logger(LogLevel level, std::shared_ptr<Sink> sink, size_t queue_lines)
+    : impl_(std::make_unique<Impl>(level, std::make_shared<CallbackSink>(std::move(sink)),
+                                   queue_lines)) {}
+Logger::~Logger() = default;
 
 bool Logger::Enabled(LogLevel level) const {
   return level >= impl_->level && impl_->level != LogLevel::kOff;
@@ -145,20 +225,20 @@ bool Logger::Enabled(LogLevel level) const {
 
 void Logger::Log(LogLevel level, std::string_view event, std::initializer_list<LogField> fields) {
   if (!Enabled(level)) return;
-  std::string line = TimeStamp();
-  line += ' ';
-  line += LevelName(level);
-  line += ' ';
-  line += event;
+  std::string line = Prefix(level, event);
   for (const LogField& field : fields) {
     line += ' ';
     line += field.key;
     line += '=';
     line += field.value;
   }
-  impl_->logger.log(ToSpdlog(level), spdlog::string_view_t(line.data(), line.size()));
+  if (impl_->queue.has_value()) return impl_->queue->Push(std::move(line));
+  impl_->output.Write(line);
 }
 
-void Logger::Flush() { impl_->logger.flush(); }
+void Logger::Flush() {
+  if (impl_->queue.has_value()) impl_->queue->Flush();
+  impl_->output.Flush();
+}
 
 }  // namespace tutti

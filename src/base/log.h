@@ -1,7 +1,10 @@
 // Structured log: one line per event, `2026-01-31T12:00:00.123Z INFO http.request id=r-1 status=200
 // ms=12.3`.
 //
-// A Logger is made once by main and passed to whoever needs it; any thread. Values are escaped
+// A Logger is made once by main and passed to whoever needs it; any thread. Log() does not wait for
+// the terminal, pipe or disk behind it: lines go through a bounded queue to a thread of their own,
+// and those that find it full are dropped and counted in a line of their own (`log.dropped
+// lines=7`). Values are escaped
 // (control characters, quotes, every byte that is not ASCII) and cut at 256 bytes, so that no
 // client can forge a line or a terminal escape. Text of prompts and answers is never given to a
 // Logger.
@@ -17,9 +20,9 @@
 
 namespace tutti {
 
-enum class LogLevel { kDebug, kInfo, kWarn, kError, kOff };
+enum class LogLevel { kInfo, kWarn, kError, kOff };
 
-Result<LogLevel> ParseLogLevel(std::string_view name);  // debug | info | warn | error | off
+Result<LogLevel> ParseLogLevel(std::string_view name);  // info | warn | error | off
 
 // Printable ASCII on one line, cut at `max_bytes`; quoted when it is empty or cut, or holds
 // anything but letters, digits and ._:/+-,*[]{}.
@@ -45,14 +48,15 @@ class Logger {
   // To standard error, or appended to `path`. A file that cannot be opened falls back to standard
   // error.
   explicit Logger(LogLevel level, const std::string& path = "");
-  // Lines go to `sink` instead, each without its line break: for tests.
+  // Lines go to `sink` instead, each without its line break: for tests. `queue_lines` = 0: written
+  // by the thread that logs.
   class Sink {
    public:
     virtual ~Sink() = default;
     virtual void Line(std::string_view line) = 0;  // calls are serialised
   };
-  Logger(LogLevel level, std::shared_ptr<Sink> sink);
-  ~Logger();
+  Logger(LogLevel level, std::shared_ptr<Sink> sink, size_t queue_lines = 0);
+  ~Logger();  // after the last line is written
   Logger(const Logger&) = delete;
   Logger& operator=(const Logger&) = delete;
 
@@ -68,7 +72,7 @@ class Logger {
   void Error(std::string_view event, std::initializer_list<LogField> f = {}) {
     Log(LogLevel::kError, event, f);
   }
-  void Flush();
+  void Flush();  // waits until everything logged so far is written
 
  private:
   struct Impl;
