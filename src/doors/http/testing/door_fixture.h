@@ -72,7 +72,7 @@ class DoorTest : public ::testing::Test {
   }
   // Waits until `done` holds; true if it did within the time.
   template <typename Predicate>
-  static bool Eventually(Predicate done, int timeout_ms = 5000) {
+  static bool Eventually(Predicate done, int timeout_ms = kPatienceMs) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
     while (!done()) {
       if (std::chrono::steady_clock::now() >= end) return false;

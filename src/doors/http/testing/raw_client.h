@@ -14,7 +14,12 @@
 #include <string>
 #include <string_view>
 
+#include "cpu_time.h"
+
 namespace tutti::http::testing {
+
+// How long a test waits for what must come; sanitizers make large requests slow.
+inline constexpr int kPatienceMs = support::kSlower > 1 ? 30'000 : 5'000;
 
 struct RawResponse {
   int status = 0;
@@ -66,7 +71,7 @@ class RawClient {
   }
 
   // More bytes into the buffer; false at the end of the connection or when nothing comes in time.
-  bool Fill(int timeout_ms = 5000) {
+  bool Fill(int timeout_ms = kPatienceMs) {
     pollfd p{fd_, POLLIN, 0};
     if (poll(&p, 1, timeout_ms) <= 0) return false;
     char chunk[16384];
@@ -79,20 +84,20 @@ class RawClient {
     return true;
   }
   // Everything until the server closes (or nothing comes for the time given).
-  std::string ReadAll(int timeout_ms = 5000) {
+  std::string ReadAll(int timeout_ms = kPatienceMs) {
     while (Fill(timeout_ms)) {
     }
     return std::exchange(buffer_, "");
   }
   // Reads until `text` has arrived; everything read stays in the buffer.
-  bool WaitFor(std::string_view text, int timeout_ms = 5000) {
+  bool WaitFor(std::string_view text, int timeout_ms = kPatienceMs) {
     while (buffer_.find(text) == std::string::npos) {
       if (!Fill(timeout_ms)) return false;
     }
     return true;
   }
 
-  RawResponse Read(bool head_only = false, int timeout_ms = 5000) {
+  RawResponse Read(bool head_only = false, int timeout_ms = kPatienceMs) {
     RawResponse response;
     size_t end = 0;
     while (true) {
@@ -125,7 +130,7 @@ class RawClient {
 
   bool closed() const { return closed_; }
   // True when the server closes within the time.
-  bool WaitClosed(int timeout_ms = 5000) {
+  bool WaitClosed(int timeout_ms = kPatienceMs) {
     while (Fill(timeout_ms)) {
     }
     return closed_;
