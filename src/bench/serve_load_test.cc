@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/mutex.h"
+#include "cpu_time.h"
 
 namespace tutti::bench {
 namespace {
@@ -157,14 +158,14 @@ TEST(ServeLoadTest, AServerOfKnownDelaysIsMeasuredWithinAMillisecond) {
     EXPECT_GE(seen, 0.030) << i;
     best = std::min(best, std::abs(seen - really[i]));
   }
-  EXPECT_LE(best, 0.001);
+  EXPECT_LE(best, 0.001 * support::kSlower);
   const std::vector<double> gaps = server.gaps(), seen_gaps = level.Itl();
   ASSERT_EQ(seen_gaps.size(), 12u * 5u);
   ASSERT_EQ(gaps.size(), seen_gaps.size());
   double best_gap = 1;
   for (size_t i = 0; i < gaps.size(); ++i)
     best_gap = std::min(best_gap, std::abs(seen_gaps[i] - gaps[i]));
-  EXPECT_LE(best_gap, 0.001);
+  EXPECT_LE(best_gap, 0.001 * support::kSlower);
   EXPECT_EQ(level.tokens(), 12 * 12);  // the server's own count, not the pieces
   EXPECT_GE(Percentile(level.EndToEnd(), 0), 0.070);
 }
