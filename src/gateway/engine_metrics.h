@@ -1,5 +1,5 @@
 // EngineMetrics: carries what an engine tells about its work into the metrics of its model. Called
-// on the engine thread; every call is a few atomic adds.
+// on the engine thread; every call is cheap (telemetry/serving_metrics.h).
 #pragma once
 
 #include "engine/engine.h"

@@ -11,8 +11,7 @@
 namespace tutti::telemetry {
 namespace {
 
-constexpr std::array kStages = {"parse", "auth",    "template", "tokenize",
-                                "queue", "prefill", "decode",   "write"};
+constexpr std::array kStages = {"parse", "auth", "tokenize", "queue", "prefill", "decode", "write"};
 // Status codes that doors answer with; any other is counted through the registry.
 constexpr std::array kCodes = {200, 204, 400, 401, 403, 404, 405, 408, 409, 411, 413, 414, 415,
                                417, 421, 422, 426, 429, 431, 499, 500, 501, 503, 504, 505};

@@ -49,9 +49,11 @@ class ServingMetrics {
   // once more.
   void SetEngineGauges(std::function<EngineGauges()> read);
 
-  // --- gateway: one call per request at each of these points ---
+  // --- gateway, once per request ---
   void RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n);
-  void RequestRejected(std::string_view code);
+  void RequestRejected(std::string_view code);  // doors too, for what does not reach the gateway
+
+  // --- engine observer ---
   void RequestCancelled(CancelCause cause, RequestPhase phase);
   struct Finished {
     FinishKind reason = FinishKind::kStop;
@@ -68,8 +70,6 @@ class ServingMetrics {
   void FirstToken(Duration since_accepted);
   void InterToken(Duration gap, int64_t tokens = 1);
   void QueueWait(Duration wait);
-
-  // --- engine observer ---
   void Step(StepKind kind, Duration took, int64_t tokens, int sequences);
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
@@ -78,8 +78,9 @@ class ServingMetrics {
   void WastedTokens(WasteCause cause, int64_t tokens);
 
   // --- doors ---
-  void Stage(std::string_view stage,
-             Duration took);  // parse auth template tokenize queue prefill decode write
+  void Stage(
+      std::string_view stage,
+      Duration took);  // parse auth tokenize queue prefill decode write; template is in tokenize
   void DoorRequest(DoorKind door, OpKind op, int code, Duration took);
   void InFlight(OpKind op, int delta);
   void StreamsOpen(DoorKind door, int delta);

@@ -214,8 +214,8 @@ void Connection::Pump() {
   RunExchange([this] { exchange_->Pump(); });
 }
 
-void Connection::Offload(boost::asio::thread_pool& worker, std::function<Continuation()> work) {
-  boost::asio::post(worker, [self = shared_from_this(), serial = exchange_serial_.load(),
+void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
+  boost::asio::post(helper, [self = shared_from_this(), serial = exchange_serial_.load(),
                              work = std::move(work)] {
     if (self->exchange_serial_.load() != serial) return;
     Continuation then = work();

@@ -54,10 +54,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WatchStreams(bool watch) { loop_->SetStreaming(this, watch); }
   void Reschedule();  // Exchange::Due() may have changed
 
-  // Runs `work` on `worker`, then the continuation it returns here; neither, once the exchange has
+  // Runs `work` on `helper`, then the continuation it returns here; neither, once the exchange has
   // ended. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
-  void Offload(boost::asio::thread_pool& worker, std::function<Continuation()> work);
+  void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
   // Counts an answer of so many bytes against the door's memory until it is sent. False: no room.
   bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
 
@@ -132,7 +132,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::optional<Status> refused_;  // answered once the body has been read
   BudgetShare body_share_, answer_share_;
   std::unique_ptr<Exchange> exchange_;
-  std::atomic<uint64_t> exchange_serial_{0};  // read by workers: whom they work for has gone
+  std::atomic<uint64_t> exchange_serial_{0};  // read by helpers: whom they work for has gone
   bool in_exchange_ = false;
 
   // the answer

@@ -29,9 +29,9 @@ struct DoorContext {
   std::atomic<bool> draining{false};
   std::function<void()> on_closed;  // a connection is gone: accepting may go on
 
-  // A thread each for what takes longer than an io thread may: large JSON; tokenising on request,
-  // which can take a second and must not hold up the former.
-  boost::asio::thread_pool json_worker{1}, tokenizer_worker{1};
+  // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
+  // tokenizer requests, which can take a second and must not hold up the former.
+  boost::asio::thread_pool json_helper{1}, tokenizer_helper{1};
 };
 
 }  // namespace tutti::http

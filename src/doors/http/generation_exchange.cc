@@ -116,7 +116,7 @@ class GenerationExchange final : public Exchange {
     }
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
     connection_.Offload(
-        connection_.context().json_worker,
+        connection_.context().json_helper,
         [this, dialect = dialect_, body, parse, &inference]() -> Connection::Continuation {
           auto parsed =
               std::make_shared<Result<ParsedCall>>(Parse(dialect, body->text, parse, inference));

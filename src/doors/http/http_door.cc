@@ -212,10 +212,10 @@ struct HttpDoor::Impl {
     for (const auto& loop : loops) {
       loop->Stop();
     }
-    context->json_worker.stop();
-    context->tokenizer_worker.stop();
-    context->json_worker.join();
-    context->tokenizer_worker.join();
+    context->json_helper.stop();
+    context->tokenizer_helper.stop();
+    context->json_helper.join();
+    context->tokenizer_helper.join();
     for (const auto& loop : loops)
       loop->Sweep();  // continuations of work that outlived its connection
     acceptor.reset();

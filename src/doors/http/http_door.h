@@ -1,9 +1,10 @@
 // HttpDoor: HTTP/1.1 (OpenAI-compatible, tokenizer, operations routes) in front of api::Inference.
 //
 // A few io threads own their connections for life and block on epoll only; what may take longer
-// than a millisecond (large JSON bodies, tokenising on request) runs on one helper thread. A client
-// that goes away destroys its Generation, which cancels it, in every phase. Start, Drain and Stop
-// belong to one thread; the other methods may be called from any.
+// than a millisecond runs on one of two helper threads: one for large bodies of generation
+// requests, one for large tokenizer requests. A client that goes away destroys its Generation,
+// which cancels it, in every phase. Start, Drain and Stop belong to one thread; the other methods
+// may be called from any.
 #pragma once
 
 #include <chrono>
@@ -95,7 +96,8 @@ class HttpDoor {
 
   void StopAccepting();  // closes the listening socket; open connections go on
   // Closes idle connections, lets requests finish (their replies say `Connection: close`), and
-  // returns true when none is left, false when `limit` passed first.
+  // returns when no connection is left or `limit` has passed: false if a request was unanswered
+  // then.
   bool Drain(Duration limit);
   void Stop();  // closes everything now, cancelling what runs; joins the threads
 

@@ -1,5 +1,5 @@
-// POST /tokenize, /detokenize, /apply-template: one synchronous call of the waist each. Texts of
-// more than a few KiB are handled on the worker thread, so that no other connection waits for them.
+// POST /tokenize, /detokenize, /apply-template: synchronous calls of the waist. Bodies above 4 KiB
+// are handled on a helper thread, so that no other connection waits for them.
 #include <memory>
 #include <utility>
 #include <vector>
@@ -84,7 +84,7 @@ class TokenizerExchange final : public Exchange {
     }
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
     connection_.Offload(
-        connection_.context().tokenizer_worker,
+        connection_.context().tokenizer_helper,
         [this, route = route_, &inference, body, options]() -> Connection::Continuation {
           auto answer = std::make_shared<Answer>(Compute(route, inference, body->text, options));
           *body = {};
