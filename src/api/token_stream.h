@@ -1,7 +1,7 @@
 // TokenStream: the append-only event log of one generation, and Generation, a door's handle on it.
 //
-// One writer (the gateway until the request is submitted, then the engine thread), any number of
-// readers. The length is release-published: an event below size() is immutable and may be read
+// One writer (the gateway until the request is submitted, then the engine thread), one reader: the
+// Generation. The length is release-published: an event below size() is immutable and may be read
 // without a lock.
 //
 // What a Generation has read is freed as it goes, so a stream holds little more than what is
@@ -39,21 +39,21 @@ class TokenStream {
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
-  // The back-pressure signal: bytes of text appended and not yet consumed by the (slowest) reader,
+  // The back-pressure signal: bytes of text appended that the reader has not reported as consumed,
   // and what the log itself holds for each event not yet fetched through a Generation (short tokens
   // cost more than their text).
   size_t unread_bytes() const;
   // What the log holds for an event beside its text: the record and its log-probabilities.
   static size_t EventBytes(const StreamEvent& event);
 
-  // --- readers, any thread ---
+  // --- the reader, any thread ---
   size_t size() const { return size_.load(std::memory_order_acquire); }
   class Cursor;  // reads the events in order, each in O(1)
-  // Frees the chunks that lie wholly behind `reader`, which must be the stream's only one.
+  // Frees the chunks that lie wholly behind `reader`; from then on it is the only cursor in use.
   void FreeBehind(const Cursor& reader);
   bool ended() const { return ended_.load(std::memory_order_acquire); }
   const Status& status() const;  // after ended(): OK, or why it failed
-  // The reader has passed on (written to its socket) this many more bytes of text.
+  // The reader has taken this many more bytes of text into its own, bounded keeping.
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
  private:
@@ -68,13 +68,13 @@ class TokenStream {
   Status status_;  // written before ended_ is published
 };
 
-// One reader's place in a stream; any number of them, each used by one thread at a time. The stream
-// must outlive it.
+// A place in a stream, used by one thread at a time. Of several none may free. The stream must
+// outlive it.
 class TokenStream::Cursor {
  public:
   Cursor() = default;
   explicit Cursor(const TokenStream& stream) : stream_(&stream), chunk_(stream.first_.get()) {}
-  // The next unread event, or nullptr when there is none yet. Valid as long as the stream.
+  // The next unread event, or nullptr when there is none yet. Valid until FreeBehind() passes it.
   const StreamEvent* Next();
   size_t position() const { return index_; }  // events read
 
@@ -114,7 +114,8 @@ class Generation {
     stream_->FreeBehind(cursor_);
     return event;
   }
-  // Text of that many bytes has left for the client; an unread backlog pauses the sequence.
+  // Text of that many bytes is in the door's own frames, which it bounds; the rest counts as
+  // unread.
   void Consumed(size_t bytes) { stream_->Consumed(bytes); }
   void Cancel();
 

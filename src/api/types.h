@@ -70,7 +70,7 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the prompt's tokens (echo)
 };
 
-enum class Priority { kInteractive, kFlex, kBatch };
+enum class Priority { kInteractive, kFlex, kBatch };  // first to last; waiting lifts a request
 
 struct GenerateRequest {
   std::string request_id;  // <= 128 of [A-Za-z0-9._-]; appears in logs
@@ -156,7 +156,7 @@ struct ModelInfo {
   std::string digest;  // of the weights file's header, hex
 };
 
-// What the engine is doing now; a snapshot from atomics.
+// What the engine is doing now, in choices and blocks; from atomics. running: those with a lane.
 struct LoadSnapshot {
   int running = 0, waiting = 0, lanes = 0;
   int kv_blocks_used = 0, kv_blocks_total = 0;

@@ -1,5 +1,6 @@
-// BlockingWaker: lets a thread of its own wait for a stream's next event: the terminal programs,
-// the benches and the library. Doors with many streams use one waker per io thread instead.
+// BlockingWaker: lets a thread of its own wait for a stream's next event: the terminal programs
+// and the benches. The library has its own (library/waker.h), which also reports text as taken.
+// Doors with many streams use one waker per io thread instead.
 #pragma once
 
 #include <chrono>

@@ -100,7 +100,7 @@ struct QueueLedger {
   std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
   std::atomic<int> places{0};            // of those, all but the ones of requests set aside
   std::atomic<int> aside{0};             // requests set aside: paused for their readers
-  std::atomic<int> preparing{0};         // of those, not submitted yet
+  std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
   std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
   std::atomic<int64_t> queued_tokens{0};
   std::atomic<int64_t> service_ns{0};  // mean time a sequence holds a lane; written by the engine

@@ -23,7 +23,7 @@ struct QueueLedger;
 struct Request {
   std::string id;                   // for traces and logs
   std::vector<TokenId> prompt;      // >= 1 token, each inside the vocabulary
-  api::SamplingParams sampling;     // already validated by the door (api/validate.h)
+  api::SamplingParams sampling;     // already validated (api/validate.h)
   std::vector<TokenId> end_tokens;  // the model's end-of-text ids; ignored with sampling.ignore_eos
   uint64_t seed = 0;                // resolved: sampling.seed, or one the gateway drew
   int n = 1;                        // choices, 1..api::kMaxChoices; share the prompt's blocks
