@@ -23,8 +23,9 @@ struct BatchOptions {
   std::function<void(size_t done, size_t total)> progress = {};
 };
 
-// Blocks. A prompt that fails leaves its error in its place; the others go on. Beside the results
-// only the prompts in progress take memory.
+// Blocks. Runs as Priority::kBatch: other requests of the model come first. A prompt that fails
+// leaves its error in its place; the others go on. Beside the results only the prompts in progress
+// take memory.
 TUTTI_API Expected<std::vector<Expected<Completion>>> GenerateBatch(
     const Model& model, std::span<const Prompt> prompts, const BatchOptions& options = {});
 

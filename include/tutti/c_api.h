@@ -1,11 +1,14 @@
 /* The C interface of Tutti: opaque handles over the C++ library, whose contracts hold here too.
  *
  * A function that can fail returns a tutti_code and, where `error` is not NULL, stores there what
- * went wrong (freed by tutti_error_free) or NULL. Results are written only on TUTTI_OK. Every
- * *_new, *_load, submit, join and generate makes something its *_free frees; *_free takes NULL.
- * Strings are UTF-8 and end with a zero; those that come back belong to the handle they were asked
- * of. A tutti_model is for any thread at once; everything else is for one thread at a time, but
- * tutti_job_cancel, which is for any. No C++ exception leaves a function.
+ * went wrong (freed by tutti_error_free) or NULL. Without memory the code is
+ * TUTTI_RESOURCE_EXHAUSTED and the error may be NULL. A setter without `error` returns
+ * TUTTI_INVALID_ARGUMENT for a NULL or a value out of its type, and that code without memory.
+ * Results are written only on TUTTI_OK. Every *_new, *_load, submit, join and generate makes
+ * something its *_free frees; *_free takes NULL. Strings are UTF-8 and end with a zero; those that
+ * come back belong to the handle they were asked of. A tutti_model is for any thread at once;
+ * everything else is for one thread at a time, but tutti_job_cancel, which is for any. No C++
+ * exception leaves a function.
  */
 #ifndef TUTTI_C_API_H_
 #define TUTTI_C_API_H_
@@ -61,7 +64,8 @@ TUTTI_API void tutti_error_free(tutti_error* error);
  * memory. */
 TUTTI_API tutti_options* tutti_options_new(const char* model);
 /* An option of the program's model commands by its long name: "threads", "lanes", "kv-cache-bytes",
- * ... Checked by tutti_model_load. */
+ * ... Any name and value are taken; tutti_model_load checks them (unknown_parameter,
+ * invalid_value). */
 TUTTI_API tutti_code tutti_options_set(tutti_options* options, const char* name, const char* value);
 TUTTI_API void tutti_options_free(tutti_options* options);
 
@@ -74,10 +78,12 @@ TUTTI_API int tutti_model_context(
 TUTTI_API int tutti_model_vocabulary(const tutti_model* model); /* tokens */
 
 /* Writes at most `capacity` token ids and always their number; `ids` may be NULL with capacity 0.
- */
+ * Begin-of-text is added where the model file says so, and special tokens written in the text
+ * ("<|im_start|>") are taken as such: never put a stranger's text here to build a prompt from,
+ * use tutti_request_message. */
 TUTTI_API tutti_code tutti_tokenize(const tutti_model* model, const char* text, int32_t* ids,
                                     size_t capacity, size_t* count, tutti_error** error);
-/* `text` is freed by tutti_string_free. */
+/* Special tokens are spelled out. `text` is freed by tutti_string_free. */
 TUTTI_API tutti_code tutti_detokenize(const tutti_model* model, const int32_t* ids, size_t count,
                                       char** text, tutti_error** error);
 TUTTI_API void tutti_string_free(char* text);
@@ -88,7 +94,8 @@ typedef enum tutti_role { TUTTI_SYSTEM = 0, TUTTI_USER = 1, TUTTI_ASSISTANT = 2 
 TUTTI_API tutti_request* tutti_request_new(void); /* NULL when out of memory */
 TUTTI_API void tutti_request_free(tutti_request* request);
 /* The prompt: one of a text to be continued, token ids, or a conversation, added message by
- * message. */
+ * message. A text is read as tutti_tokenize reads it, special tokens and all; what stands in a
+ * message never becomes a special token. */
 TUTTI_API tutti_code tutti_request_text(tutti_request* request, const char* text);
 TUTTI_API tutti_code tutti_request_tokens(tutti_request* request, const int32_t* ids, size_t count);
 TUTTI_API tutti_code tutti_request_message(tutti_request* request, tutti_role role,

@@ -75,7 +75,12 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the tokens of the prompt
 };
 
-enum class Priority { kInteractive, kFlex, kBatch };
+// Who is served first. A request that waits rises by one class every 10 s, so that all come to be.
+enum class Priority {
+  kInteractive,  // first; refused (overloaded) after sched.queue_age_s without a lane
+  kFlex,         // then
+  kBatch,        // last: what GenerateBatch uses
+};
 
 struct Request {
   Prompt prompt;
@@ -134,8 +139,12 @@ struct Usage {
   int completion_tokens = 0;  // over all choices
 };
 
+// Where the time went; zero for what was not reached.
 struct Timings {
-  std::chrono::nanoseconds prepare{0}, queue{0}, prefill{0}, decode{0};
+  std::chrono::nanoseconds prepare{0};  // template and tokenizer
+  std::chrono::nanoseconds queue{0};    // accepted until it first ran
+  std::chrono::nanoseconds prefill{0};  // from there to the first token
+  std::chrono::nanoseconds decode{0};   // first token to the last
 };
 
 // An answer: what was yielded until it ended.
@@ -163,8 +172,10 @@ struct ModelInfo {
 
 // What the model is doing now.
 struct Stats {
-  int running = 0, waiting = 0, lanes = 0;
-  int kv_blocks_used = 0, kv_blocks_total = 0;
+  int running = 0;  // answers that hold a lane; a request with n = 4 asks for four
+  int waiting = 0;  // answers accepted that hold none
+  int lanes = 0;    // answers that can run at once
+  int kv_blocks_used = 0, kv_blocks_total = 0;  // of 32 tokens; used: by answers, not by the cache
 };
 
 }  // namespace tutti

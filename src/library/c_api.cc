@@ -63,9 +63,10 @@ tutti_code Guarded(tutti_error** error, Body body) noexcept {
   try {
     return body();
   } catch (const std::bad_alloc&) {
-    return Fail(Error(ErrorCode::kResourceExhausted, "", ""), error);
+    // Short enough to need no memory themselves.
+    return Fail(Error(ErrorCode::kResourceExhausted, "internal_error", "out of memory"), error);
   } catch (...) {
-    return Fail(Error(ErrorCode::kInternal, "", ""), error);
+    return Fail(Error(ErrorCode::kInternal, "internal_error", ""), error);
   }
 }
 
