@@ -1,4 +1,9 @@
-"""A `tutti serve` process for tests, and small helpers over plain sockets and http.client."""
+"""A `tutti serve` process for tests, and small helpers over plain sockets and http.client.
+
+Here stands what a sanitized program changes: times, amounts, the model, what is not judged. Nothing else asks for it.
+"""
+import atexit
+import functools
 import http.client
 import json
 import os
@@ -15,8 +20,12 @@ import unittest
 import tiny_model
 
 MODEL = "smollm2-135m-instruct"
-START_LIMIT_S = 180  # a loaded machine packs the weights slowly
-STEP_S = 60          # longest wait for something that takes milliseconds on an idle machine
+SANITIZER = os.environ.get("E2E_SANITIZER", "")  # "address", "thread", or none; run.py looks into the program
+STAND_IN = bool(SANITIZER)     # see default_model()
+LONGER = 3 if STAND_IN else 1  # for answers that must last while something else happens: its tokens come fast
+SLOWER = {"": 1, "address": 2, "thread": 3}[SANITIZER]  # for limits that only a hang may meet
+START_LIMIT_S = 180 * SLOWER  # a loaded machine packs the weights slowly
+STEP_S = 60 * SLOWER          # longest wait for something that takes milliseconds on an idle machine
 AMOUNT = os.environ.get("E2E_AMOUNT", "normal")
 
 
@@ -31,14 +40,48 @@ def figure(text):
         print("   ", text, flush=True)
 
 
+def judged(what, reason):
+    """Whether a check makes sense in a sanitized program; run.py lists those that did not."""
+    if not SANITIZER:
+        return True
+    with open(os.path.join(os.environ["E2E_REPORTS"], "left-out"), "a") as out:
+        out.write(f"{what}: {reason}\n")
+    return False
+
+
+def sanitizer_report(pid):
+    """What a sanitizer said about a process; taken away from those that make run.py fail."""
+    text = ""
+    for path in pathlib.Path(os.environ["E2E_REPORTS"]).glob(f"report*.{pid}"):
+        text += path.read_text(errors="replace")
+        path.unlink()
+    return text
+
+
+@functools.cache
+def default_model():
+    """What to name where the default model is meant; the file of that name with few weights where the real ones are
+    only load and too much of it: under ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner
+    and parity have the real ones sanitized, and so have the classes here that say REAL."""
+    if not STAND_IN:
+        return MODEL
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    path = os.path.join(folder.name, MODEL + ".gguf")
+    cache = os.environ.get("TUTTI_CACHE") or os.path.expanduser("~/.cache/tutti")
+    tiny_model.write_stand_in(path, os.path.join(cache, "models", "SmolLM2-135M-Instruct.Q4_1.gguf"))
+    return path
+
+
 class Server:
     """Serves the default model, or `model`, on a free port until stop()."""
 
     def __init__(self, *options, model=None, environment=None, wait=True):
         binary = os.environ["E2E_BINARY"]
+        model = model or default_model()
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(
-            [binary, "serve", *([model] if model else []), "--port", "0", *options], stdout=subprocess.PIPE,
+            [binary, "serve", model, "--port", "0", *options], stdout=subprocess.PIPE,
             stderr=self.errors, text=True, env=dict(os.environ, **(environment or {})))
         self.port = None
         self.output = []
@@ -92,7 +135,7 @@ class Server:
         return total / 1e9
 
     def stop(self):
-        """SIGTERM; the exit status."""
+        """SIGTERM; the exit status. A report of a sanitizer is an error, however the process ended."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -103,7 +146,13 @@ class Server:
         finally:
             self.reader.join(STEP_S)
             self.process.stdout.close()
+            log = self.log()
             self.errors.close()
+            report = sanitizer_report(self.process.pid)
+            if "runtime error: " in log:  # gcc's UndefinedBehaviorSanitizer beside another one takes no file
+                report += log
+            if report:
+                raise AssertionError(f"exit status {self.process.poll()}; {report}")
 
     def request(self, method, path, body=None, headers=None):
         """(status, headers, body text) of one request on a connection of its own."""
@@ -153,6 +202,12 @@ def eventually(condition, message=lambda: "condition", limit_s=STEP_S):
         time.sleep(0.01)
 
 
+def events(text):
+    """The events of a stream, each without its last line end. Comments, which a server with nothing to say sends to be
+    seen alive, are none."""
+    return [event for event in text.split("\n\n") if event and not event.startswith(":")]
+
+
 def raw_request(port, method, path, body, receive_buffer=None):
     """A connected socket that has sent a request and read nothing."""
     connection = socket.socket()
@@ -172,10 +227,11 @@ class ServerCase(unittest.TestCase):
     OPTIONS = ()
     ENVIRONMENT = {}
     TINY = False  # the generated checkpoint instead of the default model
+    REAL = False  # the default model's own weights even where others stand in for them: the answers matter
 
     @classmethod
     def setUpClass(cls):
-        model = None
+        model = MODEL if cls.REAL else None
         if cls.TINY:
             folder = tempfile.TemporaryDirectory()
             cls.addClassCleanup(folder.cleanup)

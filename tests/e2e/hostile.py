@@ -3,11 +3,11 @@ import json
 import socket
 import time
 
-from harness import MODEL, raw_request
+from harness import MODEL, STEP_S, raw_request
 
 
 def connect(port):
-    client = socket.create_connection(("127.0.0.1", port), timeout=30)
+    client = socket.create_connection(("127.0.0.1", port), timeout=STEP_S)
     return client
 
 

@@ -6,16 +6,21 @@
 
 The environment is made once for each content of requirements.txt and each Python; that needs pip's package index,
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
-loads, for builds that are many times slower.
+loads, and so does a sanitized program, which run.py recognises. Every report of a sanitizer, of whatever process, is
+printed and fails the run; checks that make no sense in such a program are listed, and with --left-out FILE written there
+as the skipped cases of a JUnit report.
 """
 import argparse
 import fcntl
 import hashlib
+import mmap
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
+import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = ("TUTTI_CACHE",)
@@ -46,11 +51,38 @@ def make_venv(folder: pathlib.Path) -> pathlib.Path:
     return python
 
 
+def sanitizer_of(program: pathlib.Path) -> str:
+    """The one it was built with, by the run-time library's first function."""
+    with open(program, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        return next((name for name, symbol in (("address", b"__asan_init"), ("thread", b"__tsan_init")) if text.find(symbol) >= 0), "")
+
+
+def watch(environment: dict, sanitizer: str, reports: str) -> None:
+    """Lets a program's sanitizers write into files of `reports`, as standard error of many processes is not read.
+
+    No test expects the exit status, so that it fails those that see no report.
+    """
+    common = f"exitcode=86:log_path={reports}/report"
+    options = {"thread": {"TSAN_OPTIONS": f"halt_on_error=1:suppressions={HERE.parent / 'tsan.supp'}:{common}"},
+               "address": {"ASAN_OPTIONS": common, "UBSAN_OPTIONS": "print_stacktrace=1:exitcode=86"}}
+    for name, value in options.get(sanitizer, {}).items():
+        environment[name] = ":".join(filter(None, (environment.get(name), value)))
+
+
+def write_left_out(path: pathlib.Path, lines: list) -> None:
+    suite = xml.Element("testsuite", name="e2e_test")
+    for line in lines:
+        xml.SubElement(xml.SubElement(suite, "testcase", classname="e2e", name=line), "skipped")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    xml.ElementTree(suite).write(path)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tutti", type=pathlib.Path, required=True)
     parser.add_argument("--venv", type=pathlib.Path, default=HERE.parents[1] / "build" / "e2e-venv")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="full amounts instead of those of `make test`")
+    parser.add_argument("--left-out", type=pathlib.Path, metavar="FILE", help="where to write the checks left out")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
     python = make_venv(args.venv.resolve())
@@ -58,7 +90,8 @@ def main() -> int:
     environment = {name: value for name, value in os.environ.items()
                    if name in KEPT or not name.lower().startswith(DROPPED)}
     environment.update(E2E_BINARY=str(args.tutti.resolve()), PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
-    if os.environ.get("TUTTI_TEST_SHORT") == "1":
+    sanitizer = sanitizer_of(args.tutti)
+    if sanitizer or os.environ.get("TUTTI_TEST_SHORT") == "1":
         environment["E2E_AMOUNT"] = "short"
     command = [str(python)]
     if args.soak is not None:
@@ -67,7 +100,20 @@ def main() -> int:
     else:
         command += ["-m", "unittest", *(["--durations", "10"] if sys.version_info >= (3, 12) else [])]
         command += args.tests or ["discover", "-s", str(HERE), "-p", "test_*.py"]
-    return subprocess.run(command, env=environment, cwd=HERE).returncode
+    with tempfile.TemporaryDirectory() as reports:
+        environment.update(E2E_SANITIZER=sanitizer, E2E_REPORTS=reports)
+        watch(environment, sanitizer, reports)
+        status = subprocess.run(command, env=environment, cwd=HERE).returncode
+        for path in sorted(pathlib.Path(reports).glob("report*")):
+            print(f"e2e: a sanitizer's report, {path.suffix[1:]}:\n{path.read_text(errors='replace')}", flush=True)
+            status = status or 1
+        left_out = pathlib.Path(reports, "left-out")
+        lines = sorted(set(left_out.read_text().splitlines())) if left_out.exists() else []
+        for line in lines:
+            print("e2e: not judged:", line)
+        if args.left_out:
+            write_left_out(args.left_out, lines)
+    return status
 
 
 if __name__ == "__main__":

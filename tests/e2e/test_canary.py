@@ -11,10 +11,10 @@ import time
 import unittest
 
 import hostile
-from harness import AMOUNT, MODEL, STEP_S, ServerCase, amount, figure
+from harness import AMOUNT, MODEL, STAND_IN, STEP_S, ServerCase, amount, events, figure
 
 TENANTS = 64
-REQUESTS = amount(100, 1000, 4000)
+REQUESTS = amount(300, 1000, 4000)
 CLIENTS = 16
 SEED = int(os.environ.get("E2E_SEED", "1"))
 
@@ -28,7 +28,7 @@ def make_secrets(rng):
 
 
 class Canary(ServerCase):
-    OPTIONS = ("--lanes", "16", "--queue", "400", "--sched-queue-age-s", "0", "--kv-cache-bytes", "12MiB")
+    OPTIONS = ("--lanes", "16", "--queue", "400", "--sched-queue-age-s", "0", "--kv-cache-bytes", "1MiB" if STAND_IN else "12MiB")
     STEADY = {"model": MODEL, "messages": [{"role": "user", "content": "Describe a lighthouse."}], "max_tokens": 40, "temperature": 0,
               "ignore_eos": True, "stream": True}
 
@@ -38,8 +38,8 @@ class Canary(ServerCase):
             time.sleep(0.2)
             status, _, text = self.server.post("/v1/chat/completions", self.STEADY)
         assert status == 200 and text.endswith("data: [DONE]\n\n"), text[-300:]
-        events = [json.loads(e[6:]) for e in text.split("\n\n")[:-2]]
-        return [e["choices"][0]["delta"].get("content", "") for e in events], events[-1]["choices"][0]["finish_reason"]
+        data = [json.loads(e[6:]) for e in events(text)[:-1]]
+        return [e["choices"][0]["delta"].get("content", "") for e in data], data[-1]["choices"][0]["finish_reason"]
 
     def ask(self, connection, secret, rng):
         """One request of a tenant: (path, everything that came back)."""
@@ -63,7 +63,7 @@ class Canary(ServerCase):
         assert response.status == 200, (response.status, text[:300])
         if kind == 1:  # the word may be cut by events
             assert text.endswith("data: [DONE]\n\n"), text[-300:]
-            text += "".join(json.loads(e[6:])["choices"][0]["delta"].get("content", "") for e in text.split("\n\n")[:-2])
+            text += "".join(json.loads(e[6:])["choices"][0]["delta"].get("content", "") for e in events(text)[:-1])
         return text
 
     def test_no_foreign_words_and_a_steady_stream_beside_hostile_clients(self):
@@ -115,7 +115,8 @@ class Canary(ServerCase):
         figure(f"{REQUESTS} requests in {time.monotonic() - begin:.1f} s: {answers} answers, {own} with the own word, 0 with a foreign one; "
                f"{sum(attacks.values())} attacks of {len(attacks)} kinds, {cancelled:.0f} left; {repeats} steady streams; "
                f"{preemptions:.0f} preemptions")
-        self.assertGreater(own, answers // 4, "the words do come back to their owners")
+        share = 8 if STAND_IN else 4  # that one repeats words only where they are echoed, in a quarter of the answers
+        self.assertGreater(own, answers // share, "the words do come back to their owners")
         self.assertGreater(repeats, 0)
         self.assertEqual(answers + sum(attacks.values()), REQUESTS)
         if AMOUNT != "short":

@@ -5,7 +5,7 @@ import signal
 import time
 import unittest
 
-from harness import MODEL, STEP_S, Server, eventually, raw_request
+from harness import LONGER, MODEL, STEP_S, Server, eventually, raw_request
 
 
 def story(tokens, **more):
@@ -36,7 +36,7 @@ class Life(unittest.TestCase):
         return status
 
     def test_while_the_model_is_read_the_server_is_alive_and_not_ready(self):
-        server = self.start(wait=False)
+        server = self.start(model=MODEL, wait=False)
         server.wait_listening()
         seen = []
         end = time.monotonic() + STEP_S * 3
@@ -54,7 +54,7 @@ class Life(unittest.TestCase):
 
     def test_a_drain_finishes_what_runs_and_refuses_what_comes(self):
         server = self.start()
-        running = [self.stream(server, 200) for _ in range(4)]
+        running = [self.stream(server, 200 * LONGER) for _ in range(4)]
         kept = http.client.HTTPConnection("127.0.0.1", server.port, timeout=STEP_S)
 
         def ask(method, path, body=None):
@@ -80,7 +80,7 @@ class Life(unittest.TestCase):
         for requests, line in ((0, None), (1, "tutti: waiting up to 30 s for 1 request; again to end now\n"),
                                (3, "tutti: waiting up to 30 s for 3 requests; again to end now\n")):
             server = self.start("--lanes", "2")  # of three, one waits
-            running = [self.stream(server, 100) for _ in range(requests)]
+            running = [self.stream(server, 100 * LONGER) for _ in range(requests)]
             eventually(lambda: server.load()["server_load"] == requests)
             server.process.send_signal(signal.SIGINT)
             texts = [self.read_all(connection) for connection in running]

@@ -8,7 +8,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, ServerCase, eventually, raw_request
+from harness import LONGER, MODEL, SLOWER, STEP_S, ServerCase, amount, eventually, events, raw_request
 
 CONTEXT = 512
 
@@ -50,10 +50,10 @@ class Context(ServerCase):
         body = self.server.post_json("/v1/completions", score([5000] * 2000, 1, truncate_prompt_tokens=100))
         self.assertEqual(body["usage"]["prompt_tokens"], 100)
 
-    def test_usage_equals_tokenize_and_apply_template_on_500_prompts(self):
+    def test_usage_equals_tokenize_and_apply_template_on_many_prompts(self):
         rng = random.Random(1)
         words = ["alpha", "naïve", "東京", "🙂", "x" * 20, "\n\n", "  ", "<|im_end|>", "1234567", "don't", "e\u0301", "\t"]
-        prompts = ["".join(rng.choice(words) + rng.choice(["", " "]) for _ in range(rng.randint(1, 12))) for _ in range(500)]
+        prompts = ["".join(rng.choice(words) + rng.choice(["", " "]) for _ in range(rng.randint(1, 12))) for _ in range(amount(200, 500, 500))]
 
         def check(item):
             i, prompt = item
@@ -159,14 +159,16 @@ class FullQueue(ServerCase):
         self.assertEqual(headers["x-should-retry"], "false")
         self.assertTrue(headers["Retry-After"])
         self.server.wait_idle()
-        status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, deadline_ms=300))
+        # Ended before its first token it would have no stream to be told in.
+        status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, deadline_ms=500 * SLOWER))
         self.assertEqual(status, 200)
         self.assertIn('"code":"deadline_exceeded"', text)
         self.assertTrue(text.endswith("data: [DONE]\n\n"))
         self.assertNotIn('"finish_reason":"', text)
         self.hold(8)
         eventually(lambda: self.server.load()["running"] == 4)
-        status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, stream=False, deadline_ms=300))
+        # Longer than the requests before took, or it would be refused at once as one that cannot be in time.
+        status, _, text = self.server.post("/v1/chat/completions", dict(self.BODY, stream=False, deadline_ms=2000 * SLOWER))
         self.assertEqual(json.loads(text)["error"]["code"], "deadline_exceeded", "in the queue, too")
 
     def test_leaving_in_every_phase_frees_the_work(self):
@@ -191,10 +193,10 @@ class FullQueue(ServerCase):
         def ask(word):
             status, headers, text = self.server.post("/generate", {"prompt": f"The word {word} means", "max_tokens": 12, "temperature": 0})
             assert status == 200 and headers["Content-Type"].startswith("text/event-stream"), text
-            events = [e.split("\n") for e in text.strip().split("\n\n")]
-            assert events[-1][0] == "event: done", events[-1]
-            assert all(e[0] == "event: data" for e in events[:-1])
-            return "".join(json.loads(e[1][6:])["text"] for e in events[:-1])
+            parts = [e.split("\n") for e in events(text)]
+            assert parts[-1][0] == "event: done", parts[-1]
+            assert all(e[0] == "event: data" for e in parts[:-1])
+            return "".join(json.loads(e[1][6:])["text"] for e in parts[:-1])
 
         words = ["lemon", "river", "stone", "cloud"]
         alone = [ask(w) for w in words]
@@ -209,7 +211,7 @@ class Drain(unittest.TestCase):
         stopped = False
         try:
             connection = raw_request(server.port, "POST", "/v1/chat/completions", {
-                "model": MODEL, "messages": [{"role": "user", "content": "Count."}], "max_tokens": 150, "ignore_eos": True, "stream": True})
+                "model": MODEL, "messages": [{"role": "user", "content": "Count."}], "max_tokens": 150 * LONGER, "ignore_eos": True, "stream": True})
             eventually(lambda: server.load()["running"] == 1)
             with concurrent.futures.ThreadPoolExecutor(1) as pool:
                 status = pool.submit(server.stop)

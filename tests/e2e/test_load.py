@@ -6,7 +6,7 @@ import socket
 import time
 import unittest
 
-from harness import AMOUNT, MODEL, ServerCase, amount, eventually, figure, raw_request
+from harness import MODEL, STAND_IN, STEP_S, ServerCase, amount, eventually, figure, judged, raw_request
 
 MANY = amount(100, 1000, 1000)  # connections at once
 STORY = [{"role": "user", "content": "Write a long story."}]
@@ -18,7 +18,7 @@ def percentile(values, share):
 
 class Rounds(ServerCase):
     """Requests of mixed length, more than there are lanes, over a KV cache that does not hold them all."""
-    OPTIONS = ("--queue", "300", "--sched-queue-age-s", "0", "--kv-cache-bytes", "96MiB")
+    OPTIONS = ("--queue", "300", "--sched-queue-age-s", "0", "--kv-cache-bytes", "8MiB" if STAND_IN else "96MiB")
     CLIENTS = amount((10, 32), (10, 64, 256), (10, 64, 256))
     ROUNDS = amount(2, 10, 10)
     LONGEST = amount(4, 5, 7)  # prompts up to 2**LONGEST words
@@ -55,7 +55,7 @@ class Rounds(ServerCase):
         self.assertEqual(self.server.metric("tutti_queue_wait_seconds_count"), sent)
         figure(f"{sent} requests in {time.monotonic() - begin:.1f} s, resident {level} -> {resident} KiB, "
                f"{self.server.metric('tutti_preemptions_total'):.0f} preemptions")
-        if AMOUNT != "short":  # a sanitizer keeps freed memory
+        if judged("resident memory after rounds of load", "a sanitizer keeps freed memory"):
             self.assertLess(resident, level * 1.05, "KiB after the last round beside those after the first")
 
 
@@ -67,7 +67,7 @@ class IdleConnections(ServerCase):
         for _ in range(self.WINDOWS):
             clients = []
             for _ in range(MANY):
-                client = socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
+                client = socket.create_connection(("127.0.0.1", self.server.port), timeout=STEP_S)
                 self.addCleanup(client.close)
                 client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 self.assertIn(b"200 OK", client.recv(4096))
@@ -77,7 +77,7 @@ class IdleConnections(ServerCase):
             time.sleep(self.WINDOW_S)
             share = (self.server.cpu_s() - before) / self.WINDOW_S
             figure(f"{MANY} idle connections: {share:.3%} of a core over {self.WINDOW_S} s")
-            if AMOUNT != "short":
+            if judged("processor time of idle connections", "a sanitizer has threads of its own and slow ones"):
                 self.assertLess(share, 0.01)
             for client in clients:
                 client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -99,7 +99,7 @@ class FullDevice(ServerCase):
         probes, connects = [], []
         for _ in range(amount(20, 200, 1000)):
             begin = time.monotonic()
-            client = socket.create_connection(("127.0.0.1", self.server.port), timeout=30)
+            client = socket.create_connection(("127.0.0.1", self.server.port), timeout=STEP_S)
             connects.append(time.monotonic() - begin)
             client.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             self.assertIn(b"200 OK", client.recv(4096))
@@ -112,7 +112,7 @@ class FullDevice(ServerCase):
         figure(f"/livez beside {MANY} streams: p50 {percentile(probes, .5) * 1e3:.1f} ms, p99 {percentile(probes, .99) * 1e3:.1f} ms "
                f"at the client; {slow:.0f} of {count:.0f} above 10 ms in the server; connect p99 {percentile(connects, .99) * 1e3:.1f} ms")
         # The client shares the cores with the model, so the bound is on the server's own time.
-        if AMOUNT != "short":
+        if judged("time of /livez beside full lanes", "a latency"):
             self.assertLessEqual(slow, count * 0.01)
         self.assertEqual(self.server.load()["running"], 32, "the device was full all the time")
         for stream in streams:
@@ -191,11 +191,13 @@ class StoppedReaders(ServerCase):
                f"after {min(waits):.1f} to {max(waits):.1f} s; others' gaps p99 {percentile(quiet, .99) * 1e3:.2f} ms before, "
                f"{percentile(beside, .99) * 1e3:.2f} ms beside them")
         self.assertGreater(min(waits), 24)
-        self.assertLess(max(waits), 36)
-        if AMOUNT != "short":
+        if judged("the longest wait for a stopped reader", "a latency"):
+            self.assertLess(max(waits), 36)
+        if judged("resident memory of stopped readers", "a sanitizer keeps freed memory"):
             self.assertLess(peak - before, MANY * (self.CAP_KIB + self.STATE_KIB) + self.KV_MIB * 1024 + self.SLACK_KIB)
         # A shared machine says little about milliseconds; a stall would be seconds.
-        self.assertLess(percentile(beside, .99), percentile(quiet, .99) * 10 + 0.005)
+        if judged("times between tokens beside stopped readers", "a latency"):
+            self.assertLess(percentile(beside, .99), percentile(quiet, .99) * 10 + 0.005)
         self.assertEqual(self.server.metric("tutti_slow_reader_cancels_total"), MANY)
         self.server.wait_idle()
 

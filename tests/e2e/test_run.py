@@ -5,7 +5,7 @@ import pty
 import subprocess
 import unittest
 
-from harness import MODEL, STEP_S
+from harness import STEP_S, default_model
 
 FEW = ["-n", "8", "--threads", "1"]
 
@@ -18,7 +18,7 @@ def run(*arguments, text=None):
 
 class Prompts(unittest.TestCase):
     def answer(self, *arguments, text=None):
-        done = run(MODEL, *FEW, *arguments, text=text)
+        done = run(default_model(), *FEW, *arguments, text=text)
         self.assertEqual(done.returncode, 0, done.stderr)
         return done.stdout
 
@@ -35,12 +35,12 @@ class Prompts(unittest.TestCase):
         self.assertEqual(tokens[2], tokens[0] + 1)
 
     def test_without_any_prompt_the_use_is_explained(self):
-        done = run(MODEL)
+        done = run(default_model())
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"-p TEXT", done.stderr)
         ours, theirs = pty.openpty()  # somebody who forgot it at a terminal is told, not waited for
         try:
-            done = subprocess.run([os.environ["E2E_BINARY"], "run", MODEL], stdin=theirs, capture_output=True, timeout=STEP_S)
+            done = subprocess.run([os.environ["E2E_BINARY"], "run", default_model()], stdin=theirs, capture_output=True, timeout=STEP_S)
         finally:
             os.close(ours)
             os.close(theirs)
@@ -48,14 +48,14 @@ class Prompts(unittest.TestCase):
         self.assertIn(b"-p TEXT", done.stderr)
 
     def test_too_long_a_standard_input_is_refused(self):
-        done = run(MODEL, text=b"x" * ((16 << 20) + 70000))
+        done = run(default_model(), text=b"x" * ((16 << 20) + 70000))
         self.assertEqual(done.returncode, 78)
         self.assertIn(b"16 MiB", done.stderr)
 
     def test_a_system_message_is_part_of_the_chat(self):
         plain, told = (json.loads(self.answer("-p", "Hi", "--json", *more)) for more in ([], ["--system", "Be brief, and kind."]))
         self.assertNotEqual(plain["prompt_tokens"], told["prompt_tokens"])
-        done = run(MODEL, "-p", "Hi", "--raw", "--system", "x")
+        done = run(default_model(), "-p", "Hi", "--raw", "--system", "x")
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"--system excludes --raw", done.stderr)
 

@@ -5,6 +5,8 @@ from harness import MODEL, ServerCase
 
 
 class Scoring(ServerCase):
+    REAL = True
+
     def ids(self, text):
         return self.server.post_json("/tokenize", {"prompt": text})["tokens"]
 

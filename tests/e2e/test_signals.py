@@ -6,7 +6,7 @@ import threading
 import time
 import unittest
 
-from harness import MODEL, STEP_S, Server
+from harness import STEP_S, Server, default_model
 
 LONG = ["--raw", "-p", "Once upon a time", "-n", "4000", "--temperature", "0.9", "--seed", "3", "--threads", "1"]
 
@@ -40,13 +40,13 @@ class Commands(unittest.TestCase):
     def test_run_is_stopped_by_each_ending_signal(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number):
-                process = self.start("run", MODEL, *LONG)
+                process = self.start("run", default_model(), *LONG)
                 process.stdout.read(1)
                 process.send_signal(number)
                 self.assertEqual(process.wait(STEP_S), -number)
 
     def test_a_load_for_run_can_be_stopped(self):
-        process = self.start("run", MODEL, *LONG)
+        process = self.start("run", default_model(), *LONG)
         time.sleep(0.1)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(STEP_S), -signal.SIGINT)
@@ -55,13 +55,13 @@ class Commands(unittest.TestCase):
         # Python's child has the default action of SIGPIPE restored; others inherit it ignored.
         for ignored, status in ((False, -signal.SIGPIPE), (True, 0)):
             with self.subTest(ignored=ignored):
-                process = self.start("run", MODEL, *LONG, restore_signals=not ignored)
+                process = self.start("run", default_model(), *LONG, restore_signals=not ignored)
                 process.stdout.read(1)
                 process.stdout.close()
                 self.assertEqual(process.wait(STEP_S), status)
 
     def test_ctrl_c_in_a_chat_stops_the_answer_and_a_second_one_the_program(self):
-        process = self.start("chat", MODEL, "--threads", "1", "--temperature", "0")
+        process = self.start("chat", default_model(), "--threads", "1", "--temperature", "0")
         self.read_until(process, b"> ")
         process.stdin.write(b"Write a very long story about a river, with many chapters.\n")
         process.stdout.read(4)
@@ -73,13 +73,13 @@ class Commands(unittest.TestCase):
         self.assertEqual(process.wait(STEP_S), -signal.SIGINT)
 
     def test_a_chat_ends_by_sigterm(self):
-        process = self.start("chat", MODEL, "--threads", "1")
+        process = self.start("chat", default_model(), "--threads", "1")
         self.read_until(process, b"> ")
         process.send_signal(signal.SIGTERM)
         self.assertEqual(process.wait(STEP_S), -signal.SIGTERM)
 
     def test_print_config_is_answered_by_every_command_that_offers_it(self):
-        for arguments in (["serve"], ["run", MODEL, "-p", "x"], ["chat", MODEL]):
+        for arguments in (["serve"], ["run", default_model(), "-p", "x"], ["chat", default_model()]):
             with self.subTest(arguments):
                 process = self.start(*arguments, "--print-config", "--lanes", "5")
                 self.assertRegex(process.communicate(timeout=STEP_S)[0].decode(), r"lanes *= *5\b")

@@ -7,7 +7,7 @@ import threading
 import unittest
 
 import tiny_model
-from harness import AMOUNT, MODEL, STEP_S
+from harness import MODEL, STEP_S, judged
 
 MIB = 1 << 20
 
@@ -21,7 +21,7 @@ def limited(address_space_mib, stack_mib=8):
     return apply
 
 
-@unittest.skipIf(AMOUNT == "short", "a sanitizer maps terabytes of its own")
+@unittest.skipUnless(judged("starts with too little address space", "a sanitizer maps terabytes of its own"), "sanitized")
 class TooLittleMemory(unittest.TestCase):
     """Every start either succeeds or ends with exit status 1 and a last line that says why.
 
