@@ -5,9 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <memory>
 #include <vector>
 
 #include "base/random.h"
@@ -23,14 +21,6 @@ const float kNan = std::nanf("");
 class RowsTest : public ::testing::TestWithParam<Isa> {
  protected:
   const RowKernels& rows() const { return KernelsFor(GetParam()).rows; }
-  std::vector<RowCandidate> TopK(const std::vector<float>& x, int32_t k) const {
-    std::vector<RowCandidate> best(static_cast<size_t>(k));
-    const size_t bytes = (TopKScratchBytes(static_cast<int32_t>(x.size())) + 63) / 64 * 64;
-    std::unique_ptr<void, void (*)(void*)> scratch(std::aligned_alloc(64, bytes), std::free);
-    best.resize(static_cast<size_t>(
-        rows().top_k(x.data(), static_cast<int32_t>(x.size()), k, best.data(), scratch.get())));
-    return best;
-  }
 };
 INSTANTIATE_TEST_SUITE_P(All, RowsTest, ::testing::ValuesIn(DetectIsas()),
                          [](const auto& test) { return std::string(IsaName(test.param)); });
@@ -94,109 +84,35 @@ TEST_P(RowsTest, SiluOfGreatMagnitudesHasItsLimits) {
       out, ::testing::Pointwise(::testing::FloatNear(1e-35f), {0.f, 0.f, 0.f, 200.f, 2000.f, 0.f}));
 }
 
-TEST_P(RowsTest, ExpIsWithinThreeInTenMillionAndExactAtItsLimits) {
-  std::vector<float> x;
-  for (int i = -87000; i <= 88000; ++i) x.push_back(static_cast<float>(i) / 1000.0f);
-  std::vector<float> out(x.size());
-  rows().exp(x.data(), static_cast<int32_t>(x.size()), out.data());
-  double worst = 0;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double expected = std::exp(static_cast<double>(x[i]));
-    worst = std::max(worst, std::abs(out[i] - expected) / expected);
-  }
-  EXPECT_LE(worst, 3e-7);
-
-  x = {-kInf, -1000, -104, 0, 89, 1000, kInf};
-  out.resize(x.size());
-  rows().exp(x.data(), static_cast<int32_t>(x.size()), out.data());
-  EXPECT_THAT(out, ::testing::Pointwise(::testing::FloatNear(1e-38f),
-                                        {0.f, 0.f, 0.f, 1.f, kInf, kInf, kInf}));
-  EXPECT_EQ(out[0], 0.0f) << "a masked token must have no probability at all";
-  EXPECT_EQ(out[3], 1.0f);
-}
-
-TEST_P(RowsTest, MaxAndArgmaxPreferTheLowestIdAndIgnoreNotANumbers) {
+TEST_P(RowsTest, ArgmaxPrefersTheLowestIdAndIgnoresNotANumbers) {
   Random random(3);
   for (int32_t n : Lengths()) {
     std::vector<float> x(static_cast<size_t>(n));
     for (float& v : x) v = static_cast<float>(random.Below(20)) - 30.0f;  // many ties, all negative
     const auto best = std::max_element(x.begin(), x.end());
-    ASSERT_EQ(rows().max(x.data(), n), *best);
     ASSERT_EQ(rows().argmax(x.data(), n), best - x.begin());
     const float greatest = *best;
     for (float& v : x) {
       if (random.Chance(0.3) && v < greatest) v = kNan;
     }
-    ASSERT_EQ(rows().max(x.data(), n), greatest) << n;
-    ASSERT_EQ(x[static_cast<size_t>(rows().argmax(x.data(), n))], greatest);
+    ASSERT_EQ(x[static_cast<size_t>(rows().argmax(x.data(), n))], greatest) << n;
   }
   const std::vector<float> nothing(37, kNan);
-  EXPECT_EQ(rows().max(nothing.data(), 37), -kInf);
   EXPECT_EQ(rows().argmax(nothing.data(), 37), 0);
-  EXPECT_EQ(rows().max(nothing.data(), 0), -kInf);
-}
-
-TEST_P(RowsTest, LogSumExpAndSoftmaxAgreeWithFloat64AndSkipMaskedEntries) {
-  Random random(4);
-  for (int32_t n : Lengths()) {
-    std::vector<float> x = RandomRow(random, static_cast<size_t>(n), 15);
-    for (size_t i = 1; i < x.size(); ++i) {
-      if (random.Chance(0.2)) x[i] = -kInf;
-    }
-    double sum = 0;
-    for (float v : x) sum += std::exp(static_cast<double>(v));
-    ASSERT_NEAR(rows().log_sum_exp(x.data(), n), std::log(sum), 1e-5) << n;
-    std::vector<float> p = x;
-    rows().softmax(p.data(), n);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double expected = std::exp(static_cast<double>(x[i])) / sum;
-      ASSERT_NEAR(p[i], expected, 4e-6 * expected) << n << " at " << i;
-    }
-  }
-  const std::vector<float> masked(100, -kInf);
-  EXPECT_EQ(rows().log_sum_exp(masked.data(), 100), -std::numeric_limits<double>::infinity());
-  const std::vector<float> high(100000, 1e4f);
-  EXPECT_NEAR(rows().log_sum_exp(high.data(), 100000), 1e4 + std::log(1e5), 1e-5);
-}
-
-TEST_P(RowsTest, TopKIsTheSortedHead) {
-  Random random(5);
-  for (int32_t n : {1, 5, 63, 64, 65, 200, 1000, 4097, 49152}) {
-    for (int32_t k : {1, 2, 40, 64, 256, 5000}) {
-      std::vector<float> x(static_cast<size_t>(n));
-      const bool ties = random.Chance(0.5);
-      for (float& v : x) {
-        v = ties ? static_cast<float>(random.Below(30))
-                 : static_cast<float>(random.Uniform() - 0.5);
-        if (random.Chance(0.05)) v = random.Chance(0.5) ? -kInf : kNan;
-      }
-      std::vector<RowCandidate> all;
-      for (int32_t i = 0; i < n; ++i) {
-        if (x[static_cast<size_t>(i)] > -kInf) all.push_back({x[static_cast<size_t>(i)], i});
-      }
-      std::stable_sort(all.begin(), all.end(), [](const RowCandidate& a, const RowCandidate& b) {
-        return a.value > b.value;
-      });
-      all.resize(std::min(all.size(), static_cast<size_t>(k)));
-      const std::vector<RowCandidate> best = TopK(x, k);
-      ASSERT_EQ(best.size(), all.size()) << n << " " << k;
-      for (size_t i = 0; i < all.size(); ++i) {
-        ASSERT_EQ(best[i].id, all[i].id) << "rank " << i << " of " << n << " k " << k;
-        ASSERT_EQ(best[i].value, all[i].value);
-      }
-    }
-  }
-  EXPECT_TRUE(TopK(std::vector<float>(70, -kInf), 3).empty());
+  const std::vector<float> masked(37, -kInf);
+  EXPECT_EQ(rows().argmax(masked.data(), 37), 0);
 }
 
 TEST_P(RowsTest, ARowGivesTheSameBitsWhereverItLies) {
   Random random(6);
   const std::vector<float> x = RandomRow(random, 1003, 5);
   std::vector<float> shifted(1100);
-  const double sum = rows().log_sum_exp(x.data(), 1003);
+  std::vector<float> weights(1100, 1.5f), normed(1003), expected(1003);
+  rows().rms_norm(x.data(), weights.data(), 1e-5f, 1003, expected.data());
   for (size_t offset : {1u, 3u, 16u, 17u}) {
     std::copy(x.begin(), x.end(), shifted.begin() + static_cast<ptrdiff_t>(offset));
-    EXPECT_EQ(rows().log_sum_exp(shifted.data() + offset, 1003), sum);
+    rows().rms_norm(shifted.data() + offset, weights.data() + offset, 1e-5f, 1003, normed.data());
+    EXPECT_EQ(normed, expected) << offset;
   }
 }
 

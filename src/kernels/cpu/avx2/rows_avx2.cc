@@ -1,7 +1,6 @@
 // Row operations with AVX2.
 #include "kernels/cpu/avx2/gemm_vec.h"
 #include "kernels/rows.h"
-#include "kernels/rows_top_k.h"
 
 namespace tutti::kernels {
 namespace {
@@ -35,29 +34,12 @@ inline uint32_t EqualLanes(Vec16 v, float x) {
   return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v.low, all, _CMP_EQ_OQ)) |
                                _mm256_movemask_ps(_mm256_cmp_ps(v.high, all, _CMP_EQ_OQ)) << 8);
 }
-inline uint32_t AtLeastLanes(Vec16 v, float x) {
-  const __m256 all = _mm256_set1_ps(x);
-  return static_cast<uint32_t>(_mm256_movemask_ps(_mm256_cmp_ps(v.low, all, _CMP_GE_OQ)) |
-                               _mm256_movemask_ps(_mm256_cmp_ps(v.high, all, _CMP_GE_OQ)) << 8);
-}
-inline int32_t CompressCandidates(Vec16 v, uint32_t lanes, int32_t first_id, RowCandidate* out) {
-  alignas(32) float values[16];
-  Store16(values, v);
-  int32_t found = 0;
-  for (; lanes != 0; lanes &= lanes - 1) {
-    const int32_t lane = __builtin_ctz(lanes);
-    out[found++] = {values[lane], first_id + lane};
-  }
-  return found;
-}
-
 #include "kernels/cpu/rows_vector.inc"
 
 }  // namespace
 
 const RowKernels& Avx2RowKernels() {
-  static constexpr RowKernels kKernels = {"avx2", RmsNorm,   AddRow,       SiluMul,    ExpRow,
-                                          MaxRow, ArgmaxRow, LogSumExpRow, SoftmaxRow, TopKRow};
+  static constexpr RowKernels kKernels = {"avx2", RmsNorm, AddRow, SiluMul, ArgmaxRow};
   return kKernels;
 }
 

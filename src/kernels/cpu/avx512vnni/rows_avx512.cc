@@ -1,7 +1,6 @@
 // Row operations with AVX-512.
 #include "kernels/cpu/avx512vnni/gemm_vec.h"
 #include "kernels/rows.h"
-#include "kernels/rows_top_k.h"
 
 namespace tutti::kernels {
 namespace {
@@ -23,30 +22,12 @@ inline Vec16 WhereGreater(Vec16 x, Vec16 limit, Vec16 y, Vec16 z) {
 inline uint32_t EqualLanes(Vec16 v, float x) {
   return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_EQ_OQ);
 }
-inline uint32_t AtLeastLanes(Vec16 v, float x) {
-  return _mm512_cmp_ps_mask(v, _mm512_set1_ps(x), _CMP_GE_OQ);
-}
-
-// Lanes are few: a loop over the bits costs less than interleaving values and ids.
-inline int32_t CompressCandidates(Vec16 v, uint32_t lanes, int32_t first_id, RowCandidate* out) {
-  alignas(64) float values[16];
-  _mm512_store_ps(values, v);
-  int32_t found = 0;
-  for (; lanes != 0; lanes &= lanes - 1) {
-    const int32_t lane = __builtin_ctz(lanes);
-    out[found++] = {values[lane], first_id + lane};
-  }
-  return found;
-}
-
 #include "kernels/cpu/rows_vector.inc"
 
 }  // namespace
 
 const RowKernels& Avx512VnniRowKernels() {
-  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, AddRow,    SiluMul,
-                                          ExpRow,       MaxRow,  ArgmaxRow, LogSumExpRow,
-                                          SoftmaxRow,   TopKRow};
+  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, AddRow, SiluMul, ArgmaxRow};
   return kKernels;
 }
 
