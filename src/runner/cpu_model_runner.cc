@@ -104,7 +104,7 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
                               << " launched before the last one was collected";
   CHECK_LE(plan.slices.size(), static_cast<size_t>(limits_.max_step_slices));
   const auto start = std::chrono::steady_clock::now();
-  result_.emplace();
+  result_.emplace(std::move(spare_));
   layout_.Build(plan, limits_.vocab_size, options_.logits_tap != nullptr);
   CHECK_LE(layout_.tokens().size(), static_cast<size_t>(limits_.max_step_tokens));
   if (!plan.slices.empty()) {
@@ -133,6 +133,12 @@ engine::StepResult CpuModelRunner::Collect() {
   engine::StepResult result = std::move(*result_);
   result_.reset();
   return result;
+}
+
+void CpuModelRunner::Recycle(engine::StepResult used) {
+  spare_ = std::move(used);
+  spare_.status = OkStatus();
+  spare_.slices.clear();  // with what they hold: prompt_logprobs of a long chunk are not kept
 }
 
 Status CpuModelRunner::ReservePartials() {

@@ -6,8 +6,8 @@
 // engine thread alone (it is worker 0 of the pool). Launch does the whole step; Collect hands out
 // its result. Errors: a row whose logits are not numbers, or a token outside the vocabulary, fails
 // its own slice (SliceResult::status); a plan that breaks its contract (rows, blocks, order) is a
-// bug of the engine and CHECKed. A steady step of decode rows without logprobs allocates nothing
-// but the result it gives away.
+// bug of the engine and CHECKed. A steady step of decode rows without logprobs allocates nothing,
+// given that results come back through Recycle.
 #pragma once
 
 #include <functional>
@@ -56,6 +56,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   engine::RunnerLimits limits() const override { return limits_; }
   void Launch(const engine::StepPlan& plan) override;
   engine::StepResult Collect() override;
+  void Recycle(engine::StepResult used) override;
 
  private:
   struct SamplerSlot;  // what one compute thread samples with
@@ -83,6 +84,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   StepLayout layout_;
   kernels::AttentionPlan attention_;
   std::optional<engine::StepResult> result_;
+  engine::StepResult spare_;  // empty, but for the memory of its slices
 };
 
 }  // namespace tutti::runner

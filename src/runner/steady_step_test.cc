@@ -1,4 +1,4 @@
-// A steady decode step allocates nothing but the result it gives away. This file replaces operator
+// A steady decode step allocates nothing. This file replaces operator
 // new for the whole test program.
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 namespace tutti::runner {
 namespace {
 
-TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
+TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
   gguf::testing::CheckpointSpec spec;
   spec.layers = 1;
   spec.width = 64;
@@ -95,16 +95,14 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateOnlyTheirResults) {
     }
     plan.tokens = kSequences;
     runner->Launch(plan);
-    const engine::StepResult result = runner->Collect();
+    engine::StepResult result = runner->Collect();
     ASSERT_TRUE(result.status.ok());
     for (size_t i = 0; i < kSequences; ++i) feed[i] = result.slices[i].token;
+    runner->Recycle(std::move(result));  // as the engine does
   }
   const int64_t made = allocations.load() - before;
 #ifndef TUTTI_SANITIZED
-  // StepResult::slices, one per step. A worker's sampler grows when it first samples, whenever that
-  // is.
-  EXPECT_GE(made, kSteps);
-  EXPECT_LE(made, kSteps + 100);
+  EXPECT_LE(made, 100);  // a worker's sampler grows when it first samples, whenever that is
 #else
   (void)made;
 #endif
