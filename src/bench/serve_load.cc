@@ -26,6 +26,7 @@ std::string RequestBody(const ServeOptions& options, const std::string& model, i
                            {"stream", true},
                            {"stream_options", {{"include_usage", true}}}};
   if (options.ignore_eos) body["ignore_eos"] = true;
+  if (!options.cache_salt.empty()) body["cache_salt"] = options.cache_salt;
   if (options.chat) {
     body["messages"] = boost::json::array{boost::json::object{{"role", "user"}, {"content", text}}};
   } else {
@@ -251,21 +252,28 @@ Result<Report> BenchServe(const ServeOptions& options,
   };
   say(fmt::format("{} at {}, {} requests a level, prompts of about {} tokens, {} tokens out", model,
                   options.url, options.requests, options.prompt_tokens, options.max_tokens));
+  say(options.cache_salt.empty()
+          ? fmt::format("seed {}, no cache salt: a server may reuse what an earlier run left",
+                        options.seed)
+          : fmt::format("seed {}, cache salt {}", options.seed, options.cache_salt));
   say(fmt::format("{:>12} {:>8} {:>7} {:>7} {:>21} {:>21} {:>21}", "load", "done", "req/s", "tok/s",
                   "TTFT ms p50/p95/p99", "ITL ms", "E2E ms"));
   {  // one request that is not counted: connections, pages, caches
     ServeOptions warm = options;
     warm.requests = 1;
-    warm.seed = options.seed + 1;
+    warm.seed = LevelSeed(options.seed, 0);
     const LevelResult first = RunLoad(warm, server, model, 1, {});
     if (!first.records[0].status.ok()) return first.records[0].status;
   }
+  int levels = 0;
   const auto run = [&](const std::string& name, int clients, double rate) {
+    ServeOptions own = options;
+    own.seed = LevelSeed(options.seed, ++levels);
     const bool before = calibration.AtFullSpeed();
     const std::vector<double> due =
         rate > 0 ? ArrivalTimes(options.arrivals, rate, options.requests, options.seed)
                  : std::vector<double>();
-    const LevelResult level = RunLoad(options, server, model, clients, due);
+    const LevelResult level = RunLoad(own, server, model, clients, due);
     const bool steady = before && calibration.AtFullSpeed();
     const int done = level.completed();
     for (const RequestRecord& record : level.records) {
@@ -323,6 +331,7 @@ Result<Report> BenchServe(const ServeOptions& options,
                  {"prompt_tokens", options.prompt_tokens},
                  {"max_tokens", options.max_tokens},
                  {"seed", options.seed},
+                 {"cache_salt", options.cache_salt},
                  {"rows", std::move(rows)},
                  {"passed", report.failures.empty()}};
   return report;

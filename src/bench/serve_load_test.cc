@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
+#include <set>
 #include <thread>
 
 #include "base/mutex.h"
@@ -53,6 +55,10 @@ class ScriptedServer {
     const MutexLock lock(mutex_);
     return first_delays_;
   }
+  std::vector<std::string> bodies() {
+    const MutexLock lock(mutex_);
+    return bodies_;
+  }
   std::vector<double> gaps() {
     const MutexLock lock(mutex_);
     return gaps_;
@@ -92,6 +98,10 @@ class ScriptedServer {
       return Send(fd, "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(body.size()) +
                           "\r\n\r\n" + body);
     }
+    {
+      const MutexLock lock(mutex_);
+      bodies_.push_back(all.substr(all.find("\r\n\r\n") + 4));
+    }
     const SteadyClock clock;
     const TimePoint start = clock.Now();
     TimePoint last = start;
@@ -127,6 +137,7 @@ class ScriptedServer {
   std::thread acceptor_;
   std::vector<std::thread> connections_;
   Mutex mutex_;
+  std::vector<std::string> bodies_ GUARDED_BY(mutex_);
   std::vector<double> first_delays_ GUARDED_BY(mutex_), gaps_ GUARDED_BY(mutex_);
 };
 
@@ -233,6 +244,31 @@ TEST(ServeLoadTest, TheReportHasARowForEachLevelAndFindsTheModelByItself) {
   EXPECT_EQ(rows[1].at("completed").as_int64(), 12);
   EXPECT_GE(rows[0].at("ttft_ms").at("p50").as_double(), 10);
   EXPECT_EQ(rows[0].at("goodput_req_s").as_double(), 0);
+}
+
+// The second level sent the prompts of the first, and a later run those of an earlier one, so that
+// all but the first were measured from the server's prefix cache.
+TEST(ServeLoadTest, NoLevelOrRunIsServedFromWhatAnotherLeftInTheCache) {
+  std::set<std::string> all, first_run;
+  for (const char* salt : {"run-1", "run-2"}) {
+    ScriptedServer server({.first = milliseconds(1), .gap = milliseconds(0), .pieces = 1});
+    ServeOptions options = OptionsFor(server);
+    options.concurrency = {1, 2};
+    options.requests = 4;
+    options.cache_salt = salt;
+    ASSERT_TRUE(BenchServe(options, nullptr).ok());
+    std::set<std::string> prompts;
+    for (const std::string& body : server.bodies()) {
+      all.insert(body);
+      boost::json::object request = boost::json::parse(body).as_object();
+      EXPECT_EQ(request["cache_salt"].as_string(), salt);
+      prompts.insert(boost::json::serialize(request["messages"]));
+    }
+    EXPECT_EQ(prompts.size(), 9u);  // two levels of four, and the one before them
+    if (first_run.empty()) first_run = prompts;
+    EXPECT_EQ(prompts, first_run) << "the same seed gives the same prompts";
+  }
+  EXPECT_EQ(all.size(), 18u);
 }
 
 }  // namespace

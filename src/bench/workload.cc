@@ -64,6 +64,10 @@ Result<Workload> WorkloadFromName(std::string_view name) {
   return UnknownName("--workload", name, "random, chat, shared");
 }
 
+uint64_t LevelSeed(uint64_t seed, int level) {
+  return Random(Random(seed).Next() + static_cast<uint64_t>(level)).Next();
+}
+
 std::string PromptText(Workload kind, int words, uint64_t seed, int index) {
   const Random own(seed * 1'000'003 + 1 + static_cast<uint64_t>(index));
   std::string text;

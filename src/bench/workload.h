@@ -29,6 +29,10 @@ enum class Workload {
 };
 Result<Workload> WorkloadFromName(std::string_view name);  // "random", "chat", "shared"
 
+// The seed of the prompts of a level, so that no level of a run is served from what another left in
+// the server's prefix cache. Depends on the arguments only.
+uint64_t LevelSeed(uint64_t seed, int level);
+
 // The text of request `index`, of about `words` common English words, each about one token. Depends
 // on the arguments only.
 std::string PromptText(Workload kind, int words, uint64_t seed, int index);

@@ -53,6 +53,16 @@ TEST(WorkloadTest, PromptsDependOnSeedAndIndexAndAreAllDifferent) {
   EXPECT_EQ(seen.size(), 200u);
 }
 
+TEST(WorkloadTest, NoTwoLevelsOfARunHaveAPromptInCommon) {
+  std::set<std::string> seen;
+  for (int level = 0; level < 6; ++level) {
+    EXPECT_EQ(LevelSeed(5, level), LevelSeed(5, level));
+    for (int i = 0; i < 50; ++i)
+      seen.insert(PromptText(Workload::kRandom, 16, LevelSeed(5, level), i));
+  }
+  EXPECT_EQ(seen.size(), 300u);
+}
+
 TEST(WorkloadTest, SharedPromptsBeginAlikeAndEndDifferently) {
   const std::string a = PromptText(Workload::kShared, 40, 5, 0),
                     b = PromptText(Workload::kShared, 40, 5, 1);

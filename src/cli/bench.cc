@@ -9,6 +9,7 @@
 #include <fstream>
 #include <functional>
 #include <limits>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -55,7 +56,14 @@ class BenchCommand final : public Command {
         "  tutti bench strategies\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
-        "  tutti bench kernels");
+        "  tutti bench kernels\n"
+        "\n"
+        "Marks in the tables: (unstable): the rates of three parts of the run differ by more than "
+        "10 %;\n"
+        "(machine slowed): the machine ran below its full speed before or after this row. Gated: "
+        "the\n"
+        "command fails when a figure misses what docs/benchmarks.md asks for; answers that differ "
+        "always fail it.");
     DeclareEngine();
     DeclareStrategies();
     DeclareConcurrency();
@@ -94,8 +102,8 @@ class BenchCommand final : public Command {
   }
 
   void DeclareStrategies() {
-    CLI::App* command =
-        Add("strategies", "Blocking, interleaved and continuous side by side, gated", [this] {
+    CLI::App* command = Add(
+        "strategies", "Blocking, interleaved and continuous batching side by side, gated", [this] {
           strategies_.model = model_.model;
           strategies_.flags = model_.flags;
           if (requests_ > 0) {
@@ -110,7 +118,8 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--tokens", tokens_, 2, 100000,
               "output tokens of each, with --requests [30]");
     AddNumber(*command, "--rounds", strategies_.rounds, 1, 1000, "alternating runs [5]");
-    AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024, "[16]");
+    AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024,
+              "sequences that run together in a step [16]");
   }
 
   void DeclareConcurrency() {
@@ -143,6 +152,7 @@ class BenchCommand final : public Command {
                               ASSIGN_OR_RETURN(serve_.arrivals, bench::ArrivalsFromName(arrivals_));
                               ASSIGN_OR_RETURN(serve_.workload, bench::WorkloadFromName(workload_));
                               ASSIGN_OR_RETURN(serve_.api_key, app::ApiKey(""));
+                              serve_.cache_salt = CacheSalt();
                               return bench::BenchServe(serve_, Progress());
                             });
     command->footer(
@@ -150,7 +160,9 @@ class BenchCommand final : public Command {
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --rate 4 --arrivals poisson --requests "
         "200\n"
-        "A key is taken from TUTTI_API_KEY.");
+        "No level finds its prompts in a prefix cache: every level has other prompts, the same "
+        "for the\n"
+        "same --seed, and every run another --cache-salt. A key is taken from TUTTI_API_KEY.");
     command->add_option("--url", serve_.url, "of the server, http://HOST:PORT, with or without /v1")
         ->required();
     command->add_option("--model", serve_.model,
@@ -172,7 +184,11 @@ class BenchCommand final : public Command {
               "about so many words [128]");
     AddNumber(*command, "--max-tokens", serve_.max_tokens, 1, 100000, "output tokens [64]");
     AddNumber(*command, "--seed", serve_.seed, uint64_t{0}, kMostSeed,
-              "of prompts and arrivals [1]");
+              "of prompts and arrivals; each level has prompts of its own [1]");
+    command->add_option(
+        "--cache-salt", cache_salt_,
+        "sent with each request: only requests of equal salt share the server's "
+        "prefix cache; none = send no such field (default: a new one for each run)");
     command->add_flag("--completions", completions_,
                       "/v1/completions instead of /v1/chat/completions");
     command->add_flag("--natural-end", natural_end_,
@@ -194,6 +210,13 @@ class BenchCommand final : public Command {
               "default: the cores this process may use");
     command->add_flag("--quick", kernels_.quick,
                       "a few points for a moment each: is all there and right");
+  }
+
+  // As given, or one that no other run has.
+  std::string CacheSalt() const {
+    if (!cache_salt_.empty()) return cache_salt_ == "none" ? "" : cache_salt_;
+    std::random_device device;
+    return fmt::format("bench-{:08x}{:08x}", device(), device());
   }
 
   // Lines go out as they are known, beside the JSON if that takes standard output.
@@ -229,6 +252,7 @@ class BenchCommand final : public Command {
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;
   std::string arrivals_ = "poisson", workload_ = "random";
+  std::string cache_salt_;
   bool completions_ = false, natural_end_ = false;
   bench::KernelsOptions kernels_;
 };
