@@ -18,8 +18,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"threads", kInt, kModel, "", "compute threads (default: the cores this process may use)", 1,
      1024},
     {"isa", kChoice, kModel, "",
-     "instruction set of the kernels (default: the best this machine has)", 0, 0,
-     "scalar|avx2|avxvnni|avx512vnni|avx512"},
+     "instruction set of the kernels; avx512 means avx512vnni (default: the best this machine has)",
+     0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512"},
     {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
      "engine.lanes"},
     {"context", kInt, kModel, "",
@@ -37,8 +37,9 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      0, 100000},
     {"prep", kInt, kModel, "12", "most prompts rendered and tokenised at once; two threads do it",
      1, 1024, "", "prep.inflight"},
-    {"dtype", kChoice, kModel, "int8", "arithmetic: int8 block products, or float32 throughout", 0,
-     0, "int8|f32|bf16"},
+    {"dtype", kChoice, kModel, "int8",
+     "arithmetic: int8 block products, or f32 throughout; bf16 is of a later release", 0, 0,
+     "int8|f32|bf16"},
     {"sched.itl_target_ms", kNumber, kModel, "50",
      "a mixed step's prefill shrinks until the step meets this", 1, 60000},
     {"sched.admission", kChoice, kModel, "pack",
@@ -238,6 +239,8 @@ Result<int64_t> ParseSize(std::string_view text) {
     int64_t factor;
   } kUnits[] = {{"kib", 1 << 10},   {"mib", 1 << 20},
                 {"gib", kGiB},      {"tib", kGiB << 10},
+                {"ki", 1 << 10},    {"mi", 1 << 20},
+                {"gi", kGiB},       {"ti", kGiB << 10},
                 {"kb", 1000},       {"mb", 1000 * 1000},
                 {"gb", 1000000000}, {"tb", 1000000000000},
                 {"b", 1},           {"", 1}};
@@ -253,8 +256,10 @@ Result<int64_t> ParseSize(std::string_view text) {
         return bytes;
     }
   }
+  const bool bare = suffix == "k" || suffix == "m" || suffix == "g" || suffix == "t";
   return InvalidArgument("invalid_value",
-                         "needs a size such as 512MiB or 2GiB, not " + Shown(text));
+                         "needs a size such as 512MiB or 2GiB, not " + Shown(text) +
+                             (bare ? " (GiB are powers of 1024, GB of 1000)" : ""));
 }
 
 std::string Suggestion(std::string_view name, const std::vector<std::string>& known) {

@@ -53,8 +53,8 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text);
 // "a, B" -> {"a", "b"}: the names of a legal kHosts value, in lower case.
 std::vector<std::string> SplitHosts(std::string_view text);
 
-// "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB (binary) and KB MB GB TB (decimal),
-// case-insensitive.
+// "1GiB" -> 1073741824. Suffixes KiB MiB GiB TiB and Ki Mi Gi Ti (binary), KB MB GB TB
+// (decimal), case-insensitive. A bare "1G" means different things to different people: refused.
 Result<int64_t> ParseSize(std::string_view text);
 
 // The known name closest to a mistyped one, at most a third of it (and 3 characters) away, or "".

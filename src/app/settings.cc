@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <vector>
 
@@ -32,12 +34,57 @@ bool IsReserved(std::string_view name) {
   return false;
 }
 
-Status UnknownKey(std::string_view where, std::string_view name,
-                  const std::vector<std::string>& known) {
-  const std::string meant = Suggestion(name, known);
+// What Kubernetes and Docker links put into the environment of every container beside a service
+// called "tutti": TUTTI_SERVICE_HOST, TUTTI_SERVICE_PORT[_NAME], TUTTI_PORT=tcp://10.0.0.1:80,
+// TUTTI_PORT_80_TCP[_ADDR|_PORT|_PROTO]. None of these shapes can be a setting of ours.
+bool IsServiceVariable(std::string_view name, std::string_view value) {
+  if (name == "TUTTI_SERVICE_HOST" || name == "TUTTI_SERVICE_PORT" ||
+      name.starts_with("TUTTI_SERVICE_PORT_"))
+    return true;
+  constexpr std::string_view kPort = "TUTTI_PORT";
+  if (!name.starts_with(kPort)) return false;
+  name.remove_prefix(kPort.size());
+  constexpr std::string_view kProtocols[] = {"tcp", "udp", "sctp"};
+  if (name.empty()) {
+    return std::any_of(std::begin(kProtocols), std::end(kProtocols), [&](std::string_view p) {
+      return value.starts_with(std::string(p) + "://");
+    });
+  }
+  if (!name.starts_with('_')) return false;
+  name.remove_prefix(1);
+  const size_t digits = std::min(name.find_first_not_of("0123456789"), name.size());
+  if (digits == 0) return false;
+  name.remove_prefix(digits);
+  constexpr std::string_view kRest[] = {"_TCP", "_UDP", "_SCTP"};
+  for (const std::string_view rest : kRest) {
+    if (!name.starts_with(rest)) continue;
+    const std::string_view part = name.substr(rest.size());
+    if (part.empty() || part == "_ADDR" || part == "_PORT" || part == "_PROTO") return true;
+  }
+  return false;
+}
+
+Status UnknownKey(std::string_view where, std::string_view name, const std::string& meant) {
   return InvalidArgument("unknown_parameter",
                          fmt::format("{}: unknown key {}{}", where, name.substr(0, 64),
                                      meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
+
+// ["a", "b"] as the flag would hold it. Only options whose value is a list have one; what no option
+// is called is refused by its name later.
+Result<std::string> ListText(const std::string& key, const toml::array& list) {
+  const OptionSpec* option = FindOption(key);
+  if (option == nullptr) return std::string();
+  if (option->type != OptionType::kHosts)
+    return InvalidArgument("invalid_value", key + " takes one value, not a list");
+  std::string out;
+  for (const toml::node& item : list) {
+    const auto text = item.value_exact<std::string>();
+    if (!text.has_value() || text->empty() || text->find(',') != std::string::npos)
+      return InvalidArgument("invalid_value", key + " must be a list of names, each a string");
+    out += (out.empty() ? "" : ",") + *text;
+  }
+  return out;
 }
 
 // Depth-first walk over tables: "sched" { "itl_target_ms" = 50 } becomes sched.itl_target_ms.
@@ -56,6 +103,8 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth,
       out[key] = fmt::format("{}", *number);
     } else if (const auto flag = node.value_exact<bool>()) {
       out[key] = *flag ? "on" : "off";
+    } else if (const toml::array* list = node.as_array()) {
+      ASSIGN_OR_RETURN(out[key], ListText(key, *list));
     } else {
       return InvalidArgument("invalid_value", key + " must be a string, a number or a truth value");
     }
@@ -67,6 +116,10 @@ Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
   constexpr uintmax_t kMaxBytes = 1 << 20;
   std::error_code ignored;  // neither a folder nor a device nor a pipe, which might never end
   const bool regular = std::filesystem::is_regular_file(path, ignored);
+  if (!std::filesystem::exists(path, ignored)) {
+    return InvalidArgument("invalid_value",
+                           "the configuration file " + path + " cannot be found: no such file");
+  }
   if (!regular || std::filesystem::file_size(path, ignored) > kMaxBytes) {
     return InvalidArgument("invalid_value", "the configuration file " + path +
                                                 " must be a regular file of at most 1 MiB");
@@ -152,19 +205,30 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
     ASSIGN_OR_RETURN(const auto entries, ReadToml(inputs.file));
     for (const auto& [key, text] : entries) {
       const OptionSpec* option = FindOption(key);
-      if (option == nullptr) return UnknownKey(inputs.file, key, KnownKeys());
+      if (option == nullptr) return UnknownKey(inputs.file, key, Suggestion(key, KnownKeys()));
       RETURN_IF_ERROR(assign(*option, text, Source::kFile, inputs.file));
     }
   }
+  // Without the prefix that all have: it would make any two short names look near.
+  constexpr std::string_view kPrefix = "TUTTI_";
   std::vector<std::string> variables;
-  for (const OptionSpec& option : AllOptions()) variables.push_back(EnvironmentName(option));
+  for (const OptionSpec& option : AllOptions())
+    variables.push_back(EnvironmentName(option).substr(kPrefix.size()));
   for (const auto& [name, text] : inputs.environment) {
     if (IsReserved(name)) continue;
+    if (IsServiceVariable(name, text)) {
+      settings.ignored_.push_back(name);
+      continue;
+    }
     const OptionSpec* found = nullptr;
     for (const OptionSpec& option : AllOptions()) {
       if (EnvironmentName(option) == name) found = &option;
     }
-    if (found == nullptr) return UnknownKey("environment", name, variables);
+    if (found == nullptr) {
+      const std::string meant =
+          Suggestion(name.starts_with(kPrefix) ? name.substr(kPrefix.size()) : name, variables);
+      return UnknownKey("environment", name, meant.empty() ? "" : std::string(kPrefix) + meant);
+    }
     RETURN_IF_ERROR(assign(*found, text, Source::kEnvironment, name));
   }
   for (const auto& [key, text] : inputs.flags) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "app/options.h"
 #include "base/status.h"
@@ -36,6 +37,9 @@ class Settings {
   std::optional<int64_t> OptionalInt(std::string_view key) const;
   std::optional<double> OptionalNumber(std::string_view key) const;
   Source SourceOf(std::string_view key) const;
+  // Variables that an orchestrator sets for a service called "tutti" (TUTTI_SERVICE_HOST, ...): no
+  // settings, left alone.
+  const std::vector<std::string>& ignored() const { return ignored_; }
 
   // One line per option of the groups shown: key = value, and where it came from as a comment. It
   // is TOML, which as a file gives these settings again.
@@ -48,6 +52,7 @@ class Settings {
   };
   const Value& Find(std::string_view key) const;
   std::map<std::string, Value, std::less<>> values_;
+  std::vector<std::string> ignored_;
 };
 
 // The TUTTI_* variables of this process.

@@ -89,6 +89,80 @@ TEST(Settings, AnUnknownKeyIsRefusedWithTheOneMeant) {
   EXPECT_NE(Settings::Resolve(inputs).status().message().find("TUTTI_THREADS"), std::string::npos);
 }
 
+// A Kubernetes service called "tutti" once kept every pod beside it from starting.
+TEST(Settings, VariablesOfAServiceOfThatNameAreIgnoredAndTold) {
+  Settings::Inputs inputs;
+  inputs.environment = {
+      {"TUTTI_SERVICE_HOST", "10.0.0.7"},         {"TUTTI_SERVICE_PORT", "80"},
+      {"TUTTI_SERVICE_PORT_HTTP", "80"},          {"TUTTI_PORT", "tcp://10.0.0.7:80"},
+      {"TUTTI_PORT_80_TCP", "tcp://10.0.0.7:80"}, {"TUTTI_PORT_80_TCP_ADDR", "10.0.0.7"},
+      {"TUTTI_PORT_80_TCP_PORT", "80"},           {"TUTTI_PORT_80_TCP_PROTO", "tcp"},
+      {"TUTTI_PORT_53_UDP", "udp://10.0.0.7:53"}};
+  const Result<Settings> settings = Settings::Resolve(inputs);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(settings->ignored().size(), inputs.environment.size());
+  EXPECT_EQ(settings->Int("port"), 8080);
+  EXPECT_EQ(settings->SourceOf("port"), Source::kDefault);
+}
+
+TEST(Settings, WhatOnlyLooksLikeAVariableOfAServiceIsRefused) {
+  for (const auto& [name, value] :
+       std::map<std::string, std::string>{{"TUTTI_PORT", "http://10.0.0.7"},
+                                          {"TUTTI_PORTS", "1"},
+                                          {"TUTTI_PORT_TCP", "80"},
+                                          {"TUTTI_PORT_80", "80"},
+                                          {"TUTTI_PORT_80_TCP_X", "80"},
+                                          {"TUTTI_SERVICE", "10.0.0.7"}}) {
+    Settings::Inputs inputs;
+    inputs.environment[name] = value;
+    EXPECT_FALSE(Settings::Resolve(inputs).ok()) << name;
+  }
+  Settings::Inputs inputs;
+  inputs.environment["TUTTI_PORT"] = "9000";
+  EXPECT_EQ(Settings::Resolve(inputs).value().Int("port"), 9000);
+  EXPECT_TRUE(Settings::Resolve(inputs).value().ignored().empty());
+}
+
+// The common prefix once made any short name look near: TUTTI_URL, "did you mean TUTTI_ISA?".
+TEST(Settings, TheCommonPrefixOfVariablesMakesNoNameNear) {
+  Settings::Inputs inputs;
+  inputs.environment["TUTTI_URL"] = "x";
+  EXPECT_EQ(Settings::Resolve(inputs).status().message(), "environment: unknown key TUTTI_URL");
+}
+
+TEST(Settings, AListInAFileIsTakenWhereTheValueIsOne) {
+  const auto resolve = [](const std::string& text) {
+    Settings::Inputs inputs;
+    inputs.file = WriteToml(text);
+    return Settings::Resolve(inputs);
+  };
+  EXPECT_EQ(resolve("allowed-hosts = [\"a.example\", \"b\"]\n").value().Text("allowed-hosts"),
+            "a.example,b");
+  EXPECT_EQ(resolve("[http]\nallowed_hosts = []\n").value().Text("allowed-hosts"), "");
+  for (const char* bad :
+       {"allowed-hosts = [1]\n", "allowed-hosts = [\"a,b\"]\n", "allowed-hosts = [[\"a\"]]\n",
+        "allowed-hosts = [\"a b\"]\n", "host = [\"127.0.0.1\"]\n", "lanes = [1, 2]\n"})
+    EXPECT_EQ(resolve(bad).status().reason(), "invalid_value") << bad;
+  EXPECT_EQ(resolve("lannes = [1]\n").status().reason(), "unknown_parameter");
+}
+
+TEST(Settings, AMissingFileIsCalledMissing) {
+  Settings::Inputs inputs;
+  inputs.file = ::testing::TempDir() + "nope.toml";
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find("no such file"), std::string::npos);
+}
+
+TEST(Settings, SizesHaveUnitsThatAllReadAlike) {
+  EXPECT_EQ(ParseSize("2Gi").value(), int64_t{2} << 30);
+  EXPECT_EQ(ParseSize("2gib").value(), int64_t{2} << 30);
+  EXPECT_EQ(ParseSize("2GB").value(), 2000000000);
+  for (const char* bare : {"1G", "1m", "1K", "1T"}) {
+    const Result<int64_t> size = ParseSize(bare);
+    ASSERT_FALSE(size.ok()) << bare;
+    EXPECT_NE(size.status().message().find("GiB are powers of 1024"), std::string::npos) << bare;
+  }
+}
+
 TEST(Settings, OnlyANearNameIsSuggested) {
   const std::vector<std::string> known = {"--prep", "--port", "--host", "--max-tokens"};
   EXPECT_EQ(Suggestion("--prot", known), "--port");  // swapped: one slip
