@@ -6,6 +6,8 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/utf8.h"
+
 namespace tutti::api {
 namespace {
 
@@ -58,6 +60,7 @@ Status ValidateRequest(const GenerateRequest& request) {
       return Bad("stop",
                  "a stop string must hold 1 to " + std::to_string(kMaxStopBytes) + " bytes");
     }
+    RETURN_IF_ERROR(CheckUtf8(stop, "stop"));
   }
   if (p.logprobs < -1 || p.logprobs > kMaxLogprobs)
     return Bad("logprobs", "at most 20 log-probabilities per token");
@@ -139,6 +142,17 @@ Status ValidateTokenIds(const SamplingParams& params, int vocab_size) {
   if (all_banned)
     return InvalidArgument("no_token_allowed", "every token of the vocabulary is banned");
   return OkStatus();
+}
+
+Status CheckUtf8(std::string_view text, const std::string& param) {
+  const size_t good = ValidUtf8Prefix(text);
+  if (good == text.size()) return OkStatus();
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(text[good]);
+  return InvalidArgument("invalid_utf8", param + " is not UTF-8: byte 0x" + kDigits[byte >> 4] +
+                                             kDigits[byte & 15] + " at offset " +
+                                             std::to_string(good))
+      .WithParam(param);
 }
 
 size_t PromptBytes(const Prompt& prompt) {

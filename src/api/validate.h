@@ -2,6 +2,9 @@
 // checks that the gateway runs for every door, the library included. Pure.
 #pragma once
 
+#include <string>
+#include <string_view>
+
 #include "api/types.h"
 #include "base/status.h"
 
@@ -33,6 +36,10 @@ Status TooManyPieces(size_t tokens);
 
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);
+
+// invalid_utf8, naming the first byte at fault and its offset: HTTP reads no such text, and no
+// other way in may lose bytes of it in silence.
+Status CheckUtf8(std::string_view text, const std::string& param);
 
 // A conversation ends with the assistant's words exactly if they are to be continued.
 Status ValidateLastMessage(const ChatPrompt& chat, const std::string& param);

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <string>
 
+#include "api/validate.h"
 #include "app/model_registry.h"
 #include "base/log.h"
 #include "cli/command_line.h"
@@ -37,6 +38,8 @@ class TokenizeCommand final : public Command {
     if (!tokenizer.ok()) return Fail(tokenizer.status());
     const std::string text{std::istreambuf_iterator<char>(std::cin),
                            std::istreambuf_iterator<char>()};
+    if (const Status status = api::CheckUtf8(text, "standard input"); !status.ok())
+      return Fail(status);
     const std::vector<TokenId> tokens =
         (*tokenizer)->Encode(text, {.add_special = !no_bos_, .parse_special = !no_special_});
     if (ids_) {

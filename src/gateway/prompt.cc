@@ -28,6 +28,9 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
   }
   tokenizer::ChatInput input;
   for (const api::ChatMessage& message : chat.messages) {
+    const std::string param = "messages[" + std::to_string(input.messages.size()) + "]";
+    RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
+    RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
     tokenizer::ChatMessage& out = input.messages.emplace_back();
     out.role = RoleName(message.role);
     out.content = tokenizer::jinja::Value::String(message.content);
@@ -45,6 +48,7 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
 }
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::TextPrompt& text, int64_t) {
+  RETURN_IF_ERROR(api::CheckUtf8(text.text, "prompt"));
   return PreparedPrompt{model.tokenizer->Encode(text.text, {.add_special = text.add_special,
                                                             .parse_special = text.parse_special}),
                         text.text};

@@ -141,5 +141,24 @@ TEST(ServedModel, AnswersToItsIdAndItsAliasesOnly) {
   }
 }
 
+// Through the library and the command line such bytes once vanished without a word.
+TEST(Prompt, BytesThatAreNoUtf8AreRefusedWithTheirOffset) {
+  const ServedModel model = Model(kTemplate);
+  const Status text = PreparePrompt(model,
+                                    api::TextPrompt{"a\xff"
+                                                    "b"},
+                                    0)
+                          .status();
+  EXPECT_EQ(text.reason(), "invalid_utf8");
+  EXPECT_EQ(text.message(), "prompt is not UTF-8: byte 0xff at offset 1");
+  const Status chat =
+      PreparePrompt(model,
+                    Chat({Says(api::Role::kSystem, "fine"), Says(api::Role::kUser, "caf\xc3")}), 0)
+          .status();
+  EXPECT_EQ(chat.reason(), "invalid_utf8");
+  EXPECT_EQ(chat.param(), "messages[1].content");
+  EXPECT_TRUE(PreparePrompt(model, api::TextPrompt{"caf\xc3\xa9"}, 0).ok());
+}
+
 }  // namespace
 }  // namespace tutti::gateway
