@@ -92,9 +92,23 @@ TEST(OpenedModelTest, AKvCacheThatTheMachineCannotHoldIsRefusedBeforeTheWeightsA
   LocalInference inference(settings, nullptr);
   const Result<OpenedModel> opened = inference.Open({"tiny", file.path()});
   ASSERT_FALSE(opened.ok());
-  EXPECT_EQ(opened.status().reason(), "invalid_value");
+  EXPECT_EQ(opened.status().reason(), "out_of_memory") << "no bad value: other machines have it";
   EXPECT_TRUE(opened.status().message().starts_with("--kv-cache-bytes 16TiB is more than the "))
       << opened.status();
+}
+
+TEST(OpenedModelTest, AFaultOfAnOptionNamesTheOptionAndNotTheFile) {
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  const ModelRef ref{"tiny", file.path()};
+  const Settings settings = SettingsOf({{"isa", "scalar"}, {"context", "1048576"}});
+  LocalInference inference(settings, nullptr);
+  const Result<OpenedModel> opened = inference.Open(ref);
+  ASSERT_FALSE(opened.ok());
+  const Status option = InModelFile(opened.status(), ref);
+  EXPECT_EQ(option.message().find(file.path()), std::string::npos) << option;
+  EXPECT_NE(option.message().find("--context"), std::string::npos) << option;
+  const Status fault = InModelFile(InvalidArgument("gguf_magic", "no GGUF"), ref);
+  EXPECT_TRUE(fault.message().starts_with(file.path())) << fault;
 }
 
 TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {

@@ -98,11 +98,12 @@ Status CheckKvFits(const Settings& settings) {
   const auto asked = static_cast<uint64_t>(settings.Int("kv-cache-bytes"));
   const uint64_t available = AvailableMemory();
   if (available == 0 || asked <= available) return OkStatus();
-  return InvalidArgument("invalid_value",
-                         fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of memory "
-                                     "that are free on this machine",
-                                     settings.Text("kv-cache-bytes"),
-                                     static_cast<double>(available) / (1 << 30)))
+  // Not a bad value: another machine, or this one later, has the memory.
+  return ResourceExhausted("out_of_memory",
+                           fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of memory "
+                                       "that are free on this machine",
+                                       settings.Text("kv-cache-bytes"),
+                                       static_cast<double>(available) / (1 << 30)))
       .WithParam("kv-cache-bytes");
 }
 
@@ -136,6 +137,11 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
 }
 
 }  // namespace
+
+Status InModelFile(Status status, const ModelRef& ref) {
+  return FindOption(status.param()) != nullptr ? std::move(status)
+                                               : std::move(status).WithContext(ref.path);
+}
 
 uint64_t AvailableMemory() {
   std::ifstream file("/proc/meminfo");

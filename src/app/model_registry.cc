@@ -46,9 +46,11 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known.file) : override;
     if (ref.served_name.empty()) ref.served_name = std::string(known.name);
     if (!std::filesystem::exists(ref.path, error)) {
-      return NotFound("model_not_found", "model " + std::string(known.name) +
-                                             " is not in the cache (" + ref.path +
-                                             "); fetch it with `make models`");
+      return NotFound("model_not_found",
+                      "no model " + std::string(known.name) + ": " + ref.path +
+                          " is missing; put " + std::string(known.file) +
+                          " there (`make models` in the source tree fetches it), let TUTTI_CACHE "
+                          "name another folder, or give the path of a .gguf file as MODEL");
     }
     return ref;
   }

@@ -94,7 +94,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);
   Result<OpenedModel> opened = inference.Open(model);
-  if (!opened.ok()) return std::move(opened).status().WithContext(model.path);
+  if (!opened.ok()) return InModelFile(std::move(opened).status(), model);
   if (!opened->notice().empty()) std::fprintf(stderr, "tutti: %s\n", opened->notice().c_str());
   const std::string summary = opened->summary();
   const std::shared_ptr<telemetry::ServingMetrics> serving = opened->metrics();
@@ -131,7 +131,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   if (signal == 0) {
     loader.join();
     door.Stop();
-    return std::move(load_status).WithContext(model.path);
+    return InModelFile(std::move(load_status), model);
   }
 
   stopping.store(true, std::memory_order_release);

@@ -30,7 +30,7 @@ class RunCommand final : public Command {
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
         "  tutti run model.gguf -p \"Hi\" --json");
     app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
-    app_->add_option("-p,--prompt", prompt_,
+    app_->add_option("-p,--prompt,PROMPT", prompt_,
                      "the user's message; with --raw the text to continue; - is standard input");
     CLI::Option* const system = app_->add_option("--system", system_, "system message");
     app_->add_flag("--raw", raw_, "continue the text as it is, without chat template")
@@ -55,7 +55,7 @@ class RunCommand final : public Command {
     }
     app::LocalInference inference(*settings, nullptr);
     Result<app::OpenedModel> opened = inference.Open(*ref);
-    if (!opened.ok()) return Fail(std::move(opened).status().WithContext(ref->path));
+    if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
     return Answer(inference.gateway());
   }

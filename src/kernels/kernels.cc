@@ -55,9 +55,10 @@ Result<const KernelTable*> SelectKernels(std::optional<std::string> forced) {
   if (!isa.has_value() || std::find(supported.begin(), supported.end(), *isa) == supported.end()) {
     const std::string shown = forced->substr(0, 64);
     return InvalidArgument("invalid_value",
-                           "isa \"" + shown + "\" is " +
+                           "--isa \"" + shown + "\" is " +
                                (isa.has_value() ? "not supported by this machine" : "unknown") +
-                               "; it runs " + SupportedNames());
+                               "; it runs " + SupportedNames())
+        .WithParam("isa");
   }
   return &KernelsFor(*isa);
 }

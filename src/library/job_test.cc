@@ -352,7 +352,11 @@ TEST_F(JobTest, WhatIsWrongIsToldByNameAndField) {
 
 TEST(ModelOptionsTest, WrongOptionsAndFilesAreRefusedByLoad) {
   EXPECT_EQ(Model::Load(ModelOptions("/no/such/file.gguf")).error().reason(), "model_not_found");
-  EXPECT_EQ(Model::Load(ModelOptions().Set("lanse", "8")).error().reason(), "unknown_parameter");
+  const Error typo = Model::Load(ModelOptions().Set("lanse", "8")).error();
+  EXPECT_EQ(typo.reason(), "unknown_parameter");
+  EXPECT_EQ(typo.message(), "no model option is called lanse; did you mean lanes?");
+  EXPECT_EQ(Model::Load(ModelOptions().Lanes(0)).error().message(),
+            "option: lanes must be between 1 and 1024, not \"0\"");
   EXPECT_EQ(Model::Load(ModelOptions().Set("port", "8080")).error().reason(), "unknown_parameter");
   EXPECT_EQ(Model::Load(ModelOptions().Threads(0)).error().reason(), "invalid_value");
   EXPECT_EQ(Model::Load(ModelOptions().Isa("abacus")).error().reason(), "invalid_value");

@@ -90,6 +90,25 @@ class NoSignalsHere {
   sigset_t before_;
 };
 
+// Options have no dashes here: "--lanes must be" -> "lanes must be".
+Status InOptionSpelling(const Status& status) {
+  std::string message = status.message();
+  for (const app::OptionSpec& option : app::AllOptions()) {
+    const std::string flag = app::FlagName(option);
+    for (size_t at = message.find(flag); at != std::string::npos; at = message.find(flag, at + 1))
+      message.erase(at, 2);
+  }
+  return Status(status.code(), status.reason(), std::move(message)).WithParam(status.param());
+}
+
+std::vector<std::string> ModelOptionNames() {
+  std::vector<std::string> names;
+  for (const app::OptionSpec& option : app::AllOptions()) {
+    if (option.group == app::OptionGroup::kModel) names.emplace_back(option.key);
+  }
+  return names;
+}
+
 Result<app::Settings> ResolveSettings(const std::map<std::string, std::string>& values) {
   app::Settings::Inputs inputs;
   inputs.flags_name = "option";
@@ -99,12 +118,17 @@ Result<app::Settings> ResolveSettings(const std::map<std::string, std::string>& 
   for (const auto& [name, value] : values) {
     const app::OptionSpec* option = app::FindOption(name);
     if (option == nullptr || option->group != app::OptionGroup::kModel) {
-      return InvalidArgument("unknown_parameter", "no model option is called " + name.substr(0, 64))
+      const std::string meant = app::Suggestion(name.substr(0, 64), ModelOptionNames());
+      return InvalidArgument("unknown_parameter",
+                             "no model option is called " + name.substr(0, 64) +
+                                 (meant.empty() ? "" : "; did you mean " + meant + "?"))
           .WithParam(name);
     }
     inputs.flags[option->key] = value;
   }
-  return app::Settings::Resolve(inputs);
+  Result<app::Settings> settings = app::Settings::Resolve(inputs);
+  if (!settings.ok()) return InOptionSpelling(settings.status());
+  return settings;
 }
 
 Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
@@ -114,7 +138,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   const NoSignalsHere scope;
   auto state = std::make_shared<Model::State>(std::move(settings));
   Result<app::OpenedModel> opened = state->inference.Open(ref);
-  if (!opened.ok()) return std::move(opened).status().WithContext(ref.path);
+  if (!opened.ok()) return InOptionSpelling(app::InModelFile(std::move(opened).status(), ref));
   state->info.summary = opened->summary();
   // What the callback throws must not pass through the loader, which has threads of its own then.
   std::exception_ptr thrown;
