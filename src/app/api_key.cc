@@ -1,5 +1,6 @@
 #include "app/api_key.h"
 
+#include <cstdio>
 #include <cstdlib>
 
 #include "doors/http/http_door.h"
@@ -7,9 +8,16 @@
 namespace tutti::app {
 
 Result<std::string> ApiKey(const std::string& file) {
-  if (!file.empty()) return http::ReadApiKeyFile(file);
-  if (const char* key = std::getenv("TUTTI_API_KEY"); key != nullptr)
-    return http::CheckApiKey(key, "TUTTI_API_KEY");
+  const char* const variable = std::getenv("TUTTI_API_KEY");
+  if (!file.empty()) {
+    Result<std::string> key = http::ReadApiKeyFile(file);
+    if (key.ok() && variable != nullptr && *key != variable) {
+      std::fprintf(stderr,
+                   "tutti: the key of --api-key-file is used; TUTTI_API_KEY holds another one\n");
+    }
+    return key;
+  }
+  if (variable != nullptr) return http::CheckApiKey(variable, "TUTTI_API_KEY");
   return std::string();
 }
 

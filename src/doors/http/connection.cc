@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <iterator>
 #include <utility>
 
 #include "wire/openai_request.h"
@@ -19,6 +20,38 @@ std::string IdFor(const HttpRequest& request, IoLoop& loop) {
   const std::string* given =
       request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
   return given != nullptr && wire::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
+}
+
+// What a page of an allowed origin may send: our own fields, and of those it asks for the ones that
+// stock clients add to every request (the OpenAI client for JavaScript: x-stainless-*). Only names
+// are echoed, in lower case, at most 32 of 64 characters.
+std::string AllowedHeaders(const HttpRequest& request) {
+  std::string out =
+      "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings";
+  constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
+  constexpr std::string_view kNames[] = {"idempotency-key", "traceparent", "tracestate"};
+  const std::string* asked = request.Find("access-control-request-headers");
+  if (asked == nullptr) return out;
+  std::string_view rest = *asked;
+  for (int names = 0; !rest.empty() && names < 32; ++names) {
+    const size_t comma = std::min(rest.find(','), rest.size());
+    std::string_view part = rest.substr(0, comma);
+    rest.remove_prefix(std::min(comma + 1, rest.size()));
+    while (part.starts_with(' ') || part.starts_with('\t')) part.remove_prefix(1);
+    while (part.ends_with(' ') || part.ends_with('\t')) part.remove_suffix(1);
+    std::string name(part.substr(0, 64));
+    bool plain = part.size() <= 64;
+    for (char& c : name) {
+      if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
+      plain = plain && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+    }
+    const bool known =
+        std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames) ||
+        std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                    [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (plain && known) out += ", " + name;
+  }
+  return out;
 }
 
 }  // namespace
@@ -41,11 +74,30 @@ void Connection::Start() {
   Reschedule();
   transport_->Handshake([self = shared_from_this()](bool ok, size_t) {
     if (self->phase_ == Phase::kClosed) return;
-    if (!ok) return self->Close(false);
+    if (!ok) {
+      self->NoteHandshake();
+      return self->Close(false);
+    }
     self->shaking_hands_ = false;
     self->phase_start_ = self->loop_->clock().Now();
     self->Read();
   });
+}
+
+void Connection::NoteHandshake() {
+  const std::string fault = transport_->HandshakeFault();
+  if (fault.empty() || context_.deps.log == nullptr || !context_.options.access_log) return;
+  // A scanner or a client set up wrongly comes again and again: a line a second tells enough.
+  const int64_t second =
+      std::chrono::duration_cast<std::chrono::seconds>(loop_->clock().Now().time_since_epoch())
+          .count();
+  if (context_.last_handshake_line.exchange(second) == second) {
+    context_.handshakes_untold.fetch_add(1);
+    return;
+  }
+  context_.deps.log->Info(
+      "tls.handshake_failed",
+      {{"peer", peer_}, {"why", fault}, {"untold", context_.handshakes_untold.exchange(0)}});
 }
 
 void Connection::Abort() { Close(true); }
@@ -176,9 +228,7 @@ void Connection::OnMessage() {
     HeaderList headers = {{"Allow", decision_.allow}};
     if (decision_.preflight) {
       headers.emplace_back("Access-Control-Allow-Methods", decision_.allow);
-      headers.emplace_back(
-          "Access-Control-Allow-Headers",
-          "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings");
+      headers.emplace_back("Access-Control-Allow-Headers", AllowedHeaders(request_));
       headers.emplace_back("Access-Control-Max-Age", "600");
     }
     return Respond(204, std::move(headers), "");

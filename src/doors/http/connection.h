@@ -87,6 +87,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
+  void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);
   void OnPeerGone();

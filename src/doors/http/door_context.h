@@ -27,7 +27,9 @@ struct DoorContext {
   std::atomic<int> connections{0};
   std::atomic<int> active{0};  // requests being answered
   std::atomic<bool> draining{false};
-  std::function<void()> on_closed;  // a connection is gone: accepting may go on
+  std::atomic<int64_t> last_handshake_line{-1};  // second of the clock
+  std::atomic<int64_t> handshakes_untold{0};     // failed ones without a line, since the last line
+  std::function<void()> on_closed;               // a connection is gone: accepting may go on
 
   // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
   // tokenizer requests, which can take a second and must not hold up the former.

@@ -81,6 +81,11 @@ Result<std::string> ReadApiKeyFile(const std::string& path) {
   std::string line;
   if (!file || !std::getline(file, line))
     return Bad("api-key-file", "--api-key-file " + path + " holds no key");
+  for (std::string more; std::getline(file, more);) {
+    if (more.find_first_not_of(" \t\r") == std::string::npos) continue;
+    return Bad("api-key-file", "--api-key-file " + path +
+                                   " holds more than one line: this release knows one key only");
+  }
   return CheckApiKey(line, "--api-key-file " + path);
 }
 
@@ -134,8 +139,10 @@ struct HttpDoor::Impl {
     if (!ec) acceptor->listen(kBacklog, ec);
     if (!ec) bound = acceptor->local_endpoint(ec);
     if (!ec) return OkStatus();
-    return Bad("port", "cannot listen on " + options.host + " port " +
-                           std::to_string(options.port) + ": " + ec.message());
+    // Not a bad value: it depends on what else runs here, and on who asks.
+    return Unavailable("io_error", "cannot listen on " + options.host + " port " +
+                                       std::to_string(options.port) + ": " + ec.message())
+        .WithParam("port");
   }
 
   // On the accept loop. At most one accept waits, and none while the connections are at their

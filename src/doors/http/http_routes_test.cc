@@ -275,6 +275,16 @@ TEST_F(RoutesTest, ForeignOriginsAreRefusedAndConfiguredOnesEchoed) {
   EXPECT_EQ(preflight.status, 204) << "a browser sends no key with its question";
   EXPECT_EQ(preflight.Header("access-control-allow-methods"), "POST, OPTIONS");
   EXPECT_THAT(preflight.Header("access-control-allow-headers"), HasSubstr("authorization"));
+  // The OpenAI client for JavaScript adds these to every request; browsers once refused to send
+  // any.
+  const RawResponse stock =
+      Ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
+          "https://app.example\r\nAccess-Control-Request-Method: POST\r\n"
+          "Access-Control-Request-Headers: authorization,X-Stainless-Lang, x-stainless-os,cookie,"
+          "x-stainless-\"bad\",x-evil\r\n\r\n");
+  EXPECT_EQ(
+      stock.Header("access-control-allow-headers"),
+      preflight.Header("access-control-allow-headers") + ", x-stainless-lang, x-stainless-os");
   EXPECT_EQ(Ask("OPTIONS /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nOrigin: "
                 "https://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n")
                 .status,
@@ -432,6 +442,18 @@ TEST(CheckBind, OnlyLoopbackMayBeOpen) {
   EXPECT_EQ(CheckBind(options).param(), "tls-cert");
 }
 
+// A port in use is no bad value: a start later, or beside fewer others, succeeds with it.
+TEST_F(RoutesTest, APortInUseFailsTheStartAsUnavailable) {
+  StartDoor();
+  HttpOptions options;
+  options.port = port();
+  HttpDoor second(options, {&inference_, &inference_, &metrics_, nullptr, &log_, &clock_});
+  const Status status = second.Start();
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
+  EXPECT_NE(status.reason(), "invalid_value");
+  EXPECT_EQ(status.param(), "port");
+}
+
 TEST(ApiKeyFile, HoldsOneKeyThatOthersCannotRead) {
   const std::string path = ::testing::TempDir() + "key";
   const auto write = [&](const std::string& text, mode_t mode) {
@@ -439,7 +461,9 @@ TEST(ApiKeyFile, HoldsOneKeyThatOthersCannotRead) {
     chmod(path.c_str(), mode);
     return ReadApiKeyFile(path);
   };
-  EXPECT_EQ(*write(" sk-1 \r\nsecond line", 0600), "sk-1");
+  EXPECT_EQ(*write(" sk-1 \r\n \n", 0600), "sk-1");
+  // A second key was once ignored in silence, and its clients were turned away.
+  EXPECT_THAT(write("sk-1\nsk-2\n", 0600).status().message(), HasSubstr("one key only"));
   EXPECT_EQ(write("sk-1", 0644).status().param(), "api-key-file");
   EXPECT_FALSE(write("", 0600).ok());
   EXPECT_FALSE(write(" \n", 0600).ok());

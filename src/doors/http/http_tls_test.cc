@@ -128,6 +128,37 @@ TEST_F(TlsTest, OldVersionsAndPlainTextAreRefused) {
   EXPECT_TRUE(TlsClient(port()).connected()) << "and the next client is served";
 }
 
+// A client set up for plain HTTP, or one that does not trust the certificate, left no trace.
+TEST_F(TlsTest, AFailedHandshakeIsLoggedAndManyOfThemAreCounted) {
+  StartDoor(WithTls());
+  for (int i = 0; i < 20; ++i) {
+    RawClient plain(port());
+    plain.Send(Get("/livez"));
+    plain.WaitClosed(3000);
+  }
+  const auto lines = [&] {
+    log_.Flush();
+    const std::string all = lines_->Joined();
+    size_t count = 0;
+    for (size_t at = 0; (at = all.find("tls.handshake_failed", at)) != std::string::npos; ++at)
+      ++count;
+    return count;
+  };
+  ASSERT_TRUE(Eventually([&] { return lines() > 0; }));
+  EXPECT_NE(lines_->Joined().find("plain HTTP on the TLS port"), std::string::npos)
+      << lines_->Joined();
+  EXPECT_NE(lines_->Joined().find("127.0.0.1"), std::string::npos);
+  EXPECT_LT(lines(), 20u) << "not one for each";
+}
+
+TEST_F(TlsTest, AConnectionThatOnlyComesAndGoesLeavesNoLine) {
+  StartDoor(WithTls());
+  { RawClient probe(port()); }
+  ASSERT_TRUE(Eventually([&] { return door_->open_connections() == 0; }));
+  log_.Flush();
+  EXPECT_EQ(lines_->Joined().find("tls.handshake_failed"), std::string::npos);
+}
+
 TEST_F(TlsTest, AClientThatLeavesCancels) {
   StartDoor(WithTls());
   {

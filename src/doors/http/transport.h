@@ -20,6 +20,8 @@ class Transport {
 
   virtual ~Transport() = default;
   virtual void Handshake(Handler done) = 0;
+  // Why a handshake failed, after it did; empty where the peer just went away.
+  virtual std::string HandshakeFault() const { return ""; }
   // At most one read and one write at a time. The memory must live until the handler ran.
   virtual void ReadSome(char* data, size_t size, Handler done) = 0;
   virtual void WriteSome(const char* data, size_t size, Handler done) = 0;

@@ -1,7 +1,11 @@
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
 #include <sys/stat.h>
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <utility>
 
@@ -19,8 +23,12 @@ class TlsTransport final : public Transport, public std::enable_shared_from_this
 
   void Handshake(Handler done) override {
     stream_.async_handshake(ssl::stream_base::server,
-                            [done = std::move(done)](error_code ec) { done(!ec, 0); });
+                            [this, done = std::move(done)](error_code ec) {
+                              if (ec) NoteFault(ec);
+                              done(!ec, 0);
+                            });
   }
+  std::string HandshakeFault() const override { return fault_; }
   void ReadSome(char* data, size_t size, Handler done) override {
     stream_.async_read_some(
         boost::asio::buffer(data, size),
@@ -43,7 +51,16 @@ class TlsTransport final : public Transport, public std::enable_shared_from_this
   }
 
  private:
+  // A probe that opens a connection and closes it is no fault.
+  void NoteFault(error_code ec) {
+    if (ec.category() != boost::asio::error::get_ssl_category()) return;
+    fault_ = ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_HTTP_REQUEST
+                 ? "plain HTTP on the TLS port"
+                 : ec.message();
+  }
+
   ssl::stream<Socket> stream_;
+  std::string fault_;
 };
 
 class Context final : public TlsContext {
