@@ -204,6 +204,11 @@ std::vector<FieldSpec> MakeSchema() {
       Refused("min_keep", kAnyGeneration, {"0", "1"}),
       Refused("typical_p", kAnyGeneration, {"1", "1.0"}),
       Refused("mirostat", kAnyGeneration, {"0"}),
+      Refused("repeat_penalty", kAnyGeneration, {"1", "1.0"}, "use repetition_penalty"),
+      Refused("repeat_last_n", kAnyGeneration, {}, "repetition_penalty looks at all tokens"),
+      Refused("n_predict", kAnyGeneration, {}, "use max_tokens"),
+      Refused("num_predict", kAnyGeneration, {}, "use max_tokens"),
+      Refused("options", kAnyGeneration, {"{}"}, "parameters stand beside model, not inside"),
       Refused("dry_multiplier", kAnyGeneration, {"0", "0.0"}),
       Refused("xtc_probability", kAnyGeneration, {"0", "0.0"}),
 
