@@ -23,6 +23,48 @@ constexpr char kIntroduction[] =
     "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
 
+// Names that users of other servers type by habit, and what does the same here.
+struct FamiliarName {
+  std::string_view name, here;  // `here`: an option of the command, or a sentence
+};
+constexpr FamiliarName kFamiliarNames[] = {
+    {"-c", "--context"},
+    {"--ctx-size", "--context"},
+    {"--n-ctx", "--context"},
+    {"--num-ctx", "--context"},
+    {"--max-model-len", "--context"},
+    {"--temp", "--temperature"},
+    {"--n-predict", "--max-tokens"},
+    {"--num-predict", "--max-tokens"},
+    {"-t", "--threads"},
+    {"-np", "--lanes"},
+    {"--parallel", "--lanes"},
+    {"--max-num-seqs", "--lanes"},
+    {"-sys", "--system"},
+    {"--api-key", "--api-key-file"},
+    {"-m", "the model stands without an option, right behind the command"},
+    {"--model", "the model stands without an option, right behind the command"},
+    {"pull", "a model is a .gguf file given by its path; `make models` fetches the default one"},
+    {"list", "a model is a .gguf file given by its path; `tutti serve --help` names the default"},
+    {"generate", "run"},
+};
+
+// What to say of a name of another program's, or "".
+std::string FamiliarHint(const CLI::App& command, std::string_view argument) {
+  argument = argument.substr(0, argument.find('='));
+  for (const FamiliarName& familiar : kFamiliarNames) {
+    if (familiar.name != argument) continue;
+    const std::string here(familiar.here);
+    if (here.starts_with("--api-key"))
+      return command.get_option_no_throw(here) == nullptr ? "a key is taken from TUTTI_API_KEY"
+                                                          : here + " FILE, or TUTTI_API_KEY";
+    const bool sentence = here.find(' ') != std::string::npos;
+    if (here.starts_with("--") && command.get_option_no_throw(here) == nullptr) return "";
+    return sentence ? here : "here it is " + here;
+  }
+  return "";
+}
+
 // The options the user meant, for an argument the parser did not know.
 std::string SuggestFor(const CLI::App& command, const std::string& argument) {
   std::vector<std::string> known;
@@ -34,6 +76,16 @@ std::string SuggestFor(const CLI::App& command, const std::string& argument) {
     for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
   }
   return app::Suggestion(argument.substr(0, argument.find('=')), known);
+}
+
+// As the user wrote them, cut and printable.
+std::string Joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) {
+    if (out.size() > 256) return out + " ...";
+    out += (out.empty() ? "" : " ") + LogEscape(word.substr(0, 64));
+  }
+  return out;
 }
 
 // "tutti bench engine"
@@ -52,6 +104,14 @@ int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
   const CLI::App* command = &parser;
   while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
   const std::vector<std::string> extras = command->remaining(true);
+  const std::vector<std::string> early = parser.remaining(false);
+  if (command != &parser && !early.empty()) {
+    std::fprintf(stderr,
+                 "tutti: \"%s\" stands before the command: put options after it, tutti %s %s\n",
+                 LogEscape(early.front().substr(0, 64)).c_str(),
+                 parser.get_subcommands().front()->get_name().c_str(), Joined(early).c_str());
+    return kExitUsage;
+  }
   // A command of commands says only that one is missing, not what stood in its place.
   const bool needs_command = command->get_require_subcommand_min() > 0;
   if (needs_command && extras.empty()) {
@@ -60,15 +120,26 @@ int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
   }
   if (needs_command && !extras.front().starts_with('-')) {
     const std::string name = extras.front().substr(0, 64);
-    const std::string meant = SuggestFor(*command, name);
+    const std::string hint = FamiliarHint(*command, name);
+    const std::string meant = hint.empty() ? SuggestFor(*command, name) : "";
     std::fprintf(stderr, "tutti: no command \"%s\"%s\n", LogEscape(name).c_str(),
-                 meant.empty() ? "" : ("; did you mean " + meant + "?").c_str());
+                 !hint.empty()   ? (": " + hint).c_str()
+                 : meant.empty() ? ""
+                                 : ("; did you mean " + meant + "?").c_str());
   } else {
     std::fprintf(stderr, "tutti: %s\n",
                  needs_command
                      ? ("unknown option " + LogEscape(extras.front().substr(0, 64))).c_str()
-                     : error.what());
+                 // The parser's own words have the arguments in reverse.
+                 : extras.empty() ? error.what()
+                                  : ("not expected: " + Joined(extras)).c_str());
     for (const std::string& extra : extras) {
+      if (const std::string hint = FamiliarHint(*command, extra); !hint.empty()) {
+        std::fprintf(stderr, "tutti: %s: %s\n",
+                     LogEscape(extra.substr(0, extra.find('=')).substr(0, 64)).c_str(),
+                     hint.c_str());
+        continue;
+      }
       const std::string meant = SuggestFor(*command, extra);
       if (!meant.empty()) std::fprintf(stderr, "tutti: did you mean %s?\n", meant.c_str());
     }
@@ -134,7 +205,16 @@ Result<app::Settings> SettingsOptions::Resolve() const {
   if (inputs.file.empty() && inputs.environment.contains("TUTTI_CONFIG")) {
     inputs.file = inputs.environment.at("TUTTI_CONFIG");
   }
-  return app::Settings::Resolve(inputs);
+  Result<app::Settings> settings = app::Settings::Resolve(inputs);
+  if (settings.ok() && !settings->ignored().empty()) {
+    std::fprintf(stderr,
+                 "tutti: ignored: %s%s, set by the orchestrator for a service called tutti\n",
+                 LogEscape(settings->ignored().front()).c_str(),
+                 settings->ignored().size() > 1
+                     ? (" and " + std::to_string(settings->ignored().size() - 1) + " more").c_str()
+                     : "");
+  }
+  return settings;
 }
 
 std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {

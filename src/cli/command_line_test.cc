@@ -5,8 +5,11 @@
 #include <fstream>
 #include <set>
 #include <sstream>
+#include <utility>
+#include <vector>
 
 #include "app/options.h"
+#include "cli/exit_status.h"
 #include "test_paths.h"
 
 namespace tutti::cli {
@@ -73,6 +76,48 @@ TEST(CommandLine, EveryCommandShowsExamplesOrNeedsNone) {
     if (command->get_name() == "version" || command->get_name() == "doctor") continue;
     EXPECT_NE(HelpOf(*command).find("Example"), std::string::npos) << command->get_name();
   }
+}
+
+// Exit status and standard error of a command line.
+std::pair<int, std::string> Complaint(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tutti");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStderr();
+  const int status = Main(static_cast<int>(arguments.size()), argv.data());
+  return {status, ::testing::internal::GetCapturedStderr()};
+}
+
+TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"run", "m.gguf", "-p", "x", "--temp", "1"}, "--temp: here it is --temperature"},
+      {{"run", "m.gguf", "-p", "x", "--n-predict", "5"}, "--n-predict: here it is --max-tokens"},
+      {{"run", "-m", "m.gguf", "-p", "x"}, "-m: the model stands without an option"},
+      {{"serve", "--model=m.gguf"}, "--model: the model stands without an option"},
+      {{"serve", "--ctx-size", "512"}, "--ctx-size: here it is --context"},
+      {{"serve", "--api-key", "k"}, "--api-key-file FILE, or TUTTI_API_KEY"},
+      {{"pull", "smollm2"}, "no command \"pull\": a model is a .gguf file"},
+      {{"srve"}, "did you mean serve?"},
+  };
+  for (const auto& [arguments, words] : cases) {
+    const auto [status, text] = Complaint(arguments);
+    EXPECT_EQ(status, kExitUsage) << words;
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+  }
+}
+
+TEST(CommandLine, WhatWasNotExpectedIsShownInItsOrder) {
+  const auto [status, text] = Complaint({"run", "m.gguf", "-p", "x", "--max-token", "5"});
+  EXPECT_EQ(status, kExitUsage);
+  EXPECT_NE(text.find("not expected: --max-token 5"), std::string::npos) << text;
+  EXPECT_NE(text.find("did you mean --max-tokens?"), std::string::npos) << text;
+}
+
+TEST(CommandLine, OptionsBeforeTheCommandAreSentBehindIt) {
+  const auto [status, text] = Complaint({"--lanes", "3", "serve"});
+  EXPECT_EQ(status, kExitUsage);
+  EXPECT_NE(text.find("put options after it, tutti serve --lanes 3"), std::string::npos) << text;
 }
 
 }  // namespace
