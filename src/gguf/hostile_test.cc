@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <span>
+#include <string_view>
 
 #include "gguf/file.h"
 #include "gguf/testing/writer.h"
@@ -60,6 +62,20 @@ TEST(HostileFile, G1TooShortForAHeader) {
   EXPECT_EQ(CodeOf(Front(Sound(), 8)), "gguf_truncated");
   EXPECT_EQ(CodeOf(Front(Sound(), 24)), "gguf_truncated");
   EXPECT_EQ(CodeOf(Writer().Build()), "gguf_truncated") << "no keys and no tensors";
+}
+
+// A web page saved in place of a model was once told as "an interrupted download?" or not at all.
+TEST(HostileFile, WhatStandsInPlaceOfAModelIsToldWhereItsStartSaysSo) {
+  const auto of = [](std::string_view text) {
+    const auto bytes = std::as_bytes(std::span(text));
+    return StatusOf(Bytes(bytes.begin(), bytes.end()));
+  };
+  EXPECT_NE(of("<!DOCTYPE html><html></html>").message().find("a web page"), std::string::npos);
+  EXPECT_NE(of("version https://git-lfs.github.com/spec/v1\n").message().find("Git LFS"),
+            std::string::npos);
+  EXPECT_NE(of("{\"a\": 1}").message().find("JSON"), std::string::npos);
+  EXPECT_EQ(of("hi\n").reason(), "gguf_magic");
+  EXPECT_EQ(of("GGU").reason(), "gguf_truncated");
 }
 
 TEST(HostileFile, AnotherFormatIsNamed) {

@@ -70,11 +70,44 @@ Status Parser::Skip(uint64_t bytes) {
   return OkStatus();
 }
 
+namespace {
+
+// " but a web page": what people have in place of a model, told by its first four bytes, or "".
+std::string_view LooksLike(std::string_view start) {
+  constexpr struct {
+    std::string_view start, what;
+  } kKinds[] = {
+      {"<!DO", " but a web page"},
+      {"<!do", " but a web page"},
+      {"<htm", " but a web page"},
+      {"vers", " but the pointer that Git LFS leaves in place of one"},
+      {"PK\x03\x04", " but a zip archive, as PyTorch writes them"},
+      {"\x1f\x8b", " but compressed with gzip"},
+      {"tjgg", " but one of its predecessors"},
+      {"lmgg", " but one of its predecessors"},
+      {"{", " but JSON"},
+  };
+  for (const auto& kind : kKinds) {
+    if (start.starts_with(kind.start)) return kind.what;
+  }
+  return "";
+}
+
+}  // namespace
+
 Status Parser::ParsePreamble() {
   uint32_t magic = 0;
+  if (const uint64_t size = buffer_.file_bytes(); size > 0 && size < sizeof(magic)) {
+    RETURN_IF_ERROR(buffer_.Require(size));
+    const std::string_view all = Bytes(0, size);
+    if (!std::string_view("GGUF").starts_with(all))
+      return Bad("gguf_magic", fmt::format("not a GGUF file: all it holds is {}", Quote(all)));
+  }
   RETURN_IF_ERROR(Read(&magic));
   if (magic != kMagic) {
-    return Bad("gguf_magic", fmt::format("not a GGUF file: it begins with {}", Quote(Bytes(0, 4))));
+    const std::string_view start = Bytes(0, 4);
+    return Bad("gguf_magic",
+               fmt::format("not a GGUF file{}: it begins with {}", LooksLike(start), Quote(start)));
   }
   uint32_t version = 0;
   RETURN_IF_ERROR(Read(&version));
