@@ -99,7 +99,8 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
   }
   if (!ledger->TryEnter(n, limit)) {
     ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return impl_->QueueFull("all " + std::to_string(ledger->lanes) + " lanes and " +
+    return impl_->QueueFull("all " + std::to_string(ledger->lanes) +
+                            (ledger->lanes == 1 ? " lane and " : " lanes and ") +
                             std::to_string(ledger->limits.requests) +
                             " places in the queue are taken");
   }

@@ -159,16 +159,19 @@ struct ServingMetrics::Impl {
 ServingMetrics::ServingMetrics(MetricsRegistry& registry, Options options)
     : impl_(std::make_unique<Impl>(registry, std::move(options))) {
   const Options& o = impl_->options;
-  registry.GetGauge("tutti_build_info", "1", {{"version", o.version}, {"isa", o.isa}}).Set(1);
   registry
-      .GetGauge("tutti_model_info", "1",
+      .GetGauge("tutti_build_info", "Always 1; the labels tell the build",
+                {{"version", o.version}, {"isa", o.isa}})
+      .Set(1);
+  registry
+      .GetGauge("tutti_model_info", "Always 1; the labels tell the model",
                 impl_->With({{"arch", o.architecture},
                              {"quant", o.quantisation},
                              {"digest", o.digest},
                              {"ctx", std::to_string(o.max_model_len)}}))
       .Set(1);
   registry
-      .GetGauge("tutti_cache_config_info", "1",
+      .GetGauge("tutti_cache_config_info", "Always 1; the labels tell the KV cache",
                 impl_->With({{"block_size", std::to_string(o.block_tokens)},
                              {"blocks", std::to_string(o.kv_blocks)}}))
       .Set(1);
