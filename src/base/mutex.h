@@ -67,14 +67,4 @@ class CondVar {
   std::condition_variable cv_;
 };
 
-// A capability without a lock: "runs on the engine thread". Functions REQUIRES(role); the thread's
-// main function holds a ScopedRole, which costs nothing at run time.
-class CAPABILITY("role") ThreadRole {};
-
-class SCOPED_CAPABILITY ScopedRole {
- public:
-  explicit ScopedRole(ThreadRole& role) ACQUIRE(role) { (void)role; }
-  ~ScopedRole() RELEASE() {}
-};
-
 }  // namespace tutti

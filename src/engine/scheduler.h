@@ -87,7 +87,6 @@ class Scheduler {
   std::span<const Preempted> preempted() const { return preempted_; }
   int decode_rows() const { return decode_rows_; }
   int prefill_tokens() const { return plan_.tokens - decode_rows_; }
-  bool retrying() const { return suspects_ > 0; }
 
   // When Plan() could next have something to do, given nothing changes; max() = never.
   TimePoint NextWork(TimePoint now) const;
@@ -100,8 +99,6 @@ class Scheduler {
   uint64_t preemptions() const { return preemptions_; }
   int64_t unused_slots() const;  // of blocks held by running sequences
   const SchedulerOptions& options() const { return options_; }
-  std::span<Sequence* const> running_sequences() const { return running_; }
-  const StepCost& step_cost() const { return cost_; }
 
  private:
   struct Planned {

@@ -90,15 +90,6 @@ Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte
   return std::move(status).WithContext(fmt::format("tensor {}", Quote(tensor.name)));
 }
 
-Status File::ReadRows(const TensorInfo& tensor, int64_t first, int64_t rows,
-                      std::span<std::byte> out) const {
-  const size_t row_bytes = RowBytesOf(tensor);
-  CHECK(first >= 0 && rows >= 0 && first <= tensor.shape.rows() &&
-        rows <= tensor.shape.rows() - first);
-  CHECK_EQ(out.size(), row_bytes * static_cast<size_t>(rows));
-  return Read(tensor, row_bytes * static_cast<size_t>(first), out);
-}
-
 Result<std::vector<float>> File::ReadFloats(const TensorInfo& tensor) const {
   std::vector<float> floats(static_cast<size_t>(tensor.shape.elements()));
   RETURN_IF_ERROR(

@@ -34,11 +34,6 @@ class File {
   // Fills `out` with bytes of the tensor from `offset`; the range must lie in the tensor (CHECKed).
   Status Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const;
 
-  // Fills `out` with rows [first, first + rows), packed as in the file; out.size() = rows * row
-  // bytes.
-  Status ReadRows(const TensorInfo& tensor, int64_t first, int64_t rows,
-                  std::span<std::byte> out) const;
-
   // The whole tensor as floats, row after row: for norms, biases and tests.
   Result<std::vector<float>> ReadFloats(const TensorInfo& tensor) const;
 
@@ -46,8 +41,8 @@ class File {
   // it.
   Status CheckFinite(const TensorInfo& tensor) const;
 
-  // SHA-256 of everything before the tensor data, in lower-case hex: names the model without reading
-  // all of it. Codes as for Read.
+  // SHA-256 of everything before the tensor data, in lower-case hex: names the model without
+  // reading all of it. Codes as for Read.
   Result<std::string> HeaderDigest() const;
 
   // gguf_truncated when the file was written or cut since Open. A file replaced by rename is not

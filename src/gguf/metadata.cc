@@ -90,10 +90,6 @@ Result<uint32_t> GetU32(const Header& header, std::string_view key) {
   return static_cast<uint32_t>(number);
 }
 
-Result<uint32_t> GetU32Or(const Header& header, std::string_view key, uint32_t otherwise) {
-  return Or(header, key, otherwise, GetU32);
-}
-
 Result<float> GetF32(const Header& header, std::string_view key) {
   const std::optional<Value> value = header.Find(key);
   if (!value) return Missing(key);
@@ -110,10 +106,6 @@ Result<float> GetF32(const Header& header, std::string_view key) {
     return OutOfRange(key, fmt::format("{}", number), "a finite float32");
   }
   return static_cast<float>(number);
-}
-
-Result<float> GetF32Or(const Header& header, std::string_view key, float otherwise) {
-  return Or(header, key, otherwise, GetF32);
 }
 
 Result<bool> GetBool(const Header& header, std::string_view key) {
@@ -172,26 +164,6 @@ Result<NumberArray<int32_t>> GetInt32s(const Header& header, std::string_view ke
     }
   }
   return numbers;
-}
-
-Result<std::vector<uint32_t>> GetU32List(const Header& header, std::string_view key,
-                                         size_t max_count) {
-  const std::optional<Value> value = header.Find(key);
-  if (!value) return Missing(key);
-  if (!IsInteger(value->element))
-    return WrongType(key, *value, "an integer or an array of integers");
-  if (value->count > max_count) {
-    return OutOfRange(key, fmt::format("an array of {}", value->count),
-                      fmt::format("at most {} long", max_count));
-  }
-  std::vector<uint32_t> list;
-  list.reserve(static_cast<size_t>(value->count));
-  for (uint64_t i = 0; i < value->count; ++i) {
-    ASSIGN_OR_RETURN(const uint64_t number,
-                     ToUint(key, *value, i, std::numeric_limits<uint32_t>::max()));
-    list.push_back(static_cast<uint32_t>(number));
-  }
-  return list;
 }
 
 }  // namespace tutti::gguf

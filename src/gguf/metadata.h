@@ -10,7 +10,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 #include "gguf/header.h"
@@ -20,9 +19,7 @@ namespace tutti::gguf {
 Result<uint64_t> GetUint(const Header& header, std::string_view key);
 Result<uint64_t> GetUintOr(const Header& header, std::string_view key, uint64_t otherwise);
 Result<uint32_t> GetU32(const Header& header, std::string_view key);
-Result<uint32_t> GetU32Or(const Header& header, std::string_view key, uint32_t otherwise);
 Result<float> GetF32(const Header& header, std::string_view key);
-Result<float> GetF32Or(const Header& header, std::string_view key, float otherwise);
 Result<bool> GetBool(const Header& header, std::string_view key);
 Result<bool> GetBoolOr(const Header& header, std::string_view key, bool otherwise);
 Result<std::string_view> GetString(const Header& header, std::string_view key);
@@ -34,9 +31,5 @@ Result<NumberArray<float>> GetFloats(const Header& header,
                                      std::string_view key);  // element float32
 Result<NumberArray<int32_t>> GetInt32s(const Header& header,
                                        std::string_view key);  // int32, or uint32 < 2^31
-
-// One integer or an array of at most max_count of them, as the per-layer keys come in both forms.
-Result<std::vector<uint32_t>> GetU32List(const Header& header, std::string_view key,
-                                         size_t max_count);
 
 }  // namespace tutti::gguf

@@ -62,7 +62,8 @@ Status Exercise(std::shared_ptr<const Source> source) {
     if (strings.ok()) {
       for (std::string_view text : *strings) touched += text.size();
     }
-    (void)GetU32List(header, entry.key, 1000);
+    (void)GetU32(header, entry.key);
+    (void)GetInt32s(header, entry.key);
     (void)GetF32(header, entry.key);
     (void)GetBool(header, entry.key);
   }

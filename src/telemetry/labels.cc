@@ -6,7 +6,7 @@
 namespace tutti::telemetry {
 
 const char* LabelOf(DoorKind door) {
-  constexpr std::array kNames = {"http", "grpc", "ws", "mqtt", "job", "lib"};
+  constexpr std::array kNames = {"http"};
   return kNames[static_cast<size_t>(door)];
 }
 const char* LabelOf(OpKind op) {
@@ -14,7 +14,7 @@ const char* LabelOf(OpKind op) {
   return kNames[static_cast<size_t>(op)];
 }
 const char* LabelOf(CancelCause cause) {
-  constexpr std::array kNames = {"disconnect", "deadline", "api", "drain"};
+  constexpr std::array kNames = {"disconnect", "deadline", "drain"};
   return kNames[static_cast<size_t>(cause)];
 }
 const char* LabelOf(RequestPhase phase) {

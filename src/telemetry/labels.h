@@ -3,9 +3,9 @@
 
 namespace tutti::telemetry {
 
-enum class DoorKind { kHttp, kGrpc, kWs, kMqtt, kJob, kLib };
+enum class DoorKind { kHttp };  // the next door adds itself
 enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kOther };
-enum class CancelCause { kDisconnect, kDeadline, kApi, kDrain };
+enum class CancelCause { kDisconnect, kDeadline, kDrain };
 enum class RequestPhase { kQueued, kPrefill, kDecode };
 enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };

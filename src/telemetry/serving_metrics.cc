@@ -15,7 +15,7 @@ constexpr std::array kStages = {"parse", "auth", "tokenize", "queue", "prefill",
 // Status codes that doors answer with; any other is counted through the registry.
 constexpr std::array kCodes = {200, 204, 400, 401, 403, 404, 405, 408, 409, 411, 413, 414, 415,
                                417, 421, 422, 426, 429, 431, 499, 500, 501, 503, 504, 505};
-constexpr size_t kDoors = 6, kOps = 5;
+constexpr size_t kDoors = 1, kOps = 5;
 
 template <typename Values, typename Value>
 size_t IndexOf(const Values& values, const Value& value) {
@@ -122,9 +122,9 @@ struct ServingMetrics::Impl {
                                     Step(StepKind::kMixed)};
   std::array<Counter, 4> finished = {Finished(FinishKind::kStop), Finished(FinishKind::kLength),
                                      Finished(FinishKind::kAbort), Finished(FinishKind::kError)};
-  std::array<std::array<Counter, 3>, 4> cancelled = {
-      Cancelled(CancelCause::kDisconnect), Cancelled(CancelCause::kDeadline),
-      Cancelled(CancelCause::kApi), Cancelled(CancelCause::kDrain)};
+  std::array<std::array<Counter, 3>, 3> cancelled = {Cancelled(CancelCause::kDisconnect),
+                                                     Cancelled(CancelCause::kDeadline),
+                                                     Cancelled(CancelCause::kDrain)};
   std::array<Counter, 2> wasted = {Wasted(WasteCause::kPreemption), Wasted(WasteCause::kCancelled)};
   Counter preemptions = Count("tutti_preemptions_total", "Sequences preempted", {{"reason", "kv"}});
   // Of doors and operations, most of which a process never sees.

@@ -72,8 +72,6 @@ class Router {
   // The order: host, origin, key, path, method, media type, expectation.
   Decision Decide(const HttpRequest& request) const;
 
-  bool HasKey() const { return has_key_; }
-
  private:
   Status CheckHost(const HttpRequest& request) const;
   Status CheckOrigin(const HttpRequest& request, std::string* echo) const;
