@@ -44,11 +44,11 @@ Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
   const size_t degree = static_cast<size_t>(options.degree > 0 ? options.degree : UsableCores());
   const size_t total = prompts.size();
   std::vector<Expected<Completion>> results(total, Error());  // each is set before the end
-  const auto signal = std::make_shared<library::Signal>();    // of all jobs: one place to wait
+  const auto wakes = std::make_shared<WakeCount>();           // of all jobs: one place to wait
   std::vector<Running> running;                               // never more than `degree`
   size_t next = 0, done = 0;
   while (done < total) {
-    const uint64_t seen = signal->count();
+    const uint64_t seen = wakes->count();
     size_t ended_now = 0;
     for (size_t i = 0; i < running.size();) {
       Job::State& job = *running[i].job;
@@ -67,7 +67,7 @@ Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
         false;  // other users of the model fill its queue; room comes when one of ours ends
     while (running.size() < degree && next < total && !crowded) {
       Expected<std::shared_ptr<Job::State>> job = Job::State::Submit(
-          model.state(), RequestFor(prompts[next], options.sampling, next), signal);
+          model.state(), RequestFor(prompts[next], options.sampling, next), wakes);
       if (job.ok()) {
         running.push_back({next++, *std::move(job)});
       } else if (job.error().reason() == "queue_full" && !running.empty()) {
@@ -81,7 +81,7 @@ Expected<std::vector<Expected<Completion>>> GenerateBatch(const Model& model,
       if (Error error = Report(options, ++done, total); !error.ok())
         return error;  // running jobs are cancelled
     }
-    if (!running.empty()) signal->Wait(seen);
+    if (!running.empty()) wakes->Wait(seen);
   }
   return results;
 }

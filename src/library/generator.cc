@@ -24,7 +24,7 @@ struct Generator::Impl {
   Expected<Completion> Run(Prompt prompt, const TokenHandler* handler) {
     Expected<std::shared_ptr<Job::State>> job =
         Job::State::Submit(model.state(), {.prompt = std::move(prompt), .sampling = sampling},
-                           std::make_shared<library::Signal>());
+                           std::make_shared<WakeCount>());
     if (!job.ok()) return job.error();
     Note(*job);
     if (handler != nullptr) (*job)->Run(*handler);

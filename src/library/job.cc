@@ -30,19 +30,19 @@ TokenHandler::Verdict Call(const TokenHandler& handler, const Token& token) {
 
 }  // namespace
 
-Job::State::State(std::shared_ptr<Model::State> owner, std::shared_ptr<library::Signal> raised,
+Job::State::State(std::shared_ptr<Model::State> owner, std::shared_ptr<WakeCount> raised,
                   int choices)
     : model(std::move(owner)),
-      signal(std::move(raised)),
-      waker(std::make_shared<library::JobWaker>(signal)),
+      wakes(std::move(raised)),
+      waker(std::make_shared<library::JobWaker>(wakes)),
       collector(choices) {}
 
 Job::State::~State() { waker->Detach(); }
 
 Expected<std::shared_ptr<Job::State>> Job::State::Submit(const std::shared_ptr<Model::State>& model,
                                                          Request request,
-                                                         std::shared_ptr<library::Signal> signal) {
-  auto state = std::make_shared<State>(model, std::move(signal), std::max(1, request.n));
+                                                         std::shared_ptr<WakeCount> wakes) {
+  auto state = std::make_shared<State>(model, std::move(wakes), std::max(1, request.n));
   Result<api::Generation> generation =
       model->inference.gateway().Generate(library::ToApi(std::move(request)), state->waker);
   if (!generation.ok()) return library::ToError(generation.status());
@@ -67,10 +67,10 @@ std::optional<Token> Job::State::Poll() {
 
 std::optional<Token> Job::State::Wait() {
   while (true) {
-    const uint64_t seen = signal->count();
+    const uint64_t seen = wakes->count();
     if (std::optional<Token> token = Poll()) return token;
     if (ended() || cancelled.load(std::memory_order_acquire)) return std::nullopt;
-    signal->Wait(seen);
+    wakes->Wait(seen);
   }
 }
 
@@ -85,10 +85,10 @@ void Job::State::Run(const TokenHandler& handler) {
 
 Expected<Completion> Job::State::Finish() {
   while (!ended()) {
-    const uint64_t seen = signal->count();
+    const uint64_t seen = wakes->count();
     while (Poll().has_value()) {
     }
-    if (!ended()) signal->Wait(seen);
+    if (!ended()) wakes->Wait(seen);
   }
   if (!handler_error.ok()) return handler_error;
   const Status& status = generation.stream().status();
@@ -100,7 +100,7 @@ Expected<Completion> Job::State::Finish() {
 void Job::State::Cancel() {
   cancelled.store(true, std::memory_order_release);
   generation.Cancel();
-  signal->Raise();
+  wakes->Raise();
 }
 
 Job::Job(std::shared_ptr<State> state) : state_(std::move(state)) {}
@@ -131,14 +131,14 @@ NextResult Job::NextFor(std::chrono::milliseconds timeout, Token* token) {
                             ? now + timeout
                             : std::chrono::steady_clock::time_point::max();
   while (true) {
-    const uint64_t seen = state_->signal->count();
+    const uint64_t seen = state_->wakes->count();
     if (state_->cancelled.load(std::memory_order_acquire)) return NextResult::kEnd;
     if (std::optional<Token> next = state_->Poll()) {
       *token = *std::move(next);
       return NextResult::kToken;
     }
     if (state_->ended()) return NextResult::kEnd;
-    if (!state_->signal->Wait(seen, deadline)) return NextResult::kTimeout;
+    if (!state_->wakes->Wait(seen, deadline)) return NextResult::kTimeout;
   }
 }
 

@@ -20,9 +20,8 @@ struct Job::State {
   // Submits; `signal` is raised whenever there is more to read. Errors: what the gateway refuses at
   // once.
   static Expected<std::shared_ptr<State>> Submit(const std::shared_ptr<Model::State>& model,
-                                                 Request request,
-                                                 std::shared_ptr<library::Signal> signal);
-  State(std::shared_ptr<Model::State> owner, std::shared_ptr<library::Signal> raised, int choices);
+                                                 Request request, std::shared_ptr<WakeCount> wakes);
+  State(std::shared_ptr<Model::State> owner, std::shared_ptr<WakeCount> raised, int choices);
   ~State();
 
   // --- the reader's thread ---
@@ -39,7 +38,7 @@ struct Job::State {
   void Cancel();
 
   const std::shared_ptr<Model::State> model;  // keeps what follows alive
-  const std::shared_ptr<library::Signal> signal;
+  const std::shared_ptr<WakeCount> wakes;
   const std::shared_ptr<library::JobWaker> waker;
   api::Generation generation;
   std::atomic<bool> cancelled{false};

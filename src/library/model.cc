@@ -170,7 +170,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
 
 Expected<std::shared_ptr<Job::State>> Start(const std::shared_ptr<Model::State>& state,
                                             Request request) {
-  return Job::State::Submit(state, std::move(request), std::make_shared<library::Signal>());
+  return Job::State::Submit(state, std::move(request), std::make_shared<WakeCount>());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "engine/request.h"
 #include "gateway/gateway.h"
 #include "library/collector.h"
 #include "library/convert.h"
@@ -12,13 +13,13 @@
 namespace tutti {
 
 struct StepState::Impl {
-  Impl(std::shared_ptr<Model::State> owner, std::shared_ptr<library::Signal> raised)
-      : model(std::move(owner)), signal(std::move(raised)) {}
+  Impl(std::shared_ptr<Model::State> owner, std::shared_ptr<WakeCount> raised)
+      : model(std::move(owner)), wakes(std::move(raised)) {}
   ~Impl() { waker->Detach(); }
 
   const std::shared_ptr<Model::State> model;  // keeps what follows alive
-  const std::shared_ptr<library::Signal> signal;
-  const std::shared_ptr<library::JobWaker> waker = std::make_shared<library::JobWaker>(signal);
+  const std::shared_ptr<WakeCount> wakes;
+  const std::shared_ptr<library::JobWaker> waker = std::make_shared<library::JobWaker>(wakes);
   std::shared_ptr<engine::RequestControl> control;
   api::Generation generation;
   library::Collector collector{1};
@@ -74,13 +75,13 @@ int StepState::position() const {
 const Completion& StepState::completion() const { return impl_->collector.completion(); }
 
 Expected<StepState> Model::CreateState(Request request) const {
-  auto impl = std::make_unique<StepState::Impl>(state_, std::make_shared<library::Signal>());
+  auto impl = std::make_unique<StepState::Impl>(state_, std::make_shared<WakeCount>());
   if (const Status status = Begin(*impl, library::ToApi(std::move(request))); !status.ok()) {
     return library::ToError(status);
   }
   // The engine has taken it in once it has said so; from then on a wake means that a step was made
   // for it.
-  if (!impl->generation.stream().ended()) impl->signal->Wait(0);
+  if (!impl->generation.stream().ended()) impl->wakes->Wait(0);
   StepResult none;
   TakeEvents(*impl, none);
   if (impl->collector.ended() && !impl->generation.stream().status().ok()) {
@@ -101,13 +102,13 @@ Expected<StepResult> Model::Step(StepState& state) const {
   result.done = state.done();
   if (result.done) return result;
   const size_t before = impl.collector.completion().tokens().size();
-  uint64_t seen = impl.signal->count();
+  uint64_t seen = impl.wakes->count();
   impl.control->Grant(1);
   while (true) {
     TakeEvents(impl, result);
     if (state.done() || impl.collector.completion().tokens().size() > before) break;
-    impl.signal->Wait(seen);  // all that a step has for this state is there when it wakes
-    seen = impl.signal->count();
+    impl.wakes->Wait(seen);  // all that a step has for this state is there when it wakes
+    seen = impl.wakes->count();
   }
   result.done = state.done();
   if (impl.collector.ended() && !impl.generation.stream().status().ok()) {
