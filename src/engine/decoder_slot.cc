@@ -111,10 +111,7 @@ void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   to_wake_.push_back(&work);
   work.woken = true;
   NoteExpiry(work);
-  if (work.control->cancelled()) {
-    return EndRequest(
-        work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
-  }
+  if (work.control->cancelled()) return EndRequest(work, CancelledByCaller(), now);
   // The first prompt token has no log-probability; where it is the only one, or none are asked for,
   // there is nothing to compute for the prompt.
   const bool unscored = work.request.sampling.prompt_logprobs < 0;
@@ -130,22 +127,24 @@ void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
 void DecoderSlot::ApplyTouch(RequestControl& control, TimePoint now) {
   auto* work = static_cast<Work*>(control.work_);
   if (work == nullptr) return;  // not submitted yet, or ended
-  if (control.cancelled()) {
-    return EndRequest(
-        *work, Status(StatusCode::kCancelled, "cancelled", "the request was cancelled"), now);
-  }
+  if (control.cancelled()) return EndRequest(*work, CancelledByCaller(), now);
   for (const auto& choice : work->choices) {
     if (!choice->ended && choice->sequence.output_tokens() < control.granted())
       SetPause(*choice, kPausedForGrant, false);
   }
 }
 
+// Until when a request that waits for its first lane may go on waiting.
+TimePoint DecoderSlot::LaneDeadline(const Work& work) const {
+  const bool bound = work.phase == Phase::kQueued &&
+                     work.request.priority == api::Priority::kInteractive &&
+                     !work.request.stepwise && options_.queue.age != Duration::max();
+  return bound ? work.ticket.accepted_at() + options_.queue.age : TimePoint::max();
+}
+
 void DecoderSlot::NoteExpiry(const Work& work) {
   next_expiry_ = std::min(next_expiry_, work.request.deadline);
-  if (work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
-      !work.request.stepwise && options_.queue.age != Duration::max()) {
-    next_expiry_ = std::min(next_expiry_, work.ticket.accepted_at() + options_.queue.age);
-  }
+  next_expiry_ = std::min(next_expiry_, LaneDeadline(work));
 }
 
 void DecoderSlot::EndExpired(TimePoint now) {
@@ -165,10 +164,7 @@ void DecoderSlot::EndExpired(TimePoint now) {
                  now);
       continue;  // another one stands at i now
     }
-    const bool bound_by_age = work.phase == Phase::kQueued &&
-                              work.request.priority == api::Priority::kInteractive &&
-                              !work.request.stepwise && options_.queue.age != Duration::max();
-    if (bound_by_age && work.ticket.accepted_at() + options_.queue.age <= now) {
+    if (LaneDeadline(work) <= now) {
       const Duration wait =
           PredictWait(ledger_->places.load(), ledger_->lanes, Duration(ledger_->service_ns.load()));
       EndRequest(

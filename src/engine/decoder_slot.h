@@ -65,6 +65,7 @@ class DecoderSlot final : public Slot {
   void SetPause(Choice& choice, unsigned bit, bool on);
   void WakeReaders();
   void Publish(TimePoint now);
+  TimePoint LaneDeadline(const Work& work) const;
   void NoteExpiry(const Work& work);
   api::Logprob WithBytes(const sampling::TokenLogprob& logprob) const;
   api::TokenLogprobs WithBytes(const sampling::RowLogprobs& logprobs) const;

@@ -240,7 +240,7 @@ Heartbeat Engine::heartbeat() const { return impl_->decoder.statistics().heartbe
 Status Engine::Live() const {
   const Heartbeat beat = heartbeat();
   if (!beat.busy) return OkStatus();
-  const Duration silent = impl_->clock.Now() - beat.last_step;
+  const Duration silent = impl_->clock.Now() - beat.last_round;
   if (silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
   return Unavailable(
       "engine_stalled",

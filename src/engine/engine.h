@@ -52,7 +52,7 @@ struct AdmitRequest {
 // For the liveness probe.
 struct Heartbeat {
   TimePoint
-      last_step{};    // when the loop last came round; while busy every 0.5 s, unless a step runs
+      last_round{};   // when the loop last came round; while busy every 0.5 s, unless a step runs
   bool busy = false;  // it has requests
   Duration average_step{0};  // moving average; zero before the first
 };

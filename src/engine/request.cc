@@ -6,6 +6,10 @@
 
 namespace tutti::engine {
 
+Status CancelledByCaller() {
+  return {StatusCode::kCancelled, "cancelled", "the request was cancelled"};
+}
+
 // --- RequestControl ---
 
 RequestControl::RequestControl(std::shared_ptr<Mailbox> mailbox) : mailbox_(std::move(mailbox)) {}

@@ -12,12 +12,16 @@
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
+#include "base/status.h"
 #include "base/types.h"
 
 namespace tutti::engine {
 
 class Mailbox;
 struct QueueLedger;
+
+// How a request ends that its caller cancelled, in whichever phase.
+Status CancelledByCaller();
 
 // Moved into the engine by Submit and immutable from then on.
 struct Request {

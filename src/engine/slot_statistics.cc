@@ -112,10 +112,10 @@ Heartbeat SlotStatistics::heartbeat() const {
   Heartbeat beat;
   // Work that was handed over while the loop slept is late only from then on.
   const TimePoint pending = mailbox_->pending_since();
-  beat.last_step = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
+  beat.last_round = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
   beat.busy = published_.alive.load(std::memory_order_acquire) || pending != TimePoint::max();
   if (!published_.alive.load(std::memory_order_acquire) && pending != TimePoint::max()) {
-    beat.last_step = std::max(beat.last_step, pending);
+    beat.last_round = std::max(beat.last_round, pending);
   }
   beat.average_step = Duration(published_.step_ns.load());
   return beat;

@@ -88,7 +88,7 @@ ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Cloc
   gauges.kv_blocks_active = stats.kv_blocks_active;
   gauges.kv_blocks_cached = stats.kv_blocks_cached;
   gauges.kv_evicted_blocks = static_cast<int64_t>(stats.kv_evicted_blocks);
-  gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_step) : 0.0;
+  gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_round) : 0.0;
   return gauges;
 }
 

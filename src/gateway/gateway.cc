@@ -114,7 +114,7 @@ void Gateway::Refuse(Pending& pending, Status status) {
 // Asked before a long prompt is prepared: its client may have left, or its time be up.
 Status Gateway::StillWanted(const Pending& pending) const {
   if (pending.ticket.control()->cancelled()) {
-    return Status(StatusCode::kCancelled, "cancelled", "the request was cancelled");
+    return engine::CancelledByCaller();
   }
   if (clock_.Now() >= pending.request.deadline) {
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
