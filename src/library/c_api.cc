@@ -42,6 +42,33 @@ namespace {
 using tutti::Error;
 using tutti::ErrorCode;
 
+// One list of codes behind both: CodeOf casts.
+constexpr std::pair<tutti_code, ErrorCode> kCodes[] = {
+    {TUTTI_OK, ErrorCode::kOk},
+    {TUTTI_CANCELLED, ErrorCode::kCancelled},
+    {TUTTI_UNKNOWN, ErrorCode::kUnknown},
+    {TUTTI_INVALID_ARGUMENT, ErrorCode::kInvalidArgument},
+    {TUTTI_DEADLINE_EXCEEDED, ErrorCode::kDeadlineExceeded},
+    {TUTTI_NOT_FOUND, ErrorCode::kNotFound},
+    {TUTTI_ALREADY_EXISTS, ErrorCode::kAlreadyExists},
+    {TUTTI_PERMISSION_DENIED, ErrorCode::kPermissionDenied},
+    {TUTTI_RESOURCE_EXHAUSTED, ErrorCode::kResourceExhausted},
+    {TUTTI_FAILED_PRECONDITION, ErrorCode::kFailedPrecondition},
+    {TUTTI_ABORTED, ErrorCode::kAborted},
+    {TUTTI_OUT_OF_RANGE, ErrorCode::kOutOfRange},
+    {TUTTI_UNIMPLEMENTED, ErrorCode::kUnimplemented},
+    {TUTTI_INTERNAL, ErrorCode::kInternal},
+    {TUTTI_UNAVAILABLE, ErrorCode::kUnavailable},
+    {TUTTI_DATA_LOSS, ErrorCode::kDataLoss},
+    {TUTTI_UNAUTHENTICATED, ErrorCode::kUnauthenticated}};
+constexpr bool CodesAgree() {
+  for (const auto& [c, cpp] : kCodes) {
+    if (static_cast<int>(c) != static_cast<int>(cpp)) return false;
+  }
+  return true;
+}
+static_assert(CodesAgree());
+
 tutti_code CodeOf(const Error& error) { return static_cast<tutti_code>(error.code()); }
 
 tutti_code Fail(Error failure, tutti_error** error) noexcept {

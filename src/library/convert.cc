@@ -57,12 +57,38 @@ api::SamplingParams ToApi(SamplingParams in) {
   return out;
 }
 
+// One list of codes behind both: ToError casts.
+constexpr std::pair<StatusCode, ErrorCode> kCodes[] = {
+    {StatusCode::kOk, ErrorCode::kOk},
+    {StatusCode::kCancelled, ErrorCode::kCancelled},
+    {StatusCode::kUnknown, ErrorCode::kUnknown},
+    {StatusCode::kInvalidArgument, ErrorCode::kInvalidArgument},
+    {StatusCode::kDeadlineExceeded, ErrorCode::kDeadlineExceeded},
+    {StatusCode::kNotFound, ErrorCode::kNotFound},
+    {StatusCode::kAlreadyExists, ErrorCode::kAlreadyExists},
+    {StatusCode::kPermissionDenied, ErrorCode::kPermissionDenied},
+    {StatusCode::kResourceExhausted, ErrorCode::kResourceExhausted},
+    {StatusCode::kFailedPrecondition, ErrorCode::kFailedPrecondition},
+    {StatusCode::kAborted, ErrorCode::kAborted},
+    {StatusCode::kOutOfRange, ErrorCode::kOutOfRange},
+    {StatusCode::kUnimplemented, ErrorCode::kUnimplemented},
+    {StatusCode::kInternal, ErrorCode::kInternal},
+    {StatusCode::kUnavailable, ErrorCode::kUnavailable},
+    {StatusCode::kDataLoss, ErrorCode::kDataLoss},
+    {StatusCode::kUnauthenticated, ErrorCode::kUnauthenticated}};
+constexpr bool CodesAgree() {
+  for (const auto& [inside, outside] : kCodes) {
+    if (static_cast<int>(inside) != static_cast<int>(outside)) return false;
+  }
+  return true;
+}
+static_assert(CodesAgree());
+
 Logprob FromApi(const api::Logprob& in) { return {in.token, in.logprob, in.bytes}; }
 
 }  // namespace
 
 Error ToError(const Status& status) {
-  // The values of both enumerations are those of the canonical codes.
   return Error(static_cast<ErrorCode>(status.code()), status.reason(), status.message())
       .WithParam(status.param())
       .WithRetryAfter(status.retry_after());
