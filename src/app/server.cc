@@ -145,8 +145,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
-  const api::LoadSnapshot load = inference.gateway().Load();
-  if (const int busy = load.running + load.waiting; busy > 0) {
+  if (const int busy = door.active_requests(); busy > 0) {
     std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", drain_s,
                  busy, busy == 1 ? "" : "s");
   }

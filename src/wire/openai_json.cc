@@ -181,14 +181,14 @@ class JsonAnswer final : public ResponseWriter {
 
 }  // namespace
 
-std::unique_ptr<ResponseWriter> MakeJsonWriter(const GenerationCall& call, ResponseHead head,
-                                               std::vector<std::string> echo_texts) {
+std::unique_ptr<ResponseWriter> MakeWholeAnswer(const GenerationCall& call, ResponseHead head,
+                                                std::vector<std::string> echo_texts) {
   return std::make_unique<JsonAnswer>(call, std::move(head), std::move(echo_texts));
 }
 
 std::unique_ptr<ResponseWriter> MakeResponseWriter(const GenerationCall& call, ResponseHead head,
                                                    std::vector<std::string> echo_texts) {
-  if (!call.stream) return MakeJsonWriter(call, std::move(head), std::move(echo_texts));
+  if (!call.stream) return MakeWholeAnswer(call, std::move(head), std::move(echo_texts));
   switch (call.dialect) {
     case Dialect::kChat:
       return MakeChatStream(call, std::move(head));

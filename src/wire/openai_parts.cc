@@ -19,7 +19,7 @@ void WriteBytes(std::string_view bytes, JsonWriter* json) {
 }
 
 void WriteChatToken(const api::Logprob& token, JsonWriter* json) {
-  json->Member("token", TokenText(token.bytes));
+  json->Member("token", TokenBytesAsText(token.bytes));
   json->Key("logprob").Float(Finite(token.logprob)).Key("bytes");
   WriteBytes(token.bytes, json);
 }
@@ -28,7 +28,7 @@ void WriteTopObject(const api::TokenLogprobs& token, int depth, JsonWriter* json
   std::vector<std::string> seen;  // tokens of equal text: the more probable one stands
   json->BeginObject();
   const auto add = [&](const api::Logprob& candidate) {
-    std::string text = TokenText(candidate.bytes);
+    std::string text = TokenBytesAsText(candidate.bytes);
     if (std::find(seen.begin(), seen.end(), text) != seen.end()) return;
     json->Key(text).Float(Finite(candidate.logprob));
     seen.push_back(std::move(text));
@@ -40,7 +40,7 @@ void WriteTopObject(const api::TokenLogprobs& token, int depth, JsonWriter* json
 
 }  // namespace
 
-std::string TokenText(std::string_view bytes) {
+std::string TokenBytesAsText(std::string_view bytes) {
   if (IsValidUtf8(bytes)) return std::string(bytes);
   constexpr char kHex[] = "0123456789abcdef";
   std::string text = "bytes:";
@@ -107,7 +107,8 @@ void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json) 
 
 void WriteTextLogprobs(const std::vector<ShownToken>& tokens, int depth, JsonWriter* json) {
   json->BeginObject().Key("tokens").BeginArray();
-  for (const ShownToken& token : tokens) json->String(TokenText(token.logprobs.chosen.bytes));
+  for (const ShownToken& token : tokens)
+    json->String(TokenBytesAsText(token.logprobs.chosen.bytes));
   json->EndArray().Key("token_logprobs").BeginArray();
   for (const ShownToken& token : tokens) {
     if (token.has_value) {
@@ -144,7 +145,7 @@ void WritePromptLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json
           .Key("logprob")
           .Float(Finite(candidate.logprob));
       if (rank.has_value()) json->Member("rank", static_cast<int64_t>(*rank));
-      json->Member("decoded_token", TokenText(candidate.bytes)).EndObject();
+      json->Member("decoded_token", TokenBytesAsText(candidate.bytes)).EndObject();
       chosen_listed = chosen_listed || candidate.token == token.logprobs.chosen.token;
     };
     for (size_t i = 0; i < token.logprobs.top.size(); ++i) add(token.logprobs.top[i], i + 1);

@@ -53,8 +53,8 @@ std::string_view FinishReasonText(api::FinishReason reason);
 void AddUsage(const api::Usage& more, api::Usage* sum);
 void AddTimings(const api::Timings& more, api::Timings* sum);  // the longest of each stage
 
-std::unique_ptr<ResponseWriter> MakeJsonWriter(const GenerationCall& call, ResponseHead head,
-                                               std::vector<std::string> echo_texts);
+std::unique_ptr<ResponseWriter> MakeWholeAnswer(const GenerationCall& call, ResponseHead head,
+                                                std::vector<std::string> echo_texts);
 std::unique_ptr<ResponseWriter> MakeChatStream(const GenerationCall& call, ResponseHead head);
 std::unique_ptr<ResponseWriter> MakeTextStream(const GenerationCall& call, ResponseHead head,
                                                std::vector<std::string> echo_texts);

@@ -48,6 +48,6 @@ void AppendUsage(const api::Usage& usage, std::string* out);  // the usage objec
 
 // How a token's bytes show as text: themselves, or bytes:\xe2\x80 when they are not UTF-8 on their
 // own.
-std::string TokenText(std::string_view bytes);
+std::string TokenBytesAsText(std::string_view bytes);
 
 }  // namespace tutti::wire

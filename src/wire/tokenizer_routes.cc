@@ -59,7 +59,7 @@ void WriteVllm(const TokenizeCall& call, const api::TokenizeResult& result, Json
   json->EndArray().Key("token_strs");
   if (call.pieces) {
     json->BeginArray();
-    for (const std::string& piece : result.pieces) json->String(TokenText(piece));
+    for (const std::string& piece : result.pieces) json->String(TokenBytesAsText(piece));
     json->EndArray();
   } else {
     json->Null();
@@ -87,7 +87,8 @@ void WriteTei(std::span<const api::TokenizeResult> results, JsonWriter* json) {
     json->BeginArray();
     for (size_t i = 0; i < result.tokens.size(); ++i) {
       json->BeginObject().Member("id", result.tokens[i]);
-      json->Member("text", i < result.pieces.size() ? TokenText(result.pieces[i]) : std::string());
+      json->Member("text",
+                   i < result.pieces.size() ? TokenBytesAsText(result.pieces[i]) : std::string());
       json->Member("special", i < result.special.size() && result.special[i]).EndObject();
     }
     json->EndArray();

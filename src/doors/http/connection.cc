@@ -63,8 +63,8 @@ Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
       transport_(std::move(transport)),
       peer_(std::move(peer)),
       error_options_{context.options.queue_full_status},
-      body_share_(&context.body_budget),
-      answer_share_(&context.body_budget) {}
+      body_share_(&context.memory_budget),
+      answer_share_(&context.memory_budget) {}
 
 Connection::~Connection() = default;
 
@@ -155,9 +155,7 @@ void Connection::Advance() {
       if (input_.empty() || input_ == "\r") break;
       phase_ = Phase::kHead;
       phase_start_ = request_start_ = loop_->clock().Now();
-      const HttpLimits& limits = context_.options.limits;
-      parser_ = std::make_unique<MessageParser>(wire::FramingLimits{
-          limits.request_line_bytes, limits.header_bytes, limits.header_fields, limits.body_bytes});
+      parser_ = std::make_unique<MessageParser>(context_.options.limits.framing);
     }
     const size_t used = parser_->Feed(input_);
     input_.erase(0, used);
@@ -213,7 +211,8 @@ bool Connection::ReserveBody() {
 }
 
 Connection::Body Connection::TakeBody() {
-  return {std::move(request_.body), std::exchange(body_share_, BudgetShare(&context_.body_budget))};
+  return {std::move(request_.body),
+          std::exchange(body_share_, BudgetShare(&context_.memory_budget))};
 }
 
 void Connection::OnMessage() {

@@ -20,9 +20,9 @@ struct DoorContext {
   const HttpDoor::Dependencies deps;
   const Router router;
 
-  // Bodies held in memory, over all connections: bounds what many large uploads, and many long
-  // answers that nobody fetches, together may take.
-  MemoryBudget body_budget{options.limits.held_body_bytes};
+  // Bodies and answers held in memory, over all connections: bounds what many large uploads, and
+  // many long answers that nobody fetches, together may take.
+  MemoryBudget memory_budget{options.limits.held_bytes};
 
   std::atomic<int> connections{0};
   std::atomic<int> active{0};  // requests being answered

@@ -24,7 +24,7 @@
 namespace tutti::http {
 namespace {
 
-constexpr size_t kInlineBytes = 16 << 10;  // of JSON that an io thread parses itself
+constexpr size_t kInlineJsonBytes = 16 << 10;  // of JSON that an io thread parses itself
 
 wire::Dialect DialectOf(RouteId route) {
   switch (route) {
@@ -111,7 +111,7 @@ class GenerationExchange final : public Exchange {
     const wire::ParseOptions parse{options.strict, connection_.request_start(),
                                    options.limits.deadline_cap};
     api::Inference& inference = *connection_.context().deps.inference;
-    if (connection_.request().body.size() <= kInlineBytes) {
+    if (connection_.request().body.size() <= kInlineJsonBytes) {
       return OnParsed(Parse(dialect_, connection_.TakeBody().text, parse, inference));
     }
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());

@@ -62,7 +62,7 @@ Status CheckBind(const HttpOptions& options) {
     return Bad("tls-cert", "--tls-cert and --tls-key belong together");
   }
   const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
-  if (address.is_loopback() || safe || options.allow_insecure_bind) return OkStatus();
+  if (address.is_loopback() || safe) return OkStatus();
   return Bad("host", "listening on " + options.host +
                          " would show this server to a network: that needs a key (--api-key-file "
                          "or TUTTI_API_KEY) "
@@ -259,7 +259,6 @@ std::string HttpDoor::address() const {
          (impl_->bound.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(port());
 }
 
-void HttpDoor::StopAccepting() { impl_->StopAccepting(); }
 bool HttpDoor::Drain(Duration limit) { return impl_->Drain(limit); }
 void HttpDoor::Stop() { impl_->Stop(); }
 int HttpDoor::open_connections() const {

@@ -19,20 +19,18 @@
 #include "base/status.h"
 #include "telemetry/metrics.h"
 #include "telemetry/serving_metrics.h"
+#include "wire/http_framing.h"
 
 namespace tutti::http {
 
 // Limits of the input contract (docs/http.md). Configurable so that tests reach
 // them quickly.
 struct HttpLimits {
-  size_t request_line_bytes = 8 << 10;              // 414, 501 when the method alone is too long
-  size_t header_bytes = 32 << 10;                   // 431
-  size_t header_fields = 100;                       // 431
-  size_t body_bytes = 8 << 20;                      // 413
+  wire::FramingLimits framing;                      // of one message: 413, 414, 431, 501
   Duration header_time = std::chrono::seconds(10);  // from the first byte of a request; 408
   Duration body_grace = std::chrono::seconds(10);   // before the body's rate counts
-  int64_t held_body_bytes = 256 << 20;  // large bodies of all connections, read or unsent: then 503
-  double body_bytes_per_s = 1024;       // below it: 408
+  int64_t held_bytes = 256 << 20;  // large bodies and answers of all connections: then 503
+  double body_bytes_per_s = 1024;  // below it: 408
   Duration idle_time = std::chrono::seconds(60);  // between requests; closed without a word
   Duration reader_stall =
       std::chrono::seconds(30);    // bytes wait and none leave: the request is cancelled
@@ -48,7 +46,6 @@ struct HttpOptions {
   int max_connections = 4096;               // further ones wait to be accepted
   std::string api_key;                      // empty = none; else every route but health asks for it
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
-  bool allow_insecure_bind = false;         // non-loopback without key and TLS, said out loud
   std::vector<std::string> cors_origins;    // "https://app.example", or "*"
   // Names this server may be called by, in lower case. On a loopback address they come beside the
   // loopback names; elsewhere beside addresses in digits, and an empty list allows every name.
@@ -94,10 +91,9 @@ class HttpDoor {
   int port() const;  // after Start()
   std::string address() const;  // "http://127.0.0.1:8080", after Start()
 
-  void StopAccepting();  // closes the listening socket; open connections go on
-  // Closes idle connections, lets requests finish (their replies say `Connection: close`), and
-  // returns when no connection is left or `limit` has passed: false if a request was unanswered
-  // then.
+  // Closes the listening socket and idle connections, lets requests finish (their replies say
+  // `Connection: close`), and returns when no connection is left or `limit` has passed: false if a
+  // request was unanswered then.
   bool Drain(Duration limit);
   void Stop();  // closes everything now, cancelling what runs; joins the threads
 

@@ -77,7 +77,7 @@ TEST_F(MemoryTest, WorkOfAClientThatLeftIsNotDone) {
 TEST_F(MemoryTest, BodiesThatWaitForAWorkerStillCount) {
   HoldTokenizer();
   HttpOptions options;
-  options.limits.held_body_bytes = 100'000;
+  options.limits.held_bytes = 100'000;
   StartDoor(options);
   RawClient first(port()), second(port());
   first.Send(Post("/tokenize", TokenizeBody(60'000)));
@@ -93,7 +93,7 @@ TEST_F(MemoryTest, BodiesThatWaitForAWorkerStillCount) {
 
 TEST_F(MemoryTest, LongAnswersThatNobodyFetchesCount) {
   HttpOptions options;
-  options.limits.held_body_bytes = 5 << 20;
+  options.limits.held_bytes = 5 << 20;
   // Longer than a request takes.
   options.limits.reader_stall = std::chrono::seconds(support::kSlower > 1 ? 8 : 1);
   inference_.on_tokenize = [this] { ++calls_; };

@@ -12,7 +12,7 @@
 namespace tutti::http {
 namespace {
 
-constexpr size_t kInlineBytes = 4 << 10;
+constexpr size_t kInlineTokenizerBytes = 4 << 10;
 
 struct Answer {
   Status status;
@@ -79,7 +79,7 @@ class TokenizerExchange final : public Exchange {
   void Start() override {
     api::Inference& inference = *connection_.context().deps.inference;
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
-    if (connection_.request().body.size() <= kInlineBytes) {
+    if (connection_.request().body.size() <= kInlineTokenizerBytes) {
       return Finish(Compute(route_, inference, connection_.TakeBody().text, options));
     }
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
