@@ -8,13 +8,15 @@
 #include <sstream>
 #include <vector>
 
+#include "temp_folder.h"
 #include "test_paths.h"
 
 namespace tutti::app {
 namespace {
 
 std::string WriteToml(const std::string& text) {
-  const std::string path = ::testing::TempDir() + "settings_test.toml";
+  static const support::TempFolder folder;
+  const std::string path = folder.File("settings_test.toml");
   std::ofstream(path) << text;
   return path;
 }

@@ -4,13 +4,13 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
-#include <fstream>
 
 #include "bench/concurrency.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
 #include "bench/strategies.h"
 #include "gguf/testing/checkpoint.h"
+#include "gguf/testing/writer.h"
 
 namespace tutti::bench {
 namespace {
@@ -18,28 +18,21 @@ namespace {
 class ModelBenchesTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    path_ = new std::string(testing::TempDir() + "bench_checkpoint.gguf");
     gguf::testing::CheckpointSpec spec;
     spec.type = tensor::DType::kQ4_1;
-    const gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint(spec).Build();
-    std::ofstream(*path_, std::ios::binary)
-        .write(reinterpret_cast<const char*>(bytes.data()),
-               static_cast<std::streamsize>(bytes.size()));
+    file_ = new gguf::testing::TempFile(gguf::testing::MakeCheckpoint(spec).Build());
   }
-  static void TearDownTestSuite() {
-    std::remove(path_->c_str());
-    delete path_;
-  }
+  static void TearDownTestSuite() { delete file_; }
   static Flags SmallFlags() {
     return {{"threads", "2"}, {"kv-cache-bytes", "16MiB"}, {"context", "256"}};
   }
-  static std::string* path_;
+  static gguf::testing::TempFile* file_;
 };
-std::string* ModelBenchesTest::path_ = nullptr;
+gguf::testing::TempFile* ModelBenchesTest::file_ = nullptr;
 
 TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
   ForwardOptions options;
-  options.model = *path_;
+  options.model = file_->path();
   options.flags = SmallFlags();
   options.prompt_tokens = 20;
   options.new_tokens = 6;
@@ -72,7 +65,7 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
 TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether) {
   Flags flags = SmallFlags();
   flags["lanes"] = "4";
-  const auto session = Session::Load(*path_, flags);
+  const auto session = Session::Load(file_->path(), flags);
   ASSERT_TRUE(session.ok()) << session.status();
   const auto prompts = RandomPrompts((*session)->vocabulary(), 4, 30, 1);
   const auto before = (*session)->engine().stats();
@@ -96,7 +89,7 @@ TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether)
 
 TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
   StrategiesOptions options;
-  options.model = *path_;
+  options.model = file_->path();
   options.flags = SmallFlags();
   options.shapes = {{1, 6, 0.95}, {4, 6, 2.0}};
   options.rounds = 1;
@@ -121,7 +114,7 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
 
 TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {
   StrategiesOptions options;
-  options.model = *path_;
+  options.model = file_->path();
   options.flags = SmallFlags();
   options.shapes = {{1, 4, 1e6}};
   options.rounds = 1;
@@ -135,7 +128,7 @@ TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {
 
 TEST_F(ModelBenchesTest, SampledTextsAreTheSameForOneClientAndFour) {
   ConcurrencyOptions options;
-  options.model = *path_;
+  options.model = file_->path();
   options.flags = SmallFlags();
   options.requests = 12;
   options.new_tokens = 10;
@@ -158,7 +151,7 @@ TEST_F(ModelBenchesTest, ModelsThatCannotBeLoadedAreErrors) {
   ForwardOptions options;
   options.model = "/nonexistent/model.gguf";
   EXPECT_FALSE(BenchForward(options, nullptr).ok());
-  options.model = *path_;
+  options.model = file_->path();
   options.flags = {{"isa", "abacus"}};
   EXPECT_EQ(BenchForward(options, nullptr).status().reason(), "invalid_value");
 }
@@ -166,7 +159,7 @@ TEST_F(ModelBenchesTest, ModelsThatCannotBeLoadedAreErrors) {
 TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
   const auto kernels = kernels::SelectKernels();
   ASSERT_TRUE(kernels.ok());
-  const auto cost = ModelCost::Of(*path_, **kernels);
+  const auto cost = ModelCost::Of(file_->path(), **kernels);
   ASSERT_TRUE(cost.ok()) << cost.status();
   // 2 layers of width 256, 4 heads and 2 KV heads of 64, feed-forward 512: weights by hand.
   const double layer = 256.0 * 256 * 2 + 2 * 128.0 * 256 + 3 * 256.0 * 512;

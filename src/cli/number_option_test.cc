@@ -8,6 +8,7 @@
 
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "temp_folder.h"
 
 namespace tutti::cli {
 namespace {
@@ -80,7 +81,8 @@ TEST(NumberOption, AFileOrVariableWithANumberBeyondItsRangeIsRefused) {
   ::setenv("TUTTI_LANES", "18446744073709551617", 1);  // 1, were it cut to 64 bits
   EXPECT_EQ(RunTutti({"run", "none.gguf", "-p", "x"}), kExitConfig);
   ::unsetenv("TUTTI_LANES");
-  const std::string path = ::testing::TempDir() + "number_option_test.toml";
+  const support::TempFolder folder;
+  const std::string path = folder.File("number_option_test.toml");
   for (const char* text : {"lanes = 18446744073709551617", "lanes = 1e30", "drain_s = inf",
                            "kv-cache-bytes = 1e19", "port = -1"}) {
     std::ofstream(path) << text << "\n";

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "doors/http/testing/door_fixture.h"
+#include "temp_folder.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -21,7 +22,8 @@ struct Files {
 
 // A self-signed certificate for localhost.
 Files MakeCertificate(const std::string& name) {
-  const Files files = {::testing::TempDir() + name + ".crt", ::testing::TempDir() + name + ".key"};
+  static const support::TempFolder folder;
+  const Files files = {folder.File(name + ".crt"), folder.File(name + ".key")};
   EVP_PKEY* key = EVP_EC_gen("P-256");
   X509* cert = X509_new();
   X509_set_version(cert, 2);
