@@ -1,11 +1,12 @@
-# tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [LINK <target>...] [TEST_LINK <target>...])
+# tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
+#              [TEST_LINK <target>...])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
-# become <folder>_bench. DEPENDS are the only folders whose headers this one may include; the declared
-# graph is written to ranks.json, which tests/ranks_test.py compares with the includes and the map.
+# become <folder>_bench. DEPENDS are the only folders whose headers this one may include, TEST_DEPENDS
+# those that its tests, benches and what lies in testing/ may include besides; the declared graph is written to ranks.json, which tests/ranks_test.py compares with the includes and the map.
 function(tutti_folder)
-  cmake_parse_arguments(F "" "NAME;RANK" "DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "" "NAME;RANK" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -34,22 +35,26 @@ function(tutti_folder)
   list(TRANSFORM dep_targets PREPEND "tutti_")
   target_link_libraries(tutti_${target} ${scope} tutti_flags ${dep_targets} ${F_LINK} Threads::Threads)
 
+  list(TRANSFORM F_TEST_DEPENDS REPLACE "/" "_" OUTPUT_VARIABLE test_dep_targets)
+  list(TRANSFORM test_dep_targets PREPEND "tutti_")
   if(tests)
     add_executable(${target}_test ${tests})
-    target_link_libraries(${target}_test PRIVATE tutti_${target} tutti_test_support ${F_TEST_LINK}
+    target_link_libraries(${target}_test PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support ${F_TEST_LINK}
                           GTest::gmock GTest::gtest_main)
     tutti_register_test(${target}_test)
   endif()
   if(benches)
     add_executable(${target}_bench EXCLUDE_FROM_ALL ${benches})
-    target_link_libraries(${target}_bench PRIVATE tutti_${target} tutti_test_support benchmark::benchmark_main)
+    target_link_libraries(${target}_bench PRIVATE tutti_${target} ${test_dep_targets} tutti_test_support benchmark::benchmark_main)
   endif()
-  list(JOIN F_DEPENDS "\", \"" deps)
-  if(deps)
-    set(deps "\"${deps}\"")
-  endif()
+  foreach(kind DEPENDS TEST_DEPENDS)
+    list(JOIN F_${kind} "\", \"" ${kind})
+    if(${kind})
+      set(${kind} "\"${${kind}}\"")
+    endif()
+  endforeach()
   set_property(GLOBAL APPEND PROPERTY TUTTI_RANKS
-               "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${deps}]}")
+               "{\"folder\": \"${F_NAME}\", \"rank\": ${F_RANK}, \"depends\": [${DEPENDS}], \"test_depends\": [${TEST_DEPENDS}]}")
 endfunction()
 
 # Runs a gtest program under ctest, leaving its per-case times where `make test` looks for the slowest.

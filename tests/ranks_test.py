@@ -3,9 +3,10 @@
 
 Reads ranks.json (written by the build from every tutti_folder() call) and checks
  1. the declared graph: each dependency exists and has a strictly lower rank;
- 2. every #include "folder/..." in src/ against the declaration of the folder it stands in;
+ 2. every #include "folder/..." in src/ against the declaration of the folder it stands in: what is not declared may not
+    be included, what is declared must be, and what only tests include is declared apart (TEST_DEPENDS);
  3. the walls that ranks alone do not express (WALLS);
- 4. the diagram in ARCHITECTURE.md, which is the text this program prints with --print.
+ 4. the diagram in ARCHITECTURE.md, which this program writes with --write.
 """
 import argparse
 import json
@@ -47,7 +48,7 @@ def closure(name, folders):
 
 def check_graph(folders):
     for name, folder in folders.items():
-        for dep in folder["depends"]:
+        for dep in folder["depends"] + folder["test_depends"]:
             if dep not in folders:
                 yield f"{name} depends on {dep}, which is not a declared folder"
             elif folders[dep]["rank"] >= folder["rank"]:
@@ -56,8 +57,14 @@ def check_graph(folders):
             yield f"{name} must not reach {wall}, but links it through its dependencies"
 
 
+def for_tests(relative):
+    """Whether a path below src/ belongs to tests and benches alone."""
+    return relative.rsplit(".", 1)[0].endswith(("_test", "_bench")) or "/testing/" in relative
+
+
 def check_includes(source, folders):
     files = 0
+    used = {name: {False: set(), True: set()} for name in folders}  # by production code, by tests
     for path in sorted((source / "src").rglob("*")):
         if path.suffix not in (".h", ".cc", ".inc"):
             continue
@@ -67,7 +74,8 @@ def check_includes(source, folders):
         if mine is None:
             yield f"src/{relative} lies in no declared folder"
             continue
-        allowed = set(folders[mine]["depends"]) | {mine}
+        tests = for_tests(relative)
+        allowed = set(folders[mine]["depends"]) | {mine} | (set(folders[mine]["test_depends"]) if tests else set())
         for target in INCLUDE.findall(path.read_text(encoding="utf-8")):
             theirs = owner(target, folders)
             if theirs is None:
@@ -75,15 +83,27 @@ def check_includes(source, folders):
                     yield f"src/{relative} includes \"{target}\", which is in no declared folder"
             elif theirs not in allowed:
                 yield f"src/{relative} includes \"{target}\", but {mine} does not declare {theirs}"
+            used[mine][tests].add(theirs)
+    for name, folder in folders.items():
+        for dep in folder["depends"]:
+            if dep not in used[name][False]:
+                what = "only its tests include it (TEST_DEPENDS)" if dep in used[name][True] else "includes nothing of it"
+                yield f"{name} declares {dep}, but {what}"
+        for dep in folder["test_depends"]:
+            if dep not in used[name][True]:
+                yield f"{name} declares {dep} for its tests, but they include nothing of it"
     if files == 0:
         yield "no source files found: wrong --source?"
 
 
 def diagram(folders):
-    lines = ["| rank | folder | may include |", "|---|---|---|"]
+    def listed(names):
+        return ", ".join(f"`{name}`" for name in sorted(names))
+
+    lines = ["| rank | folder | may include | its tests also |", "|---|---|---|---|"]
     for folder in sorted(folders.values(), key=lambda f: (f["rank"], f["folder"])):
-        lines.append(f"| {folder['rank']} | `{folder['folder']}` | "
-                     + (", ".join(f"`{d}`" for d in sorted(folder["depends"])) or "nothing") + " |")
+        lines.append(f"| {folder['rank']} | `{folder['folder']}` | {listed(folder['depends']) or 'nothing'} "
+                     f"| {listed(folder['test_depends'])} |")
     return "\n".join(lines)
 
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/cpus.h"
+#include "engine/engine.h"
 #include "gateway/engine_metrics.h"
 #include "gateway/tokenizer_text.h"
 #include "gguf/file.h"
@@ -18,6 +19,7 @@
 #include "model/weights.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
+#include "tokenizer/tokenizer.h"
 
 namespace tutti::app {
 
@@ -62,8 +64,9 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   return options;
 }
 
-// The context a sequence may use, and what to tell the operator about it (rules: command line
-// reference).
+// The context a sequence may use, and what to tell the operator about it: what was asked for, else
+// the model's own up to 8192. More than the model's is refused; more than the KV cache holds is
+// refused where it was asked for, else lowered with a notice.
 Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
                           size_t block_bytes, std::string& notice) {
   const auto asked = settings.OptionalInt("context");

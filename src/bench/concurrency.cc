@@ -7,6 +7,7 @@
 #include <boost/json/array.hpp>
 #include <thread>
 
+#include "api/inference.h"
 #include "app/blocking_waker.h"
 #include "bench/statistics.h"
 #include "bench/strategies.h"

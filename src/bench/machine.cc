@@ -10,6 +10,7 @@
 #include "gguf/file.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "tensor/dtype.h"
 
 namespace tutti::bench {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "app/local_inference.h"
 #include "bench/machine.h"
+#include "gateway/gateway.h"
 
 namespace tutti::bench {
 

@@ -8,6 +8,8 @@
 
 #include "kernels/rows_rope.h"
 #include "model/hyper_parameters.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor_view.h"
 
 namespace tutti::model {
 namespace {

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "tensor/tensor_view.h"
 
 namespace tutti::model {
 namespace {
