@@ -1,6 +1,6 @@
 // Speed of encoding and decoding, in bytes of text per second on one thread. Run with
-// TUTTI_SOURCE_DIR set to the source tree, or TUTTI_TOKENIZER_DATA to a data folder. Each benchmark
-// checks its answer before it reports a time.
+// TUTTI_SOURCE_DIR set to the source tree, or TUTTI_TEST_TOKENIZER_DATA to a data folder. Each
+// benchmark checks its answer before it reports a time.
 #include <benchmark/benchmark.h>
 
 #include "tokenizer/stream_decoder.h"

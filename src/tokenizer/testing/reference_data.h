@@ -28,9 +28,9 @@
 
 namespace tutti::tokenizer::testing {
 
-// TUTTI_TOKENIZER_DATA, when set, points the same tests at a larger set made by the same tool.
+// TUTTI_TEST_TOKENIZER_DATA, when set, points the same tests at a larger set made by the same tool.
 inline std::string DataFolder() {
-  if (const char* folder = std::getenv("TUTTI_TOKENIZER_DATA")) return folder;
+  if (const char* folder = std::getenv("TUTTI_TEST_TOKENIZER_DATA")) return folder;
   return support::SourcePath("tests/data/tokenizer");
 }
 
