@@ -1,4 +1,5 @@
 // Reads Hugging Face's tokenizer.json, with tokenizer_config.json beside it, into a TokenizerSpec.
+// For encoders, whose checkpoints come with these files; nothing that serves today reads them.
 //
 // Pure; any thread. The files are not trusted: sizes and depth are bounded, a split expression is
 // never run but looked up in the list of published ones, and whatever would change an answer and is
