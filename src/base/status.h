@@ -2,7 +2,7 @@
 // ours.
 //
 // The canonical code says what kind of failure it is (gRPC's closed list); `reason` is the machine
-// code a client sees (interfaces: "context_length_exceeded", "gguf_truncated", ...), `param` the
+// code a client sees ("context_length_exceeded", "gguf_truncated", ...; docs/http.md), `param` the
 // field it blames. Values; any thread.
 #pragma once
 

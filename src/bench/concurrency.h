@@ -1,5 +1,5 @@
 // `tutti bench concurrency`: the same sampled requests served to 1, 4 and 8 clients at once
-// (requirement U81).
+// (U81 of docs/checks.md).
 //
 // Clients are threads that speak to api::Inference, the waist every door uses; each sends its next
 // request when the one before has ended. Texts must be the same at every level: the seed, not the

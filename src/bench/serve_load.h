@@ -1,6 +1,6 @@
 // `tutti bench serve`: load on any OpenAI-compatible server over streaming chat or completions,
 // closed loop (so many clients, each sends its next request when the last has ended) or open loop
-// (requests are due at given times whatever the server does). Requirements N55, N56.
+// (requests are due at given times whatever the server does). N55 and N56 of docs/checks.md.
 //
 // Definitions: TTFT = due time to first text; TPOT = (E2E - TTFT) / (n - 1); ITL = gaps between
 // pieces of text; E2E = due time to the end of the answer. In a closed loop a request is due when

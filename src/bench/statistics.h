@@ -1,5 +1,5 @@
 // What the benches compute from their samples: percentiles, spreads, stability, gates. Pure
-// functions over plain values; any thread. Definitions as in requirement N56.
+// functions over plain values; any thread. Definitions: serve_load.h.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // `tutti bench strategies`: what sharing the model brings: blocking, interleaved and continuous on
-// one build, one model and the same requests (requirements U66, U67, U70).
+// one build, one model and the same requests (U66, U67 and U70 of docs/checks.md).
 //
 // Per shape every strategy runs in turn, several rounds, medians. Ratios are continuous / blocking
 // in total output tokens a second. A gate is the smaller of the stated figure and 85 % of what this

@@ -231,7 +231,7 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   }
 }
 
-// U82 (its engine part), ruling 3: with 4 lanes and queue 32 the 37th unfinished request is
+// U82, its engine part. The queue bounds every accepted request that holds no lane: with 4 lanes and queue 32 the 37th unfinished request is
 // refused, with a retry-after; n counts n; every accepted one finishes.
 TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   EngineOptions options;
@@ -263,7 +263,7 @@ TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   ExpectSoloOrPrefix(h);
 }
 
-// Ruling 3: requests in preparation count inside the queue; a ticket that is dropped gives its
+// U82: requests in preparation count inside the queue; a ticket that is dropped gives its
 // place back.
 TEST(Latency, APlaceInTheQueueIsTakenBeforePreparationAndGivenBack) {
   EngineOptions options;
@@ -335,7 +335,7 @@ TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneWaits) {
   EXPECT_TRUE(h.client(2).status().ok());
 }
 
-// N53, ruling 39: above 48 KiB unread the sequence pauses and gives up its lane; after 30 s without
+// N53: above 48 KiB unread the sequence pauses and gives up its lane; after 30 s without
 // a sign of life it is cancelled; the others go on; a reader that comes back gets everything.
 TEST(Latency, AStoppedReaderPausesItsSequenceAloneAndIsCancelledAfter30s) {
   EngineOptions options;

@@ -262,7 +262,7 @@ TEST(Memory, TenantsSaltsAndRefusalsToReuseAreKeptApart) {
   ExpectSolo(h);
 }
 
-// U86, rulings: n sequences share the prompt's blocks; choice i draws from stream (seed, i).
+// U86: n sequences share the prompt's blocks; choice i draws from stream (seed, i).
 TEST(Memory, ChoicesShareThePromptsBlocks) {
   for (const bool cache : {true, false}) {
     for (const int length : {1, 31, 32, 33, 200}) {

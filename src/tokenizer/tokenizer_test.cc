@@ -163,7 +163,8 @@ TEST(TokenizerTest, EmptyTextHasNoTokens) {
 // -----------------------------------------------------------------------------------------------
 
 bool KeepsAllBytes(const Tokenizer& t) {
-  // Vocabularies that can spell all 256 bytes; some published ones cannot (ruling 30).
+  // Vocabularies that can spell all 256 bytes; some published ones cannot, and
+  // lose the bytes they lack as the reference implementations do.
   std::vector<bool> has(256, false);
   for (TokenId id = 0; id < t.vocabulary_size(); ++id) {
     const TokenType type = t.vocabulary().Type(id);
