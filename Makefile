@@ -74,4 +74,4 @@ ranks: deps  ## write the ranks table of ARCHITECTURE.md from the build
 
 fmt:  ## clang-format every source file
 	@tools/install_deps.sh cmake/packages-clang.txt
-	@git ls-files '*.cc' '*.h' | xargs clang-format-14 -i
+	@tests/format_test.py --source . --write

@@ -231,8 +231,9 @@ TEST(Latency, DeadlinesEndWorkInEveryPhase) {
   }
 }
 
-// U82, its engine part. The queue bounds every accepted request that holds no lane: with 4 lanes and queue 32 the 37th unfinished request is
-// refused, with a retry-after; n counts n; every accepted one finishes.
+// U82, its engine part. The queue bounds every accepted request that holds no lane: with 4 lanes
+// and queue 32 the 37th unfinished request is refused, with a retry-after; n counts n; every
+// accepted one finishes.
 TEST(Latency, TheQueueIsBoundedAndOneTooManyIsRefused) {
   EngineOptions options;
   options.scheduler.lanes = 4;

@@ -1,6 +1,5 @@
 #include "kernels/machine_limits.h"
 
-
 #include <algorithm>
 #include <chrono>
 #include <cstring>

@@ -2,7 +2,7 @@
 // anyone trusts them.
 //
 // Plain value, immutable once read; any thread. Every field is within the ranges below, so no later
-// code needs to check a product of two of them for overflow. Names and defaults are those of the GGUF specification.
+// code needs to check a product of two of them for overflow. Names, defaults: as GGUF has them.
 #pragma once
 
 #include <cstdint>
