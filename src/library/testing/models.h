@@ -18,7 +18,7 @@ namespace tutti::library::testing {
 
 using support::Amount;
 
-// A generated model of 1 layer and 64 columns with a byte vocabulary: steps of some 100 us, wild
+// A generated model of 1 layer and 64 columns with a byte vocabulary: steps of some 10 us, wild
 // text. Its file is gone again when it is loaded.
 inline Model TinyModel(ModelOptions options = ModelOptions()) {
   gguf::testing::CheckpointSpec spec;
