@@ -12,7 +12,7 @@ import termios
 import time
 import unittest
 
-from harness import MODEL, STEP_S, ServerCase, eventually
+from harness import MODEL, STEP_S, ServerCase, default_model, eventually
 
 LEFT, UP, BACKSPACE = b"\x1b[D", b"\x1b[A", b"\x7f"
 CTRL_A, CTRL_C, CTRL_D, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x1a"
@@ -71,7 +71,7 @@ class Terminal:
 
 class AtATerminal(unittest.TestCase):
     def chat(self, *options):
-        terminal = Terminal("chat", MODEL, "--threads", "1", "--temperature", "0", *options)
+        terminal = Terminal("chat", default_model(), "--threads", "1", "--temperature", "0", *options)
         self.addCleanup(terminal.close)
         terminal.until(b"\n> ")
         return terminal
@@ -143,7 +143,7 @@ class AtATerminal(unittest.TestCase):
 
     def test_ctrl_z_gives_the_terminal_to_the_shell_and_fg_brings_the_line_back(self):
         line = '"$E2E_BINARY" chat "$0" --threads 1 -n 1; echo "in the shell"; read go; fg'
-        shell = Terminal(line, MODEL, program=["sh", "-m", "-c"])
+        shell = Terminal(line, default_model(), program=["sh", "-m", "-c"])
         self.addCleanup(shell.close)
         shell.until(b"\n> ")
         shell.type("begun")
@@ -186,7 +186,7 @@ class WithAServer(ServerCase):
         status, output, errors = self.chat(*options, text=lines)
         self.assertEqual(status, 0, errors)
         self.assertIn(f"{MODEL} at {self.server.url}", output)
-        local = subprocess.run([os.environ["E2E_BINARY"], "chat", MODEL, "--threads", "1", *options], input=lines,
+        local = subprocess.run([os.environ["E2E_BINARY"], "chat", default_model(), "--threads", "1", *options], input=lines,
                                capture_output=True, text=True, timeout=3 * STEP_S)
         self.assertEqual(output.splitlines()[1:], local.stdout.splitlines()[1:])
         self.assertIn("system: Be brief.\nyou: Why is the sky blue?\nmodel: ", output)
