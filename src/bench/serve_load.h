@@ -36,7 +36,7 @@ struct ServeOptions {
   uint64_t seed = 1;
   std::string cache_salt;  // sent with each request, so that no earlier run's prompts are in the
                            // server's prefix cache; empty: none is sent
-  bool calibrate = true;  // false: levels are not marked when the machine was slowed
+  bool calibrate = true;   // false: levels are not marked when the machine was slowed
   double target_ttft_ms = 0, target_tpot_ms = 0;  // 0 = no target
   std::chrono::milliseconds patience{60000};
 };

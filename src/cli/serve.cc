@@ -20,7 +20,9 @@ class ServeCommand final : public Command {
         "  tutti serve chat=models/my.gguf --port 9000 --lanes 16\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
-        "    -d '{\"model\":\"smollm2-135m-instruct\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}]}'\n"
+        "    -d "
+        "'{\"model\":\"smollm2-135m-instruct\",\"messages\":[{\"role\":\"user\",\"content\":\"Hi\"}"
+        "]}'\n"
         "Ready when it prints its address, and GET /readyz answers 200. SIGTERM drains and exits "
         "0.");
     app_->add_option(
