@@ -35,7 +35,7 @@ class OpenedModel {
   OpenedModel(OpenedModel&&) noexcept;
 
   const std::shared_ptr<telemetry::ServingMetrics>& metrics() const;  // null without a registry
-  // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1456 KV blocks"
+  // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks"
   const std::string& summary() const;
   const std::string& notice()
       const;  // what the operator should know ("context lowered to ..."), or empty

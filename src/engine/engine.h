@@ -10,7 +10,7 @@
 // Threads: Admit, Submit, Load, stats, heartbeat, BeginDrain are for any thread, lock-free in the
 // common case and never wait for inference. All work happens on the thread of the DeviceLoop, or,
 // where Start() is never called, inside RunOneStep() on the caller's (one at a time: tests,
-// simulation).
+// the simulation, benches).
 //
 // Every submitted request gets exactly one terminal event, also when the engine is destroyed.
 #pragma once

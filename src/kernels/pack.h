@@ -2,7 +2,7 @@
 //
 // A packed matrix is described row by row, so that matrices which share their input are fused (Q, K
 // and V into one) and matrices that meet in an epilogue are interleaved (gate and up, 16 + 16 rows
-// per panel). Owner: the caller owns sources and destination; sources may be unmapped once packed.
+// per panel). Owner: the caller owns sources and destination; sources may go once packed.
 // Thread: panels are independent, any number of workers may pack disjoint ranges of one spec.
 // Errors: Status, because scales come from files: model_nonfinite names the row. Cost: about 1 ns
 // per weight.

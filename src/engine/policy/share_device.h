@@ -10,7 +10,7 @@ namespace tutti::engine {
 struct SlotView {
   bool ready = false;  // has a step to run
   double weight = 1;   // share of the device among ready slots
-  Duration used{0};    // device time it had, divided by nothing; lifted when it was idle
+  Duration used{0};    // device time it had, not yet divided by weight; lifted when it was idle
 };
 
 // The ready slot with the least time per weight; of equals the first. -1 when none is ready.

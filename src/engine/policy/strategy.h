@@ -1,4 +1,4 @@
-// The four strategies as answers to three questions. Pure functions over plain values; the engine
+// The four strategies as answers to four questions. Pure functions over plain values; the engine
 // is the same.
 #pragma once
 
