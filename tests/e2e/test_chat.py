@@ -205,7 +205,7 @@ class WithAServer(ServerCase):
             file.flush()
             status, output, errors = self.chat("--api-key-file", file.name, "-n", "4", key=None, text="Hi\n")
         self.assertEqual((status, errors), (0, ""))
-        self.assertRegex(output, r"> \S")
+        self.assertRegex(output, r"> [^\n]*\S")
 
     def test_what_cannot_work_is_said_clearly(self):
         status, _, errors = self.chat(key="sk-wrong")
