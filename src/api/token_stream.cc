@@ -22,8 +22,10 @@ TokenStream::~TokenStream() {
     chunk = std::move(chunk->next);
 }
 
-void TokenStream::Append(StreamEvent event) {
-  CHECK(!ended_.load(std::memory_order_relaxed)) << "an event after the terminal one";
+void TokenStream::Append(StreamEvent event) { Publish(std::move(event), 0); }
+
+void TokenStream::Publish(StreamEvent event, size_t ended) {
+  CHECK(!this->ended()) << "an event after the terminal one";
   const size_t slot = appended_ % kChunkEvents;
   if (slot == 0 && appended_ > 0) {
     last_->next = std::make_unique<Chunk>();
@@ -31,7 +33,7 @@ void TokenStream::Append(StreamEvent event) {
   }
   appended_bytes_.fetch_add(EventBytes(event) + event.text.size(), std::memory_order_relaxed);
   last_->events[slot] = std::move(event);
-  size_.store(++appended_, std::memory_order_release);
+  published_.store(++appended_ * 2 + ended, std::memory_order_release);
 }
 
 size_t TokenStream::EventBytes(const StreamEvent& event) {
@@ -49,8 +51,7 @@ void TokenStream::Finish(Status status, Usage usage, Timings timings) {
   end.kind = StreamEvent::Kind::kEnd;
   end.usage = usage;
   end.timings = timings;
-  Append(std::move(end));
-  ended_.store(true, std::memory_order_release);
+  Publish(std::move(end), 1);
 }
 
 size_t TokenStream::unread_bytes() const {

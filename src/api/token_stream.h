@@ -47,25 +47,29 @@ class TokenStream {
   static size_t EventBytes(const StreamEvent& event);
 
   // --- the reader, any thread ---
-  size_t size() const { return size_.load(std::memory_order_acquire); }
+  size_t size() const { return published_.load(std::memory_order_acquire) / 2; }
   class Cursor;  // reads the events in order, each in O(1)
   // Frees the chunks that lie wholly behind `reader`; from then on it is the only cursor in use.
   void FreeBehind(const Cursor& reader);
-  bool ended() const { return ended_.load(std::memory_order_acquire); }
+  // True from the moment on in which the terminal event can be read.
+  bool ended() const { return published_.load(std::memory_order_acquire) % 2 != 0; }
   const Status& status() const;  // after ended(): OK, or why it failed
   // The reader has taken this many more bytes of text into its own, bounded keeping.
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
  private:
   struct Chunk;  // fixed-size run of events; linked, so that events never move
+  void Publish(StreamEvent event, size_t ended);  // `ended` 1 with the terminal event, else 0
+
   const std::shared_ptr<StreamWaker> waker_;
   std::unique_ptr<Chunk> first_;
   Chunk* last_;          // writer only
   size_t appended_ = 0;  // writer only
-  std::atomic<size_t> size_{0};
-  std::atomic<bool> ended_{false};
+  // Twice the events published, and one more with the terminal one: a reader sees that and
+  // ended() in the same moment.
+  std::atomic<size_t> published_{0};
   std::atomic<size_t> appended_bytes_{0}, consumed_bytes_{0};
-  Status status_;  // written before ended_ is published
+  Status status_;  // written before the terminal event is published
 };
 
 // A place in a stream, used by one thread at a time. Of several none may free. The stream must

@@ -4,7 +4,9 @@
 #include <malloc.h>
 
 #include <atomic>
+#include <memory>
 #include <thread>
+#include <vector>
 
 namespace tutti::api {
 namespace {
@@ -43,6 +45,25 @@ TEST(TokenStream, AReaderSeesEveryEventOnceAndInOrderWhileTheWriterAppends) {
   writer.join();
   EXPECT_EQ(next, kEvents);
   EXPECT_TRUE(stream.ended());
+}
+
+// The terminal event could be read a moment before ended() was true, and asking for the status then
+// ended the program.
+TEST(TokenStream, WhoeverReadsTheTerminalEventMayAskForTheStatus) {
+  constexpr int kStreams = 100'000;
+  std::vector<std::unique_ptr<TokenStream>> streams;
+  for (int i = 0; i < kStreams; ++i) streams.push_back(std::make_unique<TokenStream>(nullptr));
+  std::thread writer([&] {
+    for (const auto& stream : streams) stream->Finish(OkStatus(), {}, {});
+  });
+  int early = 0;
+  for (const auto& stream : streams) {
+    TokenStream::Cursor cursor(*stream);
+    while (cursor.Next() == nullptr) continue;
+    if (!stream->ended()) ++early;
+  }
+  writer.join();
+  EXPECT_EQ(early, 0);
 }
 
 TEST(TokenStream, UnreadIsTheTextNotPassedOnAndTheEventsNotFetched) {
