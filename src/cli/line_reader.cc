@@ -117,19 +117,23 @@ class EditedLines final : public LineReader {
     }
   }
 
-  // Keys come one by one and unseen, Ctrl-C among them; Ctrl-Z and Ctrl-\ stay signals.
+  // Keys come one by one and unseen, Ctrl-C and Ctrl-S among them; Ctrl-Z and Ctrl-\ stay signals.
   bool ChangeTerminal() {
     if (tcgetattr(STDIN_FILENO, &before_) != 0) return false;
     editing_ = before_;
     editing_.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO | IEXTEN);
     editing_.c_lflag |= ISIG;
-    editing_.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR | ISTRIP);
+    editing_.c_iflag &= ~static_cast<tcflag_t>(ICRNL | INLCR | IGNCR | ISTRIP | IXON);
     editing_.c_cc[VINTR] = _POSIX_VDISABLE;
     editing_.c_cc[VMIN] = 1;
     editing_.c_cc[VTIME] = 0;
+    signals_->PutBackAtEnd(before_);
     return SetTerminal(editing_);
   }
-  void RestoreTerminal() { SetTerminal(before_); }
+  void RestoreTerminal() {
+    SetTerminal(before_);
+    signals_->Leave();
+  }
   static bool SetTerminal(const termios& modes) {
     // What was typed before stays typed; what was printed is printed in the modes it was meant for.
     while (tcsetattr(STDIN_FILENO, TCSADRAIN, &modes) != 0) {
@@ -140,11 +144,6 @@ class EditedLines final : public LineReader {
 
   // True where the line is given up.
   bool ActOnSignals() {
-    if (const int ending = signals_->TakeEnding(); ending != 0) {
-      RestoreTerminal();
-      signals_->Act(ending);
-      SetTerminal(editing_);
-    }
     const bool stopped = signals_->Take(SIGTSTP);
     if (stopped) {
       RestoreTerminal();

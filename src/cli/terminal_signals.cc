@@ -1,6 +1,7 @@
 #include "cli/terminal_signals.h"
 
 #include <fcntl.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -10,12 +11,15 @@
 namespace tutti::cli {
 namespace {
 
-constexpr std::array<int, 3> kEnding = {SIGTERM, SIGHUP, SIGQUIT};
-
-// A handler has nowhere else to write. All signals that matter here are below 64.
+// A handler has nowhere else to read and write. All signals that matter here are below 64.
 std::atomic<uint64_t> came{0};
 std::atomic<int> wake_fd{-1};
-static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::atomic<bool> changed{false};  // the terminal has other modes than `put_back`
+termios put_back;
+static_assert(std::atomic<uint64_t>::is_always_lock_free && std::atomic<int>::is_always_lock_free &&
+              std::atomic<bool>::is_always_lock_free);
+
+bool Ends(int number) { return number == SIGTERM || number == SIGHUP || number == SIGQUIT; }
 
 uint64_t Bit(int number) { return uint64_t{1} << static_cast<unsigned>(number); }
 
@@ -48,10 +52,22 @@ void TerminalSignals::Note(int number) {
   errno = error;
 }
 
+// The action from before ends the program, as soon as this handler returns and frees the signal.
+void TerminalSignals::PutBackAndEnd(int number) {
+  const int error = errno;
+  if (changed.load(std::memory_order_acquire)) tcsetattr(STDIN_FILENO, TCSANOW, &put_back);
+  struct sigaction action {};
+  action.sa_handler = SIG_DFL;
+  sigaction(number, &action, nullptr);
+  raise(number);
+  errno = error;
+}
+
 void TerminalSignals::Install(Noted& noted) {
   struct sigaction action {};
-  action.sa_handler = &TerminalSignals::Note;
+  action.sa_handler = Ends(noted.number) ? &PutBackAndEnd : &Note;
   action.sa_flags = SA_RESTART;
+  sigaddset(&action.sa_mask, SIGTTOU);  // the modes are put back from the background as well
   sigaction(noted.number, &action, &noted.before);
   // SIGCONT continues whatever its action is, and its being ignored is nobody's wish.
   if (noted.before.sa_handler == SIG_IGN && noted.number != SIGCONT)
@@ -70,8 +86,15 @@ void TerminalSignals::End() {
   if (!begun_) return;
   begun_ = false;
   for (const Noted& noted : noted_) sigaction(noted.number, &noted.before, nullptr);
-  while (const int number = TakeEnding()) raise(number);
 }
+
+void TerminalSignals::PutBackAtEnd(const termios& modes) {
+  Leave();
+  put_back = modes;
+  changed.store(true, std::memory_order_release);
+}
+
+void TerminalSignals::Leave() { changed.store(false, std::memory_order_release); }
 
 void TerminalSignals::Drain() {
   std::array<char, 64> bytes{};
@@ -79,13 +102,6 @@ void TerminalSignals::Drain() {
 }
 
 bool TerminalSignals::Take(int number) { return (came.fetch_and(~Bit(number)) & Bit(number)) != 0; }
-
-int TerminalSignals::TakeEnding() {
-  for (const int number : kEnding) {
-    if (Take(number)) return number;
-  }
-  return 0;
-}
 
 void TerminalSignals::Act(int number) {
   for (Noted& noted : noted_) {

@@ -1,12 +1,14 @@
-// TerminalSignals: while a line is edited the signals that would end, stop or disturb the program
-// are noted, so that the terminal can be put back before they act.
+// TerminalSignals: while a line is edited, signals that would end the program put the terminal back
+// first, and those that would stop or disturb it are noted for the line reader.
 //
-// A handler only sets a bit and writes a byte, for it runs on any thread and within any call. Owner
-// and thread: the line reader, which Begins before it changes the terminal and Ends when it has put
-// it back. Handlers are the process's: one object at a time.
+// A handler runs on any thread and within any call: it notes a signal by a bit and a byte, and an
+// ending one it acts on itself, for the line reader may be held in a write to a terminal that is
+// stopped. Owner and thread: the line reader, which Begins before it changes the terminal and Ends
+// when it has put it back. Handlers are the process's: one object at a time.
 #pragma once
 
 #include <signal.h>
+#include <termios.h>
 
 #include <array>
 #include <memory>
@@ -23,17 +25,19 @@ class TerminalSignals {
 
   // A signal that is ignored, as SIGHUP below nohup, stays so.
   void Begin();
-  // The actions from before; an ending signal that was not acted on ends the program here.
+  // The actions from before.
   void End();
+
+  // From now on until Leave() an ending signal gives the terminal on standard input these modes.
+  void PutBackAtEnd(const termios& modes);
+  void Leave();
 
   // Readable after a signal, until Drain().
   int fd() const { return wake_[0]; }
   void Drain();
   // Whether `number` came since it was last asked for.
   bool Take(int number);
-  // Gives the first ending signal that came (SIGTERM, SIGHUP, SIGQUIT), or 0.
-  int TakeEnding();
-  // Lets the action from before have `number` now; returns where that does not end the program.
+  // Lets the action from before have `number` now; returns when it has acted.
   void Act(int number);
 
  private:
@@ -43,6 +47,7 @@ class TerminalSignals {
   };
   explicit TerminalSignals(std::array<int, 2> wake);
   static void Note(int number);
+  static void PutBackAndEnd(int number);
   static void Install(Noted& noted);
 
   const std::array<int, 2> wake_;

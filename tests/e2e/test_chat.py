@@ -15,7 +15,7 @@ import unittest
 from harness import MODEL, STEP_S, ServerCase, default_model, eventually
 
 LEFT, UP, BACKSPACE = b"\x1b[D", b"\x1b[A", b"\x7f"
-CTRL_A, CTRL_C, CTRL_D, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x1a"
+CTRL_A, CTRL_C, CTRL_D, CTRL_S, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x13", b"\x1a"
 STORY = "Write a very long story about a river, with many chapters."
 CONTROL = re.compile(rb"\x1b\[[0-9;]*[A-Z]|\r")
 
@@ -26,6 +26,7 @@ class Terminal:
     def __init__(self, *arguments, program=None):
         self.home = tempfile.TemporaryDirectory()
         self.master, slave = pty.openpty()
+        self.path = os.ttyname(slave)
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 200, 0, 0))
         self.modes = termios.tcgetattr(self.master)
         self.process = subprocess.Popen(
@@ -162,6 +163,24 @@ class AtATerminal(unittest.TestCase):
         for number in (signal.SIGTERM, signal.SIGHUP):
             chat = self.chat()
             self.assertNotEqual(termios.tcgetattr(chat.master), chat.modes)  # keys come one by one
+            chat.process.send_signal(number)
+            self.assertEqual(chat.process.wait(STEP_S), -number)
+            self.assertEqual(termios.tcgetattr(chat.master), chat.modes)
+
+    def test_ctrl_s_at_the_prompt_stops_no_output(self):
+        chat = self.chat("-n", "4")
+        chat.say("Hi", CTRL_S, " there")
+        self.assertEqual(self.users_lines(chat), ["Hi there"])
+
+    def test_a_signal_ends_a_chat_whose_terminal_is_stopped(self):
+        """It once was noted for a line reader that waited for the terminal to go on."""
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            chat = self.chat("-n", "4")
+            slave = os.open(chat.path, os.O_RDWR | os.O_NOCTTY)
+            self.addCleanup(os.close, slave)
+            termios.tcflow(slave, termios.TCOOFF)  # what Ctrl-S does while an answer is written
+            chat.type("Hi\r")
+            time.sleep(0.5)
             chat.process.send_signal(number)
             self.assertEqual(chat.process.wait(STEP_S), -number)
             self.assertEqual(termios.tcgetattr(chat.master), chat.modes)
