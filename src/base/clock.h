@@ -2,6 +2,7 @@
 // time.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 
@@ -13,6 +14,13 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
 inline double ToMillis(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
+
+// `wait` from `now` on, for a wait that somebody else chose: negative is none at all, and beyond a
+// century is never.
+inline TimePoint After(TimePoint now, std::chrono::milliseconds wait) {
+  if (wait > std::chrono::hours(24 * 36500)) return TimePoint::max();
+  return now + std::max(wait, std::chrono::milliseconds::zero());
+}
 
 // Any thread.
 class Clock {

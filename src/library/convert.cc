@@ -118,10 +118,7 @@ api::GenerateRequest ToApi(Request in) {
   out.score_only = out.sampling.max_tokens == 0;
   out.n = in.n;
   out.priority = ToApi(in.priority);
-  // A timeout beyond a century is none; the sum must not overflow.
-  if (in.timeout.has_value() && *in.timeout < std::chrono::hours(24 * 36500)) {
-    out.deadline = std::chrono::steady_clock::now() + *in.timeout;
-  }
+  if (in.timeout.has_value()) out.deadline = After(std::chrono::steady_clock::now(), *in.timeout);
   out.truncate_prompt_tokens = in.truncate_prompt_tokens;
   out.use_prefix_cache = in.use_prefix_cache;
   out.tenant = std::move(in.tenant);

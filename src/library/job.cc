@@ -126,10 +126,7 @@ std::optional<Token> Job::Next() {
 
 NextResult Job::NextFor(std::chrono::milliseconds timeout, Token* token) {
   if (state_->spawned) return NextResult::kEnd;
-  const auto now = std::chrono::steady_clock::now();
-  const auto deadline = timeout < std::chrono::hours(24 * 36500)
-                            ? now + timeout
-                            : std::chrono::steady_clock::time_point::max();
+  const TimePoint deadline = After(std::chrono::steady_clock::now(), timeout);
   while (true) {
     const uint64_t seen = state_->wakes->count();
     if (state_->cancelled.load(std::memory_order_acquire)) return NextResult::kEnd;

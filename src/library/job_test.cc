@@ -225,10 +225,12 @@ TEST_F(JobTest, NextForComesBackInTime) {
   ASSERT_TRUE(first.Next().has_value());
   Job second = narrow.Submit(Greedy("hello", 2)).value();
   Token token;
-  EXPECT_EQ(second.NextFor(std::chrono::milliseconds(0), &token), NextResult::kTimeout);
+  using std::chrono::milliseconds;
+  for (const milliseconds none : {milliseconds(0), milliseconds(-1), milliseconds::min()})
+    EXPECT_EQ(second.NextFor(none, &token), NextResult::kTimeout);
   first.Cancel();
   EXPECT_EQ(second.NextFor(std::chrono::hours(1), &token), NextResult::kToken);
-  EXPECT_EQ(second.NextFor(std::chrono::milliseconds::max(), &token), NextResult::kToken);
+  EXPECT_EQ(second.NextFor(milliseconds::max(), &token), NextResult::kToken);
   EXPECT_EQ(second.NextFor(std::chrono::hours(1), &token), NextResult::kEnd);
 }
 
@@ -332,8 +334,14 @@ TEST_F(JobTest, WhatIsWrongIsToldByNameAndField) {
   request.n = -1;
   EXPECT_EQ(model_.Generate(request).error().param(), "n");
   request = Greedy("hello", 1500);
-  request.timeout = std::chrono::milliseconds(1);
-  EXPECT_EQ(model_.Generate(request).error().code(), ErrorCode::kDeadlineExceeded);
+  using std::chrono::milliseconds;
+  for (const milliseconds late : {milliseconds(1), milliseconds(-1), milliseconds::min()}) {
+    request.timeout = late;
+    EXPECT_EQ(model_.Generate(request).error().code(), ErrorCode::kDeadlineExceeded);
+  }
+  request = Greedy("hello", 4);
+  request.timeout = milliseconds::max();
+  EXPECT_TRUE(model_.Generate(request).ok());
   try {
     model_.Generate(Greedy("", 4)).value();
     FAIL() << "value() of a failure throws";
