@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <system_error>
 #include <thread>
 
 #include "app/api_key.h"
@@ -138,10 +139,14 @@ Status Serve(const Settings& settings, const ModelRef& model) {
 
   // A second signal ends the process at once, whatever is being waited for.
   std::atomic<bool> drained{false};
-  std::jthread second([&] {
-    const int again = WaitForSignal(drained);
-    if (again != 0) _exit(128 + again);
-  });
+  std::jthread second;
+  try {
+    second = std::jthread([&drained] {
+      const int again = WaitForSignal(drained);
+      if (again != 0) _exit(128 + again);
+    });
+  } catch (const std::system_error&) {  // no memory for a thread: then the first signal has to do
+  }
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
@@ -158,7 +163,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   door.Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
   door.Stop();
   drained.store(true, std::memory_order_release);
-  second.join();
+  if (second.joinable()) second.join();
   log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
   return OkStatus();
 }

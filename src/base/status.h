@@ -93,6 +93,7 @@ Status NotFound(std::string_view reason, std::string message);
 Status Unavailable(std::string_view reason, std::string message);
 Status ResourceExhausted(std::string_view reason, std::string message);
 Status Internal(std::string message);  // reason internal_error
+Status OutOfMemory();                  // std::bad_alloc, to a caller: overloaded; takes no memory
 
 // A value or the Status that explains its absence. std::expected needs -std=c++2b on GCC 12 and is
 // empty for clang 14, so this is our own, with just what we use.

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <malloc.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -17,10 +18,16 @@ void HoldStandardStreams() {
   if (fd > STDERR_FILENO) close(fd);
 }
 
+// The memory of large blocks goes back to the system when they are freed. Left to itself the
+// allocator takes the first large block that is freed for a habit, and a few prompts of many
+// megabytes made it keep hundreds.
+void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   HoldStandardStreams();
+  ReturnLargeBlocks();
   try {
     int status = tutti::cli::Main(argc, argv);
     // What was printed and could not be written is a failure like any other; that nobody reads any

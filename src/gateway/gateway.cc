@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
 #include <random>
 #include <utility>
 
 #include "api/validate.h"
+#include "base/memory_reserve.h"
 #include "gateway/prompt.h"
 
 namespace tutti::gateway {
@@ -83,10 +85,12 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
     return accepted;
   }
   pool_.Post([this, pending] {
+    KeepMemoryReserve();
     Status status = StillWanted(*pending);
     if (status.ok()) status = Prepare(*pending);
     if (status.ok()) return;
-    Refuse(*pending, std::move(status));
+    pending->request = {};
+    UntilMemory([&] { Refuse(*pending, status); });
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
   });
   return accepted;
@@ -123,7 +127,17 @@ Status Gateway::StillWanted(const Pending& pending) const {
   return OkStatus();
 }
 
+// Long prompts need the most memory of all a client can ask for; where there is none this one is
+// refused, and the others go on.
 Status Gateway::Prepare(Pending& pending) {
+  try {
+    return PrepareOrThrow(pending);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+Status Gateway::PrepareOrThrow(Pending& pending) {
   const TimePoint begin = clock_.Now();
   api::GenerateRequest& in = pending.request;
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),

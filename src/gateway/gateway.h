@@ -60,6 +60,7 @@ class Gateway final : public api::Inference {
                                          api::GenerateRequest request);
   Status StillWanted(const Pending& pending) const;
   Status Prepare(Pending& pending);
+  Status PrepareOrThrow(Pending& pending);
   static void Refuse(Pending& pending, Status status);  // ends its stream
   static uint64_t DrawSeed();
 

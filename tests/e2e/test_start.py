@@ -1,5 +1,10 @@
-"""Starts on a machine that has too little: address space for weights, cache or the stacks of threads."""
+"""A machine that has too little: address space for weights, cache or the stacks of threads at the start, and for the
+largest requests later."""
+import collections
+import concurrent.futures
+import json
 import os
+import re
 import resource
 import subprocess
 import tempfile
@@ -7,7 +12,7 @@ import threading
 import unittest
 
 import tiny_model
-from harness import MODEL, STEP_S, judged
+from harness import MODEL, STEP_S, ServerCase, judged
 
 MIB = 1 << 20
 
@@ -75,6 +80,65 @@ class TooLittleMemory(unittest.TestCase):
             for arguments in (["run", model, "-p", "Hi", "-n", "2", *small], ["serve", model, "--port", "0", *small],
                               ["doctor"]):
                 self.assertEqual(self.check(arguments, ladder, stack_mib=64), {0, 1})
+
+
+@unittest.skipUnless(judged("requests with too little address space", "a sanitizer maps terabytes of its own"), "sanitized")
+class MemoryRunsOut(ServerCase):
+    """Requests that want more memory than there is are refused, each for itself.
+
+    Counting the tokens of a long prompt once ended the program.
+    """
+    OPTIONS = ("--kv-cache-bytes", "16MiB", "--threads", "1")
+
+    def limit(self, spare_mib):
+        with open(f"/proc/{self.server.process.pid}/status") as status:
+            mapped = int(re.search(r"VmSize:\s+(\d+)", status.read()).group(1)) * 1024
+        resource.prlimit(self.server.process.pid, resource.RLIMIT_AS,
+                         (mapped + spare_mib * MIB if spare_mib else resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+    SMALL = {"model": MODEL, "prompt": "Once upon a time", "max_tokens": 8, "temperature": 0, "cache": "bypass"}
+    LARGE = [("/v1/completions", {**SMALL, "prompt": "a" * 6_000_000}),
+             ("/v1/completions", {**SMALL, "prompt": "ab c " * 1_200_000}),
+             ("/v1/completions", {**SMALL, "prompt": [5] * 2_000_000}),
+             ("/tokenize", {"prompt": "word " * 1_200_000}),
+             ("/detokenize", {"tokens": [5] * 2_000_000}),
+             ("/apply-template", {"messages": [{"role": "user", "content": "a" * 6_000_000}]})]
+
+    def text(self):
+        return self.server.post_json("/v1/completions", self.SMALL)["choices"][0]["text"]
+
+    def send_large(self):
+        """How often each status and error code was answered, three requests at a time."""
+        def send(request):
+            path, body = request
+            try:
+                status, _, answer = self.server.post(path, body)
+            except ConnectionError:  # refused while it was being sent
+                return None, "cut"
+            return status, json.loads(answer).get("error", {}).get("code")
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            return collections.Counter(pool.map(send, self.LARGE))
+
+    def test_large_requests_are_refused_and_the_others_answered(self):
+        before = self.text()
+        answers = collections.Counter()
+        for spare_mib in (4, 8, 16, 32, 64, 128):
+            self.limit(spare_mib)
+            answers += self.send_large()
+            self.assertEqual(self.text(), before)
+            self.limit(None)
+        self.assertLessEqual(set(answers), {(200, None), (400, "context_length_exceeded"), (503, "overloaded"), (None, "cut")}, answers)
+        self.assertGreaterEqual(answers[503, "overloaded"], 6, answers)
+        self.server.wait_idle()
+
+    def test_the_memory_of_large_requests_goes_back_to_the_system(self):
+        """The allocator once kept hundreds of megabytes of them."""
+        self.text()
+        before = self.server.resident_kib()
+        for _ in range(2):
+            self.assertEqual(self.send_large(), {(400, "context_length_exceeded"): 3, (200, None): 3})
+        self.text()
+        self.assertLess(self.server.resident_kib() - before, 64 << 10)
 
 
 if __name__ == "__main__":

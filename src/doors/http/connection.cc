@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <chrono>
+#include <exception>
 #include <iterator>
+#include <new>
 #include <utility>
 
+#include "base/memory_reserve.h"
 #include "wire/openai_request.h"
 
 namespace tutti::http {
@@ -129,13 +132,21 @@ void Connection::OnRead(bool ok, size_t bytes) {
     if (lingered_bytes_ > kLingerBytes) return Close(true);
     return Read();
   }
+  try {
+    TakeIn(bytes);
+  } catch (const std::bad_alloc&) {
+    GiveUp(OutOfMemory());
+  }
+  if (phase_ != Phase::kClosed) Read();
+}
+
+void Connection::TakeIn(size_t bytes) {
   input_.append(read_buffer_.data(), bytes);
   if (phase_ == Phase::kBusy || phase_ == Phase::kFlushing) {
-    if (input_.size() > kMaxPipelined) return Close(true);
+    if (input_.size() > kMaxPipelined) Close(true);
   } else {
     Advance();
   }
-  if (phase_ != Phase::kClosed) Read();
 }
 
 void Connection::OnPeerGone() {
@@ -251,12 +262,30 @@ void Connection::RunExchange(const std::function<void()>& call) {
                                {{"id", request_id_}, {"what", error.what()}});
     }
     in_exchange_ = false;
-    return Close(true);
+    return GiveUp(dynamic_cast<const std::bad_alloc*>(&error) != nullptr
+                      ? OutOfMemory()
+                      : Internal("an exchange threw"));
   }
   in_exchange_ = false;
   if (finished_ || phase_ == Phase::kClosed) exchange_.reset();
   if (finished_ && !write_in_flight_ && pending_.empty()) OnFlushed();
   if (phase_ != Phase::kClosed) Reschedule();
+}
+
+// Lets go of what the request holds before it is refused: there may be no memory for the answer.
+void Connection::GiveUp(Status status) {
+  if (phase_ == Phase::kClosed) return;
+  close_after_ = true;
+  exchange_.reset();
+  input_ = {};
+  if (status_ != 0) return Close(true);  // half an answer stands
+  OpenMemoryReserve();
+  try {
+    Refuse(std::move(status));
+  } catch (const std::bad_alloc&) {
+    Close(true);
+  }
+  KeepMemoryReserve();
 }
 
 void Connection::Pump() {
@@ -265,13 +294,24 @@ void Connection::Pump() {
 
 void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
   boost::asio::post(helper, [self = shared_from_this(), serial = exchange_serial_.load(),
-                             work = std::move(work)] {
+                             work = std::move(work)]() mutable {
     if (self->exchange_serial_.load() != serial) return;
-    Continuation then = work();
-    boost::asio::post(self->loop_->context(), [self, serial, then = std::move(then)] {
-      if (self->exchange_ != nullptr && self->exchange_serial_.load() == serial) {
-        self->RunExchange(then);
-      }
+    KeepMemoryReserve();
+    Continuation then;
+    try {
+      then = work();
+    } catch (...) {
+      work = nullptr;  // and what it holds
+      UntilMemory([&] {
+        then = [failure = std::current_exception()] { std::rethrow_exception(failure); };
+      });
+    }
+    UntilMemory([&] {
+      boost::asio::post(self->loop_->context(), [self, serial, then] {
+        if (self->exchange_ != nullptr && self->exchange_serial_.load() == serial) {
+          self->RunExchange(then);
+        }
+      });
     });
   });
 }

@@ -90,6 +90,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);
+  void TakeIn(size_t bytes);
+  void GiveUp(Status status);
   void OnPeerGone();
   void Advance();  // as far as the bytes read allow
   void OnHead();

@@ -4,6 +4,7 @@
 #include <exception>
 #include <vector>
 
+#include "base/memory_reserve.h"
 #include "doors/http/connection.h"
 
 namespace tutti::http {
@@ -17,6 +18,7 @@ IoLoop::IoLoop(const Clock& clock, Logger* log)
 
 void IoLoop::Start() {
   thread_ = std::thread([this] {
+    KeepMemoryReserve();
     while (true) {
       try {
         context_.run();
