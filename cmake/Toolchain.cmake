@@ -28,7 +28,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
 endif()
 
 set(TUTTI_SANITIZE "" CACHE STRING "Sanitizers for every target, as given to -fsanitize=")
+set(TUTTI_TEST_TIMEOUT 900)  # seconds a test program may take
 if(TUTTI_SANITIZE)
+  set(TUTTI_TEST_TIMEOUT 3600)
   target_compile_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE} -fno-sanitize-recover=all -g1)
   target_link_options(tutti_flags INTERFACE -fsanitize=${TUTTI_SANITIZE})
   target_compile_definitions(tutti_flags INTERFACE TUTTI_SANITIZED=1)

@@ -62,7 +62,7 @@ function(tutti_register_test target)
   add_test(NAME ${target}
            COMMAND ${target} --gtest_output=xml:${CMAKE_BINARY_DIR}/test-times/${target}.xml)
   set_tests_properties(${target} PROPERTIES
-    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${CMAKE_BINARY_DIR}" TIMEOUT 900)
+    ENVIRONMENT "TUTTI_SOURCE_DIR=${PROJECT_SOURCE_DIR};TUTTI_BINARY_DIR=${CMAKE_BINARY_DIR}" TIMEOUT ${TUTTI_TEST_TIMEOUT})
 endfunction()
 
 function(tutti_write_ranks path)
