@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <boost/json/serialize.hpp>
 #include <cstdio>
 #include <fstream>
 #include <functional>
@@ -22,6 +21,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"
+#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -231,7 +231,7 @@ class BenchCommand final : public Command {
   int Finish(const Result<bench::Report>& report) const {
     if (!report.ok()) return Fail(report.status());
     if (!json_.empty()) {
-      const std::string text = boost::json::serialize(report->json) + "\n";
+      const std::string text = wire::PrintJson(report->json) + "\n";
       if (json_ == "-") {
         std::fputs(text.c_str(), stdout);
       } else if (std::ofstream file(json_); !(file << text).flush()) {

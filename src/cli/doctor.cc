@@ -14,6 +14,7 @@
 #include "cli/exit_status.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
+#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -55,7 +56,7 @@ class DoctorCommand final : public Command {
                                     {"available_memory_bytes", app::AvailableMemory()},
                                     {"open_files_limit", files.rlim_cur},
                                     {"default_model", model.ok() ? model->path : ""}};
-      std::printf("%s\n", boost::json::serialize(out).c_str());
+      std::printf("%s\n", wire::PrintJson(out).c_str());
       return kExitOk;
     }
     fmt::print("tutti {}\n", app::kVersion);

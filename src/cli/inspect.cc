@@ -15,6 +15,7 @@
 #include "model/weights.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
+#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -136,7 +137,7 @@ class InspectCommand final : public Command {
                                   {"parameters", d.parameters},
                                   {"metadata", std::move(metadata)},
                                   {"tensors", std::move(tensors)}};
-    std::printf("%s\n", boost::json::serialize(out).c_str());
+    std::printf("%s\n", wire::PrintJson(out).c_str());
     if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());
   }
 

@@ -13,6 +13,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/sampling_options.h"
+#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -143,7 +144,7 @@ class RunCommand final : public Command {
         {"completion_tokens", usage.completion_tokens},
         {"prefill_ms", ToMillis(timings.prefill)},
         {"decode_ms", ToMillis(timings.decode)}};
-    std::printf("%s\n", boost::json::serialize(out).c_str());
+    std::printf("%s\n", wire::PrintJson(out).c_str());
     return kExitOk;
   }
 

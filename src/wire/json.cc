@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "wire/json_writer.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -191,6 +192,42 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
   return InvalidArgument("invalid_json", "the body is not JSON: syntax error" + at);
 }
 
+void Print(const Json& value, JsonWriter* out) {
+  switch (value.kind()) {
+    case bj::kind::null:
+      out->Null();
+      break;
+    case bj::kind::bool_:
+      out->Bool(value.get_bool());
+      break;
+    case bj::kind::int64:
+      out->Int(value.get_int64());
+      break;
+    case bj::kind::uint64:
+      out->Raw(std::to_string(value.get_uint64()));
+      break;
+    case bj::kind::double_:
+      out->Double(value.get_double());
+      break;
+    case bj::kind::string:
+      out->String(value.get_string());
+      break;
+    case bj::kind::array:
+      out->BeginArray();
+      for (const Json& item : value.get_array()) Print(item, out);
+      out->EndArray();
+      break;
+    case bj::kind::object:
+      out->BeginObject();
+      for (const auto& [key, member] : value.get_object()) {
+        out->Key(key);
+        Print(member, out);
+      }
+      out->EndObject();
+      break;
+  }
+}
+
 }  // namespace
 
 Result<JsonDocument> ParseJson(std::string_view text) {
@@ -207,6 +244,13 @@ Result<JsonDocument> ParseJson(std::string_view text) {
   if (!ec && consumed < text.size()) ec = bj::error::extra_data;
   if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed);
   return JsonDocument(storage, parser.handler().Take());
+}
+
+std::string PrintJson(const Json& value) {
+  std::string out;
+  JsonWriter writer(&out);
+  Print(value, &writer);
+  return out;
 }
 
 }  // namespace tutti::wire

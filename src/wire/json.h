@@ -9,6 +9,7 @@
 
 #include <boost/json/value.hpp>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -37,5 +38,8 @@ class JsonDocument {
 };
 
 Result<JsonDocument> ParseJson(std::string_view text);
+
+// Compact, with numbers as JsonWriter writes them (4.5, where boost says 4.5E0).
+std::string PrintJson(const Json& value);
 
 }  // namespace tutti::wire

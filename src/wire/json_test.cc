@@ -162,6 +162,14 @@ TEST(JsonWriter, NumbersThatJsonCannotSayAreNull) {
   EXPECT_EQ(out, "[null,null,null,0.1]");
 }
 
+TEST(Json, PrintedItReadsBackTheSame) {
+  const std::string text =
+      R"({"a":[1,-2,18446744073709551615,45.64,1e+300,2.0,true,null],"\"b\n":{},"c":[],"d":"é"})";
+  const Result<JsonDocument> document = ParseJson(text);
+  ASSERT_TRUE(document.ok());
+  EXPECT_EQ(PrintJson(document->root()), text);
+}
+
 TEST(Utf8, AnExcerptIsShortPrintableAndWellFormed) {
   EXPECT_EQ(Excerpt("plain"), "plain");
   EXPECT_EQ(Excerpt("a\n\x1b[31m\x7f\xff"), "a??[31m??");
