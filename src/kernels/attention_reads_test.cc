@@ -78,7 +78,8 @@ TEST(AttentionReadsTest, ABlockThatIsNotFullIsReadUpToItsLastValue) {
   const Step step;
   const std::pair<KvFormat, size_t> value_bytes[] = {
       {KvFormat::kI16, 2}, {KvFormat::kF16, 2}, {KvFormat::kF32, 4}};
-  for (const auto& [format, bytes] : value_bytes) {
+  for (const auto& [format, value_size] : value_bytes) {
+    const size_t bytes = value_size;  // a lambda of clang 14 captures no structured binding
     const KvLayout layout = MakeKvLayout(format, kShape.kv_heads, kShape.head_dim);
     std::set<int32_t> lines;
     for (int worker = 0; worker < 2; ++worker) {
