@@ -6,6 +6,7 @@
 #include <chrono>
 
 #include "api/token_stream.h"
+#include "base/clock.h"
 #include "base/wake_count.h"
 
 namespace tutti::app {
@@ -18,10 +19,7 @@ class BlockingWaker final : public api::StreamWaker {
   // `timeout` passed.
   const api::StreamEvent* Next(api::Generation& generation, std::chrono::milliseconds timeout =
                                                                 std::chrono::milliseconds::max()) {
-    using SteadyTime = std::chrono::steady_clock::time_point;
-    const SteadyTime deadline = timeout == std::chrono::milliseconds::max()
-                                    ? SteadyTime::max()
-                                    : std::chrono::steady_clock::now() + timeout;
+    const TimePoint deadline = After(std::chrono::steady_clock::now(), timeout);
     while (true) {
       const uint64_t seen = wakes_.count();
       if (const api::StreamEvent* event = generation.Next()) {

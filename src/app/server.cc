@@ -52,7 +52,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
   options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
   options.strict = settings.On("strict");
   if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
-    options.keepalive = Duration(static_cast<int64_t>(*keepalive * 1e9));
+    options.keepalive = FromSeconds(*keepalive);
   }
   options.queue_full_status =
       static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
@@ -156,7 +156,7 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   }
   inference.BeginDrain();
   loader.join();
-  const Duration limit(static_cast<int64_t>(drain_s * 1e9));
+  const Duration limit = FromSeconds(drain_s);
   const TimePoint deadline = inference.clock().Now() + limit;
   const bool clean = inference.Drain(limit);
   // Streams that have ended still hold their last bytes: give them a moment to leave.

@@ -13,6 +13,10 @@ using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
 inline double ToSeconds(Duration d) { return std::chrono::duration<double>(d).count(); }
+// Of less than 292 years.
+inline Duration FromSeconds(double seconds) {
+  return Duration(static_cast<int64_t>(seconds * 1e9));
+}
 inline double ToMillis(Duration d) { return std::chrono::duration<double, std::milli>(d).count(); }
 
 // `wait` from `now` on, for a wait that somebody else chose: negative is none at all, and beyond a

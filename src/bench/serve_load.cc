@@ -222,8 +222,7 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
       for (int i = next++; i < options.requests; i = next++) {
         const auto index = static_cast<size_t>(i);
         const double due_s = due.empty() ? -1 : due[index];
-        if (due_s >= 0)
-          std::this_thread::sleep_until(start + Duration(static_cast<int64_t>(due_s * 1e9)));
+        if (due_s >= 0) std::this_thread::sleep_until(start + FromSeconds(due_s));
         level.records[index] = RunRequest(options, server, bodies[index], due_s, start);
       }
     });

@@ -78,7 +78,7 @@ class InspectCommand final : public Command {
     gguf::Description description = gguf::Describe(ref->path);
     if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);
     if (json_) {
-      PrintJson(description);
+      PrintAsJson(description);
     } else {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(ref->path, description).c_str());
@@ -116,7 +116,7 @@ class InspectCommand final : public Command {
     if (d.verdict.ok()) std::printf("\nverdict: ok\n");
   }
 
-  static void PrintJson(const gguf::Description& d) {
+  static void PrintAsJson(const gguf::Description& d) {
     boost::json::array metadata, tensors;
     for (const gguf::MetadataLine& line : d.metadata) {
       metadata.push_back(

@@ -33,15 +33,16 @@ int main(int argc, char** argv) {
     // What was printed and could not be written is a failure like any other; that nobody reads any
     // more is none.
     errno = 0;
-    const bool written =
-        std::cout.flush().good() & (std::fflush(stdout) == 0) & (std::ferror(stdout) == 0);
+    const bool printed = std::cout.flush().good();
+    const bool flushed = std::fflush(stdout) == 0;
+    const bool written = printed && flushed && std::ferror(stdout) == 0;
     if (!written && status == 0 && errno != EPIPE) {
       std::perror("tutti: standard output");
       status = 1;
     }
     return status;
   } catch (const std::exception& error) {  // of a library: no thread, no file descriptor, no memory
-    std::fprintf(stderr, "tutti: the system refuses what is needed to start: %s\n", error.what());
+    std::fprintf(stderr, "tutti: the system refuses what is needed: %s\n", error.what());
     return 1;
   }
 }

@@ -256,15 +256,12 @@ void Connection::RunExchange(const std::function<void()>& call) {
   in_exchange_ = true;
   try {
     call();
-  } catch (const std::exception& error) {  // memory ran out, in whatever library
-    if (context_.deps.log != nullptr) {
-      context_.deps.log->Error("http.exchange_failed",
-                               {{"id", request_id_}, {"what", error.what()}});
-    }
+  } catch (const std::bad_alloc&) {
     in_exchange_ = false;
-    return GiveUp(dynamic_cast<const std::bad_alloc*>(&error) != nullptr
-                      ? OutOfMemory()
-                      : Internal("an exchange threw"));
+    return GiveUp(OutOfMemory());
+  } catch (const std::exception& error) {  // of whatever library
+    in_exchange_ = false;
+    return GiveUp(Internal(error.what()));
   }
   in_exchange_ = false;
   if (finished_ || phase_ == Phase::kClosed) exchange_.reset();
@@ -282,7 +279,7 @@ void Connection::GiveUp(Status status) {
   OpenMemoryReserve();
   try {
     Refuse(std::move(status));
-  } catch (const std::bad_alloc&) {
+  } catch (const std::exception&) {
     Close(true);
   }
   KeepMemoryReserve();
@@ -570,8 +567,7 @@ TimePoint Connection::Due() const {
     case Phase::kBody: {
       const double earned_s = static_cast<double>(parser_ == nullptr ? 0 : parser_->body_bytes()) /
                               limits.body_bytes_per_s;
-      due = phase_start_ + limits.body_grace +
-            std::chrono::duration_cast<Duration>(std::chrono::duration<double>(earned_s));
+      due = phase_start_ + limits.body_grace + FromSeconds(earned_s);
       break;
     }
     case Phase::kBusy:

@@ -23,12 +23,20 @@ void IoLoop::Start() {
       try {
         context_.run();
         return;
-      } catch (
-          const std::exception& error) {  // a library threw through a handler: the others go on
-        if (log_ != nullptr) log_->Error("http.handler_failed", {{"what", error.what()}});
+      } catch (const std::exception& error) {  // a library threw through a handler
+        NoteFailure(error.what());             // the others go on
       }
     }
   });
+}
+
+void IoLoop::NoteFailure(const char* what) noexcept {
+  OpenMemoryReserve();
+  try {
+    if (log_ != nullptr) log_->Error("http.handler_failed", {{"what", what}});
+  } catch (const std::exception&) {  // not even for a line of the log
+  }
+  KeepMemoryReserve();
 }
 
 void IoLoop::Stop() {

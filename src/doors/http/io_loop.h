@@ -53,6 +53,7 @@ class IoLoop final : public api::StreamWaker {
   const Clock& clock() const { return clock_; }
 
  private:
+  void NoteFailure(const char* what) noexcept;
   void PumpAll();
   void ArmTimer();
   void OnTimer();
