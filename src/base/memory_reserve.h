@@ -14,8 +14,9 @@ void KeepMemoryReserve() noexcept;
 void OpenMemoryReserve() noexcept;
 
 // Calls `work` again while it ends in std::bad_alloc, the second time with the reserve opened, then
-// a millisecond apart: the large requests that took the memory are refused meanwhile. For threads
-// that may wait.
+// a millisecond apart: the large requests that took the memory are refused meanwhile. There is no
+// limit to this: only for threads that serve no more than a queue of their own (the helpers of the
+// HTTP door, the preparation of prompts). `work` is tried from its beginning each time.
 template <typename Work>
 void UntilMemory(const Work& work) {
   for (bool opened = false;; opened = true) {

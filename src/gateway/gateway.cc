@@ -89,7 +89,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
     Status status = StillWanted(*pending);
     if (status.ok()) status = Prepare(*pending);
     if (status.ok()) return;
-    pending->request = {};
+    pending->request = {};  // its memory first: the refusal needs some
     UntilMemory([&] { Refuse(*pending, status); });
     if (pending->stream->waker() != nullptr) pending->stream->waker()->Wake();
   });

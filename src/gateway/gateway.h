@@ -59,8 +59,9 @@ class Gateway final : public api::Inference {
   Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,
                                          api::GenerateRequest request);
   Status StillWanted(const Pending& pending) const;
+  // Template, tokeniser, Submit(). Memory that cannot be had is a refusal too: overloaded.
   Status Prepare(Pending& pending);
-  Status PrepareOrThrow(Pending& pending);
+  Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
   static uint64_t DrawSeed();
 

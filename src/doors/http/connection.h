@@ -90,7 +90,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);
-  void TakeIn(size_t bytes);
+  void TakeIn(size_t bytes);  // of read_buffer_; throws std::bad_alloc
+  // Ends the request with `status`, or without a word if half an answer stands, and then the
+  // connection.
   void GiveUp(Status status);
   void OnPeerGone();
   void Advance();  // as far as the bytes read allow
