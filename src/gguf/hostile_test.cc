@@ -1,5 +1,4 @@
-// Hostile files (rows G1-G11 and N70): each gives its code, names what it blames, and costs little
-// memory.
+// Hostile files (rows G1-G11): each gives its code, names what it blames, and costs little memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
