@@ -1,6 +1,7 @@
 // api::Inference: the narrow waist. Every door (HTTP, the library, later gRPC, WebSocket, MQTT,
-// jobs) speaks to this port and to nothing behind it; the same prompt gives the same tokens through
-// each.
+// jobs) speaks to this port and to nothing behind it, but for the library's steps, which go through
+// gateway::Gateway::GenerateStepwise and engine::RequestControl; the same prompt gives the same
+// tokens through each.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Session: one engine of its own under a bench, stepped by hand on the calling thread, so that
-// nothing but the engine is in the timing: no waking, no socket, no second thread that takes a core
-// from the compute threads.
+// Session: one engine of its own under a bench. Stepped by hand on the calling thread, nothing but
+// the engine is in the timing: no waking, no socket, no second thread that takes a core from the
+// compute threads. On a thread of its own it serves clients through gateway(), as it serves a door.
 //
 // Options come from the flags given (keys of the options table), TUTTI_* variables and defaults, as
 // everywhere. Not thread-safe. Errors: those of loading and of the requests.
@@ -28,7 +28,10 @@ struct ServedRequest {
 
 class Session {
  public:
-  enum class Stepping { kByHand, kOwnThread };
+  enum class Stepping {
+    kByHand,     // by Serve() and PrefillThenDecode(), on the calling thread
+    kOwnThread,  // by the engine's thread, for requests that come through gateway()
+  };
   static Result<std::unique_ptr<Session>> Load(const std::string& model, const Flags& flags,
                                                Stepping stepping = Stepping::kByHand);
 
