@@ -6,7 +6,7 @@
 // A Model is a handle: copying it copies no weights, and the model stays loaded while a handle, a
 // job or a state of it is left. Every call is const and for any thread; requests of all threads
 // share each forward pass, and what a request says does not depend on the others. The weights are
-// mapped read-only.
+// packed once, into pages that are read-only from then on.
 #pragma once
 
 #include <cstddef>
@@ -81,8 +81,8 @@ class TUTTI_API Model {
   // The same with a handler, called on a thread of the job's own.
   Expected<Job> Spawn(Request request, TokenHandler handler) const;
 
-  // A generation in steps; n must be 1 and max_tokens not 0. The prompt is read when the first step
-  // asks.
+  // A generation in steps; n must be 1 and max_tokens not 0. The prompt is rendered and tokenised
+  // here, on this thread, and refused here if it must be; it is computed when the first step asks.
   Expected<StepState> CreateState(Request request) const;
   Expected<StepState> CreateState(Prompt prompt, int max_tokens) const;  // greedy
   // Draws one token. The first computes the prompt.

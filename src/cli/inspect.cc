@@ -42,7 +42,7 @@ Status CheckMeaning(const std::string& path) {
   return model::Weights::Load(*file, {}).status();
 }
 
-// "ok: llama, 134515008 parameters in 88 MiB, 11520 bytes of KV cache per token".
+// "ok: llama, 134515008 parameters in 92 MiB, 23760 bytes of KV cache per token".
 std::string Summary(const std::string& path, const gguf::Description& description) {
   uint64_t bytes = 0;
   for (const gguf::TypeTotal& type : description.types) bytes += type.bytes;

@@ -52,7 +52,7 @@ void TerminalSignals::Note(int number) {
   errno = error;
 }
 
-// The action from before ends the program, as soon as this handler returns and frees the signal.
+// The default action ends the program, as soon as this handler returns and frees the signal.
 void TerminalSignals::PutBackAndEnd(int number) {
   const int error = errno;
   if (changed.load(std::memory_order_acquire)) tcsetattr(STDIN_FILENO, TCSANOW, &put_back);

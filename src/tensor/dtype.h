@@ -1,6 +1,6 @@
 // The element types a weight file can name, and how each packs numbers into blocks.
 //
-// Values of DType are the type ids of GGUF (ggml_type of its pages): a file's id needs no
+// Values of DType are the type ids of GGUF (ggml_type in its specification): a file's id needs no
 // table of its own. Every id ever assigned is known here by name: those Tutti computes with have
 // `readable` set, the others exist so that a refusal can say what it refuses. Plain data; any
 // thread. Source: the GGUF specification and ggml's type traits.
