@@ -77,7 +77,8 @@ struct SamplingParams {
 
 // Who is served first. A request that waits rises by one class every 10 s, so that all come to be.
 enum class Priority {
-  kInteractive,  // first; refused (overloaded) after sched.queue_age_s without a lane
+  kInteractive,  // first; waits as long as it takes, unless the option sched.queue_age_s is set:
+                 // then refused (overloaded) after so many seconds without a lane
   kFlex,         // then
   kBatch,        // last: what GenerateBatch uses
 };
