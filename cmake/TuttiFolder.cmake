@@ -1,10 +1,12 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
-# become <folder>_bench. DEPENDS are the only folders whose headers this one may include, TEST_DEPENDS
-# those that its tests, benches and what lies in testing/ may include besides; the declared graph is written to ranks.json, which tests/ranks_test.py compares with the includes and the map.
+# become <folder>_bench. Files whose path matches one of EXCLUDE are left to the caller. DEPENDS are the only
+# folders whose headers this one may include, TEST_DEPENDS those that its tests, benches and what lies in testing/
+# may include besides; the declared graph is written to ranks.json, which tests/ranks_test.py compares with the
+# includes and the map.
 function(tutti_folder)
   cmake_parse_arguments(F "" "NAME;RANK" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
