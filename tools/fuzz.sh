@@ -34,7 +34,7 @@ for name in "${names[@]}"; do
   seeds=(tests/fuzz/corpus/"$name")
   [ "$name" = template ] && seeds+=(tests/third_party/chat_templates)
   printf '%-20s %4s s ... ' "$name" "$seconds"
-  # Slower than a second or larger than 2 GB is a finding as much as a crash is.
+  # An input that takes more than 5 s or 2 GB is a finding as much as a crash is.
   if build/fuzz/tests/fuzz/"${name}"_fuzz -max_total_time="$seconds" -timeout=5 -rss_limit_mb=2048 -max_len=8192 \
       -print_final_stats=1 -artifact_prefix=build/fuzz/findings/"$name"- "$learnt" "${seeds[@]}" > "$log" 2>&1; then
     runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
