@@ -260,9 +260,10 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
                                            .kv_blocks = blocks});
   }
   parts->summary = fmt::format(
-      "{} {} on {}, {} thread{}, {} lanes, context {}, {} KV blocks", config.architecture,
+      "{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}", config.architecture,
       served.info.quantisation, kernels::IsaName(parts->table->isa), run.compute.workers,
-      run.compute.workers == 1 ? "" : "s", scheduler.lanes, context_tokens, blocks);
+      run.compute.workers == 1 ? "" : "s", scheduler.lanes, scheduler.lanes == 1 ? "" : "s",
+      context_tokens, blocks, blocks == 1 ? "" : "s");
   return OpenedModel(std::move(parts));
 }
 

@@ -67,7 +67,7 @@ class ProgressLine {
  public:
   void Show(size_t done, size_t total) {
     const int percent = total == 0 ? 100 : static_cast<int>(done * 100 / total);
-    if (percent == shown_ || (!terminal_ && percent < shown_ + 25)) return;
+    if (percent == shown_ || (!terminal_ && percent < shown_ + 25 && percent < 100)) return;
     shown_ = percent;
     std::fprintf(stderr, terminal_ ? "\rpacking weights: %3d %%" : "packing weights: %3d %%\n",
                  percent);

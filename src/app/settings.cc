@@ -299,7 +299,9 @@ std::map<std::string, std::string> TuttiEnvironment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
     const size_t equals = text.find('=');
-    if (text.starts_with("TUTTI_") && equals != std::string_view::npos) {
+    // An empty one is none: that is how files of compose and systemd leave a variable out.
+    if (text.starts_with("TUTTI_") && equals != std::string_view::npos &&
+        equals + 1 < text.size()) {
       out[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
     }
   }

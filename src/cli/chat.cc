@@ -148,7 +148,10 @@ class ChatCommand final : public Command {
     }
     const bool stopped = status.reason() == "cancelled";
     std::printf(stopped ? " (stopped)\n" : answer.empty() && !status.ok() ? "" : "\n");
-    if (!status.ok() && !stopped) std::printf("(%s)\n", status.message().c_str());
+    if (!status.ok() && !stopped) {
+      std::printf("(%s%s)\n", status.message().c_str(),
+                  status.reason() == "context_length_exceeded" ? "; /clear begins anew" : "");
+    }
     if (status.ok() || stopped) {
       messages_.push_back({api::Role::kAssistant, answer, ""});
     } else {

@@ -72,8 +72,10 @@ class RunCommand final : public Command {
       return kExitUsage;
     }
     std::array<char, 65536> buffer;
-    while (const size_t got = std::fread(buffer.data(), 1, buffer.size(), stdin)) {
+    while (std::feof(stdin) == 0) {  // at a terminal a second look would ask for a second Ctrl-D
+      const size_t got = std::fread(buffer.data(), 1, buffer.size(), stdin);
       prompt_.append(buffer.data(), got);
+      if (std::ferror(stdin) != 0) break;
       if (prompt_.size() > kMostBytes) {
         return FailConfig(
             InvalidArgument("invalid_value", "the prompt on standard input is longer than 16 MiB"));
@@ -134,6 +136,9 @@ class RunCommand final : public Command {
     if (const Status& status = generation->stream().status(); !status.ok()) return Fail(status);
     if (!json_) {
       std::fputc('\n', stdout);
+      if (finish == api::FinishReason::kLength) {
+        std::fprintf(stderr, "tutti: cut after %d tokens\n", usage.completion_tokens);
+      }
       return kExitOk;
     }
     const boost::json::object out{

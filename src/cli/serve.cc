@@ -25,9 +25,10 @@ class ServeCommand final : public Command {
         "]}'\n"
         "Ready when it prints its address, and GET /readyz answers 200. SIGTERM drains and exits "
         "0.");
-    app_->add_option(
-        "MODEL", models_,
-        "a .gguf file or a known model, or NAME=MODEL (default: smollm2-135m-instruct)");
+    app_->add_option("MODEL", model_,
+                     "a .gguf file or a known model, or NAME=MODEL (default: "
+                     "smollm2-135m-instruct); the command\n"
+                     "line is the only place for it");
     options_.AddTo(*app_, /*server=*/true);
   }
 
@@ -38,10 +39,7 @@ class ServeCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/true).c_str(), stdout);
       return kExitOk;
     }
-    if (models_.size() > 1) {
-      return FailConfig(InvalidArgument("invalid_value", "one model per server in this release"));
-    }
-    const Result<app::ModelRef> model = app::ResolveModel(models_.empty() ? "" : models_.front());
+    const Result<app::ModelRef> model = app::ResolveModel(model_);
     if (!model.ok()) return Fail(model.status());
     const Status status = app::Serve(*settings, *model);
     return status.ok() ? kExitOk : Fail(status);
@@ -49,7 +47,7 @@ class ServeCommand final : public Command {
 
  private:
   SettingsOptions options_;
-  std::vector<std::string> models_;
+  std::string model_;
 };
 
 }  // namespace

@@ -102,7 +102,8 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
     return impl_->QueueFull("all " + std::to_string(ledger->lanes) +
                             (ledger->lanes == 1 ? " lane and " : " lanes and ") +
                             std::to_string(ledger->limits.requests) +
-                            " places in the queue are taken");
+                            (ledger->limits.requests == 1 ? " place" : " places") +
+                            " in the queue are taken");
   }
   ledger->preparing.fetch_add(n, std::memory_order_relaxed);
   Ticket ticket;
@@ -130,10 +131,11 @@ Status Engine::Impl::CheckPrompt(const Request& request) const {
   const int64_t asked =
       request.score_only ? 0 : std::max(request.sampling.max_tokens.value_or(1), 1);
   const auto too_long = [&](int64_t limit) {
-    return InvalidArgument("context_length_exceeded", "the prompt has " + std::to_string(prompt) +
-                                                          " tokens and " + std::to_string(asked) +
-                                                          " are asked for; the context holds " +
-                                                          std::to_string(limit));
+    std::string message = "the prompt has " + std::to_string(prompt) + " tokens";
+    if (request.sampling.max_tokens.has_value())
+      message += " and " + std::to_string(asked) + " are asked for";
+    return InvalidArgument("context_length_exceeded",
+                           message + "; the context holds " + std::to_string(limit));
   };
   if (prompt + asked > limits.context) return too_long(limits.context);
   const int64_t blocks = WorstCaseBlocks(static_cast<int>(prompt + asked));

@@ -17,6 +17,8 @@ from harness import MODEL, STEP_S, ServerCase, default_model, eventually, judged
 LEFT, UP, BACKSPACE = b"\x1b[D", b"\x1b[A", b"\x7f"
 CTRL_A, CTRL_C, CTRL_D, CTRL_S, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x13", b"\x1a"
 STORY = "Write a very long story about a river, with many chapters."
+HANDLERS = unittest.skipUnless(judged("signals that end a chat", "ThreadSanitizer holds handlers back",
+                                      by=("thread",)), "sanitized")
 CONTROL = re.compile(rb"\x1b\[[0-9;]*[A-Z]|\r")
 
 
@@ -159,6 +161,7 @@ class AtATerminal(unittest.TestCase):
         shell.type(CTRL_D)
         self.assertEqual(shell.process.wait(STEP_S), 0)
 
+    @HANDLERS
     def test_a_signal_at_the_prompt_leaves_the_terminal_as_it_was(self):
         for number in (signal.SIGTERM, signal.SIGHUP):
             chat = self.chat()
@@ -172,8 +175,7 @@ class AtATerminal(unittest.TestCase):
         chat.say("Hi", CTRL_S, " there")
         self.assertEqual(self.users_lines(chat), ["Hi there"])
 
-    @unittest.skipUnless(judged("a signal at a stopped terminal", "ThreadSanitizer holds handlers back until a write ends",
-                                by=("thread",)), "sanitized")
+    @HANDLERS
     def test_a_signal_ends_a_chat_whose_terminal_is_stopped(self):
         """It once was noted for a line reader that waited for the terminal to go on."""
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -5,6 +5,7 @@
 #include "doors/http/connection.h"
 #include "wire/json_writer.h"
 #include "wire/tokenizer_routes.h"
+#include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
@@ -48,7 +49,9 @@ class ImmediateExchange final : public Exchange {
         if (const api::ModelInfo* model = wire::FindModel(models, id))
           return Json(wire::ModelBody(*model, id));
         return connection_.RespondError(
-            NotFound("model_not_found", "there is no such model").WithParam("model"));
+            NotFound("model_not_found",
+                     "model \"" + wire::Excerpt(id) + "\" is not served here; see /v1/models")
+                .WithParam("model"));
       }
       default:
         return connection_.RespondError(Internal("a route without an answer"));
