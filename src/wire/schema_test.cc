@@ -7,10 +7,13 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <cmath>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <set>
 
+#include "test_paths.h"
 #include "wire/checked_object.h"
 #include "wire/error.h"
 #include "wire/field_check.h"
@@ -74,6 +77,17 @@ void ForEachField(const std::function<void(const Kind&, const FieldSpec&)>& visi
     for (const FieldSpec& field : Schema()) {
       if (field.In(kind.scope)) visit(kind, field);
     }
+  }
+}
+
+TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
+  std::ifstream file(support::SourcePath("docs/http.md"));
+  const std::string page((std::istreambuf_iterator<char>(file)), {});
+  ASSERT_FALSE(page.empty());
+  for (const FieldSpec& field : Schema()) {
+    if (field.field_class == FieldClass::kRefused || !(field.scopes & ~(kMessage | kPart)))
+      continue;
+    EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }
 
