@@ -213,11 +213,7 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   gateway::ServedModel& served = *parts->served;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
-  if (config.vocab_size != served.tokenizer->vocabulary_size()) {
-    return InvalidArgument("tokenizer_invalid",
-                           fmt::format("the tokenizer has {} tokens and the model {}",
-                                       served.tokenizer->vocabulary_size(), config.vocab_size));
-  }
+  RETURN_IF_ERROR(model::CheckVocabulary(config, *served.tokenizer));
 
   const size_t block_bytes = model::Decoder::KvBlockBytes(config, parts->mode, *parts->table);
   const int64_t blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);

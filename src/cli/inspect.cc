@@ -30,15 +30,14 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
 // together.
 Status CheckMeaning(const std::string& path) {
   ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
-  if (file->header().Find("tokenizer.ggml.tokens").has_value()) {
-    ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
-    ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
-    if (!tokenizer->chat_template().empty()) {
-      RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
-    }
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
+  ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+  if (!tokenizer->chat_template().empty()) {
+    RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
   }
   if (file->tensors().empty()) return OkStatus();  // a vocabulary: nothing to run
-  RETURN_IF_ERROR(model::ReadModelConfig(*file).status());
+  ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*file));
+  RETURN_IF_ERROR(model::CheckVocabulary(config, *tokenizer));
   return model::Weights::Load(*file, {}).status();
 }
 

@@ -87,4 +87,11 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   return spec;
 }
 
+Status CheckVocabulary(const ModelConfig& config, const tokenizer::Tokenizer& tokenizer) {
+  if (config.vocab_size == tokenizer.vocabulary_size()) return OkStatus();
+  return InvalidArgument("tokenizer_invalid",
+                         "the tokenizer has " + std::to_string(tokenizer.vocabulary_size()) +
+                             " tokens and the model " + std::to_string(config.vocab_size));
+}
+
 }  // namespace tutti::model

@@ -54,6 +54,18 @@ TEST(TokenizerMetadataTest, ReadsScoresAndFlags) {
   EXPECT_EQ(read->add_eos, true);
 }
 
+TEST(TokenizerMetadataTest, ModelAndTokenizerKnowTheSameNumberOfTokens) {
+  auto spec = Read(gguf::testing::MakeCheckpoint({}));
+  ASSERT_TRUE(spec.ok()) << spec.status();
+  const auto tokenizer = tokenizer::Tokenizer::Create(*std::move(spec));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  ModelConfig config;
+  config.vocab_size = (*tokenizer)->vocabulary_size();
+  EXPECT_TRUE(CheckVocabulary(config, **tokenizer).ok());
+  ++config.vocab_size;
+  EXPECT_EQ(CheckVocabulary(config, **tokenizer).reason(), "tokenizer_invalid");
+}
+
 TEST(TokenizerMetadataTest, NamesWhatIsMissingOrOfAnotherType) {
   Writer none;
   none.String("general.architecture", "llama");
