@@ -179,6 +179,12 @@ size_t RequestBytes(const GenerateRequest& request) {
   return bytes;
 }
 
+Status ModelNotFound(std::string_view name) {
+  return NotFound("model_not_found", "model \"" + std::string(name.substr(0, 64)) +
+                                         "\" is not served here; see /v1/models")
+      .WithParam("model");
+}
+
 Status TooManyPieces(size_t tokens) {
   return InvalidArgument("invalid_value", std::to_string(tokens) +
                                               " tokens with their texts are too many for one "

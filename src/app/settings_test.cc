@@ -320,6 +320,16 @@ TEST(Settings, ThePageOfConfigurationHasEveryKeyAndNoOther) {
   for (const std::string& row : written) EXPECT_TRUE(meant.contains(row)) << "of no key:\n" << row;
 }
 
+TEST(Settings, AnEmptyVariableIsNone) {
+  ASSERT_EQ(setenv("TUTTI_LANES", "", 1), 0);
+  ASSERT_EQ(setenv("TUTTI_PORT", "9000", 1), 0);
+  const std::map<std::string, std::string> found = TuttiEnvironment();
+  unsetenv("TUTTI_LANES");
+  unsetenv("TUTTI_PORT");
+  EXPECT_FALSE(found.contains("TUTTI_LANES"));
+  EXPECT_EQ(found.at("TUTTI_PORT"), "9000");
+}
+
 TEST(Settings, ABrokenFileNamesItsLine) {
   Settings::Inputs inputs;
   inputs.file = WriteToml("lanes = 3\nport = = 2\n");

@@ -45,9 +45,7 @@ Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name
   for (const auto& model : models_) {
     if (model->Answers(name)) return model;
   }
-  return NotFound("model_not_found",
-                  "model \"" + name.substr(0, 64) + "\" is not served here; see /v1/models")
-      .WithParam("model");
+  return api::ModelNotFound(name);
 }
 
 Result<api::Generation> Gateway::Generate(api::GenerateRequest request,

@@ -47,6 +47,23 @@ class Prompts(unittest.TestCase):
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"-p TEXT", done.stderr)
 
+    def test_one_ctrl_d_ends_a_prompt_that_is_typed(self):
+        """A second one was once waited for."""
+        question = b"Why is the sky blue?"
+        ours, theirs = pty.openpty()
+        try:
+            process = subprocess.Popen([os.environ["E2E_BINARY"], "run", default_model(), "-p", "-", "-n", "12"], stdin=theirs,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            os.write(ours, question + b"\n\x04")
+            typed = process.communicate(timeout=3 * STEP_S)[0]
+        finally:
+            process.kill()
+            process.wait()
+            os.close(ours)
+            os.close(theirs)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(typed, run(default_model(), "-n", "12", text=question).stdout)
+
     def test_too_long_a_standard_input_is_refused(self):
         done = run(default_model(), text=b"x" * ((16 << 20) + 70000))
         self.assertEqual(done.returncode, 78)

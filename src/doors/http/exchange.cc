@@ -2,10 +2,10 @@
 
 #include <utility>
 
+#include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json_writer.h"
 #include "wire/tokenizer_routes.h"
-#include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
@@ -48,10 +48,7 @@ class ImmediateExchange final : public Exchange {
         const std::string& id = connection_.decision().argument;
         if (const api::ModelInfo* model = wire::FindModel(models, id))
           return Json(wire::ModelBody(*model, id));
-        return connection_.RespondError(
-            NotFound("model_not_found",
-                     "model \"" + wire::Excerpt(id) + "\" is not served here; see /v1/models")
-                .WithParam("model"));
+        return connection_.RespondError(api::ModelNotFound(id));
       }
       default:
         return connection_.RespondError(Internal("a route without an answer"));
