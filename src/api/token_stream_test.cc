@@ -97,6 +97,7 @@ TEST(Generation, FreesWhatItHasReadWhileTheWriterAppends) {
   constexpr size_t kText = 4096;
   auto stream = std::make_shared<TokenStream>(nullptr);
   std::atomic<int> read{0};
+  const size_t before = mallinfo2().uordblks;  // of a writer that has not begun
   std::thread writer([&] {
     for (int i = 0; i < kEvents; ++i) {
       while (i - read.load() > kWindow) std::this_thread::yield();
@@ -104,7 +105,6 @@ TEST(Generation, FreesWhatItHasReadWhileTheWriterAppends) {
     }
     stream->Finish(OkStatus(), {}, {});
   });
-  const size_t before = mallinfo2().uordblks;
   Generation generation(stream, nullptr);
   while (read.load() < kEvents) {
     const StreamEvent* event = generation.Next();
