@@ -180,8 +180,10 @@ size_t RequestBytes(const GenerateRequest& request) {
 }
 
 Status ModelNotFound(std::string_view name) {
-  return NotFound("model_not_found", "model \"" + std::string(name.substr(0, 64)) +
-                                         "\" is not served here; see /v1/models")
+  name = name.substr(0, 64);
+  name = name.substr(0, ValidUtf8Prefix(name));
+  return NotFound("model_not_found",
+                  "model \"" + std::string(name) + "\" is not served here; see /v1/models")
       .WithParam("model");
 }
 

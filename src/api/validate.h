@@ -31,7 +31,8 @@ inline constexpr double kMaxLogitBiasValue = 100.0;
 size_t PromptBytes(const Prompt& prompt);
 size_t RequestBytes(const GenerateRequest& request);  // the prompt and all lists
 
-// The refusal of a model that no one here is called; at most 64 bytes of `name` are repeated.
+// The refusal of a model that no one here is called; repeats `name` as far as it is UTF-8, at most
+// 64 bytes of it.
 Status ModelNotFound(std::string_view name);
 
 // The refusal beyond kMaxPieces.

@@ -90,5 +90,16 @@ TEST(ValidateTokenIds, BanningEveryAllowedTokenIsRefused) {
   EXPECT_EQ(ValidateTokenIds(params, 10).reason(), "no_token_allowed");
 }
 
+// A long name once ended in half a character.
+TEST(ModelNotFound, RepeatsWholeCharactersOfALongName) {
+  std::string name = "a";
+  for (int i = 0; i < 60; ++i) name += "\u00e9";
+  const Status status = ModelNotFound(name);
+  EXPECT_TRUE(CheckUtf8(status.message(), "message").ok()) << status;
+  EXPECT_NE(status.message().find(name.substr(0, 63) + "\""), std::string::npos) << status;
+  EXPECT_TRUE(CheckUtf8(ModelNotFound("a\xff").message(), "message").ok());
+  EXPECT_NE(ModelNotFound("nix").message().find("\"nix\""), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tutti::api
