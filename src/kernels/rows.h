@@ -19,6 +19,12 @@ struct RowKernels {
 
   // out[i] = x[i] / sqrt(mean(x^2) + eps) * weight[i]. out may be x.
   void (*rms_norm)(const float* x, const float* weight, float eps, int32_t n, float* out);
+  // s = x + residual (x alone if residual is null); out[i] = (s[i] - mean(s)) / sqrt(variance(s) +
+  // eps) * weight[i] + bias[i]. Two passes over s, which is kept in out: first the mean, then the
+  // mean of (s - mean)^2, so that a mean far from 0 costs no digits. One FMA adds the bias. out may
+  // be x or residual.
+  void (*layer_norm)(const float* x, const float* residual, const float* weight, const float* bias,
+                     float eps, int32_t n, float* out);
   // x[i] += y[i]
   void (*add)(float* x, const float* y, int32_t n);
   // out[i] = gate[i] / (1 + exp(-gate[i])) * up[i]. out may be gate or up. Relative error <= 1e-6.

@@ -56,6 +56,64 @@ TEST_P(RowsTest, RmsNormIsTheDefinition) {
   }
 }
 
+// The definition in float64 over the float sums, with a mean of up to thousands of deviations.
+TEST_P(RowsTest, LayerNormIsTheDefinition) {
+  Random random(7);
+  for (int32_t n : Lengths()) {
+    for (double offset : {0.0, 3.0, 1000.0}) {
+      const size_t width = static_cast<size_t>(n);
+      std::vector<float> x = RandomRow(random, width, 2);
+      for (float& v : x) v += static_cast<float>(offset);
+      const std::vector<float> residual = RandomRow(random, width, 1);
+      const std::vector<float> weight = RandomRow(random, width, 2);
+      const std::vector<float> bias = RandomRow(random, width, 1);
+      for (bool with_residual : {false, true}) {
+        std::vector<float> s = x;
+        for (size_t i = 0; with_residual && i < width; ++i) s[i] += residual[i];
+        double mean = 0;
+        for (float v : s) mean += static_cast<double>(v) / n;
+        double variance = 0;
+        for (float v : s) variance += (v - mean) * (v - mean) / n;
+        const double scale = 1 / std::sqrt(variance + 1e-5);
+        std::vector<float> out(width + 1, 5.5f);
+        rows().layer_norm(x.data(), with_residual ? residual.data() : nullptr, weight.data(),
+                          bias.data(), 1e-5f, n, out.data());
+        // What rounding of the mean and of s - mean may cost, in deviations.
+        const double each = 1e-6 * (1 + (std::abs(mean) + 4) * scale);
+        for (size_t i = 0; i < width; ++i) {
+          const double normed = (s[i] - mean) * scale;
+          const double w = weight[i];
+          ASSERT_NEAR(out[i], normed * w + static_cast<double>(bias[i]),
+                      each * (std::abs(normed) + 1) * (std::abs(w) + 1e-1) + 1e-7)
+              << n << " at " << i << " mean " << mean;
+        }
+        ASSERT_EQ(out[width], 5.5f);  // nothing beyond the row
+        std::vector<float> in_place = with_residual ? residual : x;
+        rows().layer_norm(x.data(), with_residual ? in_place.data() : nullptr, weight.data(),
+                          bias.data(), 1e-5f, n, in_place.data());
+        out.resize(width);
+        ASSERT_EQ(in_place, out);
+      }
+    }
+  }
+}
+
+TEST_P(RowsTest, LayerNormOfEqualValuesIsTheBiasAndNotANumberSpreads) {
+  const size_t n = 100;
+  std::vector<float> x(n, 0.7f);
+  const std::vector<float> weight(n, 3.0f);
+  std::vector<float> bias(n);
+  for (size_t i = 0; i < n; ++i) bias[i] = static_cast<float>(i);
+  std::vector<float> out(n);
+  const int32_t width = static_cast<int32_t>(n);
+  rows().layer_norm(x.data(), nullptr, weight.data(), bias.data(), 1e-12f, width, out.data());
+  // A mean off by a unit in the last place of 0.7 is all there is, for sqrt(eps) = 1e-6.
+  for (size_t i = 0; i < n; ++i) EXPECT_NEAR(out[i], bias[i], 3 * 6e-8 / 1e-6 * 1.01);
+  x[98] = kNan;
+  rows().layer_norm(x.data(), nullptr, weight.data(), bias.data(), 1e-12f, width, out.data());
+  for (float v : out) EXPECT_TRUE(std::isnan(v));
+}
+
 TEST_P(RowsTest, AddAndSiluMulAreTheirDefinitions) {
   Random random(2);
   for (int32_t n : Lengths()) {
@@ -109,10 +167,16 @@ TEST_P(RowsTest, ARowGivesTheSameBitsWhereverItLies) {
   std::vector<float> shifted(1100);
   std::vector<float> weights(1100, 1.5f), normed(1003), expected(1003);
   rows().rms_norm(x.data(), weights.data(), 1e-5f, 1003, expected.data());
+  std::vector<float> layer_normed(1003);
+  rows().layer_norm(x.data(), nullptr, weights.data(), weights.data(), 1e-5f, 1003,
+                    layer_normed.data());
   for (size_t offset : {1u, 3u, 16u, 17u}) {
     std::copy(x.begin(), x.end(), shifted.begin() + static_cast<ptrdiff_t>(offset));
     rows().rms_norm(shifted.data() + offset, weights.data() + offset, 1e-5f, 1003, normed.data());
     EXPECT_EQ(normed, expected) << offset;
+    rows().layer_norm(shifted.data() + offset, nullptr, weights.data() + offset, weights.data(),
+                      1e-5f, 1003, normed.data());
+    EXPECT_EQ(normed, layer_normed) << offset;
   }
 }
 

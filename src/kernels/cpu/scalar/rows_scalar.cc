@@ -13,6 +13,24 @@ void RmsNorm(const float* x, const float* weight, float eps, int32_t n, float* o
   for (int32_t i = 0; i < n; ++i) out[i] = x[i] * scale * weight[i];
 }
 
+void LayerNorm(const float* x, const float* residual, const float* weight, const float* bias,
+               float eps, int32_t n, float* out) {
+  double sum = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    out[i] = residual != nullptr ? x[i] + residual[i] : x[i];
+    sum += static_cast<double>(out[i]);
+  }
+  const float mean = static_cast<float>(sum / n);
+  double squares = 0;
+  for (int32_t i = 0; i < n; ++i) {
+    const double d = static_cast<double>(out[i] - mean);
+    squares += d * d;
+  }
+  const float scale = 1.0f / __builtin_sqrtf(static_cast<float>(squares / n) + eps);
+  for (int32_t i = 0; i < n; ++i)
+    out[i] = __builtin_fmaf((out[i] - mean) * scale, weight[i], bias[i]);
+}
+
 void Add(float* x, const float* y, int32_t n) {
   for (int32_t i = 0; i < n; ++i) x[i] += y[i];
 }
@@ -36,7 +54,7 @@ int32_t Argmax(const float* x, int32_t n) {
 }  // namespace
 
 const RowKernels& ScalarRowKernels() {
-  static constexpr RowKernels kKernels = {"scalar", RmsNorm, Add, SiluMul, Argmax};
+  static constexpr RowKernels kKernels = {"scalar", RmsNorm, LayerNorm, Add, SiluMul, Argmax};
   return kKernels;
 }
 
