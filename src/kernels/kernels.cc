@@ -25,22 +25,22 @@ const KernelTable& KernelsFor(Isa isa) {
   switch (isa) {
     case Isa::kScalar: {
       static const KernelTable table = {isa, ScalarGemmKernels(), ScalarAttentionKernels(),
-                                        ScalarRowKernels()};
+                                        ScalarRowKernels(), ScalarSpanAttentionKernels()};
       return table;
     }
     case Isa::kAvx2: {
       static const KernelTable table = {isa, Avx2GemmKernels(), Avx2AttentionKernels(),
-                                        Avx2RowKernels()};
+                                        Avx2RowKernels(), Avx2SpanAttentionKernels()};
       return table;
     }
     case Isa::kAvxVnni: {
       static const KernelTable table = {isa, AvxVnniGemmKernels(), Avx2AttentionKernels(),
-                                        Avx2RowKernels()};
+                                        Avx2RowKernels(), Avx2SpanAttentionKernels()};
       return table;
     }
     case Isa::kAvx512Vnni: {
       static const KernelTable table = {isa, Avx512VnniGemmKernels(), Avx512VnniAttentionKernels(),
-                                        Avx512VnniRowKernels()};
+                                        Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
       return table;
     }
   }

@@ -1,0 +1,81 @@
+// Attention without a cache and without a causal mask, as encoders need it: every row of a sequence
+// sees every row of the same sequence, and nothing else.
+//
+// What: the rows of a batch lie one sequence after another in one matrix that holds q, k and v of
+// all heads; an item is (sequence, heads, query rows), and span_attention_plan.h cuts a batch into
+// them. Plain data and one table of function pointers per instruction set, POD only (attention.h
+// says why). Owner: the caller owns all memory; kernels own nothing, never allocate and never fail.
+// Thread: SPMD. Any worker may run any item, all at once, each with its own scratch; q, k and v of
+// all rows must be complete before. Units: rows count tokens, strides and columns are in floats.
+// Errors: none; the shape is checked where the model is loaded (SpanAttentionShapeFault).
+//
+// Bits: one arithmetic per table. A row's output depends on its sequence only: never on the batch,
+// on its place in it, on the cut into items or on workers. Per row and head, in float32: scores sum
+// (q * (scale * log2 e)) * k over ascending dims, with FMA except in the scalar table; keys are
+// taken in chunks of kSpanChunkKeys from the sequence's first; each chunk raises the running
+// maximum, rescales what was summed and adds 2^(score - maximum) and its product with v over
+// ascending keys; the sum of the weights divides at the end.
+// NaN: a row that holds one makes its own sequence NaN where the definition does, and no other; a
+// score of -inf weighs 0, and a row whose scores are all -inf gives NaN.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::kernels {
+
+// Keys whose scores are kept at once. Part of the arithmetic: changing it changes bits.
+inline constexpr int kSpanChunkKeys = 128;
+// Query rows that one pass over the keys serves; cutting at multiples of it wastes nothing.
+inline constexpr int kSpanTileRows = 32;
+
+struct SpanAttentionShape {
+  int32_t heads;     // of q, k and v alike
+  int32_t head_dim;  // 16..256, a multiple of 16
+  float scale;       // of the scores before softmax, usually 1/sqrt(head_dim)
+};
+// Null when the kernels can run the shape, else what is wrong with it (a sentence fragment, static
+// storage).
+const char* SpanAttentionShapeFault(const SpanAttentionShape& shape);
+
+struct SpanAttentionArgs {
+  SpanAttentionShape shape;
+  // Row r: q of head h at qkv + r * stride + q_column + h * head_dim, k and v likewise.
+  const float* qkv;
+  size_t stride;
+  size_t q_column;
+  size_t k_column;
+  size_t v_column;
+  float* out;  // [rows][heads * head_dim]; must not overlap qkv
+  size_t out_stride;
+};
+
+// Work that one worker does alone. Items write disjoint parts of out.
+struct SpanAttentionItem {
+  int32_t first_row;    // of the sequence, in qkv and out
+  int32_t rows;         // of the sequence, >= 1: the keys
+  int32_t query_begin;  // rows [query_begin, query_end) of the sequence are computed
+  int32_t query_end;
+  int32_t head_begin;  // for heads [head_begin, head_end)
+  int32_t head_end;
+};
+
+// Bytes of 64-byte aligned scratch that run_item needs, per worker: at most 48 KiB, whatever the
+// sequences. Its contents need not survive calls.
+size_t SpanAttentionScratchBytes(const SpanAttentionShape& shape);
+
+// One set per instruction set. Pointers are never null.
+struct SpanAttentionKernels {
+  const char* name;  // which file wrote it
+
+  // Every item must be run exactly once, in any order; when all have returned, out is complete.
+  void (*run_item)(const SpanAttentionArgs& args, const SpanAttentionItem& item,
+                   std::byte* scratch);
+};
+
+// Filled in cpu/<isa>/span_attention_<isa>.cc. Call only on a machine that has the instructions.
+const SpanAttentionKernels& ScalarSpanAttentionKernels();
+const SpanAttentionKernels& Avx2SpanAttentionKernels();
+const SpanAttentionKernels& Avx512VnniSpanAttentionKernels();
+
+}  // namespace tutti::kernels
