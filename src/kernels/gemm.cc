@@ -25,6 +25,8 @@ size_t BlockBytes(WeightFormat format) {
       return 512 + 128 + 128;
     case WeightFormat::kQ8_0:
       return 1024 + 64;
+    case WeightFormat::kI8Row:
+      return 1024;
     case WeightFormat::kF32:
       return 4096;
     case WeightFormat::kF16:
@@ -35,7 +37,11 @@ size_t BlockBytes(WeightFormat format) {
   return 0;
 }
 
-bool IsQuantized(WeightFormat format) { return format <= WeightFormat::kQ8_0; }
+bool IsQuantized(WeightFormat format) { return format < WeightFormat::kF32; }
+
+ScalePer ActivationScale(WeightFormat format) {
+  return format == WeightFormat::kI8Row ? ScalePer::kRow : ScalePer::kBlock;
+}
 
 const char* WeightFormatName(WeightFormat format) {
   switch (format) {
@@ -49,6 +55,8 @@ const char* WeightFormatName(WeightFormat format) {
       return "Q5_1";
     case WeightFormat::kQ8_0:
       return "Q8_0";
+    case WeightFormat::kI8Row:
+      return "I8_ROW";
     case WeightFormat::kF32:
       return "F32";
     case WeightFormat::kF16:
@@ -60,7 +68,8 @@ const char* WeightFormatName(WeightFormat format) {
 }
 
 size_t PanelBytes(const PackedMatrix& matrix) {
-  return BlockBytes(matrix.format) * static_cast<size_t>(matrix.cols / kQuantBlock);
+  const size_t tail = matrix.format == WeightFormat::kI8Row ? kPanelRows * sizeof(float) : 0;
+  return BlockBytes(matrix.format) * static_cast<size_t>(matrix.cols / kQuantBlock) + tail;
 }
 
 int32_t PanelCount(const PackedMatrix& matrix) { return matrix.rows / kPanelRows; }
@@ -70,21 +79,25 @@ size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
   return RoundUp(blocks * kQuantBlock, 64) + 5 * RoundUp(blocks * sizeof(float), 64);
 }
 
-QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols) {
+QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, ScalePer scale) {
   CHECK_EQ(cols % kQuantBlock, 0);
   CHECK_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
   const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
-  const size_t part = RoundUp(blocks * sizeof(float), 64);
+  const size_t scales = scale == ScalePer::kRow ? static_cast<size_t>(rows) : blocks;
+  const size_t part = RoundUp(scales * sizeof(float), 64);
   QuantizedRows out;
   out.q = reinterpret_cast<int8_t*>(memory);
   memory += RoundUp(blocks * kQuantBlock, 64);
   out.d = reinterpret_cast<float*>(memory);
-  out.s = reinterpret_cast<float*>(memory + part);
-  out.minus8 = reinterpret_cast<int32_t*>(memory + 2 * part);
-  out.minus16 = reinterpret_cast<int32_t*>(memory + 3 * part);
-  out.minus128 = reinterpret_cast<int32_t*>(memory + 4 * part);
+  out.minus128 = reinterpret_cast<int32_t*>(memory + part);
+  if (scale == ScalePer::kBlock) {
+    out.s = reinterpret_cast<float*>(memory + 2 * part);
+    out.minus8 = reinterpret_cast<int32_t*>(memory + 3 * part);
+    out.minus16 = reinterpret_cast<int32_t*>(memory + 4 * part);
+  }
   out.rows = rows;
   out.cols = cols;
+  out.scale = scale;
   return out;
 }
 

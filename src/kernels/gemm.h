@@ -17,8 +17,8 @@
 //   quantised formats: i_b = sum of (w - offset) * q as integers (exact), f = fma(float(i_b), d_w *
 //   d_x, f), and for
 //                      formats with a minimum f = fma(m_w, s_x, f) right after it
-//   float formats:     f = fma(w, x, f), k ascending
-//   then bias (one add), then the epilogue.
+//   kI8Row:            i = sum of w * q over all of K as integers (exact), f = float(i) * (d_w *
+//   d_x) float formats:     f = fma(w, x, f), k ascending then bias (one add), then the epilogue.
 // Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from
 // the load ports.
 #pragma once
@@ -38,19 +38,31 @@ inline constexpr int kMaxTile = 8;      // activation rows of one register tile
 // contiguous, each a multiple of 64 bytes. "Line (g, v)" is 64 bytes whose byte [l*4 + j] belongs
 // to row v*16 + l and k = 4g + j.
 enum class WeightFormat : uint8_t {
-  kQ4_0,  // 8 lines (g < 4): low nibble k, high nibble k + 16; then fp16 d[32]. value d*(q-8)
-  kQ4_1,  // the same lines; fp16 d[32], fp16 m[32]. value d*q+m
-  kQ5_0,  // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32]. value d*(q-16)
-  kQ5_1,  // 8 lines; 16 masks; fp16 d[32], fp16 m[32]. value d*q+m
-  kQ8_0,  // 16 lines (g < 8) of q + 128; fp16 d[32]. value d*q
-  kF32,   // float [32 k][32 rows]
-  kF16,   // IEEE half [32 k][32 rows], widened exactly when read
-  kBf16,  // bfloat16 [32 k][32 rows], widened exactly when read
+  kQ4_0,   // 8 lines (g < 4): low nibble k, high nibble k + 16; then fp16 d[32]. value d*(q-8)
+  kQ4_1,   // the same lines; fp16 d[32], fp16 m[32]. value d*q+m
+  kQ5_0,   // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32]. value d*(q-16)
+  kQ5_1,   // 8 lines; 16 masks; fp16 d[32], fp16 m[32]. value d*q+m
+  kQ8_0,   // 16 lines (g < 8) of q + 128; fp16 d[32]. value d*q
+  kI8Row,  // 16 lines (g < 8) of q + 128; after the last block float d[32]: one scale per weight
+           // row and one per activation row. value d*q
+  kF32,    // float [32 k][32 rows]
+  kF16,    // IEEE half [32 k][32 rows], widened exactly when read
+  kBf16,   // bfloat16 [32 k][32 rows], widened exactly when read
 };
-// Bytes of one block of a panel: 576, 640, 704, 768, 1088, 4096, 2048, 2048.
+// Bytes of one block of a panel: 576, 640, 704, 768, 1088, 1024, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
+// K at most, where sums run over all of it: int32 holds 127 * 127 * K.
+inline constexpr int32_t kMaxRowScaledCols = 65536;
 bool IsQuantized(WeightFormat format);  // q formats: activations must be quantised as well
 const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
+
+// What one scale of quantised activations belongs to. A row's greatest value makes all its steps,
+// so one scale per row costs accuracy where few channels are far greater than the others.
+enum class ScalePer : uint8_t {
+  kBlock,  // 32 values: the formats of files
+  kRow,    // a whole row: kI8Row
+};
+ScalePer ActivationScale(WeightFormat format);
 
 // A packed matrix in someone else's memory. Immutable, any thread.
 struct PackedMatrix {
@@ -66,8 +78,9 @@ int32_t PanelCount(const PackedMatrix& matrix);
 // M rows quantised to int8 per 32, in the order register tiles read them. The M rows are cut into
 // equal tiles of at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t
 // rows keeps block b of its row r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i],
-// s[i], minus*[i]. A view: memory of QuantizedRowsBytes(), 64-byte aligned, made by
-// MakeQuantizedRows.
+// s[i], minus*[i]. With ScalePer::kRow, d and minus128 have one element per row, at the row's
+// index, and s, minus8 and minus16 are null. A view: memory of QuantizedRowsBytes() (enough for
+// either), 64-byte aligned, made by MakeQuantizedRows.
 struct QuantizedRows {
   int8_t* q = nullptr;  // round to nearest even of x * (127 / max|x|)
   float* d = nullptr;   // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
@@ -77,9 +90,11 @@ struct QuantizedRows {
   int32_t* minus128 = nullptr;  // -128 * sum(q): Q8_0
   int32_t rows = 0;             // M; the tiling follows from it
   int32_t cols = 0;             // K, a multiple of kQuantBlock
+  ScalePer scale = ScalePer::kBlock;
 };
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols);
-QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols);
+QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols,
+                                ScalePer scale = ScalePer::kBlock);
 
 // The tiling of M rows: equal tiles, the larger ones first. TileBegin(rows, TileCount(rows)) ==
 // rows.
@@ -129,7 +144,8 @@ enum class GemmPath : uint8_t {
 struct GemmArgs {
   PackedMatrix weight;
 
-  // Activations: `x` if IsQuantized(weight.format), else `x_f32`.
+  // Activations: `x` if IsQuantized(weight.format), with scales as ActivationScale says, else
+  // `x_f32`.
   QuantizedRows x;
   const float* x_f32 = nullptr;  // [rows][weight.cols]
   size_t x_stride = 0;
@@ -144,8 +160,8 @@ struct GemmArgs {
   size_t out_stride = 0;
 
   // Gated epilogues: also (or only, if out is null) quantises the result for the next matrix, whose
-  // K is weight.rows / 2. Set if quantized.q is; then ranges of panels must begin even and end
-  // even.
+  // K is weight.rows / 2, with scales per block. Set if quantized.q is; then ranges of panels must
+  // begin even and end even.
   QuantizedRows quantized;
 
   // kArgmax: [rows], this worker's own; the caller initialises and merges.

@@ -13,43 +13,21 @@
 #include "tensor/dequantize.h"
 
 namespace tutti::kernels {
-
-// The AVX-VNNI text with EVEX encodings: cpu/avxvnni/gemm_avxvnni_evex_test.cc.
-const GemmKernels& AvxVnniEvexGemmKernelsForTest();
-
 namespace {
 
 using tensor::DType;
+using testing::AllKernels;
+using testing::Call;
 using testing::FileTensor;
 using testing::PackOrDie;
+using testing::Product;
 using testing::QuantizeAll;
 using testing::QuantizedBuffer;
 using testing::RandomFloats;
+using testing::SameBits;
 
 constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
                             DType::kQ8_0, DType::kF32,  DType::kF16,  DType::kBF16};
-
-std::vector<const GemmKernels*> AllKernels() {
-  std::vector<const GemmKernels*> out;
-  for (Isa isa : DetectIsas()) {
-    switch (isa) {
-      case Isa::kScalar:
-        out.push_back(&ScalarGemmKernels());
-        break;
-      case Isa::kAvx2:
-        out.push_back(&Avx2GemmKernels());
-        break;
-      case Isa::kAvxVnni:
-        out.push_back(&AvxVnniGemmKernels());
-        break;
-      case Isa::kAvx512Vnni:
-        out.push_back(&AvxVnniEvexGemmKernelsForTest());
-        out.push_back(&Avx512VnniGemmKernels());
-        break;
-    }
-  }
-  return out;
-}
 
 // One matrix of a type, ready to be multiplied.
 struct Weights {
@@ -59,52 +37,6 @@ struct Weights {
       : file(dtype, rows, cols, seed),
         packed(PackOrDie(ConcatenateRows({file.view}, NativeFormat(dtype)))) {}
 };
-
-// A call with its memory: everything a test may want to change is public.
-struct Call {
-  const GemmKernels& kernels;
-  GemmArgs args;
-  std::vector<float> x;
-  QuantizedBuffer quantized;
-  AlignedBuffer scratch;
-  std::vector<float> out;
-
-  Call(const GemmKernels& table, const PackedMatrix& weight, std::vector<float> activations)
-      : kernels(table),
-        x(std::move(activations)),
-        quantized(static_cast<int32_t>(x.size()) / weight.cols, weight.cols),
-        scratch(
-            AlignedBuffer::Allocate(GemmScratchBytes(quantized.rows.rows, weight.cols)).value()),
-        out(static_cast<size_t>(quantized.rows.rows) * static_cast<size_t>(weight.rows), -7.0f) {
-    args.weight = weight;
-    args.rows = quantized.rows.rows;
-    args.out = out.data();
-    args.out_stride = static_cast<size_t>(weight.rows);
-    if (IsQuantized(weight.format)) {
-      QuantizeAll(kernels, x.data(), quantized);
-      args.x = quantized.rows;
-    } else {
-      args.x_f32 = x.data();
-      args.x_stride = static_cast<size_t>(weight.cols);
-    }
-  }
-
-  const std::vector<float>& Run() {
-    kernels.gemm(args, 0, PanelCount(args.weight), scratch.data());
-    return out;
-  }
-};
-
-std::vector<float> Product(const GemmKernels& kernels, const PackedMatrix& weight,
-                           const std::vector<float>& x, GemmPath path = GemmPath::kAuto) {
-  Call call(kernels, weight, x);
-  call.args.path = path;
-  return call.Run();
-}
-
-bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
 
 TEST(Tiling, IsEqualTilesOfAtMostEight) {
   for (int32_t rows = 1; rows <= 70; ++rows) {

@@ -16,7 +16,12 @@
 #include "tensor/quantize.h"
 #include "tensor/tensor_view.h"
 
-namespace tutti::kernels::testing {
+namespace tutti::kernels {
+
+// The AVX-VNNI text with EVEX encodings: cpu/avxvnni/gemm_avxvnni_evex_test.cc.
+const GemmKernels& AvxVnniEvexGemmKernelsForTest();
+
+namespace testing {
 
 inline std::vector<float> RandomFloats(size_t n, uint64_t seed, float amplitude = 1.0f) {
   Random random(seed);
@@ -55,9 +60,9 @@ struct QuantizedBuffer {
   AlignedBuffer memory;
   QuantizedRows rows;
 
-  QuantizedBuffer(int32_t m, int32_t k)
+  QuantizedBuffer(int32_t m, int32_t k, ScalePer scale = ScalePer::kBlock)
       : memory(AlignedBuffer::Allocate(QuantizedRowsBytes(m, k)).value()),
-        rows(MakeQuantizedRows(memory.data(), m, k)) {}
+        rows(MakeQuantizedRows(memory.data(), m, k, scale)) {}
 };
 
 inline void QuantizeAll(const GemmKernels& kernels, const float* x, QuantizedBuffer& out) {
@@ -68,4 +73,75 @@ inline void QuantizeAll(const GemmKernels& kernels, const float* x, QuantizedBuf
   kernels.quantize(args, 0, out.rows.rows);
 }
 
-}  // namespace tutti::kernels::testing
+// Every table this machine can run.
+inline std::vector<const GemmKernels*> AllKernels() {
+  std::vector<const GemmKernels*> out;
+  for (Isa isa : DetectIsas()) {
+    switch (isa) {
+      case Isa::kScalar:
+        out.push_back(&ScalarGemmKernels());
+        break;
+      case Isa::kAvx2:
+        out.push_back(&Avx2GemmKernels());
+        break;
+      case Isa::kAvxVnni:
+        out.push_back(&AvxVnniGemmKernels());
+        break;
+      case Isa::kAvx512Vnni:
+        out.push_back(&AvxVnniEvexGemmKernelsForTest());
+        out.push_back(&Avx512VnniGemmKernels());
+        break;
+    }
+  }
+  return out;
+}
+
+// A call with its memory: everything a test may want to change is public.
+struct Call {
+  const GemmKernels& kernels;
+  GemmArgs args;
+  std::vector<float> x;
+  QuantizedBuffer quantized;
+  AlignedBuffer scratch;
+  std::vector<float> out;
+
+  Call(const GemmKernels& table, const PackedMatrix& weight, std::vector<float> activations)
+      : kernels(table),
+        x(std::move(activations)),
+        quantized(static_cast<int32_t>(x.size()) / weight.cols, weight.cols,
+                  ActivationScale(weight.format)),
+        scratch(
+            AlignedBuffer::Allocate(GemmScratchBytes(quantized.rows.rows, weight.cols)).value()),
+        out(static_cast<size_t>(quantized.rows.rows) * static_cast<size_t>(weight.rows), -7.0f) {
+    args.weight = weight;
+    args.rows = quantized.rows.rows;
+    args.out = out.data();
+    args.out_stride = static_cast<size_t>(weight.rows);
+    if (IsQuantized(weight.format)) {
+      QuantizeAll(kernels, x.data(), quantized);
+      args.x = quantized.rows;
+    } else {
+      args.x_f32 = x.data();
+      args.x_stride = static_cast<size_t>(weight.cols);
+    }
+  }
+
+  const std::vector<float>& Run() {
+    kernels.gemm(args, 0, PanelCount(args.weight), scratch.data());
+    return out;
+  }
+};
+
+inline std::vector<float> Product(const GemmKernels& kernels, const PackedMatrix& weight,
+                                  const std::vector<float>& x, GemmPath path = GemmPath::kAuto) {
+  Call call(kernels, weight, x);
+  call.args.path = path;
+  return call.Run();
+}
+
+inline bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+}  // namespace testing
+}  // namespace tutti::kernels

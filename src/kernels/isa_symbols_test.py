@@ -41,7 +41,7 @@ def functions(listing):
 def check_tiles(path, listing, faults):
     tiles = 0
     for name, lines in functions(listing):
-        match = re.search(r"Int8Tile<.*, (\d+)>\(", name)
+        match = re.search(r"Int8Tile<(?:.*, )?(\d+)>\(", name)
         if not match:
             continue
         tiles += 1
@@ -79,7 +79,7 @@ def main():
     for folder in ("scalar", "avx2", "avxvnni", "avx512vnni"):
         if not seen.get(folder):
             faults.append(f"no objects of {folder} were given")
-    if tiles < 7 * 8:
+    if tiles < 8 * 8:
         faults.append(f"only {tiles} int8 tiles found")
     for fault in faults:
         print(fault)

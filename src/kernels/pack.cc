@@ -38,6 +38,10 @@ void AddFifthBits(const uint8_t* qh, uint8_t* q) {
   }
 }
 
+// Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to nearest even, as
+// nearbyint would without being a call per weight.
+constexpr float kInteger = 12582912.0f;
+
 // Floats to Q8_0: fp16 step, quants to nearest even against the step as stored.
 RowBlock QuantizeQ8(const float* x) {
   float max = 0.0f;
@@ -53,9 +57,6 @@ RowBlock QuantizeQ8(const float* x) {
     std::memset(out.q, 128, sizeof out.q);
     return out;
   }
-  // Adding 1.5 * 2^23 leaves no bits for a fraction: the sum is rounded to nearest even, as
-  // nearbyint would without being a call per weight.
-  constexpr float kInteger = 12582912.0f;
   for (int i = 0; i < 32; ++i) {
     const float q = std::clamp(x[i] / step, -127.0f, 127.0f) + kInteger - kInteger;
     out.q[i] = static_cast<uint8_t>(static_cast<int>(q) + 128);
@@ -216,6 +217,36 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
   return OkStatus();
 }
 
+// A row of one step: float32 scale behind the panel's blocks, quants to nearest even.
+Status PackRowScaled(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
+                     uint8_t* panel) {
+  const tensor::TensorView& source = spec.sources[static_cast<size_t>(from.source)];
+  tensor::DequantizeRow(source.dtype, source.row(from.row), x.data(), spec.cols);
+  float max = 0.0f;
+  for (float value : x) {
+    if (!std::isfinite(value)) return NonFinite(from);
+    max = std::max(max, std::fabs(value));
+  }
+  const float step = max / 127.0f;
+  const size_t block_bytes = BlockBytes(spec.format);
+  for (size_t k = 0; k < x.size(); ++k) {
+    const float q = step > 0.0f ? std::clamp(x[k] / step, -127.0f, 127.0f) : 0.0f;
+    uint8_t* block = panel + k / kQuantBlock * block_bytes;
+    block[LineIndex(row, static_cast<int>(k % kQuantBlock))] =
+        static_cast<uint8_t>(static_cast<int>(q + kInteger - kInteger) + 128);
+  }
+  uint8_t* scales = panel + x.size() / kQuantBlock * block_bytes;
+  std::memcpy(scales + static_cast<size_t>(row) * sizeof step, &step, sizeof step);
+  return OkStatus();
+}
+
+Status PackOneRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
+                  uint8_t* panel) {
+  if (spec.format == WeightFormat::kI8Row) return PackRowScaled(spec, from, row, x, panel);
+  return IsQuantized(spec.format) ? PackQuantizedRow(spec, from, row, x, panel)
+                                  : PackFloatRow(spec, from, row, x, panel);
+}
+
 }  // namespace
 
 WeightFormat NativeFormat(tensor::DType dtype) {
@@ -245,7 +276,8 @@ WeightFormat NativeFormat(tensor::DType dtype) {
 }
 
 bool CanPack(tensor::DType dtype, WeightFormat format) {
-  if (format == NativeFormat(dtype) || format == WeightFormat::kF32) return true;
+  if (format == NativeFormat(dtype)) return true;
+  if (format == WeightFormat::kF32 || format == WeightFormat::kI8Row) return true;
   return format == WeightFormat::kQ8_0 && !tensor::IsQuantized(dtype);
 }
 
@@ -286,6 +318,11 @@ Status CheckPack(const PackSpec& spec) {
   if (spec.rows.empty() || spec.rows.size() > kMaxRows) {
     return InvalidArgument("model_hparam",
                            "matrix of " + std::to_string(spec.rows.size()) + " rows");
+  }
+  if (spec.format == WeightFormat::kI8Row && spec.cols > kMaxRowScaledCols) {
+    return InvalidArgument("model_hparam", "matrix width " + std::to_string(spec.cols) +
+                                               " is more than sums over whole rows can hold (" +
+                                               std::to_string(kMaxRowScaledCols) + ")");
   }
   for (const tensor::TensorView& source : spec.sources) {
     if (source.shape.columns() != spec.cols) {
@@ -330,12 +367,13 @@ Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, 
   for (int32_t p = panel_begin; p < panel_end; ++p) {
     uint8_t* panel = out + static_cast<size_t>(p) * panel_bytes;
     std::memset(panel, 0, panel_bytes);
+    // Rows that are none mean 0, not -128 steps of nothing.
+    if (spec.format == WeightFormat::kI8Row)
+      std::memset(panel, 128, panel_bytes - kPanelRows * sizeof(float));
     for (int row = 0; row < kPanelRows; ++row) {
       const size_t index = static_cast<size_t>(p) * kPanelRows + static_cast<size_t>(row);
       if (index >= spec.rows.size() || spec.rows[index].source == -1) continue;
-      RETURN_IF_ERROR(IsQuantized(spec.format)
-                          ? PackQuantizedRow(spec, spec.rows[index], row, x, panel)
-                          : PackFloatRow(spec, spec.rows[index], row, x, panel));
+      RETURN_IF_ERROR(PackOneRow(spec, spec.rows[index], row, x, panel));
     }
   }
   return OkStatus();
@@ -357,6 +395,17 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
   const size_t block_bytes = BlockBytes(matrix.format);
   const uint8_t* panel = matrix.data + static_cast<size_t>(row / kPanelRows) * PanelBytes(matrix);
   const int r = row % kPanelRows;
+  if (matrix.format == WeightFormat::kI8Row) {
+    float step;
+    const size_t lines = block_bytes * static_cast<size_t>(matrix.cols / kQuantBlock);
+    std::memcpy(&step, panel + lines + static_cast<size_t>(r) * sizeof step, sizeof step);
+    for (int32_t k = 0; k < matrix.cols; ++k) {
+      const int q = panel[static_cast<size_t>(k / kQuantBlock) * block_bytes +
+                          static_cast<size_t>(LineIndex(r, k % kQuantBlock))];
+      out[k] = step * static_cast<float>(q - 128);
+    }
+    return;
+  }
   const auto half_at = [](const uint8_t* p) {
     uint16_t half;
     std::memcpy(&half, p, sizeof half);

@@ -14,6 +14,7 @@
 //     some fifty times below the format's own step.
 //   Q6_K as Q8_0: requantised per 32 with step max|w| / 127; at most half of that step off.
 //   F32, F16, BF16 as Q8_0: the same rounding. Anything as F32: exactly w.
+//   Anything as I8_ROW: requantised per row with step max|w| / 127; at most half of that step off.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ namespace tutti::kernels {
 
 // The compact format for a type: its own, or the one named above.
 WeightFormat NativeFormat(tensor::DType dtype);
-// Whether rows of `dtype` can be packed as `format`: its native format, F32, and for float types
-// also Q8_0.
+// Whether rows of `dtype` can be packed as `format`: its native format, F32, I8_ROW, and for float
+// types also Q8_0.
 bool CanPack(tensor::DType dtype, WeightFormat format);
 
 // Row `row` of source `source`; source -1 is a row of zeros.
@@ -54,8 +55,8 @@ PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat f
 PackSpec InterleaveGateUp(const tensor::TensorView& gate, const tensor::TensorView& up,
                           WeightFormat format);
 
-// Whether the spec can be packed: K a multiple of 32, sources of that width and of packable types,
-// rows within them. model_hparam or gguf_quant otherwise.
+// Whether the spec can be packed: K a multiple of 32 (as I8_ROW at most kMaxRowScaledCols), sources
+// of that width and of packable types, rows within them. model_hparam or gguf_quant otherwise.
 Status CheckPack(const PackSpec& spec);
 
 // The geometry of the packed spec, with no data yet; its bytes are PackedBytes.

@@ -99,7 +99,8 @@ Result<Operands> MakeOperands(const GemmKernels& kernels, const PackedMatrix& we
   op.args.path = options.path;
   if (IsQuantized(weight.format)) {
     ASSIGN_OR_RETURN(op.quantized, AlignedBuffer::Allocate(QuantizedRowsBytes(rows, weight.cols)));
-    op.args.x = MakeQuantizedRows(op.quantized.data(), rows, weight.cols);
+    op.args.x =
+        MakeQuantizedRows(op.quantized.data(), rows, weight.cols, ActivationScale(weight.format));
     QuantizeArgs quantize;
     quantize.x = op.x.data();
     quantize.x_stride = op.args.x_stride;

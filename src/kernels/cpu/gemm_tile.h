@@ -16,7 +16,8 @@ struct TileArgs {
   const uint8_t* w = nullptr;     // the panel's blocks, or the unpacked lines [block][8][128]
   const float* scales = nullptr;  // unpacked only: [block][d[32], m[32]]
 
-  // Quantised formats: the tile's part of QuantizedRows, [block][row].
+  // Quantised formats: the tile's part of QuantizedRows, [block][row]; with one scale per row, d
+  // and start are [row] and s is null.
   const int8_t* q = nullptr;
   const float* d = nullptr;
   const float* s = nullptr;

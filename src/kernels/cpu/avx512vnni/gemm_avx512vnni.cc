@@ -45,6 +45,8 @@ TileKernel DirectTile(WeightFormat format, int32_t rows) {
       return kTilesQ5_1[rows - 1];
     case WeightFormat::kQ8_0:
       return kTilesQ8_0[rows - 1];
+    case WeightFormat::kI8Row:
+      return kTilesI8Row[rows - 1];
     case WeightFormat::kF32:
       return kTilesF32[rows - 1];
     case WeightFormat::kF16:

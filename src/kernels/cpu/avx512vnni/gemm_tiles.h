@@ -12,6 +12,7 @@ extern const TileKernel kTilesQ4_1[kMaxTile];
 extern const TileKernel kTilesQ5_0[kMaxTile];
 extern const TileKernel kTilesQ5_1[kMaxTile];
 extern const TileKernel kTilesQ8_0[kMaxTile];
+extern const TileKernel kTilesI8Row[kMaxTile];
 extern const TileKernel kTilesUnpacked[kMaxTile];
 extern const TileKernel kTilesUnpackedMin[kMaxTile];
 extern const TileKernel kTilesF32[kMaxTile];

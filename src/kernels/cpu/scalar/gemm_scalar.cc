@@ -14,7 +14,7 @@ constexpr int32_t kNever = 0x7fffffff;
 
 // Unpacking is most of the work of a row here; widening floats is not.
 inline int32_t UnpackFromRows(WeightFormat format) {
-  return format <= WeightFormat::kQ8_0 ? 2 : kNever;
+  return format < WeightFormat::kF32 ? 2 : kNever;
 }
 
 inline bool FormatHasMinimum(WeightFormat format) {
@@ -128,6 +128,25 @@ void TileDirect(const TileArgs& args) {
   }
 }
 
+// One scale per weight row and activation row: integers to the end of K.
+void TileRowScaled(const TileArgs& args) {
+  float scales[32];
+  std::memcpy(scales, args.w + args.blocks * 1024, sizeof scales);
+  for (int32_t m = 0; m < args.rows; ++m) {
+    int32_t sum[32];
+    for (int n = 0; n < 32; ++n) sum[n] = 0;
+    for (int32_t b = 0; b < args.blocks; ++b) {
+      const int8_t* q = args.q + (b * args.rows + m) * 32;
+      for (int g = 0; g < 8; ++g) {
+        const uint8_t* w = args.w + b * 1024 + g * 128;
+        for (int i = 0; i < 128; ++i) sum[i / 4] += (w[i] - 128) * q[g * 4 + i % 4];
+      }
+    }
+    float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+    for (int n = 0; n < 32; ++n) c[n] = static_cast<float>(sum[n]) * (scales[n] * args.d[m]);
+  }
+}
+
 template <WeightFormat kFormat>
 void TileFloat(const TileArgs& args) {
   StartTile(args);
@@ -155,6 +174,8 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
       return TileDirect<WeightFormat::kQ5_1>;
     case WeightFormat::kQ8_0:
       return TileDirect<WeightFormat::kQ8_0>;
+    case WeightFormat::kI8Row:
+      return TileRowScaled;
     case WeightFormat::kF32:
       return TileFloat<WeightFormat::kF32>;
     case WeightFormat::kF16:
