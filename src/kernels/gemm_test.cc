@@ -466,6 +466,36 @@ TEST(GemmEpilogue, BiasResidualAndGeluMatchTheirDefinitions) {
   }
 }
 
+// One weight of 1 makes the epilogue a function of one number.
+TEST(GemmEpilogue, GeluIsExactToSevenDigitsEverywhereAndHasItsLimits) {
+  std::vector<float> one(32 * 32, 0.0f);
+  one[0] = 1.0f;
+  FileTensor file(DType::kF32, 32, 32, 1);
+  std::memcpy(file.bytes.data(), one.data(), one.size() * sizeof(float));
+  const OwnedMatrix packed = PackOrDie(ConcatenateRows({file.view}, WeightFormat::kF32));
+  std::vector<float> values;
+  for (int i = -4000; i <= 4000; ++i) values.push_back(static_cast<float>(i) * 0.0021f);
+  for (float v : {-1e30f, -100.0f, 100.0f, 1e30f, 1e-30f, -1e-6f}) values.push_back(v);
+  std::vector<float> x(values.size() * 32, 0.0f);
+  for (size_t i = 0; i < values.size(); ++i) x[i * 32] = values[i];
+  for (const GemmKernels* kernels : AllKernels()) {
+    Call call(*kernels, packed.view, x);
+    call.args.epilogue = Epilogue::kGelu;
+    call.Run();
+    for (size_t i = 0; i < values.size(); ++i) {
+      const double v = values[i];
+      ASSERT_NEAR(call.out[i * 32], Gelu(v),
+                  std::max(1.2e-7 * std::fabs(v), 3e-7 * std::min(1.0, std::fabs(v))))
+          << kernels->name << " " << v;
+    }
+    x[0] = std::numeric_limits<float>::quiet_NaN();
+    Call broken(*kernels, packed.view, x);
+    broken.args.epilogue = Epilogue::kGelu;
+    EXPECT_TRUE(std::isnan(broken.Run()[0])) << kernels->name;
+    x[0] = values[0];
+  }
+}
+
 TEST(GemmEpilogue, GatesMatchTheirDefinitionsAndQuantiseForTheNextMatrix) {
   const int32_t ff = 96;
   const int32_t k = 128;

@@ -67,13 +67,15 @@ inline bool AnyGreater(Vec16 a, float x) {
   return _mm256_movemask_ps(above) != 0;
 }
 
-inline uint32_t MaxMagnitude32(const float* x) {
+inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   const __m256i* p = reinterpret_cast<const __m256i*>(x);
-  const __m256i a = _mm256_max_epu32(_mm256_and_si256(_mm256_loadu_si256(p), magnitude),
-                                     _mm256_and_si256(_mm256_loadu_si256(p + 1), magnitude));
-  const __m256i b = _mm256_max_epu32(_mm256_and_si256(_mm256_loadu_si256(p + 2), magnitude),
-                                     _mm256_and_si256(_mm256_loadu_si256(p + 3), magnitude));
+  __m256i a = _mm256_setzero_si256();
+  __m256i b = _mm256_setzero_si256();
+  for (int32_t i = 0; i < 2 * blocks; ++i, p += 2) {
+    a = _mm256_max_epu32(a, _mm256_and_si256(_mm256_loadu_si256(p), magnitude));
+    b = _mm256_max_epu32(b, _mm256_and_si256(_mm256_loadu_si256(p + 1), magnitude));
+  }
   const __m256i max8 = _mm256_max_epu32(a, b);
   __m128i max4 = _mm_max_epu32(_mm256_castsi256_si128(max8), _mm256_extracti128_si256(max8, 1));
   max4 = _mm_max_epu32(max4, _mm_shuffle_epi32(max4, 0x4e));
@@ -81,22 +83,27 @@ inline uint32_t MaxMagnitude32(const float* x) {
   return static_cast<uint32_t>(_mm_cvtsi128_si32(max4));
 }
 // What fits no int32 converts to 0x80000000; the low byte of that, which is what we keep, is 0.
-inline int32_t QuantizeBlock32(const float* x, float scale, int8_t* out) {
+inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
+                              size_t stride) {
   const __m256 s = _mm256_set1_ps(scale);
   const __m256i byte = _mm256_set1_epi32(255);
-  __m256i i[4];
-  for (int part = 0; part < 4; ++part) {
-    i[part] =
-        _mm256_and_si256(_mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * part), s)), byte);
+  __m256i sum8 = _mm256_setzero_si256();
+  for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
+    __m256i i[4];
+    for (int part = 0; part < 4; ++part) {
+      i[part] = _mm256_and_si256(
+          _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * part), s)), byte);
+    }
+    // Packing works within 128-bit halves; the permutation puts the eight groups of four back in
+    // order.
+    const __m256i packed =
+        _mm256_packus_epi16(_mm256_packus_epi32(i[0], i[1]), _mm256_packus_epi32(i[2], i[3]));
+    const __m256i q =
+        _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), q);
+    const __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi8(1), q);
+    sum8 = _mm256_add_epi32(sum8, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
   }
-  // Packing works within 128-bit halves; the permutation puts the eight groups of four back in
-  // order.
-  const __m256i packed =
-      _mm256_packus_epi16(_mm256_packus_epi32(i[0], i[1]), _mm256_packus_epi32(i[2], i[3]));
-  const __m256i q = _mm256_permutevar8x32_epi32(packed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), q);
-  const __m256i sum8 =
-      _mm256_madd_epi16(_mm256_maddubs_epi16(_mm256_set1_epi8(1), q), _mm256_set1_epi16(1));
   __m128i sum4 = _mm_add_epi32(_mm256_castsi256_si128(sum8), _mm256_extracti128_si256(sum8, 1));
   sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0x4e));
   sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0xb1));

@@ -38,10 +38,14 @@ inline bool AnyGreater(Vec16 a, float x) {
   return _mm512_cmp_ps_mask(a, _mm512_set1_ps(x), _CMP_GT_OQ) != 0;
 }
 
-inline uint32_t MaxMagnitude32(const float* x) {
+inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
   const __m512i magnitude = _mm512_set1_epi32(0x7fffffff);
-  const __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
-  const __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude);
+  __m512i a = _mm512_and_si512(_mm512_loadu_si512(x), magnitude);
+  __m512i b = _mm512_and_si512(_mm512_loadu_si512(x + 16), magnitude);
+  for (int32_t i = 1; i < blocks; ++i) {
+    a = _mm512_max_epu32(a, _mm512_and_si512(_mm512_loadu_si512(x + 32 * i), magnitude));
+    b = _mm512_max_epu32(b, _mm512_and_si512(_mm512_loadu_si512(x + 32 * i + 16), magnitude));
+  }
   const __m512i max16 = _mm512_max_epu32(a, b);
   const __m256i max8 =
       _mm256_max_epu32(_mm512_castsi512_si256(max16), _mm512_extracti64x4_epi64(max16, 1));
@@ -51,14 +55,18 @@ inline uint32_t MaxMagnitude32(const float* x) {
   return static_cast<uint32_t>(_mm_cvtsi128_si32(max4));
 }
 // What fits no int32 converts to 0x80000000, whose low byte is 0.
-inline int32_t QuantizeBlock32(const float* x, float scale, int8_t* out) {
+inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
+                              size_t stride) {
   const __m512 s = _mm512_set1_ps(scale);
-  const __m512i i0 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), s));
-  const __m512i i1 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), s));
-  const __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(i0)),
-                                            _mm512_cvtepi32_epi8(i1), 1);
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), q);
-  const __m256i sum8 = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), q);
+  __m256i sum8 = _mm256_setzero_si256();
+  for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
+    const __m512i i0 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), s));
+    const __m512i i1 = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x + 16), s));
+    const __m256i q = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(i0)),
+                                              _mm512_cvtepi32_epi8(i1), 1);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), q);
+    sum8 = _mm256_dpbusd_epi32(sum8, _mm256_set1_epi8(1), q);
+  }
   __m128i sum4 = _mm_add_epi32(_mm256_castsi256_si128(sum8), _mm256_extracti128_si256(sum8, 1));
   sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0x4e));
   sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0xb1));

@@ -62,10 +62,11 @@ inline bool AnyGreater(Vec16 a, float x) {
   return any;
 }
 
-// The greatest magnitude among 32 floats as bits; a NaN counts as greater than every number.
-inline uint32_t MaxMagnitude32(const float* x) {
+// The greatest magnitude among 32 * blocks floats as bits; a NaN counts as greater than every
+// number.
+inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
   uint32_t max = 0;
-  for (int i = 0; i < 32; ++i) {
+  for (int32_t i = 0; i < 32 * blocks; ++i) {
     uint32_t bits;
     std::memcpy(&bits, x + i, sizeof bits);
     bits &= 0x7fffffffu;
@@ -74,13 +75,16 @@ inline uint32_t MaxMagnitude32(const float* x) {
   return max;
 }
 // out[i] = x[i] * scale to the nearest integer, ties to even; what fits no int32 (NaN too) becomes
-// 0. Returns the sum.
-inline int32_t QuantizeBlock32(const float* x, float scale, int8_t* out) {
+// 0. Block b (of 32) goes to out + b * stride. Returns the sum of all.
+inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
+                              size_t stride) {
   int32_t sum = 0;
-  for (int i = 0; i < 32; ++i) {
-    const float v = std::nearbyint(x[i] * scale);
-    out[i] = std::fabs(v) < 0x1p31f ? static_cast<int8_t>(static_cast<int32_t>(v)) : int8_t{0};
-    sum += out[i];
+  for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
+    for (int i = 0; i < 32; ++i) {
+      const float v = std::nearbyint(x[i] * scale);
+      out[i] = std::fabs(v) < 0x1p31f ? static_cast<int8_t>(static_cast<int32_t>(v)) : int8_t{0};
+      sum += out[i];
+    }
   }
   return sum;
 }
