@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "base/quote.h"
+#include "files/source.h"
 #include "gguf/file.h"
 
 namespace tutti::gguf {
@@ -73,7 +75,7 @@ Status ScanData(const File& file) {
 
 Description Describe(const std::string& path, const DescribeOptions& options) {
   Description out;
-  Result<std::shared_ptr<const Source>> source = OpenSource(path);
+  Result<std::shared_ptr<const files::Source>> source = files::OpenSource(path, "", kTruncated);
   if (!source.ok()) {
     out.verdict = source.status();
     return out;

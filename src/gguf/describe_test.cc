@@ -100,7 +100,6 @@ TEST(Describe, TextOfTheFileCannotReachATerminalRaw) {
 }
 
 TEST(RenderValue, CutsLongTextAndLongArrays) {
-  EXPECT_EQ(Quote(std::string(100, 'a')), "\"" + std::string(64, 'a') + "\"...");
   Writer writer;
   writer.Int32s("numbers", std::vector<int32_t>(1000, 12)).String("text", std::string(10000, 'x'));
   const TempFile temp(writer.Build());

@@ -1,10 +1,11 @@
 #include "gguf/file.h"
 
 #include <fmt/format.h>
-#include <openssl/evp.h>
 
 #include <algorithm>
 
+#include "base/quote.h"
+#include "files/digest.h"
 #include "tensor/dequantize.h"
 #include "tensor/finite.h"
 
@@ -51,11 +52,12 @@ Status CheckFiniteElements(const TensorInfo& tensor, int64_t first, int64_t elem
 }  // namespace
 
 Result<std::shared_ptr<const File>> File::Open(const std::string& path, const std::string& root) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const Source> source, OpenSource(path, root));
+  ASSIGN_OR_RETURN(std::shared_ptr<const files::Source> source,
+                   files::OpenSource(path, root, kTruncated));
   return FromSource(std::move(source));
 }
 
-Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const Source> source) {
+Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const files::Source> source) {
   std::shared_ptr<File> file(new File);
   file->source_ = std::move(source);
   RETURN_IF_ERROR(Header::Parse(file->source_, &file->header_));
@@ -63,23 +65,8 @@ Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const Sourc
 }
 
 Result<std::string> File::HeaderDigest() const {
-  const std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> hash(EVP_MD_CTX_new(),
-                                                                     &EVP_MD_CTX_free);
-  CHECK(hash != nullptr && EVP_DigestInit_ex(hash.get(), EVP_sha256(), nullptr) == 1);
   // A file without tensors may end before the place where their data would begin.
-  const uint64_t end = std::min(header_.data_offset(), source_->size());
-  std::vector<std::byte> buffer(static_cast<size_t>(std::min<uint64_t>(end, kChunkBytes)));
-  for (uint64_t at = 0; at < end; at += buffer.size()) {
-    const std::span<std::byte> chunk(buffer.data(), std::min<uint64_t>(buffer.size(), end - at));
-    RETURN_IF_ERROR(source_->ReadAt(at, chunk));
-    CHECK(EVP_DigestUpdate(hash.get(), chunk.data(), chunk.size()) == 1);
-  }
-  unsigned char digest[EVP_MAX_MD_SIZE];
-  unsigned int length = 0;
-  CHECK(EVP_DigestFinal_ex(hash.get(), digest, &length) == 1);
-  std::string hex;
-  for (unsigned int i = 0; i < length; ++i) hex += fmt::format("{:02x}", digest[i]);
-  return hex;
+  return files::DigestFront(*source_, std::min(header_.data_offset(), source_->size()));
 }
 
 Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
@@ -104,6 +91,10 @@ Status File::CheckFinite(const TensorInfo& tensor) const {
   return ForEachChunk(*this, tensor, [&](int64_t first, int64_t elements, const std::byte* blocks) {
     return CheckFiniteElements(tensor, first, elements, blocks);
   });
+}
+
+std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes) {
+  return files::MemorySource(bytes, kTruncated);
 }
 
 Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,

@@ -1,6 +1,6 @@
 // File: an opened, fully validated GGUF. Metadata is in memory; tensors are read when asked for.
 //
-// Tensors are copied out by positioned reads, never mapped (gguf/source.h says why): whatever
+// Tensors are copied out by positioned reads, never mapped (files/source.h says why): whatever
 // another process does to the file, a read gives bytes or a Status. A loader reads all it needs,
 // then asks CheckUnchanged() once, and keeps nothing of the file. Immutable; any thread; closed
 // with the last reference.
@@ -13,19 +13,20 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/source.h"
 #include "gguf/header.h"
 #include "gguf/metadata.h"
-#include "gguf/source.h"
 
 namespace tutti::gguf {
 
 class File {
  public:
   // Codes: gguf_* for the contents, model_path and model_not_found for the path; messages do not
-  // name it. `root` as in OpenSource. Tensor data is not read (see CheckFinite).
+  // name it. `root` as in files::OpenSource. Tensor data is not read (see CheckFinite).
   static Result<std::shared_ptr<const File>> Open(const std::string& path,
                                                   const std::string& root = "");
-  static Result<std::shared_ptr<const File>> FromSource(std::shared_ptr<const Source> source);
+  static Result<std::shared_ptr<const File>> FromSource(
+      std::shared_ptr<const files::Source> source);
 
   const Header& header() const { return header_; }
   std::span<const TensorInfo> tensors() const { return header_.tensors(); }
@@ -51,9 +52,12 @@ class File {
 
  private:
   File() = default;
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const files::Source> source_;
   Header header_;
 };
+
+// Bytes in memory in place of a file, for tests and fuzzing; copied.
+std::shared_ptr<const files::Source> MemorySource(std::span<const std::byte> bytes);
 
 // The same check over rows that a loader already holds: `first_row` only names them in the message.
 Status CheckFiniteRows(const TensorInfo& tensor, int64_t first_row,

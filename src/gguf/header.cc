@@ -6,7 +6,7 @@
 
 namespace tutti::gguf {
 
-Status Header::Parse(std::shared_ptr<const Source> source, Header* header) {
+Status Header::Parse(std::shared_ptr<const files::Source> source, Header* header) {
   *header = Header();
   header->buffer_ = HeaderBuffer(std::move(source));
   return Parser(header).Run();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "files/source.h"
 #include "gguf/header_buffer.h"
 #include "gguf/value.h"
 #include "tensor/tensor_view.h"
@@ -36,6 +37,9 @@ inline constexpr uint64_t kMaxArrayElements = uint64_t{64} << 20;
 inline constexpr uint64_t kMaxAlignment = 65536;
 inline constexpr uint64_t kDefaultAlignment = 32;
 
+// The code of a file that ends too early or changes while it is read.
+inline constexpr std::string_view kTruncated = "gguf_truncated";
+
 struct TensorInfo {
   std::string_view name;
   uint32_t type_id = 0;  // as in the file; a readable type unless Parse refused the file
@@ -50,7 +54,7 @@ class Header {
  public:
   // Parses from the start of `source`. On failure *header holds what was understood before the
   // fault, for reports; it must not be used to load a model. Codes: gguf_*.
-  static Status Parse(std::shared_ptr<const Source> source, Header* header);
+  static Status Parse(std::shared_ptr<const files::Source> source, Header* header);
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }

@@ -11,14 +11,14 @@
 #include <memory>
 
 #include "base/status.h"
-#include "gguf/source.h"
+#include "files/source.h"
 
 namespace tutti::gguf {
 
 class HeaderBuffer {
  public:
   HeaderBuffer() = default;
-  explicit HeaderBuffer(std::shared_ptr<const Source> source) : source_(std::move(source)) {}
+  explicit HeaderBuffer(std::shared_ptr<const files::Source> source) : source_(std::move(source)) {}
 
   uint64_t file_bytes() const { return source_->size(); }
 
@@ -37,7 +37,7 @@ class HeaderBuffer {
   // coexist.
   Status Resize(uint64_t bytes);
 
-  std::shared_ptr<const Source> source_;
+  std::shared_ptr<const files::Source> source_;
   std::unique_ptr<std::byte, Free> block_;
   uint64_t loaded_ = 0;
 };

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/quote.h"
+
 namespace tutti::gguf {
 namespace {
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/quote.h"
 #include "base/utf8.h"
 
 namespace tutti::gguf {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/quote.h"
 #include "base/utf8.h"
 #include "gguf/metadata.h"
 #include "gguf/parser.h"

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "base/random.h"
+#include "files/source.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "gguf/testing/writer.h"
@@ -50,7 +51,7 @@ Bytes FourKiB() {
 }
 
 // Opens, and if that works reads everything there is to read.
-Status Exercise(std::shared_ptr<const Source> source) {
+Status Exercise(std::shared_ptr<const files::Source> source) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const File> file, File::FromSource(std::move(source)));
   const Header& header = file->header();
   size_t touched = 0;

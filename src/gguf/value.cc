@@ -2,9 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "base/utf8.h"
+#include "base/quote.h"
 
 namespace tutti::gguf {
 namespace {
@@ -72,32 +70,6 @@ bool IsInteger(ValueType type) {
     default:
       return false;
   }
-}
-
-std::string Quote(std::string_view bytes, size_t max_bytes) {
-  std::string out = "\"";
-  const bool cut = bytes.size() > max_bytes;
-  if (cut) bytes = bytes.substr(0, max_bytes);
-  while (!bytes.empty()) {
-    const CodePoint next = DecodeAt(bytes, 0);
-    const std::string_view character = bytes.substr(0, next.length);
-    // C1 controls (U+0080..U+009F) would reach a terminal as control codes.
-    const bool control =
-        next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
-    if (next.code_point == '"' || next.code_point == '\\') {
-      out += '\\';
-      out += character;
-    } else if (next.code_point == '\n') {
-      out += "\\n";
-    } else if (!next.valid || control) {
-      for (const char byte : character) out += fmt::format("\\x{:02x}", static_cast<uint8_t>(byte));
-    } else {
-      out += character;
-    }
-    bytes.remove_prefix(next.length);
-  }
-  out += cut ? "\"..." : "\"";
-  return out;
 }
 
 std::string RenderValue(const Value& value, size_t max_bytes) {

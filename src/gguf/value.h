@@ -133,7 +133,4 @@ struct Entry {
 // long.
 std::string RenderValue(const Value& value, size_t max_bytes);
 
-// Bytes of a file for a message: quoted, escaped, at most 64 of them.
-std::string Quote(std::string_view bytes, size_t max_bytes = 64);
-
 }  // namespace tutti::gguf

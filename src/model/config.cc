@@ -6,6 +6,7 @@
 #include <limits>
 #include <utility>
 
+#include "base/quote.h"
 #include "kernels/rows_rope.h"
 #include "model/hyper_parameters.h"
 #include "tensor/dtype.h"
@@ -91,7 +92,7 @@ Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else {
     return Refuse(fmt::format("rope scaling of type {} is not supported (none, linear, llama3 are)",
-                              gguf::Quote(type)));
+                              Quote(type)));
   }
   return OkStatus();
 }
@@ -213,7 +214,7 @@ Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
     return Refuse(config.architecture.empty()
                       ? std::string("the file does not have the key general.architecture")
                       : fmt::format("the architecture {} is not supported (llama is)",
-                                    gguf::Quote(config.architecture)));
+                                    Quote(config.architecture)));
   }
   ASSIGN_OR_RETURN(config.name, general.StringOr("name", ""));
   const HyperParameters metadata(file.header(), config.architecture + ".");

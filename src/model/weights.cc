@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/quote.h"
 #include "tensor/tensor_view.h"
 
 namespace tutti::model {
@@ -229,10 +230,10 @@ class WeightsLoader {
   Status RefuseOtherTensors() const {
     for (const TensorInfo& info : file_.tensors()) {
       if (expected_.count(&info) != 0 || info.name == "rope_freqs.weight") continue;
-      return InvalidArgument("model_hparam",
-                             fmt::format("tensor {} does not belong to a {} model of {} layers",
-                                         gguf::Quote(info.name), weights_->config_.architecture,
-                                         weights_->config_.layers));
+      return InvalidArgument(
+          "model_hparam",
+          fmt::format("tensor {} does not belong to a {} model of {} layers", Quote(info.name),
+                      weights_->config_.architecture, weights_->config_.layers));
     }
     return OkStatus();
   }

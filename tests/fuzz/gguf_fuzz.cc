@@ -3,13 +3,13 @@
 #include <string>
 
 #include "base/check.h"
+#include "files/source.h"
 #include "gguf/file.h"
 #include "gguf/header.h"
-#include "gguf/source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using tutti::gguf::File;
-  const std::shared_ptr<const tutti::gguf::Source> source =
+  const std::shared_ptr<const tutti::files::Source> source =
       tutti::gguf::MemorySource(std::as_bytes(std::span(data, size)));
   const tutti::Result<std::shared_ptr<const File>> opened = File::FromSource(source);
   if (!opened.ok()) {

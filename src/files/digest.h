@@ -1,0 +1,34 @@
+// Sha256: names bytes by their digest, so that two models can be told apart without comparing them.
+// One thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "base/status.h"
+#include "files/source.h"
+
+namespace tutti::files {
+
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void Update(std::span<const std::byte> bytes);
+  std::string FinishHex();  // 64 lower-case digits; once
+
+ private:
+  struct Context;
+  const std::unique_ptr<Context> context_;
+};
+
+// Of the first `end` bytes, read in pieces. Codes as for ReadAt.
+Result<std::string> DigestFront(const Source& source, uint64_t end);
+
+}  // namespace tutti::files

@@ -1,0 +1,50 @@
+// Where a model file's bytes come from: positioned reads that report failure instead of faulting.
+//
+// A file is never mapped. Another process that truncates a mapped file turns the next access into
+// SIGBUS and the server is gone; a read beyond the new end is a Status. Weights are repacked into
+// memory of our own at load anyway, so a mapping would save nothing that lasts.
+//
+// A file that ends too early is a fault of its format, which has a code of its own for it: whoever
+// opens a source names that code (`truncated`, such as gguf_truncated), and the source answers with
+// it. Messages never name the path; callers add it where the reader may see it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tutti::files {
+
+// Immutable; ReadAt from any thread.
+class Source {
+ public:
+  virtual ~Source() = default;
+  virtual uint64_t size() const = 0;  // bytes when it was opened
+  // Fills `out` from `offset`. The code `truncated` when the bytes are not there (any more),
+  // model_path when the device fails.
+  virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+  // The code `truncated` when size, times or identity differ from those seen at opening: the bytes
+  // read so far may belong to two different files.
+  virtual Status CheckUnchanged() const = 0;
+};
+
+// Opens a regular file for reading; never blocks on FIFOs or devices. With a root, `path` is
+// relative to that folder and must stay beneath it, symbolic links included (on kernels without
+// openat2 any link is refused). model_not_found when nothing is there, model_path for everything
+// that is not a readable regular file. To open several files of one folder: files/folder.h.
+Result<std::shared_ptr<const Source>> OpenSource(const std::string& path, const std::string& root,
+                                                 std::string_view truncated);
+
+// Bytes in memory, for tests and fuzzing; copied.
+std::shared_ptr<const Source> MemorySource(std::span<const std::byte> bytes,
+                                           std::string_view truncated);
+
+// All of it, if it has at most `limit` bytes; otherwise `too_large` with the numbers.
+Result<std::string> ReadAll(const Source& source, uint64_t limit, std::string_view too_large);
+
+}  // namespace tutti::files
