@@ -19,8 +19,8 @@ BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
 
 # folder -> folders that may not appear anywhere in its transitive dependencies
 WALLS = {
-    "engine": {"model", "kernels", "runner", "gguf", "doors/http", "gateway", "wire", "telemetry"},
-    "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf"},
+    "engine": {"model", "kernels", "runner", "gguf", "safetensors", "doors/http", "gateway", "wire", "telemetry"},
+    "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
     "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
     "api": {"wire", "engine", "telemetry"},
 }

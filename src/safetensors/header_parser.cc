@@ -1,0 +1,320 @@
+#include "safetensors/header_parser.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <tuple>
+
+#include "base/quote.h"
+
+namespace tutti::safetensors {
+namespace {
+
+using Wide = unsigned __int128;
+
+constexpr uint64_t kLengthBytes = 8;
+constexpr uint64_t kShortestJson = 2;  // {}
+constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr uint64_t kMaxElements = std::numeric_limits<int64_t>::max();
+
+Status Bad(std::string_view code, std::string message) {
+  return InvalidArgument(code, std::move(message));
+}
+
+// What stands in place of a model, where its first bytes say so; pickles are named, never read.
+std::string_view LooksLike(std::string_view start) {
+  if (start.starts_with("PK\x03\x04")) return "; this is a zip archive, perhaps of PyTorch";
+  if (start.size() >= 2 && start[0] == '\x80' && start[1] >= 2 && start[1] <= 5) {
+    return "; this is a pickle, which is never loaded";
+  }
+  if (start.starts_with("GGUF")) return "; this is a GGUF file";
+  if (start.starts_with("version ")) return "; this is a Git LFS pointer, not the file itself";
+  if (start.starts_with("<!") || start.starts_with("<h")) return "; this is a web page";
+  if (start.starts_with("{")) return "; this is JSON without the length before it";
+  return "";
+}
+
+}  // namespace
+
+Result<Header> Header::Parse(const files::Source& source, size_t chunk) {
+  Header header;
+  RETURN_IF_ERROR(HeaderParser(source, &header).Run(chunk));
+  return header;
+}
+
+Status HeaderParser::Run(size_t chunk) {
+  RETURN_IF_ERROR(CheckLength());
+  header_.data_offset_ = kLengthBytes + length_;
+  RETURN_IF_ERROR(StreamJson(source_, kLengthBytes, length_, this, chunk));
+  RETURN_IF_ERROR(SortMetadata());
+  auto& tensors = header_.tensors_;
+  std::sort(tensors.begin(), tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
+    return std::tie(a.file_offset, a.bytes, a.name) < std::tie(b.file_offset, b.bytes, b.name);
+  });
+  RETURN_IF_ERROR(IndexNames());
+  return CheckLayout();
+}
+
+Status HeaderParser::CheckLength() {
+  std::array<char, kLengthBytes> start = {};
+  const uint64_t file_bytes = source_.size();
+  const auto size = static_cast<size_t>(std::min(file_bytes, kLengthBytes));
+  RETURN_IF_ERROR(source_.ReadAt(0, std::as_writable_bytes(std::span(start.data(), size))));
+  const std::string_view hint = LooksLike({start.data(), size});
+  if (size < kLengthBytes) {
+    return Bad("st_header", fmt::format("the file has {} bytes, too few for the length of a "
+                                        "header{}",
+                                        file_bytes, hint));
+  }
+  std::memcpy(&length_, start.data(), sizeof(length_));
+  if (length_ < kShortestJson || length_ > kMaxHeaderBytes) {
+    return Bad("st_header", fmt::format("the header would have {} bytes; {} to {} are legal{}",
+                                        length_, kShortestJson, kMaxHeaderBytes, hint));
+  }
+  if (length_ > file_bytes - kLengthBytes) {
+    return Bad("st_header", fmt::format("the header has {} bytes, the file has only {} behind its "
+                                        "length: an interrupted download?",
+                                        length_, file_bytes - kLengthBytes));
+  }
+  char first = 0;
+  RETURN_IF_ERROR(source_.ReadAt(kLengthBytes, std::as_writable_bytes(std::span(&first, 1))));
+  if (first != '{') return Bad("st_json", "the header does not begin with {");
+  return OkStatus();
+}
+
+// ---- The shape of the JSON
+
+Status HeaderParser::OnObjectBegin() {
+  if (level_ == Level::kOutside) {
+    level_ = Level::kRoot;
+    return OkStatus();
+  }
+  if (level_ != Level::kRoot) return Misplaced();
+  level_ = key_ == kMetadataKey ? Level::kMetadata : Level::kEntry;
+  field_ = Field::kNone;
+  dtype_.reset();
+  shape_.reset();
+  offsets_.reset();
+  return OkStatus();
+}
+
+Status HeaderParser::OnObjectEnd() {
+  if (level_ == Level::kEntry) RETURN_IF_ERROR(FinishTensor());
+  level_ = level_ == Level::kRoot ? Level::kOutside : Level::kRoot;
+  return OkStatus();
+}
+
+Status HeaderParser::OnArrayBegin() {
+  if (level_ != Level::kEntry) return Misplaced();
+  if (field_ == Field::kShape) {
+    level_ = Level::kShape;
+    shape_.emplace();
+    return OkStatus();
+  }
+  if (field_ == Field::kOffsets) {
+    level_ = Level::kOffsets;
+    offsets_.emplace();
+    return OkStatus();
+  }
+  return Misplaced();
+}
+
+Status HeaderParser::OnArrayEnd() {
+  level_ = Level::kEntry;
+  return OkStatus();
+}
+
+Status HeaderParser::OnKey(std::string key) {
+  if (level_ == Level::kRoot) return StartMember(std::move(key));
+  if (level_ == Level::kEntry) return StartField(key);
+  key_ = std::move(key);
+  return OkStatus();
+}
+
+Status HeaderParser::StartMember(std::string key) {
+  if (key == kMetadataKey) {
+    if (metadata_seen_) return Bad("st_duplicate", "\"__metadata__\" appears twice");
+    metadata_seen_ = true;
+  } else if (key.size() > kMaxNameBytes) {
+    return Bad("st_header", fmt::format("a tensor's name has {} bytes; at most {}: {}", key.size(),
+                                        kMaxNameBytes, Quote(key)));
+  } else if (header_.tensors_.size() == kMaxTensors) {
+    return Bad("st_header", fmt::format("more than {} tensors", kMaxTensors));
+  }
+  key_ = std::move(key);
+  return OkStatus();
+}
+
+Status HeaderParser::StartField(std::string_view key) {
+  const bool twice = (key == "dtype" && dtype_) || (key == "shape" && shape_) ||
+                     (key == "data_offsets" && offsets_);
+  if (twice) {
+    return Bad("st_duplicate", fmt::format("tensor {} has two {}", Quote(key_), Quote(key)));
+  }
+  if (key == "dtype") {
+    field_ = Field::kDType;
+  } else if (key == "shape") {
+    field_ = Field::kShape;
+  } else if (key == "data_offsets") {
+    field_ = Field::kOffsets;
+  } else {
+    return Bad("st_json",
+               fmt::format("tensor {} has the unknown field {}", Quote(key_), Quote(key)));
+  }
+  return OkStatus();
+}
+
+Status HeaderParser::OnString(std::string text) {
+  if (level_ == Level::kMetadata) {
+    if (header_.metadata_.size() == kMaxMetadataEntries) {
+      return Bad("st_metadata", fmt::format("more than {} entries", kMaxMetadataEntries));
+    }
+    header_.metadata_.push_back({std::move(key_), std::move(text)});
+    return OkStatus();
+  }
+  if (level_ != Level::kEntry || field_ != Field::kDType) return Misplaced();
+  const DType* dtype = FindDType(text);
+  if (dtype == nullptr) {
+    return Bad("st_shape",
+               fmt::format("tensor {} has the unknown type {}", Quote(key_), Quote(text)));
+  }
+  dtype_ = *dtype;
+  return OkStatus();
+}
+
+Status HeaderParser::OnUint(uint64_t number) {
+  if (level_ == Level::kShape) {
+    if (shape_->rank == kMaxRank) {
+      return Bad("st_shape",
+                 fmt::format("tensor {} has more than {} dimensions", Quote(key_), kMaxRank));
+    }
+    if (number > kMaxJsonInteger) {
+      return Bad("st_shape",
+                 fmt::format("dimension {} of tensor {} is {}", shape_->rank, Quote(key_), number));
+    }
+    shape_->extents[static_cast<size_t>(shape_->rank++)] = static_cast<int64_t>(number);
+    return OkStatus();
+  }
+  if (level_ == Level::kOffsets) {
+    if (number > kMaxJsonInteger || offsets_->size() == 2) return Misplaced();
+    offsets_->push_back(number);
+    return OkStatus();
+  }
+  return Misplaced();
+}
+
+// A value where the format has none of its kind.
+Status HeaderParser::Misplaced() const {
+  const std::string name = Quote(key_);
+  switch (level_) {
+    case Level::kOutside:
+      return Bad("st_json", "the header is no JSON object");
+    case Level::kRoot:
+      if (key_ == kMetadataKey) return Bad("st_metadata", "\"__metadata__\" is no object");
+      return Bad("st_json", fmt::format("the entry of tensor {} is no object", name));
+    case Level::kMetadata:
+      return Bad("st_metadata", fmt::format("the value of {} is no string", name));
+    case Level::kShape:
+      return Bad(
+          "st_shape",
+          fmt::format("the shape of tensor {} holds something other than whole numbers", name));
+    case Level::kOffsets:
+      break;
+    case Level::kEntry:
+      if (field_ == Field::kDType) {
+        return Bad("st_shape", fmt::format("the dtype of tensor {} is no string", name));
+      }
+      if (field_ == Field::kShape) {
+        return Bad("st_shape", fmt::format("the shape of tensor {} is no list", name));
+      }
+      break;
+  }
+  return Bad("st_offsets", fmt::format("the data_offsets of tensor {} are not two whole numbers "
+                                       "up to 2^53",
+                                       name));
+}
+
+// ---- What it means
+
+Status HeaderParser::FinishTensor() {
+  const std::string name = Quote(key_);
+  if (!dtype_) return Bad("st_shape", fmt::format("tensor {} has no dtype", name));
+  if (!shape_) return Bad("st_shape", fmt::format("tensor {} has no shape", name));
+  if (!offsets_) return Bad("st_offsets", fmt::format("tensor {} has no data_offsets", name));
+  if (offsets_->size() != 2) return Bad("st_offsets", fmt::format("tensor {} has no end", name));
+  const uint64_t begin = offsets_->front();
+  const uint64_t end = offsets_->back();
+  if (begin > end) {
+    return Bad("st_offsets",
+               fmt::format("tensor {} begins at offset {} and ends at {}", name, begin, end));
+  }
+  Wide product = 1;  // of what is not 0, so that strides cannot overflow either
+  for (const int64_t extent : shape_->dims()) {
+    product *= static_cast<Wide>(std::max<int64_t>(extent, 1));  // below 2^63 and 2^54
+    if (product > kMaxElements) {
+      return Bad("st_shape", fmt::format("tensor {} of shape {} has more than 2^63 elements", name,
+                                         shape_->ToString()));
+    }
+  }
+  const Wide bits = static_cast<Wide>(shape_->elements()) * Info(*dtype_).bits;
+  if (bits != static_cast<Wide>(end - begin) * 8) {
+    return Bad("st_shape", fmt::format("tensor {} of type {} and shape {} does not have the {} "
+                                       "bytes it is given",
+                                       name, Name(*dtype_), shape_->ToString(), end - begin));
+  }
+  header_.tensors_.push_back(
+      {std::move(key_), *dtype_, *shape_, header_.data_offset_ + begin, end - begin});
+  return OkStatus();
+}
+
+Status HeaderParser::SortMetadata() {
+  auto& entries = header_.metadata_;
+  std::sort(entries.begin(), entries.end(),
+            [](const MetadataEntry& a, const MetadataEntry& b) { return a.key < b.key; });
+  const auto twin = std::adjacent_find(
+      entries.begin(), entries.end(),
+      [](const MetadataEntry& a, const MetadataEntry& b) { return a.key == b.key; });
+  if (twin == entries.end()) return OkStatus();
+  return Bad("st_duplicate", fmt::format("the metadata name {} twice", Quote(twin->key)));
+}
+
+Status HeaderParser::IndexNames() {
+  const auto& tensors = header_.tensors_;
+  auto& sorted = header_.names_sorted_;
+  sorted.resize(tensors.size());
+  for (size_t i = 0; i < sorted.size(); ++i) sorted[i] = static_cast<uint32_t>(i);
+  std::sort(sorted.begin(), sorted.end(),
+            [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+  const auto twin = std::adjacent_find(sorted.begin(), sorted.end(), [&](uint32_t a, uint32_t b) {
+    return tensors[a].name == tensors[b].name;
+  });
+  if (twin == sorted.end()) return OkStatus();
+  return Bad("st_duplicate", fmt::format("tensor {} appears twice", Quote(tensors[*twin].name)));
+}
+
+// Tensors without elements lie between others, wherever these meet.
+Status HeaderParser::CheckLayout() const {
+  const uint64_t file_bytes = source_.size();
+  uint64_t expected = header_.data_offset_;
+  for (const TensorInfo& info : header_.tensors_) {
+    if (info.file_offset != expected) {
+      return Bad("st_offsets",
+                 fmt::format("tensor {} begins at byte {}, the tensors before it end at {}",
+                             Quote(info.name), info.file_offset, expected));
+    }
+    expected = info.file_offset + info.bytes;  // below 2^54 each
+    if (expected > file_bytes) {
+      return Bad("st_offsets",
+                 fmt::format("tensor {} ends at byte {}, the file at {}: an interrupted download?",
+                             Quote(info.name), expected, file_bytes));
+    }
+  }
+  if (expected == file_bytes) return OkStatus();
+  return Bad("st_offsets",
+             fmt::format("the tensors end at byte {}, the file at {}", expected, file_bytes));
+}
+
+}  // namespace tutti::safetensors
