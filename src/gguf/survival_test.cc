@@ -1,12 +1,8 @@
 // What no catalogue lists: every truncation, random damage, and the memory that parsing takes.
 #include <gtest/gtest.h>
-#include <malloc.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <ctime>
-#include <fstream>
 #include <map>
 
 #include "base/random.h"
@@ -14,10 +10,12 @@
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "gguf/testing/writer.h"
+#include "peak_memory.h"
 
 namespace tutti::gguf {
 namespace {
 
+using support::PeakGrowth;
 using tensor::DType;
 using testing::Bytes;
 using testing::TempFile;
@@ -182,40 +180,6 @@ TEST(Survival, RandomDamageGivesAnAnswerWithACode) {
     EXPECT_GT(codes[code], 0) << code;
   }
   for (const auto& [code, count] : codes) RecordProperty(code, count);
-}
-
-// Runs fn in a child process and returns by how much its peak resident memory grew, in bytes.
-template <typename Fn>
-int64_t PeakGrowth(Fn fn) {
-  int pipe_ends[2];
-  CHECK(pipe(pipe_ends) == 0);
-  const pid_t child = fork();
-  if (child == 0) {
-    // ru_maxrss is inherited; VmHWM can be reset by writing 5 to clear_refs.
-    const auto peak = [] {
-      std::ifstream status("/proc/self/status");
-      std::string line;
-      while (std::getline(status, line)) {
-        if (line.starts_with("VmHWM:")) return std::stoll(line.substr(6)) * 1024;
-      }
-      return -1LL;
-    };
-    malloc_trim(0);
-    std::ofstream("/proc/self/clear_refs") << 5;
-    const int64_t before = peak();
-    fn();
-    const int64_t grown = before < 0 ? -1 : peak() - before;
-    CHECK(write(pipe_ends[1], &grown, sizeof(grown)) == sizeof(grown));
-    _exit(0);
-  }
-  close(pipe_ends[1]);
-  int64_t grown = -1;
-  const bool told = read(pipe_ends[0], &grown, sizeof(grown)) == sizeof(grown);
-  close(pipe_ends[0]);
-  int status = 0;
-  CHECK(waitpid(child, &status, 0) == child);
-  CHECK(told && WIFEXITED(status) && WEXITSTATUS(status) == 0) << "child ended with " << status;
-  return grown;
 }
 
 #if !defined(TUTTI_SANITIZED)  // shadow memory is not the parser's

@@ -186,6 +186,79 @@ def ggufs():
     }
 
 
+def tensor_entry(name, dtype, shape, begin, end):
+    return f'"{name}":{{"dtype":"{dtype}","shape":{json.dumps(shape, separators=(",", ":"))},"data_offsets":[{begin},{end}]}}'
+
+
+def tensors_file(header, data=b"", length=None):
+    text = header if isinstance(header, bytes) else header.encode()
+    return struct.pack("<Q", len(text) if length is None else length) + text + data
+
+
+def safetensors():
+    one = tensor_entry("w", "F32", [2, 1], 0, 8)
+    two = tensor_entry("b", "F16", [3], 8, 14)
+    data = struct.pack("<2f3e", 1, -2, 0.5, 1, 2)
+
+    def entry(fields, size=8):
+        return tensors_file('{"w":{' + fields + "}}", b"\0" * size)
+
+    def offsets(text, size=8):
+        return entry(f'"dtype":"F32","shape":[2],"data_offsets":{text}', size)
+
+    def shape(text, dtype="F32", size=8):
+        return entry(f'"dtype":"{dtype}","shape":{text},"data_offsets":[0,{size}]', size)
+
+    def index(weight_map, rest=""):
+        return "{" + rest + '"weight_map":' + weight_map + "}"
+
+    types = ["BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16", "U16", "F16", "BF16",
+             "I32", "U32", "F32", "C64", "F64", "I64", "U64", "F4", "F6_E2M3", "F6_E3M2"]
+    bits = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "BOOL": 8, "BF16": 16, "F16": 16}
+    bits |= {t: int("".join(c for c in t.split("_")[0] if c.isdigit())) for t in types if t not in bits}
+    entries, at = [], 0
+    for name in types:
+        size = 4 * bits[name] // 8
+        entries.append(tensor_entry("t " + name, name, [4], at, at + size))
+        at += size
+    return {
+        "small": tensors_file("{" + one + "," + two + "}", data),
+        "padded": tensors_file("{" + one + "," + two + "}    ", data),
+        "out_of_order": tensors_file("{" + two + "," + one + "}", data),
+        "metadata": tensors_file('{"__metadata__":{"format":"pt","x\\u00e9":"\\ud83d\\ude00"},' + one + "}", data[:8]),
+        "all_types": tensors_file("{" + ",".join(entries) + "}", bytes(at)),
+        "scalar_and_none": tensors_file("{" + tensor_entry("s", "F32", [], 0, 4) + "," + tensor_entry("n", "F32", [0, 3], 4, 4) + "}", data[:4]),
+        "nan": tensors_file("{" + one + "}", struct.pack("<2f", float("nan"), float("inf"))),
+        "no_tensors": tensors_file("{}"), "empty_file": b"", "seven_bytes": b"\0" * 7,
+        "length_0": tensors_file("{}", length=0), "length_1": tensors_file("{}", length=1), "length_2_63": tensors_file("{}", length=2**63),
+        "length_beyond_file": tensors_file("{}", length=3), "length_beyond_cap": tensors_file("{}", length=2**25 + 1),
+        "not_json": tensors_file("hello"), "array": tensors_file("[]"), "leading_blank": tensors_file(" {}"),
+        "invalid_utf8": tensors_file(b'{"\x80":{}}'), "surrogate": tensors_file('{"\\ud800":{}}'), "deep": tensors_file("[" * 5000),
+        "deep_in_shape": tensors_file('{"w":{"shape":' + "[" * 5000), "trailing_junk": tensors_file("{} x"), "two_values": tensors_file("{}{}"),
+        "offsets_reversed": offsets("[8,0]"), "offsets_overlap": tensors_file("{" + one + "," + tensor_entry("v", "F32", [2], 4, 12) + "}", bytes(12)),
+        "offsets_hole": tensors_file("{" + one + "," + tensor_entry("v", "F32", [2], 9, 17) + "}", bytes(17)),
+        "offsets_short_file": offsets("[0,8]", 7), "offsets_long_file": offsets("[0,8]", 9), "offsets_2_53": offsets("[0,9007199254740993]"),
+        "offsets_2_64": offsets("[0,18446744073709551616]"), "offsets_exponent": offsets("[0,8e0]"), "offsets_text": offsets('["0","8"]'),
+        "offsets_one": offsets("[8]"), "offsets_three": offsets("[0,4,8]"), "offsets_negative": offsets("[-8,0]"), "offsets_minus_zero": offsets("[-0,8]"),
+        "shape_too_small": shape("[1]"), "shape_overflow": shape("[4294967296,4294967296]"), "shape_overflow_and_zero": shape("[0,9007199254740992,9007199254740992]", size=0),
+        "shape_negative": shape("[-1,-2]"), "shape_nine": shape("[1,1,1,1,1,1,1,1,2]"), "shape_fraction": shape("[2.0]"), "shape_no_list": shape("2"),
+        "type_unknown": shape("[1]", "F128", 16), "type_f4_odd": shape("[3]", "F4", 2), "type_no_text": entry('"dtype":1,"shape":[2],"data_offsets":[0,8]'),
+        "no_dtype": entry('"shape":[2],"data_offsets":[0,8]'), "no_offsets": entry('"dtype":"F32","shape":[2]'), "unknown_field": entry('"dtype":"F32","x":0'),
+        "equal_names": tensors_file("{" + one + "," + tensor_entry("w", "F16", [3], 8, 14) + "}", data),
+        "equal_names_escaped": tensors_file("{" + one + "," + tensor_entry("\\u0077", "F16", [3], 8, 14) + "}", data),
+        "equal_fields": entry('"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]'),
+        "metadata_number": tensors_file('{"__metadata__":{"a":1}}'), "metadata_list": tensors_file('{"__metadata__":[]}'),
+        "metadata_twice": tensors_file('{"__metadata__":{},"__metadata__":{}}'), "metadata_equal_keys": tensors_file('{"__metadata__":{"a":"1","a":"2"}}'),
+        "zip": b"PK\x03\x04\x14\0\x08\x08" + b"\0" * 40, "pickle": b"\x80\x02\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19.", "git_lfs": "version https://git-lfs.github.com/spec/v1\n",
+        "web_page": "<!DOCTYPE html><html></html>", "gguf_file": b"GGUF" + b"\0" * 60,
+        "index": index('{"a":"one.safetensors","b":"deep/two.safetensors"}', '"metadata":{"total_size":14,"x":[{"y":null}]},'),
+        "index_parent": index('{"a":"../one.safetensors"}'), "index_absolute": index('{"a":"/one.safetensors"}'), "index_dot": index('{"a":"./one"}'),
+        "index_empty_part": index('{"a":"deep//one"}'), "index_nul": index('{"a":"one\\u0000"}'), "index_number": index('{"a":1}'),
+        "index_nested": index('{"a":{"b":"c"}}'), "index_list": index("[]"), "index_none": "{}", "index_empty": index("{}"),
+        "index_twice": index('{"a":"one"},"weight_map":{"b":"one"}'), "index_equal_names": index('{"a":"one","a":"two"}'),
+    }
+
+
 def jsons():
     return {
         "empty": "", "null": "null", "array": "[]", "string": '"x"', "open": "{", "deep": "[" * 65 + "]" * 65,
@@ -263,6 +336,7 @@ def main():
     write("tokenizer", texts())
     write("tokenizer_spec", tokenizer_specs())
     write("gguf", ggufs())
+    write("safetensors", safetensors())
     write("json", jsons())
     write("openai_request", requests())
     write("http_framing", http())

@@ -1,0 +1,60 @@
+// Checkpoint: the weights of a model in a folder, in one safetensors file or in several.
+//
+// A folder has model.safetensors, or model.safetensors.index.json and the files it names; where
+// both lie, the single file is the model. All files are validated at opening, and index and files
+// must agree: each tensor lies where the index says, and nowhere else is one. Tensors are then read
+// through their File. Immutable; any thread; the files are closed with the last reference.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "files/folder.h"
+#include "safetensors/file.h"
+
+namespace tutti::safetensors {
+
+class Checkpoint {
+ public:
+  struct Tensor {
+    const File* file = nullptr;  // owned by the checkpoint, as is what it describes
+    const TensorInfo* info = nullptr;
+  };
+  struct Shard {
+    std::string path;  // relative to the folder
+    std::shared_ptr<const File> file;
+  };
+
+  // Codes: st_* for the contents, model_tensor_missing for a tensor that the index names and its
+  // file does not have, model_path and model_not_found for the folder and the files in it. Messages
+  // name files as the folder or the index do.
+  static Result<std::shared_ptr<const Checkpoint>> Open(const files::Folder& folder);
+  // `root` as in files::Folder::Open.
+  static Result<std::shared_ptr<const Checkpoint>> Open(const std::string& folder,
+                                                        const std::string& root = "");
+
+  std::span<const Shard> shards() const { return shards_; }     // by path
+  std::span<const Tensor> tensors() const { return tensors_; }  // by name
+  const Tensor* FindTensor(std::string_view name) const;        // O(log n); null when absent
+
+  // Names the checkpoint without reading all of it: for a single file its HeaderDigest, for several
+  // the SHA-256 of "path\0digest\n" of each.
+  Result<std::string> HeaderDigest() const;
+
+  // st_offsets when one of the files was written or cut since Open.
+  Status CheckUnchanged() const;
+
+ private:
+  Checkpoint() = default;
+  static Result<std::shared_ptr<const Checkpoint>> OpenIndexed(const files::Folder& folder);
+  void SortTensors();
+
+  std::vector<Shard> shards_;
+  std::vector<Tensor> tensors_;
+};
+
+}  // namespace tutti::safetensors
