@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <map>
 
 #include "files/digest.h"
 #include "safetensors/index.h"
