@@ -1,0 +1,119 @@
+// What may be asked of an encoder, and what comes back: vectors of texts, and scores of pairs.
+//
+// Unlike a generation an encoding has one event, its end, so its state is a flag and a result.
+// Values and plain types; no JSON. Threads: EncodingState has one writer (the gateway until the
+// request is submitted, then the engine thread) and one reader, the Encoding.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "api/token_stream.h"
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+namespace tutti::api {
+
+// A query and a document, read by a cross-encoder as one sequence with two kinds of tokens.
+struct TextPair {
+  std::string first, second;
+};
+
+// Token ids are used as given: nothing is added to them.
+using EncodeInput = std::variant<std::string, std::vector<TokenId>, TextPair>;
+
+// What becomes of an input that is longer than the model reads; special tokens are kept.
+enum class Truncation : uint8_t {
+  kRefuse,  // context_length_exceeded, with the index of the input
+  kRight,   // keep the beginning
+  kLeft,    // keep the end
+};
+
+enum class EncodeOutput : uint8_t {
+  kPooled,  // one vector for each input
+  kTokens,  // one vector for each token of each input, as the last layer leaves them
+  kScores,  // the labels' scores of each input: cross-encoders and classifiers
+};
+
+struct EncodeRequest {
+  std::string request_id;           // <= 128 of [A-Za-z0-9._-]; appears in logs
+  std::string model;                // served name or alias
+  std::vector<EncodeInput> inputs;  // 1..kMaxEncodeInputs, none empty
+  EncodeOutput output = EncodeOutput::kPooled;
+  std::optional<bool> normalize;   // to length 1; absent: as the model's files say
+  std::optional<int> dimensions;   // leading components kept, then normalised again; 1..width
+  std::optional<std::string> prompt_name;  // of the model's named prompts; absent: its default
+  bool raw_scores = false;                 // scores as the model leaves them, no sigmoid or softmax
+  Truncation truncation = Truncation::kRefuse;
+  std::optional<int> truncate_tokens;  // read at most so many tokens, special ones included
+  Priority priority = Priority::kInteractive;
+  TimePoint deadline = TimePoint::max();
+  std::string tenant;
+};
+
+inline constexpr int kMaxEncodeInputs = 2048;
+
+// Where the time of an encoding went. Zero where a stage was not reached.
+struct EncodeTimings {
+  Duration prepare{0};    // tokeniser
+  Duration queue{0};      // submitted until its first item was put in a batch
+  Duration inference{0};  // first batch until the last item's result; other batches in between
+};
+
+struct EncodeResult {
+  int width = 0;               // floats of one row
+  std::vector<float> values;   // rows one after the other, in the order of the inputs
+  std::vector<int32_t> rows;   // kTokens: rows of each input; otherwise empty, one row each
+  std::vector<int32_t> tokens; // read of each input, special ones included
+  EncodeTimings timings;
+};
+
+class EncodingState {
+ public:
+  explicit EncodingState(std::shared_ptr<StreamWaker> waker) : waker_(std::move(waker)) {}
+  EncodingState(const EncodingState&) = delete;
+  EncodingState& operator=(const EncodingState&) = delete;
+
+  // --- writer ---
+  void Finish(Result<EncodeResult> result);  // exactly once; does not wake
+  const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
+
+  // --- the reader ---
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  Result<EncodeResult> Take();  // after done(); once
+
+ private:
+  const std::shared_ptr<StreamWaker> waker_;
+  std::optional<Result<EncodeResult>> result_;  // written before `done_`
+  std::atomic<bool> done_{false};
+};
+
+// The read end of one request. Owned by the door's connection; **destroying it cancels what was not
+// computed yet**. Movable. Not thread-safe itself.
+class Encoding {
+ public:
+  Encoding() = default;
+  Encoding(std::shared_ptr<EncodingState> state, std::shared_ptr<Cancellable> control);
+  Encoding(Encoding&&) noexcept = default;
+  Encoding& operator=(Encoding&& other) noexcept;
+  ~Encoding();
+
+  explicit operator bool() const { return state_ != nullptr; }
+  bool done() const { return state_->done(); }
+  Result<EncodeResult> Take() { return state_->Take(); }
+  void Cancel();
+
+ private:
+  std::shared_ptr<EncodingState> state_;
+  std::shared_ptr<Cancellable> control_;
+};
+
+}  // namespace tutti::api
