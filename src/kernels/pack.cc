@@ -208,9 +208,15 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
     return OkStatus();
   }
   const uint32_t exponent = spec.format == WeightFormat::kF16 ? 0x7c00u : 0x7f80u;
+  const bool as_it_is = NativeFormat(source.dtype) == spec.format;
+  if (!as_it_is) tensor::DequantizeRow(source.dtype, data, x.data(), spec.cols);
   for (size_t k = 0; k < static_cast<size_t>(spec.cols); ++k) {
-    uint16_t bits;
-    std::memcpy(&bits, data + 2 * k, sizeof bits);
+    uint16_t bits = 0;
+    if (as_it_is) {
+      std::memcpy(&bits, data + 2 * k, sizeof bits);
+    } else {
+      bits = tensor::FloatToBFloat(x[k]);
+    }
     if ((bits & exponent) == exponent) return NonFinite(from);
     StoreHalf(panel + (k * kPanelRows + static_cast<size_t>(row)) * 2, bits);
   }
@@ -278,7 +284,8 @@ WeightFormat NativeFormat(tensor::DType dtype) {
 bool CanPack(tensor::DType dtype, WeightFormat format) {
   if (format == NativeFormat(dtype)) return true;
   if (format == WeightFormat::kF32 || format == WeightFormat::kI8Row) return true;
-  return format == WeightFormat::kQ8_0 && !tensor::IsQuantized(dtype);
+  return (format == WeightFormat::kQ8_0 || format == WeightFormat::kBf16) &&
+         !tensor::IsQuantized(dtype);
 }
 
 PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat format) {

@@ -13,7 +13,8 @@
 //   2^-11 of either:
 //     some fifty times below the format's own step.
 //   Q6_K as Q8_0: requantised per 32 with step max|w| / 127; at most half of that step off.
-//   F32, F16, BF16 as Q8_0: the same rounding. Anything as F32: exactly w.
+//   F32, F16, BF16 as Q8_0: the same rounding. F32, F16 as BF16: to nearest even. Anything as F32:
+//   exactly w.
 //   Anything as I8_ROW: requantised per row with step max|w| / 127; at most half of that step off.
 #pragma once
 
@@ -32,7 +33,7 @@ namespace tutti::kernels {
 // The compact format for a type: its own, or the one named above.
 WeightFormat NativeFormat(tensor::DType dtype);
 // Whether rows of `dtype` can be packed as `format`: its native format, F32, I8_ROW, and for float
-// types also Q8_0.
+// types also Q8_0 and BF16.
 bool CanPack(tensor::DType dtype, WeightFormat format);
 
 // Row `row` of source `source`; source -1 is a row of zeros.

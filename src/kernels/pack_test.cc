@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -179,6 +180,25 @@ TEST(AlignedBuffer, IsAlignedZeroedAndMovable) {
   }
   EXPECT_EQ(AlignedBuffer::Allocate(std::numeric_limits<size_t>::max() / 2).status().code(),
             StatusCode::kResourceExhausted);
+}
+
+TEST(PackTest, FloatsBecomeTheNearestBfloats) {
+  // Halfway values go to the even neighbour; the last one would round to infinity.
+  const std::vector<float> values = {1.0f, 1.00390625f, 1.01171875f, -3.14159265f, 1e-30f, 0.0f};
+  std::vector<float> row(kQuantBlock, 0.0f);
+  std::copy(values.begin(), values.end(), row.begin());
+  const tensor::TensorView view{
+      DType::kF32, {kQuantBlock, 1}, reinterpret_cast<const std::byte*>(row.data())};
+  const auto packed = PackMatrix(ConcatenateRows({view}, WeightFormat::kBf16));
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  std::vector<float> back(kQuantBlock);
+  UnpackRow(packed->view, 0, back.data());
+  EXPECT_EQ(
+      std::vector<float>(back.begin(), back.begin() + 6),
+      (std::vector<float>{1.0f, 1.0f, 1.015625f, -3.140625f, tensor::BFloatToFloat(0x0DA2), 0.0f}));
+  row[3] = 3.4e38f;
+  EXPECT_EQ(PackMatrix(ConcatenateRows({view}, WeightFormat::kBf16)).status().reason(),
+            "model_nonfinite");
 }
 
 }  // namespace

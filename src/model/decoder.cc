@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/attention_reads.h"
+#include "model/carver.h"
 
 namespace tutti::model {
 namespace {
@@ -30,23 +31,6 @@ int PiecesFor(const Projection& projection, int rows, const Team& team) {
 // Panels a worker's range is a multiple of where the epilogue quantises: two gated panels make one
 // block of 32.
 constexpr int kGatedGranule = 2;
-
-// Hands out pieces of one allocation, each on a 64-byte line. First run: measures (base null).
-class Carver {
- public:
-  explicit Carver(std::byte* base) : base_(base) {}
-  template <typename T>
-  T* Take(size_t count) {
-    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
-    used_ += (count * sizeof(T) + 63) / 64 * 64;
-    return piece;
-  }
-  size_t used() const { return used_; }
-
- private:
-  std::byte* base_;
-  size_t used_ = 0;
-};
 
 kernels::KvFormat CacheFormat(WeightMode mode, const kernels::KernelTable& kernels) {
   return mode == WeightMode::kF32 ? kernels::KvFormat::kF32 : kernels.attention.native16;

@@ -52,10 +52,14 @@ Result<std::shared_ptr<const Checkpoint>> Checkpoint::Open(const files::Folder& 
     if (single.status().reason() == "model_not_found") return OpenIndexed(folder);
     return InFile(std::move(single).status(), kSingle);
   }
+  return Of(*std::move(single));
+}
+
+std::shared_ptr<const Checkpoint> Checkpoint::Of(std::shared_ptr<const File> file) {
   std::shared_ptr<Checkpoint> checkpoint(new Checkpoint);
-  checkpoint->shards_.push_back({kSingle, *std::move(single)});
+  checkpoint->shards_.push_back({kSingle, std::move(file)});
   checkpoint->SortTensors();
-  return std::shared_ptr<const Checkpoint>(std::move(checkpoint));
+  return checkpoint;
 }
 
 Result<std::shared_ptr<const Checkpoint>> Checkpoint::OpenIndexed(const files::Folder& folder) {

@@ -37,6 +37,9 @@ class Checkpoint {
   static Result<std::shared_ptr<const Checkpoint>> Open(const std::string& folder,
                                                         const std::string& root = "");
 
+  // A file on its own, as from memory.
+  static std::shared_ptr<const Checkpoint> Of(std::shared_ptr<const File> file);
+
   std::span<const Shard> shards() const { return shards_; }     // by path
   std::span<const Tensor> tensors() const { return tensors_; }  // by name
   const Tensor* FindTensor(std::string_view name) const;        // O(log n); null when absent

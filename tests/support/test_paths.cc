@@ -11,6 +11,11 @@ std::string Environment(const char* name, const std::string& otherwise) {
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
+std::string CachedModel(const std::string& name) {
+  const std::string cache = Environment("TUTTI_CACHE", Environment("HOME", "") + "/.cache/tutti");
+  return cache + "/models/" + name;
+}
+
 }  // namespace
 
 std::string SourcePath(const std::string& relative) {
@@ -18,8 +23,9 @@ std::string SourcePath(const std::string& relative) {
 }
 
 std::string DefaultModelPath() {
-  const std::string cache = Environment("TUTTI_CACHE", Environment("HOME", "") + "/.cache/tutti");
-  return Environment("TUTTI_TEST_MODEL", cache + "/models/SmolLM2-135M-Instruct.Q4_1.gguf");
+  return Environment("TUTTI_TEST_MODEL", CachedModel("SmolLM2-135M-Instruct.Q4_1.gguf"));
 }
+
+std::string KnownModelPath(const std::string& name) { return CachedModel(name); }
 
 }  // namespace tutti::support

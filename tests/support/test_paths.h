@@ -16,4 +16,7 @@ std::string SourcePath(const std::string& relative);
 // test_paths.py is the same for Python.
 std::string DefaultModelPath();
 
+// The folder of a known model that is one, in the same cache.
+std::string KnownModelPath(const std::string& name);
+
 }  // namespace tutti::support

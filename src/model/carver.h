@@ -1,0 +1,26 @@
+// Carver: hands out pieces of one allocation, each on a 64-byte line.
+//
+// Used twice with the same calls: over no memory, to learn how much it takes, then over that much.
+#pragma once
+
+#include <cstddef>
+
+namespace tutti::model {
+
+class Carver {
+ public:
+  explicit Carver(std::byte* base) : base_(base) {}
+  template <typename T>
+  T* Take(size_t count) {
+    T* piece = base_ == nullptr ? nullptr : reinterpret_cast<T*>(base_ + used_);
+    used_ += (count * sizeof(T) + 63) / 64 * 64;
+    return piece;
+  }
+  size_t used() const { return used_; }
+
+ private:
+  std::byte* base_;
+  size_t used_ = 0;
+};
+
+}  // namespace tutti::model

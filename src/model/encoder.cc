@@ -1,0 +1,211 @@
+#include "model/encoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+#include "model/carver.h"
+
+namespace tutti::model {
+namespace {
+
+using kernels::Epilogue;
+
+// Rows a worker embeds, norms or quantises at a time.
+constexpr int kRowGranule = 4;
+
+int RoundUpToPanel(int columns) {
+  return (columns + kernels::kPanelRows - 1) / kernels::kPanelRows * kernels::kPanelRows;
+}
+
+}  // namespace
+
+Encoder::Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::KernelTable& kernels,
+                 const Options& options)
+    : weights_(std::move(weights)),
+      kernels_(kernels),
+      options_(options),
+      shape_{weights_->config().heads, weights_->config().head_dim(),
+             1.0f / std::sqrt(static_cast<float>(weights_->config().head_dim()))} {}
+
+Result<std::unique_ptr<Encoder>> Encoder::Create(std::shared_ptr<const EncoderWeights> weights,
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options) {
+  CHECK(options.workers >= 1 && options.max_rows >= 1);
+  std::unique_ptr<Encoder> encoder(new Encoder(std::move(weights), kernels, options));
+  CHECK(kernels::SpanAttentionShapeFault(encoder->shape_) == nullptr);
+  RETURN_IF_ERROR(encoder->Allocate());
+  return encoder;
+}
+
+Status Encoder::Allocate() {
+  const EncoderConfig& config = weights_->config();
+  const auto rows = static_cast<size_t>(options_.max_rows);
+  const auto width = static_cast<size_t>(RoundUpToPanel(config.width));
+  const auto wide = static_cast<size_t>(RoundUpToPanel(config.feed_forward));
+  const int max_cols = std::max(config.width, config.feed_forward);
+  const auto workers = static_cast<size_t>(options_.workers);
+  gemm_scratch_.resize(workers);
+  attention_scratch_.resize(workers);
+  const auto carve = [&](std::byte* base) {
+    Carver carver(base);
+    x_ = carver.Take<float>(rows * width);
+    qkv_ = carver.Take<float>(rows * 3 * width);
+    attn_ = carver.Take<float>(rows * width);
+    sum_ = carver.Take<float>(rows * width);
+    wide_ = carver.Take<float>(rows * wide);
+    if (kernels::IsQuantized(weights_->layer(0).qkv.weight.format)) {
+      quantized_ = carver.Take<std::byte>(kernels::QuantizedRowsBytes(options_.max_rows, max_cols));
+    }
+    for (size_t w = 0; w < workers; ++w) {
+      gemm_scratch_[w] =
+          carver.Take<std::byte>(kernels::GemmScratchBytes(options_.max_rows, max_cols));
+      attention_scratch_[w] = carver.Take<std::byte>(kernels::SpanAttentionScratchBytes(shape_));
+    }
+    return carver.used();
+  };
+  ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
+  carve(memory_.data());
+  return OkStatus();
+}
+
+void Encoder::Prepare(const EncoderBatch& batch) {
+  const EncoderConfig& config = weights_->config();
+  CHECK(!batch.offsets.empty() && batch.offsets.front() == 0);
+  CHECK_EQ(static_cast<size_t>(batch.offsets.back()), batch.tokens.size());
+  CHECK(batch.tokens.size() >= 1 && batch.tokens.size() <= static_cast<size_t>(options_.max_rows));
+  CHECK(batch.types.empty() || batch.types.size() == batch.tokens.size());
+  for (size_t i = 1; i < batch.offsets.size(); ++i) {
+    const int tokens = batch.offsets[i] - batch.offsets[i - 1];
+    CHECK(tokens >= 1 && tokens <= config.positions - config.first_position) << tokens;
+  }
+  kernels::PlanSpanAttention(shape_, batch.offsets, options_.workers, items_);
+}
+
+void Encoder::Run(const EncoderBatch& batch, Team& team) {
+  const int rows = static_cast<int>(batch.tokens.size());
+  Embed(batch, team);
+  for (int i = 0; i < weights_->config().layers; ++i) Layer(weights_->layer(i), rows, team);
+}
+
+void Encoder::Embed(const EncoderBatch& batch, Team& team) {
+  const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const int rows = static_cast<int>(batch.tokens.size());
+  team.ForEach(rows, kRowGranule, [&](int begin, int end) {
+    auto text = std::upper_bound(batch.offsets.begin(), batch.offsets.end(), begin) - 1;
+    for (int r = begin; r < end; ++r) {
+      while (r >= text[1]) ++text;
+      const auto row = static_cast<size_t>(r);
+      const auto position = static_cast<size_t>(config.first_position + r - text[0]);
+      float* x = x_ + row * width;
+      const float* word = weights_->words() + static_cast<size_t>(batch.tokens[row]) * width;
+      const float* place = weights_->positions() + position * width;
+      std::copy(word, word + width, x);
+      if (config.token_types > 0) {
+        const size_t type = batch.types.empty() ? 0 : batch.types[row];
+        kernels_.rows.add(x, weights_->types() + type * width, config.width);
+      }
+      const LayerNormWeights& norm = weights_->embedding_norm();
+      kernels_.rows.layer_norm(x, place, norm.weight, norm.bias, config.norm_eps, config.width, x);
+    }
+  });
+}
+
+void Encoder::Layer(const EncoderLayer& layer, int rows, Team& team) {
+  Apply(layer.qkv, x_, rows, Epilogue::kStore, qkv_, team);
+  Attend(team);
+  Apply(layer.attn_output, attn_, rows, Epilogue::kStore, sum_, team);
+  AddAndNorm(layer.attn_norm, rows, team);
+  Apply(layer.up, x_, rows, Epilogue::kGelu, wide_, team);
+  Apply(layer.down, wide_, rows, Epilogue::kStore, sum_, team);
+  AddAndNorm(layer.ffn_norm, rows, team);
+}
+
+void Encoder::Apply(const Linear& linear, const float* x, int rows, Epilogue epilogue, float* out,
+                    Team& team) {
+  kernels::GemmArgs args;
+  args.weight = linear.weight;
+  args.rows = rows;
+  args.epilogue = epilogue;
+  args.bias = linear.bias;
+  args.out = out;
+  args.out_stride = static_cast<size_t>(linear.weight.rows);
+  args.prefetch = false;  // a small encoder's weights stay in the caches
+  const auto columns = static_cast<size_t>(linear.weight.cols);
+  if (kernels::IsQuantized(linear.weight.format)) {
+    args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols,
+                                        kernels::ActivationScale(linear.weight.format));
+    kernels::QuantizeArgs quantize;
+    quantize.x = x;
+    quantize.x_stride = columns;
+    quantize.out = args.x;
+    team.ForEach(rows, kRowGranule,
+                 [&](int begin, int end) { kernels_.gemm.quantize(quantize, begin, end); });
+  } else {
+    args.x_f32 = x;
+    args.x_stride = columns;
+  }
+  std::byte* scratch = gemm_scratch_[static_cast<size_t>(team.worker())];
+  team.ForEach(kernels::PanelCount(linear.weight), 1,
+               [&](int begin, int end) { kernels_.gemm.gemm(args, begin, end, scratch); });
+}
+
+void Encoder::Attend(Team& team) {
+  const auto width = static_cast<size_t>(weights_->config().width);
+  kernels::SpanAttentionArgs args{};
+  args.shape = shape_;
+  args.qkv = qkv_;
+  args.stride = 3 * width;
+  args.q_column = 0;
+  args.k_column = width;
+  args.v_column = 2 * width;
+  args.out = attn_;
+  args.out_stride = width;
+  std::byte* scratch = attention_scratch_[static_cast<size_t>(team.worker())];
+  team.ForEachInOrder(static_cast<int>(items_.size()), [&](int item) {
+    kernels_.span_attention.run_item(args, items_[static_cast<size_t>(item)], scratch);
+  });
+}
+
+void Encoder::AddAndNorm(const LayerNormWeights& norm, int rows, Team& team) {
+  const EncoderConfig& config = weights_->config();
+  team.ForEach(rows, kRowGranule, [&](int begin, int end) {
+    for (int r = begin; r < end; ++r) {
+      float* x = x_ + static_cast<size_t>(r) * static_cast<size_t>(config.width);
+      const float* sum = sum_ + static_cast<size_t>(r) * static_cast<size_t>(config.width);
+      kernels_.rows.layer_norm(x, sum, norm.weight, norm.bias, config.norm_eps, config.width, x);
+    }
+  });
+}
+
+void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out) {
+  CHECK_GE(count, 1);
+  const auto row = [&](int r) {
+    return rows + static_cast<size_t>(r) * static_cast<size_t>(width);
+  };
+  if (pooling == Pooling::kCls || pooling == Pooling::kLast) {
+    const float* chosen = row(pooling == Pooling::kCls ? 0 : count - 1);
+    std::copy(chosen, chosen + width, out);
+    return;
+  }
+  for (int i = 0; i < width; ++i) {
+    double sum = 0;
+    float greatest = row(0)[i];
+    for (int r = 0; r < count; ++r) {
+      sum += row(r)[i];
+      greatest = std::max(greatest, row(r)[i]);
+    }
+    out[i] = pooling == Pooling::kMax ? greatest : static_cast<float>(sum / count);
+  }
+}
+
+void NormalizeRow(float* row, int width) {
+  double squares = 0;
+  for (int i = 0; i < width; ++i) squares += double{row[i]} * row[i];
+  const double scale = 1 / std::max(std::sqrt(squares), 1e-12);
+  for (int i = 0; i < width; ++i) row[i] = static_cast<float>(row[i] * scale);
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,94 @@
+// Encoder: the forward pass of a BERT-family encoder, readable top to bottom as a list of verbs
+// over the kernels.
+//
+// Architecture: Devlin et al. 2018 (BERT), after-the-fact layer norms; Liu et al. 2019 (RoBERTa)
+// differs in where positions begin. Texts are packed one after another, without padding. Owner: one
+// runner. Thread: Run() is SPMD (model/team.h); every worker of the team calls it with the same
+// batch. Owns its scratch, allocates nothing in Run. Bits: the rows of a text depend on its tokens
+// only, never on the other texts of the batch, its place in it or the number of workers (gemm.h,
+// span_attention.h say why).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/kernels.h"
+#include "kernels/span_attention_plan.h"
+#include "model/encoder_weights.h"
+#include "model/team.h"
+
+namespace tutti::model {
+
+// Everything it points to stays unchanged during the pass.
+struct EncoderBatch {
+  std::span<const TokenId> tokens;   // [rows], each < vocab_size
+  std::span<const uint8_t> types;    // [rows], each < max(token_types, 1); or empty: all 0
+  std::span<const int32_t> offsets;  // [texts + 1]: text i is rows [offsets[i], offsets[i + 1])
+};
+
+class Encoder {
+ public:
+  struct Options {
+    int workers = 1;
+    int max_rows = 1024;  // tokens of one batch
+  };
+  // Errors: resource exhausted when the scratch cannot be had.
+  static Result<std::unique_ptr<Encoder>> Create(std::shared_ptr<const EncoderWeights> weights,
+                                                 const kernels::KernelTable& kernels,
+                                                 const Options& options);
+
+  const Options& options() const { return options_; }
+  const EncoderWeights& weights() const { return *weights_; }
+
+  // On one thread, before Run: how the batch's attention is cut. Texts have 1 to
+  // positions - first_position tokens, together at most max_rows.
+  void Prepare(const EncoderBatch& batch);
+  // All layers for all rows. Every worker calls it; complete when it returns.
+  void Run(const EncoderBatch& batch, Team& team);
+  // [rows][width]: what the last layer left; until the next Run.
+  const float* hidden() const { return x_; }
+
+ private:
+  Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::KernelTable& kernels,
+          const Options& options);
+  Status Allocate();
+
+  void Embed(const EncoderBatch& batch, Team& team);
+  void Layer(const EncoderLayer& layer, int rows, Team& team);
+  // out = epilogue(x * linear), for all rows; `columns` of x.
+  void Apply(const Linear& linear, const float* x, int rows, kernels::Epilogue epilogue, float* out,
+             Team& team);
+  void Attend(Team& team);
+  // x_ = LayerNorm(x_ + sum_)
+  void AddAndNorm(const LayerNormWeights& norm, int rows, Team& team);
+
+  const std::shared_ptr<const EncoderWeights> weights_;
+  const kernels::KernelTable kernels_;
+  const Options options_;
+  const kernels::SpanAttentionShape shape_;
+  std::vector<kernels::SpanAttentionItem> items_;  // of the batch; written by Prepare
+
+  // Scratch. R = max_rows.
+  kernels::AlignedBuffer memory_;
+  float* x_ = nullptr;              // [R][width] the residual stream
+  float* qkv_ = nullptr;            // [R][3 * width]
+  float* attn_ = nullptr;           // [R][width]
+  float* sum_ = nullptr;            // [R][width] what is added to the residual stream
+  float* wide_ = nullptr;           // [R][feed_forward]
+  std::byte* quantized_ = nullptr;  // of [R][max(width, feed_forward)]; int8 alone
+  std::vector<std::byte*> gemm_scratch_, attention_scratch_;  // of each worker
+};
+
+// The vector of one text from its rows [rows][width], rows >= 1. Sums in float64, rows ascending.
+void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out);
+
+// To length 1; the sum of squares in float64, and a length below 1e-12 counts as that, so that
+// zeros stay zeros.
+void NormalizeRow(float* row, int width);
+
+}  // namespace tutti::model

@@ -1,0 +1,89 @@
+#include "model/encoder_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <utility>
+
+#include "files/folder.h"
+#include "safetensors/checkpoint.h"
+#include "tokenizer/huggingface.h"
+
+namespace tutti::model {
+namespace {
+
+// The whole text of a file, or nothing where it is not there.
+Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
+                                               uint64_t limit) {
+  auto source = folder.OpenSource(name, "model_hparam");
+  if (!source.ok() && source.status().reason() == "model_not_found")
+    return std::optional<std::string>();
+  if (!source.ok()) return std::move(source).status().WithContext(name);
+  auto text = files::ReadAll(**source, limit, "model_hparam");
+  if (!text.ok()) return std::move(text).status().WithContext(name);
+  return std::optional<std::string>(*std::move(text));
+}
+
+Status ReadInto(const files::Folder& folder, const std::string& name, std::string& text) {
+  ASSIGN_OR_RETURN(std::optional<std::string> found, ReadIfThere(folder, name, kMaxConfigBytes));
+  text = std::move(found).value_or("");
+  return OkStatus();
+}
+
+Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
+  EncoderFiles files;
+  RETURN_IF_ERROR(ReadInto(folder, "config.json", files.config));
+  if (files.config.empty()) {
+    return InvalidArgument("model_not_found", "the folder has no config.json");
+  }
+  RETURN_IF_ERROR(ReadInto(folder, "modules.json", files.modules));
+  ASSIGN_OR_RETURN(const std::optional<std::string> pooling, PoolingFolder(files.modules));
+  if (pooling) {
+    RETURN_IF_ERROR(ReadInto(folder, *pooling + "/config.json", files.pooling));
+    if (files.pooling.empty()) {
+      return InvalidArgument("model_hparam", fmt::format("modules.json names {}, which has no "
+                                                         "config.json",
+                                                         *pooling));
+    }
+  }
+  RETURN_IF_ERROR(ReadInto(folder, "sentence_bert_config.json", files.sentence_bert));
+  RETURN_IF_ERROR(
+      ReadInto(folder, "config_sentence_transformers.json", files.sentence_transformers));
+  return files;
+}
+
+Result<std::shared_ptr<const tokenizer::Tokenizer>> ReadTokenizer(const files::Folder& folder) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                   ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
+  if (!text) {
+    return InvalidArgument("tokenizer_invalid", "the folder has no tokenizer.json");
+  }
+  std::string config;
+  RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, config));
+  return tokenizer::Tokenizer::Create(std::move(spec));
+}
+
+}  // namespace
+
+Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
+                                                  const std::string& root) {
+  ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
+  EncoderCheckpoint checkpoint;
+  ASSIGN_OR_RETURN(const EncoderFiles files, ReadFiles(folder));
+  ASSIGN_OR_RETURN(checkpoint.config, ReadEncoderConfig(files));
+  ASSIGN_OR_RETURN(auto tensors, safetensors::Checkpoint::Open(folder));
+  ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
+  checkpoint.tensors = MakeTensorStore(std::move(tensors));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizer(folder));
+  // A model may have rows for tokens that its tokenizer never gives, not the other way round.
+  if (checkpoint.tokenizer->vocabulary_size() > checkpoint.config.vocab_size) {
+    return InvalidArgument(
+        "tokenizer_invalid",
+        fmt::format("the tokenizer has {} tokens, the model {}",
+                    checkpoint.tokenizer->vocabulary_size(), checkpoint.config.vocab_size));
+  }
+  return checkpoint;
+}
+
+}  // namespace tutti::model

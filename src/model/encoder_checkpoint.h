@@ -1,0 +1,30 @@
+// EncoderCheckpoint: a folder as sentence-transformers and transformers write it, opened and
+// checked as far as its headers tell; no tensor was read.
+//
+// A value; any thread. The files are not trusted: each is bounded, and none is reached through a
+// link that leaves the folder.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "model/encoder_config.h"
+#include "model/tensor_store.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tutti::model {
+
+struct EncoderCheckpoint {
+  EncoderConfig config;
+  std::unique_ptr<TensorStore> tensors;
+  std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
+  std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+
+  // Reads config.json, modules.json and what it names, tokenizer.json, tokenizer_config.json and
+  // the headers of model.safetensors or its shards. `root` as in files::Folder. Errors:
+  // model_not_found, model_path, model_hparam, st_*, tokenizer_*.
+  static Result<EncoderCheckpoint> Open(const std::string& path, const std::string& root = "");
+};
+
+}  // namespace tutti::model

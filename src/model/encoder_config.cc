@@ -1,0 +1,260 @@
+#include "model/encoder_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/quote.h"
+#include "model/config.h"
+#include "model/json_file.h"
+
+namespace tutti::model {
+namespace {
+
+namespace json = boost::json;
+
+constexpr size_t kMaxPrompts = 256;
+constexpr size_t kMaxPromptBytes = 4096;
+constexpr size_t kMaxLabels = 4096;
+constexpr size_t kMaxLabelBytes = 256;
+constexpr size_t kMaxModules = 16;
+
+std::string_view View(const json::string& text) { return {text.data(), text.size()}; }
+
+// "sentence_transformers.models.Pooling" -> "Pooling"
+std::string_view KindOf(const json::object& module) {
+  const json::value* type = module.if_contains("type");
+  const json::string* name = type == nullptr ? nullptr : type->if_string();
+  if (name == nullptr) return {};
+  const std::string_view text = View(*name);
+  return text.substr(text.rfind('.') + 1);
+}
+
+// ---- config.json
+
+// A key that may only hold what is also its default.
+Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view supported) {
+  const auto value = file.StringOr(key, std::string(supported));
+  if (!value.ok()) return value.status();
+  if (std::string_view(*value) == supported) return OkStatus();
+  return file.Refuse(key, fmt::format("{} is not supported, only {}", Quote(*value), supported));
+}
+
+Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
+  ASSIGN_OR_RETURN(config.architecture, file.StringOr("model_type", ""));
+  constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
+  if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
+    return file.Refuse("model_type", fmt::format("{} is no encoder known here (bert, roberta, "
+                                                 "xlm-roberta)",
+                                                 Quote(config.architecture)));
+  }
+  RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
+  return CheckOnly(file, "position_embedding_type", "absolute");
+}
+
+Status ReadShape(const JsonFile& file, EncoderConfig& config) {
+  ASSIGN_OR_RETURN(config.layers, file.Int("num_hidden_layers", 1, kMaxLayers));
+  ASSIGN_OR_RETURN(config.width, file.Int("hidden_size", 1, kMaxWidth));
+  ASSIGN_OR_RETURN(config.feed_forward, file.Int("intermediate_size", 1, kMaxFeedForward));
+  ASSIGN_OR_RETURN(config.heads, file.Int("num_attention_heads", 1, kMaxHeads));
+  ASSIGN_OR_RETURN(config.vocab_size, file.Int("vocab_size", 1, kMaxVocabulary));
+  ASSIGN_OR_RETURN(config.positions, file.Int("max_position_embeddings", 1, kMaxContext));
+  ASSIGN_OR_RETURN(config.token_types, file.IntOr("type_vocab_size", 2, 0, 64));
+  ASSIGN_OR_RETURN(const double eps, file.FloatOr("layer_norm_eps", 1e-12, 0, 1));
+  config.norm_eps = static_cast<float>(eps);
+  if (config.architecture != "bert") {
+    ASSIGN_OR_RETURN(const int pad, file.IntOr("pad_token_id", 1, 0, config.positions - 2));
+    config.first_position = pad + 1;
+  }
+  for (const auto& [key, columns] :
+       {std::pair{"hidden_size", config.width}, {"intermediate_size", config.feed_forward}}) {
+    if (columns % 32 != 0) {
+      return file.Refuse(key,
+                         fmt::format("is {}, not a multiple of 32 as the kernels need", columns));
+    }
+  }
+  if (config.width % config.heads != 0 || config.head_dim() % 16 != 0 || config.head_dim() > 256) {
+    return file.Refuse("num_attention_heads",
+                       fmt::format("of {} cannot share a width of {}: a head has 16 to 256 "
+                                   "components, in steps of 16",
+                                   config.heads, config.width));
+  }
+  return OkStatus();
+}
+
+// Labels are those of a sequence classifier; other heads make no scores.
+Status ReadLabels(const JsonFile& file, EncoderConfig& config) {
+  const json::value* architectures = file.Find("architectures");
+  const json::array* names = architectures == nullptr ? nullptr : architectures->if_array();
+  if (names == nullptr || names->empty() || names->front().if_string() == nullptr)
+    return OkStatus();
+  if (View(names->front().get_string()).find("ForSequenceClassification") == std::string_view::npos)
+    return OkStatus();
+  const json::value* labels = file.Find("id2label");
+  const json::object* by_id = labels == nullptr ? nullptr : labels->if_object();
+  if (by_id == nullptr) {
+    ASSIGN_OR_RETURN(const int count, file.IntOr("num_labels", 2, 1, kMaxLabels));
+    for (int i = 0; i < count; ++i) config.labels.push_back(fmt::format("LABEL_{}", i));
+    return OkStatus();
+  }
+  if (by_id->empty() || by_id->size() > kMaxLabels) {
+    return file.Refuse("id2label",
+                       fmt::format("has {} entries, not 1 to {}", by_id->size(), kMaxLabels));
+  }
+  for (size_t i = 0; i < by_id->size(); ++i) {
+    const json::value* label = by_id->if_contains(std::to_string(i));
+    if (label == nullptr || label->if_string() == nullptr ||
+        label->get_string().size() > kMaxLabelBytes) {
+      return file.Refuse("id2label", fmt::format("has no name for {}", i));
+    }
+    config.labels.emplace_back(View(label->get_string()));
+  }
+  return OkStatus();
+}
+
+// ---- sentence-transformers' files
+
+Status ReadPooling(const std::string& text, EncoderConfig& config) {
+  if (text.empty()) {
+    // What a BERT without a pooling module is published for: the first token's row.
+    config.pooling = Pooling::kCls;
+    return OkStatus();
+  }
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "the pooling module's config.json"));
+  struct Mode {
+    const char* key;
+    std::optional<Pooling> pooling;  // nothing: known and not supported
+  };
+  constexpr std::array<Mode, 6> kModes = {{{"pooling_mode_cls_token", Pooling::kCls},
+                                           {"pooling_mode_mean_tokens", Pooling::kMean},
+                                           {"pooling_mode_max_tokens", Pooling::kMax},
+                                           {"pooling_mode_lasttoken", Pooling::kLast},
+                                           {"pooling_mode_mean_sqrt_len_tokens", std::nullopt},
+                                           {"pooling_mode_weightedmean_tokens", std::nullopt}}};
+  int chosen = 0;
+  for (const Mode& mode : kModes) {
+    ASSIGN_OR_RETURN(const bool on, file.BoolOr(mode.key, false));
+    if (!on) continue;
+    if (!mode.pooling) return file.Refuse(mode.key, "is not supported");
+    config.pooling = *mode.pooling;
+    ++chosen;
+  }
+  if (chosen != 1) {
+    return file.Refuse("pooling_mode_*", fmt::format("is set {} times, not once", chosen));
+  }
+  ASSIGN_OR_RETURN(const bool with_prompt, file.BoolOr("include_prompt", true));
+  if (!with_prompt) return file.Refuse("include_prompt", "false is not supported");
+  ASSIGN_OR_RETURN(const int width,
+                   file.IntOr("word_embedding_dimension", config.width, 1, kMaxWidth));
+  if (width != config.width) {
+    return file.Refuse("word_embedding_dimension",
+                       fmt::format("is {}, the model's width {}", width, config.width));
+  }
+  return OkStatus();
+}
+
+Status ReadModules(const std::string& text, EncoderConfig& config) {
+  if (text.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "modules.json", true));
+  if (file.items().size() > kMaxModules) {
+    return file.Refuse("the list", fmt::format("has {} modules", file.items().size()));
+  }
+  for (const json::value& item : file.items()) {
+    const std::string_view kind = item.is_object() ? KindOf(item.get_object()) : std::string_view();
+    if (kind == "Normalize") {
+      config.normalize = true;
+    } else if (kind != "Transformer" && kind != "Pooling") {
+      return file.Refuse("type", fmt::format("{} is not supported (Transformer, Pooling, "
+                                             "Normalize)",
+                                             Quote(kind)));
+    }
+  }
+  return OkStatus();
+}
+
+Status ReadLength(const std::string& text, EncoderConfig& config) {
+  const int longest = config.positions - config.first_position;
+  config.max_tokens = longest;
+  if (text.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "sentence_bert_config.json"));
+  ASSIGN_OR_RETURN(config.max_tokens, file.IntOr("max_seq_length", longest, 3, kMaxContext));
+  config.max_tokens = std::min(config.max_tokens, longest);
+  ASSIGN_OR_RETURN(config.lowercase, file.BoolOr("do_lower_case", false));
+  return OkStatus();
+}
+
+Status ReadPrompts(const std::string& text, EncoderConfig& config) {
+  if (text.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(text, "config_sentence_transformers.json"));
+  const json::value* prompts = file.Find("prompts");
+  if (prompts != nullptr) {
+    if (!prompts->is_object() || prompts->get_object().size() > kMaxPrompts) {
+      return file.Refuse("prompts",
+                         fmt::format("must be an object of at most {} texts", kMaxPrompts));
+    }
+    for (const auto& [name, prompt] : prompts->get_object()) {
+      if (!prompt.is_string() || prompt.get_string().size() > kMaxPromptBytes) {
+        return file.Refuse("prompts",
+                           fmt::format("must hold texts of at most {} bytes", kMaxPromptBytes));
+      }
+      config.prompts.emplace(std::string(name.data(), name.size()), View(prompt.get_string()));
+    }
+  }
+  ASSIGN_OR_RETURN(const std::string chosen, file.StringOr("default_prompt_name", ""));
+  if (chosen.empty()) return OkStatus();
+  if (config.prompts.count(chosen) == 0) {
+    return file.Refuse("default_prompt_name", "is not among the prompts");
+  }
+  config.default_prompt = chosen;
+  return OkStatus();
+}
+
+}  // namespace
+
+const char* PoolingName(Pooling pooling) {
+  switch (pooling) {
+    case Pooling::kMean:
+      return "mean";
+    case Pooling::kCls:
+      return "cls";
+    case Pooling::kLast:
+      return "last";
+    case Pooling::kMax:
+      return "max";
+  }
+  return "?";
+}
+
+Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
+  if (modules.empty()) return std::optional<std::string>();
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
+  for (const json::value& item : file.items()) {
+    if (!item.is_object() || KindOf(item.get_object()) != "Pooling") continue;
+    const json::value* path = item.get_object().if_contains("path");
+    const json::string* name = path == nullptr ? nullptr : path->if_string();
+    // One folder below the checkpoint's, as every published model has it.
+    if (name == nullptr || name->empty() || name->size() > 255 || *name == "." || *name == ".." ||
+        View(*name).find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos) {
+      return file.Refuse("path", "of the pooling module must name a folder beside it");
+    }
+    return std::optional<std::string>(View(*name));
+  }
+  return std::optional<std::string>();
+}
+
+Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
+  EncoderConfig config;
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(files.config, "config.json"));
+  RETURN_IF_ERROR(CheckArchitecture(file, config));
+  RETURN_IF_ERROR(ReadShape(file, config));
+  RETURN_IF_ERROR(ReadLabels(file, config));
+  RETURN_IF_ERROR(ReadModules(files.modules, config));
+  RETURN_IF_ERROR(ReadPooling(files.pooling, config));
+  RETURN_IF_ERROR(ReadLength(files.sentence_bert, config));
+  RETURN_IF_ERROR(ReadPrompts(files.sentence_transformers, config));
+  return config;
+}
+
+}  // namespace tutti::model

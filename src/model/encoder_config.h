@@ -1,0 +1,71 @@
+// EncoderConfig: what a BERT-family checkpoint says of itself, read from its JSON files and
+// validated before anyone trusts them.
+//
+// Plain value, immutable once read; any thread. Every field is within the ranges of config.h, so no
+// later code needs to check a product of two of them for overflow. Formats: config.json of Hugging
+// Face transformers; modules.json, the pooling folder's config.json, sentence_bert_config.json and
+// config_sentence_transformers.json of sentence-transformers. Whatever would change a vector and is
+// not supported is refused by name.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::model {
+
+// How the rows of one text become its vector. Special tokens count as others do.
+enum class Pooling : uint8_t {
+  kMean,
+  kCls,   // the first token's row
+  kLast,  // the last token's row
+  kMax,   // the greatest of each component
+};
+const char* PoolingName(Pooling pooling);  // "mean", "cls", "last", "max"
+
+struct EncoderConfig {
+  std::string architecture;  // "bert", "roberta", "xlm-roberta"
+  int layers = 0;
+  int width = 0;
+  int feed_forward = 0;
+  int heads = 0;
+  int vocab_size = 0;
+  int positions = 0;       // rows of the position table
+  int first_position = 0;  // row of the first token: 0, or behind the padding token's (RoBERTa)
+  int token_types = 0;     // rows of the token type table; 0 = no such table
+  float norm_eps = 0;
+
+  Pooling pooling = Pooling::kMean;
+  bool normalize = false;                      // vectors have length 1
+  int max_tokens = 0;                          // of one text, special tokens included
+  bool lowercase = false;                      // before tokenising (sentence_bert_config.json)
+  std::map<std::string, std::string> prompts;  // put before a text, by name
+  std::optional<std::string> default_prompt;   // name of the one used when none is asked for
+
+  // Of the scores of a cross-encoder or classifier; empty for encoders of vectors alone.
+  std::vector<std::string> labels;
+
+  int head_dim() const { return width / heads; }
+};
+
+// The texts of the files, as read; empty where a file is not there. Only config.json is required.
+struct EncoderFiles {
+  std::string config;                 // config.json
+  std::string modules;                // modules.json
+  std::string pooling;                // config.json of the module that pools
+  std::string sentence_bert;          // sentence_bert_config.json
+  std::string sentence_transformers;  // config_sentence_transformers.json
+};
+inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;  // of each
+
+// The folder that holds the pooling module's config.json, relative to the checkpoint's
+// ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder.
+Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
+
+// Errors: model_hparam, naming file, key and value.
+Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files);
+
+}  // namespace tutti::model

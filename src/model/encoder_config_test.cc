@@ -1,0 +1,162 @@
+#include "model/encoder_config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::model {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kConfig[] =
+    R"({"model_type":"bert","hidden_act":"gelu","hidden_size":64,"intermediate_size":128,
+        "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,
+        "max_position_embeddings":512,"type_vocab_size":2,"layer_norm_eps":1e-12,
+        "pad_token_id":0})";
+constexpr char kModules[] =
+    R"([{"idx":0,"name":"0","path":"","type":"sentence_transformers.models.Transformer"},
+        {"idx":1,"name":"1","path":"1_Pooling","type":"sentence_transformers.models.Pooling"},
+        {"idx":2,"name":"2","path":"2_Normalize","type":"sentence_transformers.models.Normalize"}])";
+constexpr char kPooling[] = R"({"word_embedding_dimension":64,"pooling_mode_mean_tokens":true})";
+
+EncoderFiles Good() {
+  EncoderFiles files;
+  files.config = kConfig;
+  files.modules = kModules;
+  files.pooling = kPooling;
+  files.sentence_bert = R"({"max_seq_length":256,"do_lower_case":false})";
+  return files;
+}
+
+std::string Replaced(std::string text, const std::string& from, const std::string& to) {
+  const size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+TEST(EncoderConfig, ReadsWhatASentenceTransformersFolderSays) {
+  const auto config = ReadEncoderConfig(Good());
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->architecture, "bert");
+  EXPECT_EQ(config->layers, 2);
+  EXPECT_EQ(config->head_dim(), 16);
+  EXPECT_EQ(config->pooling, Pooling::kMean);
+  EXPECT_TRUE(config->normalize);
+  EXPECT_EQ(config->max_tokens, 256);
+  EXPECT_EQ(config->first_position, 0);
+  EXPECT_TRUE(config->labels.empty());
+}
+
+TEST(EncoderConfig, WithoutOtherFilesItIsTheFirstTokensRowAndTheWholePositionTable) {
+  EncoderFiles files;
+  files.config = kConfig;
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->pooling, Pooling::kCls);
+  EXPECT_FALSE(config->normalize);
+  EXPECT_EQ(config->max_tokens, 512);
+}
+
+TEST(EncoderConfig, PositionsOfRobertaBeginBehindThePaddingTokens) {
+  EncoderFiles files;
+  files.config =
+      Replaced(Replaced(kConfig, "bert", "roberta"), "\"pad_token_id\":0", "\"pad_token_id\":1");
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->first_position, 2);
+  EXPECT_EQ(config->max_tokens, 510);
+}
+
+TEST(EncoderConfig, LabelsAreThoseOfAClassifierInOrder) {
+  EncoderFiles files;
+  files.config = Replaced(kConfig, "{",
+                          R"({"architectures":["BertForSequenceClassification"],
+                              "id2label":{"1":"yes","0":"no"},)");
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->labels, (std::vector<std::string>{"no", "yes"}));
+}
+
+TEST(EncoderConfig, PromptsAreKnownByName) {
+  EncoderFiles files = Good();
+  files.sentence_transformers =
+      R"({"prompts":{"query":"query: ","passage":"passage: "},"default_prompt_name":"query"})";
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->prompts.at("passage"), "passage: ");
+  EXPECT_EQ(config->default_prompt, "query");
+}
+
+// Each change makes the files say what cannot be run, or lie.
+TEST(EncoderConfig, WhatWouldChangeAVectorIsRefusedByName) {
+  const auto config = [](const std::string& from, const std::string& to) {
+    EncoderFiles files = Good();
+    files.config = Replaced(kConfig, from, to);
+    return files;
+  };
+  const auto with = [](std::string EncoderFiles::*file, const std::string& text) {
+    EncoderFiles files = Good();
+    files.*file = text;
+    return files;
+  };
+  const std::vector<std::pair<EncoderFiles, std::string>> cases = {
+      {config("\"bert\"", "\"t5\""), "model_type"},
+      {config("\"gelu\"", "\"relu\""), "hidden_act"},
+      {config("\"pad_token_id\":0", "\"position_embedding_type\":\"relative_key\""),
+       "position_embedding_type"},
+      {config("\"hidden_size\":64", "\"hidden_size\":72"), "hidden_size"},
+      {config("\"hidden_size\":64", "\"hidden_size\":-1"), "hidden_size"},
+      {config("\"hidden_size\":64", "\"hidden_size\":64.5"), "hidden_size"},
+      {config("\"hidden_size\":64", "\"hidden_size\":\"64\""), "hidden_size"},
+      {config("\"hidden_size\":64,", ""), "hidden_size"},
+      {config("\"intermediate_size\":128", "\"intermediate_size\":99999999999999999999"),
+       "intermediate_size"},
+      {config("\"num_attention_heads\":4", "\"num_attention_heads\":3"), "num_attention_heads"},
+      {config("\"num_attention_heads\":4", "\"num_attention_heads\":64"), "num_attention_heads"},
+      {config("\"num_hidden_layers\":2", "\"num_hidden_layers\":513"), "num_hidden_layers"},
+      {config("1e-12", "-1"), "layer_norm_eps"},
+      {with(&EncoderFiles::config, "[]"), "config.json is no JSON object"},
+      {with(&EncoderFiles::config, "{"), "config.json is no JSON object"},
+      {with(&EncoderFiles::config, std::string(100'000, '[')), "config.json is no JSON object"},
+      {with(&EncoderFiles::config, std::string(kMaxConfigBytes + 1, ' ')), "the limit is"},
+      {with(&EncoderFiles::modules, R"([{"type":"x.Transformer"},{"type":"x.Dense"}])"), "Dense"},
+      {with(&EncoderFiles::modules, "[1]"), "type"},
+      {with(&EncoderFiles::pooling, R"({"pooling_mode_weightedmean_tokens":true})"),
+       "pooling_mode_weightedmean_tokens"},
+      {with(&EncoderFiles::pooling,
+            R"({"pooling_mode_mean_tokens":true,"pooling_mode_cls_token":true})"),
+       "set 2 times"},
+      {with(&EncoderFiles::pooling, "{}"), "set 0 times"},
+      {with(&EncoderFiles::pooling,
+            R"({"pooling_mode_mean_tokens":true,"word_embedding_dimension":32})"),
+       "word_embedding_dimension"},
+      {with(&EncoderFiles::sentence_bert, R"({"max_seq_length":0})"), "max_seq_length"},
+      {with(&EncoderFiles::sentence_transformers, R"({"prompts":{"a":1}})"), "prompts"},
+      {with(&EncoderFiles::sentence_transformers, R"({"default_prompt_name":"a"})"),
+       "default_prompt_name"},
+  };
+  for (const auto& [files, named] : cases) {
+    const auto read = ReadEncoderConfig(files);
+    ASSERT_FALSE(read.ok()) << named;
+    EXPECT_EQ(read.status().reason(), "model_hparam");
+    EXPECT_THAT(read.status().message(), HasSubstr(named));
+  }
+}
+
+TEST(EncoderConfig, ThePoolingFolderLiesInTheCheckpoints) {
+  const auto folder = PoolingFolder(kModules);
+  ASSERT_TRUE(folder.ok());
+  EXPECT_EQ(**folder, "1_Pooling");
+  EXPECT_FALSE(PoolingFolder("")->has_value());
+  for (const char* path : {"", ".", "..", "../x", "/etc", "a/b"}) {
+    const std::string modules = std::string(R"([{"type":"x.Pooling","path":")") + path + R"("}])";
+    EXPECT_EQ(PoolingFolder(modules).status().reason(), "model_hparam") << path;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::model

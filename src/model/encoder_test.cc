@@ -1,0 +1,358 @@
+// The encoder beside the same network written down in float64, on generated checkpoints.
+#include "model/encoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "files/source.h"
+#include "kernels/isa.h"
+#include "safetensors/checkpoint.h"
+#include "safetensors/testing/writer.h"
+
+namespace tutti::model {
+namespace {
+
+using Rows = std::vector<std::vector<double>>;
+
+struct Checkpoint {
+  EncoderConfig config;
+  std::map<std::string, std::vector<float>> tensors;
+  safetensors::testing::Writer writer;
+
+  void Add(const std::string& name, std::vector<uint64_t> shape, Random& random, float middle,
+           float spread) {
+    uint64_t count = 1;
+    for (const uint64_t extent : shape) count *= extent;
+    std::vector<float> values(count);
+    for (float& value : values)
+      value = middle + spread * (static_cast<float>(random.Uniform()) * 2 - 1);
+    writer.Floats(name, std::move(shape), values);
+    tensors[name] = std::move(values);
+  }
+};
+
+Checkpoint Generate(const std::string& architecture = "bert") {
+  Checkpoint made;
+  EncoderConfig& c = made.config;
+  c.architecture = architecture;
+  c.layers = 2;
+  c.width = 64;
+  c.feed_forward = 96;
+  c.heads = 4;
+  c.vocab_size = 50;
+  c.positions = 80;
+  c.first_position = architecture == "bert" ? 0 : 2;
+  c.token_types = 2;
+  c.norm_eps = 1e-12f;
+  c.max_tokens = c.positions - c.first_position;
+  Random random(7);
+  const auto width = static_cast<uint64_t>(c.width), wide = static_cast<uint64_t>(c.feed_forward);
+  const auto norm = [&](const std::string& name) {
+    made.Add(name + ".weight", {width}, random, 1, 0.3f);
+    made.Add(name + ".bias", {width}, random, 0, 0.3f);
+  };
+  const auto linear = [&](const std::string& name, uint64_t out, uint64_t in) {
+    made.Add(name + ".weight", {out, in}, random, 0, 0.2f);
+    made.Add(name + ".bias", {out}, random, 0, 0.2f);
+  };
+  made.Add("embeddings.word_embeddings.weight", {static_cast<uint64_t>(c.vocab_size), width},
+           random, 0, 1);
+  made.Add("embeddings.position_embeddings.weight", {static_cast<uint64_t>(c.positions), width},
+           random, 0, 0.5f);
+  made.Add("embeddings.token_type_embeddings.weight", {2, width}, random, 0, 0.5f);
+  norm("embeddings.LayerNorm");
+  for (int i = 0; i < c.layers; ++i) {
+    const std::string at = "encoder.layer." + std::to_string(i) + ".";
+    for (const char* part : {"query", "key", "value"})
+      linear(at + "attention.self." + part, width, width);
+    linear(at + "attention.output.dense", width, width);
+    norm(at + "attention.output.LayerNorm");
+    linear(at + "intermediate.dense", wide, width);
+    linear(at + "output.dense", width, wide);
+    norm(at + "output.LayerNorm");
+  }
+  return made;
+}
+
+// ---- The definition, in float64
+
+std::vector<double> Norm(const Checkpoint& c, const std::string& name, std::vector<double> x) {
+  double mean = 0, variance = 0;
+  for (const double v : x) mean += v / static_cast<double>(x.size());
+  for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = (x[i] - mean) / std::sqrt(variance + c.config.norm_eps) *
+               c.tensors.at(name + ".weight")[i] +
+           c.tensors.at(name + ".bias")[i];
+  }
+  return x;
+}
+
+std::vector<double> Multiply(const Checkpoint& c, const std::string& name,
+                             const std::vector<double>& x) {
+  const std::vector<float>& weight = c.tensors.at(name + ".weight");
+  const std::vector<float>& bias = c.tensors.at(name + ".bias");
+  std::vector<double> y(bias.begin(), bias.end());
+  for (size_t n = 0; n < y.size(); ++n)
+    for (size_t k = 0; k < x.size(); ++k) y[n] += x[k] * weight[n * x.size() + k];
+  return y;
+}
+
+std::vector<double> Sum(std::vector<double> a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
+Rows Attend(const Checkpoint& c, const Rows& q, const Rows& k, const Rows& v) {
+  const auto dim = static_cast<size_t>(c.config.head_dim());
+  Rows out(q.size(), std::vector<double>(q[0].size()));
+  for (size_t h = 0; h < static_cast<size_t>(c.config.heads) * dim; h += dim) {
+    for (size_t r = 0; r < q.size(); ++r) {
+      std::vector<double> weights(q.size());
+      double total = 0;
+      for (size_t s = 0; s < q.size(); ++s) {
+        double score = 0;
+        for (size_t i = h; i < h + dim; ++i) score += q[r][i] * k[s][i];
+        total += weights[s] = std::exp(score / std::sqrt(static_cast<double>(dim)));
+      }
+      for (size_t s = 0; s < q.size(); ++s)
+        for (size_t i = h; i < h + dim; ++i) out[r][i] += weights[s] / total * v[s][i];
+    }
+  }
+  return out;
+}
+
+Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
+              const std::vector<uint8_t>& types) {
+  const auto width = static_cast<size_t>(c.config.width);
+  const auto row_of = [&](const char* table, size_t row) {
+    const float* begin = c.tensors.at(table).data() + row * width;
+    return std::vector<double>(begin, begin + width);
+  };
+  Rows x;
+  for (size_t r = 0; r < tokens.size(); ++r) {
+    std::vector<double> row =
+        row_of("embeddings.word_embeddings.weight", static_cast<size_t>(tokens[r]));
+    row = Sum(row, row_of("embeddings.position_embeddings.weight",
+                          r + static_cast<size_t>(c.config.first_position)));
+    row = Sum(row, row_of("embeddings.token_type_embeddings.weight", types.empty() ? 0 : types[r]));
+    x.push_back(Norm(c, "embeddings.LayerNorm", std::move(row)));
+  }
+  for (int i = 0; i < c.config.layers; ++i) {
+    const std::string at = "encoder.layer." + std::to_string(i) + ".";
+    const auto each = [&](const char* name) {
+      Rows out;
+      for (const auto& row : x) out.push_back(Multiply(c, at + name, row));
+      return out;
+    };
+    const Rows attended = Attend(c, each("attention.self.query"), each("attention.self.key"),
+                                 each("attention.self.value"));
+    for (size_t r = 0; r < x.size(); ++r) {
+      x[r] = Norm(c, at + "attention.output.LayerNorm",
+                  Sum(x[r], Multiply(c, at + "attention.output.dense", attended[r])));
+      std::vector<double> wide = Multiply(c, at + "intermediate.dense", x[r]);
+      for (double& v : wide) v = 0.5 * v * (1 + std::erf(v / std::sqrt(2.0)));
+      x[r] = Norm(c, at + "output.LayerNorm", Sum(x[r], Multiply(c, at + "output.dense", wide)));
+    }
+  }
+  return x;
+}
+
+// ---- The encoder
+
+struct Text {
+  std::vector<TokenId> tokens;
+  std::vector<uint8_t> types;
+};
+
+std::vector<Text> Texts(const EncoderConfig& config, int count) {
+  Random random(11);
+  std::vector<Text> texts(static_cast<size_t>(count));
+  for (Text& text : texts) {
+    const uint64_t length = 1 + random.Below(static_cast<uint64_t>(config.max_tokens));
+    for (uint64_t i = 0; i < length; ++i) {
+      text.tokens.push_back(
+          static_cast<TokenId>(random.Below(static_cast<uint64_t>(config.vocab_size))));
+      text.types.push_back(static_cast<uint8_t>(i * 2 >= length));
+    }
+  }
+  return texts;
+}
+
+std::shared_ptr<const EncoderWeights> Load(const Checkpoint& checkpoint, EncoderDType dtype) {
+  const auto bytes = checkpoint.writer.Build();
+  auto file = safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
+  EXPECT_TRUE(file.ok()) << file.status().ToString();
+  const auto store = MakeTensorStore(safetensors::Checkpoint::Of(*file));
+  EncoderWeights::Options options;
+  options.dtype = dtype;
+  auto weights = EncoderWeights::Load(checkpoint.config, *store, options);
+  EXPECT_TRUE(weights.ok()) << weights.status().ToString();
+  return *weights;
+}
+
+// The rows of the texts, run together.
+std::vector<std::vector<float>> Compute(const std::shared_ptr<const EncoderWeights>& weights,
+                                        const kernels::KernelTable& kernels, int workers,
+                                        const std::vector<const Text*>& texts) {
+  Encoder::Options options;
+  options.workers = workers;
+  options.max_rows = 2048;
+  auto encoder = Encoder::Create(weights, kernels, options);
+  EXPECT_TRUE(encoder.ok());
+  std::vector<TokenId> tokens;
+  std::vector<uint8_t> types;
+  std::vector<int32_t> offsets = {0};
+  for (const Text* text : texts) {
+    tokens.insert(tokens.end(), text->tokens.begin(), text->tokens.end());
+    types.insert(types.end(), text->types.begin(), text->types.end());
+    offsets.push_back(static_cast<int32_t>(tokens.size()));
+  }
+  const EncoderBatch batch{tokens, types, offsets};
+  (*encoder)->Prepare(batch);
+  PhaseBoard board(workers);
+  {
+    std::vector<std::jthread> threads;
+    for (int worker = 0; worker < workers; ++worker) {
+      threads.emplace_back([&, worker] {
+        Team team(board, worker, {});
+        (*encoder)->Run(batch, team);
+      });
+    }
+  }
+  const auto width = static_cast<size_t>(weights->config().width);
+  std::vector<std::vector<float>> out;
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) {
+    const float* rows = (*encoder)->hidden();
+    out.emplace_back(rows + static_cast<size_t>(offsets[i]) * width,
+                     rows + static_cast<size_t>(offsets[i + 1]) * width);
+  }
+  return out;
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+class EveryIsa : public ::testing::TestWithParam<kernels::Isa> {
+ protected:
+  const kernels::KernelTable& kernels() const { return kernels::KernelsFor(GetParam()); }
+};
+INSTANTIATE_TEST_SUITE_P(Isa, EveryIsa, ::testing::ValuesIn(kernels::DetectIsas()),
+                         [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
+
+TEST_P(EveryIsa, RowsAreThoseOfTheDefinition) {
+  for (const char* architecture : {"bert", "roberta"}) {
+    const Checkpoint checkpoint = Generate(architecture);
+    const auto weights = Load(checkpoint, EncoderDType::kF32);
+    const std::vector<Text> texts = Texts(checkpoint.config, 6);
+    std::vector<const Text*> all;
+    for (const Text& text : texts) all.push_back(&text);
+    const auto rows = Compute(weights, kernels(), 2, all);
+    for (size_t i = 0; i < texts.size(); ++i) {
+      const Rows expected = Expected(checkpoint, texts[i].tokens, texts[i].types);
+      for (size_t k = 0; k < rows[i].size(); ++k)
+        ASSERT_NEAR(rows[i][k], expected[k / 64][k % 64], 2e-5) << architecture << " text " << i;
+    }
+  }
+}
+
+TEST_P(EveryIsa, ATextGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
+  const Checkpoint checkpoint = Generate();
+  for (const EncoderDType dtype :
+       {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8, EncoderDType::kInt8Rows}) {
+    const auto weights = Load(checkpoint, dtype);
+    const std::vector<Text> texts = Texts(checkpoint.config, 24);
+    std::vector<std::vector<float>> alone;
+    for (const Text& text : texts) alone.push_back(Compute(weights, kernels(), 1, {&text})[0]);
+    Random random(3);
+    for (int trial = 0; trial < 12; ++trial) {
+      std::vector<size_t> chosen(1 + random.Below(texts.size()));
+      std::vector<const Text*> batch;
+      for (size_t& index : chosen) {
+        index = random.Below(texts.size());
+        batch.push_back(&texts[index]);
+      }
+      const auto rows = Compute(weights, kernels(), 1 + trial % 3, batch);
+      for (size_t i = 0; i < chosen.size(); ++i)
+        ASSERT_TRUE(SameBits(rows[i], alone[chosen[i]])) << "trial " << trial << " text " << i;
+    }
+  }
+}
+
+TEST(EncoderWeights, TheNamesMayHaveThePrefixAndHeadsOfOtherTasks) {
+  Checkpoint prefixed;
+  const Checkpoint plain = Generate();
+  prefixed.config = plain.config;
+  const auto bytes = plain.writer.Build();
+  auto file = *safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
+  for (const auto& tensor : file->tensors()) {
+    const auto dims = tensor.shape.dims();
+    prefixed.writer.Floats("bert." + tensor.name, {dims.begin(), dims.end()},
+                           plain.tensors.at(tensor.name));
+  }
+  prefixed.writer.Floats("bert.pooler.dense.bias", {64}, std::vector<float>(64, 1));
+  prefixed.writer.Tensor("bert.embeddings.position_ids", "I64", {1, 2},
+                         safetensors::testing::BytesOf(std::vector<int64_t>{0, 1}));
+  prefixed.writer.Floats("cls.predictions.bias", {50}, std::vector<float>(50, 1));
+  const auto& table = kernels::KernelsFor(kernels::DetectIsas().front());
+  const Text text = Texts(plain.config, 1)[0];
+  EXPECT_TRUE(SameBits(Compute(Load(prefixed, EncoderDType::kF32), table, 1, {&text})[0],
+                       Compute(Load(plain, EncoderDType::kF32), table, 1, {&text})[0]));
+}
+
+TEST(EncoderWeights, AMissingStrangeOrMisshapenTensorIsRefusedByName) {
+  const auto load = [](const Checkpoint& checkpoint) {
+    const auto bytes = checkpoint.writer.Build();
+    auto file = *safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
+    const auto store = MakeTensorStore(safetensors::Checkpoint::Of(file));
+    return EncoderWeights::Load(checkpoint.config, *store, {}).status();
+  };
+  Checkpoint deeper = Generate();
+  deeper.config.layers = 3;
+  EXPECT_EQ(load(deeper).reason(), "model_tensor_missing");
+  Checkpoint shallower = Generate();
+  shallower.config.layers = 1;
+  EXPECT_EQ(load(shallower).reason(), "model_hparam");
+  Checkpoint wider = Generate();
+  wider.config.vocab_size = 51;
+  EXPECT_EQ(load(wider).reason(), "st_shape");
+  Checkpoint strange = Generate();
+  strange.writer.Floats("adapter.weight", {1}, {1});
+  EXPECT_EQ(load(strange).reason(), "model_hparam");
+}
+
+TEST(Pool, EachWayGivesWhatItsNameSays) {
+  const std::vector<float> rows = {1, -5, 3, 7, 5, -2};  // [3][2]
+  std::vector<float> out(2);
+  PoolRows(rows.data(), 3, 2, Pooling::kMean, out.data());
+  EXPECT_EQ(out, (std::vector<float>{3, 0}));
+  PoolRows(rows.data(), 3, 2, Pooling::kCls, out.data());
+  EXPECT_EQ(out, (std::vector<float>{1, -5}));
+  PoolRows(rows.data(), 3, 2, Pooling::kLast, out.data());
+  EXPECT_EQ(out, (std::vector<float>{5, -2}));
+  PoolRows(rows.data(), 3, 2, Pooling::kMax, out.data());
+  EXPECT_EQ(out, (std::vector<float>{5, 7}));
+}
+
+TEST(Normalize, ZerosStayZeros) {
+  std::vector<float> row(4, 0.0f);
+  NormalizeRow(row.data(), 4);
+  EXPECT_EQ(row, std::vector<float>(4, 0.0f));
+  row = {3, 0, 4, 0};
+  NormalizeRow(row.data(), 4);
+  EXPECT_FLOAT_EQ(row[0], 0.6f);
+  EXPECT_FLOAT_EQ(row[2], 0.8f);
+}
+
+}  // namespace
+}  // namespace tutti::model

@@ -1,0 +1,88 @@
+// EncoderWeights: every matrix and vector of a BERT-family encoder in the form the kernels read,
+// packed once when a model is loaded.
+//
+// Immutable and shared, in one read-only arena, as Weights (weights.h) are. Biases and norms are
+// float32 whatever the matrices are; a bias is padded with zeros to its matrix's packed rows. The
+// embedding tables are looked up, never multiplied, and stay float32.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/gemm.h"
+#include "model/encoder_config.h"
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+
+// What the matrices are held and multiplied in.
+enum class EncoderDType {
+  kF32,
+  kBf16,      // weights rounded to bfloat16, activations float32
+  kInt8,      // weights and activations in int8, one scale per 32
+  kInt8Rows,  // the same with one scale per row: faster, for models whose rows have no outliers
+};
+
+// y = x * weight + bias
+struct Linear {
+  kernels::PackedMatrix weight;
+  const float* bias = nullptr;  // [weight.rows]
+};
+
+struct LayerNormWeights {
+  const float* weight = nullptr;  // [width]
+  const float* bias = nullptr;    // [width]
+};
+
+struct EncoderLayer {
+  Linear qkv;                  // [width] -> 3 * width: q of all heads, k, v
+  Linear attn_output;          // [width] -> width
+  LayerNormWeights attn_norm;  // after the residual sum
+  Linear up;                   // [width] -> feed_forward, then GELU
+  Linear down;                 // [feed_forward] -> width
+  LayerNormWeights ffn_norm;   // after the residual sum
+};
+
+class EncoderWeights {
+ public:
+  struct Options {
+    EncoderDType dtype = EncoderDType::kF32;
+    int threads = 1;                                         // that pack, the calling one included
+    std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
+  };
+  // Reads, checks and packs every tensor of `config`'s architecture. `store` holds the names of a
+  // transformers checkpoint, with or without the architecture's prefix ("bert."), and maybe heads
+  // that encoding does not use; any other tensor is refused. Errors: as Weights::Load.
+  static Result<std::shared_ptr<const EncoderWeights>> Load(EncoderConfig config,
+                                                            const TensorStore& store,
+                                                            const Options& options);
+
+  const EncoderConfig& config() const { return config_; }
+  EncoderDType dtype() const { return dtype_; }
+  const float* words() const { return words_; }          // [vocab_size][width]
+  const float* positions() const { return positions_; }  // [positions][width]
+  const float* types() const { return types_; }          // [token_types][width]
+  const LayerNormWeights& embedding_norm() const { return embedding_norm_; }
+  const EncoderLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+
+  size_t bytes() const { return arena_.size(); }  // all the memory weights take
+
+ private:
+  friend class EncoderLoader;
+  EncoderWeights() = default;
+
+  EncoderConfig config_;
+  EncoderDType dtype_ = EncoderDType::kF32;
+  const float* words_ = nullptr;
+  const float* positions_ = nullptr;
+  const float* types_ = nullptr;
+  LayerNormWeights embedding_norm_;
+  std::vector<EncoderLayer> layers_;
+  kernels::AlignedBuffer arena_;
+};
+
+}  // namespace tutti::model

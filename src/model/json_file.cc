@@ -1,0 +1,84 @@
+#include "model/json_file.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "model/encoder_config.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr size_t kMaxDepth = 32;
+
+}  // namespace
+
+Result<JsonFile> JsonFile::Parse(std::string_view text, std::string name, bool array) {
+  if (text.size() > kMaxConfigBytes) {
+    return InvalidArgument("model_hparam", fmt::format("{} has {} bytes; the limit is {}", name,
+                                                       text.size(), kMaxConfigBytes));
+  }
+  boost::json::parse_options options;
+  options.max_depth = kMaxDepth;
+  boost::system::error_code error;
+  boost::json::value root = boost::json::parse({text.data(), text.size()}, error, {}, options);
+  if (error || (array ? !root.is_array() : !root.is_object())) {
+    return InvalidArgument("model_hparam",
+                           fmt::format("{} is no JSON {}", name, array ? "array" : "object"));
+  }
+  return JsonFile(std::move(root), std::move(name));
+}
+
+const boost::json::value* JsonFile::Find(std::string_view key) const {
+  const boost::json::value* value = root_.get_object().if_contains(key);
+  return value == nullptr || value->is_null() ? nullptr : value;
+}
+
+Status JsonFile::Refuse(std::string_view key, std::string_view fault) const {
+  return InvalidArgument("model_hparam", fmt::format("{}: {} {}", name_, key, fault));
+}
+
+Result<int> JsonFile::Int(std::string_view key, int low, int high) const {
+  if (!Has(key)) return Refuse(key, "is missing");
+  return IntOr(key, low, low, high);
+}
+
+Result<int> JsonFile::IntOr(std::string_view key, int fallback, int low, int high) const {
+  const boost::json::value* value = Find(key);
+  if (value == nullptr) return fallback;
+  const int64_t* number = value->if_int64();
+  if (number == nullptr || *number < low || *number > high) {
+    return Refuse(key, fmt::format("must be a whole number from {} to {}", low, high));
+  }
+  return static_cast<int>(*number);
+}
+
+Result<double> JsonFile::FloatOr(std::string_view key, double fallback, double low,
+                                 double high) const {
+  const boost::json::value* value = Find(key);
+  if (value == nullptr) return fallback;
+  boost::system::error_code error;
+  const auto number = value->is_number() ? value->to_number<double>(error) : low - 1;
+  if (error || !(number >= low && number <= high)) {
+    return Refuse(key, fmt::format("must be a number from {} to {}", low, high));
+  }
+  return number;
+}
+
+Result<bool> JsonFile::BoolOr(std::string_view key, bool fallback) const {
+  const boost::json::value* value = Find(key);
+  if (value == nullptr) return fallback;
+  const bool* flag = value->if_bool();
+  if (flag == nullptr) return Refuse(key, "must be true or false");
+  return *flag;
+}
+
+Result<std::string> JsonFile::StringOr(std::string_view key, std::string fallback) const {
+  const boost::json::value* value = Find(key);
+  if (value == nullptr) return fallback;
+  const boost::json::string* text = value->if_string();
+  if (text == nullptr) return Refuse(key, "must be a string");
+  return std::string(text->data(), text->size());
+}
+
+}  // namespace tutti::model

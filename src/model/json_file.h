@@ -1,0 +1,45 @@
+// JsonFile: typed, ranged reads of a checkpoint's JSON file, with refusals that name the file, the
+// key and the value.
+//
+// A value; any thread. Bytes, depth and numbers are bounded: the files are not trusted. Absent and
+// null are the same.
+#pragma once
+
+#include <boost/json.hpp>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tutti::model {
+
+class JsonFile {
+ public:
+  // `text` must be one JSON value of that name's kind: an object, or where `array` an array of
+  // objects. Errors: model_hparam.
+  static Result<JsonFile> Parse(std::string_view text, std::string name, bool array = false);
+
+  bool Has(std::string_view key) const { return Find(key) != nullptr; }
+  Result<int> Int(std::string_view key, int low, int high) const;  // required
+  Result<int> IntOr(std::string_view key, int fallback, int low, int high) const;
+  Result<double> FloatOr(std::string_view key, double fallback, double low, double high) const;
+  Result<bool> BoolOr(std::string_view key, bool fallback) const;
+  Result<std::string> StringOr(std::string_view key, std::string fallback) const;
+
+  const boost::json::value* Find(std::string_view key) const;  // nullptr when absent or null
+  const boost::json::array& items() const { return root_.get_array(); }  // of an array
+  const std::string& name() const { return name_; }
+
+  Status Refuse(std::string_view key, std::string_view fault) const;
+
+ private:
+  JsonFile(boost::json::value root, std::string name)
+      : root_(std::move(root)), name_(std::move(name)) {}
+
+  boost::json::value root_;
+  std::string name_;
+};
+
+}  // namespace tutti::model

@@ -1,0 +1,52 @@
+// TensorStore: named tensors of a checkpoint, whatever its format; what the loaders of weights read
+// from.
+//
+// Immutable; any thread. Adapters over the readers of formats implement it; the names are the
+// format's own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/file.h"
+#include "safetensors/checkpoint.h"
+#include "tensor/tensor_view.h"
+
+namespace tutti::model {
+
+struct StoredTensor {
+  std::string name;
+  tensor::DType dtype = tensor::DType::kF32;
+  tensor::Shape shape;
+  size_t bytes = 0;
+  size_t index = 0;        // in TensorStore::tensors()
+  std::string unreadable;  // why its values are nothing a model multiplies with; empty if they are
+};
+
+class TensorStore {
+ public:
+  virtual ~TensorStore() = default;
+  virtual std::span<const StoredTensor> tensors() const = 0;
+  virtual const StoredTensor* Find(std::string_view name) const = 0;  // nullptr when absent
+  // Fills `out`, which has the tensor's bytes, with all of it.
+  virtual Status Read(const StoredTensor& tensor, std::span<std::byte> out) const = 0;
+  // All its values, row after row.
+  virtual Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const = 0;
+  // An error when the files were written since they were opened.
+  virtual Status CheckUnchanged() const = 0;
+  // The code of a tensor that has another shape than the hyper-parameters say.
+  virtual std::string_view shape_code() const = 0;
+};
+
+// `file` outlives the store.
+std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file);
+std::unique_ptr<TensorStore> MakeTensorStore(
+    std::shared_ptr<const safetensors::Checkpoint> checkpoint);
+
+}  // namespace tutti::model

@@ -1,0 +1,75 @@
+#include <fmt/format.h>
+
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+namespace {
+
+std::optional<tensor::DType> FloatType(safetensors::DType dtype) {
+  switch (dtype) {
+    case safetensors::DType::kF32:
+      return tensor::DType::kF32;
+    case safetensors::DType::kF16:
+      return tensor::DType::kF16;
+    case safetensors::DType::kBF16:
+      return tensor::DType::kBF16;
+    default:
+      return std::nullopt;
+  }
+}
+
+class SafetensorsStore final : public TensorStore {
+ public:
+  explicit SafetensorsStore(std::shared_ptr<const safetensors::Checkpoint> checkpoint)
+      : checkpoint_(std::move(checkpoint)) {
+    for (const safetensors::Checkpoint::Tensor& found : checkpoint_->tensors()) {
+      const safetensors::TensorInfo& info = *found.info;
+      by_name_.emplace(info.name, tensors_.size());
+      StoredTensor tensor{info.name, {}, {}, static_cast<size_t>(info.bytes), tensors_.size(), ""};
+      const auto dtype = FloatType(info.dtype);
+      const auto shape = info.shape.ContiguousFirst();
+      if (dtype && shape) {
+        tensor.dtype = *dtype;
+        tensor.shape = *shape;
+      } else {
+        tensor.unreadable = fmt::format("is {} {}, which no weights here are",
+                                        safetensors::Name(info.dtype), info.shape.ToString());
+      }
+      tensors_.push_back(std::move(tensor));
+    }
+  }
+
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* Find(std::string_view name) const override {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  }
+  Status Read(const StoredTensor& tensor, std::span<std::byte> out) const override {
+    const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];
+    return found.file->Read(*found.info, 0, out);
+  }
+  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
+    const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];
+    return found.file->ReadFloats(*found.info);
+  }
+  Status CheckUnchanged() const override { return checkpoint_->CheckUnchanged(); }
+  std::string_view shape_code() const override { return "st_shape"; }
+
+ private:
+  const std::shared_ptr<const safetensors::Checkpoint> checkpoint_;
+  std::vector<StoredTensor> tensors_;
+  std::map<std::string_view, size_t> by_name_;  // names of the files' headers
+};
+
+}  // namespace
+
+std::unique_ptr<TensorStore> MakeTensorStore(
+    std::shared_ptr<const safetensors::Checkpoint> checkpoint) {
+  return std::make_unique<SafetensorsStore>(std::move(checkpoint));
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,199 @@
+#include "model/weight_arena.h"
+
+#include <fmt/format.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/quote.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr size_t kLine = 64;
+
+size_t RoundUpToLine(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
+
+Status Abandoned() { return {StatusCode::kCancelled, "cancelled", "the load was abandoned"}; }
+
+}  // namespace
+
+Result<const StoredTensor*> WeightArena::Expect(const std::string& name,
+                                                const tensor::Shape& shape) {
+  const StoredTensor* found = store_.Find(name);
+  if (found == nullptr) {
+    return InvalidArgument("model_tensor_missing", "the file does not have the tensor " + name);
+  }
+  if (!found->unreadable.empty()) {
+    return InvalidArgument(std::string(store_.shape_code()),
+                           fmt::format("tensor {} {}", name, found->unreadable));
+  }
+  if (found->shape != shape) {
+    return InvalidArgument(std::string(store_.shape_code()),
+                           fmt::format("tensor {} is {}, the hyper-parameters ask for {}", name,
+                                       found->shape.ToString(), shape.ToString()));
+  }
+  expected_.insert(found->index);
+  return found;
+}
+
+Status WeightArena::RefuseOthers(const std::string& architecture,
+                                 const std::function<bool(std::string_view)>& known) const {
+  for (const StoredTensor& tensor : store_.tensors()) {
+    if (expected_.count(tensor.index) != 0 || known(tensor.name)) continue;
+    return InvalidArgument("model_hparam", fmt::format("tensor {} does not belong to {}",
+                                                       Quote(tensor.name), architecture));
+  }
+  return OkStatus();
+}
+
+kernels::PackSpec WeightArena::MakeSpec(const MatrixJob& job,
+                                        const std::vector<const std::byte*>& data) {
+  std::vector<tensor::TensorView> views;
+  for (size_t i = 0; i < job.tensors.size(); ++i) {
+    views.push_back({job.tensors[i]->dtype, job.tensors[i]->shape, data[i]});
+  }
+  if (job.gate_up) return kernels::InterleaveGateUp(views[0], views[1], job.format);
+  return kernels::ConcatenateRows(std::move(views), job.format);
+}
+
+Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format,
+                                       bool gate_up) {
+  MatrixJob job{std::move(tensors), format, gate_up, {}, bytes_};
+  const kernels::PackSpec spec =
+      MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
+  RETURN_IF_ERROR(kernels::CheckPack(spec));
+  job.packed = kernels::DescribePacked(spec);
+  bytes_ += RoundUpToLine(kernels::PackedBytes(job.packed));
+  matrices_.push_back(std::move(job));
+  return matrices_.size() - 1;
+}
+
+void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padded) {
+  size_t floats = 0;
+  for (const StoredTensor* tensor : tensors)
+    floats += static_cast<size_t>(tensor->shape.elements());
+  floats = std::max(floats, padded);
+  vectors_.push_back({std::move(tensors), target, floats, bytes_});
+  bytes_ += RoundUpToLine(floats * sizeof(float));
+}
+
+Result<kernels::AlignedBuffer> WeightArena::Build(
+    int threads, const std::function<bool(size_t, size_t)>& progress) {
+  ASSIGN_OR_RETURN(arena_, kernels::AlignedBuffer::Allocate(bytes_));
+  RETURN_IF_ERROR(LoadVectors());
+  RETURN_IF_ERROR(PackAll(threads, progress));
+  RETURN_IF_ERROR(store_.CheckUnchanged());
+  for (MatrixJob& job : matrices_) {
+    job.packed.data = reinterpret_cast<const uint8_t*>(arena_.data() + job.offset);
+  }
+  if (mprotect(arena_.data(), arena_.size(), PROT_READ) != 0) {
+    return Internal("cannot make the weights read-only");
+  }
+  return std::move(arena_);
+}
+
+Status WeightArena::LoadVectors() {
+  for (const VectorJob& job : vectors_) {
+    auto* out = reinterpret_cast<float*>(arena_.data() + job.offset);
+    *job.target = out;
+    const float* const end = out + job.floats;
+    for (const StoredTensor* tensor : job.tensors) {
+      ASSIGN_OR_RETURN(const std::vector<float> values, store_.ReadFloats(*tensor));
+      const auto finite = [](float value) { return std::isfinite(value); };
+      if (!std::all_of(values.begin(), values.end(), finite)) {
+        return InvalidArgument(
+            "model_nonfinite",
+            fmt::format("tensor {} holds a value that is not finite", tensor->name));
+      }
+      out = std::copy(values.begin(), values.end(), out);
+    }
+    while (out != end) *out++ = 0;
+  }
+  return OkStatus();
+}
+
+Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer) {
+  size_t size = 0;
+  for (const StoredTensor* tensor : job.tensors) size += RoundUpToLine(tensor->bytes);
+  if (buffer.size() < size) buffer.resize(size);
+  std::vector<const std::byte*> data;
+  size_t at = 0;
+  for (const StoredTensor* tensor : job.tensors) {
+    RETURN_IF_ERROR(store_.Read(*tensor, std::span(buffer).subspan(at, tensor->bytes)));
+    data.push_back(buffer.data() + at);
+    at += RoundUpToLine(tensor->bytes);
+  }
+  auto* out = reinterpret_cast<uint8_t*>(arena_.data() + job.offset);
+  Status status = kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
+  if (status.ok()) return status;
+  std::string names;
+  for (const StoredTensor* tensor : job.tensors)
+    names.append(names.empty() ? "" : ", ").append(tensor->name);
+  return std::move(status).WithContext(names);
+}
+
+void WeightArena::PackerMain(const std::vector<size_t>& order,
+                             const std::function<bool(size_t, size_t)>* progress) {
+  try {
+    Pack(order, progress);
+  } catch (const std::bad_alloc&) {
+    out_of_memory_.store(true);  // a message would need some
+    stop_.store(true);
+  }
+}
+
+// Takes matrices one by one, the largest first, until none is left or somebody failed.
+void WeightArena::Pack(const std::vector<size_t>& order,
+                       const std::function<bool(size_t, size_t)>* progress) {
+  std::vector<std::byte> buffer;
+  for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
+    const MatrixJob& job = matrices_[order[i]];
+    if (Status status = PackOne(job, buffer); !status.ok()) {
+      Fail(std::move(status));
+      return;
+    }
+    const size_t bytes = kernels::PackedBytes(job.packed);
+    const size_t done = packed_bytes_.fetch_add(bytes) + bytes;
+    if (progress != nullptr && !(*progress)(done, bytes_)) Fail(Abandoned());
+  }
+}
+
+void WeightArena::Fail(Status status) {
+  const MutexLock lock(mutex_);
+  if (failure_.ok()) failure_ = std::move(status);
+  stop_.store(true);
+}
+
+Status WeightArena::PackAll(int threads, const std::function<bool(size_t, size_t)>& progress) {
+  std::vector<size_t> order(matrices_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return kernels::PackedBytes(matrices_[a].packed) > kernels::PackedBytes(matrices_[b].packed);
+  });
+  {
+    std::vector<std::jthread> helpers;  // joined when this scope ends, however it ends
+    try {
+      for (int i = 1; i < threads; ++i) {
+        helpers.emplace_back([this, &order] { PackerMain(order, nullptr); });
+      }
+      PackerMain(order, progress ? &progress : nullptr);
+    } catch (const std::system_error& error) {
+      Fail(Internal(std::string("cannot start a thread: ") + error.what()));
+    }
+  }
+  if (out_of_memory_.load()) return Internal("not enough memory to pack the weights");
+  {
+    const MutexLock lock(mutex_);
+    if (!failure_.ok()) return failure_;
+  }
+  if (progress && !progress(bytes_, bytes_)) return Abandoned();
+  return OkStatus();
+}
+
+}  // namespace tutti::model

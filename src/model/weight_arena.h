@@ -1,0 +1,89 @@
+// WeightArena: plans where every matrix and vector of a model goes, allocates once, then reads and
+// packs them on several threads into memory that is read-only from then on.
+//
+// Used once, by one thread, in this order: Expect and Plan*, Build, then matrix(). The store
+// outlives it. What it plans is laid out in the order of the calls: plan in the order a step reads,
+// so that a step streams the arena forwards.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "kernels/aligned_buffer.h"
+#include "kernels/pack.h"
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+
+class WeightArena {
+ public:
+  using Tensors = std::vector<const StoredTensor*>;
+
+  explicit WeightArena(const TensorStore& store) : store_(store) {}
+
+  // The tensor of that name and shape. Errors: model_tensor_missing, the store's shape code.
+  Result<const StoredTensor*> Expect(const std::string& name, const tensor::Shape& shape);
+  // model_hparam for the first tensor that nobody expected and `known` does not accept: it means
+  // the file is of another architecture than it says. `architecture`: "a llama model of 30 layers".
+  Status RefuseOthers(const std::string& architecture,
+                      const std::function<bool(std::string_view)>& known) const;
+
+  // A matrix of the tensors' rows, one tensor after another, or of two tensors whose rows are
+  // interleaved for the gated epilogues. Returns its number. Errors: of CheckPack.
+  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false);
+  // Floats of the tensors one after another, then zeros up to `padded`; *target is set by Build.
+  void PlanVector(Tensors tensors, const float** target, size_t padded = 0);
+
+  // `threads` pack, the calling one included. `progress` is called on the calling thread with the
+  // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
+  // model_nonfinite, insufficient memory.
+  Result<kernels::AlignedBuffer> Build(int threads,
+                                       const std::function<bool(size_t, size_t)>& progress);
+  // Its geometry once planned, its data after Build.
+  const kernels::PackedMatrix& matrix(size_t number) const { return matrices_[number].packed; }
+
+ private:
+  struct MatrixJob {
+    Tensors tensors;
+    kernels::WeightFormat format;
+    bool gate_up;
+    kernels::PackedMatrix packed;
+    size_t offset;  // in the arena
+  };
+  struct VectorJob {
+    Tensors tensors;
+    const float** target;
+    size_t floats;  // padding included
+    size_t offset;
+  };
+  static kernels::PackSpec MakeSpec(const MatrixJob& job,
+                                    const std::vector<const std::byte*>& data);
+  Status LoadVectors();
+  Status PackAll(int threads, const std::function<bool(size_t, size_t)>& progress);
+  void PackerMain(const std::vector<size_t>& order,
+                  const std::function<bool(size_t, size_t)>* progress);
+  void Pack(const std::vector<size_t>& order, const std::function<bool(size_t, size_t)>* progress);
+  Status PackOne(const MatrixJob& job, std::vector<std::byte>& buffer);
+  void Fail(Status status) EXCLUDES(mutex_);
+
+  const TensorStore& store_;
+  size_t bytes_ = 0;  // of the arena, as planned
+  kernels::AlignedBuffer arena_;
+  std::vector<MatrixJob> matrices_;
+  std::vector<VectorJob> vectors_;
+  std::set<size_t> expected_;  // StoredTensor::index
+
+  std::atomic<size_t> next_{0};
+  std::atomic<size_t> packed_bytes_{0};
+  std::atomic<bool> stop_{false};
+  std::atomic<bool> out_of_memory_{false};
+  Mutex mutex_;
+  Status failure_ GUARDED_BY(mutex_);  // the first
+};
+
+}  // namespace tutti::model
