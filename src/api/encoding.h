@@ -48,8 +48,8 @@ struct EncodeRequest {
   std::string model;                // served name or alias
   std::vector<EncodeInput> inputs;  // 1..kMaxEncodeInputs, none empty
   EncodeOutput output = EncodeOutput::kPooled;
-  std::optional<bool> normalize;   // to length 1; absent: as the model's files say
-  std::optional<int> dimensions;   // leading components kept, then normalised again; 1..width
+  std::optional<bool> normalize;  // to length 1; absent: as the model's files say
+  std::optional<int> dimensions;  // leading components kept, then normalised again; 1..width
   std::optional<std::string> prompt_name;  // of the model's named prompts; absent: its default
   bool raw_scores = false;                 // scores as the model leaves them, no sigmoid or softmax
   Truncation truncation = Truncation::kRefuse;
@@ -69,10 +69,10 @@ struct EncodeTimings {
 };
 
 struct EncodeResult {
-  int width = 0;               // floats of one row
-  std::vector<float> values;   // rows one after the other, in the order of the inputs
-  std::vector<int32_t> rows;   // kTokens: rows of each input; otherwise empty, one row each
-  std::vector<int32_t> tokens; // read of each input, special ones included
+  int width = 0;                // floats of one row
+  std::vector<float> values;    // rows one after the other, in the order of the inputs
+  std::vector<int32_t> rows;    // kTokens: rows of each input; otherwise empty, one row each
+  std::vector<int32_t> tokens;  // read of each input, special ones included
   EncodeTimings timings;
 };
 

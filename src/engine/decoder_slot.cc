@@ -13,8 +13,6 @@ namespace {
 
 // Readers that are behind are looked at this often; they cannot tell us that they caught up.
 constexpr Duration kReaderCheck = std::chrono::milliseconds(5);
-// With requests alive but nothing to do, the loop still comes round this often, for the heartbeat.
-constexpr Duration kIdleBeat = std::chrono::milliseconds(500);
 
 kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   std::random_device device;
@@ -59,7 +57,7 @@ DecoderSlot::~DecoderSlot() {
 // --- between steps ---
 
 SlotReadiness DecoderSlot::Prepare(TimePoint now) {
-  statistics_.LoopCameRound(now);
+  statistics_.pulse().Beat(now);
   TakeInbox(now);
   EndExpired(now);
   WatchReaders(now);
@@ -76,8 +74,8 @@ SlotReadiness DecoderSlot::Prepare(TimePoint now) {
 
 void DecoderSlot::TakeInbox(TimePoint now) {
   if (mailbox_->empty()) return;
-  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
-                  [&](RequestControl& control) { ApplyTouch(control, now); });
+  mailbox_->Drain<Work>([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
+                        [&](RequestControl& control) { ApplyTouch(control, now); });
 }
 
 void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
@@ -86,7 +84,7 @@ void DecoderSlot::Accept(std::unique_ptr<Work> owned, TimePoint now) {
   work.control->work_ = &work;
   works_.push_back(std::move(owned));
   live_choices_ += work.live_choices;
-  statistics_.HasRequests();
+  statistics_.pulse().HasRequests();
   const uint64_t arrival = ++arrivals_;
   const bool wait_for_grant = work.request.stepwise && work.control->granted() <= 0;
   for (const auto& choice : work.choices) {
@@ -150,18 +148,14 @@ void DecoderSlot::NoteExpiry(const Work& work) {
 void DecoderSlot::EndExpired(TimePoint now) {
   if (now.time_since_epoch().count() >=
       ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
-    EndAll(
-        Unavailable("draining", "the server is shutting down and the time to finish has passed"));
+    EndAll(DrainedUnserved());
   }
   if (now < next_expiry_) return;
   next_expiry_ = TimePoint::max();
   for (size_t i = 0; i < works_.size();) {
     Work& work = *works_[i];
     if (work.request.deadline <= now) {
-      EndRequest(work,
-                 Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
-                        "the request's deadline has passed"),
-                 now);
+      EndRequest(work, DeadlinePassed(), now);
       continue;  // another one stands at i now
     }
     if (LaneDeadline(work) <= now) {
@@ -443,8 +437,8 @@ void DecoderSlot::EndRequest(Work& work, Status status, TimePoint now) {
 void DecoderSlot::EndAll(const Status& status) {
   const TimePoint now = deps_.clock->Now();
   // What was submitted but not taken in yet ends the same way.
-  mailbox_->Drain([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
-                  [](RequestControl&) {});
+  mailbox_->Drain<Work>([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
+                        [](RequestControl&) {});
   while (!works_.empty()) EndRequest(*works_.back(), status, now);
   WakeReaders();
   finished_.clear();
@@ -479,15 +473,10 @@ void DecoderSlot::SetPause(Choice& choice, unsigned bit, bool on) {
 void DecoderSlot::WakeReaders() {
   for (Work* work : to_wake_) {
     work->woken = false;
-    api::StreamWaker* waker = work->stream->waker().get();
-    if (waker != nullptr) wakers_.push_back(waker);
+    wakers_.Add(work->stream->waker().get());
   }
   to_wake_.clear();
-  if (wakers_.empty()) return;
-  std::sort(wakers_.begin(), wakers_.end());
-  wakers_.erase(std::unique(wakers_.begin(), wakers_.end()), wakers_.end());
-  for (api::StreamWaker* waker : wakers_) waker->Wake();
-  wakers_.clear();
+  wakers_.WakeAll();
 }
 
 api::Logprob DecoderSlot::WithBytes(const sampling::TokenLogprob& logprob) const {

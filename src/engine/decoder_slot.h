@@ -14,8 +14,10 @@
 #include "engine/device_loop.h"
 #include "engine/engine.h"
 #include "engine/mailbox.h"
+#include "engine/queue_ledger.h"
 #include "engine/scheduler.h"
 #include "engine/slot_statistics.h"
+#include "engine/wake_list.h"
 #include "engine/work.h"
 #include "kv/block_pool.h"
 
@@ -84,8 +86,8 @@ class DecoderSlot final : public Slot {
       finished_;                    // ended in this step; destroyed once their readers are woken
   std::vector<Work*> by_sequence_;  // by Sequence::id; nullptr = free id
   std::vector<uint32_t> free_ids_;
-  std::vector<Work*> paused_;              // for their reader
-  std::vector<api::StreamWaker*> wakers_;  // distinct, of this step
+  std::vector<Work*> paused_;  // for their reader
+  WakeList wakers_;            // of this step
   std::vector<Work*> to_wake_;
   uint64_t arrivals_ = 0;
   int live_choices_ = 0;

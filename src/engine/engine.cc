@@ -10,16 +10,6 @@
 #include "engine/policy/wait_estimate.h"
 
 namespace tutti::engine {
-namespace {
-
-// The watchdog's patience: never below this, and twenty times an average step.
-constexpr Duration kStuck = std::chrono::seconds(10);
-
-Status Draining() {
-  return Unavailable("draining", "the server is shutting down and takes no new requests");
-}
-
-}  // namespace
 
 struct Engine::Impl {
   Impl(const EngineOptions& options, const EngineDependencies& dependencies, DeviceLoop* outside)
@@ -30,12 +20,9 @@ struct Engine::Impl {
     loop->Add(&decoder);
   }
 
-  Status QueueFull(const std::string& what) {
-    QueueLedger& ledger = *decoder.ledger();
-    ledger.refused.fetch_add(1, std::memory_order_relaxed);
-    const Duration wait =
-        PredictWait(ledger.places.load(), ledger.lanes, Duration(ledger.service_ns.load()));
-    return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, ledger.salt++));
+  Duration predicted_wait() const {
+    const QueueLedger& ledger = *decoder.ledger();
+    return PredictWait(ledger.places.load(), ledger.lanes, Duration(ledger.service_ns.load()));
   }
 
   Status CheckPrompt(const Request& request) const;
@@ -66,53 +53,18 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
   if (ledger->draining.load(std::memory_order_acquire)) return Draining();
   const int n = std::max(request.n, 1);
   const int limit = ledger->lanes + ledger->limits.requests;
-  const TimePoint now = impl_->clock.Now();
   if (n > limit || request.bytes > ledger->limits.bytes) {
     return InvalidArgument(
         "never_fits", "the request counts as " + std::to_string(n) + " requests of " +
                           std::to_string(request.bytes) + " bytes; lanes and queue hold " +
                           std::to_string(limit) + " and " + std::to_string(ledger->limits.bytes));
   }
-  if (request.deadline <= now) {
-    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
-                  "the request's deadline has passed");
-  }
-  const int before = ledger->places.load(std::memory_order_relaxed);
-  if (request.deadline != TimePoint::max() && before >= ledger->lanes) {
-    // Half of the estimate: refusing a request that would have made it is worse than one wasted
-    // wait.
-    const Duration wait =
-        PredictWait(before, ledger->lanes, Duration(ledger->service_ns.load())) / 2;
-    if (wait > request.deadline - now) {
-      ledger->refused.fetch_add(1, std::memory_order_relaxed);
-      return Unavailable("overloaded",
-                         "the expected wait is longer than the request's deadline allows")
-          .WithRetryAfter(RetryAfter(wait, ledger->salt++));
-    }
-  }
-  const auto bytes = static_cast<int64_t>(request.bytes);
-  if (ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed) + bytes >
-      static_cast<int64_t>(ledger->limits.bytes)) {
-    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return impl_->QueueFull("the waiting requests hold " + std::to_string(ledger->limits.bytes) +
-                            " bytes, the most allowed");
-  }
-  if (!ledger->TryEnter(n, limit)) {
-    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
-    return impl_->QueueFull("all " + std::to_string(ledger->lanes) +
-                            (ledger->lanes == 1 ? " lane and " : " lanes and ") +
-                            std::to_string(ledger->limits.requests) +
-                            (ledger->limits.requests == 1 ? " place" : " places") +
-                            " in the queue are taken");
-  }
-  ledger->preparing.fetch_add(n, std::memory_order_relaxed);
-  Ticket ticket;
-  ticket.ledger_ = ledger;
-  ticket.control_ = std::make_shared<RequestControl>(impl_->decoder.mailbox());
-  ticket.accepted_at_ = now;
-  ticket.n_ = n;
-  ticket.bytes_ = bytes;
-  return ticket;
+  QueueEntry entry;
+  entry.n = n;
+  entry.bytes = request.bytes;
+  entry.deadline = request.deadline;
+  entry.wait = impl_->predicted_wait();
+  return EnterQueue(ledger, impl_->decoder.mailbox(), entry, impl_->clock.Now());
 }
 
 Status Engine::Impl::CheckPrompt(const Request& request) const {
@@ -158,17 +110,15 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
   if (request.n != ticket.n_) {
     return InvalidArgument("invalid_value", "n differs from what was admitted").WithParam("n");
   }
-  if (request.deadline <= impl_->clock.Now()) {
-    return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
-                  "the request's deadline has passed");
-  }
+  if (request.deadline <= impl_->clock.Now()) return DeadlinePassed();
   // An empty queue takes any prompt that fits the context; the bound is for what piles up.
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
   if (before > 0 && before + tokens > ledger.token_limit) {
     ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
-    return impl_->QueueFull("the waiting prompts hold " + std::to_string(before) +
-                            " tokens, the most allowed is " + std::to_string(ledger.token_limit));
+    return ledger.Full("the waiting prompts hold " + std::to_string(before) +
+                           " tokens, the most allowed is " + std::to_string(ledger.token_limit),
+                       impl_->predicted_wait());
   }
   ticket.tokens_ = tokens;
   ticket.submitted_ = true;
@@ -203,25 +153,7 @@ bool Engine::draining() const {
 
 bool Engine::Drain(TimePoint deadline) {
   CHECK(impl_->loop->started()) << "Drain waits for the engine thread";
-  BeginDrain();
-  QueueLedger& ledger = *impl_->decoder.ledger();
-  const auto wait_until = [&](TimePoint limit) {
-    const MutexLock lock(ledger.mutex);
-    while (ledger.unfinished.load(std::memory_order_acquire) > 0) {
-      const Duration left = limit - impl_->clock.Now();
-      if (left.count() <= 0) return false;
-      ledger.idle.WaitFor(ledger.mutex, std::min<Duration>(left, std::chrono::milliseconds(100)));
-    }
-    return true;
-  };
-  if (wait_until(deadline)) return true;
-  ledger.closed.store(true, std::memory_order_release);
-  ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
-  impl_->loop->signal()->Notify();
-  // The step in progress ends first. Tickets that are still in preparation do not reach the engine
-  // any more.
-  wait_until(impl_->clock.Now() + std::chrono::seconds(2));
-  return false;
+  return DrainQueue(*impl_->decoder.ledger(), *impl_->loop->signal(), impl_->clock, deadline);
 }
 
 bool Engine::RunOneStep() {
@@ -239,15 +171,7 @@ EngineStats Engine::stats() const {
 }
 Heartbeat Engine::heartbeat() const { return impl_->decoder.statistics().heartbeat(); }
 
-Status Engine::Live() const {
-  const Heartbeat beat = heartbeat();
-  if (!beat.busy) return OkStatus();
-  const Duration silent = impl_->clock.Now() - beat.last_round;
-  if (silent <= std::max(kStuck, beat.average_step * 20)) return OkStatus();
-  return Unavailable(
-      "engine_stalled",
-      "no step has ended for " + std::to_string(static_cast<int64_t>(ToSeconds(silent))) + " s");
-}
+Status Engine::Live() const { return LiveBy(heartbeat(), impl_->clock.Now()); }
 
 DecoderSlot& Engine::decoder_for_test() { return impl_->decoder; }
 

@@ -24,6 +24,7 @@
 #include "engine/model_runner.h"
 #include "engine/observer.h"
 #include "engine/options.h"
+#include "engine/pulse.h"
 #include "engine/request.h"
 #include "engine/stats.h"
 #include "engine/token_text.h"
@@ -47,14 +48,6 @@ struct AdmitRequest {
   size_t bytes = 0;  // that the request will hold while it waits
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-};
-
-// For the liveness probe.
-struct Heartbeat {
-  TimePoint
-      last_round{};   // when the loop last came round; while busy every 0.5 s, unless a step runs
-  bool busy = false;  // it has requests
-  Duration average_step{0};  // moving average; zero before the first
 };
 
 class Engine {

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "base/check.h"
-#include "engine/work.h"
+#include "engine/request.h"
 
 namespace tutti::engine {
 
@@ -58,16 +58,16 @@ Node* Reversed(Node* newest, Next next) {
 }  // namespace
 
 Mailbox::~Mailbox() {
-  for (Work* work = submissions_.load(); work != nullptr;) {
-    Work* next = NextOf(work);
-    delete work;
-    work = next;
+  for (Submission* record = submissions_.load(); record != nullptr;) {
+    Submission* next = record->next_submission;
+    delete record;
+    record = next;
   }
 }
 
-void Mailbox::Submit(std::unique_ptr<Work> work, TimePoint now) {
-  Work* node = work.release();
-  Work* head = submissions_.load(std::memory_order_relaxed);
+void Mailbox::Submit(std::unique_ptr<Submission> record, TimePoint now) {
+  Submission* node = record.release();
+  Submission* head = submissions_.load(std::memory_order_relaxed);
   do {
     if (head == nullptr)
       pending_since_ns_.store(now.time_since_epoch().count(), std::memory_order_release);
@@ -99,12 +99,9 @@ void Mailbox::Close() {
   }
 }
 
-Work* Mailbox::NextOf(Work* work) { return work->next_submission; }
-std::unique_ptr<Work> Mailbox::Own(Work* work) { return std::unique_ptr<Work>(work); }
-
-Work* Mailbox::TakeSubmissions() {
+Submission* Mailbox::TakeSubmissions() {
   return Reversed(submissions_.exchange(nullptr, std::memory_order_acquire),
-                  [](Work* w) -> Work*& { return w->next_submission; });
+                  [](Submission* s) -> Submission*& { return s->next_submission; });
 }
 
 RequestControl* Mailbox::TakeTouched() {
@@ -118,41 +115,6 @@ std::shared_ptr<RequestControl> Mailbox::Untouch(RequestControl* control) {
   // after this.
   control->queued_.exchange(false, std::memory_order_acq_rel);
   return alive;
-}
-
-// --- QueueLedger ---
-
-bool QueueLedger::TryEnter(int n, int limit) {
-  int now = places.load(std::memory_order_relaxed);
-  do {
-    if (now > limit - n) return false;
-  } while (!places.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
-                                         std::memory_order_relaxed));
-  unfinished.fetch_add(n, std::memory_order_acq_rel);
-  return true;
-}
-
-bool QueueLedger::TryStepAside(int n, int limit) {
-  if (aside.load(std::memory_order_relaxed) >= limit) return false;
-  aside.fetch_add(1, std::memory_order_relaxed);
-  places.fetch_sub(n, std::memory_order_acq_rel);
-  return true;
-}
-
-void QueueLedger::StepBack(int n) {
-  places.fetch_add(n, std::memory_order_acq_rel);
-  aside.fetch_sub(1, std::memory_order_relaxed);
-}
-
-void QueueLedger::Leave(int n, bool was_aside) {
-  if (was_aside) {
-    aside.fetch_sub(1, std::memory_order_relaxed);
-  } else {
-    places.fetch_sub(n, std::memory_order_acq_rel);
-  }
-  if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
-  const MutexLock lock(mutex);  // so that a waiter between its test and its wait cannot miss this
-  idle.NotifyAll();
 }
 
 }  // namespace tutti::engine

@@ -1,5 +1,4 @@
-// How other threads reach a decoder: a mailbox of lock-free stacks, and the ledger of the bounded
-// queue.
+// How other threads reach a slot of the engine: a mailbox of lock-free stacks.
 //
 // Producers push and, only when the stack was empty, signal the engine thread; it takes everything
 // at once at the next step boundary, in order of arrival.
@@ -11,8 +10,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "base/mutex.h"
-#include "engine/options.h"
 #include "engine/request.h"
 
 namespace tutti::engine {
@@ -33,7 +30,11 @@ class Signal {
   int fd_;
 };
 
-struct Work;  // work.h
+// What is handed over: the record of a request. The slot that owns the mailbox knows which kind.
+struct Submission {
+  virtual ~Submission() = default;
+  Submission* next_submission = nullptr;  // mailbox
+};
 
 class Mailbox {
  public:
@@ -41,19 +42,20 @@ class Mailbox {
   ~Mailbox();
 
   // --- any thread ---
-  void Submit(std::unique_ptr<Work> work, TimePoint now);
+  void Submit(std::unique_ptr<Submission> record, TimePoint now);
   void Touch(RequestControl* control) noexcept;  // cancelled or granted
 
   // --- engine thread ---
-  // Calls `take(unique_ptr<Work>)` for each submission and `touched(RequestControl&)` for each
-  // touched control, oldest first. True when there was any.
-  template <typename Take, typename Touched>
+  // Calls `take(unique_ptr<Record>)` for each submission and `touched(RequestControl&)` for each
+  // touched control, oldest first. `Record` is the one kind that is submitted here. True when there
+  // was any.
+  template <typename Record, typename Take, typename Touched>
   bool Drain(Take take, Touched touched) {
     bool any = false;
-    for (Work* work = TakeSubmissions(); work != nullptr;) {
-      Work* next = NextOf(work);
-      take(Own(work));
-      work = next;
+    for (Submission* record = TakeSubmissions(); record != nullptr;) {
+      Submission* next = record->next_submission;
+      take(std::unique_ptr<Record>(static_cast<Record*>(record)));
+      record = next;
       any = true;
     }
     for (RequestControl* control = TakeTouched(); control != nullptr;) {
@@ -75,51 +77,19 @@ class Mailbox {
     return submissions_.load(std::memory_order_acquire) == nullptr &&
            touched_.load(std::memory_order_acquire) == nullptr;
   }
-  // Controls outlive the decoder; after this their touches go nowhere.
+  // Controls outlive the slot; after this their touches go nowhere.
   void Close();
 
  private:
-  static Work* NextOf(Work* work);
-  static std::unique_ptr<Work> Own(Work* work);
-  Work* TakeSubmissions();
+  Submission* TakeSubmissions();
   RequestControl* TakeTouched();
   static std::shared_ptr<RequestControl> Untouch(RequestControl* control);
 
   const std::shared_ptr<Signal> signal_;
-  std::atomic<Work*> submissions_{nullptr};
+  std::atomic<Submission*> submissions_{nullptr};
   std::atomic<RequestControl*> touched_{nullptr};
   std::atomic<int64_t> pending_since_ns_{0};
   std::atomic<bool> closed_{false};
-};
-
-// Counts of the bounded queue, changed by doors and the engine alike. All atomic.
-struct QueueLedger {
-  QueueLimits limits;
-  int lanes = 0;
-  int64_t token_limit = 0;
-  std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
-  std::atomic<int> places{0};            // of those, all but the ones of requests set aside
-  std::atomic<int> aside{0};             // requests set aside: paused for their readers
-  std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
-  std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
-  std::atomic<int64_t> queued_tokens{0};
-  std::atomic<int64_t> service_ns{0};  // mean time a sequence holds a lane; written by the engine
-  std::atomic<uint64_t> refused{0};
-  std::atomic<uint64_t> salt{0};
-  std::atomic<bool> draining{false};
-  std::atomic<bool> closed{false};  // the engine takes nothing more, not even what was accepted
-  std::atomic<int64_t> drain_deadline_ns{INT64_MAX};
-  Mutex mutex;
-  CondVar idle;  // notified when `unfinished` falls to 0
-
-  // Takes places while `places + n <= limit` holds.
-  bool TryEnter(int n, int limit);
-  // Gives up the places of a request that cannot go on for now; false when too many have. Engine
-  // thread, as StepBack, which takes them again even if others have filled the queue meanwhile:
-  // `places` then exceeds its limit by those of requests that were aside, at most.
-  bool TryStepAside(int n, int limit);
-  void StepBack(int n);
-  void Leave(int n, bool was_aside);
 };
 
 }  // namespace tutti::engine

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "engine/mailbox.h"
+#include "engine/queue_ledger.h"
 
 namespace tutti::engine {
 
@@ -37,6 +38,8 @@ Ticket::Ticket(Ticket&& other) noexcept
       n_(other.n_),
       bytes_(other.bytes_),
       tokens_(other.tokens_),
+      result_bytes_(other.result_bytes_),
+      items_(other.items_),
       submitted_(other.submitted_),
       aside_(other.aside_) {
   other.ledger_ = nullptr;
@@ -52,6 +55,8 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
     n_ = other.n_;
     bytes_ = other.bytes_;
     tokens_ = other.tokens_;
+    result_bytes_ = other.result_bytes_;
+    items_ = other.items_;
     submitted_ = other.submitted_;
     aside_ = other.aside_;
   }
@@ -73,9 +78,16 @@ void Ticket::StepBack() {
   if (std::exchange(aside_, false)) ledger_->StepBack(n_);
 }
 
+void Ticket::Served(int64_t tokens) {
+  tokens_ -= tokens;
+  ledger_->queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+}
+
 void Ticket::Release() {
   if (ledger_ == nullptr) return;
   LeaveQueue();
+  ledger_->items.fetch_sub(std::exchange(items_, 0), std::memory_order_relaxed);
+  ledger_->result_bytes.fetch_sub(std::exchange(result_bytes_, 0), std::memory_order_relaxed);
   if (!submitted_) ledger_->preparing.fetch_sub(n_, std::memory_order_relaxed);
   const std::shared_ptr<QueueLedger> ledger = std::move(ledger_);
   ledger_ = nullptr;

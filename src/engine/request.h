@@ -18,6 +18,8 @@
 namespace tutti::engine {
 
 class Mailbox;
+class Ticket;
+struct QueueEntry;
 struct QueueLedger;
 
 // How a request ends that its caller cancelled, in whichever phase.
@@ -62,6 +64,7 @@ class RequestControl final : public api::Cancellable,
  private:
   friend class Mailbox;
   friend class DecoderSlot;
+  friend class EncoderSlot;
   void Notify() noexcept;
 
   const std::shared_ptr<Mailbox> mailbox_;
@@ -72,7 +75,7 @@ class RequestControl final : public api::Cancellable,
   std::atomic<bool> queued_{false};
   RequestControl* next_ = nullptr;
   std::shared_ptr<RequestControl> self_;
-  void* work_ = nullptr;  // engine thread only: the decoder's record of the request, while it lives
+  void* work_ = nullptr;  // engine thread only: the slot's record of the request, while it lives
 };
 
 // A place in the bounded queue, taken before any work on the prompt and held until the request
@@ -92,17 +95,25 @@ class Ticket {
  private:
   friend class Engine;
   friend class DecoderSlot;
+  friend class EncoderEngine;
+  friend class EncoderSlot;
+  friend Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
+                                   const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                                   TimePoint now);
   void Release();
   void LeaveQueue();          // the request has its first lane: its bytes and tokens no longer wait
   void StepAside(int limit);  // gives the place up unless `limit` requests have; engine thread
   void StepBack();            // takes it again, if it was given up; engine thread
+  void Served(int64_t tokens);  // of those it waits with, so many wait no longer; engine thread
 
   std::shared_ptr<QueueLedger> ledger_;
   std::shared_ptr<RequestControl> control_;
   TimePoint accepted_at_{};
   int n_ = 0;
   int64_t bytes_ = 0;
-  int64_t tokens_ = 0;  // set by Submit
+  int64_t tokens_ = 0;  // set by Submit, as:
+  int64_t result_bytes_ = 0;
+  int64_t items_ = 0;  // inputs of an encoding
   bool submitted_ = false;
   bool aside_ = false;
 };

@@ -24,19 +24,13 @@ SlotStatistics::SlotStatistics(std::shared_ptr<const Mailbox> mailbox,
 
 void SlotStatistics::StepTook(Duration took) {
   ++count_.steps;
-  Average(step_ns_, static_cast<double>(took.count()));
+  pulse_.StepTook(took);
 }
 
 void SlotStatistics::ServiceTook(Duration took) {
   Average(service_ns_, static_cast<double>(took.count()));
   ledger_->service_ns.store(static_cast<int64_t>(service_ns_), std::memory_order_relaxed);
 }
-
-void SlotStatistics::LoopCameRound(TimePoint now) {
-  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
-}
-
-void SlotStatistics::HasRequests() { published_.alive.store(true, std::memory_order_release); }
 
 void SlotStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool,
                              int live_choices, bool has_requests, TimePoint now) {
@@ -60,9 +54,7 @@ void SlotStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& 
   published_.reader_pauses.store(count_.reader_pauses, kRelaxed);
   published_.reader_cancels.store(count_.reader_cancels, kRelaxed);
   published_.finished.store(count_.finished, kRelaxed);
-  published_.step_ns.store(static_cast<int64_t>(step_ns_), kRelaxed);
-  published_.alive.store(has_requests, kRelaxed);
-  published_.beat_ns.store(now.time_since_epoch().count(), std::memory_order_release);
+  pulse_.Publish(has_requests, now);
 }
 
 EngineStats SlotStatistics::Snapshot(TimePoint now) const {
@@ -106,19 +98,6 @@ api::LoadSnapshot SlotStatistics::Load() const {
   load.kv_blocks_total = kv_blocks_;
   load.kv_blocks_used = kv_blocks_ - published_.kv_free.load() - published_.kv_cached.load();
   return load;
-}
-
-Heartbeat SlotStatistics::heartbeat() const {
-  Heartbeat beat;
-  // Work that was handed over while the loop slept is late only from then on.
-  const TimePoint pending = mailbox_->pending_since();
-  beat.last_round = TimePoint(Duration(published_.beat_ns.load(std::memory_order_acquire)));
-  beat.busy = published_.alive.load(std::memory_order_acquire) || pending != TimePoint::max();
-  if (!published_.alive.load(std::memory_order_acquire) && pending != TimePoint::max()) {
-    beat.last_round = std::max(beat.last_round, pending);
-  }
-  beat.average_step = Duration(published_.step_ns.load());
-  return beat;
 }
 
 }  // namespace tutti::engine

@@ -12,8 +12,9 @@
 
 #include "api/types.h"
 #include "base/clock.h"
-#include "engine/engine.h"
 #include "engine/mailbox.h"
+#include "engine/pulse.h"
+#include "engine/queue_ledger.h"
 #include "engine/scheduler.h"
 #include "engine/stats.h"
 #include "kv/block_pool.h"
@@ -34,9 +35,8 @@ class SlotStatistics {
   // --- engine thread ---
   Counters& count() { return count_; }
   void StepTook(Duration took);
-  void ServiceTook(Duration took);    // of a request, from its first lane on; the ledger is told
-  void LoopCameRound(TimePoint now);  // the heartbeat
-  void HasRequests();                 // at once: a probe must not take a new request for idleness
+  void ServiceTook(Duration took);  // of a request, from its first lane on; the ledger is told
+  Pulse& pulse() { return pulse_; }
   // After each step. `live_choices`: of all requests, whether they wait, run or pause.
   void Publish(const Scheduler& scheduler, const kv::KvBlockPool& pool, int live_choices,
                bool has_requests, TimePoint now);
@@ -44,23 +44,23 @@ class SlotStatistics {
   // --- any thread ---
   EngineStats Snapshot(TimePoint now) const;
   api::LoadSnapshot Load() const;
-  Heartbeat heartbeat() const;
+  Heartbeat heartbeat() const { return pulse_.Read(*mailbox_); }
 
  private:
   const std::shared_ptr<const Mailbox> mailbox_;
   const std::shared_ptr<QueueLedger> ledger_;
   const int kv_blocks_;
-  Counters count_;                       // engine thread
-  double step_ns_ = 0, service_ns_ = 0;  // moving averages; engine thread
+  Counters count_;         // engine thread
+  double service_ns_ = 0;  // moving average; engine thread
+  Pulse pulse_;
 
   // Published after each step; read by any thread.
   struct Published {
     std::atomic<int> running{0}, waiting{0}, deferred{0}, kv_free{0}, kv_cached{0};
-    std::atomic<int64_t> kv_waste{0}, oldest_ns{0}, beat_ns{0}, step_ns{0};
+    std::atomic<int64_t> kv_waste{0}, oldest_ns{0};
     std::atomic<uint64_t> steps{0}, prompt_tokens{0}, output_tokens{0}, preemptions{0},
         prefix_queried{0}, prefix_hits{0}, evicted{0}, wasted{0}, reader_pauses{0},
         reader_cancels{0}, finished{0};
-    std::atomic<bool> alive{false};  // has requests
   } published_;
 };
 

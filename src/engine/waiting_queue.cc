@@ -13,40 +13,17 @@ bool ArrivedBefore(const Sequence& a, const Sequence& b) {
 }  // namespace
 
 uint32_t WaitingQueue::JoinTenant(const std::string& name) {
-  if (const auto it = index_.find(name); it != index_.end()) {
-    ++tenants_[it->second].live;
-    return it->second;
-  }
-  double least = 0;
-  bool any = false;
-  size_t slot = tenants_.size();
-  for (size_t i = 0; i < tenants_.size(); ++i) {
-    if (tenants_[i].live == 0) {
-      slot = std::min(slot, i);
-    } else if (!any || tenants_[i].service < least) {
-      least = tenants_[i].service;
-      any = true;
-    }
-  }
-  if (slot == tenants_.size()) tenants_.emplace_back();
-  Tenant& tenant = tenants_[slot];
-  tenant.name = name;
-  tenant.service = least;
-  tenant.live = 1;
-  index_.emplace(name, static_cast<uint32_t>(slot));
-  return static_cast<uint32_t>(slot);
+  const uint32_t tenant = shares_.Join(name);
+  if (lists_.size() < shares_.size()) lists_.resize(shares_.size());
+  return tenant;
 }
 
 void WaitingQueue::LeaveTenant(uint32_t tenant) {
-  Tenant& t = tenants_[tenant];
-  CHECK_GT(t.live, 0);
-  if (--t.live > 0) return;
-  CHECK_EQ(t.waiting, 0);
-  index_.erase(t.name);
+  if (shares_.Leave(tenant)) CHECK_EQ(lists_[tenant].waiting, 0);
 }
 
 WaitingQueue::List& WaitingQueue::ListOf(Sequence& sequence) {
-  return tenants_[sequence.tenant].lists[static_cast<size_t>(sequence.request->priority)];
+  return lists_[sequence.tenant].by_class[static_cast<size_t>(sequence.request->priority)];
 }
 
 void WaitingQueue::Insert(Sequence& sequence) {
@@ -62,7 +39,7 @@ void WaitingQueue::Insert(Sequence& sequence) {
   sequence.next = after == nullptr ? list.first : after->next;
   (sequence.previous == nullptr ? list.first : sequence.previous->next) = &sequence;
   (sequence.next == nullptr ? list.last : sequence.next->previous) = &sequence;
-  ++tenants_[sequence.tenant].waiting;
+  ++lists_[sequence.tenant].waiting;
   ++size_;
 }
 
@@ -72,14 +49,14 @@ void WaitingQueue::Remove(Sequence& sequence) {
   (sequence.previous == nullptr ? list.first : sequence.previous->next) = sequence.next;
   (sequence.next == nullptr ? list.last : sequence.next->previous) = sequence.previous;
   sequence.previous = sequence.next = nullptr;
-  --tenants_[sequence.tenant].waiting;
+  --lists_[sequence.tenant].waiting;
   --size_;
 }
 
 int WaitingQueue::ShortestFirst() const {
   size_t shortest = 0;
-  for (const Tenant& tenant : tenants_) {
-    for (const List& list : tenant.lists) {
+  for (const Lists& tenant : lists_) {
+    for (const List& list : tenant.by_class) {
       if (list.first == nullptr) continue;
       const size_t tokens = list.first->tokens.size();
       shortest = shortest == 0 ? tokens : std::min(shortest, tokens);
@@ -90,8 +67,8 @@ int WaitingQueue::ShortestFirst() const {
 
 TimePoint WaitingQueue::OldestQueuedAt() const {
   TimePoint oldest = TimePoint::max();
-  for (const Tenant& tenant : tenants_) {
-    for (const List& list : tenant.lists) {
+  for (const Lists& tenant : lists_) {
+    for (const List& list : tenant.by_class) {
       if (list.first != nullptr) oldest = std::min(oldest, list.first->queued_at);
     }
   }
@@ -100,8 +77,8 @@ TimePoint WaitingQueue::OldestQueuedAt() const {
 
 WaitingQueue::Scan::Scan(WaitingQueue& queue, TimePoint now, Duration aging)
     : queue_(queue), now_(now), aging_(aging) {
-  for (Tenant& tenant : queue_.tenants_) {
-    for (List& list : tenant.lists) list.cursor = list.first;
+  for (Lists& tenant : queue_.lists_) {
+    for (List& list : tenant.by_class) list.cursor = list.first;
   }
 }
 
@@ -109,19 +86,21 @@ Sequence* WaitingQueue::Scan::Next() {
   List* best = nullptr;
   double best_service = 0;
   int best_class = 0;
-  for (Tenant& tenant : queue_.tenants_) {
+  for (size_t i = 0; i < queue_.lists_.size(); ++i) {
+    Lists& tenant = queue_.lists_[i];
     if (tenant.waiting == 0) continue;
-    for (List& list : tenant.lists) {
+    const double service = queue_.service(static_cast<uint32_t>(i));
+    for (List& list : tenant.by_class) {
       const Sequence* s = list.cursor;
       if (s == nullptr) continue;
       const int effective = EffectiveClass(s->request->priority, now_ - s->queued_at, aging_);
-      const bool before = best == nullptr || tenant.service < best_service ||
-                          (tenant.service == best_service &&
+      const bool before = best == nullptr || service < best_service ||
+                          (service == best_service &&
                            (effective < best_class ||
                             (effective == best_class && ArrivedBefore(*s, *best->cursor))));
       if (before) {
         best = &list;
-        best_service = tenant.service;
+        best_service = service;
         best_class = effective;
       }
     }

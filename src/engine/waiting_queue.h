@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "engine/sequence.h"
+#include "engine/tenant_shares.h"
 
 namespace tutti::engine {
 
@@ -18,8 +18,8 @@ class WaitingQueue {
   // others.
   uint32_t JoinTenant(const std::string& name);
   void LeaveTenant(uint32_t tenant);
-  void Charge(uint32_t tenant, double service) { tenants_[tenant].service += service; }
-  double service(uint32_t tenant) const { return tenants_[tenant].service; }
+  void Charge(uint32_t tenant, double service) { shares_.Charge(tenant, service); }
+  double service(uint32_t tenant) const { return shares_.service(tenant); }
 
   void Insert(Sequence& sequence);
   void Remove(Sequence& sequence);
@@ -49,17 +49,14 @@ class WaitingQueue {
     Sequence* last = nullptr;
     Sequence* cursor = nullptr;  // of the scan in progress
   };
-  struct Tenant {
-    std::string name;
-    double service = 0;
-    int live = 0;
+  struct Lists {  // of one tenant
     int waiting = 0;
-    std::array<List, kClasses> lists;
+    std::array<List, kClasses> by_class;
   };
   List& ListOf(Sequence& sequence);
 
-  std::vector<Tenant> tenants_;  // by index; live == 0: free
-  std::unordered_map<std::string, uint32_t> index_;
+  TenantShares shares_;
+  std::vector<Lists> lists_;  // by tenant
   int size_ = 0;
 };
 

@@ -11,6 +11,7 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "engine/mailbox.h"
 #include "engine/model_runner.h"
 #include "engine/observer.h"
 #include "engine/request.h"
@@ -33,7 +34,7 @@ struct Choice {
   TimePoint last_token{};
 };
 
-struct Work {
+struct Work final : Submission {
   Request request;
   std::shared_ptr<api::TokenStream> stream;
   std::shared_ptr<RequestControl> control;
@@ -42,7 +43,6 @@ struct Work {
   std::vector<std::unique_ptr<Choice>> choices;
   std::vector<Sequence*> sequences;  // of the choices
   Utf8Repair prompt_text;            // of kPromptToken events
-  Work* next_submission = nullptr;   // mailbox
 
   // Progress.
   size_t index = 0;  // in the decoder's list

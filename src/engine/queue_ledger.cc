@@ -1,0 +1,133 @@
+#include "engine/queue_ledger.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+
+Status Draining() {
+  return Unavailable("draining", "the server is shutting down and takes no new requests");
+}
+
+Status DeadlinePassed() {
+  return {StatusCode::kDeadlineExceeded, "deadline_exceeded", "the request's deadline has passed"};
+}
+
+Status DrainedUnserved() {
+  return Unavailable("draining", "the server is shutting down and the time to finish has passed");
+}
+
+bool QueueLedger::TryEnter(int n, int limit) {
+  int now = places.load(std::memory_order_relaxed);
+  do {
+    if (now > limit - n) return false;
+  } while (!places.compare_exchange_weak(now, now + n, std::memory_order_acq_rel,
+                                         std::memory_order_relaxed));
+  unfinished.fetch_add(n, std::memory_order_acq_rel);
+  return true;
+}
+
+bool QueueLedger::TryStepAside(int n, int limit) {
+  if (aside.load(std::memory_order_relaxed) >= limit) return false;
+  aside.fetch_add(1, std::memory_order_relaxed);
+  places.fetch_sub(n, std::memory_order_acq_rel);
+  return true;
+}
+
+void QueueLedger::StepBack(int n) {
+  places.fetch_add(n, std::memory_order_acq_rel);
+  aside.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void QueueLedger::Leave(int n, bool was_aside) {
+  if (was_aside) {
+    aside.fetch_sub(1, std::memory_order_relaxed);
+  } else {
+    places.fetch_sub(n, std::memory_order_acq_rel);
+  }
+  if (unfinished.fetch_sub(n, std::memory_order_acq_rel) != n) return;
+  const MutexLock lock(mutex);  // so that a waiter between its test and its wait cannot miss this
+  idle.NotifyAll();
+}
+
+Status QueueLedger::Full(const std::string& what, Duration wait) {
+  refused.fetch_add(1, std::memory_order_relaxed);
+  return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, salt++));
+}
+
+Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
+                          const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                          TimePoint now) {
+  if (entry.deadline <= now) return DeadlinePassed();
+  // Half of the estimate: refusing a request that would have made it is worse than one wasted wait.
+  if (entry.deadline != TimePoint::max() && entry.wait / 2 > entry.deadline - now) {
+    ledger->refused.fetch_add(1, std::memory_order_relaxed);
+    return Unavailable("overloaded",
+                       "the expected wait is longer than the request's deadline allows")
+        .WithRetryAfter(RetryAfter(entry.wait / 2, ledger->salt++));
+  }
+  const auto bytes = static_cast<int64_t>(entry.bytes), items = int64_t{entry.items};
+  const auto leave = [&] {
+    ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+    ledger->items.fetch_sub(items, std::memory_order_relaxed);
+  };
+  const int64_t held = ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  const int64_t inputs = ledger->items.fetch_add(items, std::memory_order_relaxed);
+  if (held + bytes > static_cast<int64_t>(ledger->limits.bytes)) {
+    leave();
+    return ledger->Full("the waiting requests hold " + std::to_string(ledger->limits.bytes) +
+                            " bytes, the most allowed",
+                        entry.wait);
+  }
+  if (items > 0 && inputs + items > ledger->item_limit) {
+    leave();
+    return ledger->Full("the waiting requests hold " + std::to_string(inputs) + " inputs, " +
+                            std::to_string(items) + " more would pass the limit of " +
+                            std::to_string(ledger->item_limit),
+                        entry.wait);
+  }
+  if (!ledger->TryEnter(entry.n, ledger->lanes + ledger->limits.requests)) {
+    leave();
+    std::string lanes;
+    if (ledger->lanes > 0)
+      lanes = std::to_string(ledger->lanes) + (ledger->lanes == 1 ? " lane and " : " lanes and ");
+    return ledger->Full("all " + lanes + std::to_string(ledger->limits.requests) +
+                            (ledger->limits.requests == 1 ? " place" : " places") +
+                            " in the queue are taken",
+                        entry.wait);
+  }
+  ledger->preparing.fetch_add(entry.n, std::memory_order_relaxed);
+  Ticket ticket;
+  ticket.ledger_ = ledger;
+  ticket.control_ = std::make_shared<RequestControl>(mailbox);
+  ticket.accepted_at_ = now;
+  ticket.n_ = entry.n;
+  ticket.items_ = entry.items;
+  ticket.bytes_ = bytes;
+  return ticket;
+}
+
+bool DrainQueue(QueueLedger& ledger, Signal& signal, const Clock& clock, TimePoint deadline) {
+  ledger.draining.store(true, std::memory_order_release);
+  const auto wait_until = [&](TimePoint limit) {
+    const MutexLock lock(ledger.mutex);
+    while (ledger.unfinished.load(std::memory_order_acquire) > 0) {
+      const Duration left = limit - clock.Now();
+      if (left.count() <= 0) return false;
+      ledger.idle.WaitFor(ledger.mutex, std::min<Duration>(left, std::chrono::milliseconds(100)));
+    }
+    return true;
+  };
+  if (wait_until(deadline)) return true;
+  ledger.closed.store(true, std::memory_order_release);
+  ledger.drain_deadline_ns.store(INT64_MIN, std::memory_order_release);
+  signal.Notify();
+  // The step in progress ends first. Tickets that are still in preparation do not reach the engine
+  // any more.
+  wait_until(clock.Now() + std::chrono::seconds(2));
+  return false;
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,79 @@
+// QueueLedger: the bounded queue of one slot as counts, from acceptance to the last event, and what
+// every front of the engine does with it: letting a request in, refusing it, draining.
+//
+// Shared by doors, tickets and the slot; any thread. All counts are atomic.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "engine/mailbox.h"
+#include "engine/options.h"
+#include "engine/request.h"
+
+namespace tutti::engine {
+
+struct QueueLedger {
+  QueueLimits limits;
+  int lanes = 0;  // of a decoder; an encoder has none: places = limits.requests
+  int64_t token_limit = 0, item_limit = 0, result_limit = 0;
+  std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
+  std::atomic<int> places{0};            // of those, all but the ones of requests set aside
+  std::atomic<int> aside{0};             // requests set aside: paused for their readers
+  std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
+  std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
+  std::atomic<int64_t> queued_tokens{0};
+  std::atomic<int64_t> items{0};         // encoders: inputs of requests that have not ended
+  std::atomic<int64_t> result_bytes{0};  // encoders: memory for the results of these
+  std::atomic<int64_t> service_ns{0};    // mean time a sequence holds a lane, or 1,024 tokens of an
+                                         // encoder take; written by the engine
+  std::atomic<uint64_t> refused{0};
+  std::atomic<uint64_t> salt{0};
+  std::atomic<bool> draining{false};
+  std::atomic<bool> closed{false};  // the engine takes nothing more, not even what was accepted
+  std::atomic<int64_t> drain_deadline_ns{INT64_MAX};
+  Mutex mutex;
+  CondVar idle;  // notified when `unfinished` falls to 0
+
+  // Takes places while `places + n <= limit` holds.
+  bool TryEnter(int n, int limit);
+  // Gives up the places of a request that cannot go on for now; false when too many have. Engine
+  // thread, as StepBack, which takes them again even if others have filled the queue meanwhile:
+  // `places` then exceeds its limit by those of requests that were aside, at most.
+  bool TryStepAside(int n, int limit);
+  void StepBack(int n);
+  void Leave(int n, bool was_aside);
+  // The refusal queue_full, counted; `wait` until it is worth to try again.
+  Status Full(const std::string& what, Duration wait);
+};
+
+// What is known of a request at the door.
+struct QueueEntry {
+  int n = 1;      // places
+  int items = 0;  // inputs of an encoding
+  size_t bytes = 0;
+  TimePoint deadline = TimePoint::max();
+  Duration wait{0};  // predicted for it
+};
+
+// A place for a request, or why not: deadline_exceeded, overloaded (the predicted wait passes its
+// deadline), queue_full in bytes, items or places.
+Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
+                          const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
+                          TimePoint now);
+
+Status Draining();         // to those who come when the queue takes nothing more
+Status DeadlinePassed();   // to those whose time was over before they were served
+Status DrainedUnserved();  // to those that a drain could not wait for
+
+// Refuses new requests, then waits until all have ended or `deadline` has passed on `clock`; what
+// is left then is ended by the slot (drain_deadline_ns). True when all had ended by themselves. Not
+// from the engine thread, which must be running.
+bool DrainQueue(QueueLedger& ledger, Signal& signal, const Clock& clock, TimePoint deadline);
+
+}  // namespace tutti::engine

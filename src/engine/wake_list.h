@@ -1,0 +1,29 @@
+// WakeList: the readers to tell at the end of a step, each once however many requests it reads.
+// Engine thread. Whoever adds a waker keeps it alive until WakeAll().
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "api/token_stream.h"
+
+namespace tutti::engine {
+
+class WakeList {
+ public:
+  void Add(api::StreamWaker* waker) {
+    if (waker != nullptr) wakers_.push_back(waker);
+  }
+  void WakeAll() {
+    if (wakers_.empty()) return;
+    std::sort(wakers_.begin(), wakers_.end());
+    wakers_.erase(std::unique(wakers_.begin(), wakers_.end()), wakers_.end());
+    for (api::StreamWaker* waker : wakers_) waker->Wake();
+    wakers_.clear();
+  }
+
+ private:
+  std::vector<api::StreamWaker*> wakers_;
+};
+
+}  // namespace tutti::engine
