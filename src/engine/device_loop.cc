@@ -69,6 +69,17 @@ void DeviceLoop::Main() {
   if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
 }
 
+Neighbours DeviceLoop::NeighboursOf(size_t seat) const {
+  Neighbours neighbours;
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (i == seat || !seats_[i].view.ready) continue;
+    const Duration step(static_cast<int64_t>(seats_[i].step_ns));
+    if (!neighbours.ready || step < neighbours.step) neighbours.step = step;
+    neighbours.ready = true;
+  }
+  return neighbours;
+}
+
 bool DeviceLoop::RunOnce() {
   if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
   const TimePoint now = clock_.Now();
@@ -90,8 +101,12 @@ bool DeviceLoop::RunOnce() {
   const int turn = ShareDevice(views_);
   if (turn < 0) return false;
   Seat& seat = seats_[static_cast<size_t>(turn)];
+  seat.slot->Beside(NeighboursOf(static_cast<size_t>(turn)));
   const bool ran = seat.slot->Step();
-  seat.view.used += std::max(clock_.Now() - now, Duration(1));
+  const Duration took = std::max(clock_.Now() - now, Duration(1));
+  seat.view.used += took;
+  const auto sample = static_cast<double>(took.count());
+  if (ran) seat.step_ns += seat.step_ns == 0 ? sample : (sample - seat.step_ns) / 16;
   if (!ran) next_work_ = std::min(next_work_, now + kFalseStart);
   return ran;
 }

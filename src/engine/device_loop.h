@@ -1,4 +1,4 @@
-// DeviceLoop: one thread for one device, shared by slots (decoder models, later encoders). It alone
+// DeviceLoop: one thread for one device, shared by slots (decoder and encoder models). It alone
 // drives their runners, so that forwards of one device never overlap and never oversubscribe its
 // cores.
 //
@@ -23,6 +23,13 @@ struct SlotReadiness {
   TimePoint next_work = TimePoint::max();  // otherwise: when to look again without being told
 };
 
+// What else wants the device while a slot has its turn.
+struct Neighbours {
+  bool ready = false;  // another slot has a step to run
+  // Mean time of a step of the quickest of them; zero while unknown.
+  Duration step{0};
+};
+
 // A model on a device. Engine thread only. Destroyed after it was removed from its loop.
 class Slot {
  public:
@@ -32,6 +39,8 @@ class Slot {
   virtual SlotReadiness Prepare(TimePoint now) = 0;
   // One forward pass and all that follows from it. False when there was nothing to run after all.
   virtual bool Step() = 0;
+  // Before a Step(): who waits for it to end. For slots that can choose how long a step takes.
+  virtual void Beside(const Neighbours& /*neighbours*/) {}
   // Ends every request with `status`.
   virtual void EndAll(const Status& status) = 0;
   virtual double weight() const { return 1; }
@@ -67,7 +76,9 @@ class DeviceLoop {
     Slot* slot = nullptr;
     SlotView view;
     bool was_ready = false;
+    double step_ns = 0;  // moving average
   };
+  Neighbours NeighboursOf(size_t seat) const;
   void Main();
   void ChangeSlots(bool add, Slot* slot);
   void ApplyChanges();

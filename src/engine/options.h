@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
+#include "api/encoding.h"
 #include "base/clock.h"
 
 namespace tutti::engine {
@@ -66,6 +68,30 @@ struct EngineOptions {
   QueueLimits queue;
   ReaderLimits reader;
   int prefix_hash_bits = 128;  // of the prefix index; tests force collisions with few
+};
+
+struct EncoderOptions {
+  int batch_items = 32;     // items of a batch, and
+  int batch_tokens = 1024;  // tokens; both also bounded by the runner, and never below one item
+  Duration batch_time = std::chrono::milliseconds(50);  // as reckoned; less beside a decoder
+  // Longest that a batch is held back for items about to come, while the device is busy; 0 = never.
+  Duration window = std::chrono::milliseconds(10);
+  double share = 0.25;  // of the device beside one decoder, in (0, 1)
+  // An interactive request of at most so many items, and tokens of one batch, goes ahead of others,
+  // which are sure of `bulk_share` of every batch.
+  int small_items = 8;
+  double bulk_share = 0.25;
+  int max_passed = 3;  // batches in which an item may be passed over for the length of others
+  Duration priority_aging = std::chrono::seconds(10);  // as SchedulerOptions'
+
+  // What may wait, in preparation or for a batch. An input counts until its request ends.
+  int requests = 1024;
+  int items = 8 * api::kMaxEncodeInputs;
+  int64_t tokens = 1 << 20;
+  size_t bytes = size_t{64} << 20;          // of request bodies
+  size_t result_bytes = size_t{256} << 20;  // for their results
+  Duration age = std::chrono::seconds(
+      30);  // an interactive request of which nothing ran by then ends; max() = off
 };
 
 }  // namespace tutti::engine

@@ -1,0 +1,211 @@
+#include "engine/encoder_engine.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/device_loop.h"
+#include "engine/encoder_slot.h"
+
+namespace tutti::engine {
+namespace {
+
+std::string Input(size_t index) { return "input " + std::to_string(index); }
+
+// What can be known to be wrong with a request by its tokens alone.
+Status CheckRequest(const EncoderRequest& request, const EncoderLimits& limits) {
+  const size_t items = request.lengths.size();
+  if (items == 0 || items > static_cast<size_t>(api::kMaxEncodeInputs)) {
+    return InvalidArgument("invalid_value",
+                           "there are " + std::to_string(items) + " inputs; 1 to " +
+                               std::to_string(api::kMaxEncodeInputs) + " are allowed");
+  }
+  const bool scores = request.output == api::EncodeOutput::kScores;
+  if ((scores ? limits.labels : limits.width) == 0) {
+    return InvalidArgument("unsupported_parameter",
+                           scores ? "the model gives no scores" : "the model gives no vectors");
+  }
+  size_t first = 0;
+  for (size_t i = 0; i < items; ++i) {
+    const int32_t length = request.lengths[i];
+    if (length <= 0) return InvalidArgument("empty_prompt", Input(i) + " has no tokens");
+    if (length > limits.max_item_tokens) {
+      return InvalidArgument("context_length_exceeded", Input(i) + " has " +
+                                                            std::to_string(length) +
+                                                            " tokens; the model reads " +
+                                                            std::to_string(limits.max_item_tokens));
+    }
+    const size_t end = first + static_cast<size_t>(length);
+    if (end > request.tokens.size()) break;
+    for (size_t t = first; t < end; ++t) {
+      if (request.tokens[t] >= 0 && request.tokens[t] < limits.vocab_size) continue;
+      return InvalidArgument("token_out_of_range", Input(i) + ": token id " +
+                                                       std::to_string(request.tokens[t]) +
+                                                       " is outside the vocabulary of " +
+                                                       std::to_string(limits.vocab_size));
+    }
+    first = end;
+  }
+  const auto known_type = [&](uint8_t type) { return type < limits.types; };
+  const bool whole = std::accumulate(request.lengths.begin(), request.lengths.end(), int64_t{0}) ==
+                     static_cast<int64_t>(request.tokens.size());
+  if (!whole || (!request.types.empty() && request.types.size() != request.tokens.size()))
+    return Internal("the lengths of the inputs are not those of their tokens");
+  if (!std::all_of(request.types.begin(), request.types.end(), known_type)) {
+    return InvalidArgument("unsupported_parameter", "the model reads no pairs");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+struct EncoderEngine::Impl {
+  Impl(const EncoderOptions& options, const EncoderDependencies& dependencies, DeviceLoop* outside)
+      : clock(*dependencies.clock),
+        own_loop(outside == nullptr ? std::make_unique<DeviceLoop>(dependencies.clock) : nullptr),
+        loop(outside == nullptr ? own_loop.get() : outside),
+        slot(options, dependencies, loop->signal()) {
+    loop->Add(&slot);
+  }
+
+  Duration predicted_wait() const {
+    const QueueLedger& ledger = *slot.ledger();
+    return PredictEncodeWait(ledger.queued_tokens.load(), Duration(ledger.service_ns.load()));
+  }
+  Status ReserveResult(QueueLedger& ledger, int64_t bytes) const;
+  Status ReserveTokens(QueueLedger& ledger, int64_t tokens) const;
+
+  const Clock& clock;
+  const std::unique_ptr<DeviceLoop> own_loop;
+  DeviceLoop* const loop;
+  EncoderSlot slot;
+};
+
+EncoderEngine::EncoderEngine(const EncoderOptions& options, const EncoderDependencies& dependencies,
+                             DeviceLoop* loop)
+    : impl_(std::make_unique<Impl>(options, dependencies, loop)) {}
+
+EncoderEngine::~EncoderEngine() {
+  impl_->slot.ledger()->closed.store(true, std::memory_order_release);
+  impl_->loop->Remove(&impl_->slot);
+  if (impl_->own_loop != nullptr) impl_->own_loop->Stop();
+}
+
+void EncoderEngine::Start() {
+  CHECK(impl_->own_loop != nullptr) << "an outside loop is started by its owner";
+  impl_->own_loop->Start();
+}
+
+Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
+  const std::shared_ptr<QueueLedger>& ledger = impl_->slot.ledger();
+  if (ledger->draining.load(std::memory_order_acquire)) return Draining();
+  if (request.items > ledger->item_limit || request.bytes > ledger->limits.bytes) {
+    return InvalidArgument("never_fits", "the request has " + std::to_string(request.items) +
+                                             " inputs and " + std::to_string(request.bytes) +
+                                             " bytes; the queue holds " +
+                                             std::to_string(ledger->item_limit) + " and " +
+                                             std::to_string(ledger->limits.bytes));
+  }
+  QueueEntry entry;
+  entry.items = std::max(request.items, 1);
+  entry.bytes = request.bytes;
+  entry.deadline = request.deadline;
+  entry.wait = impl_->predicted_wait();
+  return EnterQueue(ledger, impl_->slot.mailbox(), entry, impl_->clock.Now());
+}
+
+Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, int64_t bytes) const {
+  if (bytes > ledger.result_limit) {
+    return InvalidArgument("never_fits", "the result would take " + std::to_string(bytes) +
+                                             " bytes, the most allowed is " +
+                                             std::to_string(ledger.result_limit));
+  }
+  const int64_t before = ledger.result_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (before + bytes <= ledger.result_limit) return OkStatus();
+  ledger.result_bytes.fetch_sub(bytes, std::memory_order_relaxed);
+  return ledger.Full("the results of the waiting requests will take " + std::to_string(before) +
+                         " bytes, " + std::to_string(bytes) + " more would pass the limit of " +
+                         std::to_string(ledger.result_limit),
+                     predicted_wait());
+}
+
+// An empty queue takes any request; the bound is for what piles up.
+Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, int64_t tokens) const {
+  const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
+  if (before == 0 || before + tokens <= ledger.token_limit) return OkStatus();
+  ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+  return ledger.Full("the waiting inputs hold " + std::to_string(before) +
+                         " tokens, the most allowed is " + std::to_string(ledger.token_limit),
+                     predicted_wait());
+}
+
+Status EncoderEngine::Submit(Ticket ticket, EncoderRequest request,
+                             std::shared_ptr<api::EncodingState> state) {
+  CHECK(ticket && state != nullptr);
+  QueueLedger& ledger = *impl_->slot.ledger();
+  if (ledger.closed.load(std::memory_order_acquire)) return Draining();
+  const EncoderLimits& limits = impl_->slot.limits();
+  RETURN_IF_ERROR(CheckRequest(request, limits));
+  if (static_cast<int64_t>(request.lengths.size()) > ticket.items_)
+    return Internal("the request has more inputs than were admitted");
+  const TimePoint now = impl_->clock.Now();
+  if (request.deadline <= now) return DeadlinePassed();
+  // The ticket gives back what it holds, whatever happens from here on.
+  const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
+  RETURN_IF_ERROR(impl_->ReserveResult(ledger, bytes));
+  ticket.result_bytes_ = bytes;
+  const auto tokens = static_cast<int64_t>(request.tokens.size());
+  RETURN_IF_ERROR(impl_->ReserveTokens(ledger, tokens));
+  ticket.tokens_ = tokens;
+  auto work = MakeEncodeWork(std::move(ticket), std::move(request), std::move(state), limits, now);
+  work->ticket.submitted_ = true;
+  ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
+  impl_->slot.mailbox()->Submit(std::move(work), now);
+  return OkStatus();
+}
+
+Result<api::Encoding> EncoderEngine::Submit(EncoderRequest request,
+                                            std::shared_ptr<api::StreamWaker> waker) {
+  AdmitEncoding admit;
+  admit.items = static_cast<int>(std::min<size_t>(request.lengths.size(), INT32_MAX));
+  admit.bytes = request.tokens.size() * sizeof(TokenId);
+  admit.deadline = request.deadline;
+  ASSIGN_OR_RETURN(Ticket ticket, Admit(admit));
+  auto state = std::make_shared<api::EncodingState>(std::move(waker));
+  std::shared_ptr<RequestControl> control = ticket.control();
+  RETURN_IF_ERROR(Submit(std::move(ticket), std::move(request), state));
+  return api::Encoding(std::move(state), std::move(control));
+}
+
+void EncoderEngine::BeginDrain() {
+  impl_->slot.ledger()->draining.store(true, std::memory_order_release);
+}
+
+bool EncoderEngine::draining() const {
+  return impl_->slot.ledger()->draining.load(std::memory_order_acquire);
+}
+
+bool EncoderEngine::Drain(TimePoint deadline) {
+  CHECK(impl_->loop->started()) << "Drain waits for the engine thread";
+  return DrainQueue(*impl_->slot.ledger(), *impl_->loop->signal(), impl_->clock, deadline);
+}
+
+bool EncoderEngine::RunOneStep() {
+  CHECK(!impl_->loop->started()) << "the engine has a thread of its own";
+  return impl_->loop->RunOnce();
+}
+
+TimePoint EncoderEngine::NextWork() const { return impl_->loop->next_work(); }
+
+const EncoderLimits& EncoderEngine::limits() const { return impl_->slot.limits(); }
+EncoderStats EncoderEngine::stats() const {
+  return impl_->slot.statistics().Snapshot(impl_->clock.Now());
+}
+Heartbeat EncoderEngine::heartbeat() const { return impl_->slot.statistics().heartbeat(); }
+Status EncoderEngine::Live() const { return LiveBy(heartbeat(), impl_->clock.Now()); }
+
+EncoderSlot& EncoderEngine::slot_for_test() { return impl_->slot; }
+
+}  // namespace tutti::engine

@@ -1,0 +1,104 @@
+// EncoderEngine: one encoder model served to many callers. What Engine is for decoders.
+//
+//   // Refuses now what must be refused; the door may hold the encoding from here on.
+//   Result<Ticket> ticket = engine.Admit({.items = 3, .bytes = body.size()});
+//   api::Encoding encoding(state, ticket->control());
+//   // The inputs are tokens: to the engine thread.
+//   Status status = engine.Submit(std::move(*ticket), std::move(request), state);
+//
+// Threads: Admit, Submit, stats, heartbeat, BeginDrain are for any thread, lock-free in the common
+// case and never wait for inference. All work happens on the thread of the DeviceLoop, or, where
+// Start() is never called, inside RunOneStep() on the caller's.
+//
+// Every submitted request is finished exactly once, also when the engine is destroyed. Results are
+// the model's raw rows; normalising, cutting and squashing are the reader's, off the engine thread.
+#pragma once
+
+#include <memory>
+
+#include "api/encoding.h"
+#include "api/token_stream.h"
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "engine/encoder_observer.h"
+#include "engine/encoder_request.h"
+#include "engine/encoder_runner.h"
+#include "engine/encoder_stats.h"
+#include "engine/options.h"
+#include "engine/pulse.h"
+#include "engine/request.h"
+
+namespace tutti::engine {
+
+class DeviceLoop;
+class EncoderSlot;
+
+// Collaborators; all outlive the engine. The runner is called on the engine thread only.
+struct EncoderDependencies {
+  EncoderRunner* runner = nullptr;
+  const Clock* clock = nullptr;
+  EncoderObserver* observer = nullptr;  // may be null
+};
+
+// What is known of a request before its inputs were looked at.
+struct AdmitEncoding {
+  int items = 1;     // inputs
+  size_t bytes = 0;  // that the request will hold while it waits
+  TimePoint deadline = TimePoint::max();
+};
+
+class EncoderEngine {
+ public:
+  // With `loop`, shares that device's thread with other slots; without, owns a loop of its own.
+  EncoderEngine(const EncoderOptions& options, const EncoderDependencies& dependencies,
+                DeviceLoop* loop = nullptr);
+  ~EncoderEngine();  // requests still alive end with UNAVAILABLE [draining]
+  EncoderEngine(const EncoderEngine&) = delete;
+  EncoderEngine& operator=(const EncoderEngine&) = delete;
+
+  void Start();  // starts the own loop's thread; not with an outside loop
+
+  // Takes a place in the queue. Refusals: draining, queue_full (requests, inputs or bytes; with
+  // retry-after), overloaded (the predicted wait passes the deadline), deadline_exceeded,
+  // never_fits (it exceeds the bounds alone).
+  Result<Ticket> Admit(const AdmitEncoding& request);
+
+  // Hands the request over. OK: the engine will finish the state. Otherwise it was not touched and
+  // the caller still writes it; the ticket is spent either way. Refusals: empty_prompt,
+  // token_out_of_range and context_length_exceeded with the input's index, unsupported_parameter
+  // (an output that the model has not), never_fits and queue_full (memory for results; tokens),
+  // deadline_exceeded, draining. May throw std::bad_alloc, having changed nothing.
+  Status Submit(Ticket ticket, EncoderRequest request, std::shared_ptr<api::EncodingState> state);
+
+  // Admit, make a state, Submit: for callers that have tokens already.
+  Result<api::Encoding> Submit(EncoderRequest request, std::shared_ptr<api::StreamWaker> waker);
+
+  // Refuses new work from now on; what is in flight goes on. Idempotent.
+  void BeginDrain();
+  bool draining() const;
+  // BeginDrain, then waits until nothing is in flight or `deadline` has passed on the engine's
+  // clock; what is left then ends with UNAVAILABLE [draining]. True when everything had finished by
+  // itself. Not from the engine thread. Needs a started loop.
+  bool Drain(TimePoint deadline);
+
+  // Without Start(): takes what was submitted, runs one batch. False when there was nothing to run.
+  bool RunOneStep();
+  // Without Start(): when RunOneStep() could next do something without a new submission; max() =
+  // never.
+  TimePoint NextWork() const;
+
+  const EncoderLimits& limits() const;
+  EncoderStats stats() const;
+  Heartbeat heartbeat() const;
+  Status Live() const;  // as Engine::Live
+
+  // For invariant checks in tests; only while no step can run.
+  EncoderSlot& slot_for_test();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::engine

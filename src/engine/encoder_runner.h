@@ -1,0 +1,58 @@
+// EncoderRunner: the port through which the engine drives an encoder on a device, and the batch
+// that goes through it. The engine links none of the implementations; tests use
+// testing/fake_encoder_runner.h.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "api/encoding.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/types.h"
+
+namespace tutti::engine {
+
+struct EncoderLimits {
+  int max_items = 0;        // items of a batch
+  int max_tokens = 0;       // of a batch: rows the scratch was sized for; >= max_item_tokens
+  int max_item_tokens = 0;  // of an item, special tokens included
+  int vocab_size = 0;
+  int types = 1;   // kinds of tokens; 2 for models that read pairs
+  int width = 0;   // floats of a pooled row and of a token's row; 0: the model has no such output
+  int labels = 0;  // floats of a row of scores; 0: none
+};
+
+// One item of a batch: its tokens are [first, first + tokens) of the batch's.
+struct EncodeItem {
+  int first = 0;
+  int tokens = 0;                                         // >= 1
+  api::EncodeOutput output = api::EncodeOutput::kPooled;  // and nothing else of it
+  // Where its floats go: [width], [tokens][width] or [labels], as the model leaves them (no
+  // normalising, no sigmoid). Written whole when the batch succeeds.
+  std::span<float> out;
+};
+
+// Items one after the other, without padding.
+struct EncodeBatch {
+  uint64_t number = 0;
+  std::span<const TokenId> tokens;  // [tokens of all items]
+  std::span<const uint8_t> types;   // as many, or none: all 0
+  std::span<const EncodeItem> items;
+};
+
+// Owned by the composition root, called by the engine thread only.
+class EncoderRunner {
+ public:
+  virtual ~EncoderRunner() = default;
+  virtual EncoderLimits limits() const = 0;
+
+  // Starts the batch. It, and all it points to, stays as it is until Collect returns. A CPU runner
+  // does the whole work here; a GPU runner only enqueues it. At most one batch is in flight.
+  virtual void Launch(const EncodeBatch& batch) = 0;
+  // Waits for the launched batch. OK: every item's floats are written. Otherwise none counts. Never
+  // throws. An item's floats do not depend on the rest of its batch.
+  virtual Status Collect() = 0;
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,388 @@
+#include "engine/encoder_slot.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "engine/policy/wait_estimate.h"
+
+namespace tutti::engine {
+namespace {
+
+// Tokens of a batch beside a decoder while the cost of one is not known yet.
+constexpr int kFirstTokens = 128;
+
+std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options) {
+  auto ledger = std::make_shared<QueueLedger>();
+  ledger->limits.requests = options.requests;
+  ledger->limits.bytes = options.bytes;
+  ledger->limits.age = options.age;
+  ledger->token_limit = options.tokens;
+  ledger->item_limit = options.items;
+  ledger->result_limit = static_cast<int64_t>(options.result_bytes);
+  return ledger;
+}
+
+bool AllFinite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace
+
+EncoderSlot::EncoderSlot(const EncoderOptions& options, const EncoderDependencies& dependencies,
+                         std::shared_ptr<Signal> signal)
+    : options_(options),
+      deps_(dependencies),
+      limits_(dependencies.runner->limits()),
+      mailbox_(std::make_shared<Mailbox>(std::move(signal))),
+      ledger_(MakeLedger(options)),
+      statistics_(mailbox_, ledger_) {
+  CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
+        limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&
+        limits_.width + limits_.labels > 0);
+  CHECK(options.batch_items > 0 && options.batch_tokens > 0 && options.share > 0 &&
+        options.share < 1);
+}
+
+EncoderSlot::~EncoderSlot() {
+  EndAll(Unavailable("draining", "the server is shutting down"));
+  mailbox_->Close();
+}
+
+// --- between batches ---
+
+SlotReadiness EncoderSlot::Prepare(TimePoint now) {
+  statistics_.pulse().Beat(now);
+  TakeInbox(now);
+  EndExpired(now);
+  wakers_.WakeAll();
+  finished_.clear();
+  SlotReadiness readiness;
+  const TimePoint next = NextBatchAt(now);
+  readiness.ready = next <= now;
+  readiness.next_work = std::min(next, next_expiry_);
+  if (!works_.empty()) readiness.next_work = std::min(readiness.next_work, now + kIdleBeat);
+  if (!readiness.ready) Publish(now);
+  return readiness;
+}
+
+void EncoderSlot::TakeInbox(TimePoint now) {
+  if (mailbox_->empty()) return;
+  mailbox_->Drain<EncodeWork>(
+      [&](std::unique_ptr<EncodeWork> work) { Accept(std::move(work), now); },
+      [&](RequestControl& control) {
+        auto* work = static_cast<EncodeWork*>(control.work_);
+        if (work != nullptr && control.cancelled()) EndRequest(*work, CancelledByCaller(), now);
+      });
+}
+
+void EncoderSlot::Accept(std::unique_ptr<EncodeWork> owned, TimePoint now) {
+  EncodeWork& work = *owned;
+  work.index = works_.size();
+  work.control->work_ = &work;
+  works_.push_back(std::move(owned));
+  statistics_.pulse().HasRequests();
+  const auto& request = work.request;
+  queue_.Join(work, request.priority == api::Priority::kInteractive &&
+                        request.lengths.size() <= static_cast<size_t>(options_.small_items) &&
+                        request.tokens.size() <= static_cast<size_t>(options_.batch_tokens));
+  load_.Came(static_cast<int>(work.items.size()), now);
+  NoteExpiry(work);
+  if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
+}
+
+// Until when a request of which nothing ran yet may go on waiting.
+TimePoint EncoderSlot::StartDeadline(const EncodeWork& work) const {
+  const bool bound = work.first_batch == TimePoint::max() &&
+                     work.request.priority == api::Priority::kInteractive &&
+                     options_.age != Duration::max();
+  return bound ? work.ticket.accepted_at() + options_.age : TimePoint::max();
+}
+
+void EncoderSlot::NoteExpiry(const EncodeWork& work) {
+  next_expiry_ = std::min({next_expiry_, work.request.deadline, StartDeadline(work)});
+}
+
+void EncoderSlot::EndExpired(TimePoint now) {
+  if (now.time_since_epoch().count() >=
+      ledger_->drain_deadline_ns.load(std::memory_order_acquire)) {
+    EndAll(DrainedUnserved());
+  }
+  if (now < next_expiry_) return;
+  next_expiry_ = TimePoint::max();
+  for (size_t i = 0; i < works_.size();) {
+    EncodeWork& work = *works_[i];
+    if (work.request.deadline <= now) {
+      EndRequest(work, DeadlinePassed(), now);  // another one stands at i now
+    } else if (StartDeadline(work) <= now) {
+      const Duration wait =
+          PredictEncodeWait(ledger_->queued_tokens.load(), Duration(ledger_->service_ns.load()));
+      EndRequest(work,
+                 Unavailable("overloaded",
+                             "the request waited " +
+                                 std::to_string(static_cast<int64_t>(ToSeconds(options_.age))) +
+                                 " s and no batch took any of it")
+                     .WithRetryAfter(RetryAfter(wait, ledger_->salt++)),
+                 now);
+    } else {
+      NoteExpiry(work);
+      ++i;
+    }
+  }
+}
+
+// --- the batch ---
+
+BatchLimits EncoderSlot::LimitsNow() const {
+  BatchLimits limits;
+  limits.items = std::min(options_.batch_items, limits_.max_items);
+  limits.tokens =
+      std::min(std::max(options_.batch_tokens, limits_.max_item_tokens), limits_.max_tokens);
+  limits.time = options_.batch_time;
+  if (neighbours_.ready && neighbours_.step.count() > 0) {
+    // No longer than the pause between two of its steps that the share allows, but at least twice
+    // the head of a batch: below, most of the share would go into heads.
+    const Duration pause(
+        static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * weight()));
+    limits.time = std::min(limits.time, std::max(pause, cost_.fixed() * 2));
+  }
+  if (neighbours_.ready && !cost_.known()) {
+    limits.tokens = std::min(limits.tokens, std::max(kFirstTokens, limits_.max_item_tokens));
+  }
+  return limits;
+}
+
+TimePoint EncoderSlot::NextBatchAt(TimePoint now) {
+  if (!alone_.empty()) return now;
+  const BatchShape& waiting = queue_.waiting();
+  if (waiting.items == 0) {
+    held_ = false;
+    return TimePoint::max();
+  }
+  const BatchLimits limits = LimitsNow();
+  DispatchView view;
+  view.now = now;
+  view.oldest = queue_.OldestQueuedAt();
+  view.deadline = next_expiry_;
+  view.last_end = last_end_;
+  view.items = waiting.items;
+  view.fixed = cost_.fixed();
+  view.estimate = cost_.Estimate(waiting);
+  view.full = waiting.items >= limits.items || waiting.tokens >= limits.tokens ||
+              view.estimate >= limits.time;
+  view.items_per_second = load_.items_per_second(now);
+  view.busy = load_.busy(now);
+  view.window = options_.window;
+  const TimePoint at = HoldUntil(view);
+  held_ = held_ || at > now;
+  return at;
+}
+
+DispatchReason EncoderSlot::Choose(TimePoint now) {
+  const PickedBatch batch = queue_.Pick(LimitsNow(), cost_, options_.max_passed,
+                                        options_.bulk_share, options_.priority_aging, now, chosen_);
+  const bool held = std::exchange(held_, false);
+  if (batch.full) return batch.aged ? DispatchReason::kAge : DispatchReason::kFull;
+  return held ? DispatchReason::kDeadline : DispatchReason::kIdle;
+}
+
+void EncoderSlot::Assemble() {
+  shape_ = BatchShape();
+  longest_ = oldest_passed_ = 0;
+  items_.clear();
+  tokens_.clear();
+  types_.clear();
+  bool typed = false;
+  for (const WorkItem* item : chosen_) typed |= !item->work->request.types.empty();
+  for (const WorkItem* item : chosen_) {
+    EncodeWork& work = *item->work;
+    const EncoderRequest& request = work.request;
+    items_.push_back(
+        {static_cast<int>(tokens_.size()), item->tokens, request.output, work.Out(*item)});
+    const auto first = request.tokens.begin() + item->first;
+    tokens_.insert(tokens_.end(), first, first + item->tokens);
+    if (!request.types.empty()) {
+      const auto type = request.types.begin() + item->first;
+      types_.insert(types_.end(), type, type + item->tokens);
+    } else if (typed) {
+      types_.insert(types_.end(), static_cast<size_t>(item->tokens), 0);
+    }
+    shape_.Add(item->tokens);
+    longest_ = std::max(longest_, item->tokens);
+    oldest_passed_ = std::max(oldest_passed_, item->passed);
+  }
+}
+
+bool EncoderSlot::Step() {
+  const TimePoint begin = deps_.clock->Now();
+  BatchEvent event;
+  event.begin = begin;
+  EncoderStats& count = statistics_.count();
+  // Items of failed batches and new batches take turns, so that whoever brings batches down does
+  // not keep the others waiting for all the repairs.
+  if (!alone_.empty() && (alone_next_ || queue_.waiting().items == 0)) {
+    event.retry = true;
+    ++count.retried_items;
+    chosen_.assign(1, alone_.first);
+    alone_.Remove(*chosen_[0]);
+    chosen_[0]->state = ItemState::kRunning;
+  } else if (queue_.waiting().items > 0) {
+    event.reason = Choose(begin);
+    ++count.reasons[static_cast<size_t>(event.reason)];
+  } else {
+    return false;
+  }
+  alone_next_ = !event.retry;
+  Assemble();
+  for (WorkItem* item : chosen_) {
+    EncodeWork& work = *item->work;
+    work.first_batch = std::min(work.first_batch, begin);
+    if (!event.retry) work.ticket.Served(item->tokens);
+  }
+  event.expected = cost_.Estimate(shape_);
+
+  EncodeBatch batch;
+  batch.number = event.batch = ++batches_;
+  batch.tokens = tokens_;
+  batch.types = types_;
+  batch.items = items_;
+  const TimePoint launched = deps_.clock->Now();
+  deps_.runner->Launch(batch);
+  event.status = deps_.runner->Collect();
+  const TimePoint now = deps_.clock->Now();
+
+  event.forward = now - launched;
+  ++count.batches;
+  count.items += static_cast<uint64_t>(shape_.items);
+  count.tokens += static_cast<uint64_t>(shape_.tokens);
+  count.padded_tokens += static_cast<uint64_t>(shape_.items) * static_cast<uint64_t>(longest_);
+  count.longest_passed = std::max(count.longest_passed, oldest_passed_);
+  count.busy += event.forward;
+  statistics_.pulse().StepTook(now - begin);
+  statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : begin));
+  load_.Ran(begin, now);
+  if (event.status.ok()) {
+    cost_.Observe(shape_, event.forward);
+    for (WorkItem* item : chosen_) Deliver(*item, now);
+  } else {
+    ++count.failed_batches;
+    for (WorkItem* item : chosen_) {
+      item->work->computed_tokens += item->tokens;
+      if (item->work->ended) continue;
+      if (chosen_.size() == 1) {
+        FailItem(*item, event.status, now);
+      } else {
+        RunAloneLater(*item);
+      }
+    }
+  }
+  wakers_.WakeAll();
+  last_end_ = now;
+  backlog_ = queue_.waiting().items > 0;
+  if (deps_.observer != nullptr) {
+    event.end = deps_.clock->Now();
+    event.items = shape_.items;
+    event.tokens = static_cast<int>(shape_.tokens);
+    event.longest = longest_;
+    event.oldest_passed = oldest_passed_;
+    deps_.observer->OnBatch(event);
+  }
+  finished_.clear();
+  Publish(now);
+  return true;
+}
+
+void EncoderSlot::Deliver(WorkItem& item, TimePoint now) {
+  EncodeWork& work = *item.work;
+  work.computed_tokens += item.tokens;
+  if (work.ended) return;
+  // One number that is none would spoil whatever is done with the vector, and has no JSON.
+  if (!AllFinite(work.Out(item)))
+    return FailItem(item, Internal("the model gave a value that is not finite"), now);
+  item.state = ItemState::kDone;
+  if (--work.left == 0) EndRequest(work, OkStatus(), now);
+}
+
+void EncoderSlot::RunAloneLater(WorkItem& item) {
+  item.state = ItemState::kAlone;
+  alone_.PushBack(item);
+}
+
+void EncoderSlot::FailItem(WorkItem& item, const Status& status, TimePoint now) {
+  ++statistics_.count().failed_items;
+  Status why = status;
+  EndRequest(*item.work, std::move(why).WithContext("input " + std::to_string(item.index)), now);
+}
+
+// The one place where a request ends.
+void EncoderSlot::EndRequest(EncodeWork& work, Status status, TimePoint now) {
+  CHECK(!work.ended);
+  work.ended = true;
+  for (WorkItem& item : work.items) {
+    if (item.state == ItemState::kAlone) alone_.Remove(item);
+    if (item.state == ItemState::kAlone) item.state = ItemState::kDone;
+  }
+  queue_.Leave(work);
+  EncoderStats& count = statistics_.count();
+  ++count.finished;
+  if (!status.ok()) count.wasted_tokens += static_cast<uint64_t>(work.computed_tokens);
+
+  api::EncodeTimings& timings = work.result.timings;
+  timings.prepare = work.request.prepare;
+  timings.queue = std::min(work.first_batch, now) - work.submitted_at;
+  if (work.first_batch != TimePoint::max()) timings.inference = now - work.first_batch;
+
+  if (deps_.observer != nullptr) {
+    EncodingEvent event;
+    event.id = work.request.id;
+    event.tenant = work.request.tenant;
+    event.priority = work.request.priority;
+    event.status = status;
+    event.items = static_cast<int>(work.items.size());
+    event.tokens = static_cast<int64_t>(work.request.tokens.size());
+    event.wasted_tokens = status.ok() ? 0 : work.computed_tokens;
+    event.timings = timings;
+    deps_.observer->OnFinished(event);
+  }
+  work.control->work_ = nullptr;
+  wakers_.Add(work.state->waker().get());
+  if (status.ok()) {
+    work.state->Finish(std::move(work.result));
+  } else {
+    work.state->Finish(std::move(status));
+  }
+  work.ticket.Release();
+
+  const size_t index = work.index;
+  finished_.push_back(std::move(works_[index]));
+  if (index + 1 < works_.size()) {
+    works_[index] = std::move(works_.back());
+    works_[index]->index = index;
+  }
+  works_.pop_back();
+  if (works_.empty()) next_expiry_ = TimePoint::max();
+}
+
+void EncoderSlot::EndAll(const Status& status) {
+  const TimePoint now = deps_.clock->Now();
+  // What was submitted but not taken in yet ends the same way.
+  mailbox_->Drain<EncodeWork>(
+      [&](std::unique_ptr<EncodeWork> work) { Accept(std::move(work), now); },
+      [](RequestControl&) {});
+  while (!works_.empty()) EndRequest(*works_.back(), status, now);
+  wakers_.WakeAll();
+  finished_.clear();
+  Publish(now);
+}
+
+void EncoderSlot::Publish(TimePoint now) {
+  EncoderStats& count = statistics_.count();
+  count.waiting_items = queue_.waiting().items;
+  count.waiting_tokens = queue_.waiting().tokens;
+  count.passed_over = queue_.passed_over();
+  statistics_.Publish(!works_.empty(), queue_.OldestQueuedAt(), now);
+}
+
+}  // namespace tutti::engine

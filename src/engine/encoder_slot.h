@@ -1,0 +1,100 @@
+// EncoderSlot: the slot of a device that serves one encoder model: the queue of items, the runner,
+// and the records of the requests in it. One step is one batch; see Step().
+//
+// Engine thread only, but for what mailbox, ledger and statistics offer to others. Every request
+// ends through EndRequest(), the one place that finishes an encoding.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "engine/device_loop.h"
+#include "engine/encode_queue.h"
+#include "engine/encode_work.h"
+#include "engine/encoder_engine.h"
+#include "engine/encoder_observer.h"
+#include "engine/encoder_runner.h"
+#include "engine/encoder_statistics.h"
+#include "engine/mailbox.h"
+#include "engine/options.h"
+#include "engine/policy/batch_cost.h"
+#include "engine/policy/recent_load.h"
+#include "engine/queue_ledger.h"
+#include "engine/wake_list.h"
+
+namespace tutti::engine {
+
+class EncoderSlot final : public Slot {
+ public:
+  EncoderSlot(const EncoderOptions& options, const EncoderDependencies& dependencies,
+              std::shared_ptr<Signal> signal);
+  ~EncoderSlot() override;
+
+  // --- any thread ---
+  const std::shared_ptr<Mailbox>& mailbox() const { return mailbox_; }
+  const std::shared_ptr<QueueLedger>& ledger() const { return ledger_; }
+  const EncoderLimits& limits() const { return limits_; }
+  const EncoderOptions& options() const { return options_; }
+  const EncoderStatistics& statistics() const { return statistics_; }  // its reading half
+
+  // --- engine thread: Slot ---
+  SlotReadiness Prepare(TimePoint now) override;
+  void Beside(const Neighbours& neighbours) override { neighbours_ = neighbours; }
+  bool Step() override;
+  void EndAll(const Status& status) override;
+  double weight() const override { return options_.share / (1 - options_.share); }
+
+  // For invariant checks.
+  const std::vector<std::unique_ptr<EncodeWork>>& works() const { return works_; }
+  const EncodeQueue& queue() const { return queue_; }
+  const BatchCost& cost() const { return cost_; }
+
+ private:
+  void TakeInbox(TimePoint now);
+  void Accept(std::unique_ptr<EncodeWork> work, TimePoint now);
+  TimePoint StartDeadline(const EncodeWork& work) const;
+  void NoteExpiry(const EncodeWork& work);
+  void EndExpired(TimePoint now);
+  TimePoint NextBatchAt(TimePoint now);
+  BatchLimits LimitsNow() const;
+  DispatchReason Choose(TimePoint now);
+  void Assemble();
+  void Deliver(WorkItem& item, TimePoint now);
+  void RunAloneLater(WorkItem& item);
+  void FailItem(WorkItem& item, const Status& status, TimePoint now);
+  void EndRequest(EncodeWork& work, Status status, TimePoint now);
+  void Publish(TimePoint now);
+
+  const EncoderOptions options_;
+  const EncoderDependencies deps_;
+  const EncoderLimits limits_;
+  const std::shared_ptr<Mailbox> mailbox_;
+  const std::shared_ptr<QueueLedger> ledger_;
+
+  EncodeQueue queue_;
+  ItemList alone_;  // of failed batches: each is run once more, by itself
+  std::vector<std::unique_ptr<EncodeWork>> works_;     // alive
+  std::vector<std::unique_ptr<EncodeWork>> finished_;  // ended; destroyed once readers are woken
+  TimePoint next_expiry_ = TimePoint::max();           // no deadline or age limit passes before
+  WakeList wakers_;
+
+  // The batch in progress; its memory is reused.
+  std::vector<WorkItem*> chosen_;
+  std::vector<EncodeItem> items_;
+  std::vector<TokenId> tokens_;
+  std::vector<uint8_t> types_;
+  BatchShape shape_;
+  int longest_ = 0, oldest_passed_ = 0;
+  uint64_t batches_ = 0;
+
+  BatchCost cost_;
+  RecentLoad load_;
+  Neighbours neighbours_;
+  TimePoint last_end_ = TimePoint::min();  // of the last batch
+  bool backlog_ = false;                   // items waited when it ended
+  bool held_ = false;                      // the next batch was held back
+  bool alone_next_ = true;                 // whose turn it is, where items wait in both ways
+  EncoderStatistics statistics_;
+};
+
+}  // namespace tutti::engine

@@ -1,0 +1,154 @@
+#include "engine/policy/pick_batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+
+namespace tutti::engine {
+namespace {
+
+// Scaled to a part of the batch, for the line that leaves the rest to the other one. The head of a
+// batch is paid once, so only the time behind it is divided.
+BatchLimits Part(const BatchLimits& whole, double part, const BatchCost& cost) {
+  BatchLimits limits = whole;
+  limits.items = static_cast<int>(std::floor(whole.items * part));
+  limits.tokens = static_cast<int>(std::floor(whole.tokens * part));
+  if (whole.time != Duration::max()) {
+    const Duration head = std::min(cost.fixed(), whole.time);
+    limits.time =
+        head +
+        Duration(static_cast<int64_t>(static_cast<double>((whole.time - head).count()) * part));
+  }
+  return limits;
+}
+
+class Picker {
+ public:
+  Picker(const PickInputs& in, std::vector<int>& scratch) : in_(in), by_length_(scratch) {}
+
+  // Takes from `line` what fits into `limits`, the first in line before all others.
+  void PickLine(std::span<Candidate> line, const BatchLimits& limits) {
+    int barrier = static_cast<int>(line.size());  // nothing from here on
+    int anchor = -1;
+    for (int i = 0; i < barrier; ++i) {
+      Candidate& c = line[i];
+      if (c.picked) continue;
+      const bool first = anchor < 0, due = c.passed >= in_.max_passed;
+      if (first) anchor = c.tokens;
+      if (!first && !due) continue;
+      if (Take(c, limits)) {
+        batch_.aged |= due;
+      } else if (due) {
+        barrier = i;  // those before it may still go
+      }
+    }
+    if (anchor >= 0) PickRun(line.first(static_cast<size_t>(barrier)), anchor, limits);
+  }
+
+  // The first that was not taken, alone.
+  bool TakeFirst(std::span<Candidate> line, const BatchLimits& limits) {
+    for (Candidate& c : line) {
+      if (!c.picked) return Take(c, limits);
+    }
+    return false;
+  }
+
+  PickedBatch& batch() { return batch_; }
+
+ private:
+  bool Take(Candidate& c, const BatchLimits& limits) {
+    BatchShape with = batch_.shape;
+    with.Add(c.tokens);
+    const bool fits = with.items <= limits.items && with.tokens <= limits.tokens &&
+                      (limits.time == Duration::max() || in_.cost->Estimate(with) <= limits.time);
+    // One item always goes, whatever the limits in time say.
+    if (!fits && batch_.shape.items > 0) return false;
+    batch_.shape = with;
+    c.picked = true;
+    return true;
+  }
+
+  // The others by how near their length is to `anchor`, outwards on both sides.
+  void PickRun(std::span<Candidate> line, int anchor, const BatchLimits& limits) {
+    by_length_.clear();
+    for (int i = 0; i < static_cast<int>(line.size()); ++i) {
+      if (!line[i].picked) by_length_.push_back(i);
+    }
+    std::sort(by_length_.begin(), by_length_.end(), [&](int a, int b) {
+      return line[a].tokens != line[b].tokens ? line[a].tokens < line[b].tokens : a < b;
+    });
+    const auto begin = by_length_.begin();
+    auto longer = std::lower_bound(begin, by_length_.end(), anchor,
+                                   [&](int i, int tokens) { return line[i].tokens < tokens; });
+    auto shorter = longer;  // one past the next on that side
+    while (shorter != begin || longer != by_length_.end()) {
+      const bool up = shorter == begin ||
+                      (longer != by_length_.end() &&
+                       line[*longer].tokens - anchor <= anchor - line[*(shorter - 1)].tokens);
+      if (up) {
+        // Where one does not fit no longer one does.
+        longer = Take(line[*longer], limits) ? longer + 1 : by_length_.end();
+      } else {
+        Take(line[*--shorter], limits);
+      }
+    }
+  }
+
+  const PickInputs& in_;
+  std::vector<int>& by_length_;
+  PickedBatch batch_;
+};
+
+bool AllPicked(std::span<const Candidate> line) {
+  return std::all_of(line.begin(), line.end(), [](const Candidate& c) { return c.picked; });
+}
+
+void CountPassed(std::span<Candidate> line) {
+  bool behind = false;
+  for (size_t i = line.size(); i > 0; --i) {
+    Candidate& c = line[i - 1];
+    if (c.picked) behind = true;
+    if (!c.picked && behind) ++c.passed;
+  }
+}
+
+}  // namespace
+
+double BatchPart(int tokens, const BatchLimits& limits, const BatchCost& cost) {
+  double part = std::max(1.0 / limits.items, static_cast<double>(tokens) / limits.tokens);
+  if (limits.time != Duration::max()) {
+    BatchShape one;
+    one.Add(tokens);
+    const auto room = static_cast<double>((limits.time - cost.fixed()).count());
+    const auto own = static_cast<double>((cost.Estimate(one) - cost.fixed()).count());
+    part = std::max(part, room > 0 ? own / room : 1.0);
+  }
+  return std::min(part, 1.0);
+}
+
+PickedBatch PickBatch(const PickInputs& in, std::span<Candidate> singles, std::span<Candidate> bulk,
+                      std::vector<int>& scratch) {
+  Picker picker(in, scratch);
+  if (!bulk.empty() && !singles.empty()) {
+    // A bulk item that has its part saved up goes first: otherwise a long one might never fit
+    // behind the singles.
+    double claim = in.bulk_claim;
+    const double first = BatchPart(bulk.front().tokens, in.limits, *in.cost);
+    if (claim >= first && picker.TakeFirst(bulk, in.limits)) claim -= first;
+    picker.PickLine(singles, Part(in.limits, 1 - std::max(claim, 0.0), *in.cost));
+  }
+  picker.PickLine(bulk, in.limits);
+  picker.PickLine(singles, in.limits);  // what bulk items could not use
+
+  PickedBatch& batch = picker.batch();
+  for (const Candidate& c : bulk) {
+    if (c.picked) batch.bulk_part += BatchPart(c.tokens, in.limits, *in.cost);
+  }
+  CountPassed(singles);
+  CountPassed(bulk);
+  batch.full = !AllPicked(singles) || !AllPicked(bulk);
+  batch.aged &= batch.full;
+  return batch;
+}
+
+}  // namespace tutti::engine
