@@ -80,6 +80,13 @@ Neighbours DeviceLoop::NeighboursOf(size_t seat) const {
   return neighbours;
 }
 
+void DeviceLoop::Yield() {
+  for (size_t i = 0; i < seats_.size(); ++i) {
+    if (seats_[i].slot == last_ && last_->yields() && NeighboursOf(i).ready)
+      views_[i].ready = false;
+  }
+}
+
 bool DeviceLoop::RunOnce() {
   if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
   const TimePoint now = clock_.Now();
@@ -98,15 +105,19 @@ bool DeviceLoop::RunOnce() {
     }
     seats_[i].was_ready = seats_[i].view.ready;
   }
+  Yield();
   const int turn = ShareDevice(views_);
   if (turn < 0) return false;
   Seat& seat = seats_[static_cast<size_t>(turn)];
+  last_ = seat.slot;
   seat.slot->Beside(NeighboursOf(static_cast<size_t>(turn)));
   const bool ran = seat.slot->Step();
   const Duration took = std::max(clock_.Now() - now, Duration(1));
   seat.view.used += took;
   const auto sample = static_cast<double>(took.count());
-  if (ran) seat.step_ns += seat.step_ns == 0 ? sample : (sample - seat.step_ns) / 16;
+  // Down quickly and up slowly: what counts is the pace between the steps that compute prompts.
+  const double weight = seat.step_ns == 0 ? 1 : sample < seat.step_ns ? 0.5 : 1.0 / 16;
+  if (ran) seat.step_ns += (sample - seat.step_ns) * weight;
   if (!ran) next_work_ = std::min(next_work_, now + kFalseStart);
   return ran;
 }

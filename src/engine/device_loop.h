@@ -26,7 +26,8 @@ struct SlotReadiness {
 // What else wants the device while a slot has its turn.
 struct Neighbours {
   bool ready = false;  // another slot has a step to run
-  // Mean time of a step of the quickest of them; zero while unknown.
+  // Usual time of a step of the quickest of them, longer ones now and then left aside; zero while
+  // unknown.
   Duration step{0};
 };
 
@@ -44,6 +45,9 @@ class Slot {
   // Ends every request with `status`.
   virtual void EndAll(const Status& status) = 0;
   virtual double weight() const { return 1; }
+  // Never two steps in a row while another slot has one to run: between two steps of the other then
+  // lies one of this at most.
+  virtual bool yields() const { return false; }
 };
 
 class DeviceLoop {
@@ -76,9 +80,10 @@ class DeviceLoop {
     Slot* slot = nullptr;
     SlotView view;
     bool was_ready = false;
-    double step_ns = 0;  // moving average
+    double step_ns = 0;  // Neighbours::step
   };
   Neighbours NeighboursOf(size_t seat) const;
+  void Yield();
   void Main();
   void ChangeSlots(bool add, Slot* slot);
   void ApplyChanges();
@@ -91,6 +96,7 @@ class DeviceLoop {
   // Loop thread.
   std::vector<Seat> seats_;
   std::vector<SlotView> views_;
+  const Slot* last_ = nullptr;  // whose step was the last
   TimePoint next_work_ = TimePoint::max();
 
   // Requests to add or remove a slot.

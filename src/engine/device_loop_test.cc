@@ -93,6 +93,60 @@ TEST(DeviceLoop, TwoSlotsShareTheDeviceByTimeAndWeight) {
   EXPECT_EQ(loop.next_work(), TimePoint::max());
 }
 
+TEST(DeviceLoop, ASlotThatYieldsNeverStepsTwiceWhileAnotherWaits) {
+  struct Yielding final : Slot {
+    explicit Yielding(FakeSlot* slot) : slot_(*slot) {}
+    SlotReadiness Prepare(TimePoint now) override { return slot_.Prepare(now); }
+    bool Step() override { return slot_.Step(); }
+    void EndAll(const Status&) override {}
+    double weight() const override { return slot_.weight(); }
+    bool yields() const override { return true; }
+    FakeSlot& slot_;
+  };
+  ManualClock clock;
+  std::string trace;
+  FakeSlot long_steps(&clock, milliseconds(20), 1, &trace, 'd'),
+      short_steps(&clock, milliseconds(1), 1, &trace, 'e');
+  Yielding yielding(&short_steps);
+  DeviceLoop loop(&clock);
+  loop.Add(&long_steps);
+  loop.Add(&yielding);
+  long_steps.work = 50;
+  short_steps.work = 100;
+  while (loop.RunOnce()) {
+  }
+  // By time it had twenty steps for one of the other's. It gets one, and all once it is alone.
+  EXPECT_EQ(trace.find("ee"), trace.rfind('d') + 1);
+  EXPECT_EQ(std::count(trace.begin(), trace.end(), 'e'), 100);
+}
+
+TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
+  struct Listening final : Slot {
+    SlotReadiness Prepare(TimePoint) override { return {true, TimePoint::max()}; }
+    bool Step() override { return true; }
+    void EndAll(const Status&) override {}
+    void Beside(const Neighbours& neighbours) override { heard.push_back(neighbours); }
+    std::vector<Neighbours> heard;
+  };
+  ManualClock clock;
+  std::string trace;
+  FakeSlot other(&clock, milliseconds(20), 1, &trace, 'd');
+  Listening listening;
+  DeviceLoop loop(&clock);
+  loop.Add(&other);
+  loop.Add(&listening);
+  ASSERT_TRUE(loop.RunOnce());
+  ASSERT_FALSE(listening.heard.empty());
+  EXPECT_FALSE(listening.heard[0].ready);
+  other.work = 3;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(loop.RunOnce());
+  ASSERT_GE(listening.heard.size(), 2u);
+  const bool told = std::any_of(listening.heard.begin(), listening.heard.end(), [](const auto& n) {
+    return n.ready && n.step == milliseconds(20);
+  });
+  EXPECT_TRUE(told);
+}
+
 TEST(DeviceLoop, TwoEnginesOnOneDeviceNeverOverlap) {
   FakeModelRunner a({}), b({});
   std::atomic<int> inside{0}, overlaps{0};

@@ -14,6 +14,9 @@ namespace {
 // Tokens of a batch beside a decoder while the cost of one is not known yet.
 constexpr int kFirstTokens = 128;
 
+// A batch with a costly head takes at most this part of a decoder's step.
+constexpr double kMostOfStep = 0.45;
+
 std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options) {
   auto ledger = std::make_shared<QueueLedger>();
   ledger->limits.requests = options.requests;
@@ -88,7 +91,9 @@ void EncoderSlot::Accept(std::unique_ptr<EncodeWork> owned, TimePoint now) {
   queue_.Join(work, request.priority == api::Priority::kInteractive &&
                         request.lengths.size() <= static_cast<size_t>(options_.small_items) &&
                         request.tokens.size() <= static_cast<size_t>(options_.batch_tokens));
-  load_.Came(static_cast<int>(work.items.size()), now);
+  const auto items = static_cast<int>(work.items.size());
+  returns_.Came(items, work.submitted_at);
+  if (work.submitted_at <= last_end_) piled_up_ += items;
   NoteExpiry(work);
   if (work.control->cancelled()) EndRequest(work, CancelledByCaller(), now);
 }
@@ -142,11 +147,15 @@ BatchLimits EncoderSlot::LimitsNow() const {
       std::min(std::max(options_.batch_tokens, limits_.max_item_tokens), limits_.max_tokens);
   limits.time = options_.batch_time;
   if (neighbours_.ready && neighbours_.step.count() > 0) {
-    // No longer than the pause between two of its steps that the share allows, but at least twice
-    // the head of a batch: below, most of the share would go into heads.
-    const Duration pause(
-        static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * weight()));
-    limits.time = std::min(limits.time, std::max(pause, cost_.fixed() * 2));
+    // As much of the neighbour's step as the share allows. Where most of that would be the head of
+    // the batch, a little more: below half of the step, so that a gap between two tokens stays
+    // below one and a half of what it is without us.
+    const auto of_step = [&](double part) {
+      return Duration(static_cast<int64_t>(static_cast<double>(neighbours_.step.count()) * part));
+    };
+    const Duration pause =
+        std::max(of_step(weight()), std::min(cost_.fixed() * 2, of_step(kMostOfStep)));
+    limits.time = std::min(limits.time, pause);
   }
   if (neighbours_.ready && !cost_.known()) {
     limits.tokens = std::min(limits.tokens, std::max(kFirstTokens, limits_.max_item_tokens));
@@ -172,8 +181,9 @@ TimePoint EncoderSlot::NextBatchAt(TimePoint now) {
   view.estimate = cost_.Estimate(waiting);
   view.full = waiting.items >= limits.items || waiting.tokens >= limits.tokens ||
               view.estimate >= limits.time;
-  view.items_per_second = load_.items_per_second(now);
-  view.busy = load_.busy(now);
+  view.piled_up = piled_up_;
+  view.expected = returns_.expected();
+  view.busy = busy_.share(now);
   view.window = options_.window;
   const TimePoint at = HoldUntil(view);
   held_ = held_ || at > now;
@@ -262,7 +272,8 @@ bool EncoderSlot::Step() {
   count.busy += event.forward;
   statistics_.pulse().StepTook(now - begin);
   statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : begin));
-  load_.Ran(begin, now);
+  busy_.Ran(begin, now);
+  returns_.Ended(now, shape_.items, LongestHold(options_.window, cost_.fixed()));
   if (event.status.ok()) {
     cost_.Observe(shape_, event.forward);
     for (WorkItem* item : chosen_) Deliver(*item, now);
@@ -281,6 +292,7 @@ bool EncoderSlot::Step() {
   wakers_.WakeAll();
   last_end_ = now;
   backlog_ = queue_.waiting().items > 0;
+  piled_up_ = queue_.waiting().items;
   if (deps_.observer != nullptr) {
     event.end = deps_.clock->Now();
     event.items = shape_.items;

@@ -43,6 +43,7 @@ class EncoderSlot final : public Slot {
   bool Step() override;
   void EndAll(const Status& status) override;
   double weight() const override { return options_.share / (1 - options_.share); }
+  bool yields() const override { return true; }
 
   // For invariant checks.
   const std::vector<std::unique_ptr<EncodeWork>>& works() const { return works_; }
@@ -88,7 +89,9 @@ class EncoderSlot final : public Slot {
   uint64_t batches_ = 0;
 
   BatchCost cost_;
-  RecentLoad load_;
+  RecentBusy busy_;
+  ReturnRate returns_;
+  int piled_up_ = 0;  // items that came before last_end_ and wait still, about
   Neighbours neighbours_;
   TimePoint last_end_ = TimePoint::min();  // of the last batch
   bool backlog_ = false;                   // items waited when it ended

@@ -7,7 +7,7 @@ namespace tutti::engine {
 namespace {
 
 constexpr double kTokens = 128, kSquares = 128.0 * 128.0;  // of one unit of the features
-constexpr double kKeep = 1 - 1.0 / 92;                     // half after 64 observations
+constexpr double kKeep = 1 - 1.0 / 46;                     // half after 32 observations
 // Pulls every term a little towards zero, so that terms which the measured batches cannot tell
 // apart (all of one length, say) share what they explain rather than cancel each other.
 constexpr double kRidge = 1e-3;
@@ -46,15 +46,13 @@ BatchCost::Vector BatchCost::Features(const BatchShape& batch) {
 }
 
 void BatchCost::Observe(const BatchShape& batch, Duration took) {
-  auto ns = static_cast<double>(took.count());
+  const auto ns = static_cast<double>(took.count());
   if (ns <= 0) return;
-  if (known_) {
-    const auto expected = static_cast<double>(Estimate(batch).count());
-    if (expected > 0) ns = std::min(ns, 2 * expected);
-  }
   const Vector f = Features(batch);
-  // Relative errors count: a small batch is estimated as well as a large one.
-  const double w = 1 / (ns * ns);
+  // Relative errors count: a small batch is estimated as well as a large one, and one that took
+  // many times what it should (a busy host) pulls less than an ordinary one.
+  const double scale = std::max(ns, static_cast<double>(Estimate(batch).count()));
+  const double w = 1 / (scale * scale);
   for (int i = 0; i < kTerms; ++i) {
     for (int j = 0; j < kTerms; ++j) products_[i][j] = products_[i][j] * kKeep + w * f[i] * f[j];
     targets_[i] = targets_[i] * kKeep + w * f[i] * ns;

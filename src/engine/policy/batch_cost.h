@@ -23,8 +23,7 @@ struct BatchShape {
 
 class BatchCost {
  public:
-  // Refits to the weighted least squares of what was measured, older batches counting less (by half
-  // after about 64). One slow batch (a busy host) counts as at most twice the estimate.
+  // Refits to the least squares of relative errors, older batches counting less (by half after 32).
   void Observe(const BatchShape& batch, Duration took);
   bool known() const { return known_; }              // false before the first observation
   Duration Estimate(const BatchShape& batch) const;  // zero while unknown

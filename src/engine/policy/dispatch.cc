@@ -1,6 +1,7 @@
 #include "engine/policy/dispatch.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tutti::engine {
 namespace {
@@ -10,14 +11,16 @@ constexpr double kKnee = 0.5;
 
 }  // namespace
 
+Duration LongestHold(Duration window, Duration fixed) { return std::min(window, fixed / 2); }
+
 TimePoint HoldUntil(const DispatchView& v) {
   if (v.full || v.window.count() <= 0 || v.items == 0) return v.now;
   if (v.last_end == TimePoint::min() || v.oldest >= v.last_end) return v.now;  // it was free
-  const Duration hold = std::min(v.window, v.fixed);
   const bool pays = v.busy >= kKnee && v.fixed * 2 >= v.estimate &&
-                    v.items_per_second * ToSeconds(hold) >= v.items;
+                    v.expected >= std::max(v.piled_up, 1) &&
+                    v.items < std::floor(v.piled_up + v.expected + 0.5);
   if (!pays) return v.now;
-  TimePoint until = std::min(v.last_end + hold, v.oldest + v.window);
+  TimePoint until = std::min(v.last_end + LongestHold(v.window, v.fixed), v.oldest + v.window);
   if (v.deadline != TimePoint::max()) until = std::min(until, v.deadline - v.estimate * 2);
   return std::max(until, v.now);
 }

@@ -15,7 +15,8 @@ namespace tutti::engine {
 enum class DispatchReason : uint8_t {
   kFull,      // no further item would have fitted: items, tokens or time
   kIdle,      // all that waited, the device being free
-  kDeadline,  // held back until the window or the patience of a request ended
+  kDeadline,  // all that waited, after it was held back: the time for that was over, or they were
+              // here
   kAge,       // full, and it had to take items that others were put before as often as allowed
 };
 inline constexpr int kDispatchReasons = 4;
@@ -26,17 +27,24 @@ struct DispatchView {
   TimePoint deadline = TimePoint::max();  // the first of the waiting requests' deadlines
   TimePoint last_end = TimePoint::min();  // of the last batch; min() = none yet
   int items = 0;                          // waiting
-  bool full = false;                      // they fill a batch
-  double items_per_second = 0;            // that came lately
+  int piled_up = 0;                       // of these, came before last_end
+  double expected = 0;                    // items that usually come soon after such a batch
+  bool full = false;                      // what waits fills a batch
   double busy = 0;                        // share of the time lately in which batches ran
   Duration fixed{0};                      // cost of a batch whatever is in it
   Duration estimate{0};                   // of a batch of what waits
   Duration window{0};                     // longest delay; 0 = never hold back
 };
 
-// When to go: `now` or before = at once. Holding back pays while the fixed cost of a batch is most
-// of it, the device is busy most of the time, and as many items again are expected to come before
-// the time that merging them saves is over; it ends early enough for every deadline.
+// When to go: `now` or before = at once. Holding back pays where clients answer results with their
+// next request, so that those whose result has just come would otherwise miss the batch by a
+// moment, and two groups take turns for ever, each paying for a batch of its own. So: the device is
+// busy, the fixed cost is most of a batch, at least as many items are expected soon as piled up,
+// and they are not all here yet. For half of what merging saves, and early enough for every
+// deadline.
 TimePoint HoldUntil(const DispatchView& view);
+
+// How soon after a batch an item has to come to count as expected: what HoldUntil() may wait.
+Duration LongestHold(Duration window, Duration fixed);
 
 }  // namespace tutti::engine
