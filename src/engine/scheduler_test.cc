@@ -5,44 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
-#include <new>
 
 #include "engine/decoder_slot.h"
 #include "engine/policy/admission.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/wait_estimate.h"
+#include "engine/testing/allocation_count.h"
 #include "engine/testing/engine_harness.h"
-
-// Counts allocations of this thread while armed. Sanitizers bring their own operators.
-#ifndef TUTTI_SANITIZED
-namespace {
-thread_local bool armed = false;
-thread_local size_t allocations = 0;
-thread_local size_t ignored_size = 0;  // allocations of exactly this size are counted apart
-thread_local size_t ignored = 0;
-
-void* Counted(size_t size, size_t alignment) {
-  if (armed) ++(size == ignored_size ? ignored : allocations);
-  void* memory =
-      alignment <= alignof(std::max_align_t)
-          ? std::malloc(size)
-          : std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
-  if (memory == nullptr) std::abort();
-  return memory;
-}
-}  // namespace
-
-void* operator new(size_t size) { return Counted(size, 1); }
-void* operator new(size_t size, std::align_val_t alignment) {
-  return Counted(size, static_cast<size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-#endif
 
 namespace tutti::engine {
 namespace {
@@ -60,6 +30,7 @@ using testing::TestRequest;
 // are as many as they must be.
 TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
   constexpr int kLanes = 4, kSteps = 10'000;
+  testing::AllocationCount& count = testing::allocation_count;
   FakeModelOptions model;
   model.sample_rows = false;
   model.limits.kv_blocks = kLanes * 330;
@@ -76,13 +47,13 @@ TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
   }
   size_t chunk_bytes = 0;
   {  // the size of a chunk of the log: what an empty stream allocates for its first one
-    ignored_size = sizeof(api::TokenStream);
-    armed = true;
-    allocations = 0;
+    count.ignored_size = sizeof(api::TokenStream);
+    count.armed = true;
+    count.allocations = 0;
     static_assert(sizeof(api::StreamEvent) * 16 > 1024);
     api::TokenStream stream(nullptr);
-    armed = false;
-    ASSERT_EQ(allocations, 1u);
+    count.armed = false;
+    ASSERT_EQ(count.allocations, 1u);
     chunk_bytes = (sizeof(api::StreamEvent) * 16 + sizeof(void*) + 7) / 8 * 8;
   }
   const auto step = [&] {
@@ -92,13 +63,13 @@ TEST(SteadyStep, AllocatesNothingOver10000DecodeSteps) {
     }
   };
   for (int i = 0; i < 100; ++i) step();  // the first steps size the buffers
-  ignored_size = chunk_bytes;
-  allocations = ignored = 0;
-  armed = true;
+  count.ignored_size = chunk_bytes;
+  count.allocations = count.ignored = 0;
+  count.armed = true;
   for (int i = 0; i < kSteps; ++i) step();
-  armed = false;
-  EXPECT_EQ(allocations, 0u);
-  EXPECT_EQ(ignored, static_cast<size_t>(kLanes * kSteps / 16));
+  count.armed = false;
+  EXPECT_EQ(count.allocations, 0u);
+  EXPECT_EQ(count.ignored, static_cast<size_t>(kLanes * kSteps / 16));
   EXPECT_EQ(h.engine().stats().running, kLanes);
 }
 #endif

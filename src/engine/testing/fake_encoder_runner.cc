@@ -64,8 +64,7 @@ void FakeEncoderRunner::CheckBatch(const EncodeBatch& batch) {
 void FakeEncoderRunner::Launch(const EncodeBatch& batch) {
   CheckBatch(batch);
   in_flight_ = true;
-  BatchTrace trace;
-  if (clock_ != nullptr) trace.begin = clock_->Now();
+  const TimePoint begin = clock_ == nullptr ? TimePoint{} : clock_->Now();
   status_ = fault ? fault(batch) : OkStatus();
   for (const EncodeItem& item : batch.items) {
     const auto first = static_cast<size_t>(item.first), count = static_cast<size_t>(item.tokens);
@@ -75,20 +74,22 @@ void FakeEncoderRunner::Launch(const EncodeBatch& batch) {
     Fill(tokens, batch.types.empty() ? batch.types : batch.types.subspan(first, count), item.output,
          item.out);
     if (tokens[0] == nan) item.out.back() = std::numeric_limits<float>::quiet_NaN();
-    trace.lengths.push_back(item.tokens);
-    trace.first.push_back(tokens[0]);
   }
   if (!status_.ok()) {  // what a failed batch leaves behind means nothing
     for (const EncodeItem& item : batch.items) std::fill(item.out.begin(), item.out.end(), -1.0f);
   }
-  trace.tokens = static_cast<int64_t>(batch.tokens.size());
-  trace.ok = status_.ok();
   const Duration took = time ? time(batch) : Duration(0);
-  if (clock_ != nullptr) {
-    clock_->Advance(took);
-    trace.end = clock_->Now();
+  if (clock_ != nullptr) clock_->Advance(took);
+  if (!trace) return;
+  BatchTrace& kept = batches_.emplace_back();
+  kept.begin = begin;
+  kept.end = clock_ == nullptr ? TimePoint{} : clock_->Now();
+  kept.tokens = static_cast<int64_t>(batch.tokens.size());
+  kept.ok = status_.ok();
+  for (const EncodeItem& item : batch.items) {
+    kept.lengths.push_back(item.tokens);
+    kept.first.push_back(batch.tokens[static_cast<size_t>(item.first)]);
   }
-  batches_.push_back(std::move(trace));
 }
 
 Status FakeEncoderRunner::Collect() {

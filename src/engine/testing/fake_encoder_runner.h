@@ -47,6 +47,8 @@ class FakeEncoderRunner final : public EncoderRunner {
   // An item that begins with this token yields a value that is no number.
   TokenId nan = kNoToken;
 
+  bool trace = true;  // keep batches()
+
   const std::vector<BatchTrace>& batches() const { return batches_; }
   const std::vector<std::string>& violations() const { return violations_; }
 
