@@ -23,8 +23,7 @@ void EncodeQueue::Close(Line& line, ItemFlow& flow) {
   line.flows.pop_back();
 }
 
-void EncodeQueue::Join(EncodeWork& work, bool small) {
-  work.small = small;
+void EncodeQueue::Join(EncodeWork& work) {
   const uint32_t tenant = work.flow.tenant = shares_.Join(work.request.tenant);
   while (single_flows_.size() < shares_.size()) {
     single_flows_.push_back(std::make_unique<ItemFlow>());

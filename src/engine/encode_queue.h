@@ -16,8 +16,8 @@ namespace tutti::engine {
 
 class EncodeQueue {
  public:
-  // Puts all items of a request in line; `small`: in the line of singles.
-  void Join(EncodeWork& work, bool small);
+  // Puts all items of a request in line.
+  void Join(EncodeWork& work);
   // Takes out what still waits. Every request that joined leaves before it is destroyed.
   void Leave(EncodeWork& work);
 

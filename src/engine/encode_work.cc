@@ -32,6 +32,12 @@ std::span<float> EncodeWork::Out(const WorkItem& item) {
   return std::span(result.values).subspan(row * width, rows * width);
 }
 
+bool IsSmall(const EncoderRequest& request, const EncoderOptions& options) {
+  return request.priority == api::Priority::kInteractive &&
+         request.lengths.size() <= static_cast<size_t>(options.small_items) &&
+         request.tokens.size() <= static_cast<size_t>(options.batch_tokens);
+}
+
 int64_t ResultFloats(const EncoderRequest& request, const EncoderLimits& limits) {
   const size_t rows =
       request.output == api::EncodeOutput::kTokens ? request.tokens.size() : request.lengths.size();
@@ -40,7 +46,7 @@ int64_t ResultFloats(const EncoderRequest& request, const EncoderLimits& limits)
 
 std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, EncoderRequest request,
                                            std::shared_ptr<api::EncodingState> state,
-                                           const EncoderLimits& limits, TimePoint now) {
+                                           const EncoderLimits& limits, bool small, TimePoint now) {
   auto work = std::make_unique<EncodeWork>();
   work->result.width = RowWidth(request.output, limits);
   work->result.values.resize(static_cast<size_t>(ResultFloats(request, limits)));
@@ -61,6 +67,7 @@ std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, EncoderRequest request
   work->ticket = std::move(ticket);
   work->request = std::move(request);
   work->state = std::move(state);
+  work->small = small;
   work->submitted_at = now;
   return work;
 }

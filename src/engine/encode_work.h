@@ -14,6 +14,7 @@
 #include "engine/encoder_request.h"
 #include "engine/encoder_runner.h"
 #include "engine/mailbox.h"
+#include "engine/options.h"
 #include "engine/request.h"
 
 namespace tutti::engine {
@@ -84,12 +85,15 @@ struct EncodeWork final : Submission {
   std::span<float> Out(const WorkItem& item);
 };
 
+// Whether its items go ahead of others: few, urgent, and of one batch.
+bool IsSmall(const EncoderRequest& request, const EncoderOptions& options);
+
 // Floats of a result.
 int64_t ResultFloats(const EncoderRequest& request, const EncoderLimits& limits);
 
 // The caller's thread. `request` was checked against the limits.
 std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, EncoderRequest request,
                                            std::shared_ptr<api::EncodingState> state,
-                                           const EncoderLimits& limits, TimePoint now);
+                                           const EncoderLimits& limits, bool small, TimePoint now);
 
 }  // namespace tutti::engine

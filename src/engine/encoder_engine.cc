@@ -70,9 +70,14 @@ struct EncoderEngine::Impl {
     loop->Add(&slot);
   }
 
-  Duration predicted_wait() const {
+  // Of a request that came now; `small` ones wait for small ones, which leave the others a share.
+  Duration PredictedWait(bool small) const {
     const QueueLedger& ledger = *slot.ledger();
-    return PredictEncodeWait(ledger.queued_tokens.load(), Duration(ledger.service_ns.load()));
+    const int64_t all = ledger.queued_tokens.load(), ahead = ledger.small_tokens.load();
+    const auto slowed = static_cast<int64_t>(static_cast<double>(ahead) /
+                                             std::max(1 - slot.options().bulk_share, 0.1));
+    return PredictEncodeWait(small ? std::min(slowed, all) : all,
+                             Duration(ledger.service_ns.load()));
   }
   Status ReserveResult(QueueLedger& ledger, int64_t bytes) const;
   Status ReserveTokens(QueueLedger& ledger, int64_t tokens) const;
@@ -112,7 +117,8 @@ Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
   entry.items = std::max(request.items, 1);
   entry.bytes = request.bytes;
   entry.deadline = request.deadline;
-  entry.wait = impl_->predicted_wait();
+  entry.wait = impl_->PredictedWait(request.priority == api::Priority::kInteractive &&
+                                    request.items <= impl_->slot.options().small_items);
   return EnterQueue(ledger, impl_->slot.mailbox(), entry, impl_->clock.Now());
 }
 
@@ -128,7 +134,7 @@ Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, int64_t bytes) co
   return ledger.Full("the results of the waiting requests will take " + std::to_string(before) +
                          " bytes, " + std::to_string(bytes) + " more would pass the limit of " +
                          std::to_string(ledger.result_limit),
-                     predicted_wait());
+                     PredictedWait(false));
 }
 
 // An empty queue takes any request; the bound is for what piles up.
@@ -138,7 +144,7 @@ Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, int64_t tokens) c
   ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
   return ledger.Full("the waiting inputs hold " + std::to_string(before) +
                          " tokens, the most allowed is " + std::to_string(ledger.token_limit),
-                     predicted_wait());
+                     PredictedWait(false));
 }
 
 Status EncoderEngine::Submit(Ticket ticket, EncoderRequest request,
@@ -158,8 +164,10 @@ Status EncoderEngine::Submit(Ticket ticket, EncoderRequest request,
   ticket.result_bytes_ = bytes;
   const auto tokens = static_cast<int64_t>(request.tokens.size());
   RETURN_IF_ERROR(impl_->ReserveTokens(ledger, tokens));
-  ticket.tokens_ = tokens;
-  auto work = MakeEncodeWork(std::move(ticket), std::move(request), std::move(state), limits, now);
+  const bool small = IsSmall(request, impl_->slot.options());
+  ticket.HoldTokens(tokens, small);
+  auto work =
+      MakeEncodeWork(std::move(ticket), std::move(request), std::move(state), limits, small, now);
   work->ticket.submitted_ = true;
   ledger.preparing.fetch_sub(1, std::memory_order_relaxed);
   impl_->slot.mailbox()->Submit(std::move(work), now);
@@ -171,6 +179,7 @@ Result<api::Encoding> EncoderEngine::Submit(EncoderRequest request,
   AdmitEncoding admit;
   admit.items = static_cast<int>(std::min<size_t>(request.lengths.size(), INT32_MAX));
   admit.bytes = request.tokens.size() * sizeof(TokenId);
+  admit.priority = request.priority;
   admit.deadline = request.deadline;
   ASSIGN_OR_RETURN(Ticket ticket, Admit(admit));
   auto state = std::make_shared<api::EncodingState>(std::move(waker));

@@ -45,6 +45,7 @@ struct EncoderDependencies {
 struct AdmitEncoding {
   int items = 1;     // inputs
   size_t bytes = 0;  // that the request will hold while it waits
+  api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
 };
 

@@ -29,7 +29,7 @@ constexpr TokenId kPoison = 999'999;
 std::string FindViolation(const EncoderSlot& slot) {
   const QueueLedger& ledger = *slot.ledger();
   BatchShape waiting;
-  int64_t waiting_tokens = 0, items = 0, results = 0;
+  int64_t waiting_tokens = 0, small_tokens = 0, items = 0, results = 0;
   size_t index = 0;
   for (const auto& work : slot.works()) {
     if (work->index != index++) return "a record's index";
@@ -42,6 +42,7 @@ std::string FindViolation(const EncoderSlot& slot) {
       if (item.state != ItemState::kWaiting) continue;
       waiting.Add(item.tokens);
       waiting_tokens += item.tokens;
+      if (work->small) small_tokens += item.tokens;
     }
     if (left != work->left) return "the countdown of a request";
     if (left == 0) return "a request without items is alive";
@@ -54,6 +55,7 @@ std::string FindViolation(const EncoderSlot& slot) {
     return "what waits in line";
   if (!slot.mailbox()->empty()) return "";  // in the books, and not yet among the living
   if (ledger.queued_tokens != waiting_tokens) return "the ledger's tokens";
+  if (ledger.small_tokens != small_tokens) return "the ledger's tokens of small requests";
   if (ledger.items != items) return "the ledger's inputs";
   if (ledger.result_bytes != results) return "the ledger's results";
   if (ledger.unfinished != static_cast<int>(slot.works().size())) return "the ledger's requests";
@@ -250,7 +252,7 @@ class Schedule {
     const QueueLedger& ledger = *h.engine().slot_for_test().ledger();
     if (ledger.unfinished != 0 || ledger.places != 0 || ledger.preparing != 0 ||
         ledger.items != 0 || ledger.queued_bytes != 0 || ledger.queued_tokens != 0 ||
-        ledger.result_bytes != 0)
+        ledger.small_tokens != 0 || ledger.result_bytes != 0)
       return "the ledger does not balance";
     if (!h.runner().violations().empty()) return h.runner().violations()[0];
     if (stats.finished != h.size()) return "finished";

@@ -87,10 +87,7 @@ void EncoderSlot::Accept(std::unique_ptr<EncodeWork> owned, TimePoint now) {
   work.control->work_ = &work;
   works_.push_back(std::move(owned));
   statistics_.pulse().HasRequests();
-  const auto& request = work.request;
-  queue_.Join(work, request.priority == api::Priority::kInteractive &&
-                        request.lengths.size() <= static_cast<size_t>(options_.small_items) &&
-                        request.tokens.size() <= static_cast<size_t>(options_.batch_tokens));
+  queue_.Join(work);
   const auto items = static_cast<int>(work.items.size());
   returns_.Came(items, work.submitted_at);
   if (work.submitted_at <= last_end_) piled_up_ += items;
@@ -190,23 +187,38 @@ TimePoint EncoderSlot::NextBatchAt(TimePoint now) {
   return at;
 }
 
-DispatchReason EncoderSlot::Choose(TimePoint now) {
-  const PickedBatch batch = queue_.Pick(LimitsNow(), cost_, options_.max_passed,
-                                        options_.bulk_share, options_.priority_aging, now, chosen_);
+bool EncoderSlot::Choose(BatchEvent& event) {
+  // Items of failed batches and new batches take turns, so that whoever brings batches down does
+  // not keep the others waiting for all the repairs.
+  event.retry = !alone_.empty() && (alone_next_ || queue_.waiting().items == 0);
+  if (!event.retry && queue_.waiting().items == 0) return false;
+  alone_next_ = !event.retry;
+  if (event.retry) {
+    chosen_.assign(1, alone_.first);
+    alone_.Remove(*chosen_[0]);
+    chosen_[0]->state = ItemState::kRunning;
+    return true;
+  }
+  const PickedBatch batch =
+      queue_.Pick(LimitsNow(), cost_, options_.max_passed, options_.bulk_share,
+                  options_.priority_aging, event.begin, chosen_);
   const bool held = std::exchange(held_, false);
-  if (batch.full) return batch.aged ? DispatchReason::kAge : DispatchReason::kFull;
-  return held ? DispatchReason::kDeadline : DispatchReason::kIdle;
+  if (batch.full) {
+    event.reason = batch.aged ? DispatchReason::kAge : DispatchReason::kFull;
+  } else {
+    event.reason = held ? DispatchReason::kDeadline : DispatchReason::kIdle;
+  }
+  return true;
 }
 
-void EncoderSlot::Assemble() {
+void EncoderSlot::Assemble(BatchEvent& event) {
   shape_ = BatchShape();
-  longest_ = oldest_passed_ = 0;
   items_.clear();
   tokens_.clear();
   types_.clear();
   bool typed = false;
   for (const WorkItem* item : chosen_) typed |= !item->work->request.types.empty();
-  for (const WorkItem* item : chosen_) {
+  for (WorkItem* item : chosen_) {
     EncodeWork& work = *item->work;
     const EncoderRequest& request = work.request;
     items_.push_back(
@@ -220,39 +232,18 @@ void EncoderSlot::Assemble() {
       types_.insert(types_.end(), static_cast<size_t>(item->tokens), 0);
     }
     shape_.Add(item->tokens);
-    longest_ = std::max(longest_, item->tokens);
-    oldest_passed_ = std::max(oldest_passed_, item->passed);
-  }
-}
-
-bool EncoderSlot::Step() {
-  const TimePoint begin = deps_.clock->Now();
-  BatchEvent event;
-  event.begin = begin;
-  EncoderStats& count = statistics_.count();
-  // Items of failed batches and new batches take turns, so that whoever brings batches down does
-  // not keep the others waiting for all the repairs.
-  if (!alone_.empty() && (alone_next_ || queue_.waiting().items == 0)) {
-    event.retry = true;
-    ++count.retried_items;
-    chosen_.assign(1, alone_.first);
-    alone_.Remove(*chosen_[0]);
-    chosen_[0]->state = ItemState::kRunning;
-  } else if (queue_.waiting().items > 0) {
-    event.reason = Choose(begin);
-    ++count.reasons[static_cast<size_t>(event.reason)];
-  } else {
-    return false;
-  }
-  alone_next_ = !event.retry;
-  Assemble();
-  for (WorkItem* item : chosen_) {
-    EncodeWork& work = *item->work;
-    work.first_batch = std::min(work.first_batch, begin);
+    event.longest = std::max(event.longest, item->tokens);
+    event.oldest_passed = std::max(event.oldest_passed, item->passed);
+    work.first_batch = std::min(work.first_batch, event.begin);
     if (!event.retry) work.ticket.Served(item->tokens);
   }
+  event.items = shape_.items;
+  event.tokens = static_cast<int>(shape_.tokens);
   event.expected = cost_.Estimate(shape_);
+}
 
+// One forward pass. The time at its end.
+TimePoint EncoderSlot::Run(BatchEvent& event) {
   EncodeBatch batch;
   batch.number = event.batch = ++batches_;
   batch.tokens = tokens_;
@@ -262,43 +253,54 @@ bool EncoderSlot::Step() {
   deps_.runner->Launch(batch);
   event.status = deps_.runner->Collect();
   const TimePoint now = deps_.clock->Now();
-
   event.forward = now - launched;
-  ++count.batches;
-  count.items += static_cast<uint64_t>(shape_.items);
-  count.tokens += static_cast<uint64_t>(shape_.tokens);
-  count.padded_tokens += static_cast<uint64_t>(shape_.items) * static_cast<uint64_t>(longest_);
-  count.longest_passed = std::max(count.longest_passed, oldest_passed_);
-  count.busy += event.forward;
-  statistics_.pulse().StepTook(now - begin);
-  statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : begin));
-  busy_.Ran(begin, now);
+  return now;
+}
+
+// What the batch teaches about time, and the counters.
+void EncoderSlot::Account(const BatchEvent& event, TimePoint now) {
+  if (event.status.ok()) cost_.Observe(shape_, event.forward);
+  busy_.Ran(event.begin, now);
   returns_.Ended(now, shape_.items, LongestHold(options_.window, cost_.fixed()));
-  if (event.status.ok()) {
-    cost_.Observe(shape_, event.forward);
-    for (WorkItem* item : chosen_) Deliver(*item, now);
-  } else {
-    ++count.failed_batches;
-    for (WorkItem* item : chosen_) {
-      item->work->computed_tokens += item->tokens;
-      if (item->work->ended) continue;
-      if (chosen_.size() == 1) {
-        FailItem(*item, event.status, now);
-      } else {
-        RunAloneLater(*item);
-      }
-    }
-  }
-  wakers_.WakeAll();
+  statistics_.pulse().StepTook(now - event.begin);
+  statistics_.Served(shape_.tokens, now - (backlog_ ? last_end_ : event.begin));
+  EncoderStats& count = statistics_.count();
+  ++count.batches;
+  count.items += static_cast<uint64_t>(event.items);
+  count.tokens += static_cast<uint64_t>(event.tokens);
+  count.padded_tokens += static_cast<uint64_t>(event.items) * static_cast<uint64_t>(event.longest);
+  count.longest_passed = std::max(count.longest_passed, event.oldest_passed);
+  count.busy += event.forward;
+  if (event.retry) ++count.retried_items;
+  if (!event.retry) ++count.reasons[static_cast<size_t>(event.reason)];
+  if (!event.status.ok()) ++count.failed_batches;
   last_end_ = now;
   backlog_ = queue_.waiting().items > 0;
   piled_up_ = queue_.waiting().items;
+}
+
+bool EncoderSlot::Step() {
+  BatchEvent event;
+  event.begin = deps_.clock->Now();
+  if (!Choose(event)) return false;
+  Assemble(event);
+  const TimePoint now = Run(event);
+  Account(event, now);
+  for (WorkItem* item : chosen_) {
+    item->work->computed_tokens += item->tokens;
+    if (item->work->ended) continue;  // through another item of this batch
+    if (event.status.ok()) {
+      Deliver(*item, now);
+    } else if (chosen_.size() == 1) {
+      FailItem(*item, event.status, now);
+    } else {
+      item->state = ItemState::kAlone;
+      alone_.PushBack(*item);
+    }
+  }
+  wakers_.WakeAll();
   if (deps_.observer != nullptr) {
     event.end = deps_.clock->Now();
-    event.items = shape_.items;
-    event.tokens = static_cast<int>(shape_.tokens);
-    event.longest = longest_;
-    event.oldest_passed = oldest_passed_;
     deps_.observer->OnBatch(event);
   }
   finished_.clear();
@@ -308,18 +310,11 @@ bool EncoderSlot::Step() {
 
 void EncoderSlot::Deliver(WorkItem& item, TimePoint now) {
   EncodeWork& work = *item.work;
-  work.computed_tokens += item.tokens;
-  if (work.ended) return;
   // One number that is none would spoil whatever is done with the vector, and has no JSON.
   if (!AllFinite(work.Out(item)))
     return FailItem(item, Internal("the model gave a value that is not finite"), now);
   item.state = ItemState::kDone;
   if (--work.left == 0) EndRequest(work, OkStatus(), now);
-}
-
-void EncoderSlot::RunAloneLater(WorkItem& item) {
-  item.state = ItemState::kAlone;
-  alone_.PushBack(item);
 }
 
 void EncoderSlot::FailItem(WorkItem& item, const Status& status, TimePoint now) {

@@ -58,10 +58,11 @@ class EncoderSlot final : public Slot {
   void EndExpired(TimePoint now);
   TimePoint NextBatchAt(TimePoint now);
   BatchLimits LimitsNow() const;
-  DispatchReason Choose(TimePoint now);
-  void Assemble();
+  bool Choose(BatchEvent& event);
+  void Assemble(BatchEvent& event);
+  TimePoint Run(BatchEvent& event);
+  void Account(const BatchEvent& event, TimePoint now);
   void Deliver(WorkItem& item, TimePoint now);
-  void RunAloneLater(WorkItem& item);
   void FailItem(WorkItem& item, const Status& status, TimePoint now);
   void EndRequest(EncodeWork& work, Status status, TimePoint now);
   void Publish(TimePoint now);
@@ -85,7 +86,6 @@ class EncoderSlot final : public Slot {
   std::vector<TokenId> tokens_;
   std::vector<uint8_t> types_;
   BatchShape shape_;
-  int longest_ = 0, oldest_passed_ = 0;
   uint64_t batches_ = 0;
 
   BatchCost cost_;

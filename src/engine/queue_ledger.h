@@ -28,6 +28,7 @@ struct QueueLedger {
   std::atomic<int> preparing{0};         // of `unfinished`, not submitted yet
   std::atomic<int64_t> queued_bytes{0};  // of requests that never held a lane
   std::atomic<int64_t> queued_tokens{0};
+  std::atomic<int64_t> small_tokens{0};  // encoders: of these, of requests that go ahead of others
   std::atomic<int64_t> items{0};         // encoders: inputs of requests that have not ended
   std::atomic<int64_t> result_bytes{0};  // encoders: memory for the results of these
   std::atomic<int64_t> service_ns{0};    // mean time a sequence holds a lane, or 1,024 tokens of an

@@ -40,6 +40,7 @@ Ticket::Ticket(Ticket&& other) noexcept
       tokens_(other.tokens_),
       result_bytes_(other.result_bytes_),
       items_(other.items_),
+      small_(other.small_),
       submitted_(other.submitted_),
       aside_(other.aside_) {
   other.ledger_ = nullptr;
@@ -57,6 +58,7 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
     tokens_ = other.tokens_;
     result_bytes_ = other.result_bytes_;
     items_ = other.items_;
+    small_ = other.small_;
     submitted_ = other.submitted_;
     aside_ = other.aside_;
   }
@@ -65,9 +67,15 @@ Ticket& Ticket::operator=(Ticket&& other) noexcept {
 
 Ticket::~Ticket() { Release(); }
 
+void Ticket::HoldTokens(int64_t tokens, bool small) {
+  tokens_ = tokens;
+  small_ = small;
+  if (small_) ledger_->small_tokens.fetch_add(tokens, std::memory_order_relaxed);
+}
+
 void Ticket::LeaveQueue() {
   ledger_->queued_bytes.fetch_sub(std::exchange(bytes_, 0), std::memory_order_relaxed);
-  ledger_->queued_tokens.fetch_sub(std::exchange(tokens_, 0), std::memory_order_relaxed);
+  Served(tokens_);
 }
 
 void Ticket::StepAside(int limit) {
@@ -81,6 +89,7 @@ void Ticket::StepBack() {
 void Ticket::Served(int64_t tokens) {
   tokens_ -= tokens;
   ledger_->queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
+  if (small_) ledger_->small_tokens.fetch_sub(tokens, std::memory_order_relaxed);
 }
 
 void Ticket::Release() {

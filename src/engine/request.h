@@ -101,6 +101,7 @@ class Ticket {
                                    const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                                    TimePoint now);
   void Release();
+  void HoldTokens(int64_t tokens, bool small);  // that the ledger has counted; small ones now
   void LeaveQueue();          // the request has its first lane: its bytes and tokens no longer wait
   void StepAside(int limit);  // gives the place up unless `limit` requests have; engine thread
   void StepBack();            // takes it again, if it was given up; engine thread
@@ -113,7 +114,8 @@ class Ticket {
   int64_t bytes_ = 0;
   int64_t tokens_ = 0;  // set by Submit, as:
   int64_t result_bytes_ = 0;
-  int64_t items_ = 0;  // inputs of an encoding
+  int64_t items_ = 0;   // inputs of an encoding
+  bool small_ = false;  // its tokens count as small_tokens too
   bool submitted_ = false;
   bool aside_ = false;
 };
