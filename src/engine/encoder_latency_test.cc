@@ -6,7 +6,6 @@
 #include <cmath>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 
 #include "base/random.h"
@@ -57,14 +56,9 @@ TEST(EncoderLatency, EightClientsOfFourTextsShareBatches) {
   Random random(1);
   // Each client sends its next four texts when the last came back.
   std::function<void(int, int)> send = [&](int client, int round) {
-    if (round == 50) return;
     const size_t id = h.MustSubmit(TestEncoding(client * 10'000 + round * 10, {12, 20, 8, 16}));
-    const auto poll = std::make_shared<std::function<void()>>();
-    *poll = [&, client, round, id, poll] {
-      if (!h.client(id).done()) return h.At(h.now() + microseconds(100), *poll);
-      send(client, round + 1);
-    };
-    h.At(h.now() + microseconds(100), *poll);
+    if (round == 50) return;
+    h.client(id).then = [&, client, round] { send(client, round + 1); };
   };
   for (int client = 0; client < 8; ++client) {
     h.At(microseconds(random.Between(0, 3000)), [&, client] { send(client, 0); });
@@ -302,12 +296,9 @@ TEST(EncoderLatency, TheWindowBringsClientsInStepAndCanBeTurnedOff) {
     Random random(9);
     std::function<void()> send = [&, h] {
       const size_t id = h->MustSubmit(TestEncoding(static_cast<int>(h->size()) * 2, {10}));
-      const auto poll = std::make_shared<std::function<void()>>();
-      *poll = [&, h, id, poll] {
-        if (!h->client(id).done()) return h->At(h->now() + microseconds(100), *poll);
+      h->client(id).then = [&, h] {
         h->At(h->now() + microseconds(random.Between(100, 900)), send);
       };
-      h->At(h->now() + microseconds(100), *poll);
     };
     for (int client = 0; client < 8; ++client) h->At(microseconds(random.Between(0, 900)), send);
     ASSERT_TRUE(h->RunUntil([&] { return h->now() > seconds(4); }));

@@ -95,14 +95,17 @@ void EncoderHarness::Advance(Duration by) {
 }
 
 void EncoderHarness::Poll() {
+  std::vector<std::function<void()>> then;
   std::erase_if(open_, [&](EncodeClient* client) {
     if (client->encoding.has_value()) {
       if (!client->encoding->done()) return false;
       client->result.emplace(client->encoding->Take());
     }
     client->ended_at = clock_.Now();
+    if (client->then) then.push_back(std::exchange(client->then, nullptr));
     return true;
   });
+  for (const std::function<void()>& action : then) action();
   if (decoder_ == nullptr) return;
   for (HarnessDecoder::Stream& stream : decoder_->streams) {
     while (const api::StreamEvent* event = stream.generation.Next()) {

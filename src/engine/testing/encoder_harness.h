@@ -22,6 +22,7 @@ struct EncodeClient {
   std::optional<Result<api::EncodeResult>> result;
   TimePoint sent{}, ended_at = TimePoint::max();
   int wakes = 0;
+  std::function<void()> then;  // called once it is done
   bool done() const { return ended_at != TimePoint::max(); }
   bool ok() const { return result.has_value() && result->ok(); }
   Duration took() const { return ended_at - sent; }
