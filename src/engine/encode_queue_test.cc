@@ -71,6 +71,18 @@ TEST(EncodeQueue, TenantsShareABatchWhateverEachHasWaiting) {
   EXPECT_EQ(rig.PickedOf(quiet), 4);
 }
 
+TEST(EncodeQueue, TenantsTakeTurnsWhereABatchHoldsOneItem) {
+  Rig rig;
+  for (int i = 0; i < 3; ++i) rig.Add("many", std::vector<int>(20, 10));
+  const EncodeWork& one = rig.Add("one", std::vector<int>(20, 10));
+  int of_one = 0;
+  for (int i = 0; i < 20; ++i) {
+    rig.Pick(1);
+    of_one += rig.PickedOf(one);
+  }
+  EXPECT_EQ(of_one, 10);
+}
+
 TEST(EncodeQueue, ATenantThatComesLateGetsItsShareNotWhatItMissed) {
   Rig rig;
   for (int i = 0; i < 100; ++i) rig.Add("early", {10});

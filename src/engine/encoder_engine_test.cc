@@ -335,23 +335,22 @@ TEST(EncoderEngine, AValueThatIsNoNumberFailsItsOwnRequestOnly) {
   EXPECT_EQ(h.engine().stats().batches, 1u);  // no second try: the batch itself was well
 }
 
-// Whoever brings batches down over and over does not stop the others.
+// Whoever brings a batch down does not keep the others waiting for all the repairs.
 TEST(EncoderEngine, RepairsAndNewBatchesTakeTurns) {
   EncoderHarness h;
   h.runner().poison = 777'777;
-  for (int i = 0; i < 5; ++i) {
-    EncoderRequest bad = TestEncoding(100'000 + 100 * i, std::vector<int>(31, 5));
-    bad.tokens.back() = 777'777;
-    h.MustSubmit(bad);
-  }
-  h.RunOnce();  // the first batch is down
+  EncoderRequest bad = TestEncoding(100'000, std::vector<int>(32, 5));
+  bad.tokens.back() = 777'777;
+  const size_t poisoned = h.MustSubmit(bad);
+  h.RunOnce();  // the batch is down
   std::vector<size_t> ids;
   for (int i = 0; i < 20; ++i) ids.push_back(h.MustSubmit(TestEncoding(10 * i, {5})));
   ASSERT_TRUE(h.RunToEnd());
   for (const size_t id : ids) {
     ExpectAnswer(h, id);
-    EXPECT_LT(h.client(id).took(), milliseconds(150));
+    EXPECT_LT(h.client(id).took(), milliseconds(5));  // one repair of 1.1 ms, one batch of 3
   }
+  EXPECT_GT(h.client(poisoned).took(), milliseconds(30));
 }
 
 // --- leaving ---
