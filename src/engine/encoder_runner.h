@@ -39,6 +39,7 @@ struct EncodeBatch {
   std::span<const TokenId> tokens;  // [tokens of all items]
   std::span<const uint8_t> types;   // as many, or none: all 0
   std::span<const EncodeItem> items;
+  std::span<const int32_t> offsets;  // [items + 1]: where each begins, and their sum
 };
 
 // Owned by the composition root, called by the engine thread only.

@@ -216,6 +216,7 @@ void EncoderSlot::Assemble(BatchEvent& event) {
   items_.clear();
   tokens_.clear();
   types_.clear();
+  offsets_.assign(1, 0);
   bool typed = false;
   for (const WorkItem* item : chosen_) typed |= !item->work->request.types.empty();
   for (WorkItem* item : chosen_) {
@@ -231,6 +232,7 @@ void EncoderSlot::Assemble(BatchEvent& event) {
     } else if (typed) {
       types_.insert(types_.end(), static_cast<size_t>(item->tokens), 0);
     }
+    offsets_.push_back(static_cast<int32_t>(tokens_.size()));
     shape_.Add(item->tokens);
     event.longest = std::max(event.longest, item->tokens);
     event.oldest_passed = std::max(event.oldest_passed, item->passed);
@@ -249,6 +251,7 @@ TimePoint EncoderSlot::Run(BatchEvent& event) {
   batch.tokens = tokens_;
   batch.types = types_;
   batch.items = items_;
+  batch.offsets = offsets_;
   const TimePoint launched = deps_.clock->Now();
   deps_.runner->Launch(batch);
   event.status = deps_.runner->Collect();

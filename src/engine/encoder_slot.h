@@ -85,6 +85,7 @@ class EncoderSlot final : public Slot {
   std::vector<EncodeItem> items_;
   std::vector<TokenId> tokens_;
   std::vector<uint8_t> types_;
+  std::vector<int32_t> offsets_;
   BatchShape shape_;
   uint64_t batches_ = 0;
 

@@ -49,8 +49,10 @@ void FakeEncoderRunner::CheckBatch(const EncodeBatch& batch) {
   if (static_cast<int>(batch.items.size()) > limits_.max_items) violate("too many items");
   if (static_cast<int>(batch.tokens.size()) > limits_.max_tokens) violate("too many tokens");
   if (!batch.types.empty() && batch.types.size() != batch.tokens.size()) violate("types");
-  int next = 0;
+  if (batch.offsets.size() != batch.items.size() + 1) return violate("offsets");
+  int next = 0, index = 0;
   for (const EncodeItem& item : batch.items) {
+    if (batch.offsets[static_cast<size_t>(index++)] != next) violate("an offset");
     if (item.first != next || item.tokens < 1) violate("not packed");
     if (item.tokens > limits_.max_item_tokens) violate("an item is too long");
     const int rows = item.output == api::EncodeOutput::kTokens ? item.tokens : 1;
@@ -58,6 +60,7 @@ void FakeEncoderRunner::CheckBatch(const EncodeBatch& batch) {
       violate("wrong room for the result");
     next += item.tokens;
   }
+  if (batch.offsets.back() != next) violate("the last offset");
   if (next != static_cast<int>(batch.tokens.size())) violate("tokens left over");
 }
 
