@@ -1,0 +1,51 @@
+// CpuEncoderRunner: runs the engine's batches of texts on this machine's cores.
+//
+// Turns an EncodeBatch into one forward pass over all its tokens and pools each item's rows. Owns
+// the encoder's scratch; shares the weights and, with other runners of the device, the compute
+// threads. Owner: the composition root. Thread: Create anywhere, then the engine thread alone (it
+// is worker 0 of the pool). Launch does the whole batch; Collect hands out its status. Errors: a
+// result that is not a number fails the batch, and the engine then runs its items one by one; a
+// batch that breaks its contract (tokens, offsets) is a bug of the engine and CHECKed. A batch
+// allocates nothing once one like it has been seen.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "engine/encoder_runner.h"
+#include "kernels/kernels.h"
+#include "model/encoder.h"
+#include "model/encoder_weights.h"
+#include "runner/compute_pool.h"
+
+namespace tutti::runner {
+
+struct CpuEncoderOptions {
+  const kernels::KernelTable* kernels = nullptr;  // required
+  std::shared_ptr<ComputePool> pool;              // required
+  int max_items = 32;                             // items of a batch
+  int max_tokens = 1024;  // of a batch; raised to the longest item the model reads
+};
+
+class CpuEncoderRunner final : public engine::EncoderRunner {
+ public:
+  // Errors: insufficient memory.
+  static Result<std::unique_ptr<CpuEncoderRunner>> Create(
+      std::shared_ptr<const model::EncoderWeights> weights, const CpuEncoderOptions& options);
+
+  engine::EncoderLimits limits() const override { return limits_; }
+  void Launch(const engine::EncodeBatch& batch) override;
+  Status Collect() override;
+
+ private:
+  CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,
+                   engine::EncoderLimits limits);
+  void Finish(const engine::EncodeItem& item);  // a compute thread
+
+  const std::shared_ptr<ComputePool> pool_;
+  const std::unique_ptr<model::Encoder> encoder_;
+  const engine::EncoderLimits limits_;
+  std::atomic<bool> all_numbers_{true};  // of the batch's results
+};
+
+}  // namespace tutti::runner
