@@ -12,6 +12,7 @@ void EncodingState::Finish(Result<EncodeResult> result) {
 
 Result<EncodeResult> EncodingState::Take() {
   CHECK(done());
+  if (result_->ok() && finish_ != nullptr) finish_(**result_);
   return std::move(*result_);
 }
 

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,7 +79,10 @@ struct EncodeResult {
 
 class EncodingState {
  public:
-  explicit EncodingState(std::shared_ptr<StreamWaker> waker) : waker_(std::move(waker)) {}
+  // `finish` runs once, in Take(): what is left to do with a good result, by its reader.
+  using Finisher = std::function<void(EncodeResult&)>;
+  explicit EncodingState(std::shared_ptr<StreamWaker> waker, Finisher finish = nullptr)
+      : waker_(std::move(waker)), finish_(std::move(finish)) {}
   EncodingState(const EncodingState&) = delete;
   EncodingState& operator=(const EncodingState&) = delete;
 
@@ -92,6 +96,7 @@ class EncodingState {
 
  private:
   const std::shared_ptr<StreamWaker> waker_;
+  const Finisher finish_;
   std::optional<Result<EncodeResult>> result_;  // written before `done_`
   std::atomic<bool> done_{false};
 };

@@ -48,6 +48,15 @@ TEST(Encoding, AssigningOverAHandleCancelsTheOneItHeld) {
   EXPECT_EQ(second->cancels, 0);
 }
 
+TEST(Encoding, TheReaderDoesWhatIsLeftOfAGoodResult) {
+  const auto doubled = [](EncodeResult& result) { result.values[0] *= 2; };
+  EncodingState good(nullptr, doubled), bad(nullptr, doubled);
+  good.Finish(OneRow(21));
+  bad.Finish(Internal("no result"));
+  EXPECT_EQ(good.Take()->values, std::vector<float>{42});
+  EXPECT_FALSE(bad.Take().ok());
+}
+
 TEST(Encoding, WhoeverSeesTheEndReadsTheWholeResult) {
   constexpr int kStates = 20'000;
   std::vector<std::unique_ptr<EncodingState>> states;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/encoding.h"
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/status.h"
@@ -40,12 +41,18 @@ class Inference {
   virtual Result<Generation> Generate(GenerateRequest request,
                                       std::shared_ptr<StreamWaker> waker) = 0;
 
+  // Texts to vectors or scores; refuses as Generate does. A failure found later is the encoding's
+  // result. `waker` is told when the encoding is done; may be null (polling). Without a name in the
+  // request: the first model that gives what is asked for.
+  virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
+
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
   virtual Result<std::string> Detokenize(const std::string& model,
                                          const std::vector<TokenId>& tokens) = 0;
 
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;
+  virtual Result<ModelStatistics> Statistics(const std::string& model) const = 0;
 };
 
 // Truth about the process for the health routes. Thread-safe; no method waits for a load or a step.

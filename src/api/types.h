@@ -146,14 +146,36 @@ struct StreamEvent {
   Timings timings;
 };
 
+// What a model gives through Inference::Encode.
+struct EncoderInfo {
+  int width = 0;  // of a vector; 0: the model gives none
+  // `dimensions` may be asked for: the model was trained so that the leading components of a vector
+  // stand for it (Matryoshka), or the operator allows it.
+  bool cuts = false;
+  bool pairs = false;                // reads two texts together
+  std::string pooling;               // "mean", "cls", "last", "max"
+  std::vector<std::string> labels;   // one for each score; empty: the model gives no scores
+  std::vector<std::string> prompts;  // names of what can be put before a text
+  int batch_items = 0, batch_tokens = 0;  // of one forward pass, at most
+};
+
 struct ModelInfo {
   std::string id;
   std::vector<std::string> aliases;
   int64_t created_unix_s = 0;
-  int max_model_len = 0;  // tokens, prompt and output together
+  int max_model_len = 0;  // tokens: prompt and output together, or of one text of an encoder
   int vocab_size = 0;
   std::string architecture, quantisation;
   std::string digest;  // of the weights file's header, hex
+  bool generates = true;               // Inference::Generate
+  std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
+};
+
+// What a model's forward passes have done since it was loaded; from atomics.
+struct ModelStatistics {
+  uint64_t executions = 0;  // forward passes
+  uint64_t items = 0;       // texts in them, or rows that gave a token
+  Duration busy{0};         // all of them together
 };
 
 // What the engine is doing now, in choices and blocks; from atomics. running: those with a lane.
