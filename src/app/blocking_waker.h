@@ -1,10 +1,11 @@
-// BlockingWaker: lets a thread of its own wait for one stream's next event: the terminal programs
-// and the benches. Doors with many streams use one waker per io thread instead, the library a
+// BlockingWaker: lets a thread of its own wait for one stream's next event, or for an encoding: the
+// terminal programs and the benches. Doors with many streams use one waker per io thread instead, the library a
 // JobWaker, which also reports text as taken.
 #pragma once
 
 #include <chrono>
 
+#include "api/encoding.h"
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/wake_count.h"
@@ -28,6 +29,15 @@ class BlockingWaker final : public api::StreamWaker {
       }
       if (generation.stream().ended()) return generation.Next();  // ended between the two looks
       if (!wakes_.Wait(seen, deadline)) return nullptr;
+    }
+  }
+
+  // The end of `encoding`, waiting for it.
+  Result<api::EncodeResult> Await(api::Encoding& encoding) {
+    while (true) {
+      const uint64_t seen = wakes_.count();
+      if (encoding.done()) return encoding.Take();
+      wakes_.Wait(seen, TimePoint::max());
     }
   }
 

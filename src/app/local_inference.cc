@@ -12,13 +12,17 @@ namespace tutti::app {
 LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics)
     : settings_(settings),
       metrics_(metrics),
+      device_(std::make_shared<Device>(&clock_, ThreadsFromSettings(settings))),
       gateway_({.prep = static_cast<int>(settings.Int("prep"))}, clock_) {}
 
 LocalInference::~LocalInference() = default;
 
 Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
-  return OpenedModel::Open(
+  Result<OpenedModel> opened = OpenedModel::Open(
       ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
+  const MutexLock lock(mutex_);
+  if (opened.ok()) ++opened_;
+  return opened;
 }
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
@@ -35,12 +39,13 @@ Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t
 Status LocalInference::LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
                                    bool step_by_hand) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gateway::ServedModel> served,
-                   std::move(model).Load(std::move(progress), !step_by_hand));
+                   std::move(model).Load(std::move(progress), device_));
+  if (!step_by_hand) device_->Start();
   {
     const MutexLock lock(mutex_);
-    engines_.push_back(served->engine);
+    served_.push_back(served);
   }
-  if (draining_.load()) served->engine->BeginDrain();
+  if (draining_.load()) served->BeginDrain();
   gateway_.AddModel(served);
   return OkStatus();
 }
@@ -50,21 +55,21 @@ void LocalInference::LoadFailed(const Status& why) {
   load_failure_ = why.reason();
 }
 
-std::vector<std::shared_ptr<engine::Engine>> LocalInference::Engines() const {
+std::vector<std::shared_ptr<const gateway::ServedModel>> LocalInference::Served() const {
   const MutexLock lock(mutex_);
-  return engines_;
+  return served_;
 }
 
 void LocalInference::BeginDrain() {
   draining_.store(true);
-  for (const auto& engine : Engines()) engine->BeginDrain();
+  for (const auto& model : Served()) model->BeginDrain();
 }
 
 bool LocalInference::Drain(Duration limit) {
   BeginDrain();
   const TimePoint deadline = clock_.Now() + limit;
   bool all = true;
-  for (const auto& engine : Engines()) all = engine->Drain(deadline) && all;
+  for (const auto& model : Served()) all = model->Drain(deadline) && all;
   return all;
 }
 
@@ -73,12 +78,13 @@ Status LocalInference::started() const {
   if (!load_failure_.empty()) {
     return Unavailable("model_loading", "the model could not be loaded: " + load_failure_);
   }
-  if (engines_.empty()) return Unavailable("model_loading", "the model is still being loaded");
+  if (served_.empty() || served_.size() < opened_)
+    return Unavailable("model_loading", "the model is still being loaded");
   return OkStatus();
 }
 
 Status LocalInference::live() const {
-  for (const auto& engine : Engines()) RETURN_IF_ERROR(engine->Live());
+  for (const auto& model : Served()) RETURN_IF_ERROR(model->Live());
   return OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "app/device.h"
 #include "app/model_loader.h"
 #include "app/settings.h"
 #include "base/clock.h"
@@ -27,9 +28,9 @@ class LocalInference final : public api::HealthProbe {
 
   // Reads the header of a model file and checks the options against it; see OpenedModel.
   Result<OpenedModel> Open(const ModelRef& ref);
-  // Loads an opened model and serves it. `progress` as for OpenedModel::Load(). `step_by_hand`: the
-  // engine gets no thread; its owner calls RunOneStep(). Memory or threads that the system refuses
-  // are errors too.
+  // Loads an opened model and serves it beside those that were loaded before, on the same threads.
+  // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner calls
+  // RunOneStep(). Memory or threads that the system refuses are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
   // From now on started() and ready() name `why` by its code: its text may hold paths.
@@ -52,15 +53,17 @@ class LocalInference final : public api::HealthProbe {
  private:
   Status LoadOrThrow(OpenedModel model, std::function<bool(size_t, size_t)> progress,
                      bool step_by_hand);
-  std::vector<std::shared_ptr<engine::Engine>> Engines() const;
+  std::vector<std::shared_ptr<const gateway::ServedModel>> Served() const;
 
   const Settings& settings_;
   telemetry::MetricsRegistry* const metrics_;
   SteadyClock clock_;
+  const std::shared_ptr<Device> device_;  // of all models; a loading thread's
   gateway::Gateway gateway_;
   std::atomic<bool> draining_{false};
   mutable Mutex mutex_;
-  std::vector<std::shared_ptr<engine::Engine>> engines_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<const gateway::ServedModel>> served_ GUARDED_BY(mutex_);
+  size_t opened_ GUARDED_BY(mutex_) = 0;         // models; ready when as many are served
   std::string load_failure_ GUARDED_BY(mutex_);  // code; empty = none
 };
 

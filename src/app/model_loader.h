@@ -1,5 +1,5 @@
-// ModelLoader: a model file becomes a running engine: weights, runner, tokenizer, template, engine,
-// wired here and nowhere else.
+// OpenedModel: a model file or folder becomes a running engine: weights, runner, tokenizer, template,
+// engine. What kind of model it is decides which plan (model_plan.h) does the wiring.
 #pragma once
 
 #include <functional>
@@ -15,6 +15,9 @@
 #include "telemetry/serving_metrics.h"
 
 namespace tutti::app {
+
+class Device;
+class ModelPlan;
 
 struct LoadContext {
   const Settings* settings = nullptr;
@@ -34,22 +37,20 @@ class OpenedModel {
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
 
-  const std::shared_ptr<telemetry::ServingMetrics>& metrics() const;  // null without a registry
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks"
   const std::string& summary() const;
   const std::string& notice()
       const;  // what the operator should know ("context lowered to ..."), or empty
 
   // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
-  // so far and in all, on the calling thread; false abandons the load (cancelled). Without
-  // `start_engine` the engine has no thread; its owner calls RunOneStep().
+  // so far and in all, on the calling thread; false abandons the load (cancelled). Nothing runs
+  // until the device is started, or its loop is driven by hand.
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
-      std::function<bool(size_t, size_t)> progress, bool start_engine = true) &&;
+      std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) &&;
 
  private:
-  struct Parts;
-  explicit OpenedModel(std::unique_ptr<Parts> parts);
-  std::unique_ptr<Parts> parts_;
+  explicit OpenedModel(std::unique_ptr<ModelPlan> plan);
+  std::unique_ptr<ModelPlan> plan_;
 };
 
 // The table that --isa names, or the best one; invalid_value lists what this machine has.

@@ -10,13 +10,39 @@ namespace {
 
 struct KnownModel {
   std::string_view name;
-  std::string_view file;
+  std::string_view file;  // or folder, in the cache
 };
-constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf"}};
+constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf"},
+                                       {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
+
+std::string KnownNames() {
+  std::string names;
+  for (const KnownModel& known : kKnownModels)
+    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  return names;
+}
+
+// "MODEL:f32" -> "f32", and `argument` is left without it.
+std::string TakeDType(std::string_view& argument) {
+  const size_t colon = argument.rfind(':');
+  if (colon == std::string_view::npos) return "";
+  const std::string_view dtype = argument.substr(colon + 1);
+  if (dtype != "f32" && dtype != "bf16" && dtype != "int8") return "";
+  argument = argument.substr(0, colon);
+  return std::string(dtype);
+}
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
+}
+
+// Of a file its name without the ending, of a folder its name.
+std::string NameOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::filesystem::path(path).stem().string();
+  const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
 }  // namespace
@@ -38,28 +64,31 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
       return InvalidArgument("invalid_value", "a served name must hold 1 to 128 bytes: NAME=MODEL");
     }
   }
+  ref.dtype = TakeDType(argument);
   if (argument.empty()) argument = kDefaultModel;
   std::error_code error;
   for (const KnownModel& known : kKnownModels) {
     if (argument != known.name) continue;
-    const std::string override = Environment("TUTTI_MODEL_FILE");
+    const std::string override =
+        known.name == kDefaultModel ? Environment("TUTTI_MODEL_FILE") : std::string();
     ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known.file) : override;
     if (ref.served_name.empty()) ref.served_name = std::string(known.name);
     if (!std::filesystem::exists(ref.path, error)) {
       return NotFound("model_not_found",
                       "no model " + std::string(known.name) + ": " + ref.path +
-                          " is missing; put " + std::string(known.file) +
-                          " there (`make models` in the source tree fetches it), let TUTTI_CACHE "
-                          "name another folder, or give the path of a .gguf file as MODEL");
+                          " is missing; put " + std::string(known.file) + " there (`make models" +
+                          (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
+                          "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
+                          "or give the path of a .gguf file or of an encoder's folder as MODEL");
     }
     return ref;
   }
   ref.path = std::string(argument);
-  if (ref.served_name.empty()) ref.served_name = std::filesystem::path(ref.path).stem().string();
+  if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
   if (!std::filesystem::exists(ref.path, error)) {
     std::string message = "no file " + ref.path.substr(0, 256);
     if (ref.path.find('/') == std::string::npos && !ref.path.ends_with(".gguf")) {
-      message += ", and no known model of that name; known: " + std::string(kDefaultModel);
+      message += ", and no known model of that name; known: " + KnownNames();
     }
     return NotFound("model_not_found", message);
   }

@@ -1,5 +1,5 @@
-// Where a MODEL argument leads: a path, a name of a known model, or NAME=either. Pure but for
-// looking at files.
+// Where a MODEL argument leads: a path, a name of a known model, NAME=either, and with or without
+// an arithmetic of its own: MODEL:f32. Pure but for looking at files.
 #pragma once
 
 #include <string>
@@ -11,7 +11,8 @@ namespace tutti::app {
 
 struct ModelRef {
   std::string served_name;  // what clients call it
-  std::string path;         // of the GGUF file
+  std::string path;         // of the GGUF file, or of the folder of an encoder
+  std::string dtype = "";   // NAME=MODEL:dtype; empty: as --dtype says
 };
 
 inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";

@@ -9,14 +9,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "app/api_key.h"
 #include "app/local_inference.h"
 #include "app/version.h"
 #include "base/log.h"
 #include "doors/http/http_door.h"
+#include "telemetry/door_metrics.h"
 
 namespace tutti::app {
 namespace {
@@ -79,6 +82,29 @@ class ProgressLine {
   int shown_ = -1;
 };
 
+Status CheckNames(const std::vector<ModelRef>& models) {
+  std::set<std::string> names;
+  for (const ModelRef& model : models) {
+    if (!names.insert(model.served_name).second) {
+      return InvalidArgument("invalid_value", "two models would be called " + model.served_name +
+                                                  "; give one another name: NAME=MODEL");
+    }
+  }
+  return OkStatus();
+}
+
+Result<std::vector<OpenedModel>> OpenAll(LocalInference& inference,
+                                         const std::vector<ModelRef>& models) {
+  std::vector<OpenedModel> opened;
+  for (const ModelRef& model : models) {
+    Result<OpenedModel> one = inference.Open(model);
+    if (!one.ok()) return InModelFile(std::move(one).status(), model);
+    if (!one->notice().empty()) std::fprintf(stderr, "tutti: %s\n", one->notice().c_str());
+    opened.push_back(*std::move(one));
+  }
+  return opened;
+}
+
 void PrepareProcess() {
   const sigset_t set = EndingSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -87,23 +113,21 @@ void PrepareProcess() {
 
 }  // namespace
 
-Status Serve(const Settings& settings, const ModelRef& model) {
+Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   Logger log(level);
   ASSIGN_OR_RETURN(const http::HttpOptions http_options, HttpOptionsFrom(settings));
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);
-  Result<OpenedModel> opened = inference.Open(model);
-  if (!opened.ok()) return InModelFile(std::move(opened).status(), model);
-  if (!opened->notice().empty()) std::fprintf(stderr, "tutti: %s\n", opened->notice().c_str());
-  const std::string summary = opened->summary();
-  const std::shared_ptr<telemetry::ServingMetrics> serving = opened->metrics();
+  telemetry::DoorMetrics door_metrics(metrics);
+  RETURN_IF_ERROR(CheckNames(models));
+  ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
   http::HttpDoor door(http_options, {.inference = &inference.gateway(),
                                      .health = &inference,
                                      .metrics = &metrics,
-                                     .serving = serving.get(),
+                                     .serving = &door_metrics,
                                      .log = &log,
                                      .clock = &inference.clock()});
   RETURN_IF_ERROR(door.Start());
@@ -113,26 +137,31 @@ Status Serve(const Settings& settings, const ModelRef& model) {
   std::atomic<bool> failed{false}, stopping{false};
   Status load_status;
   std::jthread loader([&] {
-    ProgressLine progress;
-    load_status = inference.Load(*std::move(opened), [&](size_t done, size_t total) {
-      progress.Show(done, total);
-      return !stopping.load(std::memory_order_acquire);
-    });
-    if (stopping.load(std::memory_order_acquire)) return;
-    if (!load_status.ok()) {
-      inference.LoadFailed(load_status);
-      failed.store(true, std::memory_order_release);
-      return;
+    const auto stop = [&] { return stopping.load(std::memory_order_acquire); };
+    for (size_t i = 0; i < models.size(); ++i) {
+      const std::string summary = opened[i].summary();
+      ProgressLine progress;
+      load_status = inference.Load(std::move(opened[i]), [&](size_t done, size_t total) {
+        progress.Show(done, total);
+        return !stop();
+      });
+      if (stop()) return;
+      if (!load_status.ok()) {
+        load_status = InModelFile(std::move(load_status), models[i]);
+        inference.LoadFailed(load_status);
+        failed.store(true, std::memory_order_release);
+        return;
+      }
+      std::printf("tutti: serving %s at %s (%s)\n", models[i].served_name.c_str(),
+                  door.address().c_str(), summary.c_str());
+      std::fflush(stdout);
     }
-    std::printf("tutti: serving %s at %s (%s)\n", model.served_name.c_str(), door.address().c_str(),
-                summary.c_str());
-    std::fflush(stdout);
   });
   const int signal = WaitForSignal(failed);
   if (signal == 0) {
     loader.join();
     door.Stop();
-    return InModelFile(std::move(load_status), model);
+    return load_status;
   }
 
   stopping.store(true, std::memory_order_release);

@@ -222,6 +222,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeServeCommand());
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeChatCommand());
+  commands.push_back(MakeEmbedCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakeBenchCommand());

@@ -49,6 +49,7 @@ class Command {
 std::unique_ptr<Command> MakeServeCommand();
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeChatCommand();
+std::unique_ptr<Command> MakeEmbedCommand();
 std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeBenchCommand();

@@ -13,11 +13,13 @@ namespace {
 class ServeCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
-    app_ = parent.add_subcommand("serve", "Serve a model over HTTP (OpenAI-compatible)");
+    app_ = parent.add_subcommand("serve", "Serve models over HTTP (OpenAI-compatible)");
     app_->footer(
         "Examples:\n"
         "  tutti serve                                     the default model on 127.0.0.1:8080\n"
         "  tutti serve chat=models/my.gguf --port 9000 --lanes 16\n"
+        "  tutti serve smollm2-135m-instruct all-minilm-l6-v2   chat and embeddings\n"
+        "  tutti serve chat.gguf search=bge-small/:f32          an arithmetic of its own\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "    -d "
@@ -25,10 +27,10 @@ class ServeCommand final : public Command {
         "]}'\n"
         "Ready when it prints its address, and GET /readyz answers 200. SIGTERM drains and exits "
         "0.");
-    app_->add_option("MODEL", model_,
-                     "a .gguf file or a known model, or NAME=MODEL (default: "
-                     "smollm2-135m-instruct); the command\n"
-                     "line is the only place for it");
+    app_->add_option("MODEL", models_,
+                     "a .gguf file, an encoder's folder or a known model, or NAME=MODEL (default: "
+                     "smollm2-135m-instruct);\n"
+                     "several share the machine; the command line is the only place for them");
     options_.AddTo(*app_, /*server=*/true);
   }
 
@@ -39,15 +41,20 @@ class ServeCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/true).c_str(), stdout);
       return kExitOk;
     }
-    const Result<app::ModelRef> model = app::ResolveModel(model_);
-    if (!model.ok()) return Fail(model.status());
-    const Status status = app::Serve(*settings, *model);
+    std::vector<app::ModelRef> models;
+    if (models_.empty()) models_.emplace_back();
+    for (const std::string& argument : models_) {
+      Result<app::ModelRef> model = app::ResolveModel(argument);
+      if (!model.ok()) return Fail(model.status());
+      models.push_back(*std::move(model));
+    }
+    const Status status = app::Serve(*settings, models);
     return status.ok() ? kExitOk : Fail(status);
   }
 
  private:
   SettingsOptions options_;
-  std::string model_;
+  std::vector<std::string> models_;
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ SlotStatistics::SlotStatistics(std::shared_ptr<const Mailbox> mailbox,
 
 void SlotStatistics::StepTook(Duration took) {
   ++count_.steps;
+  count_.busy += took;
   pulse_.StepTook(took);
 }
 
@@ -54,6 +55,7 @@ void SlotStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& 
   published_.reader_pauses.store(count_.reader_pauses, kRelaxed);
   published_.reader_cancels.store(count_.reader_cancels, kRelaxed);
   published_.finished.store(count_.finished, kRelaxed);
+  published_.busy_ns.store(count_.busy.count(), kRelaxed);
   pulse_.Publish(has_requests, now);
 }
 
@@ -87,6 +89,7 @@ EngineStats SlotStatistics::Snapshot(TimePoint now) const {
   s.reader_cancels = published_.reader_cancels.load();
   s.refused = ledger_->refused.load();
   s.finished = published_.finished.load();
+  s.busy = Duration(published_.busy_ns.load());
   return s;
 }
 

@@ -27,6 +27,7 @@ class SlotStatistics {
     uint64_t steps = 0, prompt_tokens = 0, output_tokens = 0, prefix_queried = 0, prefix_hits = 0,
              wasted = 0;
     uint64_t reader_pauses = 0, reader_cancels = 0, finished = 0;
+    Duration busy{0};
   };
 
   SlotStatistics(std::shared_ptr<const Mailbox> mailbox, std::shared_ptr<QueueLedger> ledger,
@@ -57,7 +58,7 @@ class SlotStatistics {
   // Published after each step; read by any thread.
   struct Published {
     std::atomic<int> running{0}, waiting{0}, deferred{0}, kv_free{0}, kv_cached{0};
-    std::atomic<int64_t> kv_waste{0}, oldest_ns{0};
+    std::atomic<int64_t> kv_waste{0}, oldest_ns{0}, busy_ns{0};
     std::atomic<uint64_t> steps{0}, prompt_tokens{0}, output_tokens{0}, preemptions{0},
         prefix_queried{0}, prefix_hits{0}, evicted{0}, wasted{0}, reader_pauses{0},
         reader_cancels{0}, finished{0};

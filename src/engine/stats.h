@@ -31,6 +31,7 @@ struct EngineStats {
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;
   uint64_t refused = 0, finished = 0;  // requests
+  Duration busy{0};                    // steps, planned to collected, summed
 };
 
 }  // namespace tutti::engine

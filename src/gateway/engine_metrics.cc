@@ -75,6 +75,48 @@ void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
   metrics_.RequestFinished(finished);
 }
 
+void EncoderEngineMetrics::OnBatch(const engine::BatchEvent& event) {
+  static_assert(static_cast<int>(engine::DispatchReason::kAge) ==
+                static_cast<int>(telemetry::DispatchCause::kAge));
+  telemetry::EncoderMetrics::Batch batch;
+  batch.cause = static_cast<telemetry::DispatchCause>(event.reason);
+  batch.items = event.items;
+  batch.tokens = event.tokens;
+  batch.padding = static_cast<int64_t>(event.items) * event.longest - event.tokens;
+  batch.took = event.end - event.begin;
+  batch.forward = event.forward;
+  metrics_.BatchRan(batch);
+}
+
+void EncoderEngineMetrics::OnFinished(const engine::EncodingEvent& event) {
+  telemetry::EncoderMetrics::Finished finished;
+  const bool left = event.status.code() == StatusCode::kCancelled ||
+                    event.status.code() == StatusCode::kDeadlineExceeded ||
+                    event.status.reason() == "draining";
+  finished.reason = event.status.ok() ? FinishKind::kStop
+                    : left            ? FinishKind::kAbort
+                                      : FinishKind::kError;
+  finished.prepare = event.timings.prepare;
+  finished.queue = event.timings.queue;
+  finished.inference = event.timings.inference;
+  finished.wasted_tokens = event.wasted_tokens;
+  metrics_.RequestFinished(finished);
+}
+
+telemetry::EncoderMetrics::Gauges ReadGauges(const engine::EncoderEngine& engine,
+                                             const Clock& clock) {
+  const engine::EncoderStats stats = engine.stats();
+  const engine::Heartbeat heartbeat = engine.heartbeat();
+  telemetry::EncoderMetrics::Gauges gauges;
+  gauges.requests = stats.requests;
+  gauges.waiting_items = stats.waiting_items;
+  gauges.waiting_tokens = stats.waiting_tokens;
+  gauges.oldest_waiting_s = ToSeconds(stats.oldest_waiting);
+  gauges.predicted_wait_s = ToSeconds(stats.predicted_wait);
+  gauges.heartbeat_age_s = heartbeat.busy ? ToSeconds(clock.Now() - heartbeat.last_round) : 0.0;
+  return gauges;
+}
+
 ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine, const Clock& clock) {
   const engine::EngineStats stats = engine.stats();
   const engine::Heartbeat heartbeat = engine.heartbeat();

@@ -1,8 +1,11 @@
-// EngineMetrics: carries what an engine tells about its work into the metrics of its model. Called
+// EngineMetrics, EncoderEngineMetrics: carry what an engine tells about its work into the metrics
+// of its model. Called
 // on the engine thread; every call is cheap (telemetry/serving_metrics.h).
 #pragma once
 
+#include "engine/encoder_engine.h"
 #include "engine/engine.h"
+#include "telemetry/encoder_metrics.h"
 #include "telemetry/serving_metrics.h"
 
 namespace tutti::gateway {
@@ -23,8 +26,21 @@ class EngineMetrics final : public engine::EngineObserver {
   telemetry::ServingMetrics& metrics_;
 };
 
+class EncoderEngineMetrics final : public engine::EncoderObserver {
+ public:
+  explicit EncoderEngineMetrics(telemetry::EncoderMetrics& metrics) : metrics_(metrics) {}
+
+  void OnBatch(const engine::BatchEvent& event) override;
+  void OnFinished(const engine::EncodingEvent& event) override;
+
+ private:
+  telemetry::EncoderMetrics& metrics_;
+};
+
 // The gauges a scrape shows, from a live engine.
 telemetry::ServingMetrics::EngineGauges ReadGauges(const engine::Engine& engine,
                                                    const Clock& clock);
+telemetry::EncoderMetrics::Gauges ReadGauges(const engine::EncoderEngine& engine,
+                                             const Clock& clock);
 
 }  // namespace tutti::gateway

@@ -39,9 +39,18 @@ void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
 }
 
 Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {
+  return FindFor(name, [](const ServedModel&) { return true; });
+}
+
+Result<std::shared_ptr<const ServedModel>> Gateway::FindFor(const std::string& name,
+                                                            Predicate fits) const {
   const MutexLock lock(mutex_);
   if (models_.empty()) return Unavailable("model_loading", "the model is still being loaded");
-  if (name.empty()) return models_.front();
+  if (name.empty()) {
+    const auto found = std::find_if(models_.begin(), models_.end(),
+                                    [&](const auto& model) { return fits(*model); });
+    return found == models_.end() ? models_.front() : *found;
+  }
   for (const auto& model : models_) {
     if (model->Answers(name)) return model;
   }
@@ -61,7 +70,13 @@ Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request
 
 Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
                                           std::shared_ptr<api::StreamWaker> waker, bool stepwise) {
-  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const ServedModel> model,
+      FindFor(request.model, [](const ServedModel& m) { return m.engine != nullptr; }));
+  if (model->engine == nullptr) {
+    return InvalidArgument("invalid_value", "model " + model->info.id + " generates no text")
+        .WithParam("model");
+  }
   const auto reject = [model](Status status) {
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
     return status;
@@ -84,7 +99,7 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   }
   pool_.Post([this, pending] {
     KeepMemoryReserve();
-    Status status = StillWanted(*pending);
+    Status status = StillWanted(pending->ticket, pending->request.deadline);
     if (status.ok()) status = Prepare(*pending);
     if (status.ok()) return;
     pending->request = {};  // its memory first: the refusal needs some
@@ -114,11 +129,11 @@ void Gateway::Refuse(Pending& pending, Status status) {
 }
 
 // Asked before a long prompt is prepared: its client may have left, or its time be up.
-Status Gateway::StillWanted(const Pending& pending) const {
-  if (pending.ticket.control()->cancelled()) {
+Status Gateway::StillWanted(const engine::Ticket& ticket, TimePoint deadline) const {
+  if (ticket.control()->cancelled()) {
     return engine::CancelledByCaller();
   }
-  if (clock_.Now() >= pending.request.deadline) {
+  if (clock_.Now() >= deadline) {
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                   "the deadline passed before the prompt was read");
   }
@@ -204,7 +219,37 @@ std::vector<api::ModelInfo> Gateway::Models() const {
 
 api::LoadSnapshot Gateway::Load() const {
   const MutexLock lock(mutex_);
-  return models_.empty() ? api::LoadSnapshot{} : models_.front()->engine->Load();
+  api::LoadSnapshot sum;
+  for (const auto& model : models_) {
+    if (model->engine != nullptr) {
+      const api::LoadSnapshot load = model->engine->Load();
+      sum.running += load.running;
+      sum.waiting += load.waiting;
+      sum.lanes += load.lanes;
+      sum.kv_blocks_used += load.kv_blocks_used;
+      sum.kv_blocks_total += load.kv_blocks_total;
+    }
+    if (model->encoder != nullptr) sum.waiting += model->encoder->engine->stats().requests;
+  }
+  return sum;
+}
+
+Result<api::ModelStatistics> Gateway::Statistics(const std::string& name) const {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
+  api::ModelStatistics sum;
+  if (model->engine != nullptr) {
+    const engine::EngineStats stats = model->engine->stats();
+    sum.executions += stats.steps;
+    sum.items += stats.output_tokens;
+    sum.busy += stats.busy;
+  }
+  if (model->encoder != nullptr) {
+    const engine::EncoderStats stats = model->encoder->engine->stats();
+    sum.executions += stats.batches;
+    sum.items += stats.items;
+    sum.busy += stats.busy;
+  }
+  return sum;
 }
 
 }  // namespace tutti::gateway

@@ -42,28 +42,42 @@ class Gateway final : public api::Inference {
   };
   Result<Stepwise> GenerateStepwise(api::GenerateRequest request,
                                     std::shared_ptr<api::StreamWaker> waker);
+  Result<api::Encoding> Encode(api::EncodeRequest request,
+                               std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const std::string& model,
                                  const std::vector<TokenId>& tokens) override;
   std::vector<api::ModelInfo> Models() const override;
-  api::LoadSnapshot Load() const override;
+  api::LoadSnapshot Load() const override;  // of all models together
+  Result<api::ModelStatistics> Statistics(const std::string& model) const override;
 
   // The model of that name; the first one for "". Errors: model_loading, model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
 
  private:
+  using Predicate = bool (*)(const ServedModel&);
+  // As Find(), but "" means the first one that `fits`, if there is any.
+  Result<std::shared_ptr<const ServedModel>> FindFor(const std::string& name,
+                                                     Predicate fits) const;
+
   struct Pending;  // one request between acceptance and submission
   Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker,
                           bool stepwise);
   // Checks the request and takes its place in the queue.
   Result<std::shared_ptr<Pending>> Queue(std::shared_ptr<const ServedModel> model,
                                          api::GenerateRequest request);
-  Status StillWanted(const Pending& pending) const;
+  Status StillWanted(const engine::Ticket& ticket, TimePoint deadline) const;
   // Template, tokeniser, Submit(). Memory that cannot be had is a refusal too: overloaded.
   Status Prepare(Pending& pending);
   Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
   static uint64_t DrawSeed();
+
+  struct PendingEncoding;
+  Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,
+                                                 api::EncodeRequest request);
+  Status Prepare(PendingEncoding& pending);
+  Status PrepareOrThrow(PendingEncoding& pending);  // std::bad_alloc
 
   const GatewayOptions options_;
   const Clock& clock_;

@@ -1,28 +1,70 @@
-// ServedModel: what the gateway needs of one loaded model. Made by the composition root, immutable,
-// shared by every request that uses it; any thread.
+// ServedModel: what the gateway needs of one loaded model: a decoder, an encoder, or both over the
+// same weights. Made by the composition root, immutable, shared by every request that uses it; any
+// thread.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/types.h"
+#include "engine/encoder_engine.h"
 #include "engine/engine.h"
+#include "telemetry/encoder_metrics.h"
 #include "telemetry/serving_metrics.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::gateway {
 
+// The special tokens that an encoder wants around its texts: before, first text, between, second
+// text, after. All but the first text are of the second one's kind where there are two kinds of
+// tokens.
+struct SpecialFrame {
+  std::vector<TokenId> before, between, after;
+  uint8_t second_type = 0;  // of the second text's tokens and what follows them
+};
+
+// As the tokenizer frames a single text; two texts are separated as its kind of model does: BERT by
+// one [SEP], RoBERTa by two </s>. `types`: kinds of tokens that the model knows.
+SpecialFrame FrameOf(const tokenizer::Tokenizer& tokenizer, int types);
+
+// What becomes of the scores of one text or pair, unless raw ones were asked for.
+enum class ScoreScale : uint8_t {
+  kRaw,
+  kSigmoid,  // each for itself
+  kSoftmax,  // all labels together
+};
+
+struct ServedEncoder {
+  std::shared_ptr<engine::EncoderEngine> engine;
+  SpecialFrame frame;
+  std::map<std::string, std::string> prompts;  // put before a text, by name
+  std::optional<std::string> default_prompt;   // one of them
+  bool normalize = false;                      // unless asked otherwise
+  ScoreScale scale = ScoreScale::kRaw;
+  std::shared_ptr<telemetry::EncoderMetrics> metrics;  // may be null
+};
+
 struct ServedModel {
   api::ModelInfo info;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
       chat_template;  // absent: chat is refused, text prompts work
-  std::shared_ptr<engine::Engine> engine;
+  std::shared_ptr<engine::Engine> engine;        // null: generates nothing
+  std::shared_ptr<const ServedEncoder> encoder;  // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
 
   bool Answers(std::string_view name) const;  // the id or one of the aliases
+
+  // Of its engines; any thread.
+  void BeginDrain() const;
+  bool Drain(TimePoint deadline) const;  // as Engine::Drain
+  Status Live() const;                   // as Engine::Live
 };
 
 }  // namespace tutti::gateway

@@ -25,8 +25,8 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
                   " tokens was asked, the model has " +
                   std::to_string(weights.config().context_length));
   }
-  if (options.max_step_tokens < 1 || options.max_step_slices < 1 || options.compute.workers < 1) {
-    return refuse("threads, tokens and sequences of a step must be at least 1");
+  if (options.max_step_tokens < 1 || options.max_step_slices < 1) {
+    return refuse("tokens and sequences of a step must be at least 1");
   }
   if (options.kv_bytes < block_bytes) {
     return refuse("KV memory of " + std::to_string(options.kv_bytes) +
@@ -66,7 +66,7 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   limits.vocab_size = weights->config().vocab_size;
 
   model::Decoder::Options decoder_options;
-  decoder_options.workers = options.compute.workers;
+  decoder_options.workers = options.pool->workers();
   decoder_options.max_rows = options.max_step_tokens;
   decoder_options.max_head_rows = std::min(kMaxHeadRows, options.max_step_tokens);
   decoder_options.context = options.context;
@@ -86,7 +86,7 @@ CpuModelRunner::CpuModelRunner(const CpuRunnerOptions& options,
                                kernels::AlignedBuffer logits, engine::RunnerLimits limits)
     : options_(options),
       limits_(limits),
-      pool_(options.compute),
+      pool_(*options_.pool),
       decoder_(std::move(decoder)),
       kv_(std::move(kv)),
       logits_(std::move(logits)) {

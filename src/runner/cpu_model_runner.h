@@ -1,8 +1,8 @@
 // CpuModelRunner: runs the engine's steps on this machine's cores.
 //
 // Turns a StepPlan into one forward pass over all its rows, samples the rows that ask for it on the
-// compute pool, and reports per slice. Owns the KV memory, the decoder's scratch and the compute
-// threads; shares the weights. Owner: the composition root. Thread: Create anywhere, then the
+// compute pool, and reports per slice. Owns the KV memory and the decoder's scratch; shares the
+// weights and the compute threads. Owner: the composition root. Thread: Create anywhere, then the
 // engine thread alone (it is worker 0 of the pool). Launch does the whole step; Collect hands out
 // its result. Errors: a row whose logits are not numbers, or a token outside the vocabulary, fails
 // its own slice (SliceResult::status); a plan that breaks its contract (rows, blocks, order) is a
@@ -28,7 +28,7 @@ namespace tutti::runner {
 
 struct CpuRunnerOptions {
   const kernels::KernelTable* kernels = nullptr;  // required
-  ComputePoolOptions compute;
+  std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
   size_t kv_bytes = 0;        // of KV memory; rounded down to whole blocks, at least one
   int context = 0;            // tokens per sequence, 1 .. the model's own
   int max_step_tokens = 512;  // rows of one step
@@ -73,7 +73,7 @@ class CpuModelRunner final : public engine::ModelRunner {
 
   const CpuRunnerOptions options_;
   const engine::RunnerLimits limits_;
-  ComputePool pool_;
+  ComputePool& pool_;  // of options_
   const std::unique_ptr<model::Decoder> decoder_;
   kernels::AlignedBuffer kv_;
   kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]

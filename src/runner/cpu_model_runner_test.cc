@@ -75,7 +75,7 @@ std::shared_ptr<const model::Weights> LoadEdited(
 CpuRunnerOptions SmallOptions(const model::Weights& weights, int workers = 2) {
   CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
-  options.compute.workers = workers;
+  options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = workers});
   options.kv_bytes = CpuModelRunner::KvBlockBytes(weights, *options.kernels) * 64;
   options.context = weights.config().context_length;
   options.max_step_tokens = 128;

@@ -55,7 +55,7 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
   ASSERT_TRUE(weights.ok()) << weights.status();
   CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
-  options.compute.workers = 2;
+  options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = 2});
   options.kv_bytes = size_t{64} << 20;
   options.context = 4096;
   const auto runner = *CpuModelRunner::Create(*weights, options);

@@ -33,5 +33,9 @@ const char* LabelOf(WasteCause cause) {
   constexpr std::array kNames = {"preemption", "cancelled"};
   return kNames[static_cast<size_t>(cause)];
 }
+const char* LabelOf(DispatchCause cause) {
+  constexpr std::array kNames = {"full", "idle", "deadline", "age"};
+  return kNames[static_cast<size_t>(cause)];
+}
 
 }  // namespace tutti::telemetry

@@ -11,6 +11,7 @@ enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };
 enum class PromptSource { kComputed, kPrefix };
 enum class WasteCause { kPreemption, kCancelled };
+enum class DispatchCause { kFull, kIdle, kDeadline, kAge };  // of a batch of texts
 
 const char* LabelOf(DoorKind door);
 const char* LabelOf(OpKind op);
@@ -19,5 +20,6 @@ const char* LabelOf(RequestPhase phase);
 const char* LabelOf(StepKind kind);
 const char* LabelOf(FinishKind kind);
 const char* LabelOf(WasteCause cause);
+const char* LabelOf(DispatchCause cause);
 
 }  // namespace tutti::telemetry

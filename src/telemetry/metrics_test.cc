@@ -106,7 +106,6 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
       metrics.PrefixLookup(10, 4);
       metrics.OutputTokens(4);
       metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
-      metrics.DoorRequest(DoorKind::kHttp, OpKind::kChat, 200, std::chrono::milliseconds(31));
       metrics.Preemption();
     }
     metrics.RequestRejected("queue_full");
@@ -124,7 +123,6 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
           "tutti_running_sequences{model=\"m\"} 2",
           "tutti_waiting_sequences{model=\"m\",reason=\"capacity\"} 4",
           "tutti_kv_usage_ratio{model=\"m\"} 0.3",
-          "tutti_requests_total{code=\"200\",door=\"http\",model=\"m\",op=\"chat\"} 7",
           "tutti_requests_rejected_total{code=\"queue_full\",model=\"m\"} 1",
           "tutti_requests_cancelled_total{cause=\"disconnect\",model=\"m\",phase=\"decode\"} 1",
           "tutti_step_seconds_count{kind=\"mixed\",model=\"m\"} 7"}) {

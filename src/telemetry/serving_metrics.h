@@ -1,11 +1,11 @@
-// The metrics of a serving process under names operators know: own `tutti_*` names, and
-// on request the same values once more under the `vllm:*` names and buckets that existing boards
-// and scalers read.
+// The metrics of a served decoder under names operators know: own `tutti_*` names, and on request
+// the same values once more under the `vllm:*` names and buckets that existing boards and scalers
+// read. What doors count is in door_metrics.h, encoders' in encoder_metrics.h.
 //
-// One per served model, made by the composition root, told by the gateway, the engine's observer
-// and the doors; any thread. A call is a handful of atomic adds (histograms: an uncontended lock
-// each) and allocates nothing: series are made at construction where their labels are few, else
-// when first used. RequestRejected() alone, whose codes are an open set, looks its series up.
+// One per served model, made by the composition root, told by the gateway and the engine's
+// observer; any thread. A call is a handful of atomic adds (histograms: an uncontended lock each)
+// and allocates nothing. RequestRejected() alone, whose codes are an open set, looks its series
+// up.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ class ServingMetrics {
 
   // --- gateway, once per request ---
   void RequestAccepted(int64_t prompt_tokens, int64_t max_tokens, int n);
-  void RequestRejected(std::string_view code);  // doors too, for what does not reach the gateway
+  void RequestRejected(std::string_view code);
 
   // --- engine observer ---
   void RequestCancelled(CancelCause cause, RequestPhase phase);
@@ -76,15 +76,6 @@ class ServingMetrics {
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
   void Preemption();  // for want of KV blocks, the one reason there is
   void WastedTokens(WasteCause cause, int64_t tokens);
-
-  // --- doors ---
-  void Stage(
-      std::string_view stage,
-      Duration took);  // parse auth tokenize queue prefill decode write; template is in tokenize
-  void DoorRequest(DoorKind door, OpKind op, int code, Duration took);
-  void InFlight(OpKind op, int delta);
-  void StreamsOpen(DoorKind door, int delta);
-  void SlowReaderCancelled(DoorKind door);
 
  private:
   struct Impl;

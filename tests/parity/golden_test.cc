@@ -23,7 +23,7 @@ std::unique_ptr<runner::CpuModelRunner> MakeRunner(WeightMode mode, Isa isa) {
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(isa);
-  options.compute.workers = 2;
+  options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 2});
   options.kv_bytes = size_t{256} << 20;
   options.context = 1024;
   auto runner = runner::CpuModelRunner::Create(weights, options);

@@ -442,7 +442,7 @@ void Connection::Account(int code) {
   const Duration took = loop_->clock().Now() - request_start_;
   const telemetry::OpKind op = decision_.op();
   context_.active.fetch_sub(1);
-  if (telemetry::ServingMetrics* serving = context_.deps.serving; serving != nullptr) {
+  if (telemetry::DoorMetrics* serving = context_.deps.serving; serving != nullptr) {
     serving->DoorRequest(telemetry::DoorKind::kHttp, op, code, took);
     serving->InFlight(op, -1);
     if (streaming_) serving->StreamsOpen(telemetry::DoorKind::kHttp, -1);

@@ -166,7 +166,7 @@ class GenerationExchange final : public Exchange {
   void OnParsed(Result<ParsedCall> parsed) {
     const TimePoint parsed_at = clock_.Now();
     parse_took_ = parsed_at - parse_start_;
-    if (telemetry::ServingMetrics* serving = connection_.context().deps.serving)
+    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
     if (!parsed.ok()) return connection_.RespondError(parsed.status());
     call_.emplace(std::move(parsed->call));
@@ -275,7 +275,7 @@ class GenerationExchange final : public Exchange {
 
   void Succeed(std::string* frames) {
     const TimePoint done = clock_.Now();
-    if (telemetry::ServingMetrics* serving = connection_.context().deps.serving) {
+    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving) {
       serving->Stage("tokenize", timings_.prepare);
       serving->Stage("queue", timings_.queue);
       serving->Stage("prefill", timings_.prefill);

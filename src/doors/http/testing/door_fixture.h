@@ -37,9 +37,7 @@ class DoorTest : public ::testing::Test {
   void StartDoor(HttpOptions options = {}) {
     options.port = 0;
     options.version = "1.2.3";
-    telemetry::ServingMetrics::Options names;
-    names.model = "fake";
-    serving_ = std::make_unique<telemetry::ServingMetrics>(metrics_, names);
+    serving_ = std::make_unique<telemetry::DoorMetrics>(metrics_);
     door_ = std::make_unique<HttpDoor>(
         options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_,
                                         &clock_});
@@ -90,7 +88,7 @@ class DoorTest : public ::testing::Test {
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   Logger log_{LogLevel::kInfo, lines_};
   FakeInference inference_;
-  std::unique_ptr<telemetry::ServingMetrics> serving_;
+  std::unique_ptr<telemetry::DoorMetrics> serving_;
   std::unique_ptr<HttpDoor> door_;
 };
 

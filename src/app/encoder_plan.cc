@@ -1,0 +1,187 @@
+// A folder with an encoder becomes a running one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "app/model_plan.h"
+#include "engine/encoder_engine.h"
+#include "gateway/engine_metrics.h"
+#include "model/encoder_checkpoint.h"
+#include "model/encoder_weights.h"
+#include "runner/cpu_encoder_runner.h"
+
+namespace tutti::app {
+namespace {
+
+// Everything one served encoder is made of, destroyed from the bottom up.
+struct EncoderInstance {
+  std::shared_ptr<Device> device;
+  std::unique_ptr<runner::CpuEncoderRunner> runner;
+  std::shared_ptr<telemetry::EncoderMetrics> metrics;
+  std::unique_ptr<gateway::EncoderEngineMetrics> observer;
+  std::unique_ptr<engine::EncoderEngine> engine;
+};
+
+Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
+
+Result<engine::EncoderOptions> EncoderOptionsFrom(const Settings& settings) {
+  engine::EncoderOptions options;
+  options.batch_items = static_cast<int>(settings.Int("encode.batch_items"));
+  options.batch_tokens = static_cast<int>(settings.Int("encode.batch_tokens"));
+  options.batch_time = Millis(settings.Number("encode.batch_ms"));
+  options.window = Millis(settings.Number("encode.window_ms"));
+  options.share = settings.Number("encode.share");
+  if (options.share <= 0 || options.share >= 1) {
+    return InvalidArgument("invalid_value", "encode.share must be between 0 and 1, not at an end")
+        .WithParam("encode.share");
+  }
+  options.requests = static_cast<int>(settings.Int("encode.queue"));
+  const double age_s = settings.Number("sched.queue_age_s");
+  options.age = age_s > 0 ? Millis(age_s * 1e3) : Duration::max();
+  return options;
+}
+
+struct NamedDType {
+  std::string_view name;
+  model::EncoderDType dtype;
+};
+constexpr NamedDType kDTypes[] = {{"f32", model::EncoderDType::kF32},
+                                  {"bf16", model::EncoderDType::kBf16},
+                                  {"int8", model::EncoderDType::kInt8}};
+
+class EncoderPlan final : public ModelPlan {
+ public:
+  EncoderPlan(const ModelRef& ref, const LoadContext& context) : ref_(ref), context_(context) {}
+
+  Status Open() {
+    const Settings& settings = *context_.settings;
+    dtype_name_ = ref_.dtype.empty() ? settings.Text("dtype") : ref_.dtype;
+    ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
+    ASSIGN_OR_RETURN(checkpoint_, model::EncoderCheckpoint::Open(ref_.path));
+    ASSIGN_OR_RETURN(options_, EncoderOptionsFrom(settings));
+    const model::EncoderConfig& config = checkpoint_.config;
+    options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
+    Describe();
+    const int threads = ThreadsFromSettings(settings);
+    summary = fmt::format("{} {} on {}, {} thread{}, {} floats, {} pooling, {} tokens a text",
+                          config.architecture, dtype_name_, kernels::IsaName(table_->isa), threads,
+                          threads == 1 ? "" : "s", config.width,
+                          model::PoolingName(config.pooling), config.max_tokens);
+    return OkStatus();
+  }
+
+  Result<std::shared_ptr<const gateway::ServedModel>> Load(
+      std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override {
+    auto instance = std::make_shared<EncoderInstance>();
+    model::EncoderWeights::Options load;
+    for (const NamedDType& known : kDTypes)
+      if (known.name == dtype_name_) load.dtype = known.dtype;
+    load.threads = device->threads();
+    load.progress = std::move(progress);
+    ASSIGN_OR_RETURN(auto weights, model::EncoderWeights::Load(checkpoint_.config,
+                                                               *checkpoint_.tensors, load));
+    RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
+    runner::CpuEncoderOptions run;
+    run.kernels = table_;
+    run.pool = device->pool();
+    run.max_items = options_.batch_items;
+    run.max_tokens = options_.batch_tokens;
+    ASSIGN_OR_RETURN(instance->runner, runner::CpuEncoderRunner::Create(std::move(weights), run));
+    Connect(*instance, std::move(device));
+    Serve(instance);
+    return std::shared_ptr<const gateway::ServedModel>(std::move(served_));
+  }
+
+ private:
+  void Describe() {
+    const model::EncoderConfig& config = checkpoint_.config;
+    api::ModelInfo& info = served_->info;
+    info.id = ref_.served_name;
+    info.created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
+                              std::chrono::system_clock::now().time_since_epoch())
+                              .count();
+    info.max_model_len = config.max_tokens;
+    info.vocab_size = config.vocab_size;
+    info.architecture = config.architecture;
+    info.quantisation = dtype_name_;
+    info.digest = checkpoint_.digest;
+    info.generates = false;
+    api::EncoderInfo& encoder = info.encoder.emplace();
+    encoder.width = config.width;
+    encoder.cuts = context_.settings->Text("encode.dimensions") == "any";
+    encoder.pooling = model::PoolingName(config.pooling);
+    encoder.pairs = !config.labels.empty();
+    encoder.labels = config.labels;
+    for (const auto& [name, text] : config.prompts) encoder.prompts.push_back(name);
+    encoder.batch_items = options_.batch_items;
+    encoder.batch_tokens = options_.batch_tokens;
+    served_->tokenizer = checkpoint_.tokenizer;
+  }
+
+  void Connect(EncoderInstance& instance, std::shared_ptr<Device> device) {
+    const api::ModelInfo& info = served_->info;
+    if (context_.metrics != nullptr) {
+      instance.metrics = std::make_shared<telemetry::EncoderMetrics>(
+          *context_.metrics,
+          telemetry::EncoderMetrics::Options{.model = info.id,
+                                             .max_tokens = info.max_model_len,
+                                             .version = context_.version,
+                                             .isa = std::string(kernels::IsaName(table_->isa)),
+                                             .architecture = info.architecture,
+                                             .quantisation = info.quantisation,
+                                             .digest = info.digest});
+      instance.observer = std::make_unique<gateway::EncoderEngineMetrics>(*instance.metrics);
+    }
+    instance.engine = std::make_unique<engine::EncoderEngine>(
+        options_,
+        engine::EncoderDependencies{.runner = instance.runner.get(),
+                                    .clock = context_.clock,
+                                    .observer = instance.observer.get()},
+        &device->loop());
+    instance.device = std::move(device);
+  }
+
+  void Serve(const std::shared_ptr<EncoderInstance>& instance) {
+    const model::EncoderConfig& config = checkpoint_.config;
+    auto encoder = std::make_shared<gateway::ServedEncoder>();
+    encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->engine.get());
+    encoder->frame = gateway::FrameOf(*served_->tokenizer, config.token_types);
+    encoder->prompts = config.prompts;
+    encoder->default_prompt = config.default_prompt;
+    encoder->normalize = config.normalize;
+    encoder->scale = config.labels.size() == 1 ? gateway::ScoreScale::kSigmoid
+                     : config.labels.empty()   ? gateway::ScoreScale::kRaw
+                                               : gateway::ScoreScale::kSoftmax;
+    encoder->metrics = instance->metrics;
+    if (instance->metrics != nullptr) {
+      instance->metrics->SetGauges([weak = std::weak_ptr<EncoderInstance>(instance),
+                                    clock = context_.clock] {
+        const std::shared_ptr<EncoderInstance> alive = weak.lock();
+        return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
+                                : gateway::ReadGauges(*alive->engine, *clock);
+      });
+    }
+    served_->encoder = std::move(encoder);
+  }
+
+  const ModelRef ref_;
+  const LoadContext context_;
+  const kernels::KernelTable* table_ = nullptr;
+  std::string dtype_name_;
+  model::EncoderCheckpoint checkpoint_;
+  engine::EncoderOptions options_;
+  std::shared_ptr<gateway::ServedModel> served_ = std::make_shared<gateway::ServedModel>();
+};
+
+}  // namespace
+
+Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context) {
+  auto plan = std::make_unique<EncoderPlan>(ref, context);
+  RETURN_IF_ERROR(plan->Open());
+  return std::unique_ptr<ModelPlan>(std::move(plan));
+}
+
+}  // namespace tutti::app

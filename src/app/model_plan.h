@@ -1,0 +1,32 @@
+// ModelPlan: a model that was opened and checked, and how it becomes a served one. One kind for
+// decoders, one for encoders.
+//
+// Owned by an OpenedModel; one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "app/device.h"
+#include "app/model_loader.h"
+#include "base/status.h"
+#include "gateway/served_model.h"
+
+namespace tutti::app {
+
+class ModelPlan {
+ public:
+  virtual ~ModelPlan() = default;
+  // Reads and packs the weights; as OpenedModel::Load. Once.
+  virtual Result<std::shared_ptr<const gateway::ServedModel>> Load(
+      std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) = 0;
+
+  std::string summary, notice;  // as OpenedModel's
+};
+
+// Errors: as OpenedModel::Open.
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context);
+Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context);
+
+}  // namespace tutti::app

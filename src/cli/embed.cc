@@ -1,0 +1,188 @@
+// `tutti embed`: texts to vectors, one JSON object a line, or the texts that are most like another.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <iostream>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/blocking_waker.h"
+#include "app/local_inference.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "cli/number_option.h"
+#include "wire/json_writer.h"
+
+namespace tutti::cli {
+namespace {
+
+// Texts of one request: a few batches, so that the device is never idle between two requests for
+// long and memory stays bounded however long the input is.
+constexpr size_t kTextsAtOnce = 512;
+constexpr size_t kMaxLineBytes = size_t{1} << 20;
+
+class EmbedCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("embed", "Turn texts into vectors");
+    app_->footer(
+        "Without TEXT each line of standard input is one. Examples:\n"
+        "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat\" \"Dogs bark\"\n"
+        "  tutti embed all-minilm-l6-v2 < sentences.txt > vectors.jsonl\n"
+        "  tutti embed all-minilm-l6-v2 --like \"where do cats sit?\" --top 3 < sentences.txt");
+    app_->add_option("MODEL", model_, "an encoder's folder or a known model")->required();
+    app_->add_option("TEXT", texts_, "a text; several may follow");
+    app_->add_option("--like", like_,
+                     "print the texts with their cosine to this one, the nearest first");
+    AddNumber(*app_, "--top", top_, 1, 1'000'000, "with --like: print so many of them");
+    AddNumber(*app_, "--dimensions", dimensions_, 1, 1 << 20,
+              "leading components of each vector; of models trained for it");
+    app_->add_option("--prompt-name", prompt_name_, "the model's named prompt to put before texts");
+    app_->add_flag("--truncate", truncate_,
+                   "read the beginning of a text that is too long, instead of refusing it");
+    app_->add_flag("--no-normalize", raw_, "vectors as the model leaves them");
+    options_.AddTo(*app_, /*server=*/false);
+  }
+
+  int Run() override {
+    const Result<app::Settings> settings = options_.Resolve();
+    if (!settings.ok()) return FailConfig(settings.status());
+    if (options_.print_config()) {
+      std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
+      return kExitOk;
+    }
+    if (texts_.empty() && isatty(STDIN_FILENO) == 1) {
+      std::fputs("tutti: no text: give it as an argument, or a line each on standard input\n",
+                 stderr);
+      return kExitUsage;
+    }
+    const Result<app::ModelRef> ref = app::ResolveModel(model_);
+    if (!ref.ok()) return Fail(ref.status());
+    app::LocalInference inference(*settings, nullptr);
+    Result<app::OpenedModel> opened = inference.Open(*ref);
+    if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
+    if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
+    const Status status =
+        app_->count("--like") > 0 ? Rank(inference.gateway()) : Print(inference.gateway());
+    return status.ok() ? kExitOk : Fail(status);
+  }
+
+ private:
+  // The next texts: arguments, else lines of standard input. Empty at the end.
+  Result<std::vector<std::string>> NextTexts() {
+    std::vector<std::string> texts;
+    if (!texts_.empty()) {
+      while (given_ < texts_.size() && texts.size() < kTextsAtOnce)
+        texts.push_back(texts_[given_++]);
+      return texts;
+    }
+    std::string line;
+    while (texts.size() < kTextsAtOnce && std::getline(std::cin, line)) {
+      ++lines_;
+      if (line.ends_with('\r')) line.pop_back();
+      if (line.size() > kMaxLineBytes) {
+        return InvalidArgument("invalid_value", "line " + std::to_string(lines_) +
+                                                    " of standard input is longer than 1 MiB");
+      }
+      if (line.empty()) {
+        return InvalidArgument("empty_prompt",
+                               "line " + std::to_string(lines_) + " of standard input is empty");
+      }
+      texts.push_back(std::move(line));
+    }
+    if (std::cin.bad()) return Unavailable("io_error", "cannot read standard input");
+    return texts;
+  }
+
+  Result<api::EncodeResult> Encode(api::Inference& inference,
+                                   const std::vector<std::string>& texts) const {
+    api::EncodeRequest request;
+    request.inputs.assign(texts.begin(), texts.end());
+    if (raw_) request.normalize = false;
+    if (dimensions_ > 0) request.dimensions = dimensions_;
+    if (!prompt_name_.empty()) request.prompt_name = prompt_name_;
+    if (truncate_) request.truncation = api::Truncation::kRight;
+    auto waker = std::make_shared<app::BlockingWaker>();
+    ASSIGN_OR_RETURN(api::Encoding encoding, inference.Encode(std::move(request), waker));
+    return waker->Await(encoding);
+  }
+
+  Status Print(api::Inference& inference) {
+    size_t index = 0;
+    while (true) {
+      ASSIGN_OR_RETURN(const std::vector<std::string> texts, NextTexts());
+      if (texts.empty()) return OkStatus();
+      ASSIGN_OR_RETURN(const api::EncodeResult result, Encode(inference, texts));
+      const auto width = static_cast<size_t>(result.width);
+      for (size_t i = 0; i < texts.size(); ++i, ++index) {
+        std::string line;
+        wire::JsonWriter json(&line);
+        json.BeginObject()
+            .Member("index", static_cast<int64_t>(index))
+            .Member("tokens", result.tokens[i])
+            .Key("embedding")
+            .BeginArray();
+        for (size_t c = 0; c < width; ++c) json.Float(result.values[i * width + c]);
+        json.EndArray().EndObject();
+        line += '\n';
+        RETURN_IF_ERROR(Write(line));
+      }
+    }
+  }
+
+  Status Rank(api::Inference& inference) {
+    ASSIGN_OR_RETURN(const api::EncodeResult query, Encode(inference, {like_}));
+    struct Match {
+      double cosine;
+      std::string text;
+    };
+    std::vector<Match> matches;
+    while (true) {
+      ASSIGN_OR_RETURN(std::vector<std::string> texts, NextTexts());
+      if (texts.empty()) break;
+      ASSIGN_OR_RETURN(const api::EncodeResult result, Encode(inference, texts));
+      const auto width = static_cast<size_t>(result.width);
+      for (size_t i = 0; i < texts.size(); ++i) {
+        const auto row = result.values.begin() + static_cast<std::ptrdiff_t>(i * width);
+        matches.push_back({Cosine(query.values, {row, row + result.width}), std::move(texts[i])});
+      }
+    }
+    std::stable_sort(matches.begin(), matches.end(),
+                     [](const Match& a, const Match& b) { return a.cosine > b.cosine; });
+    for (size_t i = 0; i < matches.size() && i < static_cast<size_t>(top_); ++i) {
+      char cosine[32];
+      std::snprintf(cosine, sizeof cosine, "%7.4f  ", matches[i].cosine);
+      RETURN_IF_ERROR(Write(cosine + matches[i].text + "\n"));
+    }
+    return OkStatus();
+  }
+
+  static double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
+    const auto dot = [](const std::vector<float>& x, const std::vector<float>& y) {
+      return std::inner_product(x.begin(), x.end(), y.begin(), 0.0);
+    };
+    return dot(a, b) / std::max(std::sqrt(dot(a, a) * dot(b, b)), 1e-12);
+  }
+
+  static Status Write(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return OkStatus();
+    return Unavailable("io_error", "the vectors cannot be written");
+  }
+
+  SettingsOptions options_;
+  std::string model_, like_, prompt_name_;
+  std::vector<std::string> texts_;
+  size_t given_ = 0, lines_ = 0;
+  int top_ = 10, dimensions_ = 0;
+  bool truncate_ = false, raw_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeEmbedCommand() { return std::make_unique<EmbedCommand>(); }
+
+}  // namespace tutti::cli

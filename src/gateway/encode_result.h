@@ -1,0 +1,25 @@
+// What is left to do with an encoder's raw rows: cut, normalise, squash. Pure; by whoever takes the
+// result, so that the engine's thread need not.
+#pragma once
+
+#include <optional>
+
+#include "api/encoding.h"
+#include "gateway/served_model.h"
+
+namespace tutti::gateway {
+
+struct EncodeFinish {
+  std::optional<int> dimensions;  // leading components kept of each row; 1..width
+  bool normalize = false;         // rows to length 1, after cutting
+  ScoreScale scale = ScoreScale::kRaw;
+
+  // Vectors: sums of squares in float64, and a length below 1e-12 counts as that, so that zeros
+  // stay zeros. Softmax subtracts the greatest score first.
+  void operator()(api::EncodeResult& result) const;
+};
+
+// For a checked request of `model`.
+EncodeFinish FinishFor(const ServedEncoder& model, const api::EncodeRequest& request);
+
+}  // namespace tutti::gateway

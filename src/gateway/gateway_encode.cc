@@ -1,0 +1,110 @@
+// What Gateway does for encodings; gateway.cc has the rest.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "base/memory_reserve.h"
+#include "gateway/encode_inputs.h"
+#include "gateway/encode_result.h"
+#include "gateway/gateway.h"
+
+namespace tutti::gateway {
+
+namespace {
+
+Status Rejected(const ServedModel& model, Status status) {
+  if (model.encoder != nullptr && model.encoder->metrics != nullptr)
+    model.encoder->metrics->RequestRejected(status.reason());
+  return status;
+}
+
+}  // namespace
+
+struct Gateway::PendingEncoding {
+  std::shared_ptr<const ServedModel> model;
+  api::EncodeRequest request;
+  engine::Ticket ticket;
+  std::shared_ptr<api::EncodingState> state;
+};
+
+Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
+                                      std::shared_ptr<api::StreamWaker> waker) {
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const ServedModel> model,
+      FindFor(request.model, request.output == api::EncodeOutput::kScores
+                                 ? Predicate([](const ServedModel& m) {
+                                     return m.encoder != nullptr && !m.info.encoder->labels.empty();
+                                   })
+                                 : Predicate([](const ServedModel& m) {
+                                     return m.encoder != nullptr && m.info.encoder->width > 0;
+                                   })));
+  const size_t work = EncodeBytes(request);
+  Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));
+  if (!queued.ok()) return Rejected(*model, queued.status());
+  const std::shared_ptr<PendingEncoding> pending = *std::move(queued);
+  pending->state = std::make_shared<api::EncodingState>(
+      std::move(waker), FinishFor(*pending->model->encoder, pending->request));
+  api::Encoding encoding(pending->state, pending->ticket.control());
+  if (work <= options_.inline_prompt_bytes) {
+    Status status = Prepare(*pending);
+    if (!status.ok()) return Rejected(*model, std::move(status));
+    return encoding;
+  }
+  pool_.Post([this, pending] {
+    KeepMemoryReserve();
+    Status status = StillWanted(pending->ticket, pending->request.deadline);
+    if (status.ok()) status = Prepare(*pending);
+    if (status.ok()) return;
+    pending->request = {};  // its memory first: the refusal needs some
+    UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
+    if (pending->state->waker() != nullptr) pending->state->waker()->Wake();
+  });
+  return encoding;
+}
+
+Result<std::shared_ptr<Gateway::PendingEncoding>> Gateway::Queue(
+    std::shared_ptr<const ServedModel> model, api::EncodeRequest request) {
+  RETURN_IF_ERROR(CheckEncodeRequest(*model, request));
+  auto pending = std::make_shared<PendingEncoding>();
+  ASSIGN_OR_RETURN(pending->ticket, model->encoder->engine->Admit(
+                                        {.items = static_cast<int>(request.inputs.size()),
+                                         .bytes = EncodeBytes(request),
+                                         .priority = request.priority,
+                                         .deadline = request.deadline}));
+  pending->model = std::move(model);
+  pending->request = std::move(request);
+  return pending;
+}
+
+Status Gateway::Prepare(PendingEncoding& pending) {
+  try {
+    return PrepareOrThrow(pending);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
+  const TimePoint begin = clock_.Now();
+  api::EncodeRequest& in = pending.request;
+  ASSIGN_OR_RETURN(EncodeTokens inputs, ReadEncodeInputs(*pending.model, in));
+  engine::EncoderRequest out;
+  out.id = std::move(in.request_id);
+  out.tokens = std::move(inputs.tokens);
+  out.types = std::move(inputs.types);
+  out.lengths = std::move(inputs.lengths);
+  out.output = in.output;
+  out.priority = in.priority;
+  out.deadline = in.deadline;
+  out.tenant = std::move(in.tenant);
+  out.prepare = clock_.Now() - begin;
+  const auto items = static_cast<int64_t>(out.lengths.size());
+  const auto tokens = static_cast<int64_t>(out.tokens.size());
+  const ServedEncoder& encoder = *pending.model->encoder;
+  RETURN_IF_ERROR(
+      encoder.engine->Submit(std::move(pending.ticket), std::move(out), pending.state));
+  if (encoder.metrics != nullptr) encoder.metrics->RequestAccepted(items, tokens);
+  return OkStatus();
+}
+
+}  // namespace tutti::gateway

@@ -1,0 +1,66 @@
+// The metrics of one encoder model: its requests, its batches and what waits for one. What a
+// decoder has beyond that is in serving_metrics.h.
+//
+// Made by the composition root, told by the gateway and the engine's observer; any thread. A call
+// is a handful of atomic adds and allocates nothing, but for RequestRejected().
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "telemetry/labels.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::telemetry {
+
+class EncoderMetrics {
+ public:
+  struct Options {
+    std::string model;  // served name: the `model` label
+    int64_t max_tokens = 512;  // of a text
+    // Labels of the info metrics.
+    std::string version = {}, isa = {}, architecture = {}, quantisation = {}, digest = {};
+  };
+  struct Batch {
+    DispatchCause cause = DispatchCause::kIdle;
+    int items = 0, tokens = 0;
+    int64_t padding = 0;  // tokens more, were each item padded to the longest
+    Duration took{0};     // chosen to delivered
+    Duration forward{0};  // of it, the device's
+  };
+  struct Finished {
+    FinishKind reason = FinishKind::kStop;
+    Duration prepare{0}, queue{0}, inference{0};
+    int64_t wasted_tokens = 0;
+  };
+  // What a scrape reads from the live engine.
+  struct Gauges {
+    int requests = 0;
+    int64_t waiting_items = 0, waiting_tokens = 0;
+    double oldest_waiting_s = 0, predicted_wait_s = 0, heartbeat_age_s = 0;
+  };
+
+  EncoderMetrics(MetricsRegistry& registry, Options options);
+  ~EncoderMetrics();
+
+  // As ServingMetrics::SetEngineGauges.
+  void SetGauges(std::function<Gauges()> read);
+
+  // --- gateway, once per request ---
+  void RequestAccepted(int64_t items, int64_t tokens);
+  void RequestRejected(std::string_view code);
+
+  // --- engine observer ---
+  void BatchRan(const Batch& batch);
+  void RequestFinished(const Finished& finished);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::telemetry
