@@ -32,7 +32,7 @@ Encoder::Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::K
 Result<std::unique_ptr<Encoder>> Encoder::Create(std::shared_ptr<const EncoderWeights> weights,
                                                  const kernels::KernelTable& kernels,
                                                  const Options& options) {
-  CHECK(options.workers >= 1 && options.max_rows >= 1);
+  CHECK(options.workers >= 1 && options.max_rows >= 1 && options.max_scored >= 0);
   std::unique_ptr<Encoder> encoder(new Encoder(std::move(weights), kernels, options));
   CHECK(kernels::SpanAttentionShapeFault(encoder->shape_) == nullptr);
   RETURN_IF_ERROR(encoder->Allocate());
@@ -55,6 +55,10 @@ Status Encoder::Allocate() {
     attn_ = carver.Take<float>(rows * width);
     sum_ = carver.Take<float>(rows * width);
     wide_ = carver.Take<float>(rows * wide);
+    if (!config.labels.empty()) {
+      scores_ = carver.Take<float>(static_cast<size_t>(options_.max_scored) *
+                                   static_cast<size_t>(weights_->head().out.weight.rows));
+    }
     if (kernels::IsQuantized(weights_->layer(0).qkv.weight.format)) {
       quantized_ = carver.Take<std::byte>(kernels::QuantizedRowsBytes(options_.max_rows, max_cols));
     }
@@ -76,6 +80,9 @@ void Encoder::Prepare(const EncoderBatch& batch) {
   CHECK_EQ(static_cast<size_t>(batch.offsets.back()), batch.tokens.size());
   CHECK(batch.tokens.size() >= 1 && batch.tokens.size() <= static_cast<size_t>(options_.max_rows));
   CHECK(batch.types.empty() || batch.types.size() == batch.tokens.size());
+  CHECK(batch.scored.empty() || !config.labels.empty());
+  CHECK(batch.scored.size() <= static_cast<size_t>(options_.max_scored) &&
+        batch.scored.size() <= batch.tokens.size());
   for (size_t i = 1; i < batch.offsets.size(); ++i) {
     const int tokens = batch.offsets[i] - batch.offsets[i - 1];
     CHECK(tokens >= 1 && tokens <= config.positions - config.first_position) << tokens;
@@ -87,6 +94,7 @@ void Encoder::Run(const EncoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) Layer(weights_->layer(i), rows, team);
+  if (!batch.scored.empty()) Score(batch.scored, team);
 }
 
 void Encoder::Embed(const EncoderBatch& batch, Team& team) {
@@ -178,6 +186,31 @@ void Encoder::AddAndNorm(const LayerNormWeights& norm, int rows, Team& team) {
       kernels_.rows.layer_norm(x, sum, norm.weight, norm.bias, config.norm_eps, config.width, x);
     }
   });
+}
+
+// Reuses what the layers are done with: the attention's output for the gathered rows, the sums for
+// the pooled ones.
+void Encoder::Score(std::span<const int32_t> first_rows, Team& team) {
+  const EncoderHead& head = weights_->head();
+  const auto width = static_cast<size_t>(weights_->config().width);
+  const int count = static_cast<int>(first_rows.size());
+  team.ForEach(count, 1, [&](int begin, int end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      const float* row = x_ + static_cast<size_t>(first_rows[i]) * width;
+      std::copy(row, row + width, attn_ + i * width);
+    }
+  });
+  Apply(head.dense, attn_, count, Epilogue::kStore, sum_, team);
+  team.ForEach(count, 1, [&](int begin, int end) {
+    float* const last = sum_ + static_cast<size_t>(end) * width;
+    for (float* x = sum_ + static_cast<size_t>(begin) * width; x != last; ++x) *x = std::tanh(*x);
+  });
+  Apply(head.out, sum_, count, Epilogue::kStore, scores_, team);
+}
+
+const float* Encoder::scores(int index) const {
+  return scores_ +
+         static_cast<size_t>(index) * static_cast<size_t>(weights_->head().out.weight.rows);
 }
 
 void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out) {

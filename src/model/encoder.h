@@ -29,6 +29,8 @@ struct EncoderBatch {
   std::span<const TokenId> tokens;   // [rows], each < vocab_size
   std::span<const uint8_t> types;    // [rows], each < max(token_types, 1); or empty: all 0
   std::span<const int32_t> offsets;  // [texts + 1]: text i is rows [offsets[i], offsets[i + 1])
+  // First rows of the texts whose scores are wanted; none unless the model has labels.
+  std::span<const int32_t> scored = {};
 };
 
 class Encoder {
@@ -36,6 +38,7 @@ class Encoder {
   struct Options {
     int workers = 1;
     int max_rows = 1024;  // tokens of one batch
+    int max_scored = 32;  // texts of one batch whose scores are wanted
   };
   // Errors: resource exhausted when the scratch cannot be had.
   static Result<std::unique_ptr<Encoder>> Create(std::shared_ptr<const EncoderWeights> weights,
@@ -48,10 +51,12 @@ class Encoder {
   // On one thread, before Run: how the batch's attention is cut. Texts have 1 to
   // positions - first_position tokens, together at most max_rows.
   void Prepare(const EncoderBatch& batch);
-  // All layers for all rows. Every worker calls it; complete when it returns.
+  // All layers for all rows, then the scores. Every worker calls it; complete when it returns.
   void Run(const EncoderBatch& batch, Team& team);
   // [rows][width]: what the last layer left; until the next Run.
   const float* hidden() const { return x_; }
+  // [labels]: of the text whose first row is batch.scored[index]; until the next Run.
+  const float* scores(int index) const;
 
  private:
   Encoder(std::shared_ptr<const EncoderWeights> weights, const kernels::KernelTable& kernels,
@@ -66,6 +71,7 @@ class Encoder {
   void Attend(Team& team);
   // x_ = LayerNorm(x_ + sum_)
   void AddAndNorm(const LayerNormWeights& norm, int rows, Team& team);
+  void Score(std::span<const int32_t> first_rows, Team& team);
 
   const std::shared_ptr<const EncoderWeights> weights_;
   const kernels::KernelTable kernels_;
@@ -80,6 +86,7 @@ class Encoder {
   float* attn_ = nullptr;           // [R][width]
   float* sum_ = nullptr;            // [R][width] what is added to the residual stream
   float* wide_ = nullptr;           // [R][feed_forward]
+  float* scores_ = nullptr;         // [max_scored][labels, padded to whole panels]
   std::byte* quantized_ = nullptr;  // of [R][max(width, feed_forward)]; int8 alone
   std::vector<std::byte*> gemm_scratch_, attention_scratch_;  // of each worker
 };

@@ -114,6 +114,53 @@ Status ReadLabels(const JsonFile& file, EncoderConfig& config) {
   return OkStatus();
 }
 
+// The published name of an activation: of a class, with the modules it lies in.
+Result<ScoreActivation> ActivationOf(const JsonFile& file, std::string_view key,
+                                     std::string_view path) {
+  const std::string_view name = path.substr(path.rfind('.') + 1);
+  if (name == "Sigmoid") return ScoreActivation::kSigmoid;
+  if (name == "Identity") return ScoreActivation::kNone;
+  if (name == "Softmax") return ScoreActivation::kSoftmax;
+  return file.Refuse(key,
+                     fmt::format("{} is not supported (Sigmoid, Identity, Softmax)", Quote(path)));
+}
+
+// The one that sentence-transformers wrote down, in whichever place its version does; else what the
+// kind of problem asks for.
+Status ReadActivation(const JsonFile& file, const std::string& sentence_transformers,
+                      EncoderConfig& config) {
+  if (config.labels.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const std::string problem, file.StringOr("problem_type", ""));
+  config.activation = ScoreActivation::kSigmoid;
+  if (config.labels.size() > 1 && problem != "multi_label_classification") {
+    config.activation =
+        problem == "regression" ? ScoreActivation::kNone : ScoreActivation::kSoftmax;
+  }
+  constexpr std::string_view kOldKey = "sbert_ce_default_activation_function";
+  constexpr std::string_view kKey = "activation_fn";
+  ASSIGN_OR_RETURN(std::string path, file.StringOr(kOldKey, ""));
+  std::string_view key = kOldKey;
+  const json::value* nested = file.Find("sentence_transformers");
+  if (nested != nullptr && nested->is_object()) {
+    const json::value* named = nested->get_object().if_contains(kKey);
+    if (named != nullptr && named->is_string()) {
+      path = View(named->get_string());
+      key = kKey;
+    }
+  }
+  if (!path.empty()) {
+    ASSIGN_OR_RETURN(config.activation, ActivationOf(file, key, path));
+    return OkStatus();
+  }
+  if (sentence_transformers.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(const JsonFile own,
+                   JsonFile::Parse(sentence_transformers, "config_sentence_transformers.json"));
+  ASSIGN_OR_RETURN(path, own.StringOr(kKey, ""));
+  if (path.empty()) return OkStatus();
+  ASSIGN_OR_RETURN(config.activation, ActivationOf(own, kKey, path));
+  return OkStatus();
+}
+
 // ---- sentence-transformers' files
 
 Status ReadPooling(const std::string& text, EncoderConfig& config) {
@@ -227,6 +274,18 @@ const char* PoolingName(Pooling pooling) {
   return "?";
 }
 
+const char* ScoreActivationName(ScoreActivation activation) {
+  switch (activation) {
+    case ScoreActivation::kNone:
+      return "none";
+    case ScoreActivation::kSigmoid:
+      return "sigmoid";
+    case ScoreActivation::kSoftmax:
+      return "softmax";
+  }
+  return "?";
+}
+
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {
   if (modules.empty()) return std::optional<std::string>();
   ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(modules, "modules.json", true));
@@ -250,6 +309,7 @@ Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files) {
   RETURN_IF_ERROR(CheckArchitecture(file, config));
   RETURN_IF_ERROR(ReadShape(file, config));
   RETURN_IF_ERROR(ReadLabels(file, config));
+  RETURN_IF_ERROR(ReadActivation(file, files.sentence_transformers, config));
   RETURN_IF_ERROR(ReadModules(files.modules, config));
   RETURN_IF_ERROR(ReadPooling(files.pooling, config));
   RETURN_IF_ERROR(ReadLength(files.sentence_bert, config));

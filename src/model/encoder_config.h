@@ -26,6 +26,15 @@ enum class Pooling : uint8_t {
 };
 const char* PoolingName(Pooling pooling);  // "mean", "cls", "last", "max"
 
+// What a model's scores are published through. The forward pass leaves it out: raw scores may be
+// asked for.
+enum class ScoreActivation : uint8_t {
+  kNone,
+  kSigmoid,  // each score by itself
+  kSoftmax,  // over the labels
+};
+const char* ScoreActivationName(ScoreActivation activation);  // "none", "sigmoid", "softmax"
+
 struct EncoderConfig {
   std::string architecture;  // "bert", "roberta", "xlm-roberta"
   int layers = 0;
@@ -45,8 +54,10 @@ struct EncoderConfig {
   std::map<std::string, std::string> prompts;  // put before a text, by name
   std::optional<std::string> default_prompt;   // name of the one used when none is asked for
 
-  // Of the scores of a cross-encoder or classifier; empty for encoders of vectors alone.
+  // Of the scores of a cross-encoder or classifier, which then gives no vectors; empty for encoders
+  // of vectors.
   std::vector<std::string> labels;
+  ScoreActivation activation = ScoreActivation::kNone;  // of the scores, unless raw ones are wanted
 
   int head_dim() const { return width / heads; }
 };

@@ -81,6 +81,46 @@ TEST(EncoderConfig, LabelsAreThoseOfAClassifierInOrder) {
   EXPECT_EQ(config->labels, (std::vector<std::string>{"no", "yes"}));
 }
 
+// Of a classifier with so many labels, whose configuration has `more` in it besides.
+Result<EncoderConfig> Classifier(int labels, const std::string& more,
+                                 const std::string& sentence_transformers = "") {
+  EncoderFiles files;
+  std::string names;
+  for (int i = 0; i < labels; ++i) names += (i > 0 ? ",\"" : "\"") + std::to_string(i) + "\":\"x\"";
+  files.config = Replaced(
+      kConfig, "{",
+      R"({"architectures":["BertForSequenceClassification"],"id2label":{)" + names + "}," + more);
+  files.sentence_transformers = sentence_transformers;
+  return ReadEncoderConfig(files);
+}
+
+TEST(EncoderConfig, ScoresGoThroughWhatTheFilesSayElseWhatTheProblemAsksFor) {
+  const auto activation = [](const Result<EncoderConfig>& config) {
+    return config.ok() ? ScoreActivationName(config->activation) : config.status().ToString();
+  };
+  EXPECT_EQ(activation(Classifier(1, "")), "sigmoid");
+  EXPECT_EQ(activation(Classifier(3, "")), "softmax");
+  EXPECT_EQ(activation(Classifier(3, R"("problem_type":"multi_label_classification",)")),
+            "sigmoid");
+  EXPECT_EQ(activation(Classifier(3, R"("problem_type":"regression",)")), "none");
+  EXPECT_EQ(
+      activation(Classifier(
+          1, R"("sbert_ce_default_activation_function":"torch.nn.modules.linear.Identity",)")),
+      "none");
+  EXPECT_EQ(
+      activation(Classifier(
+          3, R"("sentence_transformers":{"activation_fn":"torch.nn.Sigmoid","version":"4"},)")),
+      "sigmoid");
+  EXPECT_EQ(activation(Classifier(
+                1, "", R"({"activation_fn":"torch.nn.modules.linear.Identity","prompts":{}})")),
+            "none");
+  for (const auto& config : {Classifier(1, R"("sbert_ce_default_activation_function":"my.Curve",)"),
+                             Classifier(1, "", R"({"activation_fn":"my.Curve"})")}) {
+    EXPECT_EQ(config.status().reason(), "model_hparam");
+    EXPECT_THAT(config.status().message(), HasSubstr("my.Curve"));
+  }
+}
+
 TEST(EncoderConfig, PromptsAreKnownByName) {
   EncoderFiles files = Good();
   files.sentence_transformers =

@@ -40,7 +40,7 @@ struct Checkpoint {
   }
 };
 
-Checkpoint Generate(const std::string& architecture = "bert") {
+Checkpoint Generate(const std::string& architecture = "bert", int labels = 0) {
   Checkpoint made;
   EncoderConfig& c = made.config;
   c.architecture = architecture;
@@ -80,6 +80,11 @@ Checkpoint Generate(const std::string& architecture = "bert") {
     linear(at + "output.dense", width, wide);
     norm(at + "output.LayerNorm");
   }
+  if (labels == 0) return made;
+  for (int i = 0; i < labels; ++i) c.labels.push_back("label " + std::to_string(i));
+  const bool pooler = architecture == "bert";
+  linear(pooler ? "pooler.dense" : "classifier.dense", width, width);
+  linear(pooler ? "classifier" : "classifier.out_proj", static_cast<uint64_t>(labels), width);
   return made;
 }
 
@@ -172,6 +177,7 @@ Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
 struct Text {
   std::vector<TokenId> tokens;
   std::vector<uint8_t> types;
+  bool scored = true;
 };
 
 std::vector<Text> Texts(const EncoderConfig& config, int count) {
@@ -200,10 +206,11 @@ std::shared_ptr<const EncoderWeights> Load(const Checkpoint& checkpoint, Encoder
   return *weights;
 }
 
-// The rows of the texts, run together.
-std::vector<std::vector<float>> Compute(const std::shared_ptr<const EncoderWeights>& weights,
-                                        const kernels::KernelTable& kernels, int workers,
-                                        const std::vector<const Text*>& texts) {
+// The rows of the texts, run together; with `scores` those of every text that is marked.
+std::vector<std::vector<float>> Compute(
+    const std::shared_ptr<const EncoderWeights>& weights, const kernels::KernelTable& kernels,
+    int workers, const std::vector<const Text*>& texts,
+    std::map<const Text*, std::vector<float>>* scores = nullptr) {
   Encoder::Options options;
   options.workers = workers;
   options.max_rows = 2048;
@@ -217,7 +224,10 @@ std::vector<std::vector<float>> Compute(const std::shared_ptr<const EncoderWeigh
     types.insert(types.end(), text->types.begin(), text->types.end());
     offsets.push_back(static_cast<int32_t>(tokens.size()));
   }
-  const EncoderBatch batch{tokens, types, offsets};
+  std::vector<int32_t> scored;
+  for (size_t i = 0; i < texts.size() && scores != nullptr; ++i)
+    if (texts[i]->scored) scored.push_back(offsets[i]);
+  const EncoderBatch batch{tokens, types, offsets, scored};
   (*encoder)->Prepare(batch);
   PhaseBoard board(workers);
   {
@@ -228,6 +238,12 @@ std::vector<std::vector<float>> Compute(const std::shared_ptr<const EncoderWeigh
         (*encoder)->Run(batch, team);
       });
     }
+  }
+  int next = 0;
+  for (size_t i = 0; i < texts.size() && scores != nullptr; ++i) {
+    if (!texts[i]->scored) continue;
+    const float* found = (*encoder)->scores(next++);
+    (*scores)[texts[i]].assign(found, found + weights->config().labels.size());
   }
   const auto width = static_cast<size_t>(weights->config().width);
   std::vector<std::vector<float>> out;
@@ -262,6 +278,33 @@ TEST_P(EveryIsa, RowsAreThoseOfTheDefinition) {
       const Rows expected = Expected(checkpoint, texts[i].tokens, texts[i].types);
       for (size_t k = 0; k < rows[i].size(); ++k)
         ASSERT_NEAR(rows[i][k], expected[k / 64][k % 64], 2e-5) << architecture << " text " << i;
+    }
+  }
+}
+
+TEST_P(EveryIsa, ScoresAreThoseOfTheDefinitionWhateverElseIsInTheBatch) {
+  for (const char* architecture : {"bert", "roberta"}) {
+    for (const int labels : {1, 3, 40}) {
+      const Checkpoint checkpoint = Generate(architecture, labels);
+      const bool pooler = std::string(architecture) == "bert";
+      const auto weights = Load(checkpoint, EncoderDType::kF32);
+      std::vector<Text> texts = Texts(checkpoint.config, 6);
+      texts[2].scored = false;
+      std::vector<const Text*> all;
+      for (const Text& text : texts) all.push_back(&text);
+      std::map<const Text*, std::vector<float>> scores;
+      Compute(weights, kernels(), 2, all, &scores);
+      EXPECT_EQ(scores.size(), 5u);
+      for (const auto& [text, found] : scores) {
+        std::vector<double> row = Multiply(checkpoint, pooler ? "pooler.dense" : "classifier.dense",
+                                           Expected(checkpoint, text->tokens, text->types)[0]);
+        for (double& v : row) v = std::tanh(v);
+        row = Multiply(checkpoint, pooler ? "classifier" : "classifier.out_proj", row);
+        for (size_t i = 0; i < row.size(); ++i) ASSERT_NEAR(found[i], row[i], 5e-5) << labels;
+        std::map<const Text*, std::vector<float>> alone;
+        Compute(weights, kernels(), 1, {text}, &alone);
+        ASSERT_TRUE(SameBits(found, alone.at(text))) << labels;
+      }
     }
   }
 }
@@ -317,6 +360,12 @@ TEST(EncoderWeights, AMissingStrangeOrMisshapenTensorIsRefusedByName) {
     const auto store = MakeTensorStore(safetensors::Checkpoint::Of(file));
     return EncoderWeights::Load(checkpoint.config, *store, {}).status();
   };
+  Checkpoint headless = Generate();
+  headless.config.labels = {"yes"};
+  EXPECT_EQ(load(headless).reason(), "model_tensor_missing");
+  Checkpoint more_labels = Generate("bert", 2);
+  more_labels.config.labels.push_back("perhaps");
+  EXPECT_EQ(load(more_labels).reason(), "st_shape");
   Checkpoint deeper = Generate();
   deeper.config.layers = 3;
   EXPECT_EQ(load(deeper).reason(), "model_tensor_missing");

@@ -54,6 +54,7 @@ class EncoderLoader {
     RETURN_IF_ERROR(PlanEmbeddings());
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
+    if (!c.labels.empty()) RETURN_IF_ERROR(PlanHead());
     RETURN_IF_ERROR(
         arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
                             [this](std::string_view name) {
@@ -98,16 +99,18 @@ class EncoderLoader {
     return OkStatus();
   }
 
-  // One matrix of all the named ones' rows.
-  Status PlanLinear(const std::vector<std::string>& names, int columns, int rows, Linear* linear) {
+  // One matrix of all the named ones' rows. Names are whole.
+  Status PlanLinear(const std::vector<std::string>& names, int columns, int rows,
+                    kernels::WeightFormat format, Linear* linear) {
     WeightArena::Tensors weights, biases;
     for (const std::string& name : names) {
-      ASSIGN_OR_RETURN(const StoredTensor* weight, Expect(name + ".weight", {columns, rows}));
-      ASSIGN_OR_RETURN(const StoredTensor* bias, Expect(name + ".bias", {rows}));
+      ASSIGN_OR_RETURN(const StoredTensor* weight,
+                       arena_.Expect(name + ".weight", {columns, rows}));
+      ASSIGN_OR_RETURN(const StoredTensor* bias, arena_.Expect(name + ".bias", {rows}));
       weights.push_back(weight);
       biases.push_back(bias);
     }
-    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(weights, FormatOf(options_.dtype)));
+    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(weights, format));
     arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
     links_.emplace_back(linear, matrix);
     return OkStatus();
@@ -128,17 +131,33 @@ class EncoderLoader {
 
   Status PlanLayer(int index) {
     const EncoderConfig& c = weights_->config_;
+    const kernels::WeightFormat format = FormatOf(options_.dtype);
     const std::string at = fmt::format("encoder.layer.{}.", index);
-    const std::string self = at + "attention.self.";
+    const std::string whole = prefix_ + at;
+    const std::string self = whole + "attention.self.";
     EncoderLayer& layer = weights_->layers_[static_cast<size_t>(index)];
-    RETURN_IF_ERROR(
-        PlanLinear({self + "query", self + "key", self + "value"}, c.width, c.width, &layer.qkv));
-    RETURN_IF_ERROR(
-        PlanLinear({at + "attention.output.dense"}, c.width, c.width, &layer.attn_output));
+    RETURN_IF_ERROR(PlanLinear({self + "query", self + "key", self + "value"}, c.width, c.width,
+                               format, &layer.qkv));
+    RETURN_IF_ERROR(PlanLinear({whole + "attention.output.dense"}, c.width, c.width, format,
+                               &layer.attn_output));
     RETURN_IF_ERROR(PlanNorm(at + "attention.output.LayerNorm", &layer.attn_norm));
-    RETURN_IF_ERROR(PlanLinear({at + "intermediate.dense"}, c.width, c.feed_forward, &layer.up));
-    RETURN_IF_ERROR(PlanLinear({at + "output.dense"}, c.feed_forward, c.width, &layer.down));
+    RETURN_IF_ERROR(
+        PlanLinear({whole + "intermediate.dense"}, c.width, c.feed_forward, format, &layer.up));
+    RETURN_IF_ERROR(
+        PlanLinear({whole + "output.dense"}, c.feed_forward, c.width, format, &layer.down));
     return PlanNorm(at + "output.LayerNorm", &layer.ffn_norm);
+  }
+
+  // BERT's classifiers take the pooler's row, which belongs to the encoder; those of RoBERTa bring
+  // both matrices.
+  Status PlanHead() {
+    const EncoderConfig& c = weights_->config_;
+    const bool pooler = c.architecture == "bert";
+    EncoderHead& head = weights_->head_;
+    RETURN_IF_ERROR(PlanLinear({pooler ? prefix_ + "pooler.dense" : "classifier.dense"}, c.width,
+                               c.width, kernels::WeightFormat::kF32, &head.dense));
+    return PlanLinear({pooler ? "classifier" : "classifier.out_proj"}, c.width,
+                      static_cast<int>(c.labels.size()), kernels::WeightFormat::kF32, &head.out);
   }
 
   const TensorStore& store_;

@@ -47,6 +47,13 @@ struct EncoderLayer {
   LayerNormWeights ffn_norm;   // after the residual sum
 };
 
+// What a cross-encoder or classifier makes of a text's first row: tanh of `dense`, then `out`. Held
+// in float32 whatever the layers are: it is small, and scores are compared closely.
+struct EncoderHead {
+  Linear dense;  // [width] -> width
+  Linear out;    // [width] -> labels
+};
+
 class EncoderWeights {
  public:
   struct Options {
@@ -55,8 +62,9 @@ class EncoderWeights {
     std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
   };
   // Reads, checks and packs every tensor of `config`'s architecture. `store` holds the names of a
-  // transformers checkpoint, with or without the architecture's prefix ("bert."), and maybe heads
-  // that encoding does not use; any other tensor is refused. Errors: as Weights::Load.
+  // transformers checkpoint, with or without the architecture's prefix ("bert."), a classifier's
+  // head where the configuration has labels, and maybe heads that encoding does not use; any other
+  // tensor is refused. Errors: as Weights::Load.
   static Result<std::shared_ptr<const EncoderWeights>> Load(EncoderConfig config,
                                                             const TensorStore& store,
                                                             const Options& options);
@@ -68,6 +76,9 @@ class EncoderWeights {
   const float* types() const { return types_; }          // [token_types][width]
   const LayerNormWeights& embedding_norm() const { return embedding_norm_; }
   const EncoderLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
+
+  // Only where config().labels is not empty.
+  const EncoderHead& head() const { return head_; }
 
   size_t bytes() const { return arena_.size(); }  // all the memory weights take
 
@@ -82,6 +93,7 @@ class EncoderWeights {
   const float* types_ = nullptr;
   LayerNormWeights embedding_norm_;
   std::vector<EncoderLayer> layers_;
+  EncoderHead head_;
   kernels::AlignedBuffer arena_;
 };
 

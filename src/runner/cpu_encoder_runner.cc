@@ -24,10 +24,12 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
   limits.max_tokens = std::max(options.max_tokens, config.max_tokens);
   limits.vocab_size = config.vocab_size;
   limits.types = std::max(config.token_types, 1);
-  limits.width = config.width;
+  limits.width = config.labels.empty() ? config.width : 0;
+  limits.labels = static_cast<int>(config.labels.size());
   model::Encoder::Options encoder_options;
   encoder_options.workers = options.pool->workers();
   encoder_options.max_rows = limits.max_tokens;
+  encoder_options.max_scored = limits.max_items;
   ASSIGN_OR_RETURN(auto encoder,
                    model::Encoder::Create(std::move(weights), *options.kernels, encoder_options));
   return std::unique_ptr<CpuEncoderRunner>(
@@ -36,26 +38,41 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
 
 void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
   CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
-  const model::EncoderBatch packed{batch.tokens, batch.types, batch.offsets};
+  scored_.clear();
+  score_of_.clear();
+  for (const engine::EncodeItem& item : batch.items) {
+    score_of_.push_back(static_cast<int>(scored_.size()));
+    if (item.output == api::EncodeOutput::kScores) scored_.push_back(item.first);
+  }
+  const model::EncoderBatch packed{batch.tokens, batch.types, batch.offsets, scored_};
   encoder_->Prepare(packed);
   all_numbers_.store(true, std::memory_order_relaxed);
   pool_->Run([&](model::Team& team) {
     encoder_->Run(packed, team);
     team.ForEachInOrder(static_cast<int>(batch.items.size()),
-                        [&](int index) { Finish(batch.items[static_cast<size_t>(index)]); });
+                        [&](int index) { Finish(index, batch.items[static_cast<size_t>(index)]); });
   });
 }
 
-void CpuEncoderRunner::Finish(const engine::EncodeItem& item) {
+void CpuEncoderRunner::Finish(int index, const engine::EncodeItem& item) {
   const auto width = static_cast<size_t>(limits_.width);
   const float* rows = encoder_->hidden() + static_cast<size_t>(item.first) * width;
-  if (item.output == api::EncodeOutput::kTokens) {
-    CHECK_EQ(item.out.size(), static_cast<size_t>(item.tokens) * width);
-    std::copy(rows, rows + item.out.size(), item.out.begin());
-  } else {
-    CHECK(item.output == api::EncodeOutput::kPooled && item.out.size() == width);
-    model::PoolRows(rows, item.tokens, limits_.width, encoder_->weights().config().pooling,
-                    item.out.data());
+  switch (item.output) {
+    case api::EncodeOutput::kTokens:
+      CHECK(width > 0 && item.out.size() == static_cast<size_t>(item.tokens) * width);
+      std::copy(rows, rows + item.out.size(), item.out.begin());
+      break;
+    case api::EncodeOutput::kPooled:
+      CHECK(width > 0 && item.out.size() == width);
+      model::PoolRows(rows, item.tokens, limits_.width, encoder_->weights().config().pooling,
+                      item.out.data());
+      break;
+    case api::EncodeOutput::kScores: {
+      CHECK(limits_.labels > 0 && item.out.size() == static_cast<size_t>(limits_.labels));
+      const float* scores = encoder_->scores(score_of_[static_cast<size_t>(index)]);
+      std::copy(scores, scores + item.out.size(), item.out.begin());
+      break;
+    }
   }
   const auto number = [](float value) { return std::isfinite(value); };
   if (!std::all_of(item.out.begin(), item.out.end(), number))

@@ -1,7 +1,7 @@
 // CpuEncoderRunner: runs the engine's batches of texts on this machine's cores.
 //
-// Turns an EncodeBatch into one forward pass over all its tokens and pools each item's rows. Owns
-// the encoder's scratch; shares the weights and, with other runners of the device, the compute
+// Turns an EncodeBatch into one forward pass over all its tokens and pools or scores each item.
+// Owns the encoder's scratch; shares the weights and, with other runners of the device, the compute
 // threads. Owner: the composition root. Thread: Create anywhere, then the engine thread alone (it
 // is worker 0 of the pool). Launch does the whole batch; Collect hands out its status. Errors: a
 // result that is not a number fails the batch, and the engine then runs its items one by one; a
@@ -10,7 +10,9 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "engine/encoder_runner.h"
 #include "kernels/kernels.h"
@@ -40,11 +42,13 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
  private:
   CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,
                    engine::EncoderLimits limits);
-  void Finish(const engine::EncodeItem& item);  // a compute thread
+  void Finish(int index, const engine::EncodeItem& item);  // a compute thread
 
   const std::shared_ptr<ComputePool> pool_;
   const std::unique_ptr<model::Encoder> encoder_;
   const engine::EncoderLimits limits_;
+  std::vector<int32_t> scored_;  // of the batch: where the items begin whose scores are wanted
+  std::vector<int> score_of_;    // of each item: its place in scored_
   std::atomic<bool> all_numbers_{true};  // of the batch's results
 };
 

@@ -264,8 +264,9 @@ class Reader {
       if (type == "ByteLevel") continue;  // only moves offsets
       if (type == "TemplateProcessing") {
         RETURN_IF_ERROR(ReadTemplate(*part));
-      } else if (type == "BertProcessing") {
-        RETURN_IF_ERROR(Frame(PairText(*part, "cls"), PairText(*part, "sep")));
+        RETURN_IF_ERROR(ReadPair(*part));
+      } else if (type == "BertProcessing" || type == "RobertaProcessing") {
+        RETURN_IF_ERROR(ReadOldProcessor(type == "BertProcessing", *part));
       } else {
         return Unsupported("post_processor", type);
       }
@@ -300,6 +301,56 @@ class Reader {
       }
     }
     return Frame(side[0], side[1]);
+  }
+
+  // The same for "pair", where a text may have a kind, and special tokens stand in a row.
+  Status ReadPair(const json::object& block) {
+    const json::array* items = ArrayAt(block, "pair");
+    if (items == nullptr) return OkStatus();
+    if (items->size() > kMaxFramePlaces)
+      return Unsupported("TemplateProcessing with", "so long a pair");
+    spec_.pair.clear();
+    for (const json::value& item : *items) {
+      const json::object* object = item.if_object();
+      if (object == nullptr) return Invalid("TemplateProcessing holds no object");
+      FramePlace place;
+      const json::object* part = ObjectAt(*object, "SpecialToken");
+      if (part != nullptr) {
+        ASSIGN_OR_RETURN(place.token, IdOfSpecial(TextAt(*part, "id")));
+      } else {
+        part = ObjectAt(*object, "Sequence");
+        if (part == nullptr) return Invalid("TemplateProcessing holds no object");
+        place.token = TextAt(*part, "id") == "B" ? FramePlace::kSecondText : FramePlace::kFirstText;
+      }
+      if (const json::value* type = Member(*part, "type_id"); type != nullptr) {
+        if (IdOf(type).value_or(2) > 1)
+          return Unsupported("TemplateProcessing with", "a type_id above 1");
+        place.type = static_cast<uint8_t>(*IdOf(type));
+      }
+      spec_.pair.push_back(place);
+    }
+    return OkStatus();
+  }
+
+  // BERT's: [CLS] A [SEP] B [SEP] with two kinds of tokens. RoBERTa's: <s> A </s> </s> B </s>, all
+  // of one kind.
+  Status ReadOldProcessor(bool bert, const json::object& block) {
+    const std::string_view before = PairText(block, "cls"), behind = PairText(block, "sep");
+    RETURN_IF_ERROR(Frame(before, behind));
+    ASSIGN_OR_RETURN(const int64_t first, IdOfSpecial(before));
+    ASSIGN_OR_RETURN(const int64_t last, IdOfSpecial(behind));
+    const uint8_t second = bert ? 1 : 0;
+    spec_.pair = {{first, 0}, {FramePlace::kFirstText, 0}, {last, 0}};
+    if (!bert) spec_.pair.push_back({last, 0});
+    spec_.pair.push_back({FramePlace::kSecondText, second});
+    spec_.pair.push_back({last, second});
+    return OkStatus();
+  }
+
+  Result<int64_t> IdOfSpecial(std::string_view token) const {
+    const std::optional<int64_t> id = Find(token);
+    if (!id) return Invalid("the special token " + QuotedForMessage(token) + " is no token");
+    return *id;
   }
 
   Status Frame(std::string_view before, std::string_view behind) {

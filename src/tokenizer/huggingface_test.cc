@@ -76,6 +76,52 @@ std::string RefusalAfter(std::string_view name, const std::function<void(json::o
   return spec.ok() ? "" : spec.status().reason();
 }
 
+// Pairs: what the post-processor says of them.
+TEST(HuggingFaceTest, APairIsFramedAsThePostProcessorSays) {
+  json::value file = json::parse(FileOf("bert"));
+  const auto frame = [&](const char* block) -> std::vector<std::pair<int64_t, int>> {
+    file.as_object()["post_processor"] = json::parse(block);
+    const auto spec = SpecFromHuggingFace(json::serialize(file));
+    EXPECT_TRUE(spec.ok()) << spec.status();
+    std::vector<std::pair<int64_t, int>> places;
+    for (const FramePlace& place : spec->pair) places.emplace_back(place.token, place.type);
+    return places;
+  };
+  const auto spec = SpecFromHuggingFace(FileOf("bert"));
+  const int64_t cls = *spec->cls, sep = *spec->sep;
+  using Places = std::vector<std::pair<int64_t, int>>;
+  const Places bert = {
+      {cls, 0}, {FramePlace::kFirstText, 0}, {sep, 0}, {FramePlace::kSecondText, 1}, {sep, 1}};
+  const Places roberta = {{cls, 0}, {FramePlace::kFirstText, 0},  {sep, 0},
+                          {sep, 0}, {FramePlace::kSecondText, 0}, {sep, 0}};
+  EXPECT_EQ(frame(R"({"type":"BertProcessing","cls":["[CLS]",2],"sep":["[SEP]",3]})"), bert);
+  EXPECT_EQ(frame(R"({"type":"RobertaProcessing","cls":["[CLS]",2],"sep":["[SEP]",3]})"), roberta);
+  const std::string single =
+      R"({"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"[CLS]","type_id":0}},
+          {"Sequence":{"id":"A","type_id":0}},{"SpecialToken":{"id":"[SEP]","type_id":0}}],"pair":)";
+  const std::string first =
+      R"([{"SpecialToken":{"id":"[CLS]","type_id":0}},{"Sequence":{"id":"A","type_id":0}},
+          {"SpecialToken":{"id":"[SEP]","type_id":0}},)";
+  EXPECT_EQ(frame((single + first + R"({"Sequence":{"id":"B","type_id":1}},
+                                       {"SpecialToken":{"id":"[SEP]","type_id":1}}]})")
+                      .c_str()),
+            bert);
+  EXPECT_EQ(frame((single + first + R"({"SpecialToken":{"id":"[SEP]"}},{"Sequence":{"id":"B"}},
+                                       {"SpecialToken":{"id":"[SEP]"}}]})")
+                      .c_str()),
+            roberta);
+  const auto refusal = [&](const std::string& pair) {
+    file.as_object()["post_processor"] = json::parse(single + pair + "}");
+    return SpecFromHuggingFace(json::serialize(file)).status().reason();
+  };
+  EXPECT_EQ(refusal(R"([{"Sequence":{"id":"A","type_id":2}}])"), "tokenizer_unsupported");
+  EXPECT_EQ(refusal(R"([{"SpecialToken":{"id":"[NONE]"}}])"), "tokenizer_invalid");
+  EXPECT_EQ(refusal("[1]"), "tokenizer_invalid");
+  std::string many = "[" + std::string(R"({"Sequence":{"id":"A"}})");
+  for (int i = 0; i < 20; ++i) many += R"(,{"Sequence":{"id":"B"}})";
+  EXPECT_EQ(refusal(many + "]"), "tokenizer_unsupported");
+}
+
 TEST(HuggingFaceTest, SplitExpressionsAreLookedUpAndNeverRun) {
   for (const char* regex : {"(a+)+$", "", "\\p{L}+", "[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,4}"}) {
     EXPECT_EQ(

@@ -1,8 +1,11 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
+#include "base/check.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_bpe.h"
 #include "tokenizer/sentencepiece.h"
@@ -37,6 +40,7 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   // The encoder refers to the vocabulary, so the tokenizer is where it is going to stay first.
   std::shared_ptr<Tokenizer> tokenizer(
       new Tokenizer(std::move(vocabulary), std::move(specials), std::move(spec.chat_template)));
+  RETURN_IF_ERROR(tokenizer->SetFrames(std::move(spec.pair)));
   switch (tokenizer->vocabulary_.kind()) {
     case ModelKind::kByteBpe: {
       ASSIGN_OR_RETURN(tokenizer->encoder_,
@@ -58,6 +62,56 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }
 
+Status Tokenizer::SetFrames(std::vector<FramePlace> pair) {
+  const SpecialIds& ids = vocabulary_.special();
+  const bool bert = vocabulary_.kind() == ModelKind::kWordPiece;
+  if (bert || vocabulary_.add_bos()) single_.push_back({bert ? ids.cls : ids.bos, 0});
+  single_.push_back({FramePlace::kFirstText, 0});
+  if (bert || vocabulary_.add_eos()) single_.push_back({bert ? ids.sep : ids.eos, 0});
+  if (pair.empty() && bert) {
+    pair = {{ids.cls, 0},
+            {FramePlace::kFirstText, 0},
+            {ids.sep, 0},
+            {FramePlace::kSecondText, 1},
+            {ids.sep, 1}};
+  }
+  if (pair.empty()) return OkStatus();
+  const auto count = [&](int64_t token) {
+    return std::count_if(pair.begin(), pair.end(),
+                         [&](const FramePlace& place) { return place.token == token; });
+  };
+  const bool sound = std::all_of(pair.begin(), pair.end(), [&](const FramePlace& place) {
+    return place.token < 0 || vocabulary_.Contains(place.token);
+  });
+  if (!sound || pair.size() > kMaxFramePlaces || count(FramePlace::kFirstText) != 1 ||
+      count(FramePlace::kSecondText) != 1) {
+    return InvalidArgument("tokenizer_invalid",
+                           "the frame of pairs must hold each text once and tokens of the "
+                           "vocabulary, at most " +
+                               std::to_string(kMaxFramePlaces) + " together");
+  }
+  pair_ = std::move(pair);
+  return OkStatus();
+}
+
+int Tokenizer::CountFraming(std::span<const FramePlace> frame) {
+  return static_cast<int>(std::count_if(frame.begin(), frame.end(),
+                                        [](const FramePlace& place) { return place.token >= 0; }));
+}
+
+EncoderInput Tokenizer::EncodeInput(std::string_view text, const InputOptions& options) const {
+  const std::vector<TokenId> ids = Encode(text, {false, options.parse_special});
+  return FillFrame(single_, ids, {}, options);
+}
+
+EncoderInput Tokenizer::EncodePair(std::string_view first, std::string_view second,
+                                   const InputOptions& options) const {
+  CHECK(reads_pairs());
+  const std::vector<TokenId> a = Encode(first, {false, options.parse_special});
+  const std::vector<TokenId> b = Encode(second, {false, options.parse_special});
+  return FillFrame(pair_, a, b, options);
+}
+
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions options) const {
   const TextSegment segment{text, options.parse_special};
   return Encode(std::span(&segment, 1), options.add_special);
@@ -66,7 +120,7 @@ std::vector<TokenId> Tokenizer::Encode(std::string_view text, EncodeOptions opti
 std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments,
                                        bool add_special) const {
   std::vector<TokenId> ids;
-  if (add_special) AppendPrefix(ids);
+  if (add_special) AppendFrame(false, ids);
   if (segments.size() == 1) {
     std::vector<TextRange> trusted;
     if (segments[0].parse_special) trusted.push_back({0, segments[0].text.size()});
@@ -86,7 +140,7 @@ std::vector<TokenId> Tokenizer::Encode(std::span<const TextSegment> segments,
     }
     EncodeText(text, trusted, ids);
   }
-  if (add_special) AppendSuffix(ids);
+  if (add_special) AppendFrame(true, ids);
   return ids;
 }
 
@@ -101,19 +155,14 @@ void Tokenizer::EncodeText(std::string_view text, const std::vector<TextRange>& 
   }
 }
 
-void Tokenizer::AppendPrefix(std::vector<TokenId>& ids) const {
-  if (vocabulary_.kind() == ModelKind::kWordPiece) {
-    ids.push_back(vocabulary_.special().cls);
-  } else if (vocabulary_.add_bos()) {
-    ids.push_back(vocabulary_.special().bos);
-  }
-}
-
-void Tokenizer::AppendSuffix(std::vector<TokenId>& ids) const {
-  if (vocabulary_.kind() == ModelKind::kWordPiece) {
-    ids.push_back(vocabulary_.special().sep);
-  } else if (vocabulary_.add_eos()) {
-    ids.push_back(vocabulary_.special().eos);
+void Tokenizer::AppendFrame(bool behind, std::vector<TokenId>& ids) const {
+  bool passed = false;
+  for (const FramePlace& place : single_) {
+    if (place.token < 0) {
+      passed = true;
+    } else if (passed == behind) {
+      ids.push_back(static_cast<TokenId>(place.token));
+    }
   }
 }
 

@@ -15,6 +15,7 @@
 #include "base/status.h"
 #include "base/types.h"
 #include "tokenizer/encoder.h"
+#include "tokenizer/encoder_input.h"
 #include "tokenizer/special_matcher.h"
 #include "tokenizer/tokenizer_spec.h"
 #include "tokenizer/vocabulary.h"
@@ -61,6 +62,16 @@ class Tokenizer {
   std::vector<TokenId> Encode(std::span<const TextSegment> segments,
                               bool add_special = false) const;
 
+  // What an encoder reads: Encode with special tokens, cut to the options' length; and a pair of
+  // texts, each encoded by itself. EncodePair needs reads_pairs().
+  EncoderInput EncodeInput(std::string_view text, const InputOptions& options = {}) const;
+  EncoderInput EncodePair(std::string_view first, std::string_view second,
+                          const InputOptions& options = {}) const;
+  bool reads_pairs() const { return !pair_.empty(); }
+  // Special tokens that EncodeInput and EncodePair add.
+  int framing_tokens() const { return CountFraming(single_); }
+  int pair_framing_tokens() const { return CountFraming(pair_); }
+
   // Always valid UTF-8: each maximal invalid stretch of bytes becomes one U+FFFD. Ids outside the
   // vocabulary leave no text; doors refuse them before (token_out_of_range).
   std::string Decode(std::span<const TokenId> ids, DecodeOptions options = {}) const;
@@ -79,14 +90,17 @@ class Tokenizer {
 
  private:
   Tokenizer(Vocabulary vocabulary, SpecialMatcher specials, std::string chat_template);
+  Status SetFrames(std::vector<FramePlace> pair);
   void EncodeText(std::string_view text, const std::vector<TextRange>& trusted,
                   std::vector<TokenId>& ids) const;
-  void AppendPrefix(std::vector<TokenId>& ids) const;
-  void AppendSuffix(std::vector<TokenId>& ids) const;
+  static int CountFraming(std::span<const FramePlace> frame);
+  // The special tokens of single_ before or behind the text.
+  void AppendFrame(bool behind, std::vector<TokenId>& ids) const;
 
   Vocabulary vocabulary_;
   SpecialMatcher specials_;
   std::string chat_template_;
+  std::vector<FramePlace> single_, pair_;   // frames of one text and of two; no pair_: not read
   std::unique_ptr<const Encoder> encoder_;  // refers to vocabulary_
 };
 

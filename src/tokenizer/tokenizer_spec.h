@@ -23,6 +23,14 @@ enum class TokenType : uint8_t {
   kByte = 6,  // "<0x0A>": one raw byte (SentencePiece style)
 };
 
+// A place of the frame in which an encoder reads its texts: a special token, or a text.
+struct FramePlace {
+  static constexpr int64_t kFirstText = -1, kSecondText = -2;
+  int64_t token = kFirstText;  // an id, or one of the two
+  uint8_t type = 0;            // kind of the token, or of all of the text's
+};
+inline constexpr size_t kMaxFramePlaces = 16;
+
 struct TokenizerSpec {
   std::string model;                // tokenizer.ggml.model: "gpt2", "llama" or "bert"
   std::string pre;                  // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
@@ -60,6 +68,10 @@ struct TokenizerSpec {
   // "bert": tokens are spelled as in vocab.txt ("##ing") and not in GGUF's rewriting (U+2581 before
   // words).
   bool wordpiece_plain_vocabulary = false;
+
+  // How a pair of texts is framed: each text once, ids within the vocabulary. Empty: as the model
+  // kind has it ("bert": [CLS] A [SEP] B [SEP]), or not at all.
+  std::vector<FramePlace> pair;
 
   std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here
 };

@@ -1,55 +1,19 @@
 // all-MiniLM-L6-v2 beside sentence-transformers: 1,000 texts and their vectors (N17).
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "minilm.h"
 #include "model/encoder.h"
-#include "model/encoder_checkpoint.h"
 #include "runner/compute_pool.h"
-#include "test_paths.h"
 
 namespace tutti::parity {
 namespace {
-
-struct Reference {
-  std::string text;
-  int tokens = 0;  // before they were cut to what the model reads
-  std::vector<float> vector;
-};
-
-template <typename T>
-T ReadNumber(std::istream& in) {
-  T value{};
-  in.read(reinterpret_cast<char*>(&value), sizeof(value));
-  return value;
-}
-
-// The format is that of tools/make_encoder_goldens.py.
-std::vector<Reference> ReadReferences() {
-  std::ifstream in(support::SourcePath("tests/golden/minilm_vectors.bin"), std::ios::binary);
-  EXPECT_TRUE(in.is_open());
-  const auto count = ReadNumber<uint32_t>(in);
-  const auto width = ReadNumber<uint32_t>(in);
-  std::vector<Reference> references(count);
-  for (Reference& reference : references) {
-    reference.text.resize(ReadNumber<uint32_t>(in));
-    in.read(reference.text.data(), static_cast<std::streamsize>(reference.text.size()));
-    reference.tokens = static_cast<int>(ReadNumber<uint32_t>(in));
-    reference.vector.resize(width);
-    in.read(reinterpret_cast<char*>(reference.vector.data()),
-            static_cast<std::streamsize>(width * sizeof(float)));
-  }
-  EXPECT_TRUE(in.good());
-  return references;
-}
 
 // The real checkpoint, and texts through it.
 class MiniLm : public ::testing::Test {
@@ -59,38 +23,20 @@ class MiniLm : public ::testing::Test {
       5;  // what float32 shows of all texts others show of every fifth
 
   void SetUp() override {
-    const std::string path = support::KnownModelPath("all-minilm-l6-v2");
-    auto opened = model::EncoderCheckpoint::Open(path);
-    ASSERT_TRUE(opened.ok()) << opened.status() << " (" << path
-                             << "; `make models NAME=all-minilm-l6-v2` fetches it)";
+    auto opened = OpenMiniLm();
+    ASSERT_TRUE(opened.ok());
     checkpoint_ = std::move(*opened);
-    references_ = ReadReferences();
+    references_ = ReadTextReferences();
     ASSERT_EQ(references_.size(), 1000u);
   }
 
   std::vector<TokenId> TokensOf(const std::string& text) const {
-    std::vector<TokenId> ids = checkpoint_.tokenizer->Encode(text, {.parse_special = true});
-    const auto limit = static_cast<size_t>(checkpoint_.config.max_tokens);
-    if (ids.size() > limit) {
-      ids[limit - 1] = ids.back();  // the text is cut, its last special token kept
-      ids.resize(limit);
-    }
-    return ids;
+    return checkpoint_.tokenizer->EncodeInput(text, {.max_tokens = checkpoint_.config.max_tokens})
+        .ids;
   }
 
-  std::unique_ptr<model::Encoder> MakeEncoder(model::EncoderDType dtype, int workers) {
-    model::EncoderWeights::Options load;
-    load.dtype = dtype;
-    load.threads = 2;
-    auto weights = model::EncoderWeights::Load(checkpoint_.config, *checkpoint_.tensors, load);
-    EXPECT_TRUE(weights.ok()) << weights.status();
-    model::Encoder::Options options;
-    options.workers = workers;
-    options.max_rows = kMaxRows;
-    const auto kernels = kernels::SelectKernels();
-    auto encoder = model::Encoder::Create(*weights, **kernels, options);
-    EXPECT_TRUE(encoder.ok()) << encoder.status();
-    return *std::move(encoder);
+  std::unique_ptr<model::Encoder> Make(model::EncoderDType dtype, int workers) {
+    return MakeEncoder(checkpoint_, dtype, workers, kMaxRows);
   }
 
   // One pass over the texts, packed.
@@ -120,7 +66,7 @@ class MiniLm : public ::testing::Test {
 
   // Every `stride`-th reference, in batches as long as they fit.
   std::vector<std::vector<float>> EncodeEvery(size_t stride, model::EncoderDType dtype) {
-    const auto encoder = MakeEncoder(dtype, 2);
+    const auto encoder = Make(dtype, 2);
     runner::ComputePool pool({.workers = 2});
     std::vector<std::vector<float>> vectors;
     std::vector<std::vector<TokenId>> batch;
@@ -141,28 +87,16 @@ class MiniLm : public ::testing::Test {
   }
 
   model::EncoderCheckpoint checkpoint_;
-  std::vector<Reference> references_;
+  std::vector<TextReference> references_;
 };
-
-double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
-  double dot = 0, aa = 0, bb = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    dot += double{a[i]} * b[i];
-    aa += double{a[i]} * a[i];
-    bb += double{b[i]} * b[i];
-  }
-  return dot / std::sqrt(aa * bb);
-}
 
 TEST_F(MiniLm, AThousandVectorsAreThoseOfTheReference) {
   const auto vectors = EncodeEvery(1, model::EncoderDType::kF32);
   ASSERT_EQ(vectors.size(), references_.size());
   double worst_cosine = 1, worst_error = 0;
   for (size_t i = 0; i < vectors.size(); ++i) {
-    const Reference& reference = references_[i];
-    EXPECT_EQ(static_cast<int>(TokensOf(reference.text).size()),
-              std::min(reference.tokens, checkpoint_.config.max_tokens))
-        << i;
+    const TextReference& reference = references_[i];
+    EXPECT_EQ(TokensOf(reference.text).size(), static_cast<size_t>(reference.tokens)) << i;
     double error = 0;
     for (size_t k = 0; k < vectors[i].size(); ++k)
       error = std::max(error, std::abs(double{vectors[i][k]} - reference.vector[k]));
@@ -202,7 +136,7 @@ TEST_F(MiniLm, SmallerTypesStayNearTheReference) {
 TEST_F(MiniLm, ATextGivesTheSameBitsAloneAndInMixedBatches) {
   for (const model::EncoderDType dtype : {model::EncoderDType::kF32, model::EncoderDType::kInt8}) {
     const auto together = EncodeEvery(kSample, dtype);
-    const auto encoder = MakeEncoder(dtype, 1);
+    const auto encoder = Make(dtype, 1);
     runner::ComputePool pool({.workers = 1});
     for (size_t i = 0; i < together.size(); ++i) {
       const auto alone = Encode(*encoder, pool, {TokensOf(references_[i * kSample].text)})[0];

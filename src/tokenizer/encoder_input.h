@@ -1,0 +1,47 @@
+// EncoderInput: a text, or a pair of texts, as an encoder reads it: special tokens in their places,
+// a kind for every token, cut to what the model reads.
+//
+// Plain values and pure functions; any thread. Tokenizer::EncodeInput and EncodePair make them.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/types.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tutti::tokenizer {
+
+// Which end of a text is given up when it is too long.
+enum class CutSide : uint8_t {
+  kRight,  // keep the beginning
+  kLeft,   // keep the end
+};
+
+struct InputOptions {
+  bool parse_special = true;  // as EncodeOptions; encoders' reference implementations do
+  // Of the result, special tokens included. Those are always kept: the result has at least them.
+  int max_tokens = std::numeric_limits<int>::max();
+  CutSide cut = CutSide::kRight;
+};
+
+struct EncoderInput {
+  std::vector<TokenId> ids;
+  std::vector<uint8_t> types;  // as many; empty: all 0
+  size_t whole = 0;            // tokens before cutting, special ones included
+};
+
+// To how many tokens two texts of `first` and `second` are cut so that `room` holds both: the
+// longer one loses until both are equally long, then both lose. Source: "longest_first" of Hugging
+// Face tokenizers.
+std::pair<size_t, size_t> CutLongestFirst(size_t first, size_t second, size_t room);
+
+// The texts' ids in their places of the frame, cut as the options say. A frame of one text uses
+// `first` alone.
+EncoderInput FillFrame(std::span<const FramePlace> frame, std::span<const TokenId> first,
+                       std::span<const TokenId> second, const InputOptions& options);
+
+}  // namespace tutti::tokenizer

@@ -1,0 +1,66 @@
+#include "minilm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <utility>
+
+#include "test_paths.h"
+
+namespace tutti::parity {
+
+std::vector<TextReference> ReadTextReferences() {
+  std::ifstream in(support::SourcePath("tests/golden/minilm_vectors.bin"), std::ios::binary);
+  EXPECT_TRUE(in.is_open());
+  const auto count = ReadNumber<uint32_t>(in);
+  const auto width = ReadNumber<uint32_t>(in);
+  std::vector<TextReference> references(count);
+  for (TextReference& reference : references) {
+    reference.text.resize(ReadNumber<uint32_t>(in));
+    in.read(reference.text.data(), static_cast<std::streamsize>(reference.text.size()));
+    reference.tokens = static_cast<int>(ReadNumber<uint32_t>(in));
+    reference.vector.resize(width);
+    in.read(reinterpret_cast<char*>(reference.vector.data()),
+            static_cast<std::streamsize>(width * sizeof(float)));
+  }
+  EXPECT_TRUE(in.good());
+  return references;
+}
+
+std::string MiniLmPath() { return support::KnownModelPath("all-minilm-l6-v2"); }
+
+Result<model::EncoderCheckpoint> OpenMiniLm() {
+  auto opened = model::EncoderCheckpoint::Open(MiniLmPath());
+  EXPECT_TRUE(opened.ok()) << opened.status() << " (" << MiniLmPath()
+                           << "; `make models NAME=all-minilm-l6-v2` fetches it)";
+  return opened;
+}
+
+std::unique_ptr<model::Encoder> MakeEncoder(const model::EncoderCheckpoint& checkpoint,
+                                            model::EncoderDType dtype, int workers, int max_rows) {
+  model::EncoderWeights::Options load;
+  load.dtype = dtype;
+  load.threads = 2;
+  auto weights = model::EncoderWeights::Load(checkpoint.config, *checkpoint.tensors, load);
+  EXPECT_TRUE(weights.ok()) << weights.status();
+  model::Encoder::Options options;
+  options.workers = workers;
+  options.max_rows = max_rows;
+  const auto kernels = kernels::SelectKernels();
+  auto encoder = model::Encoder::Create(*weights, **kernels, options);
+  EXPECT_TRUE(encoder.ok()) << encoder.status();
+  return *std::move(encoder);
+}
+
+double Cosine(const std::vector<float>& a, const std::vector<float>& b) {
+  double dot = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    dot += double{a[i]} * b[i];
+    aa += double{a[i]} * a[i];
+    bb += double{b[i]} * b[i];
+  }
+  return dot / std::sqrt(aa * bb);
+}
+
+}  // namespace tutti::parity
