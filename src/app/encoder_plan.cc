@@ -52,6 +52,18 @@ constexpr NamedDType kDTypes[] = {{"f32", model::EncoderDType::kF32},
                                   {"bf16", model::EncoderDType::kBf16},
                                   {"int8", model::EncoderDType::kInt8}};
 
+gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
+  switch (activation) {
+    case model::ScoreActivation::kNone:
+      return gateway::ScoreScale::kRaw;
+    case model::ScoreActivation::kSigmoid:
+      return gateway::ScoreScale::kSigmoid;
+    case model::ScoreActivation::kSoftmax:
+      return gateway::ScoreScale::kSoftmax;
+  }
+  return gateway::ScoreScale::kRaw;
+}
+
 class EncoderPlan final : public ModelPlan {
  public:
   EncoderPlan(const ModelRef& ref, const LoadContext& context) : ref_(ref), context_(context) {}
@@ -110,10 +122,10 @@ class EncoderPlan final : public ModelPlan {
     info.digest = checkpoint_.digest;
     info.generates = false;
     api::EncoderInfo& encoder = info.encoder.emplace();
-    encoder.width = config.width;
+    encoder.width = config.labels.empty() ? config.width : 0;
     encoder.cuts = context_.settings->Text("encode.dimensions") == "any";
     encoder.pooling = model::PoolingName(config.pooling);
-    encoder.pairs = !config.labels.empty();
+    encoder.pairs = checkpoint_.tokenizer->reads_pairs();
     encoder.labels = config.labels;
     for (const auto& [name, text] : config.prompts) encoder.prompts.push_back(name);
     encoder.batch_items = options_.batch_items;
@@ -148,13 +160,10 @@ class EncoderPlan final : public ModelPlan {
     const model::EncoderConfig& config = checkpoint_.config;
     auto encoder = std::make_shared<gateway::ServedEncoder>();
     encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->engine.get());
-    encoder->frame = gateway::FrameOf(*served_->tokenizer, config.token_types);
     encoder->prompts = config.prompts;
     encoder->default_prompt = config.default_prompt;
     encoder->normalize = config.normalize;
-    encoder->scale = config.labels.size() == 1 ? gateway::ScoreScale::kSigmoid
-                     : config.labels.empty()   ? gateway::ScoreScale::kRaw
-                                               : gateway::ScoreScale::kSoftmax;
+    encoder->scale = ScaleOf(config.activation);
     encoder->metrics = instance->metrics;
     if (instance->metrics != nullptr) {
       instance->metrics->SetGauges([weak = std::weak_ptr<EncoderInstance>(instance),

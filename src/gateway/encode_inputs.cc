@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "api/validate.h"
@@ -80,118 +78,71 @@ Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, s
   return OkStatus();
 }
 
-// How many tokens of two texts stay where `room` is all there is: the longer one loses first, and
-// of two that both exceed half the second keeps the odd token. The rule of Hugging Face's
-// `tokenizers`, strategy longest_first.
-std::pair<size_t, size_t> LongestFirst(size_t first, size_t second, size_t room) {
-  if (first + second <= room) return {first, second};
-  const size_t shorter = std::min(first, second);
-  if (2 * shorter > room) {
-    // Both are cut; which of them was the longer one decides who has the odd token.
-    const size_t low = room / 2, high = room - low;
-    return first > second ? std::pair(high, low) : std::pair(low, high);
-  }
-  return first > second ? std::pair(room - second, second) : std::pair(first, room - first);
-}
-
 // Reads the inputs of one request, one after the other.
 class InputReader {
  public:
   InputReader(const ServedModel& model, const api::EncodeRequest& request)
-      : model_(model),
-        tokenizer_(*model.tokenizer),
-        frame_(model.encoder->frame),
-        truncation_(request.truncate_tokens.has_value() &&
-                            request.truncation == api::Truncation::kRefuse
-                        ? api::Truncation::kRight
-                        : request.truncation),
-        limit_(static_cast<size_t>(
-            std::min(model.info.max_model_len,
-                     request.truncate_tokens.value_or(model.info.max_model_len)))) {
+      : tokenizer_(*model.tokenizer),
+        limit_(std::min(model.info.max_model_len,
+                        request.truncate_tokens.value_or(model.info.max_model_len))),
+        // Whoever says how many tokens are to be read does not want the rest refused.
+        cuts_(request.truncation != api::Truncation::kRefuse ||
+              request.truncate_tokens.has_value()) {
+    if (cuts_) options_.max_tokens = limit_;
+    if (request.truncation == api::Truncation::kLeft) options_.cut = tokenizer::CutSide::kLeft;
     const auto& prompts = model.encoder->prompts;
-    const auto& name = request.prompt_name.has_value() ? request.prompt_name
-                                                       : model.encoder->default_prompt;
+    const auto& name =
+        request.prompt_name.has_value() ? request.prompt_name : model.encoder->default_prompt;
     if (!name.has_value()) return;
     if (const auto found = prompts.find(*name); found != prompts.end()) prompt_ = found->second;
   }
 
   Status Read(const api::EncodeInput& input, size_t index) {
-    index_ = index;
-    const size_t before = out_.tokens.size();
-    RETURN_IF_ERROR(std::visit([this](const auto& kind) { return Append(kind); }, input));
-    out_.lengths.push_back(static_cast<int32_t>(out_.tokens.size() - before));
+    ASSIGN_OR_RETURN(const tokenizer::EncoderInput read,
+                     std::visit([&](const auto& kind) { return Tokens(kind, index); }, input));
+    if (!cuts_ && read.ids.size() > static_cast<size_t>(limit_)) {
+      return InvalidArgument("context_length_exceeded",
+                             fmt::format("input {} has {} tokens, and the model reads at most {}",
+                                         index, read.ids.size(), limit_))
+          .WithParam(Param(index));
+    }
+    if (!read.types.empty() || !out_.types.empty()) {
+      out_.types.resize(out_.tokens.size(), 0);
+      out_.types.insert(out_.types.end(), read.types.begin(), read.types.end());
+      out_.types.resize(out_.tokens.size() + read.ids.size(), 0);
+    }
+    out_.tokens.insert(out_.tokens.end(), read.ids.begin(), read.ids.end());
+    out_.lengths.push_back(static_cast<int32_t>(read.ids.size()));
     return OkStatus();
   }
 
   EncodeTokens Take() && { return std::move(out_); }
 
  private:
-  Result<std::vector<TokenId>> Tokens(std::string_view text) const {
-    RETURN_IF_ERROR(api::CheckUtf8(text, Param(index_)));
-    return tokenizer_.Encode(text, {.add_special = false});
+  Result<tokenizer::EncoderInput> Tokens(const std::string& text, size_t index) const {
+    RETURN_IF_ERROR(api::CheckUtf8(text, Param(index)));
+    return tokenizer_.EncodeInput(prompt_.empty() ? text : prompt_ + text, options_);
   }
 
-  Status Append(const std::string& text) {
-    ASSIGN_OR_RETURN(const std::vector<TokenId> tokens,
-                     prompt_.empty() ? Tokens(text) : Tokens(prompt_ + text));
-    const size_t added = frame_.before.size() + frame_.after.size();
-    ASSIGN_OR_RETURN(const size_t room, Room(tokens.size(), added));
-    Add(frame_.before, 0);
-    Add(Kept(tokens, room), 0);
-    Add(frame_.after, 0);
-    return OkStatus();
+  Result<tokenizer::EncoderInput> Tokens(const api::TextPair& pair, size_t index) const {
+    RETURN_IF_ERROR(api::CheckUtf8(pair.first, Param(index)));
+    RETURN_IF_ERROR(api::CheckUtf8(pair.second, Param(index)));
+    return tokenizer_.EncodePair(pair.first, pair.second, options_);
   }
 
-  Status Append(const std::vector<TokenId>& ids) {
-    ASSIGN_OR_RETURN(const size_t room, Room(ids.size(), 0));
-    Add(Kept(ids, room), 0);
-    return OkStatus();
+  Result<tokenizer::EncoderInput> Tokens(const std::vector<TokenId>& ids, size_t /*index*/) const {
+    const auto kept = std::min(ids.size(), static_cast<size_t>(options_.max_tokens));
+    const std::span<const TokenId> all(ids);
+    const auto cut =
+        options_.cut == tokenizer::CutSide::kLeft ? all.last(kept) : all.first(kept);
+    return tokenizer::EncoderInput{{cut.begin(), cut.end()}, {}, ids.size()};
   }
 
-  Status Append(const api::TextPair& pair) {
-    ASSIGN_OR_RETURN(const std::vector<TokenId> first, Tokens(pair.first));
-    ASSIGN_OR_RETURN(const std::vector<TokenId> second, Tokens(pair.second));
-    const size_t added = frame_.before.size() + frame_.between.size() + frame_.after.size();
-    ASSIGN_OR_RETURN(const size_t room, Room(first.size() + second.size(), added));
-    const auto [keep_first, keep_second] = LongestFirst(first.size(), second.size(), room);
-    Add(frame_.before, 0);
-    Add(Kept(first, keep_first), 0);
-    Add(frame_.between, 0);
-    Add(Kept(second, keep_second), frame_.second_type);
-    Add(frame_.after, frame_.second_type);
-    return OkStatus();
-  }
-
-  // Tokens of the text that fit beside `added` special ones.
-  Result<size_t> Room(size_t tokens, size_t added) const {
-    if (tokens + added <= limit_) return tokens;
-    if (truncation_ != api::Truncation::kRefuse) return limit_ > added ? limit_ - added : 0;
-    return InvalidArgument("context_length_exceeded",
-                           fmt::format("input {} has {} tokens, and the model reads at most {}",
-                                       index_, tokens + added, limit_))
-        .WithParam(Param(index_));
-  }
-
-  std::span<const TokenId> Kept(std::span<const TokenId> tokens, size_t count) const {
-    if (count >= tokens.size()) return tokens;
-    return truncation_ == api::Truncation::kLeft ? tokens.last(count) : tokens.first(count);
-  }
-
-  void Add(std::span<const TokenId> tokens, uint8_t type) {
-    if (type != 0 || !out_.types.empty()) {
-      out_.types.resize(out_.tokens.size(), 0);
-      out_.types.insert(out_.types.end(), tokens.size(), type);
-    }
-    out_.tokens.insert(out_.tokens.end(), tokens.begin(), tokens.end());
-  }
-
-  const ServedModel& model_;
   const tokenizer::Tokenizer& tokenizer_;
-  const SpecialFrame& frame_;
-  const api::Truncation truncation_;
-  const size_t limit_;
+  const int limit_;
+  const bool cuts_;
+  tokenizer::InputOptions options_;
   std::string prompt_;
-  size_t index_ = 0;
   EncodeTokens out_;
 };
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/memory_reserve.h"
+
 namespace tutti::gateway {
 namespace {
 constexpr int kMaxThreads = 2;
@@ -32,6 +34,7 @@ void PrepPool::Post(std::function<void()> job) {
 }
 
 void PrepPool::Main() {
+  KeepMemoryReserve();  // now: when its first job comes there may be none left
   while (true) {
     std::function<void()> job;
     {

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "api/types.h"
 #include "engine/encoder_engine.h"
@@ -21,18 +20,6 @@
 
 namespace tutti::gateway {
 
-// The special tokens that an encoder wants around its texts: before, first text, between, second
-// text, after. All but the first text are of the second one's kind where there are two kinds of
-// tokens.
-struct SpecialFrame {
-  std::vector<TokenId> before, between, after;
-  uint8_t second_type = 0;  // of the second text's tokens and what follows them
-};
-
-// As the tokenizer frames a single text; two texts are separated as its kind of model does: BERT by
-// one [SEP], RoBERTa by two </s>. `types`: kinds of tokens that the model knows.
-SpecialFrame FrameOf(const tokenizer::Tokenizer& tokenizer, int types);
-
 // What becomes of the scores of one text or pair, unless raw ones were asked for.
 enum class ScoreScale : uint8_t {
   kRaw,
@@ -42,7 +29,6 @@ enum class ScoreScale : uint8_t {
 
 struct ServedEncoder {
   std::shared_ptr<engine::EncoderEngine> engine;
-  SpecialFrame frame;
   std::map<std::string, std::string> prompts;  // put before a text, by name
   std::optional<std::string> default_prompt;   // one of them
   bool normalize = false;                      // unless asked otherwise

@@ -114,11 +114,15 @@ void Connection::CloseIfIdle() {
 void Connection::Read() {
   if (reading_ || peer_done_ || phase_ == Phase::kClosed) return;
   reading_ = true;
-  transport_->ReadSome(read_buffer_.data(), read_buffer_.size(),
-                       [self = shared_from_this()](bool ok, size_t bytes) {
-                         self->reading_ = false;
-                         self->OnRead(ok, bytes);
-                       });
+  try {
+    transport_->ReadSome(read_buffer_.data(), read_buffer_.size(),
+                         [self = shared_from_this()](bool ok, size_t bytes) {
+                           self->reading_ = false;
+                           self->OnRead(ok, bytes);
+                         });
+  } catch (const std::bad_alloc&) {  // nobody would look at this client again
+    Close(true);
+  }
 }
 
 void Connection::OnRead(bool ok, size_t bytes) {
@@ -442,11 +446,20 @@ void Connection::Account(int code) {
   const Duration took = loop_->clock().Now() - request_start_;
   const telemetry::OpKind op = decision_.op();
   context_.active.fetch_sub(1);
-  if (telemetry::DoorMetrics* serving = context_.deps.serving; serving != nullptr) {
-    serving->DoorRequest(telemetry::DoorKind::kHttp, op, code, took);
+  telemetry::DoorMetrics* const serving = context_.deps.serving;
+  if (serving != nullptr) {
     serving->InFlight(op, -1);
     if (streaming_) serving->StreamsOpen(telemetry::DoorKind::kHttp, -1);
   }
+  try {
+    Report(code, took);
+  } catch (const std::bad_alloc&) {  // better uncounted than a connection that is never closed
+  }
+}
+
+void Connection::Report(int code, Duration took) {
+  if (context_.deps.serving != nullptr)
+    context_.deps.serving->DoorRequest(telemetry::DoorKind::kHttp, decision_.op(), code, took);
   if (context_.options.access_log && context_.deps.log != nullptr) {
     context_.deps.log->Info("http.request",
                             {{"id", request_id_},

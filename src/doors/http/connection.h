@@ -105,7 +105,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void WriteHead(HeadSpec head);
   void Finish();  // the answer is complete
   void Stage(std::string_view stage, TimePoint since);
-  void Account(int code);  // log line and metrics of the request
+  void Account(int code);                // the request is no longer active
+  void Report(int code, Duration took);  // its log line and metrics; std::bad_alloc
   void Write();
   void OnWritten(bool ok, size_t bytes);
   void OnFlushed();

@@ -9,7 +9,9 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fstream>
+#include <new>
 
+#include "base/memory_reserve.h"
 #include "base/mutex.h"
 #include "doors/http/connection.h"
 #include "doors/http/door_context.h"
@@ -123,7 +125,16 @@ struct HttpDoor::Impl {
         const MutexLock lock(mutex);
         closed.NotifyAll();
       }
-      boost::asio::post(accept_loop->context(), [this] { Accept(); });
+      const auto accept = [this] {
+        boost::asio::post(accept_loop->context(), [this] { Accept(); });
+      };
+      try {
+        accept();
+      } catch (const std::bad_alloc&) {
+        OpenMemoryReserve();  // without this nobody might be accepted again
+        accept();
+        KeepMemoryReserve();
+      }
     };
     running = true;  // from the first thread on: Stop() ends those there are, should one be refused
     for (const auto& loop : loops) loop->Start();
@@ -150,21 +161,37 @@ struct HttpDoor::Impl {
   void Accept() {
     if (accepting || !acceptor->is_open()) return;
     if (context->connections.load() >= options.max_connections) return;
-    accepting = true;
     const std::shared_ptr<IoLoop> loop = loops[next_loop++ % loops.size()];
-    acceptor->async_accept(loop->context(), [this, loop](error_code ec, tcp::socket socket) {
-      accepting = false;
-      if (!ec) {
-        Hand(loop, std::move(socket));
-      } else if (acceptor->is_open()) {
-        retry->expires_after(kAcceptPause);
-        retry->async_wait([this](error_code cancelled) {
-          if (!cancelled) Accept();
-        });
-        return;
-      }
-      Accept();
+    try {
+      acceptor->async_accept(loop->context(), [this, loop](error_code ec, tcp::socket socket) {
+        accepting = false;
+        if (ec && acceptor->is_open()) return AcceptLater();
+        if (!ec && !TryHand(loop, std::move(socket))) return AcceptLater();
+        Accept();
+      });
+      accepting = true;
+    } catch (const std::bad_alloc&) {
+      AcceptLater();
+    }
+  }
+
+  void AcceptLater() {
+    OpenMemoryReserve();  // without this nobody would be accepted again
+    retry->expires_after(kAcceptPause);
+    retry->async_wait([this](error_code cancelled) {
+      if (!cancelled) Accept();
     });
+    KeepMemoryReserve();
+  }
+
+  // False when there is no memory for a connection: the client sees it closed.
+  bool TryHand(const std::shared_ptr<IoLoop>& loop, tcp::socket socket) {
+    try {
+      Hand(loop, std::move(socket));
+      return true;
+    } catch (const std::bad_alloc&) {
+      return false;
+    }
   }
 
   void Hand(const std::shared_ptr<IoLoop>& loop, tcp::socket socket) {
@@ -175,13 +202,24 @@ struct HttpDoor::Impl {
         tls != nullptr ? tls->Wrap(std::move(socket)) : MakePlainTransport(std::move(socket));
     auto connection = std::make_shared<Connection>(loop, *context, std::move(transport), peer);
     context->connections.fetch_add(1);  // here, so that the next accept already sees it
-    boost::asio::post(loop->context(), [this, loop, connection] {
-      if (loop->Add(connection)) {
-        connection->Start();
-      } else {
-        context->connections.fetch_sub(1);
-      }
-    });
+    try {
+      boost::asio::post(loop->context(), [this, loop, connection] { Start(*loop, connection); });
+    } catch (const std::bad_alloc&) {
+      context->connections.fetch_sub(1);
+      throw;
+    }
+  }
+
+  // On the connection's loop.
+  void Start(IoLoop& loop, const std::shared_ptr<Connection>& connection) {
+    bool added = false;
+    try {
+      added = loop.Add(connection);
+      if (added) return connection->Start();
+    } catch (const std::bad_alloc&) {
+      if (added) return connection->Abort();
+    }
+    context->connections.fetch_sub(1);
   }
 
   void StopAccepting() {
