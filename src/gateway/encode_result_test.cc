@@ -36,7 +36,7 @@ TEST(EncodeFinish, ARowOfZerosStaysOne) {
 TEST(EncodeFinish, LengthsBeyondFloatDoNotBecomeInfinite) {
   api::EncodeResult result = Rows(2, {3e30f, 4e30f});
   EncodeFinish{.dimensions = std::nullopt, .normalize = true}(result);
-  EXPECT_THAT(result.values, ElementsAre(0.6f, 0.8f));
+  EXPECT_THAT(result.values, ElementsAre(FloatNear(0.6f, 1e-6f), FloatNear(0.8f, 1e-6f)));
 }
 
 TEST(EncodeFinish, ScoresAreSquashedEachForItselfOrTogether) {
