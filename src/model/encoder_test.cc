@@ -15,6 +15,7 @@
 #include "base/random.h"
 #include "files/source.h"
 #include "kernels/isa.h"
+#include "model/testing/generated_encoder.h"
 #include "safetensors/checkpoint.h"
 #include "safetensors/testing/writer.h"
 
@@ -23,69 +24,11 @@ namespace {
 
 using Rows = std::vector<std::vector<double>>;
 
-struct Checkpoint {
-  EncoderConfig config;
-  std::map<std::string, std::vector<float>> tensors;
-  safetensors::testing::Writer writer;
-
-  void Add(const std::string& name, std::vector<uint64_t> shape, Random& random, float middle,
-           float spread) {
-    uint64_t count = 1;
-    for (const uint64_t extent : shape) count *= extent;
-    std::vector<float> values(count);
-    for (float& value : values)
-      value = middle + spread * (static_cast<float>(random.Uniform()) * 2 - 1);
-    writer.Floats(name, std::move(shape), values);
-    tensors[name] = std::move(values);
-  }
-};
+using testing::GenerateEncoder;
+using Checkpoint = testing::GeneratedEncoder;
 
 Checkpoint Generate(const std::string& architecture = "bert", int labels = 0) {
-  Checkpoint made;
-  EncoderConfig& c = made.config;
-  c.architecture = architecture;
-  c.layers = 2;
-  c.width = 64;
-  c.feed_forward = 96;
-  c.heads = 4;
-  c.vocab_size = 50;
-  c.positions = 80;
-  c.first_position = architecture == "bert" ? 0 : 2;
-  c.token_types = 2;
-  c.norm_eps = 1e-12f;
-  c.max_tokens = c.positions - c.first_position;
-  Random random(7);
-  const auto width = static_cast<uint64_t>(c.width), wide = static_cast<uint64_t>(c.feed_forward);
-  const auto norm = [&](const std::string& name) {
-    made.Add(name + ".weight", {width}, random, 1, 0.3f);
-    made.Add(name + ".bias", {width}, random, 0, 0.3f);
-  };
-  const auto linear = [&](const std::string& name, uint64_t out, uint64_t in) {
-    made.Add(name + ".weight", {out, in}, random, 0, 0.2f);
-    made.Add(name + ".bias", {out}, random, 0, 0.2f);
-  };
-  made.Add("embeddings.word_embeddings.weight", {static_cast<uint64_t>(c.vocab_size), width},
-           random, 0, 1);
-  made.Add("embeddings.position_embeddings.weight", {static_cast<uint64_t>(c.positions), width},
-           random, 0, 0.5f);
-  made.Add("embeddings.token_type_embeddings.weight", {2, width}, random, 0, 0.5f);
-  norm("embeddings.LayerNorm");
-  for (int i = 0; i < c.layers; ++i) {
-    const std::string at = "encoder.layer." + std::to_string(i) + ".";
-    for (const char* part : {"query", "key", "value"})
-      linear(at + "attention.self." + part, width, width);
-    linear(at + "attention.output.dense", width, width);
-    norm(at + "attention.output.LayerNorm");
-    linear(at + "intermediate.dense", wide, width);
-    linear(at + "output.dense", width, wide);
-    norm(at + "output.LayerNorm");
-  }
-  if (labels == 0) return made;
-  for (int i = 0; i < labels; ++i) c.labels.push_back("label " + std::to_string(i));
-  const bool pooler = architecture == "bert";
-  linear(pooler ? "pooler.dense" : "classifier.dense", width, width);
-  linear(pooler ? "classifier" : "classifier.out_proj", static_cast<uint64_t>(labels), width);
-  return made;
+  return GenerateEncoder({.architecture = architecture, .labels = labels});
 }
 
 // ---- The definition, in float64
@@ -174,36 +117,19 @@ Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
 
 // ---- The encoder
 
-struct Text {
-  std::vector<TokenId> tokens;
-  std::vector<uint8_t> types;
+struct Text : testing::GeneratedText {
   bool scored = true;
 };
 
 std::vector<Text> Texts(const EncoderConfig& config, int count) {
-  Random random(11);
-  std::vector<Text> texts(static_cast<size_t>(count));
-  for (Text& text : texts) {
-    const uint64_t length = 1 + random.Below(static_cast<uint64_t>(config.max_tokens));
-    for (uint64_t i = 0; i < length; ++i) {
-      text.tokens.push_back(
-          static_cast<TokenId>(random.Below(static_cast<uint64_t>(config.vocab_size))));
-      text.types.push_back(static_cast<uint8_t>(i * 2 >= length));
-    }
-  }
+  std::vector<Text> texts;
+  for (testing::GeneratedText& text : testing::GenerateTexts(config, count))
+    texts.push_back({std::move(text)});
   return texts;
 }
 
 std::shared_ptr<const EncoderWeights> Load(const Checkpoint& checkpoint, EncoderDType dtype) {
-  const auto bytes = checkpoint.writer.Build();
-  auto file = safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
-  EXPECT_TRUE(file.ok()) << file.status().ToString();
-  const auto store = MakeTensorStore(safetensors::Checkpoint::Of(*file));
-  EncoderWeights::Options options;
-  options.dtype = dtype;
-  auto weights = EncoderWeights::Load(checkpoint.config, *store, options);
-  EXPECT_TRUE(weights.ok()) << weights.status().ToString();
-  return *weights;
+  return testing::LoadGenerated(checkpoint, dtype);
 }
 
 // The rows of the texts, run together; with `scores` those of every text that is marked.

@@ -1,4 +1,4 @@
-// A steady decode step allocates nothing. This file replaces operator
+// A steady decode step allocates nothing, nor does a batch of texts. This file replaces operator
 // new for the whole test program.
 #include <gtest/gtest.h>
 
@@ -8,6 +8,8 @@
 
 #include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
+#include "model/testing/generated_encoder.h"
+#include "runner/cpu_encoder_runner.h"
 #include "runner/cpu_model_runner.h"
 #include "runner/testing/direct_driver.h"
 
@@ -106,6 +108,46 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
 #else
   (void)made;
 #endif
+}
+
+TEST(SteadyStepTest, AThousandBatchesOfTextsLikeTheFirstAllocateNothing) {
+  for (const int labels : {0, 2}) {
+    const auto generated = model::testing::GenerateEncoder({.labels = labels});
+    CpuEncoderOptions options;
+    options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
+    options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = 2});
+    const auto runner = *CpuEncoderRunner::Create(
+        model::testing::LoadGenerated(generated, model::EncoderDType::kInt8), options);
+    std::vector<TokenId> tokens;
+    std::vector<int32_t> offsets = {0};
+    for (const auto& text : model::testing::GenerateTexts(generated.config, 8)) {
+      tokens.insert(tokens.end(), text.tokens.begin(), text.tokens.end());
+      offsets.push_back(static_cast<int32_t>(tokens.size()));
+    }
+    const size_t floats = labels > 0 ? 2 : 64;
+    std::vector<float> values(8 * floats);
+    std::vector<engine::EncodeItem> items;
+    for (size_t i = 0; i < 8; ++i) {
+      items.push_back({offsets[i], offsets[i + 1] - offsets[i],
+                       labels > 0 ? api::EncodeOutput::kScores : api::EncodeOutput::kPooled,
+                       std::span(values).subspan(i * floats, floats)});
+    }
+    engine::EncodeBatch batch;
+    batch.tokens = tokens;
+    batch.items = items;
+    batch.offsets = offsets;
+    int64_t before = 0;
+    for (int i = 0; i < 1000; ++i) {
+      if (i == 1) before = allocations.load();
+      runner->Launch(batch);
+      ASSERT_TRUE(runner->Collect().ok());
+    }
+#ifndef TUTTI_SANITIZED
+    EXPECT_EQ(allocations.load() - before, 0);
+#else
+    (void)before;
+#endif
+  }
 }
 
 }  // namespace

@@ -1,0 +1,210 @@
+#include "runner/cpu_encoder_runner.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/random.h"
+#include "kernels/isa.h"
+#include "model/testing/generated_encoder.h"
+
+namespace tutti::runner {
+namespace {
+
+using api::EncodeOutput;
+using model::EncoderDType;
+using model::testing::GeneratedText;
+
+constexpr TokenId kPoisoned = 9;
+
+std::unique_ptr<CpuEncoderRunner> MakeRunner(const model::testing::GeneratedEncoderSpec& spec,
+                                             int workers, EncoderDType dtype = EncoderDType::kF32,
+                                             int max_tokens = 1024) {
+  CpuEncoderOptions options;
+  options.kernels = &kernels::KernelsFor(kernels::DetectIsas().back());
+  options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = workers});
+  options.max_tokens = max_tokens;
+  auto runner = CpuEncoderRunner::Create(
+      model::testing::LoadGenerated(model::testing::GenerateEncoder(spec), dtype), options);
+  EXPECT_TRUE(runner.ok()) << runner.status();
+  return *std::move(runner);
+}
+
+struct Wanted {
+  const GeneratedText* text;
+  EncodeOutput output;
+};
+
+size_t FloatsOf(const engine::EncoderLimits& limits, const Wanted& wanted) {
+  switch (wanted.output) {
+    case EncodeOutput::kPooled:
+      return static_cast<size_t>(limits.width);
+    case EncodeOutput::kTokens:
+      return static_cast<size_t>(limits.width) * wanted.text->tokens.size();
+    case EncodeOutput::kScores:
+      return static_cast<size_t>(limits.labels);
+  }
+  return 0;
+}
+
+struct Outcome {
+  Status status;
+  std::vector<std::vector<float>> values;  // of each item
+};
+
+Outcome RunBatch(CpuEncoderRunner& runner, const std::vector<Wanted>& batch, bool typed = true) {
+  Outcome outcome;
+  outcome.values.resize(batch.size());
+  std::vector<TokenId> tokens;
+  std::vector<uint8_t> types;
+  std::vector<int32_t> offsets = {0};
+  std::vector<engine::EncodeItem> items;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const GeneratedText& text = *batch[i].text;
+    outcome.values[i].assign(FloatsOf(runner.limits(), batch[i]), -77.0f);
+    items.push_back({static_cast<int>(tokens.size()), static_cast<int>(text.tokens.size()),
+                     batch[i].output, outcome.values[i]});
+    tokens.insert(tokens.end(), text.tokens.begin(), text.tokens.end());
+    if (typed) types.insert(types.end(), text.types.begin(), text.types.end());
+    offsets.push_back(static_cast<int32_t>(tokens.size()));
+  }
+  engine::EncodeBatch launched;
+  launched.tokens = tokens;
+  launched.types = types;
+  launched.items = items;
+  launched.offsets = offsets;
+  runner.Launch(launched);
+  outcome.status = runner.Collect();
+  return outcome;
+}
+
+std::vector<float> Alone(CpuEncoderRunner& runner, const Wanted& wanted) {
+  Outcome outcome = RunBatch(runner, {wanted});
+  EXPECT_TRUE(outcome.status.ok()) << outcome.status;
+  return std::move(outcome.values[0]);
+}
+
+bool SameBits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+TEST(CpuEncoderRunner, TellsWhatItsModelGives) {
+  const auto vectors = MakeRunner({}, 1)->limits();
+  EXPECT_EQ(vectors.width, 64);
+  EXPECT_EQ(vectors.labels, 0);
+  EXPECT_EQ(vectors.types, 2);
+  EXPECT_EQ(vectors.vocab_size, 50);
+  EXPECT_EQ(vectors.max_item_tokens, 80);
+  EXPECT_EQ(vectors.max_tokens, 1024);
+  const auto scores =
+      MakeRunner({.architecture = "roberta", .labels = 3}, 1, EncoderDType::kF32, 10)->limits();
+  EXPECT_EQ(scores.width, 0);
+  EXPECT_EQ(scores.labels, 3);
+  EXPECT_EQ(scores.max_item_tokens, 78);
+  EXPECT_EQ(scores.max_tokens, 78) << "one item must fit";
+}
+
+TEST(CpuEncoderRunner, APooledRowIsMadeOfTheTokensRowsAsTheModelPools) {
+  for (const model::Pooling pooling :
+       {model::Pooling::kMean, model::Pooling::kCls, model::Pooling::kLast, model::Pooling::kMax}) {
+    const auto runner = MakeRunner({.pooling = pooling}, 2);
+    for (const GeneratedText& text :
+         model::testing::GenerateTexts(model::testing::GenerateEncoder().config, 5)) {
+      const Outcome outcome =
+          RunBatch(*runner, {{&text, EncodeOutput::kTokens}, {&text, EncodeOutput::kPooled}});
+      ASSERT_TRUE(outcome.status.ok());
+      std::vector<float> pooled(64);
+      model::PoolRows(outcome.values[0].data(), static_cast<int>(text.tokens.size()), 64, pooling,
+                      pooled.data());
+      EXPECT_TRUE(SameBits(outcome.values[1], pooled)) << model::PoolingName(pooling);
+    }
+  }
+}
+
+TEST(CpuEncoderRunner, WithoutKindsOfTokensAllAreTheFirst) {
+  const auto runner = MakeRunner({}, 2);
+  GeneratedText text =
+      model::testing::GenerateTexts(model::testing::GenerateEncoder().config, 1)[0];
+  const std::vector<Wanted> batch = {{&text, EncodeOutput::kPooled}};
+  const auto typed = RunBatch(*runner, batch).values[0];
+  const auto untyped = RunBatch(*runner, batch, false).values[0];
+  EXPECT_FALSE(SameBits(typed, untyped));
+  std::fill(text.types.begin(), text.types.end(), 0);
+  EXPECT_TRUE(SameBits(RunBatch(*runner, batch).values[0], untyped));
+}
+
+// Vectors, rows of tokens and scores, each alone and in batches of any others, with one to three
+// workers and in every type.
+TEST(CpuEncoderRunner, AnItemGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
+  for (const int labels : {0, 3}) {
+    const std::vector<EncodeOutput> outputs =
+        labels > 0 ? std::vector<EncodeOutput>{EncodeOutput::kScores}
+                   : std::vector<EncodeOutput>{EncodeOutput::kPooled, EncodeOutput::kTokens};
+    const model::testing::GeneratedEncoderSpec spec = {.labels = labels};
+    const auto texts =
+        model::testing::GenerateTexts(model::testing::GenerateEncoder(spec).config, 12);
+    for (const EncoderDType dtype :
+         {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8}) {
+      const auto single = MakeRunner(spec, 1, dtype);
+      std::vector<Wanted> all;
+      std::vector<std::vector<float>> alone;
+      for (const GeneratedText& text : texts) {
+        for (const EncodeOutput output : outputs) {
+          all.push_back({&text, output});
+          alone.push_back(Alone(*single, all.back()));
+        }
+      }
+      Random random(5);
+      for (int workers = 1; workers <= 3; ++workers) {
+        const auto runner = MakeRunner(spec, workers, dtype);
+        for (int trial = 0; trial < 20; ++trial) {
+          std::vector<size_t> chosen(1 + random.Below(12));
+          std::vector<Wanted> batch;
+          for (size_t& index : chosen) {
+            index = random.Below(all.size());
+            batch.push_back(all[index]);
+          }
+          const Outcome outcome = RunBatch(*runner, batch);
+          ASSERT_TRUE(outcome.status.ok()) << outcome.status;
+          for (size_t i = 0; i < chosen.size(); ++i)
+            ASSERT_TRUE(SameBits(outcome.values[i], alone[chosen[i]]))
+                << workers << " workers, trial " << trial << ", item " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuEncoderRunner, WhatIsNotANumberFailsTheBatchAndNotTheNext) {
+  for (const int labels : {0, 1}) {
+    const model::testing::GeneratedEncoderSpec spec = {.labels = labels, .poisoned = kPoisoned};
+    const auto texts =
+        model::testing::GenerateTexts(model::testing::GenerateEncoder(spec).config, 3, kPoisoned);
+    GeneratedText poisoned = texts[1];
+    poisoned.tokens[0] = kPoisoned;
+    const auto outputs =
+        labels > 0 ? std::vector<EncodeOutput>{EncodeOutput::kScores}
+                   : std::vector<EncodeOutput>{EncodeOutput::kPooled, EncodeOutput::kTokens};
+    for (const EncodeOutput output : outputs) {
+      const auto runner = MakeRunner(spec, 2);
+      const std::vector<Wanted> good = {{&texts[0], output}, {&texts[2], output}};
+      const Outcome before = RunBatch(*runner, good);
+      EXPECT_TRUE(before.status.ok()) << before.status;
+      const Outcome failed =
+          RunBatch(*runner, {{&texts[0], output}, {&poisoned, output}, {&texts[2], output}});
+      EXPECT_EQ(failed.status.code(), StatusCode::kInternal);
+      const Outcome after = RunBatch(*runner, good);
+      EXPECT_TRUE(after.status.ok()) << after.status;
+      EXPECT_TRUE(SameBits(before.values[0], after.values[0]));
+      // Its neighbours are whole all the same: the engine runs them again to know.
+      EXPECT_TRUE(SameBits(failed.values[0], after.values[0]));
+      EXPECT_TRUE(SameBits(failed.values[2], after.values[1]));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::runner
