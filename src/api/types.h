@@ -152,10 +152,10 @@ struct EncoderInfo {
   // `dimensions` may be asked for: the model was trained so that the leading components of a vector
   // stand for it (Matryoshka), or the operator allows it.
   bool cuts = false;
-  bool pairs = false;                // reads two texts together
-  std::string pooling;               // "mean", "cls", "last", "max"
-  std::vector<std::string> labels;   // one for each score; empty: the model gives no scores
-  std::vector<std::string> prompts;  // names of what can be put before a text
+  bool pairs = false;                     // reads two texts together
+  std::string pooling;                    // "mean", "cls", "last", "max"
+  std::vector<std::string> labels;        // one for each score; empty: the model gives no scores
+  std::vector<std::string> prompts;       // names of what can be put before a text
   int batch_items = 0, batch_tokens = 0;  // of one forward pass, at most
 };
 
@@ -166,7 +166,7 @@ struct ModelInfo {
   int max_model_len = 0;  // tokens: prompt and output together, or of one text of an encoder
   int vocab_size = 0;
   std::string architecture, quantisation;
-  std::string digest;  // of the weights file's header, hex
+  std::string digest;                  // of the weights file's header, hex
   bool generates = true;               // Inference::Generate
   std::optional<EncoderInfo> encoder;  // Inference::Encode; absent: neither vectors nor scores
 };

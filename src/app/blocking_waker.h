@@ -1,6 +1,6 @@
 // BlockingWaker: lets a thread of its own wait for one stream's next event, or for an encoding: the
-// terminal programs and the benches. Doors with many streams use one waker per io thread instead, the library a
-// JobWaker, which also reports text as taken.
+// terminal programs and the benches. Doors with many streams use one waker per io thread instead,
+// the library a JobWaker, which also reports text as taken.
 #pragma once
 
 #include <chrono>

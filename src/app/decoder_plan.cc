@@ -137,7 +137,6 @@ Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
   return std::optional<tokenizer::ChatTemplate>(std::move(compiled));
 }
 
-
 class DecoderPlan final : public ModelPlan {
  public:
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
@@ -182,10 +181,11 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   if (served.metrics != nullptr)
     instance->observer = std::make_unique<gateway::EngineMetrics>(*served.metrics);
   instance->engine = std::make_unique<engine::Engine>(
-      engine_options, engine::EngineDependencies{.runner = instance->runner.get(),
-                                                       .text = instance->text.get(),
-                                                       .clock = context.clock,
-                                                       .observer = instance->observer.get()},
+      engine_options,
+      engine::EngineDependencies{.runner = instance->runner.get(),
+                                 .text = instance->text.get(),
+                                 .clock = context.clock,
+                                 .observer = instance->observer.get()},
       &device->loop());
   instance->device = std::move(device);
   if (served.metrics != nullptr) {
@@ -263,11 +263,11 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
                                            .block_tokens = kBlockTokens,
                                            .kv_blocks = blocks});
   }
-  plan->summary = fmt::format(
-      "{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}", config.architecture,
-      served.info.quantisation, kernels::IsaName(plan->table->isa), threads,
-      threads == 1 ? "" : "s", scheduler.lanes, scheduler.lanes == 1 ? "" : "s",
-      context_tokens, blocks, blocks == 1 ? "" : "s");
+  plan->summary =
+      fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}",
+                  config.architecture, served.info.quantisation, kernels::IsaName(plan->table->isa),
+                  threads, threads == 1 ? "" : "s", scheduler.lanes,
+                  scheduler.lanes == 1 ? "" : "s", context_tokens, blocks, blocks == 1 ? "" : "s");
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }
 

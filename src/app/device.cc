@@ -4,8 +4,7 @@ namespace tutti::app {
 
 const std::shared_ptr<runner::ComputePool>& Device::pool() {
   if (pool_ == nullptr) {
-    pool_ = std::make_shared<runner::ComputePool>(
-        runner::ComputePoolOptions{.workers = threads_});
+    pool_ = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = threads_});
   }
   return pool_;
 }

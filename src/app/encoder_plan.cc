@@ -80,8 +80,8 @@ class EncoderPlan final : public ModelPlan {
     const int threads = ThreadsFromSettings(settings);
     summary = fmt::format("{} {} on {}, {} thread{}, {} floats, {} pooling, {} tokens a text",
                           config.architecture, dtype_name_, kernels::IsaName(table_->isa), threads,
-                          threads == 1 ? "" : "s", config.width,
-                          model::PoolingName(config.pooling), config.max_tokens);
+                          threads == 1 ? "" : "s", config.width, model::PoolingName(config.pooling),
+                          config.max_tokens);
     return OkStatus();
   }
 
@@ -93,8 +93,8 @@ class EncoderPlan final : public ModelPlan {
       if (known.name == dtype_name_) load.dtype = known.dtype;
     load.threads = device->threads();
     load.progress = std::move(progress);
-    ASSIGN_OR_RETURN(auto weights, model::EncoderWeights::Load(checkpoint_.config,
-                                                               *checkpoint_.tensors, load));
+    ASSIGN_OR_RETURN(auto weights,
+                     model::EncoderWeights::Load(checkpoint_.config, *checkpoint_.tensors, load));
     RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
     runner::CpuEncoderOptions run;
     run.kernels = table_;
@@ -166,12 +166,12 @@ class EncoderPlan final : public ModelPlan {
     encoder->scale = ScaleOf(config.activation);
     encoder->metrics = instance->metrics;
     if (instance->metrics != nullptr) {
-      instance->metrics->SetGauges([weak = std::weak_ptr<EncoderInstance>(instance),
-                                    clock = context_.clock] {
-        const std::shared_ptr<EncoderInstance> alive = weak.lock();
-        return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
-                                : gateway::ReadGauges(*alive->engine, *clock);
-      });
+      instance->metrics->SetGauges(
+          [weak = std::weak_ptr<EncoderInstance>(instance), clock = context_.clock] {
+            const std::shared_ptr<EncoderInstance> alive = weak.lock();
+            return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
+                                    : gateway::ReadGauges(*alive->engine, *clock);
+          });
     }
     served_->encoder = std::move(encoder);
   }

@@ -29,8 +29,8 @@ class LocalInference final : public api::HealthProbe {
   // Reads the header of a model file and checks the options against it; see OpenedModel.
   Result<OpenedModel> Open(const ModelRef& ref);
   // Loads an opened model and serves it beside those that were loaded before, on the same threads.
-  // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner calls
-  // RunOneStep(). Memory or threads that the system refuses are errors too.
+  // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner
+  // calls RunOneStep(). Memory or threads that the system refuses are errors too.
   Status Load(OpenedModel model, std::function<bool(size_t, size_t)> progress = nullptr,
               bool step_by_hand = false);
   // From now on started() and ready() name `why` by its code: its text may hold paths.

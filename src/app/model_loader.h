@@ -1,5 +1,5 @@
-// OpenedModel: a model file or folder becomes a running engine: weights, runner, tokenizer, template,
-// engine. What kind of model it is decides which plan (model_plan.h) does the wiring.
+// OpenedModel: a model file or folder becomes a running engine: weights, runner, tokenizer,
+// template, engine. What kind of model it is decides which plan (model_plan.h) does the wiring.
 #pragma once
 
 #include <functional>

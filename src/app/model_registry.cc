@@ -40,7 +40,8 @@ std::string Environment(const char* name) {
 // Of a file its name without the ending, of a folder its name.
 std::string NameOf(const std::string& path) {
   std::error_code error;
-  if (!std::filesystem::is_directory(path, error)) return std::filesystem::path(path).stem().string();
+  if (!std::filesystem::is_directory(path, error))
+    return std::filesystem::path(path).stem().string();
   const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }

@@ -18,6 +18,7 @@
 #include "bench/kernels_report.h"
 #include "bench/serve_load.h"
 #include "bench/strategies.h"
+#include "cli/bench_encode.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"
@@ -57,6 +58,9 @@ class BenchCommand final : public Command {
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench kernels\n"
+        "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
+        "  tutti bench knee all-minilm-l6-v2 --p99-ms 20\n"
+        "  tutti bench grid docs/grid.toml\n"
         "\n"
         "Marks in the tables: (unstable): the rates of three parts of the run differ by more than "
         "10 %;\n"
@@ -69,6 +73,11 @@ class BenchCommand final : public Command {
     DeclareConcurrency();
     DeclareServe();
     DeclareKernels();
+    encode_.Declare(
+        [this](const char* name, const char* help, std::function<Result<bench::Report>()> run) {
+          return Add(name, help, std::move(run));
+        },
+        [this] { return Progress(); });
   }
 
   int Run() override { return run_(); }
@@ -255,6 +264,7 @@ class BenchCommand final : public Command {
   std::string cache_salt_;
   bool completions_ = false, natural_end_ = false;
   bench::KernelsOptions kernels_;
+  EncodeBenches encode_;
 };
 
 }  // namespace

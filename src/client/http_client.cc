@@ -1,94 +1,19 @@
 #include "client/http_client.h"
 
-#include <netdb.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <boost/json/parse.hpp>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
-#include <memory>
 #include <vector>
 
+#include "client/socket.h"
 #include "client/stream_response.h"
 
 namespace tutti::client {
 namespace {
-
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  ~Socket() {
-    if (fd_ >= 0) close(fd_);
-  }
-  int fd() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Status Unreachable(const Server& server, const char* why) {
-  return Unavailable("unreachable", "http://" + server.host + ":" + server.port + ": " + why);
-}
-
-Result<Socket> Connect(const Server& server) {
-  addrinfo hints{}, *found = nullptr;
-  hints.ai_socktype = SOCK_STREAM;
-  if (const int error = getaddrinfo(server.host.c_str(), server.port.c_str(), &hints, &found);
-      error != 0) {
-    return Unreachable(server, gai_strerror(error));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> all(found, &freeaddrinfo);
-  int error = 0;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    Socket socket(
-        ::socket(address->ai_family, address->ai_socktype | SOCK_CLOEXEC, address->ai_protocol));
-    if (socket.fd() >= 0 && connect(socket.fd(), address->ai_addr, address->ai_addrlen) == 0) {
-      const int on = 1;
-      setsockopt(socket.fd(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-      return Result<Socket>(std::move(socket));
-    }
-    error = errno;
-  }
-  return Unreachable(server, std::strerror(error));
-}
-
-Status SendAll(const Server& server, const Socket& socket, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(socket.fd(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return Unreachable(server, std::strerror(errno));
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return OkStatus();
-}
-
-// Until there is something to read, `patience` is over or somebody stopped it.
-Status AwaitBytes(const Server& server, const Socket& socket, std::chrono::milliseconds patience,
-                  const std::function<bool()>& stopped) {
-  constexpr std::chrono::milliseconds kLook{100};
-  const SteadyClock clock;
-  const TimePoint deadline = clock.Now() + patience;
-  while (true) {
-    if (stopped != nullptr && stopped())
-      return {StatusCode::kCancelled, "cancelled", "the request was stopped"};
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - clock.Now());
-    if (left.count() <= 0) return Unreachable(server, "no answer within the limit of time");
-    pollfd waiting{socket.fd(), POLLIN, 0};
-    const auto wait = stopped != nullptr ? std::min(left, kLook) : left;
-    const int ready = poll(&waiting, 1, static_cast<int>(wait.count()));
-    if (ready > 0) return OkStatus();
-    if (ready < 0 && errno != EINTR) return Unreachable(server, std::strerror(errno));
-  }
-}
 
 // {"error": {"message": "..."}}, as OpenAI-compatible servers say what is wrong; else the body's
 // start.

@@ -51,10 +51,9 @@ Status CheckPromptName(const ServedModel& model, const api::EncodeRequest& reque
   if (prompts.contains(*request.prompt_name)) return OkStatus();
   std::string known;
   for (const auto& [name, text] : prompts) known += (known.empty() ? "" : ", ") + name;
-  return InvalidArgument(
-             "invalid_value",
-             fmt::format("the model has no prompt {}; it has {}", Quote(*request.prompt_name),
-                         known.empty() ? "none" : known))
+  return InvalidArgument("invalid_value",
+                         fmt::format("the model has no prompt {}; it has {}",
+                                     Quote(*request.prompt_name), known.empty() ? "none" : known))
       .WithParam("prompt_name");
 }
 
@@ -133,8 +132,7 @@ class InputReader {
   Result<tokenizer::EncoderInput> Tokens(const std::vector<TokenId>& ids, size_t /*index*/) const {
     const auto kept = std::min(ids.size(), static_cast<size_t>(options_.max_tokens));
     const std::span<const TokenId> all(ids);
-    const auto cut =
-        options_.cut == tokenizer::CutSide::kLeft ? all.last(kept) : all.first(kept);
+    const auto cut = options_.cut == tokenizer::CutSide::kLeft ? all.last(kept) : all.first(kept);
     return tokenizer::EncoderInput{{cut.begin(), cut.end()}, {}, ids.size()};
   }
 
@@ -150,15 +148,15 @@ class InputReader {
 
 Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& request) {
   if (!model.info.encoder.has_value() || model.encoder == nullptr) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("model {} generates text and gives no vectors or scores",
-                                       model.info.id))
+    return InvalidArgument(
+               "invalid_value",
+               fmt::format("model {} generates text and gives no vectors or scores", model.info.id))
         .WithParam("model");
   }
   if (request.inputs.empty() || request.inputs.size() > api::kMaxEncodeInputs) {
-    return InvalidArgument("invalid_value", fmt::format("a request holds 1 to {} inputs, not {}",
-                                                        api::kMaxEncodeInputs,
-                                                        request.inputs.size()))
+    return InvalidArgument("invalid_value",
+                           fmt::format("a request holds 1 to {} inputs, not {}",
+                                       api::kMaxEncodeInputs, request.inputs.size()))
         .WithParam("input");
   }
   if (request.truncate_tokens.has_value() && *request.truncate_tokens < 1) {
@@ -167,8 +165,7 @@ Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& re
   }
   RETURN_IF_ERROR(CheckOutput(model, request));
   RETURN_IF_ERROR(CheckPromptName(model, request));
-  for (size_t i = 0; i < request.inputs.size(); ++i)
-    RETURN_IF_ERROR(CheckInput(model, request, i));
+  for (size_t i = 0; i < request.inputs.size(); ++i) RETURN_IF_ERROR(CheckInput(model, request, i));
   return OkStatus();
 }
 

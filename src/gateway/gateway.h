@@ -57,8 +57,7 @@ class Gateway final : public api::Inference {
  private:
   using Predicate = bool (*)(const ServedModel&);
   // As Find(), but "" means the first one that `fits`, if there is any.
-  Result<std::shared_ptr<const ServedModel>> FindFor(const std::string& name,
-                                                     Predicate fits) const;
+  Result<std::shared_ptr<const ServedModel>> FindFor(const std::string& name, Predicate fits) const;
 
   struct Pending;  // one request between acceptance and submission
   Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker,

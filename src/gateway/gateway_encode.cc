@@ -66,11 +66,11 @@ Result<std::shared_ptr<Gateway::PendingEncoding>> Gateway::Queue(
     std::shared_ptr<const ServedModel> model, api::EncodeRequest request) {
   RETURN_IF_ERROR(CheckEncodeRequest(*model, request));
   auto pending = std::make_shared<PendingEncoding>();
-  ASSIGN_OR_RETURN(pending->ticket, model->encoder->engine->Admit(
-                                        {.items = static_cast<int>(request.inputs.size()),
-                                         .bytes = EncodeBytes(request),
-                                         .priority = request.priority,
-                                         .deadline = request.deadline}));
+  ASSIGN_OR_RETURN(pending->ticket,
+                   model->encoder->engine->Admit({.items = static_cast<int>(request.inputs.size()),
+                                                  .bytes = EncodeBytes(request),
+                                                  .priority = request.priority,
+                                                  .deadline = request.deadline}));
   pending->model = std::move(model);
   pending->request = std::move(request);
   return pending;
@@ -101,8 +101,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   const auto items = static_cast<int64_t>(out.lengths.size());
   const auto tokens = static_cast<int64_t>(out.tokens.size());
   const ServedEncoder& encoder = *pending.model->encoder;
-  RETURN_IF_ERROR(
-      encoder.engine->Submit(std::move(pending.ticket), std::move(out), pending.state));
+  RETURN_IF_ERROR(encoder.engine->Submit(std::move(pending.ticket), std::move(out), pending.state));
   if (encoder.metrics != nullptr) encoder.metrics->RequestAccepted(items, tokens);
   return OkStatus();
 }

@@ -27,7 +27,8 @@ class EncodeTest : public ::testing::Test {
  protected:
   EncodeTest() : runner_(FakeEncoderRunner::DefaultLimits(), &clock_) {
     engine_ = std::make_shared<engine::EncoderEngine>(
-        engine::EncoderOptions{}, engine::EncoderDependencies{.runner = &runner_, .clock = &clock_});
+        engine::EncoderOptions{},
+        engine::EncoderDependencies{.runner = &runner_, .clock = &clock_});
     model_->info.id = "texts";
     model_->info.max_model_len = 6;
     model_->info.vocab_size = 8;
@@ -36,8 +37,8 @@ class EncodeTest : public ::testing::Test {
     info.width = 4;
     info.cuts = info.pairs = true;
     info.labels = {"fits"};
-    model_->tokenizer = tokenizer::testing::MustCreate(
-        tokenizer::testing::WordPieceSpec({"a", "b", "c"}));
+    model_->tokenizer =
+        tokenizer::testing::MustCreate(tokenizer::testing::WordPieceSpec({"a", "b", "c"}));
     encoder_->engine = engine_;
     encoder_->prompts = {{"query", "c "}};
     model_->encoder = encoder_;

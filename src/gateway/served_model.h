@@ -40,9 +40,9 @@ struct ServedModel {
   api::ModelInfo info;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
-      chat_template;  // absent: chat is refused, text prompts work
-  std::shared_ptr<engine::Engine> engine;        // null: generates nothing
-  std::shared_ptr<const ServedEncoder> encoder;  // null: encodes nothing
+      chat_template;                                   // absent: chat is refused, text prompts work
+  std::shared_ptr<engine::Engine> engine;              // null: generates nothing
+  std::shared_ptr<const ServedEncoder> encoder;        // null: encodes nothing
   std::shared_ptr<telemetry::ServingMetrics> metrics;  // may be null
 
   bool Answers(std::string_view name) const;  // the id or one of the aliases

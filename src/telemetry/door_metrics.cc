@@ -78,8 +78,9 @@ void DoorMetrics::DoorRequest(DoorKind door, OpKind op, int code, Duration took)
   const auto d = static_cast<size_t>(door), o = static_cast<size_t>(op);
   const size_t at = IndexOf(kCodes, code);
   const auto count = [&] {
-    return i.registry.GetCounter("tutti_requests_total", "Requests answered",
-                   {{"door", LabelOf(door)}, {"op", LabelOf(op)}, {"code", std::to_string(code)}});
+    return i.registry.GetCounter(
+        "tutti_requests_total", "Requests answered",
+        {{"door", LabelOf(door)}, {"op", LabelOf(op)}, {"code", std::to_string(code)}});
   };
   (at < kCodes.size() ? i.answered[d][o][at].Get(i.mutex, count) : count()).Add();
   const auto time = [&] {
@@ -112,8 +113,8 @@ void DoorMetrics::SlowReaderCancelled(DoorKind door) {
   Impl& i = *impl_;
   const auto make = [&] {
     return i.registry.GetCounter("tutti_slow_reader_cancels_total",
-                   "Requests cancelled because their reader stopped reading",
-                   {{"door", LabelOf(door)}});
+                                 "Requests cancelled because their reader stopped reading",
+                                 {{"door", LabelOf(door)}});
   };
   i.slow_readers[static_cast<size_t>(door)].Get(i.mutex, make).Add();
 }

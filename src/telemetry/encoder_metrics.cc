@@ -31,8 +31,8 @@ struct EncoderMetrics::Impl {
                                                   "Texts of a request", BatchBuckets(), model);
   Histogram request_tokens = registry.GetHistogram(
       "tutti_encode_request_tokens", "Tokens of a request's texts", BatchBuckets(), model);
-  Histogram batch_items = registry.GetHistogram("tutti_encode_batch_items", "Texts of a batch",
-                                                BatchBuckets(), model);
+  Histogram batch_items =
+      registry.GetHistogram("tutti_encode_batch_items", "Texts of a batch", BatchBuckets(), model);
   Histogram batch_tokens = registry.GetHistogram("tutti_encode_batch_tokens", "Tokens of a batch",
                                                  BatchBuckets(), model);
   Histogram batch_time = registry.GetHistogram("tutti_encode_batch_seconds", "Time of a batch",

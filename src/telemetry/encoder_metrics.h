@@ -20,7 +20,7 @@ namespace tutti::telemetry {
 class EncoderMetrics {
  public:
   struct Options {
-    std::string model;  // served name: the `model` label
+    std::string model;         // served name: the `model` label
     int64_t max_tokens = 512;  // of a text
     // Labels of the info metrics.
     std::string version = {}, isa = {}, architecture = {}, quantisation = {}, digest = {};

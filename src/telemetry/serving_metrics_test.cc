@@ -1,14 +1,14 @@
 // ServingMetrics across threads and lifetimes; what it counts is in metrics_test.cc.
 #include "telemetry/serving_metrics.h"
 
-#include "telemetry/door_metrics.h"
-#include "telemetry/encoder_metrics.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <new>
+
+#include "telemetry/door_metrics.h"
+#include "telemetry/encoder_metrics.h"
 
 // Counts allocations of this thread while armed. Sanitizers bring their own operators.
 #ifndef TUTTI_SANITIZED

@@ -47,7 +47,8 @@ class Batcher {
       : scenario_(scenario) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(isa);
-    options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = scenario.threads});
+    options.pool = std::make_shared<runner::ComputePool>(
+        runner::ComputePoolOptions{.workers = scenario.threads});
     options.kv_bytes = runner::CpuModelRunner::KvBlockBytes(*weights, *options.kernels) * 512;
     options.context = 512;
     options.share_prefixes = scenario.share_prefixes;

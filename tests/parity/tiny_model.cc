@@ -45,7 +45,8 @@ std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(isa);
-  options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
+  options.pool =
+      std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
   options.kv_bytes = size_t{32} << 20;
   options.context = weights->config().context_length;
   options.max_step_tokens = 128;

@@ -1,6 +1,6 @@
-// A connection for which there is no memory is given up alone, and at once. Once it was the last one
-// the door accepted until another closed, or it stayed open for ever: clients waited until they lost
-// patience.
+// A connection for which there is no memory is given up alone, and at once. Once it was the last
+// one the door accepted until another closed, or it stayed open for ever: clients waited until they
+// lost patience.
 #ifndef TUTTI_SANITIZED  // which bring their own operators
 #include <gtest/gtest.h>
 

@@ -17,8 +17,8 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
-#include "telemetry/metrics.h"
 #include "telemetry/door_metrics.h"
+#include "telemetry/metrics.h"
 #include "wire/http_framing.h"
 
 namespace tutti::http {
@@ -77,7 +77,7 @@ class HttpDoor {
     api::Inference* inference = nullptr;
     const api::HealthProbe* health = nullptr;
     telemetry::MetricsRegistry* metrics = nullptr;  // exposed by GET /metrics
-    telemetry::DoorMetrics* serving = nullptr;   // may be null
+    telemetry::DoorMetrics* serving = nullptr;      // may be null
     Logger* log = nullptr;                          // may be null
     const Clock* clock = nullptr;
   };

@@ -1,0 +1,170 @@
+#include "bench/encode_grid.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "bench/plot.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr char kSchema[] = "tutti.bench.grid.v1";
+
+// What was measured so far, by cell.
+using Results = std::map<std::string, boost::json::object>;
+
+// Cells of other amounts are other measurements.
+std::string KeyOf(const GridPlan& plan, const GridCell& cell) {
+  return fmt::format("{}{}; {}; {} requests after {}, seed {}", plan.model, plan.url, cell.Name(),
+                     plan.requests, plan.warmup, plan.seed);
+}
+
+Status WriteFile(const std::string& path, const std::string& text) {
+  if (path.empty()) return OkStatus();
+  const std::string temporary = path + ".part";
+  {
+    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+    if (!(file << text).flush()) return Unavailable("io_error", "cannot write " + temporary);
+  }
+  std::error_code error;
+  std::filesystem::rename(temporary, path, error);
+  return error ? Unavailable("io_error", "cannot write " + path + ": " + error.message())
+               : OkStatus();
+}
+
+// What an earlier run left; nothing where there is no such file.
+Result<Results> ReadResults(const std::string& path) {
+  Results results;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return results;
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  boost::system::error_code failed;
+  const boost::json::value json = boost::json::parse(text, failed);
+  const boost::json::value* schema = failed ? nullptr : json.find_pointer("/schema", failed);
+  const boost::json::value* cells = failed ? nullptr : json.find_pointer("/cells", failed);
+  if (schema == nullptr || *schema != kSchema || cells == nullptr || !cells->is_array()) {
+    return InvalidArgument("invalid_value",
+                           path + " is there and holds no results of a grid; move it away");
+  }
+  for (const boost::json::value& cell : cells->get_array()) {
+    const boost::json::value* key = cell.find_pointer("/key", failed);
+    if (key != nullptr && key->is_string())
+      results[std::string(key->get_string())] = cell.get_object();
+  }
+  return results;
+}
+
+double NumberAt(const boost::json::object& cell, const char* pointer) {
+  boost::system::error_code failed;
+  const boost::json::value* value = boost::json::value(cell).find_pointer(pointer, failed);
+  if (value == nullptr || !value->is_number()) return 0;
+  return value->to_number<double>();
+}
+
+std::string Markdown(const GridPlan& plan, const Results& results, const std::string& summary) {
+  std::string text = fmt::format(
+      "# {}\n\n{} requests a cell after {} of warm-up.\n\n"
+      "| cell | texts/s | p50 ms | p95 ms | p99 ms | in flight | texts a forward pass | busy |\n"
+      "|---|---|---|---|---|---|---|---|\n",
+      summary, plan.requests, plan.warmup);
+  for (const GridCell& cell : plan.cells) {
+    const auto found = results.find(KeyOf(plan, cell));
+    if (found == results.end()) continue;
+    const boost::json::object& r = found->second;
+    text += fmt::format("| {} | {:.0f} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.1f} | {:.0f} % |\n",
+                        cell.Name(), NumberAt(r, "/texts_s"), NumberAt(r, "/latency_ms/p50"),
+                        NumberAt(r, "/latency_ms/p95"), NumberAt(r, "/latency_ms/p99"),
+                        NumberAt(r, "/in_flight"), NumberAt(r, "/forward_batch"),
+                        NumberAt(r, "/busy") * 100);
+  }
+  return text;
+}
+
+// Throughput against median latency: a line for everything but the concurrency, which is the mark's
+// label.
+std::string Picture(const GridPlan& plan, const Results& results, const std::string& summary) {
+  Plot plot{summary, "texts a second", "median latency, ms", {}};
+  std::map<std::string, size_t> lines;
+  std::vector<const GridCell*> cells;
+  for (const GridCell& cell : plan.cells) cells.push_back(&cell);
+  std::sort(cells.begin(), cells.end(), [](const GridCell* a, const GridCell* b) {
+    return std::tie(a->shape.texts, a->shape.clients) < std::tie(b->shape.texts, b->shape.clients);
+  });
+  for (const GridCell* cell : cells) {
+    const auto found = results.find(KeyOf(plan, *cell));
+    if (found == results.end()) continue;
+    std::string name = fmt::format("batch {}", cell->shape.texts);
+    for (const auto& [key, value] : cell->options) name += fmt::format(", {} {}", key, value);
+    const auto [line, fresh] = lines.try_emplace(name, plot.series.size());
+    if (fresh) plot.series.push_back({name, {}});
+    plot.series[line->second].points.push_back({NumberAt(found->second, "/texts_s"),
+                                                NumberAt(found->second, "/latency_ms/p50"),
+                                                fmt::format("{}", cell->shape.clients)});
+  }
+  return ToSvg(plot);
+}
+
+// The target of a cell: the server, or the model loaded anew with the cell's options.
+Result<std::unique_ptr<EncodeTarget>> TargetOf(const GridPlan& plan, const GridCell& cell,
+                                               const std::string& api_key) {
+  if (plan.url.empty()) return LoadEncodeTarget(plan.model, cell.options);
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(plan.url));
+  return HttpEncodeTarget(server, plan.model, api_key);
+}
+
+}  // namespace
+
+Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
+                         const std::string& api_key,
+                         const std::function<void(const std::string&)>& progress) {
+  Report report;
+  const auto say = [&](const std::string& line) {
+    report.text += line + "\n";
+    if (progress) progress(line);
+  };
+  ASSIGN_OR_RETURN(Results results, ReadResults(outputs.json));
+  std::string summary = plan.model.empty() ? plan.url : plan.model;
+  const auto document = [&] {
+    boost::json::array cells;
+    for (const auto& [key, cell] : results) cells.push_back(cell);
+    return boost::json::object{{"schema", kSchema}, {"target", summary}, {"cells", cells}};
+  };
+  say(EncodeTableHead());
+  size_t number = 0;
+  for (const GridCell& cell : plan.cells) {
+    ++number;
+    const std::string key = KeyOf(plan, cell);
+    if (results.contains(key)) {
+      say(fmt::format("[{}/{}] {}: measured before", number, plan.cells.size(), cell.Name()));
+      continue;
+    }
+    say(fmt::format("[{}/{}] {}", number, plan.cells.size(), cell.Name()));
+    ASSIGN_OR_RETURN(const std::unique_ptr<EncodeTarget> target, TargetOf(plan, cell, api_key));
+    if (!plan.model.empty() && plan.url.empty()) summary = plan.model + ": " + target->summary();
+    const EncodeRun run = RunEncodeLoad(*target, cell.shape, plan.requests, plan.warmup, plan.seed);
+    say(EncodeTableRow(run));
+    for (const std::string& failure : run.failures)
+      report.failures.push_back(cell.Name() + ": " + failure);
+    if (!run.failures.empty()) continue;  // measured again by the next run
+    boost::json::object measured = EncodeRunJson(run);
+    measured["key"] = key;
+    for (const auto& [name, value] : cell.options) measured[name] = value;
+    results[key] = std::move(measured);
+    RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
+  }
+  RETURN_IF_ERROR(WriteFile(outputs.markdown, Markdown(plan, results, summary)));
+  RETURN_IF_ERROR(WriteFile(outputs.svg, Picture(plan, results, summary)));
+  report.json = document();
+  report.json["passed"] = report.failures.empty();
+  return report;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,210 @@
+#include "bench/encode_load.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <numeric>
+#include <thread>
+
+#include "base/mutex.h"
+#include "bench/workload.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr int kChecked = 4;  // requests whose answers are compared
+
+std::vector<std::string> TextsOf(const EncodeShape& shape, uint64_t seed, int request) {
+  std::vector<std::string> texts;
+  for (int i = 0; i < shape.texts; ++i) {
+    texts.push_back(PromptText(Workload::kRandom, std::max(1, shape.tokens - 2), seed,
+                               request * shape.texts + i));
+  }
+  return texts;
+}
+
+// The same texts, each alone, with nothing else running.
+Result<std::vector<float>> Alone(EncodeClient& client, const std::vector<std::string>& texts) {
+  std::vector<float> values;
+  for (const std::string& text : texts) {
+    ASSIGN_OR_RETURN(const EncodeReply reply, client.Encode({text}));
+    values.insert(values.end(), reply.values.begin(), reply.values.end());
+  }
+  return values;
+}
+
+// What all clients of a run share.
+class Loop {
+ public:
+  Loop(const EncodeShape& shape, int requests, uint64_t seed)
+      : shape_(shape), requests_(requests), seed_(seed) {
+    run_.shape = shape;
+  }
+
+  Status Reference(EncodeTarget& target) {
+    ASSIGN_OR_RETURN(const auto client, target.Connect());
+    for (int i = 0; i < std::min(kChecked, requests_); ++i) {
+      ASSIGN_OR_RETURN(std::vector<float> values, Alone(*client, TextsOf(shape_, seed_, i)));
+      expected_.push_back(std::move(values));
+    }
+    return OkStatus();
+  }
+
+  EncodeRun Run(EncodeTarget& target) {
+    std::vector<std::unique_ptr<EncodeClient>> clients;
+    for (int c = 0; c < shape_.clients; ++c) {
+      Result<std::unique_ptr<EncodeClient>> client = target.Connect();
+      if (!client.ok()) {
+        Fail(client.status().ToString());
+        return run_;
+      }
+      clients.push_back(*std::move(client));
+    }
+    const Result<api::ModelStatistics> before = target.Statistics();
+    start_ = clock_.Now();
+    std::vector<std::thread> threads;
+    for (const auto& client : clients) threads.emplace_back([&] { Client(*client); });
+    for (std::thread& thread : threads) thread.join();
+    run_.seconds = ToSeconds(clock_.Now() - start_);
+    const Result<api::ModelStatistics> after = target.Statistics();
+    if (before.ok() && after.ok()) {
+      run_.work.executions = after->executions - before->executions;
+      run_.work.items = after->items - before->items;
+      run_.work.busy = after->busy - before->busy;
+    }
+    run_.requests = static_cast<int>(run_.latency_s.size());
+    for (double* mean : {&run_.prepare_s, &run_.queue_s, &run_.inference_s})
+      *mean /= std::max(1, run_.requests);
+    return std::move(run_);
+  }
+
+ private:
+  void Client(EncodeClient& client) {
+    for (int i = next_++; i < requests_; i = next_++) {
+      const std::vector<std::string> texts = TextsOf(shape_, seed_, i);
+      const int in_flight = ++in_flight_;
+      const TimePoint sent = clock_.Now();
+      const Result<EncodeReply> reply = client.Encode(texts);
+      const TimePoint end = clock_.Now();
+      --in_flight_;
+      const MutexLock lock(mutex_);
+      run_.most_in_flight = std::max(run_.most_in_flight, in_flight);
+      if (!reply.ok()) {
+        FailLocked(fmt::format("request {}: {}", i, reply.status().ToString()));
+        continue;
+      }
+      run_.latency_s.push_back(ToSeconds(end - sent));
+      run_.ends_s.push_back(ToSeconds(end - start_));
+      run_.prepare_s += ToSeconds(reply->timings.prepare);
+      run_.queue_s += ToSeconds(reply->timings.queue);
+      run_.inference_s += ToSeconds(reply->timings.inference);
+      Check(i, *reply);
+    }
+  }
+
+  void Check(int index, const EncodeReply& reply) REQUIRES(mutex_) {
+    if (static_cast<size_t>(index) >= expected_.size()) return;
+    const std::vector<float>& expected = expected_[static_cast<size_t>(index)];
+    if (reply.values.size() == expected.size() &&
+        std::memcmp(reply.values.data(), expected.data(), expected.size() * sizeof(float)) == 0)
+      return;
+    FailLocked(fmt::format("request {}: its vectors differ from those of its texts alone", index));
+  }
+
+  void Fail(std::string what) {
+    const MutexLock lock(mutex_);
+    FailLocked(std::move(what));
+  }
+  void FailLocked(std::string what) REQUIRES(mutex_) {
+    if (run_.failures.size() < 10) run_.failures.push_back(std::move(what));
+  }
+
+  const EncodeShape shape_;
+  const int requests_;
+  const uint64_t seed_;
+  const SteadyClock clock_;
+  TimePoint start_{};
+  std::vector<std::vector<float>> expected_;
+  std::atomic<int> next_{0}, in_flight_{0};
+  Mutex mutex_;
+  EncodeRun run_;  // guarded by mutex_ while clients run
+};
+
+}  // namespace
+
+double EncodeRun::texts_per_s() const {
+  return seconds > 0 ? static_cast<double>(requests) * shape.texts / seconds : 0;
+}
+double EncodeRun::in_flight() const {
+  return seconds > 0 ? std::accumulate(latency_s.begin(), latency_s.end(), 0.0) / seconds : 0;
+}
+double EncodeRun::mean_latency_s() const {
+  return latency_s.empty() ? 0
+                           : std::accumulate(latency_s.begin(), latency_s.end(), 0.0) /
+                                 static_cast<double>(latency_s.size());
+}
+double EncodeRun::busy_share() const { return seconds > 0 ? ToSeconds(work.busy) / seconds : 0; }
+double EncodeRun::batch() const {
+  return work.executions == 0
+             ? 0
+             : static_cast<double>(work.items) / static_cast<double>(work.executions);
+}
+bool EncodeRun::stable() const { return IsStable(WindowRates(ends_s, 3)); }
+
+EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
+                        uint64_t seed) {
+  if (warmup > 0) Loop(shape, warmup, seed + 1).Run(target);
+  Loop loop(shape, requests, seed);
+  if (const Status status = loop.Reference(target); !status.ok()) {
+    EncodeRun failed;
+    failed.shape = shape;
+    failed.failures.push_back(status.ToString());
+    return failed;
+  }
+  return loop.Run(target);
+}
+
+boost::json::object EncodeRunJson(const EncodeRun& run) {
+  const Percentiles p = PercentilesOf(run.latency_s);
+  return {{"concurrency", run.shape.clients},
+          {"batch", run.shape.texts},
+          {"tokens", run.shape.tokens},
+          {"requests", run.requests},
+          {"seconds", run.seconds},
+          {"texts_s", run.texts_per_s()},
+          {"latency_ms",
+           {{"mean", run.mean_latency_s() * 1e3},
+            {"p50", p.p50 * 1e3},
+            {"p95", p.p95 * 1e3},
+            {"p99", p.p99 * 1e3}}},
+          {"in_flight", run.in_flight()},
+          {"most_in_flight", run.most_in_flight},
+          {"stages_ms",
+           {{"tokenize", run.prepare_s * 1e3},
+            {"queue", run.queue_s * 1e3},
+            {"inference", run.inference_s * 1e3}}},
+          {"forward_batch", run.batch()},
+          {"busy", run.busy_share()},
+          {"stable", run.stable()},
+          {"failures", run.failures.size()}};
+}
+
+std::string EncodeTableHead() {
+  return fmt::format("{:>7} {:>6} {:>6} {:>9} {:>24} {:>9} {:>7} {:>6} {:>24}", "clients", "texts",
+                     "tokens", "texts/s", "latency ms p50/p95/p99", "in flight", "batch", "busy",
+                     "ms queue/inference");
+}
+
+std::string EncodeTableRow(const EncodeRun& run) {
+  const Percentiles p = PercentilesOf(run.latency_s);
+  return fmt::format("{:>7} {:>6} {:>6} {:>9.0f} {:>24} {:>9.2f} {:>7.1f} {:>5.0f}% {:>24}{}{}",
+                     run.shape.clients, run.shape.texts, run.shape.tokens, run.texts_per_s(),
+                     fmt::format("{:.2f}/{:.2f}/{:.2f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3),
+                     run.in_flight(), run.batch(), run.busy_share() * 100,
+                     fmt::format("{:.2f}/{:.2f}", run.queue_s * 1e3, run.inference_s * 1e3),
+                     run.stable() ? "" : "  (unstable)", run.failures.empty() ? "" : "  FAILED");
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,52 @@
+// What an encoder bench puts load on: the engine in this process, or a server.
+//
+// A target is shared by all clients of a run; each client has a handle of its own, used by one
+// thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/encoding.h"
+#include "api/inference.h"
+#include "app/local_inference.h"
+#include "base/status.h"
+#include "client/http_client.h"
+
+namespace tutti::bench {
+
+struct EncodeReply {
+  int width = 0;
+  std::vector<float> values;   // [texts][width]
+  api::EncodeTimings timings;  // zero where the target does not tell
+};
+
+class EncodeClient {
+ public:
+  virtual ~EncodeClient() = default;
+  virtual Result<EncodeReply> Encode(const std::vector<std::string>& texts) = 0;  // blocking
+};
+
+class EncodeTarget {
+ public:
+  virtual ~EncodeTarget() = default;
+  virtual Result<std::unique_ptr<EncodeClient>> Connect() = 0;
+  // Since the target's start.
+  virtual Result<api::ModelStatistics> Statistics() = 0;
+  virtual const std::string& summary() const = 0;  // one line for people
+};
+
+// The model loaded in this process, behind the waist that every door uses. `settings`: keys of the
+// options table, as flags. Errors: of the options and the model.
+Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
+    const std::string& model, const std::map<std::string, std::string>& settings);
+
+// /v1/embeddings of a server, one kept connection for each client; its own statistics are read from
+// /metrics. `model` empty: the first of its list that embeds.
+Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
+                                                       const std::string& model,
+                                                       const std::string& api_key);
+
+}  // namespace tutti::bench

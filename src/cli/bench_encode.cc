@@ -1,0 +1,122 @@
+#include "cli/bench_encode.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <limits>
+#include <utility>
+
+#include "app/api_key.h"
+#include "app/options.h"
+#include "bench/encode_load.h"
+#include "cli/number_option.h"
+
+namespace tutti::cli {
+
+void EncodeBenches::AddTarget(CLI::App& command) {
+  command.add_option("MODEL", model_,
+                     "an encoder's folder or a known model; with --url the served name");
+  command.add_option("--url", url_, "put the load on this server instead of a model in here");
+  for (const app::OptionSpec& option : app::AllOptions()) {
+    const std::string key = option.key;
+    if (key != "threads" && key != "isa" && key != "dtype" && !key.starts_with("encode.")) continue;
+    command.add_option_function<std::string>(
+        app::FlagName(option), [this, key](const std::string& text) { flags_[key] = text; },
+        option.help);
+  }
+}
+
+void EncodeBenches::AddShape(CLI::App& command) {
+  AddNumber(command, "--texts", texts_, 1, api::kMaxEncodeInputs, "of a request [1]");
+  AddNumber(command, "--tokens", tokens_, 3, 1 << 16, "of a text, about [16]");
+  AddNumber(command, "--requests", requests_, 1, 1 << 24, "at each level [500]");
+  AddNumber(command, "--warmup", warmup_, 0, 1 << 24, "requests before, not counted [50]");
+  AddNumber(command, "--seed", seed_, uint64_t{0}, std::numeric_limits<uint64_t>::max(),
+            "of the texts [1]");
+}
+
+Result<std::unique_ptr<bench::EncodeTarget>> EncodeBenches::Target() const {
+  if (url_.empty())
+    return bench::LoadEncodeTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_);
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(url_));
+  ASSIGN_OR_RETURN(const std::string key, app::ApiKey(""));
+  return bench::HttpEncodeTarget(server, model_, key);
+}
+
+Result<bench::Report> EncodeBenches::RunLoad(const Progress& progress) const {
+  ASSIGN_OR_RETURN(const auto target, Target());
+  bench::Report report;
+  const auto say = [&](const std::string& line) {
+    report.text += line + "\n";
+    progress(line);
+  };
+  say(target->summary());
+  say(bench::EncodeTableHead());
+  boost::json::array rows;
+  for (const int clients : clients_) {
+    const bench::EncodeRun run =
+        bench::RunEncodeLoad(*target, {clients, texts_, tokens_}, requests_, warmup_, seed_);
+    say(bench::EncodeTableRow(run));
+    rows.push_back(bench::EncodeRunJson(run));
+    for (const std::string& failure : run.failures)
+      report.failures.push_back(fmt::format("at {} clients: {}", clients, failure));
+  }
+  report.json = {{"schema", "tutti.bench.encode.v1"},
+                 {"target", target->summary()},
+                 {"rows", std::move(rows)},
+                 {"passed", report.failures.empty()}};
+  return report;
+}
+
+void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) {
+  CLI::App* encode = add("encode", "Texts to vectors, closed loop, in here or at a server",
+                         [this, progress] { return RunLoad(progress()); });
+  encode->footer(
+      "Examples:\n"
+      "  tutti bench encode all-minilm-l6-v2 --concurrency 1,8 --texts 32 --tokens 128\n"
+      "  tutti bench encode --url http://127.0.0.1:8080 --concurrency 32\n"
+      "The first answers are compared with those of the same texts alone, bit for bit.");
+  AddTarget(*encode);
+  AddShape(*encode);
+  AddNumbers(*encode, "--concurrency", clients_, 1, 1024, "clients [1,4,8]");
+
+  CLI::App* knee = add("knee", "Where more callers stop paying, and why; what to set for a p99",
+                       [this, progress]() -> Result<bench::Report> {
+                         ASSIGN_OR_RETURN(const auto target, Target());
+                         bench::KneeOptions options = knee_;
+                         options.texts = texts_;
+                         options.tokens = tokens_;
+                         options.requests = requests_;
+                         options.warmup = warmup_;
+                         options.seed = seed_;
+                         std::sort(options.levels.begin(), options.levels.end());
+                         return bench::BenchKnee(*target, options, progress());
+                       });
+  knee->footer("Example:\n  tutti bench knee all-minilm-l6-v2 --p99-ms 20 --json knee.json");
+  AddTarget(*knee);
+  AddShape(*knee);
+  AddNumbers(*knee, "--concurrency", knee_.levels, 1, 1024, "levels [1,2,..,12]");
+  AddNumber(*knee, "--p99-ms", knee_.p99_limit_ms, 0.0, 3.6e6,
+            "limit of the recommendation; 0 = twice the first level's [0]");
+
+  CLI::App* grid = add(
+      "grid", "Batch sizes x concurrency x options from a file; goes on where it was stopped",
+      [this, progress]() -> Result<bench::Report> {
+        ASSIGN_OR_RETURN(const bench::GridPlan plan, bench::ReadGridPlan(grid_file_));
+        ASSIGN_OR_RETURN(const std::string key, app::ApiKey(""));
+        return bench::BenchGrid(plan, {grid_out_ + ".json", grid_out_ + ".md", grid_out_ + ".svg"},
+                                key, progress());
+      });
+  grid->footer(
+      "Example:\n  tutti bench grid docs/grid.toml --out results/grid\n"
+      "Writes OUT.json after every cell, and OUT.md and OUT.svg at the end. Cells found in "
+      "OUT.json are not\nmeasured again; remove it for a new run.");
+  grid->add_option("FILE", grid_file_,
+                   "TOML: model or url, batch, concurrency, tokens, requests, "
+                   "[options]")
+      ->required();
+  grid->add_option("--out", grid_out_, "beginning of the results' paths [grid]");
+}
+
+}  // namespace tutti::cli

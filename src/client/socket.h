@@ -1,0 +1,42 @@
+// A TCP connection of a client: opened, written and awaited with limits of time. Blocking; one
+// thread at a time.
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "base/status.h"
+#include "client/http_client.h"
+
+namespace tutti::client {
+
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&&) = delete;
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  int fd() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+// "unreachable", naming the server.
+Status Unreachable(const Server& server, const char* why);
+
+Result<Socket> Connect(const Server& server);
+
+Status SendAll(const Server& server, const Socket& socket, std::string_view bytes);
+
+// Until there is something to read, `patience` is over or `stopped`, where given, said so.
+Status AwaitBytes(const Server& server, const Socket& socket, std::chrono::milliseconds patience,
+                  const std::function<bool()>& stopped);
+
+}  // namespace tutti::client
