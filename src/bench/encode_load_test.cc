@@ -1,0 +1,137 @@
+// The closed loop of encoder benches: what it counts, and that it finds wrong answers.
+#include "bench/encode_load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <map>
+#include <set>
+#include <thread>
+
+#include "base/mutex.h"
+#include "bench/encode_knee.h"
+
+namespace tutti::bench {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Answers after a moment, with a vector that depends on the text alone unless `mixed` is set.
+class FakeTarget final : public EncodeTarget {
+ public:
+  Result<std::unique_ptr<EncodeClient>> Connect() override {
+    return std::unique_ptr<EncodeClient>(std::make_unique<Client>(*this));
+  }
+  Result<api::ModelStatistics> Statistics() override {
+    const MutexLock lock(mutex_);
+    return statistics_;
+  }
+  const std::string& summary() const override { return summary_; }
+
+  bool mixed = false;          // vectors depend on how many requests run
+  int refuse_after = 1 << 30;  // requests
+  Duration took = std::chrono::milliseconds(1);
+  std::set<std::string> texts() {
+    const MutexLock lock(mutex_);
+    return texts_;
+  }
+
+ private:
+  class Client final : public EncodeClient {
+   public:
+    explicit Client(FakeTarget& target) : target_(target) {}
+    Result<EncodeReply> Encode(const std::vector<std::string>& texts) override {
+      return target_.Answer(texts);
+    }
+
+   private:
+    FakeTarget& target_;
+  };
+
+  Result<EncodeReply> Answer(const std::vector<std::string>& texts) {
+    if (requests_++ >= refuse_after) return Unavailable("queue_full", "no room");
+    const int running = ++running_;
+    std::this_thread::sleep_for(took);
+    EncodeReply reply;
+    reply.width = 1;
+    for (const std::string& text : texts) {
+      const float value = static_cast<float>(std::hash<std::string>()(text) % 1000);
+      reply.values.push_back(value + (mixed ? static_cast<float>(running) : 0));
+    }
+    reply.timings.inference = took;
+    --running_;
+    const MutexLock lock(mutex_);
+    texts_.insert(texts.begin(), texts.end());
+    ++statistics_.executions;
+    statistics_.items += texts.size();
+    statistics_.busy += took;
+    return reply;
+  }
+
+  const std::string summary_ = "a fake";
+  std::atomic<int> requests_{0}, running_{0};
+  Mutex mutex_;
+  std::set<std::string> texts_ GUARDED_BY(mutex_);
+  api::ModelStatistics statistics_ GUARDED_BY(mutex_);
+};
+
+TEST(EncodeLoad, EveryRequestIsSentOnceAndNeverMoreAtATimeThanThereAreClients) {
+  FakeTarget target;
+  const EncodeRun run = RunEncodeLoad(target, {4, 2, 16}, 40, 0, 1);
+  EXPECT_THAT(run.failures, IsEmpty());
+  EXPECT_EQ(run.requests, 40);
+  EXPECT_EQ(target.texts().size(), 80u) << "all texts are different";
+  EXPECT_LE(run.most_in_flight, 4);
+  EXPECT_EQ(run.work.executions, 40u);
+  EXPECT_EQ(run.work.items, 80u);
+  EXPECT_DOUBLE_EQ(run.batch(), 2);
+  EXPECT_NEAR(run.in_flight(), 4, 0.8);
+  EXPECT_NEAR(run.inference_s, 1e-3, 1e-9);
+  EXPECT_GT(run.busy_share(), 0);
+}
+
+TEST(EncodeLoad, AWarmUpCountsNowhere) {
+  FakeTarget target;
+  const EncodeRun run = RunEncodeLoad(target, {2, 1, 16}, 10, 30, 1);
+  EXPECT_EQ(run.requests, 10);
+  EXPECT_EQ(run.work.items, 10u);
+}
+
+TEST(EncodeLoad, VectorsThatDependOnTheCompanyAreFound) {
+  FakeTarget target;
+  target.mixed = true;
+  const EncodeRun run = RunEncodeLoad(target, {4, 1, 16}, 20, 0, 1);
+  EXPECT_THAT(run.failures, Not(IsEmpty()));
+  EXPECT_THAT(run.failures.front(), HasSubstr("differ"));
+}
+
+TEST(EncodeLoad, RequestsThatAreRefusedAreTold) {
+  FakeTarget target;
+  target.refuse_after = 12;
+  const EncodeRun run = RunEncodeLoad(target, {2, 1, 16}, 20, 0, 1);
+  EXPECT_LT(run.requests, 20);
+  ASSERT_THAT(run.failures, Not(IsEmpty()));
+  EXPECT_THAT(run.failures.front(), HasSubstr("queue_full"));
+}
+
+TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {
+  FakeTarget target;
+  KneeOptions options;
+  options.levels = {1, 2, 4};
+  options.requests = 60;
+  options.warmup = 2;
+  options.p99_limit_ms = 1000;
+  options.gated = false;  // a machine under a test keeps no times
+  const auto report = BenchKnee(target, options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, IsEmpty());
+  EXPECT_EQ(report->json.at("rows").get_array().size(), 3u);
+  EXPECT_EQ(report->json.at("recommended").at("concurrency").to_number<int>(), 4)
+      << "sleeps run beside each other, so the most callers get the most done";
+}
+
+}  // namespace
+}  // namespace tutti::bench

@@ -1,0 +1,152 @@
+"""`tutti embed` and the benches of encoders, on the real all-MiniLM-L6-v2."""
+import itertools
+import json
+import math
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+import xml.dom.minidom
+
+from harness import STEP_S, amount
+
+ENCODER = "all-minilm-l6-v2"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def tutti(*arguments, text=None):
+    """The ended process; its standard input is `text`, or nothing."""
+    return subprocess.run([os.environ["E2E_BINARY"], *arguments], input=text, capture_output=True, timeout=5 * STEP_S,
+                          **({} if text is not None else {"stdin": subprocess.DEVNULL}))
+
+
+def references():
+    """The texts of tests/golden/minilm_vectors.bin with the vectors that sentence-transformers gave; the format is
+    that of tools/make_encoder_goldens.py."""
+    with open(ROOT / "tests/golden/minilm_vectors.bin", "rb") as file:
+        count, width = struct.unpack("<II", file.read(8))
+        for _ in range(count):
+            text = file.read(struct.unpack("<I", file.read(4))[0]).decode()
+            yield text, struct.unpack(f"<{width}f", file.read(4 + 4 * width)[4:])
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+
+
+class Embed(unittest.TestCase):
+    def vectors(self, *arguments, text=None):
+        done = tutti("embed", ENCODER, *arguments, text=text)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = [json.loads(line) for line in done.stdout.splitlines()]
+        self.assertEqual([line["index"] for line in lines], list(range(len(lines))))
+        return [line["embedding"] for line in lines]
+
+    def test_lines_and_arguments_give_the_same_vectors_of_length_one(self):
+        texts = ["A cat sits on the mat.", "Dogs bark; naïve façades — 東京.", "x"]
+        given = self.vectors(*texts)
+        self.assertEqual(self.vectors(text="\n".join(texts).encode()), given)
+        self.assertEqual([self.vectors(text)[0] for text in texts], given)  # alone, the same bits
+        for vector in given:
+            self.assertEqual(len(vector), 384)
+            self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
+
+    def test_vectors_are_those_of_the_reference(self):
+        texts, wanted = zip(*itertools.islice((pair for pair in references() if len(pair[0].splitlines()) == 1), 100))
+        for dtype, least in (("f32", 0.9999), ("bf16", 0.999), ("int8", 0.99)):
+            got = self.vectors("--dtype", dtype, "--truncate", text="\n".join(texts).encode())
+            self.assertGreaterEqual(min(map(cosine, got, wanted)), least, dtype)
+
+    def test_the_nearest_texts_come_first(self):
+        done = tutti("embed", ENCODER, "--like", "where do cats sit?", "--top", "2",
+                     text=b"The stock market fell\nCats like mats\nA dog barks\nKittens sleep on rugs\n")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.decode().splitlines()
+        self.assertEqual({line.split(None, 1)[1] for line in lines}, {"Cats like mats", "Kittens sleep on rugs"})
+        self.assertGreater(float(lines[0].split()[0]), float(lines[1].split()[0]))
+
+    def test_what_cannot_be_is_refused_in_one_line(self):
+        for arguments, text, said in (([""], None, "empty"), (["word " * 400], None, "256"), ([], b"a\n\nb\n", "line 2"),
+                                      (["--dimensions", "7", "a"], None, "384"), (["--prompt-name", "query", "a"], None, "query")):
+            done = tutti("embed", ENCODER, *arguments, text=text)
+            self.assertIn(done.returncode, (1, 78), arguments)
+            self.assertIn(said, done.stderr.decode())
+            self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertEqual(len(self.vectors("--truncate", "word " * 400)), 1)
+        self.assertIn(b"generates text", tutti("embed", "smollm2-135m-instruct", "a").stderr)
+        self.assertIn(b"generates no text", tutti("run", ENCODER, "-p", "a").stderr)
+
+
+class Benches(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def write_grid(self, requests, more=""):
+        with open(self.path("grid.toml"), "w") as file:
+            file.write(f"model = '{ENCODER}'\nbatch = [1, 8]\nconcurrency = [1, 4]\nrequests = {requests}\nwarmup = 5\n{more}")
+
+    def grid(self):
+        return [os.environ["E2E_BINARY"], "bench", "grid", self.path("grid.toml"), "--out", self.path("out")]
+
+    def cells(self):
+        with open(self.path("out.json")) as file:
+            return json.load(file)["cells"]
+
+    def test_a_grid_that_was_killed_goes_on_with_the_next_cell(self):
+        self.write_grid(amount(20, 100, 300))
+        process = subprocess.Popen(self.grid(), stdout=subprocess.DEVNULL)
+        limit = time.monotonic() + 2 * STEP_S
+        while not os.path.exists(self.path("out.json")) and time.monotonic() < limit:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        before = self.cells()
+        self.assertIn(len(before), (1, 2, 3))
+        done = subprocess.run(self.grid(), capture_output=True, timeout=5 * STEP_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout.count(b"measured before"), len(before))
+        after = {cell["key"]: cell for cell in self.cells()}
+        self.assertEqual(len(after), 4)
+        for cell in before:
+            self.assertAlmostEqual(after[cell["key"]]["seconds"], cell["seconds"], places=9, msg="a cell that was done is not measured again")
+        for cell in after.values():
+            self.assertEqual(cell["failures"], 0)
+            self.assertLessEqual(cell["most_in_flight"], cell["concurrency"])
+            self.assertGreater(cell["texts_s"], 0)
+        with open(self.path("out.md")) as file:
+            self.assertEqual(file.read().count("| batch "), 4)
+        xml.dom.minidom.parse(self.path("out.svg"))
+
+    def test_more_clients_fill_batches_and_keep_the_device_busier(self):
+        done = tutti("bench", "encode", ENCODER, "--concurrency", "1,8", "--requests", str(amount(40, 200, 500)), "--json", self.path("r.json"))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(self.path("r.json")) as file:
+            one, eight = json.load(file)["rows"]
+        self.assertEqual(one["forward_batch"], 1)
+        self.assertGreater(eight["forward_batch"], 2)
+        self.assertGreaterEqual(eight["busy"], 0.95 * one["busy"])
+        self.assertLess(one["stages_ms"]["queue"], eight["stages_ms"]["queue"])
+
+    def test_files_that_are_no_grid_are_refused(self):
+        self.write_grid(10, "colour = 3\n")
+        done = subprocess.run(self.grid(), capture_output=True, timeout=STEP_S)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"colour", done.stderr)
+        self.write_grid(10)
+        with open(self.path("out.json"), "w") as file:
+            file.write("{}")
+        done = subprocess.run(self.grid(), capture_output=True, timeout=STEP_S)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn(b"move it away", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
