@@ -27,6 +27,8 @@ struct RowKernels {
                      float eps, int32_t n, float* out);
   // x[i] += y[i]
   void (*add)(float* x, const float* y, int32_t n);
+  // out[i] = x[i] * y[i]. out may be x or y.
+  void (*multiply)(const float* x, const float* y, int32_t n, float* out);
   // out[i] = gate[i] / (1 + exp(-gate[i])) * up[i]. out may be gate or up. Relative error <= 1e-6.
   void (*silu_mul)(const float* gate, const float* up, int32_t n, float* out);
   // Index of the greatest value, the lowest of equals; 0 if all are NaN or -inf. n >= 1.

@@ -114,17 +114,20 @@ TEST_P(RowsTest, LayerNormOfEqualValuesIsTheBiasAndNotANumberSpreads) {
   for (float v : out) EXPECT_TRUE(std::isnan(v));
 }
 
-TEST_P(RowsTest, AddAndSiluMulAreTheirDefinitions) {
+TEST_P(RowsTest, AddMultiplyAndSiluMulAreTheirDefinitions) {
   Random random(2);
   for (int32_t n : Lengths()) {
     const std::vector<float> x = RandomRow(random, static_cast<size_t>(n), 20);
     const std::vector<float> y = RandomRow(random, static_cast<size_t>(n), 3);
     std::vector<float> sum = x;
     rows().add(sum.data(), y.data(), n);
+    std::vector<float> multiplied = x;  // out may be either
+    rows().multiply(multiplied.data(), y.data(), n, multiplied.data());
     std::vector<float> product = y;  // out may be up
     rows().silu_mul(x.data(), product.data(), n, product.data());
     for (size_t i = 0; i < x.size(); ++i) {
       ASSERT_EQ(sum[i], x[i] + y[i]);
+      ASSERT_EQ(multiplied[i], x[i] * y[i]);
       const double g = x[i];
       const double expected = g / (1 + std::exp(-g)) * static_cast<double>(y[i]);
       ASSERT_NEAR(product[i], expected, 1e-6 * std::abs(expected) + 1e-37)

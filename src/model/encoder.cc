@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "model/carver.h"
+#include "model/column_balance.h"
 
 namespace tutti::model {
 namespace {
@@ -93,7 +94,7 @@ void Encoder::Prepare(const EncoderBatch& batch) {
 void Encoder::Run(const EncoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   Embed(batch, team);
-  for (int i = 0; i < weights_->config().layers; ++i) Layer(weights_->layer(i), rows, team);
+  for (int i = 0; i < weights_->config().layers; ++i) Layer(i, rows, team);
   if (!batch.scored.empty()) Score(batch.scored, team);
 }
 
@@ -121,18 +122,46 @@ void Encoder::Embed(const EncoderBatch& batch, Team& team) {
   });
 }
 
-void Encoder::Layer(const EncoderLayer& layer, int rows, Team& team) {
-  Apply(layer.qkv, x_, rows, Epilogue::kStore, qkv_, team);
+void Encoder::Layer(int index, int rows, Team& team) {
+  const EncoderLayer& layer = weights_->layer(index);
+  EncoderPeaks::Layer* peaks =
+      peaks_ != nullptr ? &peaks_->layers[static_cast<size_t>(index)] : nullptr;
+  if (peaks != nullptr) Observe(x_, rows, peaks->qkv, team);
+  Apply(layer.qkv, x_, sum_, rows, Epilogue::kStore, qkv_, team);
   Attend(team);
-  Apply(layer.attn_output, attn_, rows, Epilogue::kStore, sum_, team);
+  Apply(layer.attn_output, attn_, attn_, rows, Epilogue::kStore, sum_, team);
   AddAndNorm(layer.attn_norm, rows, team);
-  Apply(layer.up, x_, rows, Epilogue::kGelu, wide_, team);
-  Apply(layer.down, wide_, rows, Epilogue::kStore, sum_, team);
+  if (peaks != nullptr) Observe(x_, rows, peaks->up, team);
+  Apply(layer.up, x_, sum_, rows, Epilogue::kGelu, wide_, team);
+  if (peaks != nullptr) Observe(wide_, rows, peaks->down, team);
+  Apply(layer.down, wide_, wide_, rows, Epilogue::kStore, sum_, team);
   AddAndNorm(layer.ffn_norm, rows, team);
 }
 
-void Encoder::Apply(const Linear& linear, const float* x, int rows, Epilogue epilogue, float* out,
-                    Team& team) {
+void Encoder::Observe(const float* x, int rows, std::vector<float>& peaks, Team& team) {
+  team.ForEachInOrder(1, [&](int) {
+    RaiseToMagnitudes({x, static_cast<size_t>(rows) * peaks.size()}, peaks);
+  });
+}
+
+void Encoder::Quantize(const Linear& linear, const float* x, float* staging,
+                       const kernels::QuantizedRows& out, Team& team) {
+  const auto columns = static_cast<size_t>(out.cols);
+  kernels::QuantizeArgs args;
+  args.x = linear.input_factors != nullptr ? staging : x;
+  args.x_stride = columns;
+  args.out = out;
+  team.ForEach(out.rows, kRowGranule, [&](int begin, int end) {
+    for (int r = begin; r < end && linear.input_factors != nullptr; ++r) {
+      const size_t at = static_cast<size_t>(r) * columns;
+      kernels_.rows.multiply(x + at, linear.input_factors, out.cols, staging + at);
+    }
+    kernels_.gemm.quantize(args, begin, end);
+  });
+}
+
+void Encoder::Apply(const Linear& linear, const float* x, float* staging, int rows,
+                    Epilogue epilogue, float* out, Team& team) {
   kernels::GemmArgs args;
   args.weight = linear.weight;
   args.rows = rows;
@@ -141,19 +170,13 @@ void Encoder::Apply(const Linear& linear, const float* x, int rows, Epilogue epi
   args.out = out;
   args.out_stride = static_cast<size_t>(linear.weight.rows);
   args.prefetch = false;  // a small encoder's weights stay in the caches
-  const auto columns = static_cast<size_t>(linear.weight.cols);
   if (kernels::IsQuantized(linear.weight.format)) {
     args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols,
                                         kernels::ActivationScale(linear.weight.format));
-    kernels::QuantizeArgs quantize;
-    quantize.x = x;
-    quantize.x_stride = columns;
-    quantize.out = args.x;
-    team.ForEach(rows, kRowGranule,
-                 [&](int begin, int end) { kernels_.gemm.quantize(quantize, begin, end); });
+    Quantize(linear, x, staging, args.x, team);
   } else {
     args.x_f32 = x;
-    args.x_stride = columns;
+    args.x_stride = static_cast<size_t>(linear.weight.cols);
   }
   std::byte* scratch = gemm_scratch_[static_cast<size_t>(team.worker())];
   team.ForEach(kernels::PanelCount(linear.weight), 1,
@@ -200,12 +223,12 @@ void Encoder::Score(std::span<const int32_t> first_rows, Team& team) {
       std::copy(row, row + width, attn_ + i * width);
     }
   });
-  Apply(head.dense, attn_, count, Epilogue::kStore, sum_, team);
+  Apply(head.dense, attn_, attn_, count, Epilogue::kStore, sum_, team);
   team.ForEach(count, 1, [&](int begin, int end) {
     float* const last = sum_ + static_cast<size_t>(end) * width;
     for (float* x = sum_ + static_cast<size_t>(begin) * width; x != last; ++x) *x = std::tanh(*x);
   });
-  Apply(head.out, sum_, count, Epilogue::kStore, scores_, team);
+  Apply(head.out, sum_, sum_, count, Epilogue::kStore, scores_, team);
 }
 
 const float* Encoder::scores(int index) const {

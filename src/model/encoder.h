@@ -51,6 +51,8 @@ class Encoder {
   // On one thread, before Run: how the batch's attention is cut. Texts have 1 to
   // positions - first_position tokens, together at most max_rows.
   void Prepare(const EncoderBatch& batch);
+  // From now on passes raise `peaks`, of this model's sizes, to what they see; nullptr: no longer.
+  void Watch(EncoderPeaks* peaks) { peaks_ = peaks; }
   // All layers for all rows, then the scores. Every worker calls it; complete when it returns.
   void Run(const EncoderBatch& batch, Team& team);
   // [rows][width]: what the last layer left; until the next Run.
@@ -64,10 +66,14 @@ class Encoder {
   Status Allocate();
 
   void Embed(const EncoderBatch& batch, Team& team);
-  void Layer(const EncoderLayer& layer, int rows, Team& team);
-  // out = epilogue(x * linear), for all rows; `columns` of x.
-  void Apply(const Linear& linear, const float* x, int rows, kernels::Epilogue epilogue, float* out,
-             Team& team);
+  void Layer(int index, int rows, Team& team);
+  // out = epilogue(x * linear), for all rows. `staging`: [rows][columns of x] to be overwritten, x
+  // itself where nobody needs it any more.
+  void Apply(const Linear& linear, const float* x, float* staging, int rows,
+             kernels::Epilogue epilogue, float* out, Team& team);
+  void Quantize(const Linear& linear, const float* x, float* staging,
+                const kernels::QuantizedRows& out, Team& team);
+  void Observe(const float* x, int rows, std::vector<float>& peaks, Team& team);
   void Attend(Team& team);
   // x_ = LayerNorm(x_ + sum_)
   void AddAndNorm(const LayerNormWeights& norm, int rows, Team& team);
@@ -78,6 +84,7 @@ class Encoder {
   const Options options_;
   const kernels::SpanAttentionShape shape_;
   std::vector<kernels::SpanAttentionItem> items_;  // of the batch; written by Prepare
+  EncoderPeaks* peaks_ = nullptr;
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;

@@ -238,7 +238,7 @@ TEST_P(EveryIsa, ScoresAreThoseOfTheDefinitionWhateverElseIsInTheBatch) {
 TEST_P(EveryIsa, ATextGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
   const Checkpoint checkpoint = Generate();
   for (const EncoderDType dtype :
-       {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8, EncoderDType::kInt8Rows}) {
+       {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8, EncoderDType::kInt8Blocks}) {
     const auto weights = Load(checkpoint, dtype);
     const std::vector<Text> texts = Texts(checkpoint.config, 24);
     std::vector<std::vector<float>> alone;

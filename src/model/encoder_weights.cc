@@ -18,9 +18,9 @@ kernels::WeightFormat FormatOf(EncoderDType dtype) {
     case EncoderDType::kBf16:
       return kernels::WeightFormat::kBf16;
     case EncoderDType::kInt8:
-      return kernels::WeightFormat::kQ8_0;
-    case EncoderDType::kInt8Rows:
       return kernels::WeightFormat::kI8Row;
+    case EncoderDType::kInt8Blocks:
+      return kernels::WeightFormat::kQ8_0;
   }
   return kernels::WeightFormat::kF32;
 }
@@ -99,9 +99,9 @@ class EncoderLoader {
     return OkStatus();
   }
 
-  // One matrix of all the named ones' rows. Names are whole.
+  // One matrix of all the named ones' rows. Names are whole. `peaks`: of its inputs, or nullptr.
   Status PlanLinear(const std::vector<std::string>& names, int columns, int rows,
-                    kernels::WeightFormat format, Linear* linear) {
+                    kernels::WeightFormat format, const std::vector<float>* peaks, Linear* linear) {
     WeightArena::Tensors weights, biases;
     for (const std::string& name : names) {
       ASSIGN_OR_RETURN(const StoredTensor* weight,
@@ -110,7 +110,10 @@ class EncoderLoader {
       weights.push_back(weight);
       biases.push_back(bias);
     }
-    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(weights, format));
+    WeightArena::Balance balance{{}, &linear->input_factors};
+    if (peaks != nullptr) balance.peaks = *peaks;
+    ASSIGN_OR_RETURN(const size_t matrix,
+                     arena_.PlanMatrix(weights, format, false, peaks ? &balance : nullptr));
     arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
     links_.emplace_back(linear, matrix);
     return OkStatus();
@@ -136,15 +139,18 @@ class EncoderLoader {
     const std::string whole = prefix_ + at;
     const std::string self = whole + "attention.self.";
     EncoderLayer& layer = weights_->layers_[static_cast<size_t>(index)];
+    const EncoderPeaks::Layer* peaks = nullptr;
+    if (options_.peaks != nullptr && options_.dtype == EncoderDType::kInt8)
+      peaks = &options_.peaks->layers[static_cast<size_t>(index)];
     RETURN_IF_ERROR(PlanLinear({self + "query", self + "key", self + "value"}, c.width, c.width,
-                               format, &layer.qkv));
+                               format, peaks ? &peaks->qkv : nullptr, &layer.qkv));
     RETURN_IF_ERROR(PlanLinear({whole + "attention.output.dense"}, c.width, c.width, format,
-                               &layer.attn_output));
+                               nullptr, &layer.attn_output));
     RETURN_IF_ERROR(PlanNorm(at + "attention.output.LayerNorm", &layer.attn_norm));
-    RETURN_IF_ERROR(
-        PlanLinear({whole + "intermediate.dense"}, c.width, c.feed_forward, format, &layer.up));
-    RETURN_IF_ERROR(
-        PlanLinear({whole + "output.dense"}, c.feed_forward, c.width, format, &layer.down));
+    RETURN_IF_ERROR(PlanLinear({whole + "intermediate.dense"}, c.width, c.feed_forward, format,
+                               peaks ? &peaks->up : nullptr, &layer.up));
+    RETURN_IF_ERROR(PlanLinear({whole + "output.dense"}, c.feed_forward, c.width, format,
+                               peaks ? &peaks->down : nullptr, &layer.down));
     return PlanNorm(at + "output.LayerNorm", &layer.ffn_norm);
   }
 
@@ -155,9 +161,10 @@ class EncoderLoader {
     const bool pooler = c.architecture == "bert";
     EncoderHead& head = weights_->head_;
     RETURN_IF_ERROR(PlanLinear({pooler ? prefix_ + "pooler.dense" : "classifier.dense"}, c.width,
-                               c.width, kernels::WeightFormat::kF32, &head.dense));
+                               c.width, kernels::WeightFormat::kF32, nullptr, &head.dense));
     return PlanLinear({pooler ? "classifier" : "classifier.out_proj"}, c.width,
-                      static_cast<int>(c.labels.size()), kernels::WeightFormat::kF32, &head.out);
+                      static_cast<int>(c.labels.size()), kernels::WeightFormat::kF32, nullptr,
+                      &head.out);
   }
 
   const TensorStore& store_;
@@ -168,10 +175,25 @@ class EncoderLoader {
   std::vector<std::pair<Linear*, size_t>> links_;
 };
 
+const char* EncoderDTypeName(EncoderDType dtype) {
+  switch (dtype) {
+    case EncoderDType::kF32:
+      return "f32";
+    case EncoderDType::kBf16:
+      return "bf16";
+    case EncoderDType::kInt8:
+    case EncoderDType::kInt8Blocks:
+      return "int8";
+  }
+  return "?";
+}
+
 Result<std::shared_ptr<const EncoderWeights>> EncoderWeights::Load(EncoderConfig config,
                                                                    const TensorStore& store,
                                                                    const Options& options) {
   CHECK_GE(options.threads, 1);
+  CHECK(options.peaks == nullptr ||
+        options.peaks->layers.size() == static_cast<size_t>(config.layers));
   return EncoderLoader(std::move(config), store, options).Load();
 }
 

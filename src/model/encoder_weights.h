@@ -22,15 +22,27 @@ namespace tutti::model {
 // What the matrices are held and multiplied in.
 enum class EncoderDType {
   kF32,
-  kBf16,      // weights rounded to bfloat16, activations float32
-  kInt8,      // weights and activations in int8, one scale per 32
-  kInt8Rows,  // the same with one scale per row: faster, for models whose rows have no outliers
+  kBf16,        // weights rounded to bfloat16, activations float32
+  kInt8,        // weights and activations in int8, one scale per row, columns balanced (peaks)
+  kInt8Blocks,  // the same with one scale per 32: a fifth slower, for models that need it
+};
+const char* EncoderDTypeName(EncoderDType dtype);  // "f32", "bf16", "int8", "int8"
+
+// The greatest magnitudes that the inputs of a layer's matrices were seen to have, by column. The
+// attention's output is not among them: it is a mean of values, and has no columns that stand out.
+struct EncoderPeaks {
+  struct Layer {
+    std::vector<float> qkv, up;  // [width]
+    std::vector<float> down;     // [feed_forward]
+  };
+  std::vector<Layer> layers;
 };
 
-// y = x * weight + bias
+// y = (x * factors) * weight + bias
 struct Linear {
   kernels::PackedMatrix weight;
-  const float* bias = nullptr;  // [weight.rows]
+  const float* input_factors = nullptr;  // [weight.cols], of x's columns; null: all 1
+  const float* bias = nullptr;           // [weight.rows]
 };
 
 struct LayerNormWeights {
@@ -58,7 +70,8 @@ class EncoderWeights {
  public:
   struct Options {
     EncoderDType dtype = EncoderDType::kF32;
-    int threads = 1;                                         // that pack, the calling one included
+    const EncoderPeaks* peaks = nullptr;  // used for kInt8; without it columns stay as they are
+    int threads = 1;                      // that pack, the calling one included
     std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
   };
   // Reads, checks and packs every tensor of `config`'s architecture. `store` holds the names of a

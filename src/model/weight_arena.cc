@@ -10,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "base/check.h"
 #include "base/quote.h"
+#include "model/column_balance.h"
 
 namespace tutti::model {
 namespace {
@@ -62,14 +64,20 @@ kernels::PackSpec WeightArena::MakeSpec(const MatrixJob& job,
   return kernels::ConcatenateRows(std::move(views), job.format);
 }
 
-Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format,
-                                       bool gate_up) {
-  MatrixJob job{std::move(tensors), format, gate_up, {}, bytes_};
+Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up,
+                                       const Balance* balance) {
+  MatrixJob job{std::move(tensors), format, gate_up, {}, bytes_, std::nullopt};
   const kernels::PackSpec spec =
       MakeSpec(job, std::vector<const std::byte*>(job.tensors.size(), nullptr));
   RETURN_IF_ERROR(kernels::CheckPack(spec));
   job.packed = kernels::DescribePacked(spec);
   bytes_ += RoundUpToLine(kernels::PackedBytes(job.packed));
+  if (balance != nullptr) {
+    CHECK_EQ(balance->peaks.size(), static_cast<size_t>(job.packed.cols));
+    job.balance = *balance;
+    job.factors_offset = bytes_;
+    bytes_ += RoundUpToLine(balance->peaks.size() * sizeof(float));
+  }
   matrices_.push_back(std::move(job));
   return matrices_.size() - 1;
 }
@@ -118,6 +126,30 @@ Status WeightArena::LoadVectors() {
   return OkStatus();
 }
 
+// As PackOne, of the weights in float32 after their columns were balanced.
+Status WeightArena::PackBalanced(const MatrixJob& job) {
+  const auto cols = static_cast<size_t>(job.packed.cols);
+  std::vector<std::vector<float>> values;
+  std::vector<float> greatest(cols, 0.0f);
+  for (const StoredTensor* tensor : job.tensors) {
+    ASSIGN_OR_RETURN(values.emplace_back(), store_.ReadFloats(*tensor));
+    RaiseToMagnitudes(values.back(), greatest);
+  }
+  const std::vector<float> factors = BalancingFactors(job.balance->peaks, greatest);
+  std::vector<tensor::TensorView> views;
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (size_t k = 0; k < values[i].size(); ++k) values[i][k] *= factors[k % cols];
+    views.push_back({tensor::DType::kF32, job.tensors[i]->shape,
+                     reinterpret_cast<const std::byte*>(values[i].data())});
+  }
+  auto* inverse = reinterpret_cast<float*>(arena_.data() + job.factors_offset);
+  for (size_t k = 0; k < cols; ++k) inverse[k] = 1 / factors[k];
+  *job.balance->input_factors = inverse;
+  return kernels::PackPanels(kernels::ConcatenateRows(std::move(views), job.format), 0,
+                             kernels::PanelCount(job.packed),
+                             reinterpret_cast<uint8_t*>(arena_.data() + job.offset));
+}
+
 Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer) {
   size_t size = 0;
   for (const StoredTensor* tensor : job.tensors) size += RoundUpToLine(tensor->bytes);
@@ -154,7 +186,8 @@ void WeightArena::Pack(const std::vector<size_t>& order,
   std::vector<std::byte> buffer;
   for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
     const MatrixJob& job = matrices_[order[i]];
-    if (Status status = PackOne(job, buffer); !status.ok()) {
+    Status status = job.balance ? PackBalanced(job) : PackOne(job, buffer);
+    if (!status.ok()) {
       Fail(std::move(status));
       return;
     }

@@ -8,7 +8,9 @@
 
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,9 +35,17 @@ class WeightArena {
   Status RefuseOthers(const std::string& architecture,
                       const std::function<bool(std::string_view)>& known) const;
 
+  // Columns of a matrix and of its inputs brought to like magnitudes (column_balance.h).
+  struct Balance {
+    std::span<const float> peaks;  // of the inputs, one per column; kept by the caller until Build
+    const float** input_factors;   // set by Build: what the inputs' columns are multiplied by
+  };
+
   // A matrix of the tensors' rows, one tensor after another, or of two tensors whose rows are
-  // interleaved for the gated epilogues. Returns its number. Errors: of CheckPack.
-  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false);
+  // interleaved for the gated epilogues. Returns its number. `balance` may be nullptr. Errors: of
+  // CheckPack.
+  Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false,
+                            const Balance* balance = nullptr);
   // Floats of the tensors one after another, then zeros up to `padded`; *target is set by Build.
   void PlanVector(Tensors tensors, const float** target, size_t padded = 0);
 
@@ -54,6 +64,8 @@ class WeightArena {
     bool gate_up;
     kernels::PackedMatrix packed;
     size_t offset;  // in the arena
+    std::optional<Balance> balance;
+    size_t factors_offset = 0;  // in the arena, of balance->input_factors
   };
   struct VectorJob {
     Tensors tensors;
@@ -63,6 +75,7 @@ class WeightArena {
   };
   static kernels::PackSpec MakeSpec(const MatrixJob& job,
                                     const std::vector<const std::byte*>& data);
+  Status PackBalanced(const MatrixJob& job);
   Status LoadVectors();
   Status PackAll(int threads, const std::function<bool(size_t, size_t)>& progress);
   void PackerMain(const std::vector<size_t>& order,

@@ -146,8 +146,8 @@ TEST(CpuEncoderRunner, AnItemGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
     const model::testing::GeneratedEncoderSpec spec = {.labels = labels};
     const auto texts =
         model::testing::GenerateTexts(model::testing::GenerateEncoder(spec).config, 12);
-    for (const EncoderDType dtype :
-         {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8}) {
+    for (const EncoderDType dtype : {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8,
+                                     EncoderDType::kInt8Blocks}) {
       const auto single = MakeRunner(spec, 1, dtype);
       std::vector<Wanted> all;
       std::vector<std::vector<float>> alone;

@@ -10,6 +10,7 @@
 
 #include "minilm.h"
 #include "model/encoder.h"
+#include "model/encoder_choice.h"
 #include "runner/compute_pool.h"
 
 namespace tutti::parity {
@@ -36,7 +37,7 @@ class MiniLm : public ::testing::Test {
   }
 
   std::unique_ptr<model::Encoder> Make(model::EncoderDType dtype, int workers) {
-    return MakeEncoder(checkpoint_, dtype, workers, kMaxRows);
+    return MakeEncoder(LoadWeights(checkpoint_, dtype), workers, kMaxRows);
   }
 
   // One pass over the texts, packed.
@@ -115,11 +116,9 @@ TEST_F(MiniLm, SmallerTypesStayNearTheReference) {
     const char* name;
     double least;
   };
-  // Of this model's rows some have outliers: one scale for a whole row is too coarse to be the
-  // default, and is here to be seen.
   for (const Case& c : {Case{model::EncoderDType::kBf16, "bf16", 0.999},
-                        Case{model::EncoderDType::kInt8, "int8, a scale per 32", 0.99},
-                        Case{model::EncoderDType::kInt8Rows, "int8, a scale per row", 0.97}}) {
+                        Case{model::EncoderDType::kInt8, "int8, a scale per row", 0.99},
+                        Case{model::EncoderDType::kInt8Blocks, "int8, a scale per 32", 0.99}}) {
     const auto vectors = EncodeEvery(kSample, c.dtype);
     double worst = 1, sum = 0;
     for (size_t i = 0; i < vectors.size(); ++i) {
@@ -131,6 +130,18 @@ TEST_F(MiniLm, SmallerTypesStayNearTheReference) {
     std::printf("%s: least cosine %.5f, mean %.6f\n", c.name, worst,
                 sum / static_cast<double>(vectors.size()));
   }
+}
+
+TEST_F(MiniLm, Int8IsItsDefaultType) {
+  model::ChooseOptions options;
+  options.kernels = *kernels::SelectKernels();
+  options.threads = 2;
+  const auto choice = model::ChooseEncoderWeights(checkpoint_.config, *checkpoint_.tensors,
+                                                  *checkpoint_.tokenizer, options);
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_EQ(choice->dtype(), model::EncoderDType::kInt8);
+  EXPECT_GE(*choice->cosine, model::kLeastCosine);
+  std::printf("%s, chosen in %.2f s\n", choice->ToString().c_str(), choice->seconds);
 }
 
 TEST_F(MiniLm, ATextGivesTheSameBitsAloneAndInMixedBatches) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <utility>
 
+#include "model/encoder_choice.h"
 #include "test_paths.h"
 
 namespace tutti::parity {
@@ -37,18 +38,32 @@ Result<model::EncoderCheckpoint> OpenMiniLm() {
   return opened;
 }
 
-std::unique_ptr<model::Encoder> MakeEncoder(const model::EncoderCheckpoint& checkpoint,
-                                            model::EncoderDType dtype, int workers, int max_rows) {
-  model::EncoderWeights::Options load;
-  load.dtype = dtype;
-  load.threads = 2;
-  auto weights = model::EncoderWeights::Load(checkpoint.config, *checkpoint.tensors, load);
+std::shared_ptr<const model::EncoderWeights> LoadWeights(const model::EncoderCheckpoint& checkpoint,
+                                                         model::EncoderDType dtype) {
+  if (dtype == model::EncoderDType::kInt8) {
+    model::ChooseOptions options;
+    options.dtype = dtype;
+    options.kernels = *kernels::SelectKernels();
+    options.threads = 2;
+    auto choice = model::ChooseEncoderWeights(checkpoint.config, *checkpoint.tensors,
+                                              *checkpoint.tokenizer, options);
+    EXPECT_TRUE(choice.ok()) << choice.status();
+    return choice->weights;
+  }
+  model::EncoderWeights::Options options;
+  options.dtype = dtype;
+  options.threads = 2;
+  auto weights = model::EncoderWeights::Load(checkpoint.config, *checkpoint.tensors, options);
   EXPECT_TRUE(weights.ok()) << weights.status();
+  return *weights;
+}
+
+std::unique_ptr<model::Encoder> MakeEncoder(std::shared_ptr<const model::EncoderWeights> weights,
+                                            int workers, int max_rows) {
   model::Encoder::Options options;
   options.workers = workers;
   options.max_rows = max_rows;
-  const auto kernels = kernels::SelectKernels();
-  auto encoder = model::Encoder::Create(*weights, **kernels, options);
+  auto encoder = model::Encoder::Create(std::move(weights), **kernels::SelectKernels(), options);
   EXPECT_TRUE(encoder.ok()) << encoder.status();
   return *std::move(encoder);
 }

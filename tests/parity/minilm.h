@@ -32,9 +32,12 @@ std::vector<TextReference> ReadTextReferences();
 std::string MiniLmPath();
 Result<model::EncoderCheckpoint> OpenMiniLm();
 
-// The checkpoint's weights in `dtype`, behind the best kernels of this machine.
-std::unique_ptr<model::Encoder> MakeEncoder(const model::EncoderCheckpoint& checkpoint,
-                                            model::EncoderDType dtype, int workers, int max_rows);
+// The checkpoint's weights in `dtype`, as a server loads them.
+std::shared_ptr<const model::EncoderWeights> LoadWeights(const model::EncoderCheckpoint& checkpoint,
+                                                         model::EncoderDType dtype);
+// The weights behind the best kernels of this machine.
+std::unique_ptr<model::Encoder> MakeEncoder(std::shared_ptr<const model::EncoderWeights> weights,
+                                            int workers, int max_rows);
 
 double Cosine(const std::vector<float>& a, const std::vector<float>& b);
 

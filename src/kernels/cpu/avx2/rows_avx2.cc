@@ -39,7 +39,8 @@ inline uint32_t EqualLanes(Vec16 v, float x) {
 }  // namespace
 
 const RowKernels& Avx2RowKernels() {
-  static constexpr RowKernels kKernels = {"avx2", RmsNorm, LayerNorm, AddRow, SiluMul, ArgmaxRow};
+  static constexpr RowKernels kKernels = {"avx2",      RmsNorm, LayerNorm, AddRow,
+                                          MultiplyRow, SiluMul, ArgmaxRow};
   return kKernels;
 }
 

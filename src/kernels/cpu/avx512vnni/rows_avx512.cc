@@ -27,8 +27,8 @@ inline uint32_t EqualLanes(Vec16 v, float x) {
 }  // namespace
 
 const RowKernels& Avx512VnniRowKernels() {
-  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, LayerNorm,
-                                          AddRow,       SiluMul, ArgmaxRow};
+  static constexpr RowKernels kKernels = {"avx512vnni", RmsNorm, LayerNorm, AddRow,
+                                          MultiplyRow,  SiluMul, ArgmaxRow};
   return kKernels;
 }
 

@@ -35,6 +35,10 @@ void Add(float* x, const float* y, int32_t n) {
   for (int32_t i = 0; i < n; ++i) x[i] += y[i];
 }
 
+void Multiply(const float* x, const float* y, int32_t n, float* out) {
+  for (int32_t i = 0; i < n; ++i) out[i] = x[i] * y[i];
+}
+
 void SiluMul(const float* gate, const float* up, int32_t n, float* out) {
   for (int32_t i = 0; i < n; ++i) out[i] = gate[i] / (1.0f + __builtin_expf(-gate[i])) * up[i];
 }
@@ -54,7 +58,8 @@ int32_t Argmax(const float* x, int32_t n) {
 }  // namespace
 
 const RowKernels& ScalarRowKernels() {
-  static constexpr RowKernels kKernels = {"scalar", RmsNorm, LayerNorm, Add, SiluMul, Argmax};
+  static constexpr RowKernels kKernels = {"scalar", RmsNorm, LayerNorm, Add,
+                                          Multiply, SiluMul, Argmax};
   return kKernels;
 }
 

@@ -1,0 +1,217 @@
+#include "model/encoder_choice.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <system_error>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "model/check_texts.h"
+#include "model/encoder.h"
+#include "model/team.h"
+
+namespace tutti::model {
+namespace {
+
+using Vectors = std::vector<std::vector<float>>;
+
+struct Texts {
+  std::vector<TokenId> tokens;
+  std::vector<int32_t> offsets = {0};
+};
+
+Texts Read(std::span<const std::string_view> texts, const EncoderConfig& config,
+           const tokenizer::Tokenizer& tokenizer) {
+  Texts read;
+  for (const std::string_view text : texts) {
+    const auto input = tokenizer.EncodeInput(text, {.max_tokens = config.max_tokens});
+    if (input.ids.empty()) continue;  // of characters that the vocabulary does not have
+    read.tokens.insert(read.tokens.end(), input.ids.begin(), input.ids.end());
+    read.offsets.push_back(static_cast<int32_t>(read.tokens.size()));
+  }
+  return read;
+}
+
+// One pass over the texts, with threads of its own: pools belong to runners.
+void Pass(Encoder& encoder, const Texts& texts) {
+  const EncoderBatch batch{texts.tokens, {}, texts.offsets};
+  encoder.Prepare(batch);
+  const int workers = encoder.options().workers;
+  PhaseBoard board(workers);
+  const auto work = [&](int worker) {
+    Team team(board, worker, {});
+    encoder.Run(batch, team);
+  };
+  std::vector<std::jthread> helpers;  // joined when this returns; the others need not wait for them
+  try {
+    for (int worker = 1; worker < workers; ++worker) helpers.emplace_back(work, worker);
+  } catch (const std::system_error&) {
+    // The work of a helper that could not be started is done by the others.
+  }
+  work(0);
+}
+
+class Chooser {
+ public:
+  Chooser(const EncoderConfig& config, const TensorStore& store,
+          const tokenizer::Tokenizer& tokenizer, const ChooseOptions& options)
+      : config_(config),
+        store_(store),
+        options_(options),
+        seen_(Read(PeakTexts(), config, tokenizer)),
+        checked_(Read(CheckTexts(), config, tokenizer)) {}
+
+  Result<EncoderChoice> Choose() {
+    const bool free = !options_.dtype.has_value();
+    if (!free && *options_.dtype != EncoderDType::kInt8) return Plain(*options_.dtype);
+    if (seen_.tokens.empty() || checked_.tokens.empty()) return Plain(EncoderDType::kF32);
+    const TimePoint begin = clock_.Now();
+    RETURN_IF_ERROR(MeasureFloat());
+    EncoderChoice best;
+    std::vector<EncoderDType> order = {EncoderDType::kInt8, EncoderDType::kInt8Blocks};
+    if (free) order.push_back(EncoderDType::kBf16);
+    Duration loading{0};
+    for (const EncoderDType dtype : order) {
+      const TimePoint start = clock_.Now();
+      ASSIGN_OR_RETURN(auto weights, Load(dtype));
+      const Duration took = clock_.Now() - start;
+      ASSIGN_OR_RETURN(const double cosine, LeastCosine(weights));
+      if (best.weights != nullptr && cosine < *best.cosine) continue;
+      best.weights = std::move(weights);
+      best.cosine = cosine;
+      loading = took;
+      if (cosine >= kLeastCosine) break;
+    }
+    if (free && *best.cosine < kLeastCosine) {
+      best = {};
+      ASSIGN_OR_RETURN(best, Plain(EncoderDType::kF32));
+    }
+    best.seconds = ToSeconds(clock_.Now() - begin - loading);
+    return best;
+  }
+
+ private:
+  Result<EncoderChoice> Plain(EncoderDType dtype) {
+    EncoderChoice choice;
+    ASSIGN_OR_RETURN(choice.weights, Load(dtype));
+    if (dtype == EncoderDType::kF32) choice.cosine = 1;
+    return choice;
+  }
+
+  Result<std::shared_ptr<const EncoderWeights>> Load(EncoderDType dtype) {
+    EncoderWeights::Options options;
+    options.dtype = dtype;
+    options.peaks = dtype == EncoderDType::kInt8 && !peaks_.layers.empty() ? &peaks_ : nullptr;
+    options.threads = options_.threads;
+    options.progress = options_.progress;
+    return EncoderWeights::Load(config_, store_, options);
+  }
+
+  Result<std::unique_ptr<Encoder>> Make(std::shared_ptr<const EncoderWeights> weights) const {
+    Encoder::Options options;
+    options.workers = options_.threads;
+    options.max_rows = static_cast<int>(std::max(seen_.tokens.size(), checked_.tokens.size()));
+    options.max_scored = 0;
+    return Encoder::Create(std::move(weights), *options_.kernels, options);
+  }
+
+  // peaks_ and reference_; the float32 weights are gone when it returns.
+  Status MeasureFloat() {
+    ASSIGN_OR_RETURN(auto weights, Load(EncoderDType::kF32));
+    ASSIGN_OR_RETURN(const auto encoder, Make(std::move(weights)));
+    const auto width = static_cast<size_t>(config_.width);
+    const auto wide = static_cast<size_t>(config_.feed_forward);
+    peaks_.layers.resize(static_cast<size_t>(config_.layers));
+    for (EncoderPeaks::Layer& layer : peaks_.layers) {
+      layer.qkv.assign(width, 0);
+      layer.up.assign(width, 0);
+      layer.down.assign(wide, 0);
+    }
+    encoder->Watch(&peaks_);
+    Pass(*encoder, seen_);
+    encoder->Watch(nullptr);
+    reference_ = VectorsOf(*encoder);
+    for (const auto& vector : reference_) {
+      const auto finite = [](float value) { return std::isfinite(value); };
+      if (!std::all_of(vector.begin(), vector.end(), finite)) {
+        return InvalidArgument("model_nonfinite",
+                               "the model gives values that are not finite for plain texts");
+      }
+    }
+    return OkStatus();
+  }
+
+  Vectors VectorsOf(Encoder& encoder) const {
+    Pass(encoder, checked_);
+    const auto width = static_cast<size_t>(config_.width);
+    Vectors vectors(checked_.offsets.size() - 1, std::vector<float>(width));
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      const auto first = static_cast<size_t>(checked_.offsets[i]);
+      PoolRows(encoder.hidden() + first * width, checked_.offsets[i + 1] - checked_.offsets[i],
+               config_.width, config_.pooling, vectors[i].data());
+    }
+    return vectors;
+  }
+
+  Result<double> LeastCosine(std::shared_ptr<const EncoderWeights> weights) const {
+    ASSIGN_OR_RETURN(const auto encoder, Make(std::move(weights)));
+    const Vectors vectors = VectorsOf(*encoder);
+    double least = 1;
+    for (size_t i = 0; i < vectors.size(); ++i) {
+      double dot = 0, own = 0, other = 0;
+      for (size_t k = 0; k < vectors[i].size(); ++k) {
+        dot += double{vectors[i][k]} * reference_[i][k];
+        own += double{vectors[i][k]} * vectors[i][k];
+        other += double{reference_[i][k]} * reference_[i][k];
+      }
+      const double cosine = dot / std::sqrt(own * other);
+      least = cosine < least ? cosine : least;
+      if (!(cosine <= 2)) return -1.0;  // not a number: as far away as it gets
+    }
+    return least;
+  }
+
+  const SteadyClock clock_;
+  const EncoderConfig& config_;
+  const TensorStore& store_;
+  const ChooseOptions& options_;
+  const Texts seen_, checked_;
+  EncoderPeaks peaks_;
+  Vectors reference_;  // of the check texts, in float32
+};
+
+}  // namespace
+
+std::string EncoderChoice::ToString() const {
+  std::string text = EncoderDTypeName(dtype());
+  if (dtype() == EncoderDType::kInt8) text += ", a scale per row";
+  if (dtype() == EncoderDType::kInt8Blocks) text += ", a scale per 32";
+  if (cosine && dtype() != EncoderDType::kF32) {
+    text += fmt::format(" (least cosine {:.4f} to f32 on {} texts)", *cosine, CheckTexts().size());
+  }
+  return text;
+}
+
+Result<EncoderDType> ParseEncoderDType(std::string_view name) {
+  constexpr std::array<EncoderDType, 3> kAll = {EncoderDType::kF32, EncoderDType::kBf16,
+                                                EncoderDType::kInt8};
+  for (const EncoderDType dtype : kAll) {
+    if (name == EncoderDTypeName(dtype)) return dtype;
+  }
+  return InvalidArgument("invalid_value", "an encoder's dtype is f32, bf16 or int8");
+}
+
+Result<EncoderChoice> ChooseEncoderWeights(const EncoderConfig& config, const TensorStore& store,
+                                           const tokenizer::Tokenizer& tokenizer,
+                                           const ChooseOptions& options) {
+  CHECK(options.kernels != nullptr && options.threads >= 1);
+  return Chooser(config, store, tokenizer, options).Choose();
+}
+
+}  // namespace tutti::model
