@@ -268,6 +268,7 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
                   config.architecture, served.info.quantisation, kernels::IsaName(plan->table->isa),
                   threads, threads == 1 ? "" : "s", scheduler.lanes,
                   scheduler.lanes == 1 ? "" : "s", context_tokens, blocks, blocks == 1 ? "" : "s");
+  served.summary = plan->summary;
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -10,7 +11,7 @@
 #include "engine/encoder_engine.h"
 #include "gateway/engine_metrics.h"
 #include "model/encoder_checkpoint.h"
-#include "model/encoder_weights.h"
+#include "model/encoder_choice.h"
 #include "runner/cpu_encoder_runner.h"
 
 namespace tutti::app {
@@ -44,14 +45,6 @@ Result<engine::EncoderOptions> EncoderOptionsFrom(const Settings& settings) {
   return options;
 }
 
-struct NamedDType {
-  std::string_view name;
-  model::EncoderDType dtype;
-};
-constexpr NamedDType kDTypes[] = {{"f32", model::EncoderDType::kF32},
-                                  {"bf16", model::EncoderDType::kBf16},
-                                  {"int8", model::EncoderDType::kInt8}};
-
 gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
   switch (activation) {
     case model::ScoreActivation::kNone:
@@ -70,44 +63,58 @@ class EncoderPlan final : public ModelPlan {
 
   Status Open() {
     const Settings& settings = *context_.settings;
-    dtype_name_ = ref_.dtype.empty() ? settings.Text("dtype") : ref_.dtype;
+    const std::string& asked = ref_.dtype.empty() ? settings.Text("dtype") : ref_.dtype;
+    if (!ref_.dtype.empty() || settings.SourceOf("dtype") != Source::kDefault) {
+      ASSIGN_OR_RETURN(dtype_, model::ParseEncoderDType(asked));
+    }
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
     ASSIGN_OR_RETURN(checkpoint_, model::EncoderCheckpoint::Open(ref_.path));
     ASSIGN_OR_RETURN(options_, EncoderOptionsFrom(settings));
     const model::EncoderConfig& config = checkpoint_.config;
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
     Describe();
-    const int threads = ThreadsFromSettings(settings);
-    summary = fmt::format("{} {} on {}, {} thread{}, {} floats, {} pooling, {} tokens a text",
-                          config.architecture, dtype_name_, kernels::IsaName(table_->isa), threads,
-                          threads == 1 ? "" : "s", config.width, model::PoolingName(config.pooling),
-                          config.max_tokens);
+    summary = Summary(asked);
     return OkStatus();
   }
 
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override {
     auto instance = std::make_shared<EncoderInstance>();
-    model::EncoderWeights::Options load;
-    for (const NamedDType& known : kDTypes)
-      if (known.name == dtype_name_) load.dtype = known.dtype;
-    load.threads = device->threads();
-    load.progress = std::move(progress);
-    ASSIGN_OR_RETURN(auto weights,
-                     model::EncoderWeights::Load(checkpoint_.config, *checkpoint_.tensors, load));
+    ASSIGN_OR_RETURN(model::EncoderChoice choice,
+                     model::ChooseEncoderWeights(checkpoint_.config, *checkpoint_.tensors,
+                                                 *checkpoint_.tokenizer,
+                                                 {.dtype = dtype_,
+                                                  .kernels = table_,
+                                                  .threads = device->threads(),
+                                                  .progress = std::move(progress)}));
     RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
     runner::CpuEncoderOptions run;
     run.kernels = table_;
     run.pool = device->pool();
     run.max_items = options_.batch_items;
     run.max_tokens = options_.batch_tokens;
-    ASSIGN_OR_RETURN(instance->runner, runner::CpuEncoderRunner::Create(std::move(weights), run));
+    ASSIGN_OR_RETURN(instance->runner, runner::CpuEncoderRunner::Create(choice.weights, run));
+    served_->info.quantisation = model::EncoderDTypeName(choice.dtype());
+    served_->summary = Summary(choice.ToString());
     Connect(*instance, std::move(device));
     Serve(instance);
     return std::shared_ptr<const gateway::ServedModel>(std::move(served_));
   }
 
  private:
+  std::string Summary(const std::string& dtype) const {
+    const model::EncoderConfig& config = checkpoint_.config;
+    const int threads = ThreadsFromSettings(*context_.settings);
+    const std::string gives =
+        config.labels.empty()
+            ? fmt::format("{} floats by {} pooling", config.width,
+                          model::PoolingName(config.pooling))
+            : fmt::format("{} label{}", config.labels.size(), config.labels.size() == 1 ? "" : "s");
+    return fmt::format("{} {} on {}, {} thread{}, {}, {} tokens a text", config.architecture, dtype,
+                       kernels::IsaName(table_->isa), threads, threads == 1 ? "" : "s", gives,
+                       config.max_tokens);
+  }
+
   void Describe() {
     const model::EncoderConfig& config = checkpoint_.config;
     api::ModelInfo& info = served_->info;
@@ -118,7 +125,6 @@ class EncoderPlan final : public ModelPlan {
     info.max_model_len = config.max_tokens;
     info.vocab_size = config.vocab_size;
     info.architecture = config.architecture;
-    info.quantisation = dtype_name_;
     info.digest = checkpoint_.digest;
     info.generates = false;
     api::EncoderInfo& encoder = info.encoder.emplace();
@@ -179,7 +185,7 @@ class EncoderPlan final : public ModelPlan {
   const ModelRef ref_;
   const LoadContext context_;
   const kernels::KernelTable* table_ = nullptr;
-  std::string dtype_name_;
+  std::optional<model::EncoderDType> dtype_;  // asked for
   model::EncoderCheckpoint checkpoint_;
   engine::EncoderOptions options_;
   std::shared_ptr<gateway::ServedModel> served_ = std::make_shared<gateway::ServedModel>();

@@ -139,7 +139,6 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   std::jthread loader([&] {
     const auto stop = [&] { return stopping.load(std::memory_order_acquire); };
     for (size_t i = 0; i < models.size(); ++i) {
-      const std::string summary = opened[i].summary();
       ProgressLine progress;
       load_status = inference.Load(std::move(opened[i]), [&](size_t done, size_t total) {
         progress.Show(done, total);
@@ -152,8 +151,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
         failed.store(true, std::memory_order_release);
         return;
       }
+      const auto served = inference.gateway().Find(models[i].served_name);
       std::printf("tutti: serving %s at %s (%s)\n", models[i].served_name.c_str(),
-                  door.address().c_str(), summary.c_str());
+                  door.address().c_str(), served.ok() ? (*served)->summary.c_str() : "");
       std::fflush(stdout);
     }
   });

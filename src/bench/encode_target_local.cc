@@ -35,8 +35,10 @@ class LocalTarget final : public EncodeTarget {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
     Result<app::OpenedModel> opened = inference_.Open(ref);
     if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
-    summary_ = opened->summary();
-    return inference_.Load(*std::move(opened));
+    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
+    summary_ = served->summary;
+    return OkStatus();
   }
 
   Result<std::unique_ptr<EncodeClient>> Connect() override {

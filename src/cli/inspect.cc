@@ -1,16 +1,21 @@
-// `tutti inspect`: metadata and tensor table of a model file, with a verdict.
+// `tutti inspect`: metadata and tensor table of a model file, with a verdict. Folders:
+// inspect_encoder.h.
 #include <boost/json.hpp>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <string>
 
 #include "app/model_registry.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/inspect_encoder.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "model/encoder_choice.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "tokenizer/chat_template.h"
@@ -66,14 +71,27 @@ class InspectCommand final : public Command {
         "Exit status 1 and a line that begins with the fault's code if anything is wrong.\n"
         "Examples:\n"
         "  tutti inspect model.gguf\n"
+        "  tutti inspect all-minilm-l6-v2       which arithmetic it is served in, and why\n"
+        "  tutti inspect all-minilm-l6-v2:bf16\n"
         "  tutti inspect model.gguf --json | python3 -m json.tool");
-    app_->add_option("FILE", file_, "a .gguf file or a known model")->required();
+    app_->add_option("FILE", file_, "a .gguf file, an encoder's folder or a known model")
+        ->required();
     app_->add_flag("--json", json_, "one JSON object");
   }
 
   int Run() override {
     const Result<app::ModelRef> ref = app::ResolveModel(file_);
     if (!ref.ok()) return Fail(ref.status());
+    std::error_code error;
+    if (std::filesystem::is_directory(ref->path, error)) {
+      std::optional<model::EncoderDType> dtype;
+      if (!ref->dtype.empty()) {
+        Result<model::EncoderDType> parsed = model::ParseEncoderDType(ref->dtype);
+        if (!parsed.ok()) return FailConfig(parsed.status());
+        dtype = *parsed;
+      }
+      return InspectEncoder(ref->path, dtype, json_);
+    }
     gguf::Description description = gguf::Describe(ref->path);
     if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);
     if (json_) {

@@ -1,5 +1,6 @@
 // `tutti tokenize`: standard input to tokens.
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -10,6 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "gguf/file.h"
+#include "model/encoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
 #include "tokenizer/tokenizer.h"
 
@@ -24,7 +26,8 @@ class TokenizeCommand final : public Command {
         "Works with vocabulary-only files too. Examples:\n"
         "  echo -n \"Hello world\" | tutti tokenize smollm2-135m-instruct\n"
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
-    app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
+    app_->add_option("MODEL", model_, "a .gguf file, an encoder's folder or a known model")
+        ->required();
     app_->add_flag("--ids", ids_, "one JSON array of ids");
     app_->add_flag("--no-special", no_special_,
                    "special tokens spelled in the text are plain text");
@@ -57,6 +60,11 @@ class TokenizeCommand final : public Command {
 
  private:
   static Result<std::shared_ptr<const tokenizer::Tokenizer>> Load(const std::string& path) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      ASSIGN_OR_RETURN(const model::EncoderCheckpoint folder, model::EncoderCheckpoint::Open(path));
+      return folder.tokenizer;
+    }
     ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
     ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
     return tokenizer::Tokenizer::Create(std::move(spec));

@@ -38,6 +38,7 @@ struct ServedEncoder {
 
 struct ServedModel {
   api::ModelInfo info;
+  std::string summary;  // for people: what it is and how it runs, one line
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
       chat_template;                                   // absent: chat is refused, text prompts work
