@@ -125,16 +125,8 @@ struct HttpDoor::Impl {
         const MutexLock lock(mutex);
         closed.NotifyAll();
       }
-      const auto accept = [this] {
-        boost::asio::post(accept_loop->context(), [this] { Accept(); });
-      };
-      try {
-        accept();
-      } catch (const std::bad_alloc&) {
-        OpenMemoryReserve();  // without this nobody might be accepted again
-        accept();
-        KeepMemoryReserve();
-      }
+      // Without this nobody might be accepted again: a hundred bytes, worth an io thread's waiting.
+      UntilMemory([this] { boost::asio::post(accept_loop->context(), [this] { Accept(); }); });
     };
     running = true;  // from the first thread on: Stop() ends those there are, should one be refused
     for (const auto& loop : loops) loop->Start();
@@ -148,6 +140,7 @@ struct HttpDoor::Impl {
     if (!ec) acceptor->set_option(tcp::acceptor::reuse_address(true), ec);
     if (!ec) acceptor->bind(endpoint, ec);
     if (!ec) acceptor->listen(kBacklog, ec);
+    if (!ec) acceptor->non_blocking(true, ec);
     if (!ec) bound = acceptor->local_endpoint(ec);
     if (!ec) return OkStatus();
     // Not a bad value: it depends on what else runs here, and on who asks.
@@ -161,12 +154,13 @@ struct HttpDoor::Impl {
   void Accept() {
     if (accepting || !acceptor->is_open()) return;
     if (context->connections.load() >= options.max_connections) return;
-    const std::shared_ptr<IoLoop> loop = loops[next_loop++ % loops.size()];
+    // Waited for apart from accepting: what asio allocates for an accepted socket it allocates
+    // where nobody could catch that there is no memory.
     try {
-      acceptor->async_accept(loop->context(), [this, loop](error_code ec, tcp::socket socket) {
+      acceptor->async_wait(tcp::acceptor::wait_read, [this](error_code ec) {
         accepting = false;
-        if (ec && acceptor->is_open()) return AcceptLater();
-        if (!ec && !TryHand(loop, std::move(socket))) return AcceptLater();
+        if (!acceptor->is_open()) return;
+        if (ec || !TryTake()) return AcceptLater();
         Accept();
       });
       accepting = true;
@@ -176,19 +170,24 @@ struct HttpDoor::Impl {
   }
 
   void AcceptLater() {
-    OpenMemoryReserve();  // without this nobody would be accepted again
-    retry->expires_after(kAcceptPause);
-    retry->async_wait([this](error_code cancelled) {
-      if (!cancelled) Accept();
+    UntilMemory([this] {  // as on_closed
+      retry->expires_after(kAcceptPause);
+      retry->async_wait([this](error_code cancelled) {
+        if (!cancelled) Accept();
+      });
     });
-    KeepMemoryReserve();
   }
 
-  // False when there is no memory for a connection: the client sees it closed.
-  bool TryHand(const std::shared_ptr<IoLoop>& loop, tcp::socket socket) {
+  // False when there is no memory, or no descriptor, for a connection; without memory the client
+  // sees it closed.
+  bool TryTake() {
+    const std::shared_ptr<IoLoop> loop = loops[next_loop++ % loops.size()];
     try {
-      Hand(loop, std::move(socket));
-      return true;
+      tcp::socket socket(loop->context());
+      error_code ec;
+      acceptor->accept(socket, ec);
+      if (!ec) Hand(loop, std::move(socket));
+      return !ec || ec == boost::asio::error::would_block;  // a client that left meanwhile
     } catch (const std::bad_alloc&) {
       return false;
     }
