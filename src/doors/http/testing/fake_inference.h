@@ -314,20 +314,6 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     return text;
   }
   std::vector<api::ModelInfo> Models() const override { return models_; }
-  // What an encoding gets, at once; where it is not set the model gives none.
-  std::function<Result<api::EncodeResult>(const api::EncodeRequest&)> on_encode;
-
-  Result<api::Encoding> Encode(api::EncodeRequest request,
-                               std::shared_ptr<api::StreamWaker> waker) override {
-    if (!on_encode) return InvalidArgument("invalid_value", "model fake gives no vectors");
-    auto state = std::make_shared<api::EncodingState>(std::move(waker));
-    state->Finish(on_encode(request));
-    if (state->waker() != nullptr) state->waker()->Wake();
-    return api::Encoding(std::move(state), nullptr);
-  }
-  Result<api::ModelStatistics> Statistics(const std::string&) const override {
-    return api::ModelStatistics{};
-  }
   api::LoadSnapshot Load() const override { return {2, 3, 4, 5, 6}; }
 
   Status started() const override {
