@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "files/folder.h"
+#include "model/encoder_gguf.h"
+#include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tokenizer/huggingface.h"
 
@@ -64,6 +67,25 @@ Result<std::shared_ptr<const tokenizer::Tokenizer>> ReadTokenizer(const files::F
   return tokenizer::Tokenizer::Create(std::move(spec));
 }
 
+// A model may have rows for tokens that its tokenizer never gives, not the other way round; and it
+// reads something beside the special tokens.
+Status CheckTokenizer(const EncoderCheckpoint& checkpoint) {
+  const tokenizer::Tokenizer& tokenizer = *checkpoint.tokenizer;
+  const EncoderConfig& config = checkpoint.config;
+  if (tokenizer.vocabulary_size() > config.vocab_size) {
+    return InvalidArgument("tokenizer_invalid",
+                           fmt::format("the tokenizer has {} tokens, the model {}",
+                                       tokenizer.vocabulary_size(), config.vocab_size));
+  }
+  const int special = std::max(tokenizer.framing_tokens(), tokenizer.pair_framing_tokens());
+  if (config.max_tokens <= special) {
+    return InvalidArgument("model_hparam",
+                           fmt::format("the model reads {} tokens, and {} special ones are added",
+                                       config.max_tokens, special));
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
@@ -76,13 +98,18 @@ Result<EncoderCheckpoint> EncoderCheckpoint::Open(const std::string& path,
   ASSIGN_OR_RETURN(checkpoint.digest, tensors->HeaderDigest());
   checkpoint.tensors = MakeTensorStore(std::move(tensors));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizer(folder));
-  // A model may have rows for tokens that its tokenizer never gives, not the other way round.
-  if (checkpoint.tokenizer->vocabulary_size() > checkpoint.config.vocab_size) {
-    return InvalidArgument(
-        "tokenizer_invalid",
-        fmt::format("the tokenizer has {} tokens, the model {}",
-                    checkpoint.tokenizer->vocabulary_size(), checkpoint.config.vocab_size));
-  }
+  RETURN_IF_ERROR(CheckTokenizer(checkpoint));
+  return checkpoint;
+}
+
+Result<EncoderCheckpoint> EncoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
+  EncoderCheckpoint checkpoint;
+  ASSIGN_OR_RETURN(checkpoint.config, ReadGgufEncoderConfig(*file));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizerSpec(file->header()));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+  ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
+  checkpoint.tensors = MakeEncoderStore(std::move(file));
+  RETURN_IF_ERROR(CheckTokenizer(checkpoint));
   return checkpoint;
 }
 

@@ -1,5 +1,5 @@
-// EncoderCheckpoint: a folder as sentence-transformers and transformers write it, opened and
-// checked as far as its headers tell; no tensor was read.
+// EncoderCheckpoint: an encoder's files, opened and checked as far as their headers tell; no tensor
+// was read. A folder as sentence-transformers and transformers write it, or a GGUF.
 //
 // A value; any thread. The files are not trusted: each is bounded, and none is reached through a
 // link that leaves the folder.
@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/status.h"
+#include "gguf/file.h"
 #include "model/encoder_config.h"
 #include "model/tensor_store.h"
 #include "tokenizer/tokenizer.h"
@@ -25,6 +26,10 @@ struct EncoderCheckpoint {
   // the headers of model.safetensors or its shards. `root` as in files::Folder. Errors:
   // model_not_found, model_path, model_hparam, st_*, tokenizer_*.
   static Result<EncoderCheckpoint> Open(const std::string& path, const std::string& root = "");
+
+  // The same of a file for which HoldsEncoder() (encoder_gguf.h) is true. Errors: model_hparam,
+  // model_tensor_missing, gguf_*, tokenizer_*.
+  static Result<EncoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
 };
 
 }  // namespace tutti::model

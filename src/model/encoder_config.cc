@@ -68,20 +68,8 @@ Status ReadShape(const JsonFile& file, EncoderConfig& config) {
     ASSIGN_OR_RETURN(const int pad, file.IntOr("pad_token_id", 1, 0, config.positions - 2));
     config.first_position = pad + 1;
   }
-  for (const auto& [key, columns] :
-       {std::pair{"hidden_size", config.width}, {"intermediate_size", config.feed_forward}}) {
-    if (columns % 32 != 0) {
-      return file.Refuse(key,
-                         fmt::format("is {}, not a multiple of 32 as the kernels need", columns));
-    }
-  }
-  if (config.width % config.heads != 0 || config.head_dim() % 16 != 0 || config.head_dim() > 256) {
-    return file.Refuse("num_attention_heads",
-                       fmt::format("of {} cannot share a width of {}: a head has 16 to 256 "
-                                   "components, in steps of 16",
-                                   config.heads, config.width));
-  }
-  return OkStatus();
+  Status shape = CheckEncoderShape(config);
+  return shape.ok() ? OkStatus() : std::move(shape).WithContext(file.name());
 }
 
 // Labels are those of a sequence classifier; other heads make no scores.
@@ -284,6 +272,26 @@ const char* ScoreActivationName(ScoreActivation activation) {
       return "softmax";
   }
   return "?";
+}
+
+Status CheckEncoderShape(const EncoderConfig& config) {
+  const auto refuse = [](std::string message) {
+    return InvalidArgument("model_hparam", std::move(message));
+  };
+  for (const auto& [what, columns] : {std::pair<const char*, int>{"hidden_size", config.width},
+                                      {"intermediate_size", config.feed_forward}}) {
+    if (columns % 32 != 0) {
+      return refuse(
+          fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, columns));
+    }
+  }
+  if (config.width % config.heads != 0 || config.head_dim() % 16 != 0 || config.head_dim() > 256) {
+    return refuse(
+        fmt::format("num_attention_heads of {} cannot share a width of {}: a head has 16 "
+                    "to 256 components, in steps of 16",
+                    config.heads, config.width));
+  }
+  return OkStatus();
 }
 
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules) {

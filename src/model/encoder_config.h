@@ -76,6 +76,9 @@ inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;  // of each
 // ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder.
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
 
+// model_hparam where the kernels cannot run a model of this width, feed_forward and heads.
+Status CheckEncoderShape(const EncoderConfig& config);
+
 // Errors: model_hparam, naming file, key and value.
 Result<EncoderConfig> ReadEncoderConfig(const EncoderFiles& files);
 

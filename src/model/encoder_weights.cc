@@ -25,6 +25,15 @@ kernels::WeightFormat FormatOf(EncoderDType dtype) {
   return kernels::WeightFormat::kF32;
 }
 
+// `wanted`, or float32 where the tensors' own types cannot become that: GGUF files come in types of
+// blocks, which are packed as they are, per row, or in float32.
+kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::WeightFormat wanted) {
+  for (const StoredTensor* tensor : tensors) {
+    if (!kernels::CanPack(tensor->dtype, wanted)) return kernels::WeightFormat::kF32;
+  }
+  return wanted;
+}
+
 // What checkpoints carry beside the encoder: heads for other tasks, and a table of ascending
 // numbers that older versions stored.
 bool IsOfAnotherTask(std::string_view name) {
@@ -112,8 +121,8 @@ class EncoderLoader {
     }
     WeightArena::Balance balance{{}, &linear->input_factors};
     if (peaks != nullptr) balance.peaks = *peaks;
-    ASSIGN_OR_RETURN(const size_t matrix,
-                     arena_.PlanMatrix(weights, format, false, peaks ? &balance : nullptr));
+    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(weights, FormatFor(weights, format),
+                                                            false, peaks ? &balance : nullptr));
     arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
     links_.emplace_back(linear, matrix);
     return OkStatus();

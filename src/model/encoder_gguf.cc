@@ -1,0 +1,184 @@
+#include "model/encoder_gguf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "gguf/metadata.h"
+#include "model/config.h"
+#include "model/hyper_parameters.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr uint64_t kMaxLabels = 4096;
+
+Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
+
+struct Renamed {
+  std::string_view gguf, transformers;
+};
+constexpr std::array<Renamed, 6> kNames = {{
+    {"token_embd.", "embeddings.word_embeddings."},
+    {"position_embd.", "embeddings.position_embeddings."},
+    {"token_types.", "embeddings.token_type_embeddings."},
+    {"token_embd_norm.", "embeddings.LayerNorm."},
+    {"cls.output.", "classifier."},
+    {"cls.", "pooler.dense."},
+}};
+constexpr std::array<Renamed, 8> kLayerNames = {{
+    {"attn_q.", "attention.self.query."},
+    {"attn_k.", "attention.self.key."},
+    {"attn_v.", "attention.self.value."},
+    {"attn_output.", "attention.output.dense."},
+    {"attn_output_norm.", "attention.output.LayerNorm."},
+    {"ffn_up.", "intermediate.dense."},
+    {"ffn_down.", "output.dense."},
+    {"layer_output_norm.", "output.LayerNorm."},
+}};
+
+template <size_t kCount>
+std::string Rename(const std::array<Renamed, kCount>& names, std::string_view name) {
+  for (const Renamed& renamed : names) {
+    if (name.starts_with(renamed.gguf))
+      return std::string(renamed.transformers).append(name.substr(renamed.gguf.size()));
+  }
+  return std::string(name);
+}
+
+// A GGUF store under other names.
+class RenamedStore final : public TensorStore {
+ public:
+  explicit RenamedStore(std::shared_ptr<const gguf::File> file)
+      : file_(std::move(file)), base_(MakeTensorStore(*file_)) {
+    for (const StoredTensor& tensor : base_->tensors()) {
+      tensors_.push_back(tensor);
+      tensors_.back().name = TransformersName(tensor.name);
+    }
+    for (const StoredTensor& tensor : tensors_) by_name_.emplace(tensor.name, tensor.index);
+  }
+
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* Find(std::string_view name) const override {
+    const auto found = by_name_.find(name);
+    return found == by_name_.end() ? nullptr : &tensors_[found->second];
+  }
+  Status Read(const StoredTensor& tensor, std::span<std::byte> out) const override {
+    return base_->Read(tensor, out);
+  }
+  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
+    return base_->ReadFloats(tensor);
+  }
+  Status CheckUnchanged() const override { return base_->CheckUnchanged(); }
+  std::string_view shape_code() const override { return base_->shape_code(); }
+
+ private:
+  const std::shared_ptr<const gguf::File> file_;
+  const std::unique_ptr<TensorStore> base_;
+  std::vector<StoredTensor> tensors_;  // by the base's index
+  std::map<std::string_view, size_t> by_name_;
+};
+
+Result<int> RowsOf(const gguf::File& file, std::string_view name, int limit) {
+  const gguf::TensorInfo* table = file.FindTensor(name);
+  if (table == nullptr) {
+    return InvalidArgument("model_tensor_missing",
+                           fmt::format("the file does not have the tensor {}", name));
+  }
+  if (table->shape.dims != 2 || table->shape.rows() < 1 || table->shape.rows() > limit) {
+    return Refuse(fmt::format("tensor {} is {}, not a table of 1 to {} rows", name,
+                              table->shape.ToString(), limit));
+  }
+  return static_cast<int>(table->shape.rows());
+}
+
+Status ReadInt(const HyperParameters& keys, std::string_view name, int high, int* out) {
+  ASSIGN_OR_RETURN(const int64_t value, keys.Int(name, 1, high));
+  *out = static_cast<int>(value);
+  return OkStatus();
+}
+
+Status ReadShape(const gguf::File& file, const HyperParameters& keys, EncoderConfig& config) {
+  RETURN_IF_ERROR(ReadInt(keys, "block_count", kMaxLayers, &config.layers));
+  RETURN_IF_ERROR(ReadInt(keys, "embedding_length", kMaxWidth, &config.width));
+  RETURN_IF_ERROR(ReadInt(keys, "feed_forward_length", kMaxFeedForward, &config.feed_forward));
+  RETURN_IF_ERROR(ReadInt(keys, "attention.head_count", kMaxHeads, &config.heads));
+  RETURN_IF_ERROR(ReadInt(keys, "context_length", kMaxContext, &config.max_tokens));
+  ASSIGN_OR_RETURN(const double eps, keys.Float("attention.layer_norm_epsilon", 0, 1));
+  config.norm_eps = static_cast<float>(eps);
+  ASSIGN_OR_RETURN(const bool causal, keys.BoolOr("attention.causal", false));
+  if (causal) return Refuse("attention.causal is true, which is not supported");
+  ASSIGN_OR_RETURN(config.vocab_size, RowsOf(file, "token_embd.weight", kMaxVocabulary));
+  ASSIGN_OR_RETURN(config.positions, RowsOf(file, "position_embd.weight", kMaxContext));
+  if (file.FindTensor("token_types.weight") != nullptr) {
+    ASSIGN_OR_RETURN(config.token_types, RowsOf(file, "token_types.weight", 64));
+  }
+  config.max_tokens = std::min(config.max_tokens, config.positions);
+  return CheckEncoderShape(config);
+}
+
+Status ReadLabels(const gguf::File& file, const std::string& prefix, bool ranks,
+                  EncoderConfig& config) {
+  const std::string key = prefix + "classifier.output_labels";
+  if (file.header().Find(key)) {
+    ASSIGN_OR_RETURN(const gguf::StringArray labels, gguf::GetStrings(file.header(), key));
+    if (labels.size() < 1 || labels.size() > kMaxLabels)
+      return Refuse(fmt::format("{} has {} labels, not 1 to {}", key, labels.size(), kMaxLabels));
+    for (const std::string_view label : labels) config.labels.emplace_back(label);
+  } else if (ranks) {
+    config.labels.emplace_back("LABEL_0");
+  }
+  if (config.labels.empty()) return OkStatus();
+  config.activation =
+      config.labels.size() == 1 ? ScoreActivation::kSigmoid : ScoreActivation::kSoftmax;
+  return OkStatus();
+}
+
+}  // namespace
+
+bool HoldsEncoder(const gguf::Header& header) {
+  const auto architecture = gguf::GetStringOr(header, "general.architecture", "");
+  return architecture.ok() && *architecture == "bert";
+}
+
+std::string TransformersName(std::string_view name) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!name.starts_with(kBlock)) return Rename(kNames, name);
+  const size_t dot = name.find('.', kBlock.size());
+  if (dot == std::string_view::npos) return std::string(name);
+  const std::string_view part = name.substr(dot + 1);
+  const std::string renamed = Rename(kLayerNames, part);
+  if (renamed == part) return std::string(name);
+  return fmt::format("encoder.layer.{}.{}", name.substr(kBlock.size(), dot - kBlock.size()),
+                     renamed);
+}
+
+std::unique_ptr<TensorStore> MakeEncoderStore(std::shared_ptr<const gguf::File> file) {
+  return std::make_unique<RenamedStore>(std::move(file));
+}
+
+Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
+  EncoderConfig config;
+  ASSIGN_OR_RETURN(const std::string_view architecture,
+                   gguf::GetString(file.header(), "general.architecture"));
+  config.architecture = architecture;
+  if (!HoldsEncoder(file.header()))
+    return Refuse(fmt::format("{} is no encoder known here (bert)", Quote(config.architecture)));
+  const std::string prefix = config.architecture + ".";
+  const HyperParameters keys(file.header(), prefix);
+  RETURN_IF_ERROR(ReadShape(file, keys, config));
+  // 0 none, 1 mean, 2 the first token's row, 3 the last one's, 4 a classifier's. Without a word a
+  // BERT is published for the first token's row.
+  ASSIGN_OR_RETURN(const int64_t pooling, keys.IntOr("pooling_type", 0, 0, 4));
+  config.pooling = pooling == 1 ? Pooling::kMean : pooling == 3 ? Pooling::kLast : Pooling::kCls;
+  config.normalize = true;
+  RETURN_IF_ERROR(ReadLabels(file, prefix, pooling == 4, config));
+  return config;
+}
+
+}  // namespace tutti::model
