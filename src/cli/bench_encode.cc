@@ -9,8 +9,11 @@
 
 #include "app/api_key.h"
 #include "app/options.h"
+#include "base/cpus.h"
 #include "bench/encode_load.h"
+#include "bench/machine.h"
 #include "cli/number_option.h"
+#include "kernels/kernels.h"
 
 namespace tutti::cli {
 
@@ -18,6 +21,10 @@ void EncodeBenches::AddTarget(CLI::App& command) {
   command.add_option("MODEL", model_,
                      "an encoder's folder or a known model; with --url the served name");
   command.add_option("--url", url_, "put the load on this server instead of a model in here");
+  AddOptions(command);
+}
+
+void EncodeBenches::AddOptions(CLI::App& command) {
   for (const app::OptionSpec& option : app::AllOptions()) {
     const std::string key = option.key;
     if (key != "threads" && key != "isa" && key != "dtype" && !key.starts_with("encode.")) continue;
@@ -51,6 +58,8 @@ Result<bench::Report> EncodeBenches::RunLoad(const Progress& progress) const {
     report.text += line + "\n";
     progress(line);
   };
+  ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
+  const kernels::MachineLimits limits = bench::Calibration(table->isa, UsableCores(), false).best();
   say(target->summary());
   say(bench::EncodeTableHead());
   boost::json::array rows;
@@ -64,6 +73,7 @@ Result<bench::Report> EncodeBenches::RunLoad(const Progress& progress) const {
   }
   report.json = {{"schema", "tutti.bench.encode.v1"},
                  {"target", target->summary()},
+                 {"machine", bench::MachineJson(limits)},
                  {"rows", std::move(rows)},
                  {"passed", report.failures.empty()}};
   return report;
@@ -99,6 +109,25 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   AddNumbers(*knee, "--concurrency", knee_.levels, 1, 1024, "levels [1,2,..,12]");
   AddNumber(*knee, "--p99-ms", knee_.p99_limit_ms, 0.0, 3.6e6,
             "limit of the recommendation; 0 = twice the first level's [0]");
+
+  CLI::App* mixed = add("mixed", "Chat streams alone and beside short texts on the same cores",
+                        [this, progress]() -> Result<bench::Report> {
+                          bench::MixedOptions options = mixed_;
+                          const bench::MixedOptions stated;
+                          options.flags = {flags_.begin(), flags_.end()};
+                          options.gated = options.streams == stated.streams &&
+                                          options.texts_per_s == stated.texts_per_s;
+                          return bench::BenchMixed(options, progress());
+                        });
+  mixed->footer("Example:\n  tutti bench mixed --seconds 300 --json mixed.json");
+  mixed->add_option("CHAT", mixed_.chat_model, "the chat model (default: smollm2-135m-instruct)");
+  mixed->add_option("ENCODER", mixed_.encoder, "(default: all-minilm-l6-v2)");
+  AddOptions(*mixed);
+  AddNumber(*mixed, "--streams", mixed_.streams, 1, 1024, "that decode together [8]");
+  AddNumber(*mixed, "--max-tokens", mixed_.new_tokens, 2, 100000, "of an answer [64]");
+  AddNumber(*mixed, "--rate", mixed_.texts_per_s, 0.1, 1e6, "texts a second [200]");
+  AddNumber(*mixed, "--tokens", mixed_.tokens, 3, 1 << 16, "of a text, about [16]");
+  AddNumber(*mixed, "--seconds", mixed_.seconds, 0.1, 1e6, "of each half [20]");
 
   CLI::App* grid = add(
       "grid", "Batch sizes x concurrency x options from a file; goes on where it was stopped",

@@ -9,6 +9,7 @@
 
 #include "bench/encode_grid.h"
 #include "bench/encode_knee.h"
+#include "bench/mixed.h"
 #include "bench/report.h"
 
 namespace tutti::cli {
@@ -24,6 +25,7 @@ class EncodeBenches {
 
  private:
   void AddTarget(CLI::App& command);
+  void AddOptions(CLI::App& command);  // of the model side
   void AddShape(CLI::App& command);
   Result<std::unique_ptr<bench::EncodeTarget>> Target() const;
   Result<bench::Report> RunLoad(const Progress& progress) const;
@@ -34,6 +36,7 @@ class EncodeBenches {
   int texts_ = 1, tokens_ = 16, requests_ = 500, warmup_ = 50;
   uint64_t seed_ = 1;
   bench::KneeOptions knee_;
+  bench::MixedOptions mixed_{.chat_model = "smollm2-135m-instruct", .encoder = "all-minilm-l6-v2"};
   std::string grid_file_, grid_out_ = "grid";
 };
 

@@ -1,0 +1,195 @@
+#include "bench/mixed.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <boost/json/object.hpp>
+#include <memory>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "app/blocking_waker.h"
+#include "app/local_inference.h"
+#include "app/model_registry.h"
+#include "base/mutex.h"
+#include "bench/statistics.h"
+#include "bench/workload.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr int kTextSenders = 32;  // that many texts may be unanswered before one is sent late
+
+struct Half {
+  std::vector<double> ttft_s, itl_s, text_s;
+  int64_t tokens = 0, texts = 0;
+  double seconds = 0;
+  std::vector<std::string> failures;
+};
+
+// One half of the run: streams, and maybe texts, for a given time.
+class MixedLoad {
+ public:
+  MixedLoad(api::Inference& inference, const MixedOptions& options, bool texts)
+      : inference_(inference), options_(options), with_texts_(texts) {}
+
+  Half Run() {
+    start_ = clock_.Now();
+    end_ = start_ + FromSeconds(options_.seconds);
+    std::vector<std::thread> threads;
+    for (int s = 0; s < options_.streams; ++s) threads.emplace_back([this, s] { Stream(s); });
+    for (int s = 0; with_texts_ && s < kTextSenders; ++s) threads.emplace_back([this] { Texts(); });
+    for (std::thread& thread : threads) thread.join();
+    half_.seconds = ToSeconds(clock_.Now() - start_);
+    return std::move(half_);
+  }
+
+ private:
+  void Stream(int stream) {
+    for (int round = 0; clock_.Now() < end_; ++round) {
+      api::GenerateRequest request;
+      request.prompt = api::TextPrompt{
+          .text =
+              fmt::format("Story {} of stream {} begins on a quiet morning, when", round, stream)};
+      request.sampling.temperature = 0;
+      request.sampling.max_tokens = options_.new_tokens;
+      request.sampling.ignore_eos = true;
+      request.use_prefix_cache = false;
+      const TimePoint sent = clock_.Now();
+      auto waker = std::make_shared<app::BlockingWaker>();
+      Result<api::Generation> generation = inference_.Generate(std::move(request), waker);
+      if (!generation.ok()) return Fail(generation.status());
+      std::vector<TimePoint> times;
+      while (const api::StreamEvent* event = waker->Next(*generation))
+        if (event->kind == api::StreamEvent::Kind::kToken) times.push_back(clock_.Now());
+      if (!generation->stream().status().ok()) return Fail(generation->stream().status());
+      const MutexLock lock(mutex_);
+      half_.tokens += static_cast<int64_t>(times.size());
+      if (!times.empty()) half_.ttft_s.push_back(ToSeconds(times.front() - sent));
+      for (size_t i = 1; i < times.size(); ++i)
+        half_.itl_s.push_back(ToSeconds(times[i] - times[i - 1]));
+    }
+  }
+
+  void Texts() {
+    auto waker = std::make_shared<app::BlockingWaker>();
+    while (true) {
+      const int index = next_text_++;
+      const TimePoint due = start_ + FromSeconds(index / options_.texts_per_s);
+      if (due >= end_) return;
+      std::this_thread::sleep_until(due);
+      api::EncodeRequest request;
+      request.inputs = {PromptText(Workload::kRandom, options_.tokens - 2, 1, index)};
+      Result<api::Encoding> encoding = inference_.Encode(std::move(request), waker);
+      if (!encoding.ok()) return Fail(encoding.status());
+      const Result<api::EncodeResult> result = waker->Await(*encoding);
+      if (!result.ok()) return Fail(result.status());
+      const double took = ToSeconds(clock_.Now() - due);
+      const MutexLock lock(mutex_);
+      half_.text_s.push_back(took);
+      ++half_.texts;
+    }
+  }
+
+  void Fail(const Status& status) {
+    const MutexLock lock(mutex_);
+    if (half_.failures.size() < 10) half_.failures.push_back(status.ToString());
+  }
+
+  api::Inference& inference_;
+  const MixedOptions& options_;
+  const bool with_texts_;
+  const SteadyClock clock_;
+  TimePoint start_{}, end_{};
+  std::atomic<int> next_text_{0};
+  Mutex mutex_;
+  Half half_;  // guarded by mutex_ while threads run
+};
+
+boost::json::object PercentilesJson(const std::vector<double>& samples) {
+  const Percentiles p = PercentilesOf(samples);
+  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
+}
+
+boost::json::object HalfJson(const Half& half) {
+  return {{"seconds", half.seconds},
+          {"tok_s", static_cast<double>(half.tokens) / half.seconds},
+          {"texts_s", static_cast<double>(half.texts) / half.seconds},
+          {"ttft_ms", PercentilesJson(half.ttft_s)},
+          {"itl_ms", PercentilesJson(half.itl_s)},
+          {"text_ms", PercentilesJson(half.text_s)}};
+}
+
+std::string Row(const char* name, const Half& half) {
+  const auto three = [](const std::vector<double>& samples) {
+    const Percentiles p = PercentilesOf(samples);
+    return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
+  };
+  return fmt::format("{:>12} {:>8.0f} {:>8.0f} {:>22} {:>22} {:>22}", name,
+                     static_cast<double>(half.tokens) / half.seconds,
+                     static_cast<double>(half.texts) / half.seconds, three(half.ttft_s),
+                     three(half.itl_s), three(half.text_s));
+}
+
+Status LoadModel(app::LocalInference& inference, const std::string& model) {
+  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  Result<app::OpenedModel> opened = inference.Open(ref);
+  if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
+  return inference.Load(*std::move(opened));
+}
+
+}  // namespace
+
+Result<Report> BenchMixed(const MixedOptions& options,
+                          const std::function<void(const std::string&)>& progress) {
+  app::Settings::Inputs inputs;
+  inputs.flags = options.flags;
+  inputs.flags["lanes"] = std::to_string(options.streams);
+  inputs.environment = app::TuttiEnvironment();
+  ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
+  app::LocalInference inference(settings, nullptr);
+  RETURN_IF_ERROR(LoadModel(inference, options.chat_model));
+  RETURN_IF_ERROR(LoadModel(inference, options.encoder));
+
+  Report report;
+  const auto say = [&](const std::string& line) {
+    report.text += line + "\n";
+    if (progress) progress(line);
+  };
+  MixedOptions warm_up = options;
+  warm_up.seconds = std::min(1.0, options.seconds);
+  MixedLoad(inference.gateway(), warm_up, true).Run();
+  say(fmt::format("{:>12} {:>8} {:>8} {:>22} {:>22} {:>22}", "", "tok/s", "texts/s",
+                  "TTFT ms p50/p95/p99", "ITL ms p50/p95/p99", "text ms p50/p95/p99"));
+  const Half alone = MixedLoad(inference.gateway(), options, false).Run();
+  say(Row("alone", alone));
+  const Half beside = MixedLoad(inference.gateway(), options, true).Run();
+  say(Row("beside texts", beside));
+  for (const Half* half : {&alone, &beside})
+    report.failures.insert(report.failures.end(), half->failures.begin(), half->failures.end());
+
+  const double itl = PercentilesOf(beside.itl_s).p99 / PercentilesOf(alone.itl_s).p99;
+  const double ttft = PercentilesOf(beside.ttft_s).p50 / PercentilesOf(alone.ttft_s).p50;
+  const double text_ms = PercentilesOf(beside.text_s).p99 * 1e3;
+  say(
+      fmt::format("beside / alone: p99 ITL {:.2f}, p50 TTFT {:.2f} (1.50 allowed); p99 of a text "
+                  "{:.1f} ms (50 allowed)",
+                  itl, ttft, text_ms));
+  if (options.gated) {
+    if (itl > 1.5) report.failures.push_back(fmt::format("p99 ITL is {:.2f} x alone", itl));
+    if (ttft > 1.5) report.failures.push_back(fmt::format("p50 TTFT is {:.2f} x alone", ttft));
+    if (text_ms > 50) report.failures.push_back(fmt::format("a text's p99 is {:.1f} ms", text_ms));
+  }
+  report.json = {{"schema", "tutti.bench.mixed.v1"},
+                 {"streams", options.streams},
+                 {"rate", options.texts_per_s},
+                 {"alone", HalfJson(alone)},
+                 {"beside", HalfJson(beside)},
+                 {"itl_ratio", itl},
+                 {"ttft_ratio", ttft},
+                 {"passed", report.failures.empty()}};
+  return report;
+}
+
+}  // namespace tutti::bench

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Tutti beside sentence-transformers, ONNX Runtime and OpenVINO on the same MiniLM weights: installs the peers into a
+throw-away folder, runs all of them in turn several times, takes the best of each, writes the table into
+docs/benchmarks.md and judges the gate.
+
+Texts a second of one caller, 2 threads: 16 and 128 tokens, one text and 32 texts a call. The gate: int8 >= 1.5 x the
+best peer in each column, float32 >= 0.9 x the best peer in float32; each capped at 85 % of what the machine's measured
+peaks allow for the arithmetic alone. With --http also a server's rate for 32 clients of one 16-token text: >= 70 % of
+the rate of 32 texts a call, and >= 10 x what sentence-transformers behind FastAPI gives.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from bench_peers import PAGE, ROOT, install_environment, run
+
+HERE = pathlib.Path(__file__).resolve().parent
+BEGIN, END = "<!-- bench-encoder-peers: begin -->", "<!-- bench-encoder-peers: end -->"
+PACKAGES = ["torch", "sentence-transformers", "onnx", "onnxruntime", "openvino", "fastapi", "uvicorn"]
+CASES = ["16x1", "16x32", "128x1", "128x32"]
+HEADS = ["16 tokens, one text", "16 tokens, 32 texts", "128 tokens, one text", "128 tokens, 32 texts"]
+PEERS = {"torch": "sentence-transformers (torch, float32)", "onnx-f32": "ONNX Runtime float32",
+         "onnx-int8": "ONNX Runtime dynamic int8", "openvino-f32": "OpenVINO float32",
+         "openvino": "OpenVINO, its own choice of type"}
+FLOAT_PEERS = ["torch", "onnx-f32", "openvino-f32"]
+DTYPES = ["int8", "bf16", "f32"]
+
+SERVER = '''
+import sys
+from fastapi import FastAPI
+from sentence_transformers import SentenceTransformer
+import torch, uvicorn
+torch.set_num_threads(int(sys.argv[3]))
+model = SentenceTransformer(sys.argv[1], device="cpu")
+app = FastAPI()
+
+@app.post("/v1/embeddings")
+def embeddings(body: dict):
+    import base64
+    texts = body["input"] if isinstance(body["input"], list) else [body["input"]]
+    rows = model.encode(texts, show_progress_bar=False)
+    return {"object": "list", "model": "m", "data": [
+        {"object": "embedding", "index": i, "embedding": base64.b64encode(row.astype("<f4").tobytes()).decode()}
+        for i, row in enumerate(rows)]}
+
+uvicorn.run(app, host="127.0.0.1", port=int(sys.argv[2]), log_level="error")
+'''
+
+
+def say(text):
+    print(f"bench-encoder-peers: {text}", flush=True)
+
+
+def environment(folder, given):
+    if given:
+        return given
+    python = install_environment(folder)
+    stamp = folder / "encoders.installed"
+    if not stamp.exists():
+        say(f"installing {', '.join(PACKAGES)}")
+        run([python, "-m", "pip", "install", "--quiet", *PACKAGES], folder / "encoders-install.log")
+        stamp.touch()
+    return python
+
+
+def measure_tutti(args, dtype, case):
+    tokens, batch = case.split("x")
+    # As many requests as fill the time at a rate that no machine of today exceeds by much.
+    requests = max(20, int(args.seconds * (3000 if tokens == "16" else 400) / int(batch)))
+    out = json.loads(run([args.tutti, "bench", "encode", args.model, "--dtype", dtype, "--threads", args.threads,
+                          "--concurrency", 1, "--texts", batch, "--tokens", tokens, "--requests", requests,
+                          "--warmup", 10, "--json", "-"]))
+    return out["rows"][0]["texts_s"], out["machine"]
+
+
+def limit(config, machine, tokens, int8):
+    """Texts a second if nothing but products and attention took time, at the measured peaks."""
+    width, wide, layers = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
+    products = 2 * layers * tokens * (4 * width * width + 2 * width * wide) / 1e9
+    attention = 4 * layers * tokens * tokens * width / 1e9
+    return 1 / (products / machine["int8_gops" if int8 else "f32_gflops"] + attention / machine["f32_gflops"])
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def http_rate(args, command, port, model):
+    """What `tutti bench encode --url` gets from a server with 32 clients of one 16-token text."""
+    server = subprocess.Popen([str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(600):
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.1)
+        time.sleep(2)
+        out = json.loads(run([args.tutti, "bench", "encode", model, "--url", f"http://127.0.0.1:{port}", "--concurrency", 32,
+                              "--requests", args.http_requests, "--warmup", 100, "--json", "-"]))
+        return out["rows"][0]["texts_s"]
+    finally:
+        server.send_signal(signal.SIGTERM)
+        server.wait()
+
+
+def measure_http(args, python, folder):
+    port = free_port()
+    ours = http_rate(args, [args.tutti, "serve", args.model, "--port", port, "--threads", args.threads, "--log-level", "warn"], port,
+                     pathlib.Path(args.model).name)
+    script = folder / "server.py"
+    script.write_text(SERVER)
+    port = free_port()
+    theirs = http_rate(args, [python, script, args.model, port, args.threads], port, "m")
+    return ours, theirs
+
+
+def judge(best, limits):
+    """(name, measured, required, why, met, ratio)"""
+    rows = []
+    for case, head in zip(CASES, HEADS):
+        for dtype, factor, peers in (("int8", 1.5, list(PEERS)), ("f32", 0.9, FLOAT_PEERS)):
+            peer = max((p for p in peers if p in best), key=lambda p: best[p][case], default=None)
+            if peer is None:
+                continue
+            asked, cap = factor * best[peer][case], 0.85 * limits[dtype][case]
+            required = min(asked, cap)
+            why = f"{factor} x {PEERS[peer]} {best[peer][case]:,.0f}" if asked <= cap else f"85 % of the machine's {limits[dtype][case]:,.0f}"
+            measured = best["tutti " + dtype][case]
+            rows.append((f"{dtype}, {head}", measured, required, why, measured >= required, measured / best[peer][case]))
+    return rows
+
+
+def table(args, best, limits, machine, gate, http, load):
+    lines = [f"{datetime.date.today():%Y-%m-%d}. {machine['cpu']}, {machine['threads']} threads of {machine['cores']} cores, "
+             f"{machine['isa']}: int8 {machine['int8_gops']:.0f} GOPS, float32 {machine['f32_gflops']:.0f} GFLOPS. "
+             f"all-MiniLM-L6-v2; texts/s of one caller, best of {args.rounds} rounds in turn; load average {load[0]:.1f} before "
+             f"and {load[1]:.1f} after. Tutti and sentence-transformers tokenise, the others are given ids.", "",
+             "| | " + " | ".join(HEADS) + " |", "|---" * 5 + "|"]
+    names = {**{"tutti " + d: f"Tutti {d}" for d in DTYPES}, **PEERS}
+    for key, name in names.items():
+        if key in best:
+            lines.append(f"| {name} | " + " | ".join(f"{best[key][c]:,.0f}" for c in CASES) + " |")
+    for dtype in ("int8", "f32"):
+        lines.append(f"| what the peaks allow in {dtype} | " + " | ".join(f"{limits[dtype][c]:,.0f}" for c in CASES) + " |")
+    lines += ["", "| gate | Tutti | x peer | needed | from | |", "|---|---|---|---|---|---|"]
+    for name, measured, required, why, met, ratio in gate:
+        verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
+        lines.append(f"| {name} | {measured:,.0f} | {ratio:.2f} | {required:,.0f} | {why} | {verdict} |")
+    if http:
+        ours, theirs = http
+        batch = best["tutti int8"]["16x32"]
+        lines += ["", f"Over HTTP, 32 clients of one 16-token text on the same cores: {ours:,.0f} texts/s, {100 * ours / batch:.0f} % of "
+                  f"the rate of 32 texts a call in process (70 % needed); sentence-transformers behind FastAPI: {theirs:,.0f}, "
+                  f"{ours / theirs:.1f} x (10 needed)."]
+    return "\n".join(lines)
+
+
+def write_page(text):
+    page = PAGE.read_text()
+    if BEGIN not in page or END not in page:
+        sys.exit(f"bench-encoder-peers: {PAGE} has no place for the table ({BEGIN} ... {END})")
+    PAGE.write_text(re.sub(re.escape(BEGIN) + ".*?" + re.escape(END), lambda _: BEGIN + "\n" + text + "\n" + END, page, flags=re.S))
+
+
+def main():
+    cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers")
+    parser.add_argument("--python", type=pathlib.Path, help="of an environment that has the peers; none is made then")
+    parser.add_argument("--model", default=str(cache / "models" / "all-minilm-l6-v2"))
+    parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=2, help="of a case")
+    parser.add_argument("--peers", default=",".join(PEERS))
+    parser.add_argument("--http", action="store_true")
+    parser.add_argument("--http-requests", type=int, default=3000)
+    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    args = parser.parse_args()
+    folder = args.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    python = environment(folder, args.python)
+    config = json.loads((pathlib.Path(args.model) / "config.json").read_text())
+
+    load, best, rounds, machine = [os.getloadavg()[0]], {}, [], None
+    for number in range(args.rounds):
+        one = {}
+        for dtype in DTYPES:
+            one["tutti " + dtype] = {}
+            for case in CASES:
+                one["tutti " + dtype][case], seen = measure_tutti(args, dtype, case)
+                if machine is None or seen["int8_gops"] > machine["int8_gops"]:
+                    machine = seen
+        for peer in filter(None, args.peers.split(",")):
+            one[peer] = json.loads(run([python, HERE / "bench_encoder_peer.py", peer, args.model, folder, "--threads", args.threads,
+                                        "--seconds", args.seconds]).strip().splitlines()[-1])
+        for name, rates in one.items():
+            best[name] = {c: max(rates[c], best.get(name, rates)[c]) for c in CASES}
+            say(f"round {number + 1}/{args.rounds} {name}: " + ", ".join(f"{c} {rates[c]:,.0f}" for c in CASES))
+        rounds.append(one)
+    http = measure_http(args, python, folder) if args.http else None
+    load.append(os.getloadavg()[0])
+    limits = {dtype: {c: limit(config, machine, int(c.split("x")[0]), dtype == "int8") for c in CASES} for dtype in ("int8", "f32")}
+    gate = judge(best, limits)
+    text = table(args, best, limits, machine, gate, http, load)
+    print(text)
+    if args.json:
+        args.json.write_text(json.dumps({"schema": "tutti.bench.encoder_peers.v1", "best": best, "rounds": rounds, "http": http}, indent=1))
+    if not args.no_write:
+        write_page(text)
+    missed = [row[0] for row in gate if not row[4]]
+    if http and (http[0] < 0.7 * best["tutti int8"]["16x32"] or http[0] < 10 * http[1]):
+        missed.append("HTTP")
+    say("gate met" if not missed else f"gate MISSED at: {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
