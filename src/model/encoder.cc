@@ -73,6 +73,8 @@ Status Encoder::Allocate() {
   };
   ASSIGN_OR_RETURN(memory_, kernels::AlignedBuffer::Allocate(carve(nullptr)));
   carve(memory_.data());
+  // One item for each text, and few more where the workers share them (PlanSpanAttention).
+  items_.reserve(static_cast<size_t>(options_.max_rows) + 16 * workers);
   return OkStatus();
 }
 

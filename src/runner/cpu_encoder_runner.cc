@@ -10,8 +10,17 @@ namespace tutti::runner {
 
 CpuEncoderRunner::CpuEncoderRunner(std::shared_ptr<ComputePool> pool,
                                    std::unique_ptr<model::Encoder> encoder,
+                                   std::vector<std::unique_ptr<EncoderLane>> lanes,
                                    engine::EncoderLimits limits)
-    : pool_(std::move(pool)), encoder_(std::move(encoder)), limits_(limits) {}
+    : pool_(std::move(pool)),
+      encoder_(std::move(encoder)),
+      lanes_(std::move(lanes)),
+      limits_(limits) {
+  const auto items = static_cast<size_t>(limits.max_items);
+  slices_.reserve(items);
+  scored_.reserve(items);
+  score_of_.reserve(items);
+}
 
 Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
     std::shared_ptr<const model::EncoderWeights> weights, const CpuEncoderOptions& options) {
@@ -31,13 +40,30 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
   encoder_options.max_rows = limits.max_tokens;
   encoder_options.max_scored = limits.max_items;
   ASSIGN_OR_RETURN(auto encoder,
-                   model::Encoder::Create(std::move(weights), *options.kernels, encoder_options));
+                   model::Encoder::Create(weights, *options.kernels, encoder_options));
+  std::vector<std::unique_ptr<EncoderLane>> lanes;
+  for (int worker = 0; worker < options.pool->workers(); ++worker) {
+    ASSIGN_OR_RETURN(auto lane,
+                     EncoderLane::Create(weights, *options.kernels, limits.max_items,
+                                         std::max(2 * kSliceRows, limits.max_item_tokens)));
+    lanes.push_back(std::move(lane));
+  }
   return std::unique_ptr<CpuEncoderRunner>(
-      new CpuEncoderRunner(options.pool, std::move(encoder), limits));
+      new CpuEncoderRunner(options.pool, std::move(encoder), std::move(lanes), limits));
 }
 
 void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
   CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
+  all_numbers_.store(true, std::memory_order_relaxed);
+  CutSlices(batch.offsets, pool_->workers(), slices_);
+  if (slices_.empty()) {
+    RunTogether(batch);
+  } else {
+    RunInSlices(batch);
+  }
+}
+
+void CpuEncoderRunner::RunTogether(const engine::EncodeBatch& batch) {
   scored_.clear();
   score_of_.clear();
   for (const engine::EncodeItem& item : batch.items) {
@@ -46,17 +72,36 @@ void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
   }
   const model::EncoderBatch packed{batch.tokens, batch.types, batch.offsets, scored_};
   encoder_->Prepare(packed);
-  all_numbers_.store(true, std::memory_order_relaxed);
   pool_->Run([&](model::Team& team) {
     encoder_->Run(packed, team);
-    team.ForEachInOrder(static_cast<int>(batch.items.size()),
-                        [&](int index) { Finish(index, batch.items[static_cast<size_t>(index)]); });
+    team.ForEachInOrder(static_cast<int>(batch.items.size()), [&](int index) {
+      const engine::EncodeItem& item = batch.items[static_cast<size_t>(index)];
+      Finish(item, *encoder_, item.first, score_of_[static_cast<size_t>(index)]);
+    });
   });
 }
 
-void CpuEncoderRunner::Finish(int index, const engine::EncodeItem& item) {
+void CpuEncoderRunner::RunInSlices(const engine::EncodeBatch& batch) {
+  pool_->Run([&](model::Team& team) {
+    EncoderLane& lane = *lanes_[static_cast<size_t>(team.worker())];
+    team.ForEachInOrder(static_cast<int>(slices_.size()), [&](int index) {
+      const EncoderSlice& slice = slices_[static_cast<size_t>(index)];
+      lane.Run(batch, slice.first, slice.count);
+      const int begin = batch.items[static_cast<size_t>(slice.first)].first;
+      int score = 0;
+      for (int i = slice.first; i < slice.first + slice.count; ++i) {
+        const engine::EncodeItem& item = batch.items[static_cast<size_t>(i)];
+        Finish(item, lane.encoder(), item.first - begin, score);
+        if (item.output == api::EncodeOutput::kScores) ++score;
+      }
+    });
+  });
+}
+
+void CpuEncoderRunner::Finish(const engine::EncodeItem& item, const model::Encoder& encoder,
+                              int first_row, int score) {
   const auto width = static_cast<size_t>(limits_.width);
-  const float* rows = encoder_->hidden() + static_cast<size_t>(item.first) * width;
+  const float* rows = encoder.hidden() + static_cast<size_t>(first_row) * width;
   switch (item.output) {
     case api::EncodeOutput::kTokens:
       CHECK(width > 0 && item.out.size() == static_cast<size_t>(item.tokens) * width);
@@ -64,12 +109,12 @@ void CpuEncoderRunner::Finish(int index, const engine::EncodeItem& item) {
       break;
     case api::EncodeOutput::kPooled:
       CHECK(width > 0 && item.out.size() == width);
-      model::PoolRows(rows, item.tokens, limits_.width, encoder_->weights().config().pooling,
+      model::PoolRows(rows, item.tokens, limits_.width, encoder.weights().config().pooling,
                       item.out.data());
       break;
     case api::EncodeOutput::kScores: {
       CHECK(limits_.labels > 0 && item.out.size() == static_cast<size_t>(limits_.labels));
-      const float* scores = encoder_->scores(score_of_[static_cast<size_t>(index)]);
+      const float* scores = encoder.scores(score);
       std::copy(scores, scores + item.out.size(), item.out.begin());
       break;
     }

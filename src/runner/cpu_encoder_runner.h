@@ -1,12 +1,13 @@
 // CpuEncoderRunner: runs the engine's batches of texts on this machine's cores.
 //
-// Turns an EncodeBatch into one forward pass over all its tokens and pools or scores each item.
-// Owns the encoder's scratch; shares the weights and, with other runners of the device, the compute
-// threads. Owner: the composition root. Thread: Create anywhere, then the engine thread alone (it
-// is worker 0 of the pool). Launch does the whole batch; Collect hands out its status. Errors: a
-// result that is not a number fails the batch, and the engine then runs its items one by one; a
-// batch that breaks its contract (tokens, offsets) is a bug of the engine and CHECKed. A batch
-// allocates nothing once one like it has been seen.
+// Turns an EncodeBatch into one forward pass over all its tokens and pools or scores each item: a
+// batch that can be shared evenly goes to the workers in slices of whole texts, any other to all of
+// them together. Owns the encoders' scratch; shares the weights and, with other runners of the
+// device, the compute threads. Owner: the composition root. Thread: Create anywhere, then the
+// engine thread alone (it is worker 0 of the pool). Launch does the whole batch; Collect hands out
+// its status. Errors: a result that is not a number fails the batch, and the engine then runs its
+// items one by one; a batch that breaks its contract (tokens, offsets) is a bug of the engine and
+// CHECKed. A batch allocates nothing once one like it has been seen.
 #pragma once
 
 #include <atomic>
@@ -19,6 +20,8 @@
 #include "model/encoder.h"
 #include "model/encoder_weights.h"
 #include "runner/compute_pool.h"
+#include "runner/encoder_lane.h"
+#include "runner/encoder_slices.h"
 
 namespace tutti::runner {
 
@@ -41,14 +44,21 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
 
  private:
   CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,
-                   engine::EncoderLimits limits);
-  void Finish(int index, const engine::EncodeItem& item);  // a compute thread
+                   std::vector<std::unique_ptr<EncoderLane>> lanes, engine::EncoderLimits limits);
+  void RunTogether(const engine::EncodeBatch& batch);  // all workers on all rows
+  void RunInSlices(const engine::EncodeBatch& batch);  // slices_: each by one worker
+  // On a compute thread: the item's floats, from `encoder`, in whose pass it begins at `first_row`
+  // and is the `score`th whose scores are wanted.
+  void Finish(const engine::EncodeItem& item, const model::Encoder& encoder, int first_row,
+              int score);
 
   const std::shared_ptr<ComputePool> pool_;
   const std::unique_ptr<model::Encoder> encoder_;
+  const std::vector<std::unique_ptr<EncoderLane>> lanes_;  // of each worker
   const engine::EncoderLimits limits_;
-  std::vector<int32_t> scored_;  // of the batch: where the items begin whose scores are wanted
-  std::vector<int> score_of_;    // of each item: its place in scored_
+  std::vector<EncoderSlice> slices_;  // of the batch
+  std::vector<int32_t> scored_;       // of the batch: where the items begin whose scores are wanted
+  std::vector<int> score_of_;         // of each item: its place in scored_
   std::atomic<bool> all_numbers_{true};  // of the batch's results
 };
 
