@@ -47,8 +47,10 @@ class Inference {
   virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
+  // `skip_special`: special tokens leave no text.
   virtual Result<std::string> Detokenize(const std::string& model,
-                                         const std::vector<TokenId>& tokens) = 0;
+                                         const std::vector<TokenId>& tokens,
+                                         bool skip_special = false) = 0;
 
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;

@@ -203,11 +203,11 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
   return result;
 }
 
-Result<std::string> Gateway::Detokenize(const std::string& name,
-                                        const std::vector<TokenId>& tokens) {
+Result<std::string> Gateway::Detokenize(const std::string& name, const std::vector<TokenId>& tokens,
+                                        bool skip_special) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
   RETURN_IF_ERROR(api::CheckTokens(tokens, model->info.vocab_size, "tokens"));
-  return model->tokenizer->Decode(tokens, {.skip_special = false});
+  return model->tokenizer->Decode(tokens, {.skip_special = skip_special});
 }
 
 std::vector<api::ModelInfo> Gateway::Models() const {

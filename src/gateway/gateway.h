@@ -45,8 +45,8 @@ class Gateway final : public api::Inference {
   Result<api::Encoding> Encode(api::EncodeRequest request,
                                std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
-  Result<std::string> Detokenize(const std::string& model,
-                                 const std::vector<TokenId>& tokens) override;
+  Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens,
+                                 bool skip_special = false) override;
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;

@@ -9,11 +9,12 @@
 namespace tutti::telemetry {
 namespace {
 
-constexpr std::array kStages = {"parse", "auth", "tokenize", "queue", "prefill", "decode", "write"};
+constexpr std::array kStages = {"parse",   "auth",   "tokenize", "queue",
+                                "prefill", "decode", "encode",   "write"};
 // Status codes that doors answer with; any other is counted through the registry.
 constexpr std::array kCodes = {200, 204, 400, 401, 403, 404, 405, 408, 409, 411, 413, 414, 415,
                                417, 421, 422, 426, 429, 431, 499, 500, 501, 503, 504, 505};
-constexpr size_t kDoors = 1, kOps = 5;
+constexpr size_t kDoors = 1, kOps = 7;
 
 template <typename Values, typename Value>
 size_t IndexOf(const Values& values, const Value& value) {

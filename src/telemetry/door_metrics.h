@@ -21,7 +21,7 @@ class DoorMetrics {
   explicit DoorMetrics(MetricsRegistry& registry);
   ~DoorMetrics();
 
-  // parse auth tokenize queue prefill decode write; a template is in tokenize.
+  // parse auth tokenize queue prefill decode encode write; a template is in tokenize.
   void Stage(std::string_view stage, Duration took);
   void DoorRequest(DoorKind door, OpKind op, int code, Duration took);
   void InFlight(OpKind op, int delta);

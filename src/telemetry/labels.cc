@@ -10,7 +10,8 @@ const char* LabelOf(DoorKind door) {
   return kNames[static_cast<size_t>(door)];
 }
 const char* LabelOf(OpKind op) {
-  constexpr std::array kNames = {"chat", "completion", "generate", "tokenize", "other"};
+  constexpr std::array kNames = {"chat",  "completion", "generate", "tokenize",
+                                 "embed", "score",      "other"};
   return kNames[static_cast<size_t>(op)];
 }
 const char* LabelOf(CancelCause cause) {

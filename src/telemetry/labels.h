@@ -4,7 +4,7 @@
 namespace tutti::telemetry {
 
 enum class DoorKind { kHttp };  // the next door adds itself
-enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kOther };
+enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kEmbed, kScore, kOther };
 enum class CancelCause { kDisconnect, kDeadline, kDrain };
 enum class RequestPhase { kQueued, kPrefill, kDecode };
 enum class StepKind { kPrefill, kDecode, kMixed };

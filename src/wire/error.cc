@@ -4,6 +4,7 @@
 #include <array>
 
 #include "wire/json_writer.h"
+#include "wire/tei_error.h"
 
 namespace tutti::wire {
 namespace {
@@ -115,11 +116,13 @@ const ErrorRow& FindError(const Status& status) {
 ErrorView ViewError(const Status& status, const ErrorOptions& options) {
   const ErrorRow& row = FindError(status);
   ErrorView view;
+  view.form = options.form;
   view.http = row.http;
   view.type = row.type;
   const bool known = Matches(row.code, status.reason());
   view.code = known ? status.reason() : std::string(row.code);
-  if (row.http == 500) {
+  view.ours = row.http == 500;
+  if (view.ours) {
     view.message = "the server failed to answer this request";
   } else {
     view.message = status.message();
@@ -128,6 +131,11 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
   if (view.code == "queue_full" && options.queue_full_http == 429) {
     view.http = 429;
     view.type = "requests";
+  }
+  if (options.form == ErrorForm::kTei) {
+    const TeiError tei = TeiErrorOf(view);
+    view.http = tei.http;
+    view.type = tei.type;
   }
   const bool tell_when =
       view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
@@ -141,14 +149,24 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context) {
   std::string body;
   JsonWriter json(&body);
-  json.BeginObject().Key("error").BeginObject();
-  json.Member("message", error.message).Member("type", error.type);
+  const bool nested = error.form == ErrorForm::kOpenAi;
+  json.BeginObject();
+  if (nested) {
+    json.Key("error").BeginObject();
+    json.Member("message", error.message).Member("type", error.type);
+  } else {
+    json.Member("error", error.message).Member("error_type", error.type);
+  }
   if (error.param.empty()) {
     json.Member("param", nullptr);
   } else {
     json.Member("param", error.param);
   }
   json.Member("code", error.code);
+  if (!nested) {
+    json.EndObject();
+    return body;
+  }
   if (context.has_value()) {
     json.Member("n_prompt_tokens", context->prompt_tokens).Member("n_ctx", context->context);
   }

@@ -33,10 +33,18 @@ std::span<const ErrorRow> ErrorTable();
 // The row of a Status by its code; internal_error for a code that is not listed.
 const ErrorRow& FindError(const Status& status);
 
+// How a body shows an error.
+enum class ErrorForm : uint8_t {
+  kOpenAi,  // {"error":{"message","type","param","code"}}
+  kTei,     // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
+};
+
 struct ErrorView {
+  ErrorForm form = ErrorForm::kOpenAi;
   int http = 500;
   std::string code, type;
-  std::string message, param;  // of a 500 a fixed sentence and nothing: details are in the log
+  std::string message, param;  // of a failure of ours a fixed sentence and nothing
+  bool ours = false;           // an internal_error: details are for the log
   std::optional<std::chrono::milliseconds>
       retry_after;                   // on 429, 503 and 504, and whenever the status has one
   std::optional<bool> should_retry;  // x-should-retry, where the client's default is wrong
@@ -44,6 +52,7 @@ struct ErrorView {
 
 struct ErrorOptions {
   int queue_full_http = 503;  // or 429
+  ErrorForm form = ErrorForm::kOpenAi;
 };
 
 ErrorView ViewError(const Status& status, const ErrorOptions& options = {});
@@ -53,7 +62,7 @@ struct ContextNumbers {
   int prompt_tokens = 0, context = 0;
 };
 
-// {"error":{"message","type","param","code"}}
+// In the form of the view; the numbers stand in OpenAI's form only.
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context = std::nullopt);
 
 }  // namespace tutti::wire

@@ -1,5 +1,6 @@
 #include "wire/json_writer.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -49,17 +50,26 @@ void AppendEscaped(std::string_view text, std::string* out) {
   out->append(text, plain, text.size() - plain);
 }
 
+constexpr size_t kMaxNumber = 32;  // characters of the longest double, and more
+
+// Into `to`, which has room for kMaxNumber; returns the end.
 template <typename T>
-JsonWriter& Shortest(T number, JsonWriter* json) {
-  if (!std::isfinite(number)) return json->Null();
-  std::array<char, 32> digits;
-  char* end = std::to_chars(digits.data(), digits.data() + digits.size() - 2, number).ptr;
-  const std::string_view text(digits.data(), static_cast<size_t>(end - digits.data()));
+char* Shortest(T number, char* to) {
+  if (!std::isfinite(number)) return std::copy_n("null", 4, to);
+  char* end = std::to_chars(to, to + kMaxNumber - 2, number).ptr;
   // 1 would read back as an integer; clients with strict types expect a number with a point.
-  if (text.find_first_of(".e") == std::string_view::npos) {
+  if (std::string_view(to, static_cast<size_t>(end - to)).find_first_of(".e") ==
+      std::string_view::npos) {
     *end++ = '.';
     *end++ = '0';
   }
+  return end;
+}
+
+template <typename T>
+JsonWriter& WriteNumber(T number, JsonWriter* json) {
+  std::array<char, kMaxNumber> digits;
+  const char* end = Shortest(number, digits.data());
   return json->Raw({digits.data(), static_cast<size_t>(end - digits.data())});
 }
 
@@ -118,8 +128,25 @@ JsonWriter& JsonWriter::Int(int64_t number) {
   return Raw({digits.data(), static_cast<size_t>(end - digits.data())});
 }
 
-JsonWriter& JsonWriter::Double(double number) { return Shortest(number, this); }
-JsonWriter& JsonWriter::Float(float number) { return Shortest(number, this); }
+JsonWriter& JsonWriter::Double(double number) { return WriteNumber(number, this); }
+JsonWriter& JsonWriter::Float(float number) { return WriteNumber(number, this); }
+
+JsonWriter& JsonWriter::Floats(std::span<const float> numbers) {
+  Separate();
+  std::array<char, 64 * (kMaxNumber + 1)> block;
+  char* end = block.data();
+  *out_ += '[';
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (i > 0) *end++ = ',';
+    end = Shortest(numbers[i], end);
+    if (i % 64 != 63) continue;
+    out_->append(block.data(), end);
+    end = block.data();
+  }
+  out_->append(block.data(), end);
+  *out_ += ']';
+  return *this;
+}
 
 JsonWriter& JsonWriter::Raw(std::string_view json) {
   Separate();

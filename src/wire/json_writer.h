@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ class JsonWriter {
   JsonWriter& Int(int64_t number);
   JsonWriter& Double(double number);  // shortest form that reads back equal; not finite: null
   JsonWriter& Float(float number);    // likewise, as few digits as a float needs
+  JsonWriter& Floats(std::span<const float> numbers);  // an array of them
   JsonWriter& Bool(bool value) { return Raw(value ? "true" : "false"); }
   JsonWriter& Null() { return Raw("null"); }
   JsonWriter& Raw(std::string_view json);  // a finished value

@@ -260,21 +260,7 @@ Scope ScopeOf(Dialect dialect) {
   return kChat;
 }
 
-// vLLM's priority is a number, lower first; here it picks a lane.
-api::Priority LaneOf(const CheckedObject& object, const std::string& tier) {
-  if (tier == "flex" || object.Int("priority").value_or(0) > 0) return api::Priority::kFlex;
-  return api::Priority::kInteractive;
-}
-
 }  // namespace
-
-bool IsRequestId(std::string_view id) {
-  return !id.empty() && id.size() <= api::kMaxRequestIdBytes &&
-         std::all_of(id.begin(), id.end(), [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '.' || c == '_' || c == '-';
-         });
-}
 
 Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
                                         IgnoredFields* ignored) {
@@ -322,17 +308,11 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
   call.timings =
       object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
 
-  const std::string tier = object.Text("service_tier").value_or("auto");
-  call.service_tier = tier == "auto" ? "default" : tier;
-  base.priority = LaneOf(object, tier);
-  base.request_id = object.Text("request_id").value_or("");
-  if (!base.request_id.empty() && !IsRequestId(base.request_id)) {
-    return Bad("request_id", "request_id may hold letters, digits, '.', '_' and '-'");
-  }
-  if (const std::optional<int64_t> ms = object.Int("deadline_ms"); ms.has_value()) {
-    base.deadline =
-        options.now + std::min<Duration>(std::chrono::milliseconds(*ms), options.deadline_cap);
-  }
+  ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
+  call.service_tier = placement.service_tier == "auto" ? "default" : placement.service_tier;
+  base.priority = placement.priority;
+  base.request_id = std::move(placement.request_id);
+  base.deadline = placement.deadline;
   base.cache_salt = object.Text("cache_salt").value_or("");
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
   if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {

@@ -10,16 +10,11 @@
 #include "base/status.h"
 #include "wire/checked_object.h"
 #include "wire/json.h"
+#include "wire/request_placement.h"
 
 namespace tutti::wire {
 
 enum class Dialect { kChat, kText, kGenerate };
-
-struct ParseOptions {
-  bool strict = false;  // unknown fields are 400 unknown_parameter
-  TimePoint now{};      // deadline_ms counts from here
-  Duration deadline_cap = std::chrono::hours(24);
-};
 
 // One client call: what to generate, and how the answer is to be shown. Completions with several
 // prompts make several requests; choices are numbered prompt_index * n + choice.
@@ -49,8 +44,5 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
 // role). `object` has been checked against its scope and has `messages`.
 Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
                                         IgnoredFields* ignored);
-
-// [A-Za-z0-9._-], 1..128 bytes.
-bool IsRequestId(std::string_view id);
 
 }  // namespace tutti::wire

@@ -2,72 +2,15 @@
 
 #include <unordered_map>
 
+#include "api/encoding.h"
 #include "api/validate.h"
+#include "wire/schema_encoding.h"
+#include "wire/schema_rows.h"
 
 namespace tutti::wire {
 namespace {
 
-constexpr double kNameBytes = 256;               // model, user and other names
-constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body limit binds first
-constexpr double kMetadataBytes = 64 << 10;
 constexpr size_t kMaxPrompts = 128;  // of one completions request
-constexpr double kDayMs = 24.0 * 3600 * 1000;
-
-// --- rows, one constructor per type so that the table reads as a table ---
-FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low = 0,
-              double high = 0) {
-  FieldSpec row;
-  row.name = name;
-  row.scopes = scopes;
-  row.type = type;
-  row.low = low;
-  row.high = high;
-  return row;
-}
-FieldSpec Flag(std::string_view name, unsigned scopes) {
-  return Row(name, scopes, FieldType::kBool);
-}
-FieldSpec Int(std::string_view name, unsigned scopes, double low, double high) {
-  return Row(name, scopes, FieldType::kInteger, low, high);
-}
-FieldSpec Num(std::string_view name, unsigned scopes, double low, double high) {
-  return Row(name, scopes, FieldType::kNumber, low, high);
-}
-FieldSpec Text(std::string_view name, unsigned scopes, double low, double high) {
-  return Row(name, scopes, FieldType::kString, low, high);
-}
-FieldSpec Choice(std::string_view name, unsigned scopes, std::string_view words) {
-  FieldSpec row = Row(name, scopes, FieldType::kChoice);
-  row.words = words;
-  return row;
-}
-FieldSpec Tokens(std::string_view name, unsigned scopes, size_t least, size_t most) {
-  FieldSpec row = Row(name, scopes, FieldType::kTokenIds, static_cast<double>(least),
-                      static_cast<double>(most));
-  row.count = most;
-  row.out_of_range = "token_out_of_range";
-  return row;
-}
-FieldSpec Required(FieldSpec row) {
-  row.required = true;
-  return row;
-}
-FieldSpec AboveLow(FieldSpec row) {
-  row.above_low = true;
-  return row;
-}
-FieldSpec WithoutEffect(FieldSpec row) {
-  row.field_class = FieldClass::kNoEffect;
-  return row;
-}
-FieldSpec Refused(std::string_view name, unsigned scopes, std::vector<std::string> neutral = {},
-                  std::string_view hint = "") {
-  FieldSpec row = Row(name, scopes, FieldType::kAny);
-  row.field_class = FieldClass::kRefused;
-  row.neutral = std::move(neutral);
-  row.hint = hint;
-  return row;
-}
 
 FieldSpec StopRow(unsigned scopes) {
   FieldSpec row = Row("stop", scopes, FieldType::kStrings, 1, api::kMaxStopBytes);
@@ -81,7 +24,7 @@ FieldSpec BiasRow(unsigned scopes) {
   return row;
 }
 
-std::vector<FieldSpec> MakeSchema() {
+std::vector<FieldSpec> GenerationRows() {
   constexpr unsigned kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
   constexpr unsigned kEverything = kAnyGeneration | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
@@ -90,7 +33,7 @@ std::vector<FieldSpec> MakeSchema() {
   return {
       // --- what is asked of which model ---
       Required(Text("model", kChat | kText, 1, kNameBytes)),
-      Text("model", kGenerate | kTokenize | kDetokenize | kApplyTemplate, 1, kNameBytes),
+      Text("model", kGenerate | kTokenize | kDetokenize | kDecode | kApplyTemplate, 1, kNameBytes),
       Required(Row("messages", kChat | kApplyTemplate, FieldType::kArray, 1, api::kMaxMessages)),
       Row("messages", kGenerate | kTokenize, FieldType::kArray, 1, api::kMaxMessages),
       Required(Row("prompt", kText, FieldType::kAny, 1, kMaxPrompts)),
@@ -248,10 +191,18 @@ std::vector<FieldSpec> MakeSchema() {
       Text("content", kTokenize, 0, kTextBytes),
       Flag("add_special", kTokenize),
       Flag("with_pieces", kTokenize),
-      Row("inputs", kTokenize, FieldType::kAny, 1, kMaxPrompts),
-      Refused("prompt_name", kTokenize, {}, "the model has no named prompts"),
+      Row("inputs", kTokenize, FieldType::kAny, 1, api::kMaxEncodeInputs),
+      Refused("prompt_name", kTokenize, {}, "put the prompt before the text"),
       Required(Tokens("tokens", kDetokenize, 0, 8 << 20)),
+      Required(Row("ids", kDecode, FieldType::kAny)),
+      Flag("skip_special_tokens", kDecode),
   };
+}
+
+std::vector<FieldSpec> MakeSchema() {
+  std::vector<FieldSpec> rows = GenerationRows();
+  for (FieldSpec& row : EncodingRows()) rows.push_back(std::move(row));
+  return rows;
 }
 
 const std::vector<FieldSpec>& Table() {

@@ -31,6 +31,19 @@ enum Scope : unsigned {
   kMessage = 1 << 6,        // an element of messages
   kPart = 1 << 7,           // an element of a message's content
   kStreamOptions = 1 << 8,
+  kEmbeddings = 1 << 9,             // POST /v1/embeddings
+  kRerank = 1 << 10,                // POST /v1/rerank, with documents
+  kScore = 1 << 11,                 // POST /v1/score
+  kTeiEmbed = 1 << 12,              // POST /embed
+  kTeiEmbedAll = 1 << 13,           // POST /embed_all
+  kTeiPredict = 1 << 14,            // POST /predict
+  kTeiRerank = 1 << 15,             // POST /rerank, with texts
+  kTeiSimilarity = 1 << 16,         // POST /similarity
+  kSimilarityInputs = 1 << 17,      // its inputs
+  kSimilarityParameters = 1 << 18,  // its parameters
+  kDocument = 1 << 19,              // an element of documents, or of what is scored
+  kDecode = 1 << 20,                // POST /decode
+  kLastScope = kDecode,
   kAnyGeneration = kChat | kText | kGenerate,
 };
 

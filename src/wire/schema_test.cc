@@ -15,9 +15,11 @@
 
 #include "test_paths.h"
 #include "wire/checked_object.h"
+#include "wire/encoding_request.h"
 #include "wire/error.h"
 #include "wire/field_check.h"
 #include "wire/openai_request.h"
+#include "wire/tei_request.h"
 #include "wire/tokenizer_routes.h"
 #include "wire/utf8.h"
 
@@ -29,6 +31,23 @@ struct Kind {
   const char* base;  // a valid request with the fields that others need
   std::function<Status(const Json&, const ParseOptions&)> parse;
 };
+
+std::function<Status(const Json&, const ParseOptions&)> Tei(EncodingKind kind) {
+  return [kind](const Json& j, const ParseOptions& o) { return ParseTei(kind, j, o).status(); };
+}
+
+// An object inside a request for similarities; its faults are told without the path to it, as they
+// are of other kinds.
+std::function<Status(const Json&, const ParseOptions&)> Inside(const std::string& member) {
+  return [member](const Json& j, const ParseOptions& o) {
+    JsonObject body{{"inputs", {{"source_sentence", "q"}, {"sentences", {"x"}}}}};
+    body[member] = j;
+    Status status = ParseTei(EncodingKind::kTeiSimilarity, body, o).status();
+    if (status.ok() || !status.param().starts_with(member + ".")) return status;
+    std::string inner = status.param().substr(member.size() + 1);
+    return std::move(status).WithParam(std::move(inner));
+  };
+}
 
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kinds = {
@@ -49,6 +68,22 @@ const std::vector<Kind>& Kinds() {
        [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
       {kDetokenize, R"({"tokens":[1]})",
        [](const Json& j, const ParseOptions& o) { return ParseDetokenize(j, o).status(); }},
+      {kDecode, R"({"ids":[1]})",
+       [](const Json& j, const ParseOptions& o) { return ParseDecode(j, o).status(); }},
+      {kEmbeddings, R"({"model":"m","input":"x"})",
+       [](const Json& j, const ParseOptions& o) { return ParseEmbeddings(j, o).status(); }},
+      {kRerank, R"({"query":"q","documents":["x"]})",
+       [](const Json& j, const ParseOptions& o) { return ParseRerank(j, o).status(); }},
+      {kScore, R"({"text_1":"q","text_2":["x"]})",
+       [](const Json& j, const ParseOptions& o) { return ParseScore(j, o).status(); }},
+      {kTeiEmbed, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbed)},
+      {kTeiEmbedAll, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbedAll)},
+      {kTeiPredict, R"({"inputs":"x"})", Tei(EncodingKind::kTeiPredict)},
+      {kTeiRerank, R"({"query":"q","texts":["x"]})", Tei(EncodingKind::kTeiRerank)},
+      {kTeiSimilarity, R"({"inputs":{"source_sentence":"q","sentences":["x"]}})",
+       Tei(EncodingKind::kTeiSimilarity)},
+      {kSimilarityInputs, R"({"source_sentence":"q","sentences":["x"]})", Inside("inputs")},
+      {kSimilarityParameters, R"({"truncate":true})", Inside("parameters")},
       {kApplyTemplate, R"({"messages":[{"role":"user","content":"x"}]})",
        [](const Json& j, const ParseOptions& o) { return ParseApplyTemplate(j, o).status(); }},
   };
@@ -85,7 +120,8 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   ASSERT_FALSE(page.empty());
   for (const FieldSpec& field : Schema()) {
-    if (field.field_class == FieldClass::kRefused || !(field.scopes & ~(kMessage | kPart)))
+    if (field.field_class == FieldClass::kRefused ||
+        !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
@@ -100,7 +136,7 @@ TEST(Schema, ABaseRequestOfEachKindPasses) {
 TEST(Schema, NoFieldHasTwoRowsInOneScope) {
   std::set<std::pair<std::string_view, unsigned>> seen;
   for (const FieldSpec& field : Schema()) {
-    for (unsigned bit = 1; bit <= kStreamOptions; bit <<= 1) {
+    for (unsigned bit = 1; bit <= kLastScope; bit <<= 1) {
       if ((field.scopes & bit) != 0) {
         EXPECT_TRUE(seen.emplace(field.name, bit).second)
             << field.name << " twice in scope " << bit;

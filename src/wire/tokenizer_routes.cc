@@ -1,8 +1,10 @@
 #include "wire/tokenizer_routes.h"
 
-#include <algorithm>
+#include <utility>
 
+#include "api/encoding.h"
 #include "wire/checked_object.h"
+#include "wire/field_check.h"
 #include "wire/json_writer.h"
 #include "wire/openai_response.h"
 #include "wire/schema.h"
@@ -94,20 +96,6 @@ void WriteTei(std::span<const api::TokenizeResult> results, JsonWriter* json) {
     json->EndArray();
   }
   json->EndArray();
-}
-
-void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* json) {
-  json->BeginObject()
-      .Member("id", id)
-      .Member("object", "model")
-      .Member("created", model.created_unix_s)
-      .Member("owned_by", "tutti")
-      .Member("root", model.id)
-      .Member("parent", nullptr)
-      .Member("max_model_len", model.max_model_len);
-  json->Key("permission").BeginArray().EndArray();
-  json->Key("tasks").BeginArray().String("generate").EndArray();
-  json->Member("digest", model.digest).Member("state", "ready").EndObject();
 }
 
 }  // namespace
@@ -206,30 +194,42 @@ std::string ApplyTemplateBody(const api::TokenizeResult& result) {
   return body;
 }
 
-std::string ModelListBody(std::span<const api::ModelInfo> models) {
-  std::string body;
-  JsonWriter json(&body);
-  json.BeginObject().Member("object", "list").Key("data").BeginArray();
-  for (const api::ModelInfo& model : models) WriteModel(model, model.id, &json);
-  for (const api::ModelInfo& model : models) {
-    for (const std::string& alias : model.aliases) WriteModel(model, alias, &json);
+Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kDecode, body, "", options.strict, &ignored));
+  DecodeCall call;
+  call.model = object.Text("model").value_or("");
+  call.skip_special = object.Bool("skip_special_tokens").value_or(true);
+  const Json& ids = *object.Find("ids");
+  if (!ids.is_array())
+    return Bad("ids", "ids must be a list of token ids, or a list of such lists");
+  const JsonArray& array = ids.get_array();
+  if (array.empty()) return InvalidArgument("empty_prompt", "ids is empty").WithParam("ids");
+  call.listed = array[0].is_array();
+  if (!call.listed) {
+    ASSIGN_OR_RETURN(std::vector<TokenId> one, ReadTokenIds(array, "ids"));
+    call.ids.push_back(std::move(one));
   }
-  json.EndArray().EndObject();
-  return body;
+  if (call.listed && array.size() > api::kMaxEncodeInputs) {
+    return Bad("ids", "ids must hold at most " + std::to_string(api::kMaxEncodeInputs) + " lists");
+  }
+  for (size_t i = 0; call.listed && i < array.size(); ++i) {
+    const std::string param = "ids[" + std::to_string(i) + "]";
+    if (!array[i].is_array()) return Bad(param, param + " must be a list of token ids");
+    ASSIGN_OR_RETURN(std::vector<TokenId> one, ReadTokenIds(array[i].get_array(), param));
+    call.ids.push_back(std::move(one));
+  }
+  call.ignored = ignored.names();
+  return call;
 }
 
-const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id) {
-  const auto found = std::find_if(models.begin(), models.end(), [&](const api::ModelInfo& model) {
-    return model.id == id ||
-           std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
-  });
-  return found == models.end() ? nullptr : &*found;
-}
-
-std::string ModelBody(const api::ModelInfo& model, std::string_view id) {
+std::string DecodeBody(std::span<const std::string> texts) {
   std::string body;
   JsonWriter json(&body);
-  WriteModel(model, id, &json);
+  json.BeginArray();
+  for (const std::string& text : texts) json.String(text);
+  json.EndArray();
   return body;
 }
 

@@ -1,7 +1,7 @@
-// JSON of the tokenizer routes, in the dialects that clients use, and of the model list. Pure.
+// JSON of the tokenizer routes, in the dialects that clients use. Pure.
 //
 // POST /tokenize picks its dialect by the key present: prompt or messages (vLLM), content
-// (llama-server), inputs (TEI). POST /detokenize answers under both names in use.
+// (llama-server), inputs (TEI). POST /detokenize answers under both names in use; /decode is TEI's.
 #pragma once
 
 #include <span>
@@ -41,9 +41,15 @@ struct ApplyTemplateCall {
 Result<ApplyTemplateCall> ParseApplyTemplate(const Json& body, const ParseOptions& options);
 std::string ApplyTemplateBody(const api::TokenizeResult& result);
 
-std::string ModelListBody(std::span<const api::ModelInfo> models);
-// Nothing when no model has that id or alias.
-const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id);
-std::string ModelBody(const api::ModelInfo& model, std::string_view id);
+// TEI's way back to texts: one list of ids, or several.
+struct DecodeCall {
+  std::string model;
+  std::vector<std::vector<TokenId>> ids;
+  bool listed = false;  // errors name "ids[2]", else "ids"
+  bool skip_special = true;
+  std::vector<std::string> ignored;
+};
+Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options);
+std::string DecodeBody(std::span<const std::string> texts);
 
 }  // namespace tutti::wire

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "wire/models.h"
+
 namespace tutti::wire {
 namespace {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
-#include "wire/openai_request.h"
+#include "wire/request_placement.h"
 
 namespace tutti::http {
 namespace {
@@ -17,12 +17,17 @@ namespace {
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 constexpr uint64_t kLingerBytes = 1 << 20;
 constexpr size_t kMaxPipelined = 64 << 10;  // of further requests, read while one is answered
+constexpr size_t kLargeAnswer = 256 << 10;  // above it copying takes longer than a packet more
 constexpr size_t kSmallBody = 64 << 10;     // read to its end even when the request is refused
 
 std::string IdFor(const HttpRequest& request, IoLoop& loop) {
   const std::string* given =
       request.Count("x-request-id") == 1 ? request.Find("x-request-id") : nullptr;
   return given != nullptr && wire::IsRequestId(*given) ? *given : "req-" + loop.RandomId(24);
+}
+
+void FreeLarge(std::string* buffer) {
+  if (buffer->capacity() > kLargeAnswer) std::string().swap(*buffer);
 }
 
 // What a page of an allowed origin may send: our own fields, and of those it asks for the ones that
@@ -65,7 +70,7 @@ Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
       context_(context),
       transport_(std::move(transport)),
       peer_(std::move(peer)),
-      error_options_{context.options.queue_full_status},
+      error_options_{context.options.queue_full_status, wire::ErrorForm::kOpenAi},
       body_share_(&context.memory_budget),
       answer_share_(&context.memory_budget) {}
 
@@ -197,6 +202,7 @@ void Connection::OnHead() {
   phase_start_ = loop_->clock().Now();
   request_id_ = IdFor(parser_->head(), *loop_);
   decision_ = context_.router.Decide(parser_->head());
+  error_options_.form = decision_.errors();
   Stage("auth", phase_start_);
   const std::string* expect = parser_->head().Find("expect");
   const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() &&
@@ -223,6 +229,10 @@ bool Connection::ReserveBody() {
   close_after_ = true;
   Refuse(Unavailable("overloaded", "too many large requests are being read"));
   return false;
+}
+
+void Connection::AdoptRequestId(const std::string& id) {
+  if (!id.empty() && request_.Find("x-request-id") == nullptr) request_id_ = id;
 }
 
 Connection::Body Connection::TakeBody() {
@@ -342,7 +352,12 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   if (!decision_.head_only) {
     unsent_ += body.size();
     sent_bytes_ += body.size();
-    pending_ += body;
+    if (body.size() > kLargeAnswer) Write();  // the head by itself, so that the body need not move
+    if (pending_.empty()) {
+      pending_ = std::move(body);
+    } else {
+      pending_ += body;
+    }
   }
   Finish();
 }
@@ -350,7 +365,7 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
 void Connection::RespondError(const Status& status, Origin origin,
                               std::optional<wire::ContextNumbers> numbers) {
   const wire::ErrorView error = wire::ViewError(status, error_options_);
-  if (error.http == 500 && context_.deps.log != nullptr) {
+  if (error.ours && context_.deps.log != nullptr) {
     context_.deps.log->Error(
         "http.internal_error",
         {{"id", request_id_}, {"code", status.reason()}, {"what", status.message()}});
@@ -509,6 +524,9 @@ void Connection::OnWritten(bool ok, size_t bytes) {
 void Connection::OnFlushed() {
   if (phase_ != Phase::kFlushing || write_in_flight_ || !pending_.empty()) return;
   exchange_.reset();
+  FreeLarge(&writing_);  // together with their share
+  FreeLarge(&pending_);
+  written_ = writing_.size();
   answer_share_.Release();
   Stage("write", finished_at_);
   if (close_after_ || peer_done_) return Linger();
@@ -522,6 +540,7 @@ void Connection::NextRequest() {
   parser_.reset();
   request_ = HttpRequest();
   decision_ = Decision();
+  error_options_.form = decision_.errors();
   request_id_.clear();
   refused_.reset();
   status_ = 0;

@@ -60,6 +60,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
   // Counts an answer of so many bytes against the door's memory until it is sent. False: no room.
   bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
+  void HoldAnswer(BudgetShare share) { answer_share_ = std::move(share); }
 
   const HttpRequest& request() const { return request_; }
   // The body, and its share of the door's memory: both are to be dropped together.
@@ -69,7 +70,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   Body TakeBody();  // once
   const std::string& request_id() const { return request_id_; }
-  void set_request_id(std::string id) { request_id_ = std::move(id); }
+  // The body's own id for the request; counts unless the header gave one.
+  void AdoptRequestId(const std::string& id);
+  // Of the errors of this request, where the route alone does not tell.
+  void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
   const Decision& decision() const { return decision_; }
   TimePoint request_start() const { return request_start_; }
   std::shared_ptr<IoLoop> loop() const { return loop_; }
@@ -119,7 +123,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   DoorContext& context_;
   const std::shared_ptr<Transport> transport_;
   const std::string peer_;
-  const wire::ErrorOptions error_options_;
+  wire::ErrorOptions error_options_;  // its form is the request's
 
   Phase phase_ = Phase::kIdle;
   TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering

@@ -32,8 +32,9 @@ struct DoorContext {
   std::function<void()> on_closed;               // a connection is gone: accepting may go on
 
   // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
-  // tokenizer requests, which can take a second and must not hold up the former.
-  boost::asio::thread_pool json_helper{1}, tokenizer_helper{1};
+  // tokenizer requests, which can take a second and must not hold up the former; large answers of
+  // encoders, which wait for neither.
+  boost::asio::thread_pool json_helper{1}, tokenizer_helper{1}, answer_helper{1};
 };
 
 }  // namespace tutti::http

@@ -5,7 +5,7 @@
 #include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json_writer.h"
-#include "wire/tokenizer_routes.h"
+#include "wire/models.h"
 
 namespace tutti::http {
 namespace {
@@ -41,6 +41,8 @@ class ImmediateExchange final : public Exchange {
         return connection_.Respond(
             200, {{"Content-Type", std::string(telemetry::MetricsRegistry::kContentType)}},
             deps.metrics->Expose());
+      case RouteId::kInfo:
+        return Info();
       case RouteId::kModels:
         return Json(wire::ModelListBody(deps.inference->Models()));
       case RouteId::kModel: {
@@ -56,10 +58,14 @@ class ImmediateExchange final : public Exchange {
   }
 
  private:
-  static Status NotFound(std::string_view code, std::string message) {
-    return tutti::NotFound(code, std::move(message));
+  void Info() {
+    const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
+    const api::ModelInfo* model = wire::DefaultEncoder(models, api::EncodeOutput::kPooled);
+    if (model == nullptr)
+      return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
+    const HttpOptions& options = connection_.context().options;
+    Json(wire::InfoBody(*model, {options.max_connections, options.version}));
   }
-
   void Health(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);
     Json("{\"status\":\"ok\"}");
@@ -97,10 +103,33 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kTokenize:
     case RouteId::kDetokenize:
     case RouteId::kApplyTemplate:
+    case RouteId::kDecode:
       return MakeTokenizerExchange(route.id, connection);
+    case RouteId::kEmbeddings:
+    case RouteId::kRerank:
+    case RouteId::kRerankOrTei:
+    case RouteId::kScore:
+    case RouteId::kTeiEmbed:
+    case RouteId::kTeiEmbedAll:
+    case RouteId::kTeiPredict:
+    case RouteId::kTeiSimilarity:
+      return MakeEncodingExchange(route.id, connection);
     default:
       return std::make_unique<ImmediateExchange>(route.id, connection);
   }
+}
+
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {
+  if (names.empty()) return;
+  std::string joined;
+  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
+  headers->emplace_back("x-tutti-ignored", std::move(joined));
+}
+
+HeaderList JsonHeaders(const std::vector<std::string>& ignored) {
+  HeaderList headers = {{"Content-Type", "application/json"}};
+  AddIgnored(ignored, &headers);
+  return headers;
 }
 
 }  // namespace tutti::http

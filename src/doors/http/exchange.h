@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "doors/http/response.h"
 #include "doors/http/router.h"
 
 namespace tutti::http {
@@ -24,12 +25,18 @@ class Exchange {
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection);
 
-// The three generating routes (generation_exchange.cc) and the tokenizer routes
-// (tokenizer_exchange.cc).
+// The three generating routes (generation_exchange.cc), those of encoders (encoding_exchange.cc),
+// and the tokenizer routes (tokenizer_exchange.cc).
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection);
 
-// "a, b": the value of x-tutti-ignored.
-std::string JoinNames(const std::vector<std::string>& names);
+// Bytes of JSON that an io thread parses itself.
+inline constexpr size_t kInlineJsonBytes = 16 << 10;
+
+// Names of unknown fields into x-tutti-ignored: "a, b".
+void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
+// Of an answer in JSON.
+HeaderList JsonHeaders(const std::vector<std::string>& ignored);
 
 }  // namespace tutti::http

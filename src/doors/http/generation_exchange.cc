@@ -15,16 +15,16 @@
 #include <vector>
 
 #include "api/validate.h"
+#include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/request_deadline.h"
 #include "wire/json.h"
+#include "wire/models.h"
 #include "wire/openai_request.h"
 #include "wire/openai_response.h"
-#include "wire/tokenizer_routes.h"
 
 namespace tutti::http {
 namespace {
-
-constexpr size_t kInlineJsonBytes = 16 << 10;  // of JSON that an io thread parses itself
 
 wire::Dialect DialectOf(RouteId route) {
   switch (route) {
@@ -81,23 +81,6 @@ Result<ParsedCall> Parse(wire::Dialect dialect, std::string_view body,
   return ParsedCall{std::move(call), std::move(echo)};
 }
 
-// X-Request-Timeout-Ms: a positive number of milliseconds; absent = no deadline.
-Result<std::optional<TimePoint>> HeaderDeadline(const HttpRequest& request, TimePoint start,
-                                                Duration cap) {
-  const std::string* text = request.Find("x-request-timeout-ms");
-  if (text == nullptr) return std::optional<TimePoint>();
-  const bool digits =
-      !text->empty() && text->size() <= 12 &&
-      std::all_of(text->begin(), text->end(), [](char c) { return c >= '0' && c <= '9'; });
-  const int64_t ms = digits ? std::stoll(*text) : 0;
-  if (ms < 1) {
-    return InvalidArgument("invalid_value",
-                           "X-Request-Timeout-Ms must be a positive number of milliseconds")
-        .WithParam("X-Request-Timeout-Ms");
-  }
-  return std::optional(start + std::min<Duration>(std::chrono::milliseconds(ms), cap));
-}
-
 class GenerationExchange final : public Exchange {
  public:
   GenerationExchange(RouteId route, Connection& connection)
@@ -111,18 +94,12 @@ class GenerationExchange final : public Exchange {
     const wire::ParseOptions parse{options.strict, connection_.request_start(),
                                    options.limits.deadline_cap};
     api::Inference& inference = *connection_.context().deps.inference;
-    if (connection_.request().body.size() <= kInlineJsonBytes) {
-      return OnParsed(Parse(dialect_, connection_.TakeBody().text, parse, inference));
-    }
-    auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
-    connection_.Offload(
-        connection_.context().json_helper,
-        [this, dialect = dialect_, body, parse, &inference]() -> Connection::Continuation {
-          auto parsed =
-              std::make_shared<Result<ParsedCall>>(Parse(dialect, body->text, parse, inference));
-          *body = {};
-          return [this, parsed] { OnParsed(std::move(*parsed)); };
-        });
+    WithBody(
+        connection_, kInlineJsonBytes, connection_.context().json_helper,
+        [dialect = dialect_, parse, &inference](std::string_view body) {
+          return Parse(dialect, body, parse, inference);
+        },
+        [this](Result<ParsedCall> parsed) { OnParsed(std::move(parsed)); });
   }
 
   void Pump() override {
@@ -172,13 +149,10 @@ class GenerationExchange final : public Exchange {
     call_.emplace(std::move(parsed->call));
 
     const HttpOptions& options = connection_.context().options;
-    Result<std::optional<TimePoint>> deadline = HeaderDeadline(
+    const Result<TimePoint> deadline = HeaderDeadline(
         connection_.request(), connection_.request_start(), options.limits.deadline_cap);
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
-    const bool id_in_body = !call_->requests.front().request_id.empty();
-    if (id_in_body && connection_.request().Find("x-request-id") == nullptr) {
-      connection_.set_request_id(call_->requests.front().request_id);
-    }
+    connection_.AdoptRequestId(call_->requests.front().request_id);
     size_t call_bytes = 0;
     for (const api::GenerateRequest& request : call_->requests) {
       call_bytes += api::PromptBytes(request.prompt);
@@ -186,7 +160,7 @@ class GenerationExchange final : public Exchange {
     for (api::GenerateRequest& request : call_->requests) {
       request.request_id = connection_.request_id();
       request.call_bytes = call_bytes;
-      if (deadline->has_value()) request.deadline = std::min(request.deadline, **deadline);
+      request.deadline = std::min(request.deadline, *deadline);
     }
     keepalive_ = options.keepalive.value_or(
         dialect_ == wire::Dialect::kGenerate ? std::chrono::seconds(5) : std::chrono::seconds(15));
@@ -251,14 +225,11 @@ class GenerationExchange final : public Exchange {
 
   HeaderList Headers() const {
     HeaderList headers;
-    if (call_->stream) {
-      headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
-                 {"Cache-Control", "no-cache"},
-                 {"X-Accel-Buffering", "no"}};
-    } else {
-      headers = {{"Content-Type", "application/json"}};
-    }
-    if (!call_->ignored.empty()) headers.emplace_back("x-tutti-ignored", JoinNames(call_->ignored));
+    if (!call_->stream) return JsonHeaders(call_->ignored);
+    headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
+               {"Cache-Control", "no-cache"},
+               {"X-Accel-Buffering", "no"}};
+    AddIgnored(call_->ignored, &headers);
     return headers;
   }
 

@@ -256,10 +256,10 @@ struct HttpDoor::Impl {
     for (const auto& loop : loops) {
       loop->Stop();
     }
-    context->json_helper.stop();
-    context->tokenizer_helper.stop();
-    context->json_helper.join();
-    context->tokenizer_helper.join();
+    boost::asio::thread_pool* const helpers[] = {&context->json_helper, &context->tokenizer_helper,
+                                                 &context->answer_helper};
+    for (boost::asio::thread_pool* helper : helpers) helper->stop();
+    for (boost::asio::thread_pool* helper : helpers) helper->join();
     for (const auto& loop : loops)
       loop->Sweep();  // continuations of work that outlived its connection
     acceptor.reset();

@@ -1,10 +1,11 @@
-// HttpDoor: HTTP/1.1 (OpenAI-compatible, tokenizer, operations routes) in front of api::Inference.
+// HttpDoor: HTTP/1.1 (OpenAI-compatible, TEI's, tokenizer, operations routes) in front of
+// api::Inference.
 //
 // A few io threads own their connections for life and block on epoll only; what may take longer
-// than a millisecond runs on one of two helper threads: one for large bodies of generation
-// requests, one for large tokenizer requests. A client that goes away destroys its Generation,
-// which cancels it, in every phase. Start, Drain and Stop belong to one thread; the other methods
-// may be called from any.
+// than a millisecond runs on one of three helper threads: one for large bodies, one for large
+// tokenizer requests, one for large answers of encoders. A client that goes away destroys its
+// Generation or Encoding, which cancels it, in every phase. Start, Drain and Stop belong to one
+// thread; the other methods may be called from any.
 #pragma once
 
 #include <chrono>

@@ -13,6 +13,7 @@ namespace tutti::http {
 class MemoryBudget {
  public:
   explicit MemoryBudget(int64_t limit) : limit_(limit) {}
+  int64_t limit() const { return limit_; }
   int64_t used() const { return used_.load(std::memory_order_relaxed); }
 
  private:
@@ -46,6 +47,9 @@ class BudgetShare {
     }
     bytes_ = bytes;
     return true;
+  }
+  void ShrinkTo(int64_t bytes) {
+    if (bytes < bytes_) budget_->used_.fetch_sub(std::exchange(bytes_, bytes) - bytes);
   }
   void Release() {
     if (bytes_ > 0) budget_->used_.fetch_sub(std::exchange(bytes_, 0));

@@ -13,6 +13,10 @@ using telemetry::OpKind;
 
 constexpr bool kOpen = true, kProbe = true;
 
+constexpr Route TeiRoute(std::string_view pattern, RouteId id, OpKind op) {
+  return {pattern, "POST", id, op, false, false, wire::ErrorForm::kTei};
+}
+
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/chat/completions", "POST", RouteId::kChat, OpKind::kChat},
     {"/v1/completions", "POST", RouteId::kText, OpKind::kCompletion},
@@ -22,6 +26,19 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
     {"/v1/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
     {"/apply-template", "POST", RouteId::kApplyTemplate, OpKind::kTokenize},
+    {"/v1/embeddings", "POST", RouteId::kEmbeddings, OpKind::kEmbed},
+    {"/embeddings", "POST", RouteId::kEmbeddings, OpKind::kEmbed},
+    {"/v1/rerank", "POST", RouteId::kRerank, OpKind::kScore},
+    {"/v2/rerank", "POST", RouteId::kRerank, OpKind::kScore},
+    {"/rerank", "POST", RouteId::kRerankOrTei, OpKind::kScore},
+    {"/v1/score", "POST", RouteId::kScore, OpKind::kScore},
+    {"/score", "POST", RouteId::kScore, OpKind::kScore},
+    TeiRoute("/embed", RouteId::kTeiEmbed, OpKind::kEmbed),
+    TeiRoute("/embed_all", RouteId::kTeiEmbedAll, OpKind::kEmbed),
+    TeiRoute("/predict", RouteId::kTeiPredict, OpKind::kScore),
+    TeiRoute("/similarity", RouteId::kTeiSimilarity, OpKind::kEmbed),
+    TeiRoute("/decode", RouteId::kDecode, OpKind::kTokenize),
+    {"/info", "GET", RouteId::kInfo},
     {"/v1/models", "GET", RouteId::kModels},
     {"/v1/models/{id}", "GET", RouteId::kModel},
     {"/version", "GET", RouteId::kVersion},
@@ -33,24 +50,11 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/readyz", "GET", RouteId::kReady, OpKind::kOther, kOpen, kProbe},
     {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
     {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
-    {"/v1/embeddings", "POST", RouteId::kLater},
-    {"/embeddings", "POST", RouteId::kLater},
-    {"/v1/rerank", "POST", RouteId::kLater},
-    {"/v2/rerank", "POST", RouteId::kLater},
-    {"/rerank", "POST", RouteId::kLater},
-    {"/v1/score", "POST", RouteId::kLater},
-    {"/score", "POST", RouteId::kLater},
     {"/v1/responses", "POST", RouteId::kLater},
     {"/v1/conversations", "POST", RouteId::kLater},
     {"/v1/files", "POST", RouteId::kLater},
     {"/v1/batches", "POST", RouteId::kLater},
     {"/v1/messages", "POST", RouteId::kLater},
-    {"/embed", "POST", RouteId::kLater},
-    {"/embed_all", "POST", RouteId::kLater},
-    {"/predict", "POST", RouteId::kLater},
-    {"/similarity", "POST", RouteId::kLater},
-    {"/decode", "POST", RouteId::kLater},
-    {"/info", "GET", RouteId::kLater},
 });
 
 constexpr std::array<std::string_view, 9> kMethods = {

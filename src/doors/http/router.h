@@ -13,6 +13,7 @@
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
 #include "telemetry/labels.h"
+#include "wire/error.h"
 
 namespace tutti::http {
 
@@ -20,6 +21,16 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
+  kEmbeddings,
+  kRerank,
+  kRerankOrTei,  // /rerank: Jina's form or TEI's
+  kScore,
+  kTeiEmbed,
+  kTeiEmbedAll,
+  kTeiPredict,
+  kTeiSimilarity,
+  kInfo,
+  kDecode,
   kTokenize,
   kDetokenize,
   kApplyTemplate,
@@ -43,6 +54,7 @@ struct Route {
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
+  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
 };
 
 std::span<const Route> Routes();
@@ -60,6 +72,9 @@ struct Decision {
 
   std::string_view name() const {
     return route == nullptr ? std::string_view("-") : route->pattern;
+  }
+  wire::ErrorForm errors() const {
+    return route == nullptr ? wire::ErrorForm::kOpenAi : route->errors;
   }
   telemetry::OpKind op() const { return route == nullptr ? telemetry::OpKind::kOther : route->op; }
 };

@@ -1,12 +1,15 @@
-// POST /tokenize, /detokenize, /apply-template: synchronous calls of the waist. Bodies above 4 KiB
-// are handled on a helper thread, so that no other connection waits for them.
+// POST /tokenize, /detokenize, /decode, /apply-template: synchronous calls of the waist. Bodies
+// above 4 KiB are handled on a helper thread, so that no other connection waits for them.
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "api/validate.h"
+#include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "wire/json.h"
+#include "wire/models.h"
+#include "wire/tei_request.h"
 #include "wire/tokenizer_routes.h"
 
 namespace tutti::http {
@@ -18,21 +21,36 @@ struct Answer {
   Status status;
   std::string body;
   std::vector<std::string> ignored;
+  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
 };
 
-Answer Failed(Status status) { return {std::move(status), "", {}}; }
+Answer Failed(Status status, wire::ErrorForm errors = wire::ErrorForm::kOpenAi) {
+  return {std::move(status), "", {}, errors};
+}
+
+// In TEI's dialect a server has one model, which is an encoder: where no model is named, the first
+// of them.
+void ChooseEncoder(const api::Inference& inference, std::string* model) {
+  if (!model->empty()) return;
+  const std::vector<api::ModelInfo> models = inference.Models();
+  if (const api::ModelInfo* encoder = wire::DefaultEncoder(models, api::EncodeOutput::kPooled))
+    *model = encoder->id;
+}
 
 Answer Tokenize(api::Inference& inference, const wire::Json& body,
                 const wire::ParseOptions& options) {
+  const bool tei = wire::HasField(body, "inputs");
+  const auto errors = tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
-  if (!call.ok()) return Failed(call.status());
+  if (!call.ok()) return Failed(call.status(), errors);
   std::vector<api::TokenizeResult> results;
   size_t pieces = 0;
-  for (const api::TokenizeRequest& request : call->requests) {
+  for (api::TokenizeRequest& request : call->requests) {
+    if (tei) ChooseEncoder(inference, &request.model);
     Result<api::TokenizeResult> result = inference.Tokenize(request);
-    if (!result.ok()) return Failed(result.status());
+    if (!result.ok()) return Failed(result.status(), errors);
     pieces += result->pieces.size();
-    if (pieces > api::kMaxPieces) return Failed(api::TooManyPieces(pieces));
+    if (pieces > api::kMaxPieces) return Failed(api::TooManyPieces(pieces), errors);
     results.push_back(std::move(result).value());
   }
   return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
@@ -47,6 +65,26 @@ Answer Detokenize(api::Inference& inference, const wire::Json& body,
   return {OkStatus(), wire::DetokenizeBody(*text), call->ignored};
 }
 
+Answer Decode(api::Inference& inference, const wire::Json& body,
+              const wire::ParseOptions& options) {
+  constexpr auto kErrors = wire::ErrorForm::kTei;
+  Result<wire::DecodeCall> call = wire::ParseDecode(body, options);
+  if (!call.ok()) return Failed(call.status(), kErrors);
+  ChooseEncoder(inference, &call->model);
+  std::vector<std::string> texts;
+  for (size_t i = 0; i < call->ids.size(); ++i) {
+    Result<std::string> text = inference.Detokenize(call->model, call->ids[i], call->skip_special);
+    if (!text.ok()) {
+      const std::string param = call->listed ? "ids[" + std::to_string(i) + "]" : "ids";
+      return Failed(
+          text.status().param() == "tokens" ? text.status().WithParam(param) : text.status(),
+          kErrors);
+    }
+    texts.push_back(*std::move(text));
+  }
+  return {OkStatus(), wire::DecodeBody(texts), call->ignored};
+}
+
 Answer ApplyTemplate(api::Inference& inference, const wire::Json& body,
                      const wire::ParseOptions& options) {
   Result<wire::ApplyTemplateCall> call = wire::ParseApplyTemplate(body, options);
@@ -59,11 +97,14 @@ Answer ApplyTemplate(api::Inference& inference, const wire::Json& body,
 // Thread-safe: what it uses is.
 Answer Compute(RouteId route, api::Inference& inference, std::string_view body,
                const wire::ParseOptions& options) {
+  const auto errors = route == RouteId::kDecode ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::JsonDocument> document = wire::ParseJson(body);
-  if (!document.ok()) return Failed(document.status());
+  if (!document.ok()) return Failed(document.status(), errors);
   switch (route) {
     case RouteId::kTokenize:
       return Tokenize(inference, document->root(), options);
+    case RouteId::kDecode:
+      return Decode(inference, document->root(), options);
     case RouteId::kDetokenize:
       return Detokenize(inference, document->root(), options);
     default:
@@ -79,29 +120,25 @@ class TokenizerExchange final : public Exchange {
   void Start() override {
     api::Inference& inference = *connection_.context().deps.inference;
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
-    if (connection_.request().body.size() <= kInlineTokenizerBytes) {
-      return Finish(Compute(route_, inference, connection_.TakeBody().text, options));
-    }
-    auto body = std::make_shared<Connection::Body>(connection_.TakeBody());
-    connection_.Offload(
-        connection_.context().tokenizer_helper,
-        [this, route = route_, &inference, body, options]() -> Connection::Continuation {
-          auto answer = std::make_shared<Answer>(Compute(route, inference, body->text, options));
-          *body = {};
-          return [this, answer] { Finish(std::move(*answer)); };
-        });
+    WithBody(
+        connection_, kInlineTokenizerBytes, connection_.context().tokenizer_helper,
+        [route = route_, &inference, options](std::string_view body) {
+          return Compute(route, inference, body, options);
+        },
+        [this](Answer answer) { Finish(std::move(answer)); });
   }
 
  private:
   void Finish(Answer answer) {
-    if (!answer.status.ok()) return connection_.RespondError(answer.status);
+    if (!answer.status.ok()) {
+      connection_.set_error_form(answer.errors);
+      return connection_.RespondError(answer.status);
+    }
     if (!connection_.HoldAnswer(answer.body.size())) {
       return connection_.RespondError(
           Unavailable("overloaded", "too many long answers wait for their readers"));
     }
-    HeaderList headers = {{"Content-Type", "application/json"}};
-    if (!answer.ignored.empty()) headers.emplace_back("x-tutti-ignored", JoinNames(answer.ignored));
-    connection_.Respond(200, std::move(headers), std::move(answer.body));
+    connection_.Respond(200, JsonHeaders(answer.ignored), std::move(answer.body));
   }
 
   const RouteId route_;
@@ -112,12 +149,6 @@ class TokenizerExchange final : public Exchange {
 
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection) {
   return std::make_unique<TokenizerExchange>(route, connection);
-}
-
-std::string JoinNames(const std::vector<std::string>& names) {
-  std::string joined;
-  for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
-  return joined;
 }
 
 }  // namespace tutti::http

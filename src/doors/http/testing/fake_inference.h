@@ -304,12 +304,14 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     }
     return result;
   }
-  Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>& tokens) override {
+  // Ids are bytes; '<' is a special token.
+  Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>& tokens,
+                                 bool skip_special) override {
     std::string text;
     for (const TokenId id : tokens) {
       if (id > 255)
         return InvalidArgument("token_out_of_range", "no such token").WithParam("tokens");
-      text += static_cast<char>(id);
+      if (!skip_special || id != '<') text += static_cast<char>(id);
     }
     return text;
   }

@@ -1,0 +1,296 @@
+// POST /v1/embeddings, rerank, score and TEI's routes: JSON -> one encoding -> JSON.
+//
+// Its end is waited for with the loop's waker; destroying the exchange cancels it. What of the
+// answer takes longer than an io thread may spend is made on a helper, after its memory has been
+// counted.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doors/http/body_work.h"
+#include "doors/http/connection.h"
+#include "doors/http/request_deadline.h"
+#include "wire/encoding_request.h"
+#include "wire/encoding_response.h"
+#include "wire/json.h"
+#include "wire/models.h"
+#include "wire/tei_request.h"
+
+namespace tutti::http {
+namespace {
+
+// What an io thread makes of an answer itself: at 60 ns a float, a quarter of a millisecond.
+constexpr size_t kInlineFloats = 4096;
+constexpr size_t kInlineTextBytes = 16 << 10;
+
+// A body, understood.
+struct ParsedCall {
+  wire::ErrorForm errors;
+  Result<wire::EncodingCall> call;
+};
+
+Result<wire::EncodingCall> ParseAs(RouteId route, const wire::Json& body,
+                                   const wire::ParseOptions& options) {
+  switch (route) {
+    case RouteId::kEmbeddings:
+      return wire::ParseEmbeddings(body, options);
+    case RouteId::kScore:
+      return wire::ParseScore(body, options);
+    case RouteId::kTeiEmbed:
+      return wire::ParseTei(wire::EncodingKind::kTeiEmbed, body, options);
+    case RouteId::kTeiEmbedAll:
+      return wire::ParseTei(wire::EncodingKind::kTeiEmbedAll, body, options);
+    case RouteId::kTeiPredict:
+      return wire::ParseTei(wire::EncodingKind::kTeiPredict, body, options);
+    case RouteId::kTeiSimilarity:
+      return wire::ParseTei(wire::EncodingKind::kTeiSimilarity, body, options);
+    default:
+      return wire::ParseRerank(body, options);
+  }
+}
+
+// Thread-safe.
+ParsedCall Parse(RouteId route, wire::ErrorForm errors, std::string_view text,
+                 const wire::ParseOptions& options) {
+  const Result<wire::JsonDocument> body = wire::ParseJson(text);
+  if (!body.ok()) return {errors, body.status()};
+  if (route == RouteId::kRerankOrTei && wire::HasField(body->root(), "texts") &&
+      !wire::HasField(body->root(), "documents")) {
+    return {wire::ErrorForm::kTei,
+            wire::ParseTei(wire::EncodingKind::kTeiRerank, body->root(), options)};
+  }
+  return {errors, ParseAs(route, body->root(), options)};
+}
+
+struct Answer {
+  Status status;
+  Connection::Origin origin = Connection::Origin::kWaist;  // of a refusal
+  std::string body;
+  BudgetShare share;  // of the door's memory, for the body
+  api::EncodeTimings timings;
+  int64_t tokens = 0;
+  TimePoint begin;  // of its making
+};
+
+Status NoRoom(size_t bytes, const MemoryBudget& budget) {
+  if (static_cast<int64_t>(bytes) > budget.limit()) {
+    return ResourceExhausted("request_too_large", "the answer would take about " +
+                                                      std::to_string(bytes) +
+                                                      " bytes; ask for fewer vectors at once");
+  }
+  return Unavailable("overloaded", "too many long answers wait for their readers");
+}
+
+// Any thread; the encoding is done. Its result is freed here.
+Answer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
+               const wire::EncodingHead& head, MemoryBudget* budget, const Clock& clock) {
+  Answer answer;
+  answer.begin = clock.Now();
+  Result<api::EncodeResult> taken = encoding.Take();
+  if (!taken.ok()) {
+    answer.status = wire::BlameInput(call, std::move(taken).status());
+    return answer;
+  }
+  answer.origin = Connection::Origin::kDoor;
+  const api::EncodeResult result = *std::move(taken);
+  const size_t floats = result.values.size() * sizeof(float);
+  const size_t estimate = wire::EstimateEncodingBody(call, result);
+  answer.share = BudgetShare(budget);
+  if (!answer.share.GrowTo(static_cast<int64_t>(floats + estimate))) {
+    answer.status = NoRoom(floats + estimate, *budget);
+    return answer;
+  }
+  answer.body = wire::EncodingBody(call, head, result);
+  const auto bytes = static_cast<int64_t>(answer.body.capacity());
+  if (!answer.share.GrowTo(bytes)) answer.status = NoRoom(answer.body.capacity(), *budget);
+  answer.share.ShrinkTo(bytes);
+  answer.timings = result.timings;
+  answer.tokens = std::accumulate(result.tokens.begin(), result.tokens.end(), int64_t{0});
+  return answer;
+}
+
+class EncodingExchange final : public Exchange {
+ public:
+  EncodingExchange(RouteId route, Connection& connection)
+      : route_(route), connection_(connection), clock_(connection.loop()->clock()) {}
+
+  ~EncodingExchange() override { connection_.WatchStreams(false); }
+
+  void Start() override {
+    const HttpOptions& options = connection_.context().options;
+    parse_start_ = clock_.Now();
+    const wire::ParseOptions parse{options.strict, connection_.request_start(),
+                                   options.limits.deadline_cap};
+    WithBody(
+        connection_, kInlineJsonBytes, connection_.context().json_helper,
+        [route = route_, errors = connection_.decision().errors(), parse](std::string_view body) {
+          return Parse(route, errors, body, parse);
+        },
+        [this](ParsedCall parsed) { OnParsed(std::move(parsed)); });
+  }
+
+  void Pump() override {
+    if (encoding_ && encoding_.done()) MakeAnswer();
+  }
+
+ private:
+  void OnParsed(ParsedCall parsed) {
+    parse_took_ = clock_.Now() - parse_start_;
+    Stage("parse", parse_took_);
+    connection_.set_error_form(parsed.errors);
+    if (!parsed.call.ok()) return connection_.RespondError(parsed.call.status());
+    const auto call = std::make_shared<wire::EncodingCall>(*std::move(parsed.call));
+    const Result<TimePoint> deadline =
+        HeaderDeadline(connection_.request(), connection_.request_start(),
+                       connection_.context().options.limits.deadline_cap);
+    if (!deadline.ok()) return connection_.RespondError(deadline.status());
+    connection_.AdoptRequestId(call->request.request_id);
+    call->request.request_id = connection_.request_id();
+    call->request.deadline = std::min(call->request.deadline, *deadline);
+    Submit(call);
+  }
+
+  void Submit(const std::shared_ptr<wire::EncodingCall>& call) {
+    api::Inference& inference = *connection_.context().deps.inference;
+    if (Status status = Choose(inference, call.get()); !status.ok())
+      return connection_.RespondError(status);
+    const size_t kept =
+        std::accumulate(call->texts.begin(), call->texts.end(), size_t{0},
+                        [](size_t sum, const std::string& text) { return sum + text.capacity(); });
+    if (!connection_.HoldAnswer(kept))
+      return connection_.RespondError(NoRoom(kept, connection_.context().memory_budget));
+    small_ = FloatsOf(*call) <= kInlineFloats && kept <= kInlineTextBytes;
+    call_ = call;
+    connection_.WatchStreams(true);
+    Result<api::Encoding> encoding =
+        inference.Encode(std::exchange(call->request, {}), connection_.loop());
+    if (!encoding.ok()) {
+      connection_.WatchStreams(false);
+      return connection_.RespondError(wire::BlameInput(*call, encoding.status()),
+                                      Connection::Origin::kWaist);
+    }
+    encoding_ = *std::move(encoding);
+    Pump();
+  }
+
+  // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
+  Status Choose(const api::Inference& inference, wire::EncodingCall* call) {
+    const std::vector<api::ModelInfo> models = inference.Models();
+    std::string& name = call->request.model;
+    const api::ModelInfo* model = name.empty() ? wire::DefaultEncoder(models, call->request.output)
+                                               : wire::FindModel(models, name);
+    head_.model = name;
+    if (model == nullptr) return OkStatus();
+    if (name.empty()) head_.model = name = model->id;
+    if (model->encoder.has_value()) {
+      head_.labels = model->encoder->labels;
+      width_ = call->request.output == api::EncodeOutput::kScores
+                   ? model->encoder->labels.size()
+                   : static_cast<size_t>(model->encoder->width);
+    }
+    rows_per_input_ = call->request.output == api::EncodeOutput::kTokens
+                          ? static_cast<size_t>(model->max_model_len)
+                          : 1;
+    return wire::CheckModel(*call, *model);
+  }
+
+  // At most.
+  size_t FloatsOf(const wire::EncodingCall& call) const {
+    return call.request.inputs.size() * rows_per_input_ * width_;
+  }
+
+  void MakeAnswer() {
+    connection_.WatchStreams(false);
+    if (call_->kind == wire::EncodingKind::kRerank || call_->kind == wire::EncodingKind::kScore) {
+      const bool score = call_->kind == wire::EncodingKind::kScore;
+      head_.id = (score ? "embd-" : "rerank-") + connection_.loop()->RandomId(24);
+      head_.created_s = std::chrono::duration_cast<std::chrono::seconds>(
+                            std::chrono::system_clock::now().time_since_epoch())
+                            .count();
+    }
+    const auto work = [encoding = std::make_shared<api::Encoding>(std::move(encoding_)),
+                       call = call_, head = head_, budget = &connection_.context().memory_budget,
+                       &clock = clock_] {
+      return std::make_shared<Answer>(Compose(*encoding, *call, head, budget, clock));
+    };
+    if (small_) return Finish(work());
+    connection_.Offload(connection_.context().answer_helper,
+                        [this, work]() -> Connection::Continuation {
+                          return [this, answer = work()] { Finish(answer); };
+                        });
+  }
+
+  void Finish(const std::shared_ptr<Answer>& answer) {
+    if (!answer->status.ok()) return connection_.RespondError(answer->status, answer->origin);
+    const TimePoint done = clock_.Now();
+    const api::EncodeTimings& timings = answer->timings;
+    Stage("tokenize", timings.prepare);
+    Stage("queue", timings.queue);
+    Stage("encode", timings.inference);
+    HeaderList headers = JsonHeaders(call_->ignored);
+    if (call_->tei()) AddTeiHeaders(*answer, done, &headers);
+    if (connection_.request().Find("x-tutti-timings") != nullptr)
+      headers.emplace_back("Server-Timing", ServerTiming(*answer, done));
+    connection_.HoldAnswer(std::move(answer->share));
+    connection_.Respond(200, std::move(headers), std::move(answer->body));
+  }
+
+  // Whole milliseconds, as TEI has them.
+  void AddTeiHeaders(const Answer& answer, TimePoint done, HeaderList* headers) const {
+    const auto ms = [](Duration took) {
+      return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
+    };
+    const Duration total = done - connection_.request_start();
+    headers->emplace_back("x-compute-type", "cpu");
+    headers->emplace_back("x-compute-time", ms(total));
+    headers->emplace_back("x-compute-characters", std::to_string(call_->characters));
+    headers->emplace_back("x-compute-tokens", std::to_string(answer.tokens));
+    headers->emplace_back("x-total-time", ms(total));
+    headers->emplace_back("x-tokenization-time", ms(answer.timings.prepare));
+    headers->emplace_back("x-queue-time", ms(answer.timings.queue));
+    headers->emplace_back("x-inference-time", ms(answer.timings.inference));
+  }
+
+  // Where the time went, in milliseconds, from the first byte of the request to the finished
+  // answer.
+  std::string ServerTiming(const Answer& answer, TimePoint done) const {
+    return fmt::format(
+        "read;dur={:.3f}, parse;dur={:.3f}, tokenize;dur={:.3f}, queue;dur={:.3f}, "
+        "encode;dur={:.3f}, serialise;dur={:.3f}, total;dur={:.3f}",
+        ToMillis(parse_start_ - connection_.request_start()), ToMillis(parse_took_),
+        ToMillis(answer.timings.prepare), ToMillis(answer.timings.queue),
+        ToMillis(answer.timings.inference), ToMillis(done - answer.begin),
+        ToMillis(done - connection_.request_start()));
+  }
+
+  void Stage(std::string_view stage, Duration took) {
+    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
+      serving->Stage(stage, took);
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+  const Clock& clock_;
+  TimePoint parse_start_;
+  Duration parse_took_{0};
+  std::shared_ptr<const wire::EncodingCall> call_;  // without its request, which the waist has
+  wire::EncodingHead head_;
+  size_t width_ = 0, rows_per_input_ = 1;  // of the result; 0 = not known
+  bool small_ = false;                     // the answer is made here
+  api::Encoding encoding_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection) {
+  return std::make_unique<EncodingExchange>(route, connection);
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,36 @@
+// What is served, as clients read it: OpenAI's model list, TEI's /info; and finding a model in it.
+// Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/encoding.h"
+#include "api/types.h"
+
+namespace tutti::wire {
+
+// Nothing when no model has that id or alias.
+const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id);
+
+// The model that a request without a name goes to, as the waist has it: the first that gives what
+// is asked for, else the first. Nothing when there is none at all.
+const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
+                                     api::EncodeOutput output);
+
+// What a model can be asked for: generate, embed, classify, rerank, score.
+std::vector<std::string_view> TasksOf(const api::ModelInfo& model);
+
+std::string ModelListBody(std::span<const api::ModelInfo> models);
+std::string ModelBody(const api::ModelInfo& model, std::string_view id);
+
+struct InfoLimits {
+  int connections = 0;
+  std::string version;  // of this server
+};
+// TEI's description of a model.
+std::string InfoBody(const api::ModelInfo& model, const InfoLimits& limits);
+
+}  // namespace tutti::wire

@@ -1,0 +1,33 @@
+// When and where a request runs, whatever it asks for: the fields that all routes with work share.
+// Pure.
+#pragma once
+
+#include <string>
+
+#include "api/types.h"
+#include "base/clock.h"
+#include "base/status.h"
+#include "wire/checked_object.h"
+
+namespace tutti::wire {
+
+struct ParseOptions {
+  bool strict = false;  // unknown fields are 400 unknown_parameter
+  TimePoint now{};      // deadline_ms counts from here
+  Duration deadline_cap = std::chrono::hours(24);
+};
+
+struct Placement {
+  std::string request_id;  // "" = none was given
+  std::string service_tier = "auto";
+  api::Priority priority = api::Priority::kInteractive;
+  TimePoint deadline = TimePoint::max();
+};
+
+// request_id, service_tier, priority, deadline_ms of an object whose scope has them.
+Result<Placement> ReadPlacement(const CheckedObject& object, const ParseOptions& options);
+
+// [A-Za-z0-9._-], 1..128 bytes.
+bool IsRequestId(std::string_view id);
+
+}  // namespace tutti::wire

@@ -1,0 +1,74 @@
+// Rows of the schema table, one constructor per type so that the table reads as a table, and the
+// bounds that many rows share. For the files that hold rows.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "wire/schema.h"
+
+namespace tutti::wire {
+
+inline constexpr double kNameBytes = 256;               // model, user and other names
+inline constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body limit binds first
+inline constexpr double kMetadataBytes = 64 << 10;
+inline constexpr double kDayMs = 24.0 * 3600 * 1000;
+
+inline FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low = 0,
+                     double high = 0) {
+  FieldSpec row;
+  row.name = name;
+  row.scopes = scopes;
+  row.type = type;
+  row.low = low;
+  row.high = high;
+  return row;
+}
+inline FieldSpec Flag(std::string_view name, unsigned scopes) {
+  return Row(name, scopes, FieldType::kBool);
+}
+inline FieldSpec Int(std::string_view name, unsigned scopes, double low, double high) {
+  return Row(name, scopes, FieldType::kInteger, low, high);
+}
+inline FieldSpec Num(std::string_view name, unsigned scopes, double low, double high) {
+  return Row(name, scopes, FieldType::kNumber, low, high);
+}
+inline FieldSpec Text(std::string_view name, unsigned scopes, double low, double high) {
+  return Row(name, scopes, FieldType::kString, low, high);
+}
+inline FieldSpec Choice(std::string_view name, unsigned scopes, std::string_view words) {
+  FieldSpec row = Row(name, scopes, FieldType::kChoice);
+  row.words = words;
+  return row;
+}
+inline FieldSpec Tokens(std::string_view name, unsigned scopes, size_t least, size_t most) {
+  FieldSpec row = Row(name, scopes, FieldType::kTokenIds, static_cast<double>(least),
+                      static_cast<double>(most));
+  row.count = most;
+  row.out_of_range = "token_out_of_range";
+  return row;
+}
+inline FieldSpec Required(FieldSpec row) {
+  row.required = true;
+  return row;
+}
+inline FieldSpec AboveLow(FieldSpec row) {
+  row.above_low = true;
+  return row;
+}
+inline FieldSpec WithoutEffect(FieldSpec row) {
+  row.field_class = FieldClass::kNoEffect;
+  return row;
+}
+inline FieldSpec Refused(std::string_view name, unsigned scopes,
+                         std::vector<std::string> neutral = {}, std::string_view hint = "") {
+  FieldSpec row = Row(name, scopes, FieldType::kAny);
+  row.field_class = FieldClass::kRefused;
+  row.neutral = std::move(neutral);
+  row.hint = hint;
+  return row;
+}
+
+}  // namespace tutti::wire

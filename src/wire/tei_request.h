@@ -1,0 +1,21 @@
+// The dialect of Text Embeddings Inference, inbound: JSON bodies of its routes ->
+// api::EncodeRequest. Fields and defaults as its router has them (router/src/http/types.rs, version
+// 1.9), but one: what is too long is refused unless `truncate` is true. `model` is ours.
+//
+// Pure.
+#pragma once
+
+#include "base/status.h"
+#include "wire/encoding_call.h"
+#include "wire/json.h"
+#include "wire/request_placement.h"
+
+namespace tutti::wire {
+
+// `kind` is one of TEI's.
+Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOptions& options);
+
+// Which of two dialects a body of /rerank, or of /tokenize, is written in: whether it has `field`.
+bool HasField(const Json& body, std::string_view field);
+
+}  // namespace tutti::wire
