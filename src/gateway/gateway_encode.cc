@@ -1,6 +1,7 @@
 // What Gateway does for encodings; gateway.cc has the rest.
 #include <algorithm>
 #include <new>
+#include <string>
 #include <utility>
 
 #include "base/memory_reserve.h"
@@ -18,6 +19,14 @@ Status Rejected(const ServedModel& model, Status status) {
   return status;
 }
 
+bool GivesVectors(const ServedModel& model) {
+  return model.encoder != nullptr && model.info.encoder->width > 0;
+}
+
+bool GivesScores(const ServedModel& model) {
+  return model.encoder != nullptr && !model.info.encoder->labels.empty();
+}
+
 }  // namespace
 
 struct Gateway::PendingEncoding {
@@ -29,15 +38,14 @@ struct Gateway::PendingEncoding {
 
 Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
                                       std::shared_ptr<api::StreamWaker> waker) {
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<const ServedModel> model,
-      FindFor(request.model, request.output == api::EncodeOutput::kScores
-                                 ? Predicate([](const ServedModel& m) {
-                                     return m.encoder != nullptr && !m.info.encoder->labels.empty();
-                                   })
-                                 : Predicate([](const ServedModel& m) {
-                                     return m.encoder != nullptr && m.info.encoder->width > 0;
-                                   })));
+  const bool scores = request.output == api::EncodeOutput::kScores;
+  const Predicate gives_it = scores ? GivesScores : GivesVectors;
+  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, FindFor(request.model, gives_it));
+  if (request.model.empty() && !gives_it(*model)) {
+    return InvalidArgument("invalid_value", std::string("none of the models here gives ") +
+                                                (scores ? "scores" : "vectors"))
+        .WithParam("model");
+  }
   const size_t work = EncodeBytes(request);
   Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));
   if (!queued.ok()) return Rejected(*model, queued.status());

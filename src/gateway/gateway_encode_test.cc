@@ -199,6 +199,10 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
   api::EncodeRequest request = Request({std::string("a")});
   request.model = "";
   EXPECT_TRUE(Run(request).ok());
+  model_->info.encoder->labels.clear();
+  request.output = api::EncodeOutput::kScores;
+  EXPECT_THAT(Run(request).status().message(), HasSubstr("none of the models here gives scores"));
+  request.output = api::EncodeOutput::kPooled;
   request.model = "chat";
   EXPECT_THAT(Run(request).status().message(), HasSubstr("gives no vectors"));
   request.model = "none";
