@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <string_view>
+#include <utility>
+
+#include "wire/models.h"
 
 namespace tutti::wire {
 
@@ -25,13 +28,23 @@ Status BlameInput(const EncodingCall& call, Status status) {
   return std::move(status).WithParam(InputParam(call, index));
 }
 
-Status CheckModel(const EncodingCall& call, const api::ModelInfo& model) {
-  if (!call.ranks() || !model.encoder.has_value()) return OkStatus();
-  // A score of several labels is no measure of how well two texts fit.
-  if (model.encoder->pairs && model.encoder->labels.size() == 1) return OkStatus();
-  return InvalidArgument("invalid_value",
-                         "model " + model.id + " does not rank: it is no cross-encoder")
-      .WithParam("model");
+Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
+                                          std::span<const api::ModelInfo> models) {
+  const auto refuse = [](std::string message) {
+    return InvalidArgument("invalid_value", std::move(message)).WithParam("model");
+  };
+  if (!call.request.model.empty()) {
+    const api::ModelInfo* model = FindModel(models, call.request.model);
+    // A score of several labels is no measure of how well two texts fit.
+    if (model != nullptr && model->encoder.has_value() && call.ranks() && !Ranks(*model))
+      return refuse("model " + model->id + " ranks nothing: it is no cross-encoder with one label");
+    return model;
+  }
+  const api::ModelInfo* model = DefaultEncoder(models, call.request.output, call.ranks());
+  if (model != nullptr || models.empty()) return model;
+  const bool scores = call.request.output == api::EncodeOutput::kScores;
+  return refuse(std::string("none of the models served here gives ") +
+                (scores ? "such scores" : "vectors"));
 }
 
 }  // namespace tutti::wire

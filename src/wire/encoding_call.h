@@ -2,6 +2,7 @@
 // answer is shown. Values; pure.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,10 @@ std::string InputParam(const EncodingCall& call, size_t index);
 // A refusal that blames the waist's "input" or "input[3]" blames the client's field.
 Status BlameInput(const EncodingCall& call, Status status);
 
-// Whether `model` gives what the call needs: invalid_value, naming the model.
-Status CheckModel(const EncodingCall& call, const api::ModelInfo& model);
+// The model of the call, by its name or as the first that gives what is asked for. Nothing when it
+// is not there: the waist says so best. Errors: invalid_value of "model", when that model ranks
+// nothing or none gives what is asked for.
+Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
+                                          std::span<const api::ModelInfo> models);
 
 }  // namespace tutti::wire

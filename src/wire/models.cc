@@ -7,10 +7,6 @@
 namespace tutti::wire {
 namespace {
 
-bool Ranks(const api::ModelInfo& model) {
-  return model.encoder.has_value() && model.encoder->pairs && model.encoder->labels.size() == 1;
-}
-
 void WriteModel(const api::ModelInfo& model, std::string_view id, JsonWriter* json) {
   json->BeginObject()
       .Member("id", id)
@@ -56,14 +52,26 @@ const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::str
   return found == models.end() ? nullptr : &*found;
 }
 
+bool Ranks(const api::ModelInfo& model) {
+  return model.encoder.has_value() && model.encoder->pairs && model.encoder->labels.size() == 1;
+}
+
 const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
-                                     api::EncodeOutput output) {
-  const bool scores = output == api::EncodeOutput::kScores;
+                                     api::EncodeOutput output, bool ranking) {
   for (const api::ModelInfo& model : models) {
     if (!model.encoder.has_value()) continue;
-    if (scores ? !model.encoder->labels.empty() : model.encoder->width > 0) return &model;
+    const bool scores = output == api::EncodeOutput::kScores;
+    const bool gives = scores ? !model.encoder->labels.empty() : model.encoder->width > 0;
+    if (gives && (!ranking || Ranks(model))) return &model;
   }
-  return models.empty() ? nullptr : &models.front();
+  return nullptr;
+}
+
+const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models) {
+  for (const auto output : {api::EncodeOutput::kPooled, api::EncodeOutput::kScores}) {
+    if (const api::ModelInfo* model = DefaultEncoder(models, output)) return *model;
+  }
+  return models.front();
 }
 
 std::vector<std::string_view> TasksOf(const api::ModelInfo& model) {

@@ -15,10 +15,17 @@ namespace tutti::wire {
 // Nothing when no model has that id or alias.
 const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id);
 
-// The model that a request without a name goes to, as the waist has it: the first that gives what
-// is asked for, else the first. Nothing when there is none at all.
+// Whether a model tells by one score how well two texts fit: a cross-encoder with one label.
+bool Ranks(const api::ModelInfo& model);
+
+// The model that a request without a name goes to: the first that gives what is asked for; for
+// ranking, the first that ranks. Nothing when none does.
 const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
-                                     api::EncodeOutput output);
+                                     api::EncodeOutput output, bool ranking = false);
+
+// The model that stands for the server in TEI's dialect, which knows one: the first that gives
+// vectors, else scores, else the first. `models` is not empty.
+const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models);
 
 // What a model can be asked for: generate, embed, classify, rerank, score.
 std::vector<std::string_view> TasksOf(const api::ModelInfo& model);

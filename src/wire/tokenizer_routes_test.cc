@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "wire/models.h"
-
 namespace tutti::wire {
 namespace {
 
@@ -84,21 +82,27 @@ TEST(ApplyTemplate, ShowsThePromptAndItsCount) {
   EXPECT_EQ(ApplyTemplateBody(Sample()), R"({"prompt":"hé","count":3,"max_model_len":128})");
 }
 
-TEST(Models, AreListedWithTheirAliases) {
-  api::ModelInfo model;
-  model.id = "big";
-  model.aliases = {"alias"};
-  model.created_unix_s = 5;
-  model.max_model_len = 512;
-  model.digest = "d";
-  const std::vector<api::ModelInfo> models = {model};
-  EXPECT_EQ(
-      ModelListBody(models),
-      R"({"object":"list","data":[{"id":"big","object":"model","created":5,"owned_by":"tutti","root":"big","parent":null,"max_model_len":512,)"
-      R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready"},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
-      R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready"}]})");
-  EXPECT_EQ(FindModel(models, "alias")->id, "big");
-  EXPECT_EQ(FindModel(models, "other"), nullptr);
+TEST(Decode, OneListOfIdsOrSeveral) {
+  const auto parse = [](const char* text) { return ParseDecode(ParseJson(text)->root(), {}); };
+  const DecodeCall one = *parse(R"({"ids":[1,2]})");
+  EXPECT_EQ(one.ids, (std::vector<std::vector<TokenId>>{{1, 2}}));
+  EXPECT_TRUE(one.skip_special);
+  EXPECT_FALSE(one.listed);
+  const DecodeCall two = *parse(R"({"ids":[[1],[]],"skip_special_tokens":false,"model":"m"})");
+  EXPECT_EQ(two.ids, (std::vector<std::vector<TokenId>>{{1}, {}}));
+  EXPECT_FALSE(two.skip_special);
+  EXPECT_TRUE(two.listed);
+  EXPECT_EQ(two.model, "m");
+  EXPECT_EQ(parse(R"({"ids":[]})").status().reason(), "empty_prompt");
+  EXPECT_EQ(parse(R"({"ids":7})").status().param(), "ids");
+  EXPECT_EQ(parse(R"({"ids":[[1],2]})").status().param(), "ids[1]");
+  EXPECT_EQ(parse(R"({"ids":[1,[2]]})").status().param(), "ids[1]");
+  EXPECT_EQ(parse(R"({"ids":[[1],[-2]]})").status().param(), "ids[1][0]");
+  const JsonObject most{{"ids", JsonArray(2048, JsonArray{1})}};
+  EXPECT_TRUE(ParseDecode(most, {}).ok());
+  const JsonObject more{{"ids", JsonArray(2049, JsonArray{1})}};
+  EXPECT_EQ(ParseDecode(more, {}).status().param(), "ids");
+  EXPECT_EQ(DecodeBody(std::vector<std::string>{"a\"b", ""}), R"(["a\"b",""])");
 }
 
 }  // namespace

@@ -183,9 +183,8 @@ class EncodingExchange final : public Exchange {
   // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
   Status Choose(const api::Inference& inference, wire::EncodingCall* call) {
     const std::vector<api::ModelInfo> models = inference.Models();
+    ASSIGN_OR_RETURN(const api::ModelInfo* model, wire::ChooseModel(*call, models));
     std::string& name = call->request.model;
-    const api::ModelInfo* model = name.empty() ? wire::DefaultEncoder(models, call->request.output)
-                                               : wire::FindModel(models, name);
     head_.model = name;
     if (model == nullptr) return OkStatus();
     if (name.empty()) head_.model = name = model->id;
@@ -198,7 +197,7 @@ class EncodingExchange final : public Exchange {
     rows_per_input_ = call->request.output == api::EncodeOutput::kTokens
                           ? static_cast<size_t>(model->max_model_len)
                           : 1;
-    return wire::CheckModel(*call, *model);
+    return OkStatus();
   }
 
   // At most.

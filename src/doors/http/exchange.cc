@@ -60,11 +60,10 @@ class ImmediateExchange final : public Exchange {
  private:
   void Info() {
     const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
-    const api::ModelInfo* model = wire::DefaultEncoder(models, api::EncodeOutput::kPooled);
-    if (model == nullptr)
+    if (models.empty())
       return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
     const HttpOptions& options = connection_.context().options;
-    Json(wire::InfoBody(*model, {options.max_connections, options.version}));
+    Json(wire::InfoBody(wire::MainEncoder(models), {options.max_connections, options.version}));
   }
   void Health(const Status& status) {
     if (!status.ok()) return connection_.RespondError(status);

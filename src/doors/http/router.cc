@@ -38,7 +38,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     TeiRoute("/predict", RouteId::kTeiPredict, OpKind::kScore),
     TeiRoute("/similarity", RouteId::kTeiSimilarity, OpKind::kEmbed),
     TeiRoute("/decode", RouteId::kDecode, OpKind::kTokenize),
-    {"/info", "GET", RouteId::kInfo},
+    {"/info", "GET", RouteId::kInfo, OpKind::kOther, false, false, wire::ErrorForm::kTei},
     {"/v1/models", "GET", RouteId::kModels},
     {"/v1/models/{id}", "GET", RouteId::kModel},
     {"/version", "GET", RouteId::kVersion},

@@ -33,8 +33,7 @@ Answer Failed(Status status, wire::ErrorForm errors = wire::ErrorForm::kOpenAi) 
 void ChooseEncoder(const api::Inference& inference, std::string* model) {
   if (!model->empty()) return;
   const std::vector<api::ModelInfo> models = inference.Models();
-  if (const api::ModelInfo* encoder = wire::DefaultEncoder(models, api::EncodeOutput::kPooled))
-    *model = encoder->id;
+  if (!models.empty()) *model = wire::MainEncoder(models).id;
 }
 
 Answer Tokenize(api::Inference& inference, const wire::Json& body,
