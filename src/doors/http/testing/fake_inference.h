@@ -229,6 +229,8 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
 
   // Encodings are answered before Encode() returns, or else by the test.
   std::atomic<bool> holds_encodings{false};
+  // Called by whoever takes a good result, before it has it; given the floats there are.
+  std::function<void(size_t)> on_take;
   // Refuses a request, or nothing; before anything else is looked at.
   std::function<Status(const api::EncodeRequest&)> on_encode;
 
@@ -265,7 +267,10 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
           .WithParam("input[" + std::to_string(i) + "]");
     }
     auto encoding = std::make_shared<FakeEncoding>(
-        std::move(request), *model, std::make_shared<api::EncodingState>(std::move(waker)));
+        std::move(request), *model,
+        std::make_shared<api::EncodingState>(std::move(waker), [this](api::EncodeResult& result) {
+          if (on_take) on_take(result.values.size());
+        }));
     if (!holds_encodings.load()) encoding->Answer();
     {
       const std::lock_guard lock(mutex_);
