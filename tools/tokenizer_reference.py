@@ -8,6 +8,7 @@ Needs the PyPI packages gguf, tokenizers, sentencepiece, protobuf. A data folder
     vocab/NAME.json.gz   a vocabulary, as TokenizerSpec wants it
     texts.json.gz        {"corpus": [...], "hostile": [...]}
     huggingface.json.gz  small tokenizer.json files as Hugging Face writes them, with ids for the first hostile texts
+    encoders.json.gz     the same of encoders' kinds (unigram, RoBERTa, BERT), with ids of all texts and of pairs, cut
     unicode.json.gz      what the references make of every single code point
     ids/NAME.json.gz     {"corpus": [[count, digest], ...], "hostile": ...}: FNV-1a 64 over the ids, little-endian int32
 
@@ -17,6 +18,7 @@ Needs the PyPI packages gguf, tokenizers, sentencepiece, protobuf. A data folder
     tokenizer_reference.py ids    DATA NAME...       (or no names: all of DATA/vocab)
     tokenizer_reference.py unicode DATA/unicode.json.gz
     tokenizer_reference.py files  DATA
+    tokenizer_reference.py encoders DATA
 """
 import argparse
 import gzip
@@ -487,6 +489,87 @@ def command_files(args):
     write_json(data / "huggingface.json.gz", {"texts": samples, "files": out})
 
 
+def command_encoders(args):
+    """Small tokenizer.json files of encoders' kinds: unigram models and byte-level BPE, with ids of texts and pairs."""
+    import io
+    import sentencepiece
+    from sentencepiece import sentencepiece_model_pb2 as proto
+    from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_tokenizers as pt, processors, trainers
+    data = pathlib.Path(args.data)
+    texts = read_json(data / "texts.json.gz")
+    lines = [line for text in texts["corpus"] for line in text.split("\n") if line.strip()]
+    # The map is a rule set of sentencepiece's own, whatever the model that carries it here is trained on.
+    carrier = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(lines[:2000]), model_writer=carrier, vocab_size=500, hard_vocab_limit=False,
+        character_coverage=0.98, model_type="unigram", normalization_rule_name="nmt_nfkc", minloglevel=2)
+    model = proto.ModelProto()
+    model.ParseFromString(carrier.getvalue())
+    charsmap = model.normalizer_spec.precompiled_charsmap
+    special = ["<s>", "<pad>", "</s>", "<unk>"]
+    samples = texts["hostile"] + texts["corpus"] + [f"a {t} b" for t in ("</s>", "<mask>", "<unk>", "\u2581", "<0x41>")]
+    samples += ["  two  spaces   and more ", "\u2581marked already", " ", "", "\u00e9 e\u0301 e\u0301\u0302 \u1100\u1161\u0308", "\r\n\tx"]
+    rng = random.Random(args.seed)
+    pairs = [[rng.randrange(len(samples)), rng.randrange(len(samples))] for _ in range(200)]
+    room = 48
+    out = []
+
+    def add(name, tokenizer):
+        saved = tokenizer.to_str()
+        tokenizer = Tokenizer.from_str(saved)  # what was trained is not quite what is saved
+        ids = [tokenizer.encode(t).ids for t in samples]
+        tokenizer.enable_truncation(room)  # the longer text first
+        both = [tokenizer.encode(samples[a], samples[b]) for a, b in pairs]
+        encoded = saved.replace(json.loads(normalizers.Precompiled(charsmap).__getstate__())["precompiled_charsmap"], "@MAP@")
+        out.append({"name": name, "tokenizer_json": encoded, "ids": [[len(i), digest(i)] for i in ids],
+                    "pairs": [[len(e.ids), digest(e.ids), digest(e.type_ids)] for e in both]})
+
+    def unigram(normalizer, splitter, byte_fallback=False):
+        tokenizer = Tokenizer(models.Unigram())
+        tokenizer.normalizer = normalizer
+        tokenizer.pre_tokenizer = splitter
+        tokenizer.train_from_iterator(lines, trainers.UnigramTrainer(
+            vocab_size=2000, special_tokens=special, unk_token="<unk>", show_progress=False,
+            initial_alphabet=[]))
+        if byte_fallback:
+            state = json.loads(tokenizer.to_str())
+            state["model"]["byte_fallback"] = True
+            state["model"]["vocab"] += [[f"<0x{b:02X}>", -20.0 - b / 16] for b in range(256)]
+            tokenizer = Tokenizer.from_str(json.dumps(state))
+        tokenizer.add_special_tokens([AddedToken("<mask>", normalized=False)])
+        tokenizer.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", pair="<s> $A </s> </s> $B </s>", special_tokens=[("<s>", 0), ("</s>", 2)])
+        return tokenizer
+
+    precompiled = normalizers.Precompiled(charsmap)
+    words = pt.Sequence([pt.WhitespaceSplit(), pt.Metaspace(replacement="\u2581", prepend_scheme="always")])
+    marks = pt.Metaspace(replacement="\u2581", prepend_scheme="always")
+    squeeze = normalizers.Replace(Regex(" {2,}"), "\u2581")
+    add("xlm-roberta", unigram(precompiled, words))
+    add("strip-and-squeeze", unigram(normalizers.Sequence([precompiled, normalizers.Strip(left=False, right=True), squeeze]), marks))
+    add("whole-text", unigram(normalizers.Sequence([]), pt.Metaspace(replacement="\u2581", prepend_scheme="never", split=False)))
+    add("bytes", unigram(normalizers.Sequence([squeeze]), marks, byte_fallback=True))
+
+    roberta = Tokenizer(models.BPE(continuing_subword_prefix="", end_of_word_suffix=""))
+    roberta.pre_tokenizer = pt.ByteLevel(add_prefix_space=False)
+    roberta.train_from_iterator(lines, trainers.BpeTrainer(
+        vocab_size=900, initial_alphabet=pt.ByteLevel.alphabet(), special_tokens=special, show_progress=False))
+    roberta.add_special_tokens([AddedToken("<mask>", normalized=False)])
+    roberta.post_processor = processors.RobertaProcessing(("</s>", 2), ("<s>", 0), add_prefix_space=False)
+    add("roberta", roberta)
+    bert = Tokenizer(models.WordPiece(unk_token="[UNK]", max_input_chars_per_word=100))
+    bert.normalizer = normalizers.BertNormalizer(lowercase=True)
+    bert.pre_tokenizer = pt.BertPreTokenizer()
+    bert.train_from_iterator(lines, trainers.WordPieceTrainer(
+        vocab_size=900, limit_alphabet=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"], show_progress=False))
+    bert.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    add("bert", bert)
+    import base64
+    write_json(data / "encoders.json.gz", {
+        "charsmap": base64.b64encode(charsmap).decode(), "texts": samples[len(texts["hostile"]) + len(texts["corpus"]):],
+        "pairs": pairs, "room": room, "files": out})
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
@@ -518,6 +601,10 @@ def main():
     p = commands.add_parser("files")
     p.add_argument("data")
     p.set_defaults(run=command_files)
+    p = commands.add_parser("encoders")
+    p.add_argument("data")
+    p.add_argument("--seed", type=int, default=12)
+    p.set_defaults(run=command_encoders)
     args = parser.parse_args()
     args.run(args)
 

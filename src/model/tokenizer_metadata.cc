@@ -52,6 +52,41 @@ Status ReadFlag(const gguf::Header& header, const std::string& key, std::optiona
   return OkStatus();
 }
 
+// Of a unigram model ("t5"). Such files do not list the steps of the normaliser; they have a map,
+// and a flag for spaces at the ends and in rows.
+Status ReadUnigram(const gguf::Header& header, tokenizer::TokenizerSpec& spec) {
+  using Kind = tokenizer::UnigramSpec::StepKind;
+  tokenizer::UnigramSpec& unigram = spec.unigram;
+  unigram.scores.assign(spec.scores.begin(), spec.scores.end());
+  if (const auto map = header.Find(Key("precompiled_charsmap"));
+      map && map->is_array() && map->count > 0) {
+    if (map->element != gguf::ValueType::kUint8 && map->element != gguf::ValueType::kInt8) {
+      return InvalidArgument("gguf_type", Key("precompiled_charsmap") + " is no array of bytes");
+    }
+    unigram.charsmap.assign(reinterpret_cast<const char*>(map->data),
+                            static_cast<size_t>(map->count));
+    unigram.normalizer.push_back({Kind::kCharsmap, ""});
+  }
+  ASSIGN_OR_RETURN(const bool squeeze,
+                   gguf::GetBoolOr(header, Key("remove_extra_whitespaces"), true));
+  if (squeeze) {
+    unigram.normalizer.push_back({Kind::kStripLeft, ""});
+    unigram.normalizer.push_back({Kind::kStripRight, ""});
+    unigram.normalizer.push_back({Kind::kSqueeze, " "});
+  }
+  unigram.mark_first = spec.add_space_prefix.value_or(true);
+  return OkStatus();
+}
+
+// What encoders with such tokenizers read of two texts: <s> A </s> </s> B </s>.
+void FramePairs(tokenizer::TokenizerSpec& spec) {
+  if (!spec.bos || !spec.eos || !spec.add_bos.value_or(false) || !spec.add_eos.value_or(false))
+    return;
+  using Place = tokenizer::FramePlace;
+  spec.pair = {{*spec.bos, 0}, {Place::kFirstText, 0},  {*spec.eos, 0},
+               {*spec.eos, 0}, {Place::kSecondText, 0}, {*spec.eos, 0}};
+}
+
 }  // namespace
 
 Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
@@ -83,6 +118,8 @@ Result<tokenizer::TokenizerSpec> ReadTokenizerSpec(const gguf::Header& header) {
   RETURN_IF_ERROR(ReadFlag(header, Key("add_space_prefix"), &spec.add_space_prefix));
   RETURN_IF_ERROR(ReadFlag(header, Key("normalizer.lowercase"), &spec.lowercase));
   RETURN_IF_ERROR(ReadFlag(header, Key("normalizer.strip_accents"), &spec.strip_accents));
+  if (spec.model == "t5") RETURN_IF_ERROR(ReadUnigram(header, spec));
+  if (spec.model == "t5" || spec.model == "gpt2") FramePairs(spec);
   ASSIGN_OR_RETURN(spec.chat_template, gguf::GetStringOr(header, "tokenizer.chat_template", ""));
   return spec;
 }

@@ -36,6 +36,45 @@ TEST(TokenizerMetadataTest, ReadsAVocabularyOnlyFile) {
   EXPECT_NE(read->chat_template.find("<|im_start|>"), std::string::npos);
 }
 
+// A unigram model: its scores, its map, and what stands for the steps that such files do not list.
+TEST(TokenizerMetadataTest, ReadsAUnigramModel) {
+  using Kind = tokenizer::UnigramSpec::StepKind;
+  const auto plain = [] {
+    Writer writer;
+    writer.String("tokenizer.ggml.model", "t5")
+        .Strings("tokenizer.ggml.tokens",
+                 std::vector<std::string>{"<s>", "</s>", "<unk>", "\u2581", "\u2581a", "a"})
+        .Floats("tokenizer.ggml.scores", std::vector<float>{0, 0, 0, -3, -2, -2.5f})
+        .Int32s("tokenizer.ggml.token_type", std::vector<int32_t>{3, 3, 2, 1, 1, 1})
+        .U32("tokenizer.ggml.bos_token_id", 0)
+        .U32("tokenizer.ggml.eos_token_id", 1)
+        .U32("tokenizer.ggml.unknown_token_id", 2)
+        .Bool("tokenizer.ggml.add_bos_token", true)
+        .Bool("tokenizer.ggml.add_eos_token", true);
+    return writer;
+  };
+  auto read = Read(plain());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->unigram.scores, (std::vector<double>{0, 0, 0, -3, -2, -2.5}));
+  EXPECT_EQ(read->unigram.normalizer.size(), 3u);
+  const auto tokenizer = tokenizer::Tokenizer::Create(*read);
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->EncodeInput("  a  aa ").ids, (std::vector<TokenId>{0, 4, 4, 5, 1}));
+  EXPECT_EQ((*tokenizer)->EncodePair("a", "a").ids, (std::vector<TokenId>{0, 4, 1, 1, 4, 1}));
+
+  Writer mapped = plain();
+  mapped.RawArray("tokenizer.ggml.precompiled_charsmap", 0, 3, {std::byte{1}, {}, std::byte{2}})
+      .Bool("tokenizer.ggml.remove_extra_whitespaces", false);
+  read = Read(mapped);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->unigram.charsmap, std::string("\1\0\2", 3));
+  ASSERT_EQ(read->unigram.normalizer.size(), 1u);
+  EXPECT_EQ(read->unigram.normalizer[0].kind, Kind::kCharsmap);
+  Writer wrong = plain();
+  wrong.Floats("tokenizer.ggml.precompiled_charsmap", std::vector<float>{1});
+  EXPECT_EQ(Read(wrong).status().reason(), "gguf_type");
+}
+
 TEST(TokenizerMetadataTest, ReadsScoresAndFlags) {
   Writer writer;
   writer.String("tokenizer.ggml.model", "llama")

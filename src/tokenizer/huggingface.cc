@@ -9,58 +9,16 @@
 
 #include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
+#include "tokenizer/huggingface_json.h"
 #include "tokenizer/huggingface_split.h"
+#include "tokenizer/huggingface_unigram.h"
 #include "tokenizer/vocabulary.h"
 
 namespace tutti::tokenizer {
 namespace {
 
 namespace json = boost::json;
-
-Status Invalid(std::string_view message) {
-  return InvalidArgument("tokenizer_invalid", "tokenizer.json: " + std::string(message));
-}
-Status Unsupported(std::string_view what, std::string_view value) {
-  return InvalidArgument("tokenizer_unsupported",
-                         std::string(what) + " " + QuotedForMessage(value) + " is not supported");
-}
-
-// ---- Looking into JSON without exceptions
-// -------------------------------------------------------------------
-
-// nullptr when absent or null.
-const json::value* Member(const json::object& object, std::string_view key) {
-  const json::value* value = object.if_contains(key);
-  return value == nullptr || value->is_null() ? nullptr : value;
-}
-const json::object* ObjectAt(const json::object& object, std::string_view key) {
-  const json::value* value = Member(object, key);
-  return value != nullptr ? value->if_object() : nullptr;
-}
-const json::array* ArrayAt(const json::object& object, std::string_view key) {
-  const json::value* value = Member(object, key);
-  return value != nullptr ? value->if_array() : nullptr;
-}
-std::optional<std::string_view> TextOf(const json::value* value) {
-  const json::string* text = value != nullptr ? value->if_string() : nullptr;
-  if (text == nullptr) return std::nullopt;
-  return std::string_view(text->data(), text->size());
-}
-std::string_view TextAt(const json::object& object, std::string_view key) {
-  return TextOf(Member(object, key)).value_or(std::string_view());
-}
-std::optional<bool> BoolAt(const json::object& object, std::string_view key) {
-  const json::value* value = Member(object, key);
-  const bool* flag = value != nullptr ? value->if_bool() : nullptr;
-  return flag != nullptr ? std::optional<bool>(*flag) : std::nullopt;
-}
-// A token id; nothing for what cannot be one.
-std::optional<size_t> IdOf(const json::value* value) {
-  const int64_t* number = value != nullptr ? value->if_int64() : nullptr;
-  if (number == nullptr || *number < 0 || *number >= static_cast<int64_t>(kMaxTokens))
-    return std::nullopt;
-  return static_cast<size_t>(*number);
-}
+using namespace huggingface;  // how the file is read
 
 Result<json::value> Parse(std::string_view text, std::string_view file) {
   if (text.size() > kMaxTokenizerJsonBytes) {
@@ -94,6 +52,8 @@ class Reader {
       RETURN_IF_ERROR(ReadBpe(*model));
     } else if (type == "WordPiece") {
       RETURN_IF_ERROR(ReadWordPiece(*model));
+    } else if (type == "Unigram") {
+      RETURN_IF_ERROR(ReadUnigram(*model));
     } else {
       return Unsupported("tokenizer model", type);
     }
@@ -132,12 +92,16 @@ class Reader {
 
   Status ReadTokens(const json::object& model) {
     const json::object* vocabulary = ObjectAt(model, "vocab");
-    if (vocabulary == nullptr) return Invalid("the model has no vocab");
+    const json::array* pieces = ArrayAt(model, "vocab");  // of a unigram model
+    if (vocabulary == nullptr && pieces == nullptr) return Invalid("the model has no vocab");
     const json::array* added = ArrayAt(root_, "added_tokens");
-    entries_ = vocabulary->size() + (added != nullptr ? added->size() : 0);
-    for (const auto& entry : *vocabulary) {
-      const std::string_view text(entry.key().data(), entry.key().size());
-      RETURN_IF_ERROR(PutToken(IdOf(&entry.value()), text, TokenType::kNormal));
+    entries_ = (vocabulary != nullptr ? vocabulary->size() : pieces->size()) +
+               (added != nullptr ? added->size() : 0);
+    if (pieces != nullptr) RETURN_IF_ERROR(ReadPieces(*pieces));
+    for (auto entry = vocabulary != nullptr ? vocabulary->begin() : nullptr;
+         vocabulary != nullptr && entry != vocabulary->end(); ++entry) {
+      const std::string_view text(entry->key().data(), entry->key().size());
+      RETURN_IF_ERROR(PutToken(IdOf(&entry->value()), text, TokenType::kNormal));
     }
     if (added != nullptr) {
       for (const json::value& value : *added) {
@@ -156,6 +120,31 @@ class Reader {
       }
     }
     return OkStatus();
+  }
+
+  // [["<s>", 0.0], ...]
+  Status ReadPieces(const json::array& pieces) {
+    for (const json::value& value : pieces) {
+      const json::array* pair = value.if_array();
+      const std::optional<double> score =
+          pair != nullptr && pair->size() == 2 ? NumberOf((*pair)[1]) : std::nullopt;
+      if (!score || !(*pair)[0].is_string()) return Invalid("a piece is not a text and its score");
+      const size_t id = spec_.unigram.scores.size();
+      if (id >= kMaxTokens) break;  // refused with its numbers by whoever takes the tokens
+      spec_.unigram.scores.push_back(*score);
+      RETURN_IF_ERROR(PutToken(id, *TextOf(&(*pair)[0]), TokenType::kNormal));
+    }
+    return OkStatus();
+  }
+
+  Status ReadUnigram(const json::object& model) {
+    if (spec_.unigram.scores.empty()) return Invalid("the model has no pieces");
+    spec_.model = "t5";
+    const std::optional<size_t> unknown = IdOf(Member(model, "unk_id"));
+    if (!unknown) return Unsupported("Unigram without", "unk_id");
+    spec_.unk = static_cast<int64_t>(*unknown);
+    spec_.unigram.byte_fallback = BoolAt(model, "byte_fallback").value_or(false);
+    return ReadUnigramBlocks(root_, spec_.unigram);
   }
 
   Status ReadBpe(const json::object& model) {
@@ -230,6 +219,10 @@ class Reader {
       return Unsupported("WordPiece with", "max_input_chars_per_word");
     spec_.unk = Find(TextAt(model, "unk_token"));
     if (!spec_.unk) return Invalid("the unk_token is no token");
+    spec_.cls = Find("[CLS]");  // a post-processor may name others
+    spec_.sep = Find("[SEP]");
+    spec_.pad = Find("[PAD]");
+    spec_.mask = Find("[MASK]");
     const json::object* normalizer = ObjectAt(root_, "normalizer");
     const std::string_view type = normalizer != nullptr ? TextAt(*normalizer, "type") : "null";
     if (type != "BertNormalizer") return Unsupported("WordPiece with normalizer", type);

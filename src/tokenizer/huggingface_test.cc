@@ -158,7 +158,8 @@ TEST(HuggingFaceTest, WhatWouldChangeAnAnswerIsRefusedByName) {
          f["post_processor"] = {{"type", "Magic"}};
        },
        "tokenizer_unsupported"},
-      {"gpt-2", [&](json::object& f) { model(f)["type"] = "Unigram"; }, "tokenizer_unsupported"},
+      {"gpt-2", [&](json::object& f) { model(f)["type"] = "WordLevel"; }, "tokenizer_unsupported"},
+      {"gpt-2", [&](json::object& f) { model(f)["type"] = "Unigram"; }, "tokenizer_invalid"},
       {"gpt-2", [&](json::object& f) { model(f)["byte_fallback"] = true; },
        "tokenizer_unsupported"},
       {"gpt-2", [&](json::object& f) { model(f)["dropout"] = 0.1; }, "tokenizer_unsupported"},

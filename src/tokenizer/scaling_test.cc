@@ -70,6 +70,26 @@ TEST(ScalingTest, SoItDoesForTheOtherKinds) {
   }
 }
 
+// Pieces of every length up to the longest that is allowed, so that each place begins them all;
+// with a normaliser, and words as long as the text.
+TEST(ScalingTest, AUnigramModelStaysLinearWhereEveryPlaceBeginsEveryPiece) {
+  std::vector<std::pair<std::string, double>> pieces;
+  for (size_t length = 1; length <= 64; ++length) {
+    pieces.emplace_back(std::string(length, 'a'), -1.0);
+    pieces.emplace_back(std::string(length, ' '), -1.0);
+  }
+  TokenizerSpec spec = testing::UnigramSpecOf(pieces);
+  using Kind = UnigramSpec::StepKind;
+  spec.unigram.normalizer = {{Kind::kStripLeft, ""}, {Kind::kStripRight, ""}};
+  spec.unigram.split_words = false;
+  const auto t = testing::MustCreate(std::move(spec));
+  for (const std::string_view unit :
+       {"a", " ", "\xE4\xB8\x80", "a ", "\xFF", "\xCC\x81", "\xE2\x96\x81"}) {
+    EXPECT_LT(SecondsToEncode(*t, Repeated(unit, kMebibyte)), kLimitSeconds)
+        << ::testing::PrintToString(unit);
+  }
+}
+
 TEST(ScalingTest, TwiceTheTextTakesAboutTwiceTheTime) {
   for (const char* name : {"smollm", "llama-bpe", "falcon", "llama-spm", "minilm"}) {
     const auto t = testing::LoadTokenizer(name);
@@ -92,9 +112,10 @@ TEST(ScalingTest, TwiceTheTextTakesAboutTwiceTheTime) {
 
 // T2: a vocabulary as large as a file may bring, every token beginning alike.
 TEST(ScalingTest, AMillionTokensWithOnePrefixLoadWithinBounds) {
-  for (const char* model : {"gpt2", "llama", "bert"}) {
+  for (const char* model : {"gpt2", "llama", "bert", "t5"}) {
     TokenizerSpec spec = model == std::string("gpt2")    ? testing::ByteLevelSpec({{"a", "b"}})
                          : model == std::string("llama") ? testing::SentencePieceSpec({})
+                         : model == std::string("t5")    ? testing::UnigramSpecOf({})
                                                          : testing::WordPieceSpec({});
     const std::string prefix(40, 'a');
     while (spec.tokens.size() < static_cast<size_t>(Amount(1'000'000, 100'000)))
@@ -104,6 +125,7 @@ TEST(ScalingTest, AMillionTokensWithOnePrefixLoadWithinBounds) {
       for (size_t id = 3; id < 259; ++id) spec.token_types[id] = 6;
       spec.scores.assign(spec.tokens.size(), -1);
     }
+    if (model == std::string("t5")) spec.unigram.scores.assign(spec.tokens.size(), -1);
     const double start = ThreadSeconds();
     const auto t = Tokenizer::Create(std::move(spec));
     EXPECT_LT(ThreadSeconds() - start, 10 * kLimitSeconds) << model;

@@ -10,6 +10,7 @@
 #include "tokenizer/byte_bpe.h"
 #include "tokenizer/sentencepiece.h"
 #include "tokenizer/special_matcher.h"
+#include "tokenizer/unigram.h"
 #include "tokenizer/wordpiece.h"
 
 namespace tutti::tokenizer {
@@ -56,6 +57,11 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::Create(TokenizerSpec spec) {
       const WordPieceOptions options{.lowercase = lowercase,
                                      .strip_accents = spec.strip_accents.value_or(lowercase)};
       ASSIGN_OR_RETURN(tokenizer->encoder_, WordPiece::Create(tokenizer->vocabulary_, options));
+      break;
+    }
+    case ModelKind::kUnigram: {
+      ASSIGN_OR_RETURN(tokenizer->encoder_,
+                       Unigram::Create(tokenizer->vocabulary_, std::move(spec.unigram)));
       break;
     }
   }

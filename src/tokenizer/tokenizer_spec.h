@@ -31,8 +31,29 @@ struct FramePlace {
 };
 inline constexpr size_t kMaxFramePlaces = 16;
 
+// What a unigram model ("t5") has beside its tokens. Defaults are those of a plain Metaspace.
+struct UnigramSpec {
+  enum class StepKind : uint8_t {
+    kCharsmap,    // the map below
+    kStripLeft,   // white space at the beginning goes
+    kStripRight,  // white space at the end goes
+    kSqueeze,     // two and more spaces in a row become `content`
+  };
+  struct Step {
+    StepKind kind = StepKind::kCharsmap;
+    std::string content;
+  };
+  std::vector<double> scores;    // of the tokens from 0 on; those behind are none of the model's
+  std::vector<Step> normalizer;  // one after the other, on each stretch between special tokens
+  std::string charsmap;          // precompiled_charsmap, its bytes
+  bool split_space = false;      // white space divides the text and goes
+  bool mark_first = true;        // U+2581 before what does not begin with it
+  bool split_words = true;       // pieces do not reach across a U+2581
+  bool byte_fallback = false;    // unknown characters become tokens of their bytes
+};
+
 struct TokenizerSpec {
-  std::string model;                // tokenizer.ggml.model: "gpt2", "llama" or "bert"
+  std::string model;                // tokenizer.ggml.model: "gpt2", "llama", "bert" or "t5"
   std::string pre;                  // tokenizer.ggml.pre: decides for "gpt2", ignored otherwise
   std::vector<std::string> tokens;  // tokenizer.ggml.tokens, index = id
   std::vector<float> scores;  // tokenizer.ggml.scores: empty, or one per token ("llama": required)
@@ -72,6 +93,8 @@ struct TokenizerSpec {
   // How a pair of texts is framed: each text once, ids within the vocabulary. Empty: as the model
   // kind has it ("bert": [CLS] A [SEP] B [SEP]), or not at all.
   std::vector<FramePlace> pair;
+
+  UnigramSpec unigram;  // "t5"
 
   std::string chat_template;  // tokenizer.chat_template: carried, not interpreted here
 };

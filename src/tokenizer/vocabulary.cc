@@ -31,6 +31,7 @@ std::optional<ModelKind> KindOf(std::string_view model) {
   if (model == "gpt2") return ModelKind::kByteBpe;
   if (model == "llama") return ModelKind::kSentencePiece;
   if (model == "bert") return ModelKind::kWordPiece;
+  if (model == "t5") return ModelKind::kUnigram;
   return std::nullopt;
 }
 
@@ -93,7 +94,7 @@ Result<Vocabulary> Vocabulary::Create(TokenizerSpec& spec) {
   if (!kind) {
     return InvalidArgument("tokenizer_unsupported",
                            "tokenizer model " + Quoted(spec.model) +
-                               " is not supported; supported are gpt2, llama and bert");
+                               " is not supported; supported are gpt2, llama, bert and t5");
   }
   Vocabulary v;
   v.kind_ = *kind;
@@ -145,7 +146,8 @@ Status Vocabulary::TakeTokens(TokenizerSpec& spec) {
                      "; types are 0 to 6");
     }
     types_[id] = type == 0 ? TokenType::kNormal : static_cast<TokenType>(type);
-    if (types_[id] == TokenType::kByte && kind_ == ModelKind::kSentencePiece &&
+    if (types_[id] == TokenType::kByte &&
+        (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram) &&
         !ByteOfSpelling(spec.tokens[id])) {
       return Invalid("byte token " + std::to_string(id) + " is spelled " + Quoted(spec.tokens[id]) +
                      " and not <0xNN>");
@@ -210,7 +212,9 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
     }
     int fallback = -1;
     if (kind_ == ModelKind::kSentencePiece) fallback = field.llama_default;
-    if (kind_ == ModelKind::kWordPiece) fallback = field.bert_default;
+    // The ids of the first vocabularies; one spelled as in vocab.txt came with its names.
+    if (kind_ == ModelKind::kWordPiece && !spec.wordpiece_plain_vocabulary)
+      fallback = field.bert_default;
     if (Contains(fallback)) *field.id = fallback;
   }
   if (kind_ == ModelKind::kWordPiece) {
@@ -231,7 +235,9 @@ Status Vocabulary::TakeSpecialIds(const TokenizerSpec& spec) {
       kind_ == ModelKind::kSentencePiece || (kind_ == ModelKind::kByteBpe && llama3);
   add_bos_ = spec.add_bos.value_or(bos_by_default) && s.bos != kNoToken;
   add_eos_ = spec.add_eos.value_or(false) && s.eos != kNoToken;
-  add_space_prefix_ = spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece);
+  add_space_prefix_ =
+      spec.add_space_prefix.value_or(kind_ == ModelKind::kSentencePiece ||
+                                     (kind_ == ModelKind::kUnigram && spec.unigram.mark_first));
   return OkStatus();
 }
 
@@ -249,7 +255,7 @@ void Vocabulary::FillPieces(const TokenizerSpec& spec) {
       // An added token may hold characters outside the alphabet; it then stands for itself.
       const std::optional<std::string> bytes = BytesOfSpelling(text);
       pieces_.append(bytes ? std::string_view(*bytes) : text);
-    } else if (kind_ == ModelKind::kSentencePiece) {
+    } else if (kind_ == ModelKind::kSentencePiece || kind_ == ModelKind::kUnigram) {
       if (type == TokenType::kByte) {
         pieces_.push_back(static_cast<char>(*ByteOfSpelling(text)));
       } else {

@@ -27,6 +27,7 @@ enum class ModelKind : uint8_t {
   kByteBpe,        // "gpt2": byte-level BPE with ranked merges
   kSentencePiece,  // "llama": BPE by scores, U+2581 for space, byte fallback
   kWordPiece,      // "bert"
+  kUnigram,        // "t5": SentencePiece's unigram model, U+2581 for space
 };
 
 // kNoToken where the model has none.

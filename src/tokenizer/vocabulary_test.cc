@@ -52,7 +52,7 @@ TEST(VocabularyTest, RefusesWhatNoVocabularyMaySay) {
       {[](TokenizerSpec& s) { s.pre = "default"; }, "tokenizer_unsupported"},
       {[](TokenizerSpec& s) { s.pre = ""; }, "tokenizer_unsupported"},
       {[](TokenizerSpec& s) { s.pre = "llama-5"; }, "tokenizer_unsupported"},
-      {[](TokenizerSpec& s) { s.model = "t5"; }, "tokenizer_unsupported"},
+      {[](TokenizerSpec& s) { s.model = "t6"; }, "tokenizer_unsupported"},
       {[](TokenizerSpec& s) { s.model = ""; }, "tokenizer_unsupported"},
       {[](TokenizerSpec& s) { s.tokens[300 - 43] = std::string(kMaxTokenBytes + 1, 'x'); },
        "tokenizer_limit"},

@@ -49,6 +49,8 @@ const std::vector<Subject>& Subjects() {
                                  {"\u2581a", -4},
                                  {"\u2581\u2581", -5}}),
         false);
+    add(tiny::UnigramSpecOf({{"\u2581", -1}, {"a", -2}, {"b", -2}, {"ab", -3}, {"\u2581a", -4}}),
+        false);
     add(tiny::WordPieceSpec({"a", "b", "##a", "##b", "ab", "##ab", ",", "1"}), false);
     return all;
   }();

@@ -1,6 +1,7 @@
 // A tokenizer from an untrusted model file: whatever the lists hold, it is refused or it works.
 // Input: lines. The first holds one byte each for model, pre-tokenizer, flags and special ids; then
-// "t" + type byte + spelling, "s" + score byte, "m" + merge; the last line without one of these
+// "t" + type byte + spelling, "s" + score byte, "m" + merge, "c" + a charsmap, "n" + steps of a
+// normaliser; the last line without one of these
 // letters is text to encode.
 #include <array>
 #include <memory>
@@ -48,9 +49,23 @@ TokenizerSpec ReadSpec(tutti::fuzz::FuzzInput* input, std::string* text) {
       spec.scores.push_back(static_cast<float>(line[1]));
     } else if (!line.empty() && line[0] == 'm') {
       spec.merges.emplace_back(line.substr(1));
+    } else if (!line.empty() && line[0] == 'c') {
+      spec.unigram.charsmap = line.substr(1);
+    } else if (!line.empty() && line[0] == 'n') {
+      for (const char step : line.substr(1, 8)) {
+        spec.unigram.normalizer.push_back(
+            {static_cast<tutti::tokenizer::UnigramSpec::StepKind>(step & 3), " "});
+      }
     } else {
       *text = line;
     }
+  }
+  if (spec.model == "t5") {
+    spec.unigram.scores.assign(spec.scores.begin(), spec.scores.end());
+    spec.unigram.split_space = (flags & 16) != 0;
+    spec.unigram.split_words = (flags & 32) != 0;
+    spec.unigram.byte_fallback = (flags & 64) != 0;
+    spec.unigram.mark_first = (flags & 4) != 0;
   }
   return spec;
 }

@@ -82,6 +82,25 @@ inline TokenizerSpec WordPieceSpec(const std::vector<std::string>& tokens) {
   return spec;
 }
 
+// <s> 0, </s> 1, <unk> 2, then the given pieces with their scores. Marks and splits words.
+inline TokenizerSpec UnigramSpecOf(const std::vector<std::pair<std::string, double>>& pieces) {
+  TokenizerSpec spec;
+  spec.model = "t5";
+  AddToken(spec, "<s>", TokenType::kControl);
+  AddToken(spec, "</s>", TokenType::kControl);
+  AddToken(spec, "<unk>", TokenType::kControl);
+  spec.bos = 0;
+  spec.eos = 1;
+  spec.unk = 2;
+  spec.add_bos = spec.add_eos = true;
+  spec.unigram.scores.assign(3, 0);
+  for (const auto& [text, score] : pieces) {
+    AddToken(spec, text, TokenType::kNormal);
+    spec.unigram.scores.push_back(score);
+  }
+  return spec;
+}
+
 // Creates a tokenizer that must be accepted.
 inline std::shared_ptr<const Tokenizer> MustCreate(TokenizerSpec spec) {
   auto tokenizer = Tokenizer::Create(std::move(spec));
