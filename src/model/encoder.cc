@@ -95,47 +95,75 @@ void Encoder::Prepare(const EncoderBatch& batch) {
 }
 
 void Encoder::Run(const EncoderBatch& batch, Team& team) {
-  const int rows = static_cast<int>(batch.tokens.size());
   Embed(batch, team);
-  for (int i = 0; i < weights_->config().layers; ++i) Layer(i, rows, team);
+  for (int i = 0; i < weights_->config().layers; ++i) Layer(i, batch, team);
   if (!batch.scored.empty()) Score(batch.scored, team);
+}
+
+// work(row, position) for every row of the batch.
+template <typename Work>
+void Encoder::ForEachPlace(const EncoderBatch& batch, Team& team, const Work& work) {
+  const int first = weights_->config().first_position;
+  team.ForEach(static_cast<int>(batch.tokens.size()), kRowGranule, [&](int begin, int end) {
+    auto text = std::upper_bound(batch.offsets.begin(), batch.offsets.end(), begin) - 1;
+    for (int r = begin; r < end; ++r) {
+      while (r >= text[1]) ++text;
+      work(static_cast<size_t>(r), static_cast<size_t>(first + r - text[0]));
+    }
+  });
 }
 
 void Encoder::Embed(const EncoderBatch& batch, Team& team) {
   const EncoderConfig& config = weights_->config();
   const auto width = static_cast<size_t>(config.width);
-  const int rows = static_cast<int>(batch.tokens.size());
-  team.ForEach(rows, kRowGranule, [&](int begin, int end) {
-    auto text = std::upper_bound(batch.offsets.begin(), batch.offsets.end(), begin) - 1;
-    for (int r = begin; r < end; ++r) {
-      while (r >= text[1]) ++text;
-      const auto row = static_cast<size_t>(r);
-      const auto position = static_cast<size_t>(config.first_position + r - text[0]);
-      float* x = x_ + row * width;
-      const float* word = weights_->words() + static_cast<size_t>(batch.tokens[row]) * width;
-      const float* place = weights_->positions() + position * width;
-      std::copy(word, word + width, x);
-      if (config.token_types > 0) {
-        const size_t type = batch.types.empty() ? 0 : batch.types[row];
-        kernels_.rows.add(x, weights_->types() + type * width, config.width);
+  const LayerNormWeights& norm = weights_->embedding_norm();
+  ForEachPlace(batch, team, [&](size_t row, size_t place) {
+    float* x = x_ + row * width;
+    const float* word = weights_->words() + static_cast<size_t>(batch.tokens[row]) * width;
+    std::copy(word, word + width, x);
+    if (config.token_types > 0) {
+      const size_t type = batch.types.empty() ? 0 : batch.types[row];
+      kernels_.rows.add(x, weights_->types() + type * width, config.width);
+    }
+    const float* added =
+        weights_->positions() == nullptr ? nullptr : weights_->positions() + place * width;
+    kernels_.rows.layer_norm(x, added, norm.weight, norm.bias, config.norm_eps, config.width, x);
+  });
+}
+
+// Pairs are halves of a head apart: (x, y) -> (x cos - y sin, y cos + x sin).
+void Encoder::Rotate(const EncoderBatch& batch, Team& team) {
+  const EncoderConfig& config = weights_->config();
+  const auto width = static_cast<size_t>(config.width);
+  const auto half = static_cast<size_t>(config.head_dim()) / 2;
+  ForEachPlace(batch, team, [&](size_t row, size_t place) {
+    const float* cosine = weights_->rope().data() + place * 2 * half;
+    const float* sine = cosine + half;
+    float* const end = qkv_ + row * 3 * width + 2 * width;  // queries, then keys
+    for (float* x = end - 2 * width; x != end; x += 2 * half) {
+      for (size_t i = 0; i < half; ++i) {
+        const float a = x[i], b = x[half + i];
+        x[i] = a * cosine[i] - b * sine[i];
+        x[half + i] = b * cosine[i] + a * sine[i];
       }
-      const LayerNormWeights& norm = weights_->embedding_norm();
-      kernels_.rows.layer_norm(x, place, norm.weight, norm.bias, config.norm_eps, config.width, x);
     }
   });
 }
 
-void Encoder::Layer(int index, int rows, Team& team) {
+void Encoder::Layer(int index, const EncoderBatch& batch, Team& team) {
+  const int rows = static_cast<int>(batch.tokens.size());
+  const Epilogue activation = weights_->config().gated ? Epilogue::kSwiGlu : Epilogue::kGelu;
   const EncoderLayer& layer = weights_->layer(index);
   EncoderPeaks::Layer* peaks =
       peaks_ != nullptr ? &peaks_->layers[static_cast<size_t>(index)] : nullptr;
   if (peaks != nullptr) Observe(x_, rows, peaks->qkv, team);
   Apply(layer.qkv, x_, sum_, rows, Epilogue::kStore, qkv_, team);
+  if (weights_->config().rope_base > 0) Rotate(batch, team);
   Attend(team);
   Apply(layer.attn_output, attn_, attn_, rows, Epilogue::kStore, sum_, team);
   AddAndNorm(layer.attn_norm, rows, team);
   if (peaks != nullptr) Observe(x_, rows, peaks->up, team);
-  Apply(layer.up, x_, sum_, rows, Epilogue::kGelu, wide_, team);
+  Apply(layer.up, x_, sum_, rows, activation, wide_, team);
   if (peaks != nullptr) Observe(wide_, rows, peaks->down, team);
   Apply(layer.down, wide_, wide_, rows, Epilogue::kStore, sum_, team);
   AddAndNorm(layer.ffn_norm, rows, team);
@@ -171,7 +199,7 @@ void Encoder::Apply(const Linear& linear, const float* x, float* staging, int ro
   args.epilogue = epilogue;
   args.bias = linear.bias;
   args.out = out;
-  args.out_stride = static_cast<size_t>(linear.weight.rows);
+  args.out_stride = static_cast<size_t>(linear.weight.rows) / (kernels::IsGated(epilogue) ? 2 : 1);
   args.prefetch = false;  // a small encoder's weights stay in the caches
   if (kernels::IsQuantized(linear.weight.format)) {
     args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols,

@@ -2,7 +2,8 @@
 // over the kernels.
 //
 // Architecture: Devlin et al. 2018 (BERT), after-the-fact layer norms; Liu et al. 2019 (RoBERTa)
-// differs in where positions begin. Texts are packed one after another, without padding. Owner: one
+// differs in where positions begin, Nussbaum et al. 2024 (Nomic Embed) in rotation and a gated
+// feed-forward block. Texts are packed one after another, without padding. Owner: one
 // runner. Thread: Run() is SPMD (model/team.h); every worker of the team calls it with the same
 // batch. Owns its scratch, allocates nothing in Run. Bits: the rows of a text depend on its tokens
 // only, never on the other texts of the batch, its place in it or the number of workers (gemm.h,
@@ -65,8 +66,10 @@ class Encoder {
           const Options& options);
   Status Allocate();
 
+  template <typename Work>
+  void ForEachPlace(const EncoderBatch& batch, Team& team, const Work& work);
   void Embed(const EncoderBatch& batch, Team& team);
-  void Layer(int index, int rows, Team& team);
+  void Layer(int index, const EncoderBatch& batch, Team& team);
   // out = epilogue(x * linear), for all rows. `staging`: [rows][columns of x] to be overwritten, x
   // itself where nobody needs it any more.
   void Apply(const Linear& linear, const float* x, float* staging, int rows,
@@ -74,6 +77,7 @@ class Encoder {
   void Quantize(const Linear& linear, const float* x, float* staging,
                 const kernels::QuantizedRows& out, Team& team);
   void Observe(const float* x, int rows, std::vector<float>& peaks, Team& team);
+  void Rotate(const EncoderBatch& batch, Team& team);  // queries and keys, by their positions
   void Attend(Team& team);
   // x_ = LayerNorm(x_ + sum_)
   void AddAndNorm(const LayerNormWeights& norm, int rows, Team& team);

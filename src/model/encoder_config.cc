@@ -20,6 +20,8 @@ constexpr size_t kMaxPromptBytes = 4096;
 constexpr size_t kMaxLabels = 4096;
 constexpr size_t kMaxLabelBytes = 256;
 constexpr size_t kMaxModules = 16;
+constexpr std::string_view kNomicBert = "nomic-bert";  // as its GGUF files are called
+constexpr int kMaxRotatedPositions = 1 << 17;          // a table of angles has a row for each
 
 std::string_view View(const json::string& text) { return {text.data(), text.size()}; }
 
@@ -44,17 +46,92 @@ Status CheckOnly(const JsonFile& file, std::string_view key, std::string_view su
 
 Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
   ASSIGN_OR_RETURN(config.architecture, file.StringOr("model_type", ""));
+  if (config.architecture == "nomic_bert") {
+    config.architecture = kNomicBert;
+    return OkStatus();
+  }
   constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
   if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
     return file.Refuse("model_type", fmt::format("{} is no encoder known here (bert, roberta, "
-                                                 "xlm-roberta)",
+                                                 "xlm-roberta, nomic_bert)",
                                                  Quote(config.architecture)));
   }
   RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
   return CheckOnly(file, "position_embedding_type", "absolute");
 }
 
+// One of two names: transformers' own, or that of the files as they were first published.
+Result<int> EitherInt(const JsonFile& file, std::string_view key, std::string_view other, int low,
+                      int high) {
+  return file.Int(file.Has(key) || !file.Has(other) ? key : other, low, high);
+}
+
+// The switches of nomic-bert's files that are known in one position alone.
+Status CheckNomicSwitches(const JsonFile& file) {
+  for (const char* key :
+       {"prenorm", "parallel_block", "causal", "use_rms_norm", "rotary_emb_interleaved",
+        "qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias"}) {
+    ASSIGN_OR_RETURN(const bool on, file.BoolOr(key, false));
+    if (on) return file.Refuse(key, "true is not supported");
+  }
+  for (const char* key : {"rotary_emb_scale_base", "moe_every_n_layers", "num_experts"}) {
+    const json::value* value = file.Find(key);
+    if (value == nullptr || (value->is_int64() && value->get_int64() == 0)) continue;
+    return file.Refuse(key, "is not supported");
+  }
+  ASSIGN_OR_RETURN(const double fraction, file.FloatOr("rotary_emb_fraction", 1, 0, 1));
+  if (fraction != 1) return file.Refuse("rotary_emb_fraction", "below 1 is not supported");
+  RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "silu"));
+  return CheckOnly(file, "activation_function", "swiglu");
+}
+
+// Base of the angles, and for how long texts they are those the model was trained with: what
+// stretches them beyond is not supported.
+Status ReadRotation(const JsonFile& file, EncoderConfig& config) {
+  ASSIGN_OR_RETURN(config.rope_base, file.FloatOr("rotary_emb_base", 1000, 1, 1e9));
+  const json::value* parameters = file.Find("rope_parameters");
+  if (parameters != nullptr && parameters->is_object()) {
+    const json::object& rope = parameters->get_object();
+    const json::value* theta = rope.if_contains("rope_theta");
+    if (theta != nullptr && (theta->is_double() || theta->is_int64()))
+      config.rope_base = theta->to_number<double>();
+    const json::value* type = rope.if_contains("rope_type");
+    if (type != nullptr && (!type->is_string() || type->get_string() != "default"))
+      return file.Refuse("rope_parameters", "of another type than default are not supported");
+    if (!(config.rope_base >= 1 && config.rope_base <= 1e9))
+      return file.Refuse("rope_parameters", "rope_theta must be 1 to 1e9");
+  }
+  if (file.Has("rotary_scaling_factor") && file.Has("max_trained_positions")) {
+    ASSIGN_OR_RETURN(const int trained, file.Int("max_trained_positions", 1, kMaxContext));
+    config.positions = std::min(config.positions, trained);
+  }
+  return OkStatus();
+}
+
+Status ReadNomicShape(const JsonFile& file, EncoderConfig& config) {
+  RETURN_IF_ERROR(CheckNomicSwitches(file));
+  ASSIGN_OR_RETURN(config.layers, EitherInt(file, "num_hidden_layers", "n_layer", 1, kMaxLayers));
+  ASSIGN_OR_RETURN(config.width, EitherInt(file, "hidden_size", "n_embd", 1, kMaxWidth));
+  ASSIGN_OR_RETURN(config.feed_forward,
+                   EitherInt(file, "intermediate_size", "n_inner", 1, kMaxFeedForward));
+  ASSIGN_OR_RETURN(config.heads, EitherInt(file, "num_attention_heads", "n_head", 1, kMaxHeads));
+  ASSIGN_OR_RETURN(config.vocab_size, file.Int("vocab_size", 1, kMaxVocabulary));
+  ASSIGN_OR_RETURN(config.positions, EitherInt(file, "max_position_embeddings", "n_positions", 1,
+                                               kMaxRotatedPositions));
+  ASSIGN_OR_RETURN(config.token_types, file.IntOr("type_vocab_size", 2, 0, 64));
+  const char* eps_key = file.Has("layer_norm_eps") ? "layer_norm_eps" : "layer_norm_epsilon";
+  ASSIGN_OR_RETURN(const double eps, file.FloatOr(eps_key, 1e-12, 0, 1));
+  config.norm_eps = static_cast<float>(eps);
+  config.gated = true;
+  return ReadRotation(file, config);
+}
+
 Status ReadShape(const JsonFile& file, EncoderConfig& config) {
+  if (config.architecture == kNomicBert) {
+    RETURN_IF_ERROR(ReadNomicShape(file, config));
+    Status shape = CheckEncoderShape(config);
+    return shape.ok() ? OkStatus() : std::move(shape).WithContext(file.name());
+  }
   ASSIGN_OR_RETURN(config.layers, file.Int("num_hidden_layers", 1, kMaxLayers));
   ASSIGN_OR_RETURN(config.width, file.Int("hidden_size", 1, kMaxWidth));
   ASSIGN_OR_RETURN(config.feed_forward, file.Int("intermediate_size", 1, kMaxFeedForward));

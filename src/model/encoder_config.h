@@ -36,16 +36,21 @@ enum class ScoreActivation : uint8_t {
 const char* ScoreActivationName(ScoreActivation activation);  // "none", "sigmoid", "softmax"
 
 struct EncoderConfig {
-  std::string architecture;  // "bert", "roberta", "xlm-roberta"
+  std::string architecture;  // "bert", "roberta", "xlm-roberta", "nomic-bert"
   int layers = 0;
   int width = 0;
   int feed_forward = 0;
   int heads = 0;
   int vocab_size = 0;
-  int positions = 0;       // rows of the position table
+  int positions = 0;       // rows of the position table, or what rotation was made for
   int first_position = 0;  // row of the first token: 0, or behind the padding token's (RoBERTa)
   int token_types = 0;     // rows of the token type table; 0 = no such table
   float norm_eps = 0;
+  // What sets nomic-bert apart: queries and keys are rotated by their position (halves of a head)
+  // in place of a position table, two matrices feed the feed-forward block (SwiGLU), and no matrix
+  // has a bias.
+  double rope_base = 0;  // of the angles; 0: a position table
+  bool gated = false;
 
   Pooling pooling = Pooling::kMean;
   bool normalize = false;                      // vectors have length 1

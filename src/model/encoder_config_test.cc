@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -118,6 +119,63 @@ TEST(EncoderConfig, ScoresGoThroughWhatTheFilesSayElseWhatTheProblemAsksFor) {
                              Classifier(1, "", R"({"activation_fn":"my.Curve"})")}) {
     EXPECT_EQ(config.status().reason(), "model_hparam");
     EXPECT_THAT(config.status().message(), HasSubstr("my.Curve"));
+  }
+}
+
+// As the files of nomic-embed-text were first published, with names of their own.
+constexpr char kNomic[] =
+    R"({"model_type":"nomic_bert","activation_function":"swiglu","n_embd":64,"n_inner":128,
+        "n_layer":2,"n_head":4,"vocab_size":100,"n_positions":8192,"type_vocab_size":2,
+        "layer_norm_epsilon":1e-12,"rotary_emb_base":1000,"rotary_emb_fraction":1.0,
+        "rotary_emb_interleaved":false,"rotary_scaling_factor":null,"max_trained_positions":2048,
+        "prenorm":false,"qkv_proj_bias":false,"mlp_fc1_bias":false,"mlp_fc2_bias":false})";
+
+TEST(EncoderConfig, NomicFilesSayTheSameUnderBothSetsOfNames) {
+  EncoderFiles files;
+  files.config = kNomic;
+  const auto config = ReadEncoderConfig(files);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->architecture, "nomic-bert");
+  EXPECT_EQ(config->layers, 2);
+  EXPECT_EQ(config->feed_forward, 128);
+  EXPECT_EQ(config->rope_base, 1000);
+  EXPECT_TRUE(config->gated);
+  EXPECT_EQ(config->max_tokens, 8192);
+  files.config = Replaced(kNomic, "\"rotary_scaling_factor\":null", "\"rotary_scaling_factor\":2");
+  EXPECT_EQ(ReadEncoderConfig(files)->max_tokens, 2048) << "longer texts would be stretched";
+  files.config =
+      R"({"model_type":"nomic_bert","hidden_act":"silu","hidden_size":64,"intermediate_size":128,
+          "num_hidden_layers":2,"num_attention_heads":4,"vocab_size":100,
+          "max_position_embeddings":512,"layer_norm_eps":1e-5,
+          "rope_parameters":{"rope_theta":500.0,"rope_type":"default"}})";
+  const auto named = ReadEncoderConfig(files);
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->rope_base, 500);
+  EXPECT_EQ(named->max_tokens, 512);
+  EXPECT_FLOAT_EQ(named->norm_eps, 1e-5f);
+}
+
+TEST(EncoderConfig, WhatNomicFilesMayAskForBesidesIsRefusedByName) {
+  for (const auto& [from, to, key] :
+       {std::tuple{"\"prenorm\":false", "\"prenorm\":true", "prenorm"},
+        std::tuple{"\"mlp_fc1_bias\":false", "\"mlp_fc1_bias\":true", "mlp_fc1_bias"},
+        std::tuple{"\"rotary_emb_fraction\":1.0", "\"rotary_emb_fraction\":0.5",
+                   "rotary_emb_fraction"},
+        std::tuple{"\"rotary_emb_interleaved\":false", "\"rotary_emb_interleaved\":true",
+                   "rotary_emb_interleaved"},
+        std::tuple{"swiglu", "geglu", "activation_function"},
+        std::tuple{"\"prenorm\":false", "\"num_experts\":8", "num_experts"},
+        std::tuple{"\"prenorm\":false", "\"rope_parameters\":{\"rope_type\":\"yarn\"}",
+                   "rope_parameters"},
+        std::tuple{"\"prenorm\":false", "\"rope_parameters\":{\"rope_theta\":-1}",
+                   "rope_parameters"},
+        std::tuple{"\"n_positions\":8192", "\"n_positions\":99999999", "n_positions"},
+        std::tuple{"\"n_embd\":64,", "", "hidden_size"}}) {
+    EncoderFiles files;
+    files.config = Replaced(kNomic, from, to);
+    const auto config = ReadEncoderConfig(files);
+    EXPECT_EQ(config.status().reason(), "model_hparam") << key;
+    EXPECT_THAT(config.status().message(), HasSubstr(key));
   }
 }
 

@@ -17,6 +17,8 @@ namespace tutti::model {
 namespace {
 
 constexpr uint64_t kMaxLabels = 4096;
+constexpr std::string_view kNomicBert = "nomic-bert";
+constexpr int kMaxRotatedPositions = 1 << 17;  // a table of angles has a row for each
 
 Status Refuse(std::string message) { return InvalidArgument("model_hparam", std::move(message)); }
 
@@ -42,6 +44,23 @@ constexpr std::array<Renamed, 8> kLayerNames = {{
     {"layer_output_norm.", "output.LayerNorm."},
 }};
 
+// Of nomic-bert, where other names stand for the parts.
+constexpr std::array<Renamed, 4> kNomicNames = {{
+    {"token_embd.", "embeddings.word_embeddings."},
+    {"token_types.", "embeddings.token_type_embeddings."},
+    {"token_embd_norm.", "emb_ln."},
+    {"cls.output.", "classifier."},
+}};
+constexpr std::array<Renamed, 7> kNomicLayerNames = {{
+    {"attn_qkv.", "attn.Wqkv."},
+    {"attn_output.", "attn.out_proj."},
+    {"attn_output_norm.", "norm1."},
+    {"ffn_gate.", "mlp.fc12."},
+    {"ffn_up.", "mlp.fc11."},
+    {"ffn_down.", "mlp.fc2."},
+    {"layer_output_norm.", "norm2."},
+}};
+
 template <size_t kCount>
 std::string Rename(const std::array<Renamed, kCount>& names, std::string_view name) {
   for (const Renamed& renamed : names) {
@@ -51,14 +70,20 @@ std::string Rename(const std::array<Renamed, kCount>& names, std::string_view na
   return std::string(name);
 }
 
+std::string_view ArchitectureOf(const gguf::Header& header) {
+  const auto name = gguf::GetStringOr(header, "general.architecture", "");
+  return name.ok() ? *name : std::string_view();
+}
+
 // A GGUF store under other names.
 class RenamedStore final : public TensorStore {
  public:
   explicit RenamedStore(std::shared_ptr<const gguf::File> file)
       : file_(std::move(file)), base_(MakeTensorStore(*file_)) {
+    const std::string_view architecture = ArchitectureOf(file_->header());
     for (const StoredTensor& tensor : base_->tensors()) {
       tensors_.push_back(tensor);
-      tensors_.back().name = TransformersName(tensor.name);
+      tensors_.back().name = TransformersName(architecture, tensor.name);
     }
     for (const StoredTensor& tensor : tensors_) by_name_.emplace(tensor.name, tensor.index);
   }
@@ -114,7 +139,13 @@ Status ReadShape(const gguf::File& file, const HyperParameters& keys, EncoderCon
   ASSIGN_OR_RETURN(const bool causal, keys.BoolOr("attention.causal", false));
   if (causal) return Refuse("attention.causal is true, which is not supported");
   ASSIGN_OR_RETURN(config.vocab_size, RowsOf(file, "token_embd.weight", kMaxVocabulary));
-  ASSIGN_OR_RETURN(config.positions, RowsOf(file, "position_embd.weight", kMaxContext));
+  if (config.architecture == kNomicBert) {
+    config.gated = true;
+    ASSIGN_OR_RETURN(config.rope_base, keys.FloatOr("rope.freq_base", 1000, 1, 1e9));
+    config.positions = std::min(config.max_tokens, kMaxRotatedPositions);
+  } else {
+    ASSIGN_OR_RETURN(config.positions, RowsOf(file, "position_embd.weight", kMaxContext));
+  }
   if (file.FindTensor("token_types.weight") != nullptr) {
     ASSIGN_OR_RETURN(config.token_types, RowsOf(file, "token_types.weight", 64));
   }
@@ -142,20 +173,21 @@ Status ReadLabels(const gguf::File& file, const std::string& prefix, bool ranks,
 }  // namespace
 
 bool HoldsEncoder(const gguf::Header& header) {
-  const auto architecture = gguf::GetStringOr(header, "general.architecture", "");
-  return architecture.ok() && *architecture == "bert";
+  const std::string_view architecture = ArchitectureOf(header);
+  return architecture == "bert" || architecture == kNomicBert;
 }
 
-std::string TransformersName(std::string_view name) {
+std::string TransformersName(std::string_view architecture, std::string_view name) {
+  const bool nomic = architecture == kNomicBert;
   constexpr std::string_view kBlock = "blk.";
-  if (!name.starts_with(kBlock)) return Rename(kNames, name);
+  if (!name.starts_with(kBlock)) return nomic ? Rename(kNomicNames, name) : Rename(kNames, name);
   const size_t dot = name.find('.', kBlock.size());
   if (dot == std::string_view::npos) return std::string(name);
   const std::string_view part = name.substr(dot + 1);
-  const std::string renamed = Rename(kLayerNames, part);
+  const std::string renamed = nomic ? Rename(kNomicLayerNames, part) : Rename(kLayerNames, part);
   if (renamed == part) return std::string(name);
-  return fmt::format("encoder.layer.{}.{}", name.substr(kBlock.size(), dot - kBlock.size()),
-                     renamed);
+  return fmt::format("encoder.{}.{}.{}", nomic ? "layers" : "layer",
+                     name.substr(kBlock.size(), dot - kBlock.size()), renamed);
 }
 
 std::unique_ptr<TensorStore> MakeEncoderStore(std::shared_ptr<const gguf::File> file) {
@@ -168,7 +200,8 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
                    gguf::GetString(file.header(), "general.architecture"));
   config.architecture = architecture;
   if (!HoldsEncoder(file.header()))
-    return Refuse(fmt::format("{} is no encoder known here (bert)", Quote(config.architecture)));
+    return Refuse(
+        fmt::format("{} is no encoder known here (bert, nomic-bert)", Quote(config.architecture)));
   const std::string prefix = config.architecture + ".";
   const HyperParameters keys(file.header(), prefix);
   RETURN_IF_ERROR(ReadShape(file, keys, config));

@@ -48,8 +48,9 @@ std::vector<double> Norm(const Checkpoint& c, const std::string& name, std::vect
 std::vector<double> Multiply(const Checkpoint& c, const std::string& name,
                              const std::vector<double>& x) {
   const std::vector<float>& weight = c.tensors.at(name + ".weight");
-  const std::vector<float>& bias = c.tensors.at(name + ".bias");
-  std::vector<double> y(bias.begin(), bias.end());
+  std::vector<double> y(weight.size() / x.size());
+  if (const auto bias = c.tensors.find(name + ".bias"); bias != c.tensors.end())
+    y.assign(bias->second.begin(), bias->second.end());
   for (size_t n = 0; n < y.size(); ++n)
     for (size_t k = 0; k < x.size(); ++k) y[n] += x[k] * weight[n * x.size() + k];
   return y;
@@ -79,8 +80,24 @@ Rows Attend(const Checkpoint& c, const Rows& q, const Rows& k, const Rows& v) {
   return out;
 }
 
-Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
-              const std::vector<uint8_t>& types) {
+// Row r of queries or keys, each head's halves turned by r.
+std::vector<double> Rotated(const Checkpoint& c, std::vector<double> x, size_t r) {
+  const auto dim = static_cast<size_t>(c.config.head_dim());
+  for (size_t h = 0; h < x.size(); h += dim) {
+    for (size_t i = 0; i < dim / 2; ++i) {
+      const double angle =
+          static_cast<double>(r) *
+          std::pow(c.config.rope_base, -2.0 * static_cast<double>(i) / static_cast<double>(dim));
+      const double a = x[h + i], b = x[h + dim / 2 + i];
+      x[h + i] = a * std::cos(angle) - b * std::sin(angle);
+      x[h + dim / 2 + i] = b * std::cos(angle) + a * std::sin(angle);
+    }
+  }
+  return x;
+}
+
+Rows EmbeddedRows(const Checkpoint& c, const std::vector<TokenId>& tokens,
+                  const std::vector<uint8_t>& types) {
   const auto width = static_cast<size_t>(c.config.width);
   const auto row_of = [&](const char* table, size_t row) {
     const float* begin = c.tensors.at(table).data() + row * width;
@@ -90,11 +107,43 @@ Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
   for (size_t r = 0; r < tokens.size(); ++r) {
     std::vector<double> row =
         row_of("embeddings.word_embeddings.weight", static_cast<size_t>(tokens[r]));
-    row = Sum(row, row_of("embeddings.position_embeddings.weight",
-                          r + static_cast<size_t>(c.config.first_position)));
+    if (c.config.rope_base == 0) {
+      row = Sum(row, row_of("embeddings.position_embeddings.weight",
+                            r + static_cast<size_t>(c.config.first_position)));
+    }
     row = Sum(row, row_of("embeddings.token_type_embeddings.weight", types.empty() ? 0 : types[r]));
-    x.push_back(Norm(c, "embeddings.LayerNorm", std::move(row)));
+    x.push_back(Norm(c, c.config.gated ? "emb_ln" : "embeddings.LayerNorm", std::move(row)));
   }
+  return x;
+}
+
+Rows ExpectedOfNomic(const Checkpoint& c, Rows x) {
+  const auto width = static_cast<std::ptrdiff_t>(c.config.width);
+  for (int i = 0; i < c.config.layers; ++i) {
+    const std::string at = "encoder.layers." + std::to_string(i) + ".";
+    Rows q, k, v;
+    for (size_t r = 0; r < x.size(); ++r) {
+      const std::vector<double> all = Multiply(c, at + "attn.Wqkv", x[r]);
+      q.push_back(Rotated(c, {all.begin(), all.begin() + width}, r));
+      k.push_back(Rotated(c, {all.begin() + width, all.begin() + 2 * width}, r));
+      v.emplace_back(all.begin() + 2 * width, all.end());
+    }
+    const Rows attended = Attend(c, q, k, v);
+    for (size_t r = 0; r < x.size(); ++r) {
+      x[r] = Norm(c, at + "norm1", Sum(x[r], Multiply(c, at + "attn.out_proj", attended[r])));
+      std::vector<double> wide = Multiply(c, at + "mlp.fc12", x[r]);
+      const std::vector<double> up = Multiply(c, at + "mlp.fc11", x[r]);
+      for (size_t n = 0; n < wide.size(); ++n) wide[n] = wide[n] / (1 + std::exp(-wide[n])) * up[n];
+      x[r] = Norm(c, at + "norm2", Sum(x[r], Multiply(c, at + "mlp.fc2", wide)));
+    }
+  }
+  return x;
+}
+
+Rows Expected(const Checkpoint& c, const std::vector<TokenId>& tokens,
+              const std::vector<uint8_t>& types) {
+  Rows x = EmbeddedRows(c, tokens, types);
+  if (c.config.gated) return ExpectedOfNomic(c, std::move(x));
   for (int i = 0; i < c.config.layers; ++i) {
     const std::string at = "encoder.layer." + std::to_string(i) + ".";
     const auto each = [&](const char* name) {
@@ -193,7 +242,7 @@ INSTANTIATE_TEST_SUITE_P(Isa, EveryIsa, ::testing::ValuesIn(kernels::DetectIsas(
                          [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
 
 TEST_P(EveryIsa, RowsAreThoseOfTheDefinition) {
-  for (const char* architecture : {"bert", "roberta"}) {
+  for (const char* architecture : {"bert", "roberta", "nomic-bert"}) {
     const Checkpoint checkpoint = Generate(architecture);
     const auto weights = Load(checkpoint, EncoderDType::kF32);
     const std::vector<Text> texts = Texts(checkpoint.config, 6);
@@ -209,10 +258,10 @@ TEST_P(EveryIsa, RowsAreThoseOfTheDefinition) {
 }
 
 TEST_P(EveryIsa, ScoresAreThoseOfTheDefinitionWhateverElseIsInTheBatch) {
-  for (const char* architecture : {"bert", "roberta"}) {
+  for (const char* architecture : {"bert", "roberta", "nomic-bert"}) {
     for (const int labels : {1, 3, 40}) {
       const Checkpoint checkpoint = Generate(architecture, labels);
-      const bool pooler = std::string(architecture) == "bert";
+      const bool pooler = std::string(architecture) != "roberta";
       const auto weights = Load(checkpoint, EncoderDType::kF32);
       std::vector<Text> texts = Texts(checkpoint.config, 6);
       texts[2].scored = false;
@@ -236,26 +285,27 @@ TEST_P(EveryIsa, ScoresAreThoseOfTheDefinitionWhateverElseIsInTheBatch) {
 }
 
 TEST_P(EveryIsa, ATextGivesTheSameBitsAloneAndInAnyBatchWithAnyWorkers) {
-  const Checkpoint checkpoint = Generate();
-  for (const EncoderDType dtype :
-       {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8, EncoderDType::kInt8Blocks}) {
-    const auto weights = Load(checkpoint, dtype);
-    const std::vector<Text> texts = Texts(checkpoint.config, 24);
-    std::vector<std::vector<float>> alone;
-    for (const Text& text : texts) alone.push_back(Compute(weights, kernels(), 1, {&text})[0]);
-    Random random(3);
-    for (int trial = 0; trial < 12; ++trial) {
-      std::vector<size_t> chosen(1 + random.Below(texts.size()));
-      std::vector<const Text*> batch;
-      for (size_t& index : chosen) {
-        index = random.Below(texts.size());
-        batch.push_back(&texts[index]);
+  for (const char* architecture : {"bert", "nomic-bert"})
+    for (const EncoderDType dtype : {EncoderDType::kF32, EncoderDType::kBf16, EncoderDType::kInt8,
+                                     EncoderDType::kInt8Blocks}) {
+      const Checkpoint checkpoint = Generate(architecture);
+      const auto weights = Load(checkpoint, dtype);
+      const std::vector<Text> texts = Texts(checkpoint.config, 24);
+      std::vector<std::vector<float>> alone;
+      for (const Text& text : texts) alone.push_back(Compute(weights, kernels(), 1, {&text})[0]);
+      Random random(3);
+      for (int trial = 0; trial < 12; ++trial) {
+        std::vector<size_t> chosen(1 + random.Below(texts.size()));
+        std::vector<const Text*> batch;
+        for (size_t& index : chosen) {
+          index = random.Below(texts.size());
+          batch.push_back(&texts[index]);
+        }
+        const auto rows = Compute(weights, kernels(), 1 + trial % 3, batch);
+        for (size_t i = 0; i < chosen.size(); ++i)
+          ASSERT_TRUE(SameBits(rows[i], alone[chosen[i]])) << "trial " << trial << " text " << i;
       }
-      const auto rows = Compute(weights, kernels(), 1 + trial % 3, batch);
-      for (size_t i = 0; i < chosen.size(); ++i)
-        ASSERT_TRUE(SameBits(rows[i], alone[chosen[i]])) << "trial " << trial << " text " << i;
     }
-  }
 }
 
 TEST(EncoderWeights, TheNamesMayHaveThePrefixAndHeadsOfOtherTasks) {

@@ -78,7 +78,7 @@ class EncoderLoader {
 
  private:
   void FindPrefix() {
-    for (const char* prefix : {"", "bert.", "roberta."}) {
+    for (const char* prefix : {"", "bert.", "roberta.", "nomic_bert."}) {
       if (store_.Find(std::string(prefix) + "embeddings.word_embeddings.weight") == nullptr)
         continue;
       prefix_ = prefix;
@@ -108,22 +108,32 @@ class EncoderLoader {
     return OkStatus();
   }
 
-  // One matrix of all the named ones' rows. Names are whole. `peaks`: of its inputs, or nullptr.
-  Status PlanLinear(const std::vector<std::string>& names, int columns, int rows,
-                    kernels::WeightFormat format, const std::vector<float>* peaks, Linear* linear) {
+  // One matrix of several tensors, and one vector of their biases.
+  struct LinearPlan {
+    std::vector<std::string> names;  // whole, without ".weight"
+    int columns = 0, rows = 0;       // of each
+    kernels::WeightFormat format = kernels::WeightFormat::kF32;
+    const std::vector<float>* peaks = nullptr;  // of its inputs, where columns are balanced
+    bool biased = true;
+    bool gate_up = false;  // two tensors, interleaved
+  };
+  Status Plan(const LinearPlan& plan, Linear* linear) {
     WeightArena::Tensors weights, biases;
-    for (const std::string& name : names) {
+    for (const std::string& name : plan.names) {
       ASSIGN_OR_RETURN(const StoredTensor* weight,
-                       arena_.Expect(name + ".weight", {columns, rows}));
-      ASSIGN_OR_RETURN(const StoredTensor* bias, arena_.Expect(name + ".bias", {rows}));
+                       arena_.Expect(name + ".weight", {plan.columns, plan.rows}));
       weights.push_back(weight);
+      if (!plan.biased) continue;
+      ASSIGN_OR_RETURN(const StoredTensor* bias, arena_.Expect(name + ".bias", {plan.rows}));
       biases.push_back(bias);
     }
     WeightArena::Balance balance{{}, &linear->input_factors};
-    if (peaks != nullptr) balance.peaks = *peaks;
-    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(weights, FormatFor(weights, format),
-                                                            false, peaks ? &balance : nullptr));
-    arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
+    if (plan.peaks != nullptr) balance.peaks = *plan.peaks;
+    ASSIGN_OR_RETURN(const size_t matrix,
+                     arena_.PlanMatrix(weights, FormatFor(weights, plan.format), plan.gate_up,
+                                       plan.peaks != nullptr ? &balance : nullptr));
+    if (plan.biased)
+      arena_.PlanVector(biases, &linear->bias, static_cast<size_t>(arena_.matrix(matrix).rows));
     links_.emplace_back(linear, matrix);
     return OkStatus();
   }
@@ -132,49 +142,88 @@ class EncoderLoader {
     const EncoderConfig& c = weights_->config_;
     RETURN_IF_ERROR(
         PlanTable("embeddings.word_embeddings.weight", c.vocab_size, &weights_->words_));
-    RETURN_IF_ERROR(
-        PlanTable("embeddings.position_embeddings.weight", c.positions, &weights_->positions_));
+    if (c.rope_base > 0) {
+      kernels::RopeParams rope = {};
+      rope.dims = c.head_dim();
+      rope.freq_base = c.rope_base;
+      weights_->rope_ = kernels::RopeTable(rope, c.positions);
+    } else {
+      RETURN_IF_ERROR(
+          PlanTable("embeddings.position_embeddings.weight", c.positions, &weights_->positions_));
+    }
     if (c.token_types > 0) {
       RETURN_IF_ERROR(
           PlanTable("embeddings.token_type_embeddings.weight", c.token_types, &weights_->types_));
     }
-    return PlanNorm("embeddings.LayerNorm", &weights_->embedding_norm_);
+    return PlanNorm(is_nomic() ? "emb_ln" : "embeddings.LayerNorm", &weights_->embedding_norm_);
+  }
+
+  // Names of a layer's parts, behind the prefix.
+  struct LayerNames {
+    std::vector<std::string> qkv;
+    std::string output, attn_norm;
+    std::vector<std::string> up;  // or gate and up
+    std::string down, ffn_norm;
+  };
+  LayerNames NamesOf(int index) const {
+    if (is_nomic()) {
+      const std::string at = fmt::format("encoder.layers.{}.", index);
+      return {{at + "attn.Wqkv"}, at + "attn.out_proj",
+              at + "norm1",       {at + "mlp.fc12", at + "mlp.fc11"},
+              at + "mlp.fc2",     at + "norm2"};
+    }
+    const std::string at = fmt::format("encoder.layer.{}.", index);
+    const std::string self = at + "attention.self.";
+    return {{self + "query", self + "key", self + "value"},
+            at + "attention.output.dense",
+            at + "attention.output.LayerNorm",
+            {at + "intermediate.dense"},
+            at + "output.dense",
+            at + "output.LayerNorm"};
   }
 
   Status PlanLayer(int index) {
     const EncoderConfig& c = weights_->config_;
-    const kernels::WeightFormat format = FormatOf(options_.dtype);
-    const std::string at = fmt::format("encoder.layer.{}.", index);
-    const std::string whole = prefix_ + at;
-    const std::string self = whole + "attention.self.";
+    const LayerNames names = NamesOf(index);
     EncoderLayer& layer = weights_->layers_[static_cast<size_t>(index)];
     const EncoderPeaks::Layer* peaks = nullptr;
     if (options_.peaks != nullptr && options_.dtype == EncoderDType::kInt8)
       peaks = &options_.peaks->layers[static_cast<size_t>(index)];
-    RETURN_IF_ERROR(PlanLinear({self + "query", self + "key", self + "value"}, c.width, c.width,
-                               format, peaks ? &peaks->qkv : nullptr, &layer.qkv));
-    RETURN_IF_ERROR(PlanLinear({whole + "attention.output.dense"}, c.width, c.width, format,
-                               nullptr, &layer.attn_output));
-    RETURN_IF_ERROR(PlanNorm(at + "attention.output.LayerNorm", &layer.attn_norm));
-    RETURN_IF_ERROR(PlanLinear({whole + "intermediate.dense"}, c.width, c.feed_forward, format,
-                               peaks ? &peaks->up : nullptr, &layer.up));
-    RETURN_IF_ERROR(PlanLinear({whole + "output.dense"}, c.feed_forward, c.width, format,
-                               peaks ? &peaks->down : nullptr, &layer.down));
-    return PlanNorm(at + "output.LayerNorm", &layer.ffn_norm);
+    const auto plan = [&](const std::vector<std::string>& parts, int columns, int rows,
+                          const std::vector<float>* of_input) {
+      LinearPlan made{{}, columns, rows, FormatOf(options_.dtype), of_input, !is_nomic(), false};
+      for (const std::string& part : parts) made.names.push_back(prefix_ + part);
+      return made;
+    };
+    const int qkv_rows = 3 * c.width / static_cast<int>(names.qkv.size());
+    RETURN_IF_ERROR(
+        Plan(plan(names.qkv, c.width, qkv_rows, peaks ? &peaks->qkv : nullptr), &layer.qkv));
+    RETURN_IF_ERROR(Plan(plan({names.output}, c.width, c.width, nullptr), &layer.attn_output));
+    RETURN_IF_ERROR(PlanNorm(names.attn_norm, &layer.attn_norm));
+    LinearPlan up = plan(names.up, c.width, c.feed_forward, peaks ? &peaks->up : nullptr);
+    up.gate_up = c.gated;
+    RETURN_IF_ERROR(Plan(up, &layer.up));
+    RETURN_IF_ERROR(Plan(
+        plan({names.down}, c.feed_forward, c.width, peaks ? &peaks->down : nullptr), &layer.down));
+    return PlanNorm(names.ffn_norm, &layer.ffn_norm);
   }
 
   // BERT's classifiers take the pooler's row, which belongs to the encoder; those of RoBERTa bring
   // both matrices.
   Status PlanHead() {
     const EncoderConfig& c = weights_->config_;
-    const bool pooler = c.architecture == "bert";
+    const bool pooler = c.architecture == "bert" || is_nomic();
     EncoderHead& head = weights_->head_;
-    RETURN_IF_ERROR(PlanLinear({pooler ? prefix_ + "pooler.dense" : "classifier.dense"}, c.width,
-                               c.width, kernels::WeightFormat::kF32, nullptr, &head.dense));
-    return PlanLinear({pooler ? "classifier" : "classifier.out_proj"}, c.width,
-                      static_cast<int>(c.labels.size()), kernels::WeightFormat::kF32, nullptr,
-                      &head.out);
+    LinearPlan dense, out;
+    dense.names = {pooler ? prefix_ + "pooler.dense" : "classifier.dense"};
+    out.names = {pooler ? "classifier" : "classifier.out_proj"};
+    dense.columns = out.columns = dense.rows = c.width;
+    out.rows = static_cast<int>(c.labels.size());
+    RETURN_IF_ERROR(Plan(dense, &head.dense));
+    return Plan(out, &head.out);
   }
+
+  bool is_nomic() const { return weights_->config_.architecture == "nomic-bert"; }
 
   const TensorStore& store_;
   const EncoderWeights::Options& options_;

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "kernels/aligned_buffer.h"
 #include "kernels/gemm.h"
+#include "kernels/rows_rope.h"
 #include "model/encoder_config.h"
 #include "model/tensor_store.h"
 
@@ -42,7 +43,7 @@ struct EncoderPeaks {
 struct Linear {
   kernels::PackedMatrix weight;
   const float* input_factors = nullptr;  // [weight.cols], of x's columns; null: all 1
-  const float* bias = nullptr;           // [weight.rows]
+  const float* bias = nullptr;           // [weight.rows], or null: none
 };
 
 struct LayerNormWeights {
@@ -54,7 +55,7 @@ struct EncoderLayer {
   Linear qkv;                  // [width] -> 3 * width: q of all heads, k, v
   Linear attn_output;          // [width] -> width
   LayerNormWeights attn_norm;  // after the residual sum
-  Linear up;                   // [width] -> feed_forward, then GELU
+  Linear up;                   // [width] -> feed_forward, then GELU; or gate and up interleaved
   Linear down;                 // [feed_forward] -> width
   LayerNormWeights ffn_norm;   // after the residual sum
 };
@@ -85,8 +86,10 @@ class EncoderWeights {
   const EncoderConfig& config() const { return config_; }
   EncoderDType dtype() const { return dtype_; }
   const float* words() const { return words_; }          // [vocab_size][width]
-  const float* positions() const { return positions_; }  // [positions][width]
-  const float* types() const { return types_; }          // [token_types][width]
+  const float* positions() const { return positions_; }  // [positions][width], or null: rotation
+  // Of config().positions and halves of a head; empty where there is a position table.
+  const kernels::RopeTable& rope() const { return rope_; }
+  const float* types() const { return types_; }  // [token_types][width]
   const LayerNormWeights& embedding_norm() const { return embedding_norm_; }
   const EncoderLayer& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
 
@@ -107,6 +110,7 @@ class EncoderWeights {
   LayerNormWeights embedding_norm_;
   std::vector<EncoderLayer> layers_;
   EncoderHead head_;
+  kernels::RopeTable rope_;
   kernels::AlignedBuffer arena_;
 };
 

@@ -145,8 +145,10 @@ Status WeightArena::PackBalanced(const MatrixJob& job) {
   auto* inverse = reinterpret_cast<float*>(arena_.data() + job.factors_offset);
   for (size_t k = 0; k < cols; ++k) inverse[k] = 1 / factors[k];
   *job.balance->input_factors = inverse;
-  return kernels::PackPanels(kernels::ConcatenateRows(std::move(views), job.format), 0,
-                             kernels::PanelCount(job.packed),
+  const kernels::PackSpec spec = job.gate_up
+                                     ? kernels::InterleaveGateUp(views[0], views[1], job.format)
+                                     : kernels::ConcatenateRows(std::move(views), job.format);
+  return kernels::PackPanels(spec, 0, kernels::PanelCount(job.packed),
                              reinterpret_cast<uint8_t*>(arena_.data() + job.offset));
 }
 

@@ -88,7 +88,7 @@ Writer Convert(const model::EncoderCheckpoint& checkpoint, tensor::DType dtype) 
     const bool matrix = tensor.shape.dims == 2 && tensor.name.starts_with("encoder.");
     const auto extent = [&](size_t i) { return static_cast<uint64_t>(tensor.shape.ne[i]); };
     const std::string name = GgufName(tensor.name);
-    EXPECT_EQ(model::TransformersName(name), tensor.name);
+    EXPECT_EQ(model::TransformersName("bert", name), tensor.name);
     if (tensor.shape.dims == 2) {
       writer.Tensor(name, matrix ? dtype : tensor::DType::kF32, {extent(0), extent(1)}, *values);
     } else {

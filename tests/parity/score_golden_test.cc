@@ -17,28 +17,12 @@
 #include "runner/compute_pool.h"
 #include "runner/cpu_encoder_runner.h"
 #include "safetensors/testing/writer.h"
+#include "splitmix.h"
 #include "temp_folder.h"
 #include "test_paths.h"
 
 namespace tutti::parity {
 namespace {
-
-// The numbers of tools/make_score_goldens.py.
-uint64_t SplitMix64(uint64_t x) {
-  x += 0x9E3779B97F4A7C15;
-  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9;
-  x = (x ^ (x >> 27)) * 0x94D049BB133111EB;
-  return x ^ (x >> 31);
-}
-
-std::vector<float> Generated(uint64_t seed, size_t count, float scale) {
-  std::vector<float> values(count);
-  for (size_t i = 0; i < count; ++i) {
-    const uint64_t drawn = SplitMix64((seed << 32) + i) >> 40;
-    values[i] = (static_cast<float>(drawn) / 8388608.0F - 1) * scale;
-  }
-  return values;
-}
 
 struct Document {
   int text = 0;
@@ -98,8 +82,9 @@ void WriteClassifier(const std::string& folder, size_t labels) {
   fs::create_hard_link(from + "/model.safetensors", folder + "/encoder.safetensors", other_device);
   if (other_device) fs::copy_file(from + "/model.safetensors", folder + "/encoder.safetensors");
   safetensors::testing::Writer head;
-  head.Floats("classifier.weight", {labels, kWidth}, Generated(1, labels * kWidth, 0.25F));
-  head.Floats("classifier.bias", {labels}, Generated(2, labels, 1));
+  head.Floats("classifier.weight", {labels, kWidth},
+              GeneratedFloats(uint64_t{1} << 32, labels * kWidth, 0.25F));
+  head.Floats("classifier.bias", {labels}, GeneratedFloats(uint64_t{2} << 32, labels, 1));
   safetensors::testing::WriteFile(folder + "/head.safetensors", head.Build());
   const auto encoder = OpenMiniLm();
   ASSERT_TRUE(encoder.ok());

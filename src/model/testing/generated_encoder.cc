@@ -36,7 +36,8 @@ GeneratedEncoder GenerateEncoder(const GeneratedEncoderSpec& spec) {
   c.heads = 4;
   c.vocab_size = 50;
   c.positions = 80;
-  c.first_position = spec.architecture == "bert" ? 0 : 2;
+  const bool nomic = spec.architecture == "nomic-bert";
+  c.first_position = spec.architecture == "bert" || nomic ? 0 : 2;
   c.token_types = 2;
   c.norm_eps = 1e-12f;
   c.pooling = spec.pooling;
@@ -61,11 +62,30 @@ GeneratedEncoder GenerateEncoder(const GeneratedEncoderSpec& spec) {
   }
   made.Add("embeddings.word_embeddings.weight", {static_cast<uint64_t>(c.vocab_size), width},
            std::move(words));
-  made.Add("embeddings.position_embeddings.weight", {static_cast<uint64_t>(c.positions), width},
-           random, 0, 0.5f);
+  if (nomic) {
+    c.rope_base = 1000;
+    c.gated = true;
+  } else {
+    made.Add("embeddings.position_embeddings.weight", {static_cast<uint64_t>(c.positions), width},
+             random, 0, 0.5f);
+  }
   made.Add("embeddings.token_type_embeddings.weight", {2, width}, random, 0, 0.5f);
-  norm("embeddings.LayerNorm");
+  norm(nomic ? "emb_ln" : "embeddings.LayerNorm");
   for (int i = 0; i < c.layers; ++i) {
+    if (nomic) {
+      const std::string at = "encoder.layers." + std::to_string(i) + ".";
+      const auto matrix = [&](const char* name, uint64_t out, uint64_t in) {
+        made.Add(at + name + ".weight", {out, in}, random, 0, 0.2f);
+      };
+      matrix("attn.Wqkv", 3 * width, width);
+      matrix("attn.out_proj", width, width);
+      norm(at + "norm1");
+      matrix("mlp.fc11", wide, width);
+      matrix("mlp.fc12", wide, width);
+      matrix("mlp.fc2", width, wide);
+      norm(at + "norm2");
+      continue;
+    }
     const std::string at = "encoder.layer." + std::to_string(i) + ".";
     for (const char* part : {"query", "key", "value"})
       linear(at + "attention.self." + part, width, width);
@@ -76,7 +96,7 @@ GeneratedEncoder GenerateEncoder(const GeneratedEncoderSpec& spec) {
     norm(at + "output.LayerNorm");
   }
   if (spec.labels == 0) return made;
-  const bool pooler = spec.architecture == "bert";
+  const bool pooler = spec.architecture == "bert" || nomic;
   linear(pooler ? "pooler.dense" : "classifier.dense", width, width);
   linear(pooler ? "classifier" : "classifier.out_proj", static_cast<uint64_t>(spec.labels), width);
   return made;
