@@ -307,6 +307,39 @@ def requests():
     return files
 
 
+def encodings():
+    rank = {"query": "q", "documents": ["a", {"text": "b"}], "top_n": 1}
+    variants = {
+        "text": {"model": "m", "input": "a", "inputs": "a"}, "texts": {"model": "m", "input": ["a", "b"], "inputs": ["a", "b"]},
+        "ids": {"model": "m", "input": [1, 2], "inputs": [1, 2], "ids": [1, 2]},
+        "id_lists": {"model": "m", "input": [[1], [2, 3]], "inputs": [[1], [2]], "ids": [[1], []]},
+        "mixed": {"model": "m", "input": ["a", [1]], "inputs": ["a", [1]], "ids": [[1], 2]},
+        "empty": {"model": "m", "input": ["a", ""], "inputs": [], "ids": [], "query": "q", "documents": ["a", ""], "texts": []},
+        "bad_ids": {"model": "m", "input": [-1, 2**40, 1.5], "inputs": [2**31], "ids": [-1]},
+        "options": {"model": "m", "input": "a", "inputs": "a", "encoding_format": "base64", "dimensions": 3, "normalize": False,
+                    "prompt_name": "p", "truncate_prompt_tokens": -1, "truncation_side": "left", "truncate": True,
+                    "truncation_direction": "Left"},
+        "out_of_range": {"model": "m", "input": "a", "inputs": "a", "dimensions": 0, "encoding_format": "hex", "truncate_prompt_tokens": 0},
+        "nulls": {"model": "m", "input": "a", "inputs": "a", "dimensions": None, "user": None, "prompt_name": None},
+        "rank": rank, "no_texts": {**rank, "return_documents": False, "raw_scores": True, "use_activation": False},
+        "contradiction": {**rank, "raw_scores": True, "use_activation": True},
+        "score": {"text_1": "q", "text_2": ["a", "b"]}, "score_pairs": {"queries": ["p", "q"], "items": ["a", "b"]},
+        "score_odd": {"data_1": ["p", "q"], "data_2": ["a"]}, "score_half": {"text_1": "q"},
+        "pair": {"inputs": ["a", "b"]}, "pairs": {"inputs": [["a"], ["b", "c"]], "raw_scores": True}, "triple": {"inputs": [["a", "b", "c"]]},
+        "tei_rank": {"query": "q", "texts": ["a", "b"], "return_text": True},
+        "similar": {"inputs": {"source_sentence": "q", "sentences": ["a"]}, "parameters": {"truncate": True, "x": 1}},
+        "no_similar": {"inputs": {"source_sentence": "", "sentences": []}, "parameters": []},
+        "many": {"model": "m", "input": ["a"] * 2049, "inputs": ["a"] * 2049, "query": "q" * 20000, "documents": ["a"] * 2048},
+        "foreign": {"model": "m", "input": "a", "input_type": "query", "task": "x", "messages": []},
+    }
+    files = {}
+    for number, (name, body) in enumerate(variants.items()):
+        for route in range(9):
+            strict = 128 if (number + route) % 2 else 0
+            files[f"{name}_{route}"] = bytes([strict + route, 17 * number % 256]) + json.dumps(body).encode()
+    return files
+
+
 def http():
     start = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
     samples = {
@@ -339,6 +372,7 @@ def main():
     write("safetensors", safetensors())
     write("json", jsons())
     write("openai_request", requests())
+    write("encoding_request", encodings())
     write("http_framing", http())
 
 
