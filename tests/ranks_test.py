@@ -21,6 +21,8 @@ BEGIN, END = "<!-- ranks: begin -->", "<!-- ranks: end -->"
 WALLS = {
     "engine": {"model", "kernels", "runner", "gguf", "safetensors", "doors/http", "gateway", "wire", "telemetry"},
     "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
+    "doors/grpc": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors", "doors/http"},
+    "kserve": {"engine", "kv", "sampling", "model", "telemetry"},
     "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
     "api": {"wire", "engine", "telemetry"},
 }

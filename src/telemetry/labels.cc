@@ -6,7 +6,7 @@
 namespace tutti::telemetry {
 
 const char* LabelOf(DoorKind door) {
-  constexpr std::array kNames = {"http"};
+  constexpr std::array kNames = {"http", "grpc"};
   return kNames[static_cast<size_t>(door)];
 }
 const char* LabelOf(OpKind op) {

@@ -3,7 +3,7 @@
 
 namespace tutti::telemetry {
 
-enum class DoorKind { kHttp };  // the next door adds itself
+enum class DoorKind { kHttp, kGrpc };  // the next door adds itself
 enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kEmbed, kScore, kOther };
 enum class CancelCause { kDisconnect, kDeadline, kDrain };
 enum class RequestPhase { kQueued, kPrefill, kDecode };

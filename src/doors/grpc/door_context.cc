@@ -1,0 +1,38 @@
+#include "doors/grpc/door_context.h"
+
+#include <fmt/format.h>
+
+#include <random>
+#include <utility>
+
+#include "base/random.h"
+
+namespace tutti::rpc {
+namespace {
+
+uint64_t DrawKey() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+}  // namespace
+
+DoorContext::DoorContext(GrpcOptions door_options, const GrpcDoor::Dependencies& dependencies)
+    : options(std::move(door_options)),
+      deps(dependencies),
+      key(options.api_key),
+      pump(*dependencies.clock),
+      handlers(options.handlers, options.limits.waiting_calls, options.limits.waiting_bytes,
+               [this](std::function<void()> run) { pump.Post(std::move(run)); }),
+      window(*dependencies.clock),
+      id_key_(DrawKey()) {}
+
+std::string DoorContext::NewRequestId() {
+  const uint64_t n = next_id_.fetch_add(1, std::memory_order_relaxed);
+  const auto block =
+      Philox4x32({static_cast<uint32_t>(n), static_cast<uint32_t>(n >> 32), 0, 0},
+                 {static_cast<uint32_t>(id_key_), static_cast<uint32_t>(id_key_ >> 32)});
+  return fmt::format("grpc-{:08x}{:08x}{:08x}", block[0], block[1], block[2]);
+}
+
+}  // namespace tutti::rpc

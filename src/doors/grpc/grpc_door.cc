@@ -1,0 +1,162 @@
+// clang-format off: first
+#include "doors/grpc/grpc_library.h"
+// clang-format on
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <utility>
+
+#include "doors/grpc/acceptor.h"
+#include "doors/grpc/door_context.h"
+#include "doors/grpc/grpc_door.h"
+#include "doors/grpc/reactor.h"
+
+namespace tutti::rpc {
+namespace {
+
+Status Bad(const char* option, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
+}
+
+Result<std::string> ReadPem(const char* option, const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) {
+    return Bad(option, "--" + std::string(option) + " " + path + " cannot be read");
+  }
+  return std::move(text).str();
+}
+
+Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& options) {
+  if (options.tls_cert_file.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
+  ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls-cert", options.tls_cert_file));
+  ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls-key", options.tls_key_file));
+  grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  ssl.pem_key_cert_pairs.push_back(std::move(pair));
+  return grpc::SslServerCredentials(ssl);
+}
+
+int Millis(Duration duration) {
+  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
+  builder->SetMaxReceiveMessageSize(limits.message_bytes);
+  builder->SetMaxSendMessageSize(-1);
+  const auto set = [&](const char* name, int value) { builder->AddChannelArgument(name, value); };
+  set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams);
+  set(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
+  // A message of 8 MiB can be inflated to thousands of times that: inflating is ours (inflate.h).
+  set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+  set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
+  set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
+  // A peer that has vanished is noticed by pings; one that pings too much is told to go away.
+  set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
+  set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  set(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, Millis(limits.ping_interval));
+  set(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 5);
+  grpc::ResourceQuota quota("tutti");
+  quota.Resize(static_cast<size_t>(limits.library_bytes));
+  builder->SetResourceQuota(quota);
+}
+
+}  // namespace
+
+Status CheckBind(const GrpcOptions& options) {
+  ASSIGN_OR_RETURN(const bool loopback, IsLoopback(options.host));
+  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
+    return Bad("tls-cert", "--tls-cert and --tls-key belong together");
+  }
+  const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
+  if (loopback || safe) return OkStatus();
+  return Bad("host", "listening on " + options.host +
+                         " would show this server to a network: that needs a key (--api-key-file "
+                         "or TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
+}
+
+struct GrpcDoor::Impl {
+  Impl(GrpcOptions options, const Dependencies& deps)
+      : context(std::move(options), deps),
+        service(context),
+        acceptor(context.options.limits.connections, [this](int fd) { Take(fd); }) {}
+
+  // On the acceptor's thread. The library closes what it cannot serve.
+  void Take(int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.fd = fd;
+    connections->HandleNewConnection(&connection);
+  }
+
+  Status Start() {
+    RETURN_IF_ERROR(CheckBind(context.options));
+    ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
+                     Credentials(context.options));
+    RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
+    grpc::ServerBuilder builder;
+    SetLimits(context.options.limits, &builder);
+    using Type = grpc::ServerBuilder::experimental_type::ExternalConnectionType;
+    connections = builder.experimental().AddExternalConnectionAcceptor(Type::FROM_FD, credentials);
+    builder.RegisterCallbackGenericService(&service);
+    server = builder.BuildAndStart();
+    if (server == nullptr) {
+      return context.options.tls_cert_file.empty()
+                 ? Unavailable("io_error", "the gRPC server could not be started")
+                 : Bad("tls-cert", "--tls-cert and --tls-key are no certificate and key");
+    }
+    context.pump.Start();
+    acceptor.Start();
+    return OkStatus();
+  }
+
+  bool Drain(Duration limit) {
+    if (server == nullptr) return true;
+    context.draining.store(true);
+    acceptor.StopListening();
+    context.pump.SweepSoon();  // streams without a request end, and watches of health
+    // Tells clients, waits, and cancels what is left at the deadline.
+    const TimePoint end = context.deps.clock->Now() + limit;
+    const bool idle = context.active.load() == 0;
+    server->Shutdown(std::chrono::system_clock::now() + limit);
+    stopped = true;
+    return idle || context.deps.clock->Now() < end;
+  }
+
+  void Stop() {
+    if (server == nullptr) return;
+    acceptor.Stop();
+    if (!stopped) server->Shutdown(std::chrono::system_clock::now());
+    server->Wait();
+    context.pump.Stop();
+    server.reset();
+    connections.reset();
+  }
+
+  DoorContext context;
+  CallService service;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
+  std::unique_ptr<grpc::Server> server;
+  Acceptor acceptor;
+  bool stopped = false;
+};
+
+GrpcDoor::GrpcDoor(GrpcOptions options, Dependencies dependencies)
+    : impl_(std::make_unique<Impl>(std::move(options), dependencies)) {}
+
+GrpcDoor::~GrpcDoor() { Stop(); }
+
+Status GrpcDoor::Start() { return impl_->Start(); }
+int GrpcDoor::port() const { return impl_->acceptor.port(); }
+
+std::string GrpcDoor::address() const {
+  return std::string(impl_->context.options.tls_cert_file.empty() ? "grpc://" : "grpcs://") +
+         impl_->acceptor.host() + ":" + std::to_string(port());
+}
+
+bool GrpcDoor::Drain(Duration limit) { return impl_->Drain(limit); }
+void GrpcDoor::Stop() { impl_->Stop(); }
+int GrpcDoor::open_connections() const { return impl_->acceptor.connections(); }
+int GrpcDoor::active_requests() const { return impl_->context.active.load(); }
+
+}  // namespace tutti::rpc

@@ -1,0 +1,56 @@
+// Handlers: how many calls are being prepared at once, and the line of those that wait for that.
+//
+// A waiting call holds its message and nothing else: no thread, no place in the model's queue. The
+// line is first in, first out, and bounded in calls and bytes; who gives up leaves it. Any thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <utility>
+
+#include "base/mutex.h"
+
+namespace tutti::rpc {
+
+class Handlers {
+ public:
+  enum class Entered {
+    kNow,   // a handler is the caller's until it calls Leave()
+    kWait,  // `run` is passed to `hand_on` with a handler when it is its turn
+    kFull,  // refused; `run` is not kept
+  };
+
+  // `hand_on` takes what is to run next to another thread; it must not run it.
+  Handlers(int most, int most_waiting, int64_t most_waiting_bytes,
+           std::function<void(std::function<void()>)> hand_on)
+      : most_(most),
+        most_waiting_(most_waiting),
+        most_bytes_(most_waiting_bytes),
+        hand_on_(std::move(hand_on)) {}
+
+  // `ticket` is set for kWait.
+  Entered Enter(int64_t message_bytes, std::function<void()> run, uint64_t* ticket);
+  void Leave();
+  // Gives up a place in the line; nothing if it was called up meanwhile.
+  void Forget(uint64_t ticket);
+
+  int running() const;
+  int waiting() const;
+
+ private:
+  struct Waiting {
+    int64_t bytes;
+    std::function<void()> run;
+  };
+  const int most_, most_waiting_;
+  const int64_t most_bytes_;
+  const std::function<void(std::function<void()>)> hand_on_;
+  mutable Mutex mutex_;
+  int running_ GUARDED_BY(mutex_) = 0;
+  int64_t bytes_ GUARDED_BY(mutex_) = 0;
+  std::map<uint64_t, Waiting> line_ GUARDED_BY(mutex_);  // by ticket: in order of arrival
+  uint64_t tickets_ GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace tutti::rpc

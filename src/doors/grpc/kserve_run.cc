@@ -1,0 +1,44 @@
+#include "doors/grpc/kserve_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "doors/grpc/door_context.h"
+
+namespace tutti::rpc {
+
+Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
+  Run run;
+  run.id = message.id();
+  run.model = message.model_name();
+  const GrpcDoor::Dependencies& deps = call.context().deps;
+  Result<kserve::InferRequest> request = ToRequest(message, deps.clock->Now());
+  if (!request.ok()) {
+    run.failure = std::move(request).status();
+    return run;
+  }
+  request->deadline = std::min(request->deadline, call.info().deadline);
+  request->request_id = call.info().request_id;
+  run.empty_final = request->empty_final_response;
+  if (const auto model = deps.repository->Find(request->model, request->version); model.ok()) {
+    run.model = (*model)->config().name;
+    run.decoupled = (*model)->config().decoupled;
+  }
+  Result<std::unique_ptr<kserve::Execution>> started =
+      deps.repository->Infer(*std::move(request), call.waker());
+  if (started.ok()) {
+    run.execution = *std::move(started);
+  } else {
+    run.failure = std::move(started).status();
+  }
+  return run;
+}
+
+void Run::Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const {
+  message->set_model_name(model);
+  message->set_model_version(std::string(kserve::kModelVersion));
+  message->set_id(id);
+  FromResponse(response, message);
+}
+
+}  // namespace tutti::rpc

@@ -1,0 +1,29 @@
+// One inference request of a call, from its message to its last response. Used by the unary call
+// and, several at once, by the stream.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "doors/grpc/call.h"
+#include "doors/grpc/kserve_convert.h"
+#include "kserve/model.h"
+
+namespace tutti::rpc {
+
+struct Run {
+  std::string id;     // the client's
+  std::string model;  // its name, as it is known here
+  bool decoupled = false;
+  bool empty_final = false;  // the end is told in a response of its own
+  Status failure;            // why there is no execution
+  std::unique_ptr<kserve::Execution> execution;
+
+  // Reads `message` and starts its request; what keeps it from starting is its failure.
+  static Run Begin(Call& call, inference::ModelInferRequest& message);
+
+  void Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const;
+};
+
+}  // namespace tutti::rpc

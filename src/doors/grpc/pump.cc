@@ -1,0 +1,164 @@
+#include "doors/grpc/pump.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::rpc {
+namespace {
+
+constexpr Duration kSweep = std::chrono::seconds(5);
+
+}  // namespace
+
+// Outlives the pump in streams that have not ended.
+class Pump::Waker final : public api::StreamWaker {
+ public:
+  explicit Waker(Pump* pump) : pump_(pump) {}
+  void Wake() noexcept override {
+    const MutexLock lock(mutex_);
+    if (pump_ != nullptr) pump_->Wake();
+  }
+  void Detach() {
+    const MutexLock lock(mutex_);
+    pump_ = nullptr;
+  }
+
+ private:
+  Mutex mutex_;
+  Pump* pump_ GUARDED_BY(mutex_);
+};
+
+Pump::Pump(const Clock& clock) : clock_(clock), waker_(std::make_shared<Waker>(this)) {}
+
+Pump::~Pump() {
+  Stop();
+  waker_->Detach();
+}
+
+void Pump::Start() {
+  thread_ = std::thread([this] { Main(); });
+}
+
+void Pump::Stop() {
+  {
+    const MutexLock lock(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+  // What was posted and never ran, and what it holds, goes without the lock.
+  std::vector<std::function<void()>> work;
+  Calls calls, watched;
+  const MutexLock lock(mutex_);
+  work.swap(work_);
+  calls.swap(calls_);
+  watched.swap(watched_);
+}
+
+std::shared_ptr<api::StreamWaker> Pump::waker() const { return waker_; }
+
+void Pump::Wake() {
+  const MutexLock lock(mutex_);
+  if (woken_) return;
+  woken_ = true;
+  changed_.NotifyOne();
+}
+
+void Pump::Add(std::shared_ptr<Pumped> call) {
+  const MutexLock lock(mutex_);
+  if (stopping_) return;
+  const Pumped* key = call.get();
+  calls_.emplace(key, std::move(call));
+  // What it waits for may have come before it was added.
+  woken_ = true;
+  changed_.NotifyOne();
+}
+
+void Pump::Erase(const Pumped* call, Calls& calls, std::shared_ptr<Pumped>* removed) {
+  const auto found = calls.find(call);
+  if (found == calls.end()) return;
+  *removed = std::move(found->second);
+  calls.erase(found);
+}
+
+void Pump::Remove(const Pumped* call) {
+  std::shared_ptr<Pumped> removed;  // goes without the lock
+  const MutexLock lock(mutex_);
+  Erase(call, calls_, &removed);
+}
+
+void Pump::Watch(std::shared_ptr<Pumped> call) {
+  const MutexLock lock(mutex_);
+  if (stopping_) return;
+  const Pumped* key = call.get();
+  watched_.emplace(key, std::move(call));
+  if (asleep_) changed_.NotifyOne();
+}
+
+void Pump::Unwatch(const Pumped* call) {
+  std::shared_ptr<Pumped> removed;
+  const MutexLock lock(mutex_);
+  Erase(call, watched_, &removed);
+}
+
+void Pump::SweepSoon() {
+  const MutexLock lock(mutex_);
+  sweep_ = woken_ = true;
+  changed_.NotifyOne();
+}
+
+void Pump::Post(std::function<void()> work) {
+  const MutexLock lock(mutex_);
+  if (stopping_) return;
+  work_.push_back(std::move(work));
+  changed_.NotifyOne();
+}
+
+bool Pump::Await(TimePoint due) {
+  const MutexLock lock(mutex_);
+  while (!stopping_ && !woken_ && work_.empty()) {
+    const TimePoint now = clock_.Now();
+    const TimePoint until = watched_.empty() ? due : std::min(due, next_sweep_);
+    if (now >= until) break;
+    asleep_ = until == TimePoint::max();
+    if (asleep_) {
+      changed_.Wait(mutex_);
+      // Whoever is watched from now on is swept a while later.
+      next_sweep_ = clock_.Now() + kSweep;
+    } else {
+      changed_.WaitFor(mutex_, until - now);
+    }
+    asleep_ = false;
+  }
+  woken_ = false;
+  return !stopping_;
+}
+
+void Pump::Main() {
+  TimePoint due = TimePoint::max();
+  next_sweep_ = clock_.Now() + kSweep;
+  while (Await(due)) {
+    std::vector<std::function<void()>> work;
+    std::vector<std::shared_ptr<Pumped>> calls, swept;
+    bool sweep = clock_.Now() >= next_sweep_;
+    {
+      const MutexLock lock(mutex_);
+      sweep = sweep || sweep_;
+      sweep_ = false;
+      work.swap(work_);
+      calls.reserve(calls_.size());
+      for (const auto& [key, call] : calls_) calls.push_back(call);
+      if (sweep) {
+        for (const auto& [key, call] : watched_) swept.push_back(call);
+      }
+    }
+    for (const std::function<void()>& run : work) run();
+    due = TimePoint::max();
+    for (const std::shared_ptr<Pumped>& call : calls) due = std::min(due, call->PumpOnce());
+    if (!sweep) continue;
+    for (const std::shared_ptr<Pumped>& call : swept) call->Sweep();
+    next_sweep_ = clock_.Now() + kSweep;
+  }
+}
+
+}  // namespace tutti::rpc

@@ -1,0 +1,73 @@
+// Pump: the door's one thread. It asks calls that wait for a model, or for a time, whether there is
+// something to send; and it runs what is handed to it.
+//
+// Models wake it at most once a step, however many calls they serve. Any thread may call; Stop()
+// belongs to the owner, after which nothing runs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "api/token_stream.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+
+namespace tutti::rpc {
+
+class Pumped {
+ public:
+  virtual ~Pumped() = default;
+  // Looks whether there is something to do. Returns when it wants to be asked next, if nobody wakes
+  // it earlier.
+  virtual TimePoint PumpOnce() = 0;
+  // Asked every few seconds while it is watched.
+  virtual void Sweep() {}
+};
+
+class Pump {
+ public:
+  explicit Pump(const Clock& clock);
+  ~Pump();  // Stop()
+  Pump(const Pump&) = delete;
+  Pump& operator=(const Pump&) = delete;
+
+  void Start();
+  void Stop();
+
+  std::shared_ptr<api::StreamWaker> waker() const;
+  void Wake();
+  // From now on `call` is asked at each wake, until it is removed.
+  void Add(std::shared_ptr<Pumped> call);
+  void Remove(const Pumped* call);
+  // From now on it is swept, until it is unwatched. Costs no wake.
+  void Watch(std::shared_ptr<Pumped> call);
+  void Unwatch(const Pumped* call);
+  void SweepSoon();  // without waiting for its time
+  void Post(std::function<void()> work);
+
+ private:
+  using Calls = std::unordered_map<const Pumped*, std::shared_ptr<Pumped>>;
+  class Waker;
+  void Main();
+  static void Erase(const Pumped* call, Calls& calls, std::shared_ptr<Pumped>* removed);
+  // Waits for something to do; false when the pump is to stop.
+  bool Await(TimePoint due);
+
+  const Clock& clock_;
+  const std::shared_ptr<Waker> waker_;
+  Mutex mutex_;
+  CondVar changed_;
+  bool woken_ GUARDED_BY(mutex_) = false, sweep_ GUARDED_BY(mutex_) = false;
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  // Nobody is asked before somebody wakes it: whoever wants to be swept has to.
+  bool asleep_ GUARDED_BY(mutex_) = false;
+  Calls calls_ GUARDED_BY(mutex_), watched_ GUARDED_BY(mutex_);
+  std::vector<std::function<void()>> work_ GUARDED_BY(mutex_);
+  TimePoint next_sweep_;  // of the thread
+  std::thread thread_;
+};
+
+}  // namespace tutti::rpc

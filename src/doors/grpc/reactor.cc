@@ -1,0 +1,369 @@
+#include "doors/grpc/reactor.h"
+
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+
+#include <algorithm>
+#include <new>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "doors/grpc/call.h"
+#include "doors/grpc/inflate.h"
+#include "doors/grpc/router.h"
+#include "doors/grpc/unary.h"
+#include "doors/grpc/wire_status.h"
+#include "wire/openai_request.h"
+
+namespace tutti::rpc {
+namespace {
+
+// The compression of a message as it came. The library leaves it as it is (server.cc): inflating it
+// is ours, within a bound. Its C++ class hides what its C type tells; the class is that pointer and
+// nothing else, which its own header asserts too.
+std::optional<Coding> CodingOf(const grpc::ByteBuffer& buffer) {
+  static_assert(std::is_standard_layout_v<grpc::ByteBuffer> &&
+                sizeof(grpc::ByteBuffer) == sizeof(grpc_byte_buffer*));
+  const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&buffer);
+  if (raw == nullptr || raw->type != GRPC_BB_RAW) return std::nullopt;
+  if (raw->data.raw.compression == GRPC_COMPRESS_GZIP) return Coding::kGzip;
+  if (raw->data.raw.compression == GRPC_COMPRESS_DEFLATE) return Coding::kDeflate;
+  return std::nullopt;
+}
+
+std::string Joined(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string all;
+  if (!buffer.Dump(&slices).ok()) return all;
+  all.reserve(buffer.Length());
+  for (const grpc::Slice& slice : slices) {
+    all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  }
+  return all;
+}
+
+grpc::ByteBuffer Serialised(const google::protobuf::MessageLite& message) {
+  grpc::ByteBuffer buffer;
+  bool own = false;
+  (void)grpc::GenericSerialize<grpc::ProtoBufferWriter, google::protobuf::MessageLite>(
+      message, &buffer, &own);  // of our own message: it always fits
+  return buffer;
+}
+
+std::optional<std::string> Metadata(const grpc::GenericCallbackServerContext& call,
+                                    const char* name) {
+  const auto found = call.client_metadata().find(name);
+  if (found == call.client_metadata().end()) return std::nullopt;
+  return std::string(found->second.data(), found->second.size());
+}
+
+class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public Pumped {
+ public:
+  Reactor(DoorContext& context, grpc::GenericCallbackServerContext& call)
+      : context_(context), call_(call) {}
+
+  // Decides whether the call is answered at all. Called once, before anything else.
+  void Begin(std::shared_ptr<Reactor> self) {
+    self_ = std::move(self);
+    ReadInfo();
+    const MutexLock lock(mutex_);
+    method_ = FindMethod(info_.method);
+    if (!info_.authorized && (method_ == nullptr || !method_->open)) {
+      return End(Status(StatusCode::kUnauthenticated, "invalid_api_key",
+                        "a valid key is needed: authorization: Bearer <key>"));
+    }
+    if (method_ == nullptr) {
+      return End(
+          Status(StatusCode::kUnimplemented, "not_implemented", "this server has no such method"));
+    }
+    if (!method_->watches) {
+      counted_ = true;
+      context_.active.fetch_add(1);
+    }
+    if (context_.draining.load()) {
+      return End(Unavailable("draining", "the server is shutting down"));
+    }
+    context_.pump.Watch(self_);
+    exchange_ = method_->make(*this);
+    Read();
+  }
+
+  // --- Call ---
+  const CallInfo& info() const override { return info_; }
+  DoorContext& context() const override { return context_; }
+  std::shared_ptr<api::StreamWaker> waker() const override { return context_.pump.waker(); }
+
+  void Read() override {
+    if (ended_) return;
+    StartRead(&incoming_);
+  }
+  void Write(const google::protobuf::MessageLite& message) override {
+    if (ended_) return;
+    outgoing_ = Serialised(message);
+    WriteBegins();
+    StartWrite(&outgoing_);
+  }
+  void Reply(const google::protobuf::MessageLite& message) override {
+    if (ended_) return;
+    ended_ = true;
+    outgoing_ = Serialised(message);
+    WriteBegins();
+    StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), grpc::Status::OK);
+  }
+  void Finish(const Status& status) override { End(status); }
+
+  // --- what happens to the call; each on some thread of the library ---
+  void OnReadDone(bool ok) override {
+    const MutexLock lock(mutex_);
+    if (exchange_ == nullptr) return;
+    if (!ok) {
+      Run([](Exchange& exchange) { exchange.OnEnd(); });
+      return;
+    }
+    const auto bytes = static_cast<int64_t>(incoming_.Length());
+    switch (context_.handlers.Enter(
+        bytes, [self = self_] { self->TakeWaiting(); }, &ticket_)) {
+      case Handlers::Entered::kNow:
+        ++handlers_;
+        return Take();
+      case Handlers::Entered::kWait:
+        in_line_ = true;
+        return;
+      case Handlers::Entered::kFull:
+        incoming_.Clear();
+        End(Unavailable("queue_full", "too many calls wait to be prepared; try again"));
+        return Settle();
+    }
+  }
+
+  void OnWriteDone(bool ok) override {
+    const MutexLock lock(mutex_);
+    outgoing_.Clear();
+    writing_ = false;
+    if (exchange_ == nullptr || ended_) return;
+    if (!ok) {  // the client has gone
+      End(Status(StatusCode::kCancelled, "cancelled", "the client has gone"));
+      return Settle();
+    }
+    Run([](Exchange& exchange) { exchange.OnWritten(); });
+  }
+
+  void OnCancel() override {
+    const MutexLock lock(mutex_);
+    if (!ended_) {
+      const bool late = info_.deadline <= context_.deps.clock->Now();
+      End(late ? Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                        "the deadline passed before the request was answered")
+               : Status(StatusCode::kCancelled, "cancelled", "the client has gone"));
+    }
+    Settle();
+  }
+
+  void OnDone() override {
+    std::shared_ptr<Reactor> self;  // the last reference may go at the end
+    {
+      const MutexLock lock(mutex_);
+      ended_ = true;
+      writing_ = false;
+      done_ = true;
+      Settle();
+      self = std::move(self_);
+    }
+    context_.pump.Unwatch(this);
+    Account();
+  }
+
+  // --- Pumped ---
+  TimePoint PumpOnce() override {
+    const MutexLock lock(mutex_);
+    if (exchange_ == nullptr) return TimePoint::max();
+    Run([](Exchange& exchange) { exchange.Pump(); });
+    return exchange_ == nullptr ? TimePoint::max() : exchange_->due();
+  }
+
+  // A reader that takes nothing is given up: what it does not read holds memory, and its request a
+  // place in the model.
+  void Sweep() override {
+    const MutexLock lock(mutex_);
+    const GrpcLimits& limits = context_.options.limits;
+    const bool idle = exchange_ != nullptr && !exchange_->waits() && !writing_ && !in_line_;
+    if (idle && context_.draining.load()) {  // it has nothing to be waited for
+      End(Unavailable("draining", "the server is shutting down"));
+      return Settle();
+    }
+    if (done_ || !writing_ || context_.deps.clock->Now() - write_began_ < limits.reader_stall)
+      return;
+    writing_ = false;
+    if (context_.deps.metrics != nullptr) {
+      context_.deps.metrics->SlowReaderCancelled(telemetry::DoorKind::kGrpc);
+    }
+    call_.TryCancel();
+  }
+
+ private:
+  void WriteBegins() {
+    writing_ = true;
+    write_began_ = context_.deps.clock->Now();
+  }
+
+  void ReadInfo() {
+    info_.method = call_.method();
+    info_.start = context_.deps.clock->Now();
+    info_.deadline = Deadline();
+    std::vector<std::string_view> keys;
+    const auto [first, last] = call_.client_metadata().equal_range("authorization");
+    for (auto it = first; it != last; ++it) keys.emplace_back(it->second.data(), it->second.size());
+    info_.authorized = context_.key.Accepts(keys);
+    const std::optional<std::string> id = Metadata(call_, "x-request-id");
+    info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
+    info_.stream_errors_end = Metadata(call_, "triton_grpc_error") == "true";
+    call_.AddTrailingMetadata("x-request-id", info_.request_id);
+  }
+
+  // Not through the C++ time point, which does not hold all that a client can write.
+  TimePoint Deadline() const {
+    const gpr_timespec until = gpr_convert_clock_type(call_.raw_deadline(), GPR_CLOCK_MONOTONIC);
+    if (gpr_time_cmp(until, gpr_inf_future(GPR_CLOCK_MONOTONIC)) == 0) return TimePoint::max();
+    const gpr_timespec left = gpr_time_sub(until, gpr_now(GPR_CLOCK_MONOTONIC));
+    const Duration cap = context_.options.limits.deadline_cap;
+    if (left.tv_sec >= std::chrono::duration_cast<std::chrono::seconds>(cap).count()) {
+      return info_.start + cap;
+    }
+    if (left.tv_sec < 0) return info_.start;
+    return info_.start + std::chrono::seconds(left.tv_sec) + Duration(left.tv_nsec);
+  }
+
+  // The message is the exchange's, and a handler is ours.
+  void Take() REQUIRES(mutex_) {
+    grpc::ByteBuffer message;
+    message.Swap(&incoming_);
+    if (context_.deps.clock->Now() >= info_.deadline) {
+      End(ExpiredDeadline());
+      return Settle();
+    }
+    const std::optional<Coding> coding = CodingOf(message);
+    Run([&](Exchange& exchange) {
+      if (coding.has_value()) {
+        Result<std::string> inflated = Inflate(
+            *coding, Joined(message), static_cast<size_t>(context_.options.limits.message_bytes));
+        message.Clear();
+        if (!inflated.ok()) return Finish(inflated.status());
+        google::protobuf::io::ArrayInputStream stream(inflated->data(),
+                                                      static_cast<int>(inflated->size()));
+        return exchange.OnMessage(stream);
+      }
+      grpc::ProtoBufferReader stream(&message);
+      exchange.OnMessage(stream);
+    });
+  }
+
+  // A handler has come free for the message that waits. On the pump.
+  void TakeWaiting() {
+    const MutexLock lock(mutex_);
+    ++handlers_;
+    in_line_ = false;
+    if (exchange_ == nullptr) return Settle();
+    Take();
+  }
+
+  template <typename Event>
+  void Run(const Event& event) REQUIRES(mutex_) {
+    try {
+      event(*exchange_);
+    } catch (const std::bad_alloc&) {
+      End(OutOfMemory());
+    }
+    Settle();
+  }
+
+  // Puts in order what an event may have changed: the exchange of a call that ended goes, handlers
+  // that are no longer needed are given back, and the pump knows whether to ask.
+  void Settle() REQUIRES(mutex_) {
+    if (ended_) {
+      exchange_.reset();
+      if (in_line_) {
+        context_.handlers.Forget(ticket_);
+        incoming_.Clear();
+        in_line_ = false;
+      }
+    }
+    const int needed = exchange_ == nullptr ? 0 : exchange_->unprepared();
+    for (; handlers_ > needed; --handlers_) context_.handlers.Leave();
+    const bool waits = exchange_ != nullptr && exchange_->waits();
+    if (waits == pumped_) return;
+    pumped_ = waits;
+    if (waits) {
+      context_.pump.Add(self_);
+    } else {
+      context_.pump.Remove(this);
+    }
+  }
+
+  void End(const Status& status) {
+    if (ended_) return;
+    ended_ = true;
+    const WireStatus out = ToWire(status);
+    code_ = out.code;
+    reason_ = out.reason;
+    if (status.ok()) return grpc::ServerGenericBidiReactor::Finish(grpc::Status::OK);
+    call_.AddTrailingMetadata("tutti-error-code", out.reason);
+    grpc::ServerGenericBidiReactor::Finish(
+        grpc::Status(static_cast<grpc::StatusCode>(out.code), out.message, out.details));
+  }
+
+  // After the end: log, metrics, the window.
+  void Account() {
+    const Duration took = context_.deps.clock->Now() - info_.start;
+    if (counted_) context_.active.fetch_sub(1);
+    if (method_ != nullptr && method_->measured) {
+      context_.window.Record(method_->path, took, code_ == 0);
+    }
+    if (telemetry::DoorMetrics* metrics = context_.deps.metrics) {
+      const auto op = method_ == nullptr ? telemetry::OpKind::kOther : method_->op;
+      metrics->DoorRequest(telemetry::DoorKind::kGrpc, op, code_, took);
+      if (code_ != 0 && code_ != 1) metrics->RequestRejected(reason_);
+    }
+    Logger* log = context_.deps.log;
+    if (log == nullptr || !context_.options.access_log || (method_ != nullptr && method_->watches))
+      return;
+    log->Info("grpc.request",
+              {{"id", info_.request_id},
+               {"method", method_ == nullptr ? std::string_view("-") : method_->path},
+               {"code", code_},
+               {"reason", reason_.empty() ? "-" : reason_},
+               {"ms", ToMillis(took)}});
+  }
+
+  DoorContext& context_;
+  grpc::GenericCallbackServerContext& call_;  // until OnDone
+  CallInfo info_;
+  const Method* method_ = nullptr;
+  Mutex mutex_;
+  std::shared_ptr<Reactor> self_;       // until OnDone
+  std::unique_ptr<Exchange> exchange_;  // until the end
+  bool ended_ = false;                  // the status is on its way
+  bool done_ = false;                   // the library has no more of the call
+  bool counted_ = false;
+  bool pumped_ = false;
+  bool in_line_ = false;  // for a handler, with a message
+  uint64_t ticket_ = 0;   // of the line
+  int handlers_ = 0;      // held by this call
+  bool writing_ = false;  // a message is on its way
+  TimePoint write_began_;
+  int code_ = 0;
+  std::string reason_;
+  grpc::ByteBuffer incoming_, outgoing_;  // of the read and the write that are under way
+};
+
+}  // namespace
+
+grpc::ServerGenericBidiReactor* CallService::CreateReactor(
+    grpc::GenericCallbackServerContext* call) {
+  auto reactor = std::make_shared<Reactor>(context_, *call);
+  Reactor* raw = reactor.get();
+  raw->Begin(std::move(reactor));
+  return raw;
+}
+
+}  // namespace tutti::rpc

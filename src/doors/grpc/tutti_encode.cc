@@ -1,0 +1,180 @@
+// tutti.v1: Embed and Score.
+#include <tutti/v1/tutti.pb.h>
+
+#include <algorithm>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "api/validate.h"
+#include "doors/grpc/services.h"
+#include "doors/grpc/unary.h"
+
+namespace tutti::rpc {
+namespace {
+
+Result<api::Truncation> ToTruncation(v1::Truncation truncation) {
+  switch (truncation) {
+    case v1::TRUNCATION_REFUSE:
+      return api::Truncation::kRefuse;
+    case v1::TRUNCATION_RIGHT:
+      return api::Truncation::kRight;
+    case v1::TRUNCATION_LEFT:
+      return api::Truncation::kLeft;
+    default:
+      return InvalidArgument("invalid_value", "truncation must be one of its named values")
+          .WithParam("truncation");
+  }
+}
+
+// Before they are copied.
+Status CheckAmount(int64_t count, const char* param) {
+  if (count >= 1 && count <= api::kMaxEncodeInputs) return OkStatus();
+  return InvalidArgument("invalid_value", "a request holds 1 to " +
+                                              std::to_string(api::kMaxEncodeInputs) + " " + param +
+                                              ", not " + std::to_string(count))
+      .WithParam(param);
+}
+
+Result<api::EncodeRequest> ToRequest(v1::EmbedRequest& message) {
+  RETURN_IF_ERROR(CheckAmount(message.texts_size(), "texts"));
+  api::EncodeRequest request;
+  for (std::string& text : *message.mutable_texts()) request.inputs.emplace_back(std::move(text));
+  if (message.has_normalize()) request.normalize = message.normalize();
+  if (message.has_dimensions()) request.dimensions = message.dimensions();
+  if (message.has_prompt_name()) request.prompt_name = message.prompt_name();
+  return request;
+}
+
+Result<api::EncodeRequest> ToRequest(v1::ScoreRequest& message) {
+  const bool listed = message.documents_size() > 0 || !message.query().empty();
+  if (listed && message.pairs_size() > 0) {
+    return InvalidArgument("invalid_value", "pairs are given, or query and documents, not both")
+        .WithParam("pairs");
+  }
+  api::EncodeRequest request;
+  request.output = api::EncodeOutput::kScores;
+  request.raw_scores = message.raw_scores();
+  if (listed) {
+    RETURN_IF_ERROR(CheckAmount(message.documents_size(), "documents"));
+    for (std::string& document : *message.mutable_documents()) {
+      request.inputs.emplace_back(api::TextPair{message.query(), std::move(document)});
+    }
+    return request;
+  }
+  RETURN_IF_ERROR(CheckAmount(message.pairs_size(), "pairs"));
+  for (v1::TextPair& pair : *message.mutable_pairs()) {
+    request.inputs.emplace_back(
+        api::TextPair{std::move(*pair.mutable_query()), std::move(*pair.mutable_document())});
+  }
+  return request;
+}
+
+void ToResponse(const api::EncodeResult& result, const api::ModelInfo*,
+                v1::EmbedResponse* response) {
+  const size_t width = static_cast<size_t>(result.width);
+  const size_t count = width == 0 ? 0 : result.values.size() / width;
+  response->set_count(static_cast<int>(count));
+  response->set_dimension(result.width);
+  response->mutable_vectors()->Reserve(static_cast<int>(count));
+  for (size_t i = 0; i < count; ++i) {
+    const float* row = result.values.data() + i * width;
+    response->add_vectors()->mutable_values()->Add(row, row + width);
+  }
+  response->mutable_tokens()->Add(result.tokens.begin(), result.tokens.end());
+}
+
+void ToResponse(const api::EncodeResult& result, const api::ModelInfo* model,
+                v1::ScoreResponse* response) {
+  const size_t width = static_cast<size_t>(result.width);
+  response->set_count(static_cast<int>(width == 0 ? 0 : result.values.size() / width));
+  response->mutable_scores()->Add(result.values.begin(), result.values.end());
+  response->mutable_tokens()->Add(result.tokens.begin(), result.tokens.end());
+  if (model == nullptr) return;
+  for (const std::string& label : model->encoder->labels) response->add_labels(label);
+}
+
+// The model that will answer, or that has: the one named, or the first that can.
+const api::ModelInfo* Answering(const std::vector<api::ModelInfo>& models, const std::string& name,
+                                bool scores) {
+  for (const api::ModelInfo& model : models) {
+    if (!model.encoder.has_value()) continue;
+    const bool gives = scores ? !model.encoder->labels.empty() : model.encoder->width > 0;
+    const bool named = model.id == name || std::find(model.aliases.begin(), model.aliases.end(),
+                                                     name) != model.aliases.end();
+    if (gives && (name.empty() || named)) return &model;
+  }
+  return nullptr;
+}
+
+template <typename Request, typename Response>
+class EncodeExchange final : public Exchange {
+ public:
+  using Exchange::Exchange;
+
+  void OnMessage(google::protobuf::io::ZeroCopyInputStream& stream) override {
+    Request message;
+    if (!message.ParseFromZeroCopyStream(&stream)) return call_.Finish(Unreadable());
+    const Status status = Submit(message);
+    if (!status.ok()) return call_.Finish(status);
+    Pump();
+  }
+  void OnEnd() override {
+    if (!encoding_) call_.Finish(Unreadable());
+  }
+  bool waits() const override { return static_cast<bool>(encoding_); }
+
+  void Pump() override {
+    if (!encoding_ || !encoding_.done()) return;
+    Result<api::EncodeResult> result = encoding_.Take();
+    encoding_ = api::Encoding();
+    if (!result.ok()) return call_.Finish(result.status());
+    const std::vector<api::ModelInfo> models = call_.context().deps.inference->Models();
+    constexpr bool kScores = std::is_same_v<Response, v1::ScoreResponse>;
+    const api::ModelInfo* model = Answering(models, model_, kScores);
+    Response response;
+    response.set_model(model == nullptr ? model_ : model->id);
+    ToResponse(*result, model, &response);
+    call_.Reply(response);
+  }
+
+ private:
+  Status Submit(Request& message) {
+    ASSIGN_OR_RETURN(api::EncodeRequest request, ToRequest(message));
+    for (size_t i = 0; i < request.inputs.size(); ++i) RETURN_IF_ERROR(CheckText(request, i));
+    ASSIGN_OR_RETURN(request.truncation, ToTruncation(message.truncation()));
+    if (message.has_truncate_tokens()) request.truncate_tokens = message.truncate_tokens();
+    model_ = message.model();
+    request.model = model_;
+    request.request_id = call_.info().request_id;
+    request.deadline = call_.info().deadline;
+    ASSIGN_OR_RETURN(encoding_,
+                     call_.context().deps.inference->Encode(std::move(request), call_.waker()));
+    return OkStatus();
+  }
+
+  static Status CheckText(const api::EncodeRequest& request, size_t i) {
+    const std::string param = "[" + std::to_string(i) + "]";
+    if (const auto* text = std::get_if<std::string>(&request.inputs[i])) {
+      return api::CheckUtf8(*text, "texts" + param);
+    }
+    const auto& pair = std::get<api::TextPair>(request.inputs[i]);
+    RETURN_IF_ERROR(api::CheckUtf8(pair.first, "pairs" + param + ".query"));
+    return api::CheckUtf8(pair.second, "pairs" + param + ".document");
+  }
+
+  std::string model_;
+  api::Encoding encoding_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeEmbed(Call& call) {
+  return std::make_unique<EncodeExchange<v1::EmbedRequest, v1::EmbedResponse>>(call);
+}
+std::unique_ptr<Exchange> MakeScore(Call& call) {
+  return std::make_unique<EncodeExchange<v1::ScoreRequest, v1::ScoreResponse>>(call);
+}
+
+}  // namespace tutti::rpc

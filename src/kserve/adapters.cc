@@ -1,0 +1,13 @@
+#include "kserve/adapters.h"
+
+namespace tutti::kserve {
+
+std::shared_ptr<Model> MakeAdapter(const api::ModelInfo& info, api::Inference& inference,
+                                   const Clock& clock) {
+  if (info.generates) return MakeGenerationModel(info, inference, clock);
+  if (!info.encoder.has_value()) return nullptr;
+  if (!info.encoder->labels.empty()) return MakeScoringModel(info, inference, clock);
+  return info.encoder->width > 0 ? MakeEmbeddingModel(info, inference, clock) : nullptr;
+}
+
+}  // namespace tutti::kserve

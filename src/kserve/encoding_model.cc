@@ -1,0 +1,128 @@
+#include "kserve/encoding_model.h"
+
+#include "api/validate.h"
+#include "kserve/request.h"
+
+namespace tutti::kserve {
+
+class EncodingExecution final : public Execution {
+ public:
+  EncodingExecution(const EncodingModel& model, api::Encoding encoding,
+                    std::vector<std::string> wanted, size_t items)
+      : model_(model), encoding_(std::move(encoding)), wanted_(std::move(wanted)), items_(items) {}
+
+  Result<std::optional<InferResponse>> Next() override {
+    if (!encoding_.done()) return std::optional<InferResponse>();
+    ASSIGN_OR_RETURN(api::EncodeResult result, encoding_.Take());
+    const TimePoint begin = model_.clock_.Now();
+    InferResponse response;
+    response.outputs.push_back(model_.Output(result, items_));
+    KeepWanted(wanted_, &response.outputs);
+    response.final = true;
+    response.spent = {.items = items_,
+                      .executions = 0,
+                      .queue = result.timings.queue,
+                      .input = result.timings.prepare,
+                      .infer = result.timings.inference,
+                      .output = model_.clock_.Now() - begin};
+    return std::optional(std::move(response));
+  }
+
+ private:
+  const EncodingModel& model_;  // kept by its repository's entry
+  api::Encoding encoding_;
+  const std::vector<std::string> wanted_;
+  const size_t items_;
+};
+
+namespace {
+
+// The parameters that change what an encoder gives, by the names they have elsewhere.
+Status ReadParameters(const Parameters& parameters, api::EncodeRequest* encode) {
+  const auto bad = [](const std::string& name, const char* what) {
+    return InvalidArgument("invalid_value", "parameter '" + name + "' must be " + what)
+        .WithParam(name);
+  };
+  for (const auto& [name, value] : parameters) {
+    const bool* flag = std::get_if<bool>(&value);
+    const auto* number = std::get_if<int64_t>(&value);
+    const auto* text = std::get_if<std::string>(&value);
+    if (name == "normalize" || name == "truncate" || name == "raw_scores") {
+      if (flag == nullptr) return bad(name, "a bool");
+      if (name == "normalize") encode->normalize = *flag;
+      if (name == "raw_scores") encode->raw_scores = *flag;
+      if (name == "truncate" && *flag) encode->truncation = api::Truncation::kRight;
+    } else if (name == "dimensions" || name == "truncate_prompt_tokens") {
+      if (number == nullptr || *number < 1 || *number > INT32_MAX) {
+        return bad(name, "a positive integer");
+      }
+      if (name == "dimensions") {
+        encode->dimensions = static_cast<int>(*number);
+      } else {
+        encode->truncate_tokens = static_cast<int>(*number);
+      }
+    } else if (name == "prompt_name") {
+      if (text == nullptr) return bad(name, "a string");
+      encode->prompt_name = *text;
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+ModelConfig EncodingModel::ConfigOf(const api::ModelInfo& info, std::string platform) {
+  ModelConfig config;
+  config.name = info.id;
+  config.platform = std::move(platform);
+  config.backend = "tutti";
+  config.scheduling = ModelConfig::Scheduling::kDynamicBatching;
+  config.preferred_batch = info.encoder->batch_items;
+  config.max_queue_delay = 10'000;  // what a busy device may wait for a fuller batch, at most
+  config.parameters = {{"max_tokens", std::to_string(info.max_model_len)},
+                       {"architecture", info.architecture}};
+  return config;
+}
+
+Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
+                                                        std::shared_ptr<api::StreamWaker> waker) {
+  api::EncodeRequest encode;
+  encode.request_id = std::move(request.request_id);
+  encode.model = config_.name;
+  encode.priority = request.priority;
+  encode.deadline = request.deadline;
+  encode.tenant = std::move(request.tenant);
+  RETURN_IF_ERROR(ReadParameters(request.parameters, &encode));
+  RETURN_IF_ERROR(Read(request, &encode));
+  const size_t items = encode.inputs.size();
+  ASSIGN_OR_RETURN(api::Encoding encoding, inference_.Encode(std::move(encode), std::move(waker)));
+  return std::unique_ptr<Execution>(std::make_unique<EncodingExecution>(
+      *this, std::move(encoding), std::move(request.outputs), items));
+}
+
+std::optional<std::pair<uint64_t, uint64_t>> EncodingModel::Executed() const {
+  const Result<api::ModelStatistics> statistics = inference_.Statistics(config_.name);
+  if (!statistics.ok()) return std::nullopt;
+  return std::pair(statistics->executions, statistics->items);
+}
+
+Result<std::vector<std::string>> Texts(const Tensor& tensor) {
+  const uint64_t count = *CountElements(tensor.shape);
+  if (count < 1 || count > api::kMaxEncodeInputs) {
+    return InvalidArgument("invalid_value", "input '" + tensor.name + "' must hold 1 to " +
+                                                std::to_string(api::kMaxEncodeInputs) +
+                                                " texts, not " + std::to_string(count))
+        .WithParam(tensor.name);
+  }
+  std::vector<std::string> texts;
+  texts.reserve(count);
+  const auto elements = SplitBytes(tensor.data, count);
+  for (size_t i = 0; i < elements->size(); ++i) {
+    std::string text((*elements)[i]);
+    RETURN_IF_ERROR(api::CheckUtf8(text, tensor.name + "[" + std::to_string(i) + "]"));
+    texts.push_back(std::move(text));
+  }
+  return texts;
+}
+
+}  // namespace tutti::kserve
