@@ -223,7 +223,7 @@ TEST_F(KserveCallsTest, DataThatIsNotWhatItSaysIsRefused) {
 TEST_F(KserveCallsTest, MessagesThatAreNoneOfTheMethodAreRefused) {
   inference::ModelInferResponse response;
   for (const std::string& bytes : {std::string("\xff\xff\xff"), std::string(1000, '\x0b'),
-                                  std::string("\x0a\xff\xff\xff\xff\x0f")}) {
+                                   std::string("\x0a\xff\xff\xff\xff\x0f")}) {
     const Outcome outcome =
         client_->UnaryBytes(testing::kInference + "ModelInfer", bytes, &response);
     EXPECT_EQ(outcome.code, kInvalid) << outcome.message;

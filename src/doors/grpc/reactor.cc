@@ -178,8 +178,10 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   TimePoint PumpOnce() override {
     const MutexLock lock(mutex_);
     if (exchange_ == nullptr) return TimePoint::max();
+    due_ = TimePoint::min();  // told when this returns
     Run([](Exchange& exchange) { exchange.Pump(); });
-    return exchange_ == nullptr ? TimePoint::max() : exchange_->due();
+    due_ = exchange_ == nullptr ? TimePoint::max() : exchange_->due();
+    return due_;
   }
 
   // A reader that takes nothing is given up: what it does not read holds memory, and its request a
@@ -291,6 +293,10 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const int needed = exchange_ == nullptr ? 0 : exchange_->unprepared();
     for (; handlers_ > needed; --handlers_) context_.handlers.Leave();
     const bool waits = exchange_ != nullptr && exchange_->waits();
+    if (waits && exchange_->due() < due_) {  // earlier than the pump knows
+      due_ = exchange_->due();
+      context_.pump.Wake();
+    }
     if (waits == pumped_) return;
     pumped_ = waits;
     if (waits) {
@@ -346,10 +352,11 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   bool done_ = false;                   // the library has no more of the call
   bool counted_ = false;
   bool pumped_ = false;
-  bool in_line_ = false;  // for a handler, with a message
-  uint64_t ticket_ = 0;   // of the line
-  int handlers_ = 0;      // held by this call
-  bool writing_ = false;  // a message is on its way
+  TimePoint due_ = TimePoint::max();  // as the pump knows it
+  bool in_line_ = false;              // for a handler, with a message
+  uint64_t ticket_ = 0;               // of the line
+  int handlers_ = 0;                  // held by this call
+  bool writing_ = false;              // a message is on its way
   TimePoint write_began_;
   int code_ = 0;
   std::string reason_;

@@ -12,6 +12,7 @@
 namespace tutti::rpc {
 namespace {
 
+constexpr size_t kMostUntold = 64 << 10;  // of text, in messages that were not written yet
 constexpr int kDefaultPromptTokens = 16;  // of the completions route of HTTP, too
 
 Status Bad(const char* param, const std::string& message) {
@@ -163,7 +164,10 @@ class GenerateExchange final : public Exchange {
   };
 
   void Take() {
-    while (const api::StreamEvent* event = generation_.Next()) {
+    for (size_t bytes = 0; bytes < kMostUntold;) {
+      const api::StreamEvent* event = generation_.Next();
+      if (event == nullptr) return;
+      bytes += event->text.size();
       generation_.Consumed(event->text.size());
       if (event->kind == api::StreamEvent::Kind::kEnd) {
         ended_ = true;

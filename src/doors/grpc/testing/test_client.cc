@@ -103,6 +103,7 @@ TestClient::TestClient(int port, const std::string& certificate) {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // a reader that stops takes 64 KiB
   auto credentials = grpc::InsecureChannelCredentials();
   if (!certificate.empty()) {
     credentials = grpc::SslCredentials({certificate, "", ""});

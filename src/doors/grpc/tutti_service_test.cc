@@ -1,0 +1,335 @@
+// The service tutti.v1.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <tutti/v1/tutti.pb.h>
+
+#include <thread>
+
+#include "doors/grpc/testing/door_fixture.h"
+
+namespace tutti::rpc {
+namespace {
+
+using kserve::testing::FakeEncoding;
+using testing::CallOptions;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::kTutti;
+using testing::Outcome;
+
+class TuttiServiceTest : public testing::DoorTest {
+ protected:
+  void SetUp() override { StartDoor(); }
+
+  Outcome Embed(const v1::EmbedRequest& request, v1::EmbedResponse* response = nullptr,
+                const CallOptions& options = {}) {
+    v1::EmbedResponse ignored;
+    return client_->Unary(kTutti + "Embed", request, response == nullptr ? &ignored : response,
+                          options);
+  }
+  Outcome Score(const v1::ScoreRequest& request, v1::ScoreResponse* response = nullptr) {
+    v1::ScoreResponse ignored;
+    return client_->Unary(kTutti + "Score", request, response == nullptr ? &ignored : response);
+  }
+  v1::MetricsResponse Metrics(bool reset = false) {
+    v1::MetricsRequest request;
+    request.set_reset(reset);
+    v1::MetricsResponse response;
+    EXPECT_TRUE(client_->Unary(kTutti + "Metrics", request, &response).ok());
+    return response;
+  }
+};
+
+TEST_F(TuttiServiceTest, ThirtyTwoTextsAreThirtyTwoVectorsInOrder) {
+  v1::EmbedRequest request;
+  for (int i = 0; i < 32; ++i) request.add_texts("text " + std::to_string(i * i));
+  v1::EmbedResponse response;
+  const Outcome outcome = Embed(request, &response);
+  ASSERT_TRUE(outcome.ok()) << outcome.message;
+  EXPECT_EQ(response.model(), "minilm");
+  EXPECT_EQ(response.count(), 32);
+  EXPECT_EQ(response.dimension(), 4);
+  ASSERT_EQ(response.vectors_size(), 32);
+  ASSERT_EQ(response.tokens_size(), 32);
+  for (int i = 0; i < 32; ++i) {
+    const auto& values = response.vectors(i).values();
+    EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
+              FakeEncoding::Vector(request.texts(i)));
+  }
+}
+
+TEST_F(TuttiServiceTest, PairsAreScoredInOrder) {
+  v1::ScoreRequest pairs;
+  for (const char* const document : {"abc", "ab", "x"}) {
+    auto& pair = *pairs.add_pairs();
+    pair.set_query("abcd");
+    pair.set_document(document);
+  }
+  v1::ScoreResponse response;
+  ASSERT_TRUE(Score(pairs, &response).ok());
+  EXPECT_EQ(response.count(), 3);
+  EXPECT_THAT(response.scores(), ElementsAre(3, 2, 0));
+  EXPECT_THAT(response.labels(), ElementsAre("relevance"));
+  v1::ScoreRequest listed;
+  listed.set_query("abcd");
+  for (const char* const document : {"abc", "ab", "x"}) listed.add_documents(document);
+  v1::ScoreResponse same;
+  ASSERT_TRUE(Score(listed, &same).ok());
+  EXPECT_EQ(same.SerializeAsString(), response.SerializeAsString());
+}
+
+TEST_F(TuttiServiceTest, EmptyListsTooManyTextsAndOtherFaultsAreInvalid) {
+  const auto code = [&](const v1::EmbedRequest& request) { return Embed(request).code; };
+  EXPECT_EQ(code(v1::EmbedRequest()), 3);
+  v1::EmbedRequest many;
+  for (int i = 0; i < 2048; ++i) many.add_texts("a");
+  EXPECT_EQ(code(many), 0);
+  many.add_texts("a");
+  EXPECT_THAT(Embed(many).message, HasSubstr("1 to 2048 texts, not 2049"));
+  v1::EmbedRequest empty;
+  empty.add_texts("");
+  EXPECT_EQ(Embed(empty).Trailer("tutti-error-code"), "empty_prompt");
+  v1::EmbedRequest unknown;
+  unknown.add_texts("a");
+  unknown.set_model("nobody");
+  EXPECT_EQ(Embed(unknown).code, 5);
+  v1::EmbedRequest truncation;
+  truncation.add_texts("a");
+  truncation.set_truncation(static_cast<v1::Truncation>(77));
+  EXPECT_EQ(code(truncation), 3);
+  EXPECT_EQ(Score(v1::ScoreRequest()).code, 3);
+  v1::ScoreRequest both;
+  both.set_query("q");
+  both.add_documents("d");
+  both.add_pairs();
+  EXPECT_EQ(Score(both).code, 3);
+  // Text that is no UTF-8 is no message of proto3.
+  v1::EmbedRequest bytes;
+  bytes.add_texts("\xff");
+  EXPECT_EQ(client_->UnaryBytes(kTutti + "Embed", std::string("\x12\x01\xff", 3), nullptr).code, 3);
+}
+
+TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
+  v1::EmbedRequest request;
+  request.add_texts("a");
+  request.set_model("minilm");
+  request.set_normalize(false);
+  request.set_dimensions(2);
+  request.set_prompt_name("query");
+  request.set_truncation(v1::TRUNCATION_LEFT);
+  request.set_truncate_tokens(9);
+  CallOptions options;
+  options.metadata = {{"x-request-id", "my-id"}};
+  options.timeout = std::chrono::seconds(100);
+  const Outcome outcome = Embed(request, nullptr, options);
+  ASSERT_TRUE(outcome.ok()) << outcome.message;
+  EXPECT_EQ(outcome.Trailer("x-request-id"), "my-id");
+  const api::EncodeRequest& got = inference_.Encoding(0)->request;
+  EXPECT_EQ(got.request_id, "my-id");
+  EXPECT_EQ(got.normalize, false);
+  EXPECT_EQ(got.dimensions, 2);
+  EXPECT_EQ(got.prompt_name, "query");
+  EXPECT_EQ(got.truncation, api::Truncation::kLeft);
+  EXPECT_EQ(got.truncate_tokens, 9);
+  const Duration left = got.deadline - clock_.Now();
+  EXPECT_GT(left, std::chrono::seconds(30));
+  EXPECT_LE(left, std::chrono::seconds(100));
+}
+
+TEST_F(TuttiServiceTest, AGenerationIsAStreamOfText) {
+  v1::GenerateRequest request;
+  request.set_prompt("Once");
+  request.set_max_tokens(9);
+  request.set_temperature(0);
+  request.set_seed(5);
+  request.set_top_k(3);
+  request.add_stop("END");
+  (*request.mutable_logit_bias())[7] = -1.5f;
+  const auto call = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(call->Write(request));
+  call->WritesDone();
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  EXPECT_EQ(std::get<api::TextPrompt>(generation->request.prompt).text, "Once");
+  const api::SamplingParams& sampling = generation->request.sampling;
+  EXPECT_EQ(sampling.max_tokens, 9);
+  EXPECT_EQ(sampling.temperature, 0);
+  EXPECT_EQ(sampling.seed, 5);
+  EXPECT_EQ(sampling.top_k, 3);
+  EXPECT_THAT(sampling.stop, ElementsAre("END"));
+  ASSERT_EQ(sampling.logit_bias.size(), 1u);
+  generation->Started();
+  generation->Token(" upon");
+  generation->Wake();
+  v1::GenerateResponse response;
+  ASSERT_TRUE(call->Read(&response));
+  EXPECT_EQ(response.text(), " upon");
+  EXPECT_FALSE(response.has_usage());
+  generation->Token(" a time");
+  generation->ChoiceEnd(api::FinishReason::kLength);
+  generation->End();
+  generation->Wake();
+  std::string rest, reason;
+  while (call->Read(&response)) {
+    rest += response.text();
+    if (!response.finish_reason().empty()) reason = response.finish_reason();
+  }
+  EXPECT_EQ(rest, " a time");
+  EXPECT_EQ(reason, "length");
+  EXPECT_EQ(response.usage().prompt_tokens(), 3);
+  EXPECT_EQ(response.usage().completion_tokens(), 2);
+  EXPECT_TRUE(call->Finish().ok());
+}
+
+TEST_F(TuttiServiceTest, AConversationHasRolesAndEndsWithTheUser) {
+  inference_.on_generate = [](const std::shared_ptr<kserve::testing::FakeGeneration>& generation) {
+    generation->Answer({"yes"});
+    return OkStatus();
+  };
+  v1::GenerateRequest request;
+  const auto add = [&](const char* role, const char* content) {
+    auto& message = *request.mutable_conversation()->add_messages();
+    message.set_role(role);
+    message.set_content(content);
+  };
+  const auto ask = [&] {
+    const auto call = client_->Start(kTutti + "Generate");
+    (void)call->Write(request);
+    call->WritesDone();
+    v1::GenerateResponse response;
+    std::string text;
+    while (call->Read(&response)) text += response.text();
+    const Outcome outcome = call->Finish();
+    return outcome.ok() ? text : outcome.Trailer("tutti-error-code");
+  };
+  add("system", "be brief");
+  add("user", "hello");
+  EXPECT_EQ(ask(), "yes");
+  const auto& chat = std::get<api::ChatPrompt>(inference_.Generation(0)->request.prompt);
+  EXPECT_EQ(chat.messages.at(0).role, api::Role::kSystem);
+  EXPECT_EQ(chat.messages.at(1).content, "hello");
+  EXPECT_FALSE(inference_.Generation(0)->request.sampling.max_tokens.has_value());
+  request.set_n(2);
+  EXPECT_EQ(ask(), "yesyes");
+  request.set_n(9);
+  EXPECT_EQ(ask(), "invalid_value");
+  request.set_n(1);
+  request.set_temperature(7);
+  EXPECT_EQ(ask(), "invalid_value");
+  request.clear_temperature();
+  request.set_max_tokens(0);
+  EXPECT_EQ(ask(), "invalid_value");
+  request.clear_max_tokens();
+  add("assistant", "no");
+  EXPECT_EQ(ask(), "invalid_value");
+  add("god", "no");
+  EXPECT_EQ(ask(), "invalid_value");
+  request.clear_conversation();
+  EXPECT_EQ(ask(), "missing_required_parameter");
+  request.mutable_conversation();
+  EXPECT_EQ(ask(), "empty_prompt");
+}
+
+TEST_F(TuttiServiceTest, AGenerationThatFailsSaysWhyAndOneThatIsCancelledIsFreed) {
+  v1::GenerateRequest request;
+  request.set_prompt("x");
+  const auto first = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(first->Write(request));
+  const auto failing = inference_.Generation(0);
+  failing->Started();
+  failing->Token("a");
+  failing->End(Unavailable("kv_exhausted", "no more memory"));
+  failing->Wake();
+  v1::GenerateResponse response;
+  ASSERT_TRUE(first->Read(&response));
+  EXPECT_FALSE(first->Read(&response));
+  const Outcome outcome = first->Finish();
+  EXPECT_EQ(outcome.code, 14);
+  EXPECT_EQ(outcome.Trailer("tutti-error-code"), "kv_exhausted");
+  EXPECT_THAT(outcome.details, HasSubstr("google.rpc.RetryInfo"));
+
+  auto second = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(second->Write(request));
+  ASSERT_NE(inference_.Generation(1), nullptr);
+  second.reset();
+  EXPECT_TRUE(Eventually([&] { return inference_.Generation(1)->cancelled.load(); }));
+}
+
+TEST_F(TuttiServiceTest, AReaderThatStopsHoldsBackItsModel) {
+  v1::GenerateRequest request;
+  request.set_prompt("x");
+  const auto call = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(call->Write(request));
+  const auto generation = inference_.Generation(0);
+  generation->Started();
+  // A writer that minds what is unread, as the engine does, writes no more than windows and buffers
+  // on the way hold.
+  const std::string piece(4096, 'x');
+  size_t written = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(500);
+  while (std::chrono::steady_clock::now() < end) {
+    if (generation->stream->unread_bytes() > (48 << 10)) {
+      usleep(1000);
+      continue;
+    }
+    generation->Token(piece);
+    generation->Wake();
+    written += piece.size();
+  }
+  EXPECT_GT(generation->stream->unread_bytes(), size_t{48} << 10);
+  EXPECT_LT(written, size_t{1} << 20);
+  v1::GenerateResponse response;  // and goes on when it is read
+  for (size_t read = 0; read < written; read += response.text().size()) {
+    ASSERT_TRUE(call->Read(&response));
+  }
+}
+
+TEST_F(TuttiServiceTest, MetricsCountTheCallsOfAWindow) {
+  (void)Metrics(true);
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>& encoding) {
+    std::thread([encoding] {
+      usleep(4000);
+      encoding->Answer();
+    }).detach();
+    return OkStatus();
+  };
+  v1::EmbedRequest request;
+  request.add_texts("a");
+  constexpr int kCalls = 50;
+  std::vector<double> took;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < kCalls; ++i) {
+    const auto start = std::chrono::steady_clock::now();
+    ASSERT_TRUE(Embed(request).ok());
+    took.push_back(
+        std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+            .count());
+  }
+  EXPECT_NE(Embed(v1::EmbedRequest()).code, 0);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  std::sort(took.begin(), took.end());
+  // The last call may still be on its way through the books.
+  v1::MetricsResponse metrics;
+  ASSERT_TRUE(Eventually([&] {
+    metrics = Metrics();
+    return metrics.total().count() == kCalls + 1;
+  }));
+  ASSERT_EQ(metrics.methods_size(), 1);
+  const v1::CallMetrics& embed = metrics.methods(0);
+  EXPECT_EQ(embed.method(), "/tutti.v1.Tutti/Embed");
+  EXPECT_EQ(embed.count(), kCalls + 1u);
+  EXPECT_EQ(embed.errors(), 1u);
+  EXPECT_GE(embed.p50_ms(), 4.0);
+  EXPECT_LE(embed.p50_ms(), took[kCalls / 2] * 1.05);
+  EXPECT_LE(embed.p99_ms(), took[kCalls - 1] * 1.05);
+  EXPECT_GE(embed.max_ms(), embed.p99_ms());
+  EXPECT_NEAR(embed.throughput() * metrics.window_s(), kCalls + 1, 0.5);
+  EXPECT_GE(metrics.window_s(), seconds * 0.9);
+  (void)Metrics(true);
+  EXPECT_EQ(Metrics().total().count(), 0u);
+  EXPECT_EQ(Metrics().methods_size(), 0);
+}
+
+}  // namespace
+}  // namespace tutti::rpc
