@@ -1,24 +1,20 @@
 #include "app/server.h"
 
-#include <fmt/format.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <set>
 #include <system_error>
 #include <thread>
 #include <vector>
 
-#include "app/api_key.h"
+#include "app/doors.h"
 #include "app/local_inference.h"
-#include "app/version.h"
 #include "base/log.h"
-#include "doors/http/http_door.h"
 #include "telemetry/door_metrics.h"
 
 namespace tutti::app {
@@ -40,29 +36,6 @@ int WaitForSignal(const std::atomic<bool>& stop) {
     if (signal == SIGTERM || signal == SIGINT) return signal;
   }
   return 0;
-}
-
-Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings) {
-  http::HttpOptions options;
-  options.host = settings.Text("host");
-  options.port = static_cast<int>(settings.Int("port"));
-  options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
-  options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
-  ASSIGN_OR_RETURN(options.api_key, ApiKey(settings.Text("api-key-file")));
-  options.tls_cert_file = settings.Text("tls-cert");
-  options.tls_key_file = settings.Text("tls-key");
-  if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
-  options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
-  options.strict = settings.On("strict");
-  if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
-    options.keepalive = FromSeconds(*keepalive);
-  }
-  options.queue_full_status =
-      static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
-  options.access_log = settings.On("http.access_log");
-  options.version = kVersion;
-  RETURN_IF_ERROR(http::CheckBind(options));
-  return options;
 }
 
 // One line that is rewritten on a terminal, and every quarter elsewhere.
@@ -117,21 +90,18 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   Logger log(level);
-  ASSIGN_OR_RETURN(const http::HttpOptions http_options, HttpOptionsFrom(settings));
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);
   telemetry::DoorMetrics door_metrics(metrics);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
+                   Doors::Create(settings, {.inference = &inference,
+                                            .metrics = &metrics,
+                                            .door_metrics = &door_metrics,
+                                            .log = &log}));
   RETURN_IF_ERROR(CheckNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
-  http::HttpDoor door(http_options, {.inference = &inference.gateway(),
-                                     .health = &inference,
-                                     .metrics = &metrics,
-                                     .serving = &door_metrics,
-                                     .log = &log,
-                                     .clock = &inference.clock()});
-  RETURN_IF_ERROR(door.Start());
-  log.Info("http.listening", {{"address", door.address()}});
+  RETURN_IF_ERROR(doors->Start());
 
   // The port answers health probes while the weights are read.
   std::atomic<bool> failed{false}, stopping{false};
@@ -152,15 +122,16 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
         return;
       }
       const auto served = inference.gateway().Find(models[i].served_name);
-      std::printf("tutti: serving %s at %s (%s)\n", models[i].served_name.c_str(),
-                  door.address().c_str(), served.ok() ? (*served)->summary.c_str() : "");
+      std::printf("tutti: serving %s at %s%s (%s)\n", models[i].served_name.c_str(),
+                  doors->address().c_str(), doors->further_addresses().c_str(),
+                  served.ok() ? (*served)->summary.c_str() : "");
       std::fflush(stdout);
     }
   });
   const int signal = WaitForSignal(failed);
   if (signal == 0) {
     loader.join();
-    door.Stop();
+    doors->Stop();
     return load_status;
   }
 
@@ -179,7 +150,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
-  if (const int busy = door.active_requests(); busy > 0) {
+  if (const int busy = doors->active_requests(); busy > 0) {
     std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", drain_s,
                  busy, busy == 1 ? "" : "s");
   }
@@ -189,8 +160,8 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const TimePoint deadline = inference.clock().Now() + limit;
   const bool clean = inference.Drain(limit);
   // Streams that have ended still hold their last bytes: give them a moment to leave.
-  door.Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
-  door.Stop();
+  doors->Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
+  doors->Stop();
   drained.store(true, std::memory_order_release);
   if (second.joinable()) second.join();
   log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});

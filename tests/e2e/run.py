@@ -24,6 +24,8 @@ import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = ("TUTTI_CACHE",)
+# The port of gRPC has a default, and tests start servers beside each other and beside a developer's own.
+GIVEN = {"TUTTI_GRPC_PORT": "0"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")
 
 
@@ -89,7 +91,7 @@ def main() -> int:
     # The program refuses TUTTI_* variables that it does not know, and clients must not find others' settings.
     environment = {name: value for name, value in os.environ.items()
                    if name in KEPT or not name.lower().startswith(DROPPED)}
-    environment.update(E2E_BINARY=str(args.tutti.resolve()), PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
+    environment.update(GIVEN, E2E_BINARY=str(args.tutti.resolve()), PYTHONUNBUFFERED="1", PYTHONDONTWRITEBYTECODE="1")
     sanitizer = sanitizer_of(args.tutti)
     if sanitizer or os.environ.get("TUTTI_TEST_SHORT") == "1":
         environment["E2E_AMOUNT"] = "short"

@@ -1,0 +1,114 @@
+#include "app/doors.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <utility>
+
+#include "app/api_key.h"
+#include "app/version.h"
+
+namespace tutti::app {
+namespace {
+
+Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key) {
+  http::HttpOptions options;
+  options.host = settings.Text("host");
+  options.port = static_cast<int>(settings.Int("port"));
+  options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
+  options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
+  options.api_key = api_key;
+  options.tls_cert_file = settings.Text("tls-cert");
+  options.tls_key_file = settings.Text("tls-key");
+  if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
+  options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
+  options.strict = settings.On("strict");
+  if (const auto keepalive = settings.OptionalNumber("http.keepalive_s")) {
+    options.keepalive = FromSeconds(*keepalive);
+  }
+  options.queue_full_status =
+      static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
+  options.access_log = settings.On("http.access_log");
+  options.version = kVersion;
+  RETURN_IF_ERROR(http::CheckBind(options));
+  return options;
+}
+
+Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, const std::string& api_key) {
+  rpc::GrpcOptions options;
+  options.host = settings.Text("host");
+  options.port = static_cast<int>(settings.Int("grpc-port"));
+  options.handlers = static_cast<int>(settings.Int("grpc.handlers"));
+  options.api_key = api_key;
+  options.tls_cert_file = settings.Text("tls-cert");
+  options.tls_key_file = settings.Text("tls-key");
+  options.access_log = settings.On("http.access_log");
+  options.limits.message_bytes = static_cast<int>(settings.Int("grpc.message_bytes"));
+  if (options.port != 0) RETURN_IF_ERROR(rpc::CheckBind(options));
+  return options;
+}
+
+}  // namespace
+
+Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool with_grpc,
+             const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
+    : deps_(dependencies),
+      repository_(repository, {.inference = &deps_.inference->gateway(),
+                               .health = deps_.inference,
+                               .clock = &deps_.inference->clock()}),
+      http_(http, {.inference = &deps_.inference->gateway(),
+                   .health = deps_.inference,
+                   .metrics = deps_.metrics,
+                   .serving = deps_.door_metrics,
+                   .log = deps_.log,
+                   .clock = &deps_.inference->clock()}) {
+  if (!with_grpc) return;
+  grpc_ = std::make_unique<rpc::GrpcDoor>(
+      grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.inference->gateway(),
+                                        .health = deps_.inference,
+                                        .repository = &repository_,
+                                        .metrics = deps_.door_metrics,
+                                        .log = deps_.log,
+                                        .clock = &deps_.inference->clock()});
+}
+
+Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
+                                             const Dependencies& dependencies) {
+  ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
+  ASSIGN_OR_RETURN(const http::HttpOptions http, HttpOptionsFrom(settings, key));
+  ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, key));
+  const kserve::RepositoryOptions repository{.server_version = kVersion,
+                                             .test_models = settings.On("kserve.test_models")};
+  return std::unique_ptr<Doors>(new Doors(http, grpc, grpc.port != 0, repository, dependencies));
+}
+
+Status Doors::Start() {
+  RETURN_IF_ERROR(http_.Start());
+  deps_.log->Info("http.listening", {{"address", http_.address()}});
+  if (grpc_ == nullptr) return OkStatus();
+  RETURN_IF_ERROR(grpc_->Start());
+  deps_.log->Info("grpc.listening", {{"address", grpc_->address()}});
+  return OkStatus();
+}
+
+std::string Doors::further_addresses() const {
+  return grpc_ == nullptr ? std::string() : " and " + grpc_->address();
+}
+
+int Doors::active_requests() const {
+  return http_.active_requests() + (grpc_ == nullptr ? 0 : grpc_->active_requests());
+}
+
+void Doors::Drain(Duration limit) {
+  std::jthread grpc;
+  if (grpc_ != nullptr) grpc = std::jthread([&] { grpc_->Drain(limit); });
+  http_.Drain(limit);
+}
+
+void Doors::Stop() {
+  if (grpc_ != nullptr) grpc_->Stop();
+  http_.Stop();
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,56 @@
+// Doors: what clients reach the process through: HTTP always, gRPC where a port is given. Made from
+// the settings, in front of one LocalInference.
+//
+// One thread, but for active_requests(), which is for any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/local_inference.h"
+#include "app/settings.h"
+#include "base/log.h"
+#include "doors/grpc/grpc_door.h"
+#include "doors/http/http_door.h"
+#include "kserve/repository.h"
+#include "telemetry/door_metrics.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::app {
+
+class Doors {
+ public:
+  struct Dependencies {  // all outlive the doors
+    LocalInference* inference = nullptr;
+    telemetry::MetricsRegistry* metrics = nullptr;
+    telemetry::DoorMetrics* door_metrics = nullptr;
+    Logger* log = nullptr;
+  };
+
+  // What the settings say, checked; no port is opened. Errors: invalid_value (addresses, the bind
+  // rule, files).
+  static Result<std::unique_ptr<Doors>> Create(const Settings& settings,
+                                               const Dependencies& dependencies);
+
+  // Opens the ports and logs where. Errors: io_error, naming the option of the port.
+  Status Start();
+  std::string address() const { return http_.address(); }  // "http://127.0.0.1:8080"
+  // " and grpc://127.0.0.1:8081", or nothing.
+  std::string further_addresses() const;
+
+  int active_requests() const;
+  // No new connections; waits until what is unanswered has left, `limit` at most.
+  void Drain(Duration limit);
+  void Stop();  // ends everything now
+
+ private:
+  Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool with_grpc,
+        const kserve::RepositoryOptions& repository, const Dependencies& dependencies);
+
+  const Dependencies deps_;
+  kserve::Repository repository_;
+  http::HttpDoor http_;
+  std::unique_ptr<rpc::GrpcDoor> grpc_;  // null: off
+};
+
+}  // namespace tutti::app
