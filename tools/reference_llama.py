@@ -15,10 +15,16 @@ writes, for tests/golden and the runner's tests (all token ids, so that no token
                 before it in its window of 512, and the most probable token there; a window's first token has
                 "ID nan -1"
   summary.txt   the perplexity and the amounts
+
+  reference_llama.py hidden --model FILE.gguf --out tests/golden
+
+writes hidden.bin: u32 prompts, u32 width; then for each prompt of greedy.txt, in order, width x float32: its last token's
+row behind the last norm, which is what a decoder's vector of a text is. Little-endian.
 """
 import argparse
 import math
 import os
+import struct
 
 import numpy as np
 
@@ -194,13 +200,26 @@ def write_logprobs(model, tok, text_path, path):
     return math.exp(-total / count), count
 
 
+def write_hidden(model, prompts_path, path):
+    with open(prompts_path) as file:
+        prompts = [[int(i) for i in line.split()[1:]] for line in file if line.startswith("prompt ")]
+    with open(path, "wb") as out:
+        out.write(struct.pack("<II", len(prompts), model.dim))
+        for ids in prompts:
+            row = model.norm(model.forward(ids, model.new_cache())[-1], model.w["output_norm.weight"])
+            out.write(row.astype("<f4").tobytes())
+    print(f"{len(prompts)} rows of {model.dim}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["golden"])
+    parser.add_argument("command", choices=["golden", "hidden"])
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", default="tests/golden")
     args = parser.parse_args()
     model = Model(args.model)
+    if args.command == "hidden":
+        return write_hidden(model, os.path.join(args.out, "greedy.txt"), os.path.join(args.out, "hidden.bin"))
     tok = make_tokenizer(model)
     write_greedy(model, tok, os.path.join(args.out, "greedy.txt"))
     perplexity, count = write_logprobs(model, tok, os.path.join(args.out, "text.txt"),

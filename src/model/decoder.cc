@@ -209,6 +209,12 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
 }
 
+void Decoder::FinalRow(int row, float* out) const {
+  const ModelConfig& config = weights_->config();
+  kernels_.rows.rms_norm(x_ + static_cast<size_t>(row) * static_cast<size_t>(config.width),
+                         weights_->output_norm(), config.norm_eps, config.width, out);
+}
+
 int Decoder::regions_per_layer(int rows) const {
   if (!weights_->fused()) return 18;
   int regions = 6;  // qkv, rope, attention, output, gate and up, down

@@ -68,6 +68,9 @@ class Decoder {
   // All layers for all rows. Every worker calls it; complete when it returns.
   void RunLayers(const DecoderBatch& batch, Team& team);
 
+  // In a phase after RunLayers: a row of it behind the last norm, [width] floats.
+  void FinalRow(int row, float* out) const;
+
   // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it
   // returns.
   void RunHead(const HeadBatch& batch, Team& team);

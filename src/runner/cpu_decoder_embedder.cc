@@ -1,0 +1,189 @@
+#include "runner/cpu_decoder_embedder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::runner {
+namespace {
+
+int BlocksOf(int tokens) { return (tokens + kBlockTokens - 1) / kBlockTokens; }
+
+}  // namespace
+
+Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
+    std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options) {
+  CHECK(options.kernels != nullptr && options.pool != nullptr);
+  CHECK(options.max_items >= 1 && options.max_tokens >= 1 && options.max_item_tokens >= 1 &&
+        options.max_step_tokens >= 1);
+  const model::ModelConfig& config = weights->config();
+  engine::EncoderLimits limits;
+  limits.max_items = options.max_items;
+  limits.max_item_tokens = std::min(options.max_item_tokens, config.context_length);
+  limits.max_tokens = std::max(options.max_tokens, limits.max_item_tokens);
+  limits.vocab_size = config.vocab_size;
+  limits.width = config.width;
+  const size_t block_bytes =
+      model::Decoder::KvBlockBytes(config, weights->mode(), *options.kernels);
+  model::Decoder::Options decoder_options;
+  decoder_options.workers = options.pool->workers();
+  decoder_options.max_rows = std::min(options.max_step_tokens, limits.max_tokens);
+  decoder_options.max_head_rows = 1;  // no head is run
+  decoder_options.context = limits.max_item_tokens;
+  ASSIGN_OR_RETURN(auto decoder,
+                   model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
+  // Each text begins a block of its own.
+  const auto blocks = static_cast<size_t>(BlocksOf(limits.max_tokens) + limits.max_items);
+  ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(blocks * block_bytes));
+  return std::unique_ptr<CpuDecoderEmbedder>(
+      new CpuDecoderEmbedder(options, limits, std::move(decoder), std::move(kv)));
+}
+
+CpuDecoderEmbedder::CpuDecoderEmbedder(const DecoderEmbedderOptions& options,
+                                       engine::EncoderLimits limits,
+                                       std::unique_ptr<model::Decoder> decoder,
+                                       kernels::AlignedBuffer kv)
+    : pool_(options.pool),
+      pooling_(options.pooling),
+      limits_(limits),
+      decoder_(std::move(decoder)),
+      kv_(std::move(kv)) {
+  const auto items = static_cast<size_t>(limits.max_items);
+  const auto width = static_cast<size_t>(limits.width);
+  blocks_.resize(static_cast<size_t>(BlocksOf(limits.max_tokens)) + items);
+  for (size_t i = 0; i < blocks_.size(); ++i) blocks_[i] = static_cast<int32_t>(i);
+  first_block_.reserve(items);
+  if (pooling_ == model::Pooling::kMean) sums_.resize(items * width);
+  normed_.assign(static_cast<size_t>(pool_->workers()), std::vector<float>(width));
+  parts_.reserve(items);
+  sequences_.reserve(items);
+  tokens_.reserve(static_cast<size_t>(decoder_->options().max_rows));
+}
+
+void CpuDecoderEmbedder::Launch(const engine::EncodeBatch& batch) {
+  CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
+  CHECK(batch.tokens.size() <= static_cast<size_t>(limits_.max_tokens));
+  all_numbers_.store(true, std::memory_order_relaxed);
+  status_ = OkStatus();
+  LayOutBlocks(batch);
+  std::fill(sums_.begin(), sums_.end(), 0);
+  size_t item = 0;
+  int row = 0;
+  while (item < batch.items.size()) {
+    Fill(batch, item, row);
+    if (status_ = RunStep(batch); !status_.ok()) return;
+  }
+  if (!all_numbers_.load(std::memory_order_relaxed))
+    status_ = Internal("the model gave a vector that is not a number");
+}
+
+void CpuDecoderEmbedder::LayOutBlocks(const engine::EncodeBatch& batch) {
+  first_block_.clear();
+  int next = 0;
+  for (const engine::EncodeItem& item : batch.items) {
+    CHECK(item.tokens >= 1 && item.tokens <= limits_.max_item_tokens) << item.tokens;
+    first_block_.push_back(next);
+    next += BlocksOf(item.tokens);
+  }
+  CHECK_LE(static_cast<size_t>(next), blocks_.size());
+}
+
+void CpuDecoderEmbedder::Fill(const engine::EncodeBatch& batch, size_t& item, int& row) {
+  const int room = decoder_->options().max_rows;
+  parts_.clear();
+  sequences_.clear();
+  tokens_.clear();
+  while (item < batch.items.size() && static_cast<int>(tokens_.size()) < room) {
+    const engine::EncodeItem& text = batch.items[item];
+    const auto first_row = static_cast<int>(tokens_.size());
+    const int rows = std::min(text.tokens - row, room - first_row);
+    parts_.push_back({static_cast<int>(item), row, rows, first_row});
+    sequences_.push_back(
+        {blocks_.data() + first_block_[item], row, rows, static_cast<int32_t>(first_row)});
+    const auto tokens =
+        batch.tokens.subspan(static_cast<size_t>(text.first + row), static_cast<size_t>(rows));
+    tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
+    row += rows;
+    if (row < text.tokens) return;  // the step is full
+    ++item;
+    row = 0;
+  }
+}
+
+Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
+  attention_.Build(decoder_->attention_shape(), sequences_, pool_->workers());
+  const size_t need = attention_.partial_floats() * sizeof(float);
+  if (need > partials_.size()) {
+    ASSIGN_OR_RETURN(partials_, kernels::AlignedBuffer::Allocate(need + need / 2));
+  }
+  model::DecoderBatch step;
+  step.tokens = tokens_;
+  step.places = attention_.places();
+  step.attention = attention_.work();
+  step.attention_items = attention_.items();
+  step.partials = reinterpret_cast<float*>(partials_.data());
+  step.kv = kv_.data();
+  pool_->Run([&](model::Team& team) {
+    decoder_->RunLayers(step, team);
+    team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {
+      FinishPart(batch, parts_[static_cast<size_t>(index)], team.worker());
+    });
+  });
+  return OkStatus();
+}
+
+// What the step left of one text: all its rows, or those that its pooling looks at.
+void CpuDecoderEmbedder::FinishPart(const engine::EncodeBatch& batch, const Part& part,
+                                    int worker) {
+  const engine::EncodeItem& item = batch.items[static_cast<size_t>(part.item)];
+  const auto width = static_cast<size_t>(limits_.width);
+  const bool all = item.output == api::EncodeOutput::kTokens;
+  CHECK(all ? item.out.size() == static_cast<size_t>(item.tokens) * width
+            : item.output == api::EncodeOutput::kPooled && item.out.size() == width);
+  std::vector<float>& normed = normed_[static_cast<size_t>(worker)];
+  const auto number = [](float value) { return std::isfinite(value); };
+  for (int r = 0; r < part.rows; ++r) {
+    const int row = part.start + r;
+    const bool last = row == item.tokens - 1;
+    const bool wanted = all || pooling_ == model::Pooling::kMean ||
+                        pooling_ == model::Pooling::kMax ||
+                        (pooling_ == model::Pooling::kCls ? row == 0 : last);
+    if (!wanted) continue;
+    decoder_->FinalRow(part.first_row + r, normed.data());
+    if (!std::all_of(normed.begin(), normed.end(), number))
+      all_numbers_.store(false, std::memory_order_relaxed);
+    if (all) {
+      std::copy(normed.begin(), normed.end(),
+                item.out.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width));
+    } else {
+      PoolRow(item, part.item, row, normed.data());
+    }
+  }
+}
+
+// Rows come in order, so that what is summed over several steps has the bits of one.
+void CpuDecoderEmbedder::PoolRow(const engine::EncodeItem& item, int index, int row,
+                                 const float* values) {
+  const auto width = static_cast<size_t>(limits_.width);
+  switch (pooling_) {
+    case model::Pooling::kCls:
+    case model::Pooling::kLast:
+      std::copy(values, values + width, item.out.begin());
+      return;
+    case model::Pooling::kMax:
+      for (size_t i = 0; i < width; ++i)
+        item.out[i] = row == 0 ? values[i] : std::max(item.out[i], values[i]);
+      return;
+    case model::Pooling::kMean: {
+      double* sums = sums_.data() + static_cast<size_t>(index) * width;
+      for (size_t i = 0; i < width; ++i) sums[i] += values[i];
+      if (row < item.tokens - 1) return;
+      for (size_t i = 0; i < width; ++i) item.out[i] = static_cast<float>(sums[i] / item.tokens);
+      return;
+    }
+  }
+}
+
+}  // namespace tutti::runner

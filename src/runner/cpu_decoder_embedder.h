@@ -1,0 +1,87 @@
+// CpuDecoderEmbedder: makes vectors of texts with a decoder: what the last layer leaves of a text's
+// rows, behind the model's last norm.
+//
+// Runs the engine's batches of texts through a decoder of its own: shared weights and compute
+// threads, its own scratch and a KV memory as large as one batch needs, used anew by every batch. A
+// step takes up to `max_step_tokens` rows of as many texts as they hold; a longer batch, or one
+// long text, takes several. Owner: the composition root. Thread: Create anywhere, then the engine
+// thread alone (it is worker 0 of the pool). Launch does the whole batch; Collect hands out its
+// status. Errors: a vector that is not a number fails the batch, and the engine then runs its items
+// one by one. Bits: a text's vector depends on its tokens alone, never on the batch, the steps it
+// was cut into or the number of workers. A batch allocates nothing once one like it has been seen.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/encoder_runner.h"
+#include "kernels/attention_plan.h"
+#include "kernels/kernels.h"
+#include "model/decoder.h"
+#include "model/encoder_config.h"
+#include "model/weights.h"
+#include "runner/compute_pool.h"
+
+namespace tutti::runner {
+
+struct DecoderEmbedderOptions {
+  const kernels::KernelTable* kernels = nullptr;  // required
+  std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
+  int max_items = 32;                             // texts of a batch
+  int max_tokens = 1024;       // of a batch; raised to the longest text that is read
+  int max_item_tokens = 2048;  // of a text; lowered to the model's context
+  int max_step_tokens = 512;   // rows of one pass
+  model::Pooling pooling = model::Pooling::kLast;
+};
+
+class CpuDecoderEmbedder final : public engine::EncoderRunner {
+ public:
+  // Errors: insufficient memory.
+  static Result<std::unique_ptr<CpuDecoderEmbedder>> Create(
+      std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options);
+
+  engine::EncoderLimits limits() const override { return limits_; }
+  void Launch(const engine::EncodeBatch& batch) override;
+  Status Collect() override { return status_; }
+
+ private:
+  // The part of a text that is in the step.
+  struct Part {
+    int item = 0;
+    int start = 0;      // of the text's rows
+    int rows = 0;       // >= 1
+    int first_row = 0;  // of the step
+  };
+
+  CpuDecoderEmbedder(const DecoderEmbedderOptions& options, engine::EncoderLimits limits,
+                     std::unique_ptr<model::Decoder> decoder, kernels::AlignedBuffer kv);
+  void LayOutBlocks(const engine::EncodeBatch& batch);
+  // The next step's parts, from where the last one ended.
+  void Fill(const engine::EncodeBatch& batch, size_t& item, int& row);
+  Status RunStep(const engine::EncodeBatch& batch);
+  void FinishPart(const engine::EncodeBatch& batch, const Part& part, int worker);
+  void PoolRow(const engine::EncodeItem& item, int index, int row, const float* values);
+
+  const std::shared_ptr<ComputePool> pool_;
+  const model::Pooling pooling_;
+  const engine::EncoderLimits limits_;
+  const std::unique_ptr<model::Decoder> decoder_;
+  kernels::AlignedBuffer kv_;
+  kernels::AlignedBuffer partials_;  // grows to the largest step's need
+
+  // Of the batch; storage is reused.
+  std::vector<int32_t> blocks_;                        // 0, 1, ...: a text has consecutive ones
+  std::vector<int32_t> first_block_;                   // [items] in blocks_
+  std::vector<double> sums_;                           // [items][width], of mean pooling
+  std::vector<std::vector<float>> normed_;             // [workers][width]
+  std::vector<Part> parts_;                            // of the step
+  std::vector<TokenId> tokens_;                        // of the step
+  std::vector<kernels::AttentionSequence> sequences_;  // of the step
+  kernels::AttentionPlan attention_;
+  std::atomic<bool> all_numbers_{true};
+  Status status_;
+};
+
+}  // namespace tutti::runner
