@@ -7,7 +7,9 @@
 #include <optional>
 #include <vector>
 
+#include "app/encode_options.h"
 #include "app/model_plan.h"
+#include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "gateway/engine_metrics.h"
 #include "gateway/tokenizer_text.h"
@@ -15,6 +17,7 @@
 #include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
+#include "runner/cpu_decoder_embedder.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
 #include "tokenizer/tokenizer.h"
@@ -32,6 +35,9 @@ struct DecoderInstance {
   std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
   std::unique_ptr<engine::Engine> engine;
+  // Where it also gives vectors.
+  std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
+  std::unique_ptr<engine::EncoderEngine> encoder;
 };
 
 constexpr int kDefaultContextCap = 8192;
@@ -142,6 +148,10 @@ class DecoderPlan final : public ModelPlan {
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
 
+  // The last token's row as a vector of a text, normalised: what a decoder can give without having
+  // been trained for it.
+  Status AddVectors(const std::shared_ptr<DecoderInstance>& instance);
+
   LoadContext context;
   const kernels::KernelTable* table = nullptr;
   std::shared_ptr<const gguf::File> file;
@@ -198,8 +208,38 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
         });
   }
   served.info.max_model_len = instance->engine->max_model_len();
+  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(AddVectors(instance));
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
+}
+
+Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance) {
+  ASSIGN_OR_RETURN(engine::EncoderOptions options, EncodeOptionsFrom(*context.settings));
+  runner::DecoderEmbedderOptions run;
+  run.kernels = table;
+  run.pool = instance->device->pool();
+  run.max_items = options.batch_items;
+  run.max_tokens = options.batch_tokens;
+  run.max_item_tokens = std::min(run.max_item_tokens, served_model->info.max_model_len);
+  ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
+  const engine::EncoderLimits limits = instance->embedder->limits();
+  options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
+  instance->encoder = std::make_unique<engine::EncoderEngine>(
+      options,
+      engine::EncoderDependencies{.runner = instance->embedder.get(), .clock = context.clock},
+      &instance->device->loop());
+  auto encoder = std::make_shared<gateway::ServedEncoder>();
+  encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
+  encoder->normalize = true;
+  encoder->max_tokens = limits.max_item_tokens;
+  served_model->encoder = std::move(encoder);
+  api::EncoderInfo& info = served_model->info.encoder.emplace();
+  info.width = limits.width;
+  info.cuts = context.settings->Text("encode.dimensions") == "any";
+  info.pooling = "last";
+  info.batch_items = options.batch_items;
+  info.batch_tokens = options.batch_tokens;
+  return OkStatus();
 }
 
 }  // namespace

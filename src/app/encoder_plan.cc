@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "app/encode_options.h"
 #include "app/model_plan.h"
 #include "engine/encoder_engine.h"
 #include "gateway/engine_metrics.h"
@@ -25,25 +26,6 @@ struct EncoderInstance {
   std::unique_ptr<gateway::EncoderEngineMetrics> observer;
   std::unique_ptr<engine::EncoderEngine> engine;
 };
-
-Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
-
-Result<engine::EncoderOptions> EncoderOptionsFrom(const Settings& settings) {
-  engine::EncoderOptions options;
-  options.batch_items = static_cast<int>(settings.Int("encode.batch_items"));
-  options.batch_tokens = static_cast<int>(settings.Int("encode.batch_tokens"));
-  options.batch_time = Millis(settings.Number("encode.batch_ms"));
-  options.window = Millis(settings.Number("encode.window_ms"));
-  options.share = settings.Number("encode.share");
-  if (options.share <= 0 || options.share >= 1) {
-    return InvalidArgument("invalid_value", "encode.share must be between 0 and 1, not at an end")
-        .WithParam("encode.share");
-  }
-  options.requests = static_cast<int>(settings.Int("encode.queue"));
-  const double age_s = settings.Number("sched.queue_age_s");
-  options.age = age_s > 0 ? Millis(age_s * 1e3) : Duration::max();
-  return options;
-}
 
 gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
   switch (activation) {
@@ -69,7 +51,7 @@ class EncoderPlan final : public ModelPlan {
     }
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
     ASSIGN_OR_RETURN(checkpoint_, model::EncoderCheckpoint::Open(ref_.path));
-    ASSIGN_OR_RETURN(options_, EncoderOptionsFrom(settings));
+    ASSIGN_OR_RETURN(options_, EncodeOptionsFrom(settings));
     const model::EncoderConfig& config = checkpoint_.config;
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
     Describe();
@@ -169,6 +151,7 @@ class EncoderPlan final : public ModelPlan {
     encoder->prompts = config.prompts;
     encoder->default_prompt = config.default_prompt;
     encoder->normalize = config.normalize;
+    encoder->max_tokens = config.max_tokens;
     encoder->scale = ScaleOf(config.activation);
     encoder->metrics = instance->metrics;
     if (instance->metrics != nullptr) {

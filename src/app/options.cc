@@ -61,6 +61,9 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "longest that a busy encoder holds a batch back for texts about to come; 0 = never", 0, 1000},
     {"encode.queue", kInt, kModel, "1024", "accepted requests of an encoder that are unfinished", 1,
      100000},
+    {"encode.decoders", kChoice, kModel, "off",
+     "also give vectors of texts by decoders: the last token's row; memory for one batch more", 0,
+     0, "on|off"},
     {"encode.dimensions", kChoice, kModel, "declared",
      "cut vectors on request: only of models trained for it, or any", 0, 0, "declared|any"},
 
@@ -70,7 +73,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"grpc-port", kInt, kServer, "8081", "gRPC port (KServe v2); 0 = off", 0, 65535},
     {"grpc.handlers", kInt, kServer, "10", "gRPC calls that are being prepared at once", 1, 1024},
     {"grpc.message_bytes", kSize, kServer, "8MiB", "longest message of gRPC, also once inflated",
-     4096, int64_t{1} << 30},
+     1 << 20, int64_t{1} << 30},
     {"kserve.test_models", kChoice, kServer, "off",
      "also serve `simple` and its friends, for trying KServe clients", 0, 0, "on|off"},
     {"api-key-file", kText, kServer, "",

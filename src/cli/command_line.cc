@@ -195,8 +195,10 @@ std::string HelpOf(const CLI::App& command) {
   return command.help(parent == nullptr ? "" : FullName(*parent));
 }
 
-Result<app::Settings> SettingsOptions::Resolve() const {
+Result<app::Settings> SettingsOptions::Resolve(
+    const std::map<std::string, std::string>& usual) const {
   app::Settings::Inputs inputs;
+  inputs.flags = usual;
   for (const auto& [key, option] : options_) {
     if (option->count() > 0) inputs.flags[key] = values_.at(key);
   }

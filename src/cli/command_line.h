@@ -20,7 +20,8 @@ class SettingsOptions {
 
   // After parsing: flags, environment and file together. Bad values are configuration errors (exit
   // 78).
-  Result<app::Settings> Resolve() const;
+  // `usual`: what this command has instead of the table's default, as flags.
+  Result<app::Settings> Resolve(const std::map<std::string, std::string>& usual = {}) const;
   // Beside `other` none of them may be given.
   void ExcludeBeside(CLI::Option& other);
   bool print_config() const { return print_config_; }

@@ -49,7 +49,7 @@ class EmbedCommand final : public Command {
   }
 
   int Run() override {
-    const Result<app::Settings> settings = options_.Resolve();
+    const Result<app::Settings> settings = options_.Resolve({{"encode.decoders", "on"}});
     if (!settings.ok()) return FailConfig(settings.status());
     if (options_.print_config()) {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);

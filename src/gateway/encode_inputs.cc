@@ -82,8 +82,8 @@ class InputReader {
  public:
   InputReader(const ServedModel& model, const api::EncodeRequest& request)
       : tokenizer_(*model.tokenizer),
-        limit_(std::min(model.info.max_model_len,
-                        request.truncate_tokens.value_or(model.info.max_model_len))),
+        limit_(std::min(model.encoder->max_tokens,
+                        request.truncate_tokens.value_or(model.encoder->max_tokens))),
         // Whoever says how many tokens are to be read does not want the rest refused.
         cuts_(request.truncation != api::Truncation::kRefuse ||
               request.truncate_tokens.has_value()) {
@@ -148,9 +148,10 @@ class InputReader {
 
 Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& request) {
   if (!model.info.encoder.has_value() || model.encoder == nullptr) {
-    return InvalidArgument(
-               "invalid_value",
-               fmt::format("model {} generates text and gives no vectors or scores", model.info.id))
+    return InvalidArgument("invalid_value",
+                           fmt::format("model {} generates text and gives no vectors or scores; "
+                                       "--encode-decoders on lets it give vectors",
+                                       model.info.id))
         .WithParam("model");
   }
   if (request.inputs.empty() || request.inputs.size() > api::kMaxEncodeInputs) {

@@ -40,6 +40,7 @@ class EncodeTest : public ::testing::Test {
     model_->tokenizer =
         tokenizer::testing::MustCreate(tokenizer::testing::WordPieceSpec({"a", "b", "c"}));
     encoder_->engine = engine_;
+    encoder_->max_tokens = 6;
     encoder_->prompts = {{"query", "c "}};
     model_->encoder = encoder_;
   }
@@ -215,7 +216,7 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
 }
 
 TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {
-  model_->info.max_model_len = 512;
+  encoder_->max_tokens = 512;
   Serve();
   const std::vector<api::EncodeInput> many(100, std::string("a b c a b c a b c a b c a b c a b c "
                                                             "a b c a b c a b c a b c a b c a b c"));

@@ -61,6 +61,16 @@ class Embed(unittest.TestCase):
             got = self.vectors("--dtype", dtype, "--truncate", text="\n".join(texts).encode())
             self.assertGreaterEqual(min(map(cosine, got, wanted)), least, dtype)
 
+    def test_a_decoder_gives_vectors_too(self):
+        texts = ["A cat sits on the mat.", "The dog barks at the gate."]
+        done = tutti("embed", "smollm2-135m-instruct", *texts)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        both = [json.loads(line)["embedding"] for line in done.stdout.splitlines()]
+        alone = json.loads(tutti("embed", "smollm2-135m-instruct", texts[1]).stdout)["embedding"]
+        self.assertEqual(both[1], alone)
+        self.assertEqual([len(vector) for vector in both], [576, 576])
+        self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
+
     def test_the_nearest_texts_come_first(self):
         done = tutti("embed", ENCODER, "--like", "where do cats sit?", "--top", "2",
                      text=b"The stock market fell\nCats like mats\nA dog barks\nKittens sleep on rugs\n")
@@ -77,7 +87,7 @@ class Embed(unittest.TestCase):
             self.assertIn(said, done.stderr.decode())
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertEqual(len(self.vectors("--truncate", "word " * 400)), 1)
-        self.assertIn(b"generates text", tutti("embed", "smollm2-135m-instruct", "a").stderr)
+        self.assertIn(b"generates text", tutti("embed", "smollm2-135m-instruct", "--encode-decoders", "off", "a").stderr)
         self.assertIn(b"generates no text", tutti("run", ENCODER, "-p", "a").stderr)
 
 
