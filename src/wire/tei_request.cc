@@ -147,6 +147,13 @@ Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOp
   return call;
 }
 
+EncodingKind KindOfRoot(const Json& body, bool vectors) {
+  if (HasField(body, "texts")) return EncodingKind::kTeiRerank;
+  const Json* inputs = body.is_object() ? body.get_object().if_contains("inputs") : nullptr;
+  if (inputs != nullptr && inputs->is_object()) return EncodingKind::kTeiSimilarity;
+  return vectors ? EncodingKind::kTeiEmbed : EncodingKind::kTeiPredict;
+}
+
 bool HasField(const Json& body, std::string_view field) {
   if (!body.is_object()) return false;
   const Json* value = body.get_object().if_contains(field);

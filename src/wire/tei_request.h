@@ -15,6 +15,9 @@ namespace tutti::wire {
 // `kind` is one of TEI's.
 Result<EncodingCall> ParseTei(EncodingKind kind, const Json& body, const ParseOptions& options);
 
+// What a body sent to the address alone asks for. `vectors`: the server's encoder gives them.
+EncodingKind KindOfRoot(const Json& body, bool vectors);
+
 // Which of two dialects a body of /rerank, or of /tokenize, is written in: whether it has `field`.
 bool HasField(const Json& body, std::string_view field);
 

@@ -56,11 +56,15 @@ Result<wire::EncodingCall> ParseAs(RouteId route, const wire::Json& body,
   }
 }
 
-// Thread-safe.
-ParsedCall Parse(RouteId route, wire::ErrorForm errors, std::string_view text,
+// Thread-safe. `vectors`: there is a model that gives them.
+ParsedCall Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::string_view text,
                  const wire::ParseOptions& options) {
   const Result<wire::JsonDocument> body = wire::ParseJson(text);
   if (!body.ok()) return {errors, body.status()};
+  if (route == RouteId::kTeiRoot) {
+    const wire::EncodingKind kind = wire::KindOfRoot(body->root(), vectors);
+    return {errors, wire::ParseTei(kind, body->root(), options)};
+  }
   if (route == RouteId::kRerankOrTei && wire::HasField(body->root(), "texts") &&
       !wire::HasField(body->root(), "documents")) {
     return {wire::ErrorForm::kTei,
@@ -128,11 +132,13 @@ class EncodingExchange final : public Exchange {
     parse_start_ = clock_.Now();
     const wire::ParseOptions parse{options.strict, connection_.request_start(),
                                    options.limits.deadline_cap};
+    const bool vectors =
+        route_ == RouteId::kTeiRoot &&
+        wire::DefaultEncoder(inference().Models(), api::EncodeOutput::kPooled) != nullptr;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [route = route_, errors = connection_.decision().errors(), parse](std::string_view body) {
-          return Parse(route, errors, body, parse);
-        },
+        [route = route_, errors = connection_.decision().errors(), vectors,
+         parse](std::string_view body) { return Parse(route, errors, vectors, body, parse); },
         [this](ParsedCall parsed) { OnParsed(std::move(parsed)); });
   }
 
@@ -141,6 +147,8 @@ class EncodingExchange final : public Exchange {
   }
 
  private:
+  api::Inference& inference() const { return *connection_.context().deps.inference; }
+
   void OnParsed(ParsedCall parsed) {
     parse_took_ = clock_.Now() - parse_start_;
     Stage("parse", parse_took_);
@@ -158,9 +166,7 @@ class EncodingExchange final : public Exchange {
   }
 
   void Submit(const std::shared_ptr<wire::EncodingCall>& call) {
-    api::Inference& inference = *connection_.context().deps.inference;
-    if (Status status = Choose(inference, call.get()); !status.ok())
-      return connection_.RespondError(status);
+    if (Status status = Choose(call.get()); !status.ok()) return connection_.RespondError(status);
     const size_t kept =
         std::accumulate(call->texts.begin(), call->texts.end(), size_t{0},
                         [](size_t sum, const std::string& text) { return sum + text.capacity(); });
@@ -170,7 +176,7 @@ class EncodingExchange final : public Exchange {
     call_ = call;
     connection_.WatchStreams(true);
     Result<api::Encoding> encoding =
-        inference.Encode(std::exchange(call->request, {}), connection_.loop());
+        inference().Encode(std::exchange(call->request, {}), connection_.loop());
     if (!encoding.ok()) {
       connection_.WatchStreams(false);
       return connection_.RespondError(wire::BlameInput(*call, encoding.status()),
@@ -181,8 +187,8 @@ class EncodingExchange final : public Exchange {
   }
 
   // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
-  Status Choose(const api::Inference& inference, wire::EncodingCall* call) {
-    const std::vector<api::ModelInfo> models = inference.Models();
+  Status Choose(wire::EncodingCall* call) {
+    const std::vector<api::ModelInfo> models = inference().Models();
     ASSIGN_OR_RETURN(const api::ModelInfo* model, wire::ChooseModel(*call, models));
     std::string& name = call->request.model;
     head_.model = name;

@@ -112,6 +112,7 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kTeiEmbedAll:
     case RouteId::kTeiPredict:
     case RouteId::kTeiSimilarity:
+    case RouteId::kTeiRoot:
       return MakeEncodingExchange(route.id, connection);
     default:
       return std::make_unique<ImmediateExchange>(route.id, connection);

@@ -194,6 +194,19 @@ TEST_F(EncodingTest, TheRoutesOfTextEmbeddingsInference) {
   EXPECT_THAT(Ask(Get("/v1/models")).body, HasSubstr(R"("tasks":["rerank","score"])"));
 }
 
+// As clients do that were given no more than an address (langchain's, huggingface_hub's).
+TEST_F(EncodingTest, TheAddressAloneDoesWhatTheBodyAsksFor) {
+  StartDoor();
+  EXPECT_EQ(Floats(Good("/", R"({"inputs":"one"})").at(0)), FakeRow("one", 5));
+  EXPECT_EQ(Good("/", R"({"query":"q","texts":["a"]})").at(0).at("index").as_int64(), 0);
+  EXPECT_EQ(Good("/", R"({"inputs":{"source_sentence":"a","sentences":["a"]},"parameters":{}})")
+                .at(0)
+                .to_number<double>(),
+            1.0);
+  EXPECT_EQ(Refusal("/", R"({"inputs":[]})"), "400 Empty empty_prompt inputs");
+  EXPECT_EQ(Ask(Get("/")).status, 405);
+}
+
 TEST_F(EncodingTest, OneBadInputRefusesTheRequestAndIsNamed) {
   StartDoor();
   EXPECT_EQ(Refusal("/v1/embeddings", R"({"model":"fake-embed","input":["a","b","c",""]})"),

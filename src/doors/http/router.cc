@@ -37,6 +37,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     TeiRoute("/embed_all", RouteId::kTeiEmbedAll, OpKind::kEmbed),
     TeiRoute("/predict", RouteId::kTeiPredict, OpKind::kScore),
     TeiRoute("/similarity", RouteId::kTeiSimilarity, OpKind::kEmbed),
+    TeiRoute("/", RouteId::kTeiRoot, OpKind::kEmbed),
     TeiRoute("/decode", RouteId::kDecode, OpKind::kTokenize),
     {"/info", "GET", RouteId::kInfo, OpKind::kOther, false, false, wire::ErrorForm::kTei},
     {"/v1/models", "GET", RouteId::kModels},

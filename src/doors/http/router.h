@@ -29,6 +29,7 @@ enum class RouteId {
   kTeiEmbedAll,
   kTeiPredict,
   kTeiSimilarity,
+  kTeiRoot,  // POST /: whatever the model does
   kInfo,
   kDecode,
   kTokenize,
