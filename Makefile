@@ -36,10 +36,10 @@ test: deps test-models  ## install, build and run the whole test suite
 	@tools/run_tests.py build/asan-ubsan --shorten --only '$(SANITIZED)'
 	@echo "make test: all passed"
 
-e2e: models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
+e2e: test-models build  ## the program driven from outside: stock `openai` client, load, hostile input (also part of `make test`)
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv
 
-soak: build models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
+soak: build test-models  ## full load rounds, idle and stopped clients, then canaries among hostile clients; DURATION=600 seconds
 	@python3 tests/e2e/run.py --tutti build/$(PRESET)/tutti --venv build/e2e-venv --soak $(or $(DURATION),600)
 
 check-asan: deps test-models  ## the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -188,6 +188,13 @@ class Server:
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
+    def models(self):
+        return [model["id"] for model in json.loads(self.get("/v1/models")[2])["data"]]
+
+    def wait_models(self, count):
+        """Until all that were named are served; the first of them makes the server ready."""
+        eventually(lambda: len(self.models()) == count, lambda: f"served: {self.models()}", START_LIMIT_S)
+
     def wait_idle(self):
         """Until nothing runs, nothing waits and no block is held."""
         eventually(lambda: all(self.load()[key] == 0 for key in ("running", "waiting", "kv_blocks_used")),

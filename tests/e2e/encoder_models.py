@@ -1,0 +1,77 @@
+"""What the tests of encoders read and serve: reference texts, vectors and scores, and a cross-encoder made of
+all-MiniLM-L6-v2 with a generated classifier, the one that the reference scores are of (tools/make_score_goldens.py).
+"""
+import json
+import os
+import pathlib
+import shutil
+import struct
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+EMBEDDER = "all-minilm-l6-v2"
+WIDTH = 384
+
+sys.path.insert(0, str(ROOT / "tools"))
+from make_score_goldens import generated  # noqa: E402 (needs nothing but Python until it is run)
+
+
+def embedder_folder():
+    cache = os.environ.get("TUTTI_CACHE") or os.path.expanduser("~/.cache/tutti")
+    return pathlib.Path(cache) / "models" / EMBEDDER
+
+
+def vectors():
+    """[(text, tokens, vector)] by sentence-transformers in float32; the format is in tools/make_encoder_goldens.py."""
+    data = (GOLDEN / "minilm_vectors.bin").read_bytes()
+    count, width = struct.unpack_from("<II", data)
+    at, references = 8, []
+    for _ in range(count):
+        (size,) = struct.unpack_from("<I", data, at)
+        text = data[at + 4:at + 4 + size].decode()
+        at += 4 + size
+        (tokens,) = struct.unpack_from("<I", data, at)
+        references.append((text, tokens, struct.unpack_from(f"<{width}f", data, at + 4)))
+        at += 4 + 4 * width
+    return references
+
+
+def scores(texts):
+    """[(query, [(document, tokens of the pair, logit)])] by transformers in float32."""
+    data = (GOLDEN / "minilm_scores.bin").read_bytes()
+    sets, documents = struct.unpack_from("<II", data)
+    at, references = 8, []
+    for _ in range(sets):
+        (query,) = struct.unpack_from("<H", data, at)
+        rows = [struct.unpack_from("<HHf", data, at + 2 + 8 * i) for i in range(documents)]
+        references.append((texts[query], [(texts[text], tokens, logit) for text, tokens, logit in rows]))
+        at += 2 + 8 * documents
+    return references
+
+
+def write_cross_encoder(folder):
+    """BertForSequenceClassification with one label, as it is published: two files of weights and their index."""
+    source = embedder_folder()
+    folder = pathlib.Path(folder)
+    shutil.copy(source / "tokenizer.json", folder)
+    try:
+        os.link(source / "model.safetensors", folder / "encoder.safetensors")
+    except OSError:  # another device
+        shutil.copy(source / "model.safetensors", folder / "encoder.safetensors")
+    weight = struct.pack(f"<{WIDTH}f", *generated(1, WIDTH, 0.25))
+    bias = struct.pack("<f", *generated(2, 1, 1.0))
+    header = json.dumps({
+        "classifier.weight": {"dtype": "F32", "shape": [1, WIDTH], "data_offsets": [0, len(weight)]},
+        "classifier.bias": {"dtype": "F32", "shape": [1], "data_offsets": [len(weight), len(weight) + len(bias)]}}).encode()
+    (folder / "head.safetensors").write_bytes(struct.pack("<Q", len(header)) + header + weight + bias)
+    with open(folder / "encoder.safetensors", "rb") as file:
+        names = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+    names.pop("__metadata__", None)
+    where = {**{name: "encoder.safetensors" for name in names},
+             "classifier.weight": "head.safetensors", "classifier.bias": "head.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
+    config = json.loads((source / "config.json").read_text())
+    config.update(architectures=["BertForSequenceClassification"], id2label={"0": "relevance"})
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 256}))
