@@ -36,7 +36,7 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
   if (!call.request.model.empty()) {
     const api::ModelInfo* model = FindModel(models, call.request.model);
     // A score of several labels is no measure of how well two texts fit.
-    if (model != nullptr && model->encoder.has_value() && call.ranks() && !Ranks(*model))
+    if (model != nullptr && call.ranks() && !Ranks(*model))
       return refuse("model " + model->id + " ranks nothing: it is no cross-encoder with one label");
     return model;
   }

@@ -58,13 +58,16 @@ bool Ranks(const api::ModelInfo& model) {
 
 const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
                                      api::EncodeOutput output, bool ranking) {
+  const api::ModelInfo* also_generates = nullptr;
   for (const api::ModelInfo& model : models) {
     if (!model.encoder.has_value()) continue;
     const bool scores = output == api::EncodeOutput::kScores;
     const bool gives = scores ? !model.encoder->labels.empty() : model.encoder->width > 0;
-    if (gives && (!ranking || Ranks(model))) return &model;
+    if (!gives || (ranking && !Ranks(model))) continue;
+    if (!model.generates) return &model;
+    if (also_generates == nullptr) also_generates = &model;
   }
-  return nullptr;
+  return also_generates;
 }
 
 const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models) {

@@ -18,8 +18,8 @@ const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::str
 // Whether a model tells by one score how well two texts fit: a cross-encoder with one label.
 bool Ranks(const api::ModelInfo& model);
 
-// The model that a request without a name goes to: the first that gives what is asked for; for
-// ranking, the first that ranks. Nothing when none does.
+// The model that a request without a name goes to: the first that gives what is asked for, one that
+// generates too only where there is no other; for ranking, one that ranks. Nothing when none does.
 const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
                                      api::EncodeOutput output, bool ranking = false);
 

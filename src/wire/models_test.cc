@@ -71,6 +71,11 @@ TEST(Models, WithoutANameTheFirstThatGivesWhatIsAskedForAnswers) {
   EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kScores)->id, "classes");
   EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kScores, /*ranking=*/true)->id, "ranks");
   EXPECT_EQ(MainEncoder(models).id, "vectors");
+  std::vector<api::ModelInfo> both = {Encoder("chat", 8, {}, false), models[2]};
+  both[0].generates = true;
+  EXPECT_EQ(DefaultEncoder(both, EncodeOutput::kPooled)->id, "vectors");
+  both.pop_back();
+  EXPECT_EQ(DefaultEncoder(both, EncodeOutput::kPooled)->id, "chat") << "there is no other";
   const std::vector<api::ModelInfo> chat = {Decoder("chat")};
   EXPECT_EQ(DefaultEncoder(chat, EncodeOutput::kPooled), nullptr);
   EXPECT_EQ(MainEncoder(chat).id, "chat");

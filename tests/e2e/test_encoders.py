@@ -272,7 +272,7 @@ class BesideChat(ServerCase):
                 self.assertEqual(answer, alone[i % 2])
 
     def test_each_model_is_asked_for_what_it_does(self):
-        status, _, text = self.server.post("/v1/embeddings", {"model": self.server.models()[0], "input": "x"})
+        status, _, text = self.server.post("/v1/rerank", {"model": self.server.models()[0], "query": "x", "documents": ["y"]})
         self.assertEqual((status, json.loads(text)["error"]["param"]), (400, "model"))
         status, _, text = self.server.post("/v1/chat/completions", {
             "model": EMBEDDER, "messages": [{"role": "user", "content": "x"}]})
