@@ -1,6 +1,9 @@
 // clang-format off: first
 #include "doors/grpc/grpc_library.h"
 // clang-format on
+#include <google/protobuf/stubs/logging.h>
+#include <openssl/ssl.h>
+
 #include <algorithm>
 #include <fstream>
 #include <sstream>
@@ -27,8 +30,26 @@ Result<std::string> ReadPem(const char* option, const std::string& path) {
   return std::move(text).str();
 }
 
+// The library would find out with the first connection, and tell nobody.
+Status CheckCertificate(const GrpcOptions& options) {
+  const std::unique_ptr<SSL_CTX, void (*)(SSL_CTX*)> context(SSL_CTX_new(TLS_server_method()),
+                                                             SSL_CTX_free);
+  if (context == nullptr) return OutOfMemory();
+  if (SSL_CTX_use_certificate_chain_file(context.get(), options.tls_cert_file.c_str()) != 1) {
+    return Bad("tls-cert", "--tls-cert " + options.tls_cert_file + " holds no PEM certificate");
+  }
+  if (SSL_CTX_use_PrivateKey_file(context.get(), options.tls_key_file.c_str(), SSL_FILETYPE_PEM) !=
+          1 ||
+      SSL_CTX_check_private_key(context.get()) != 1) {
+    return Bad("tls-key", "--tls-key " + options.tls_key_file +
+                              " holds no PEM key of the certificate in --tls-cert");
+  }
+  return OkStatus();
+}
+
 Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& options) {
   if (options.tls_cert_file.empty()) return grpc::InsecureServerCredentials();
+  RETURN_IF_ERROR(CheckCertificate(options));
   grpc::SslServerCredentialsOptions::PemKeyCertPair pair;
   ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls-cert", options.tls_cert_file));
   ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls-key", options.tls_key_file));
@@ -39,6 +60,12 @@ Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& 
 
 int Millis(Duration duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+}
+
+// The libraries write what they think of a client's bytes to standard error, as often as it likes.
+void SilenceLibraries() {
+  gpr_set_log_function([](gpr_log_func_args*) {});
+  google::protobuf::SetLogHandler(nullptr);
 }
 
 void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
@@ -91,6 +118,7 @@ struct GrpcDoor::Impl {
 
   Status Start() {
     RETURN_IF_ERROR(CheckBind(context.options));
+    SilenceLibraries();
     ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                      Credentials(context.options));
     RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
@@ -101,9 +129,7 @@ struct GrpcDoor::Impl {
     builder.RegisterCallbackGenericService(&service);
     server = builder.BuildAndStart();
     if (server == nullptr) {
-      return context.options.tls_cert_file.empty()
-                 ? Unavailable("io_error", "the gRPC server could not be started")
-                 : Bad("tls-cert", "--tls-cert and --tls-key are no certificate and key");
+      return Unavailable("io_error", "the gRPC server could not be started");
     }
     context.pump.Start();
     acceptor.Start();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <grpc/byte_buffer.h>
+#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/impl/codegen/proto_utils.h>

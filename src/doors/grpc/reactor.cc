@@ -121,6 +121,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
       Run([](Exchange& exchange) { exchange.OnEnd(); });
       return;
     }
+    if (!method_->handled) return Take();
     const auto bytes = static_cast<int64_t>(incoming_.Length());
     switch (context_.handlers.Enter(
         bytes, [self = self_] { self->TakeWaiting(); }, &ticket_)) {

@@ -17,6 +17,7 @@ struct Method {
   bool open = false;  // asked without a key; what it then tells is its own business
   bool watches =
       false;  // lasts until its client has enough: no drain waits for it, no log names it
+  bool handled = false;  // its messages wait for a handler: their requests are prepared
   bool measured = true;  // counts in the latency window
 };
 
