@@ -244,13 +244,14 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
 
 }  // namespace
 
-Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context) {
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
+                                               std::shared_ptr<const gguf::File> file) {
   const Settings& settings = *context.settings;
   auto plan = std::make_unique<DecoderPlan>();
   plan->context = context;
   ASSIGN_OR_RETURN(plan->mode, ModeFrom(settings, ref));
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(settings));
-  ASSIGN_OR_RETURN(plan->file, gguf::File::Open(ref.path));
+  plan->file = std::move(file);
   if (plan->file->tensors().empty()) {
     return InvalidArgument(
         "model_tensor_missing",

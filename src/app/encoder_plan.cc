@@ -1,4 +1,4 @@
-// A folder with an encoder becomes a running one.
+// An encoder's folder or GGUF file becomes a running one.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,8 @@ gateway::ScoreScale ScaleOf(model::ScoreActivation activation) {
 
 class EncoderPlan final : public ModelPlan {
  public:
-  EncoderPlan(const ModelRef& ref, const LoadContext& context) : ref_(ref), context_(context) {}
+  EncoderPlan(const ModelRef& ref, const LoadContext& context, model::EncoderCheckpoint checkpoint)
+      : ref_(ref), context_(context), checkpoint_(std::move(checkpoint)) {}
 
   Status Open() {
     const Settings& settings = *context_.settings;
@@ -50,7 +51,6 @@ class EncoderPlan final : public ModelPlan {
       ASSIGN_OR_RETURN(dtype_, model::ParseEncoderDType(asked));
     }
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
-    ASSIGN_OR_RETURN(checkpoint_, model::EncoderCheckpoint::Open(ref_.path));
     ASSIGN_OR_RETURN(options_, EncodeOptionsFrom(settings));
     const model::EncoderConfig& config = checkpoint_.config;
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
@@ -176,8 +176,9 @@ class EncoderPlan final : public ModelPlan {
 
 }  // namespace
 
-Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context) {
-  auto plan = std::make_unique<EncoderPlan>(ref, context);
+Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
+                                               model::EncoderCheckpoint checkpoint) {
+  auto plan = std::make_unique<EncoderPlan>(ref, context, std::move(checkpoint));
   RETURN_IF_ERROR(plan->Open());
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }

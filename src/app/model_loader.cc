@@ -7,6 +7,7 @@
 
 #include "app/model_plan.h"
 #include "base/cpus.h"
+#include "model/encoder_gguf.h"
 
 namespace tutti::app {
 
@@ -44,9 +45,18 @@ const std::string& OpenedModel::notice() const { return plan_->notice; }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
   std::error_code error;
-  const bool folder = std::filesystem::is_directory(ref.path, error);
-  ASSIGN_OR_RETURN(std::unique_ptr<ModelPlan> plan,
-                   folder ? PlanEncoder(ref, context) : PlanDecoder(ref, context));
+  if (std::filesystem::is_directory(ref.path, error)) {
+    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::Open(ref.path));
+    ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
+    return OpenedModel(std::move(plan));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const gguf::File> file, gguf::File::Open(ref.path));
+  if (model::HoldsEncoder(file->header())) {
+    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::FromGguf(std::move(file)));
+    ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
+    return OpenedModel(std::move(plan));
+  }
+  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(file)));
   return OpenedModel(std::move(plan));
 }
 

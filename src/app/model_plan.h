@@ -12,6 +12,8 @@
 #include "app/model_loader.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
+#include "gguf/file.h"
+#include "model/encoder_checkpoint.h"
 
 namespace tutti::app {
 
@@ -26,7 +28,9 @@ class ModelPlan {
 };
 
 // Errors: as OpenedModel::Open.
-Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context);
-Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context);
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
+                                               std::shared_ptr<const gguf::File> file);
+Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
+                                               model::EncoderCheckpoint checkpoint);
 
 }  // namespace tutti::app

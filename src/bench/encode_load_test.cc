@@ -88,7 +88,8 @@ TEST(EncodeLoad, EveryRequestIsSentOnceAndNeverMoreAtATimeThanThereAreClients) {
   EXPECT_EQ(run.work.executions, 40u);
   EXPECT_EQ(run.work.items, 80u);
   EXPECT_DOUBLE_EQ(run.batch(), 2);
-  EXPECT_NEAR(run.in_flight(), 4, 0.8);
+  EXPECT_GT(run.in_flight(), 1);
+  EXPECT_LE(run.in_flight(), 4);
   EXPECT_NEAR(run.inference_s, 1e-3, 1e-9);
   EXPECT_GT(run.busy_share(), 0);
 }

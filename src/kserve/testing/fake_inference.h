@@ -206,7 +206,7 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest&) override {
     return Internal("not used");
   }
-  Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>&) override {
+  Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>&, bool) override {
     return Internal("not used");
   }
   std::vector<api::ModelInfo> Models() const override {
