@@ -62,6 +62,7 @@ class EmbedCommand final : public Command {
     }
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
+    name_ = ref->served_name;
     app::LocalInference inference(*settings, nullptr);
     Result<app::OpenedModel> opened = inference.Open(*ref);
     if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
@@ -101,6 +102,7 @@ class EmbedCommand final : public Command {
   Result<api::EncodeResult> Encode(api::Inference& inference,
                                    const std::vector<std::string>& texts) const {
     api::EncodeRequest request;
+    request.model = name_;
     request.inputs.assign(texts.begin(), texts.end());
     if (raw_) request.normalize = false;
     if (dimensions_ > 0) request.dimensions = dimensions_;
@@ -174,7 +176,7 @@ class EmbedCommand final : public Command {
   }
 
   SettingsOptions options_;
-  std::string model_, like_, prompt_name_;
+  std::string model_, name_, like_, prompt_name_;
   std::vector<std::string> texts_;
   size_t given_ = 0, lines_ = 0;
   int top_ = 10, dimensions_ = 0;
