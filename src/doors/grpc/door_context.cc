@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <chrono>
 #include <random>
 #include <utility>
 
@@ -21,7 +23,8 @@ DoorContext::DoorContext(GrpcOptions door_options, const GrpcDoor::Dependencies&
     : options(std::move(door_options)),
       deps(dependencies),
       key(options.api_key),
-      pump(*dependencies.clock),
+      pump(*dependencies.clock,
+           std::min<Duration>(std::chrono::seconds(5), options.limits.reader_stall / 2)),
       handlers(options.handlers, options.limits.waiting_calls, options.limits.waiting_bytes,
                [this](std::function<void()> run) { pump.Post(std::move(run)); }),
       window(*dependencies.clock),

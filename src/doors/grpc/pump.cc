@@ -4,12 +4,6 @@
 #include <utility>
 
 namespace tutti::rpc {
-namespace {
-
-constexpr Duration kSweep = std::chrono::seconds(5);
-
-}  // namespace
-
 // Outlives the pump in streams that have not ended.
 class Pump::Waker final : public api::StreamWaker {
  public:
@@ -28,7 +22,8 @@ class Pump::Waker final : public api::StreamWaker {
   Pump* pump_ GUARDED_BY(mutex_);
 };
 
-Pump::Pump(const Clock& clock) : clock_(clock), waker_(std::make_shared<Waker>(this)) {}
+Pump::Pump(const Clock& clock, Duration sweep_every)
+    : clock_(clock), sweep_every_(sweep_every), waker_(std::make_shared<Waker>(this)) {}
 
 Pump::~Pump() {
   Stop();
@@ -92,7 +87,10 @@ void Pump::Watch(std::shared_ptr<Pumped> call) {
   if (stopping_) return;
   const Pumped* key = call.get();
   watched_.emplace(key, std::move(call));
-  if (asleep_) changed_.NotifyOne();
+  if (sweeping_) return;
+  sweeping_ = true;
+  next_sweep_ = clock_.Now() + sweep_every_;
+  changed_.NotifyOne();
 }
 
 void Pump::Unwatch(const Pumped* call) {
@@ -118,17 +116,15 @@ bool Pump::Await(TimePoint due) {
   const MutexLock lock(mutex_);
   while (!stopping_ && !woken_ && work_.empty()) {
     const TimePoint now = clock_.Now();
-    const TimePoint until = watched_.empty() ? due : std::min(due, next_sweep_);
+    // Short calls come and go without a wake each: what is asked is whether any came since the last
+    // sweep, not whether one is there now.
+    const TimePoint until = sweeping_ ? std::min(due, next_sweep_) : due;
     if (now >= until) break;
-    asleep_ = until == TimePoint::max();
-    if (asleep_) {
-      changed_.Wait(mutex_);
-      // Whoever is watched from now on is swept a while later.
-      next_sweep_ = clock_.Now() + kSweep;
-    } else {
+    if (until != TimePoint::max()) {
       changed_.WaitFor(mutex_, until - now);
+      continue;
     }
-    asleep_ = false;
+    changed_.Wait(mutex_);
   }
   woken_ = false;
   return !stopping_;
@@ -136,28 +132,26 @@ bool Pump::Await(TimePoint due) {
 
 void Pump::Main() {
   TimePoint due = TimePoint::max();
-  next_sweep_ = clock_.Now() + kSweep;
   while (Await(due)) {
     std::vector<std::function<void()>> work;
     std::vector<std::shared_ptr<Pumped>> calls, swept;
-    bool sweep = clock_.Now() >= next_sweep_;
     {
       const MutexLock lock(mutex_);
-      sweep = sweep || sweep_;
+      const bool sweep = sweep_ || (sweeping_ && clock_.Now() >= next_sweep_);
       sweep_ = false;
       work.swap(work_);
       calls.reserve(calls_.size());
       for (const auto& [key, call] : calls_) calls.push_back(call);
       if (sweep) {
         for (const auto& [key, call] : watched_) swept.push_back(call);
+        sweeping_ = !swept.empty();
+        next_sweep_ = clock_.Now() + sweep_every_;
       }
     }
     for (const std::function<void()>& run : work) run();
     due = TimePoint::max();
     for (const std::shared_ptr<Pumped>& call : calls) due = std::min(due, call->PumpOnce());
-    if (!sweep) continue;
     for (const std::shared_ptr<Pumped>& call : swept) call->Sweep();
-    next_sweep_ = clock_.Now() + kSweep;
   }
 }
 

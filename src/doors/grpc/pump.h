@@ -23,13 +23,13 @@ class Pumped {
   // Looks whether there is something to do. Returns when it wants to be asked next, if nobody wakes
   // it earlier.
   virtual TimePoint PumpOnce() = 0;
-  // Asked every few seconds while it is watched.
+  // Asked at each sweep while it is watched.
   virtual void Sweep() {}
 };
 
 class Pump {
  public:
-  explicit Pump(const Clock& clock);
+  Pump(const Clock& clock, Duration sweep_every);
   ~Pump();  // Stop()
   Pump(const Pump&) = delete;
   Pump& operator=(const Pump&) = delete;
@@ -57,16 +57,16 @@ class Pump {
   bool Await(TimePoint due);
 
   const Clock& clock_;
+  const Duration sweep_every_;
   const std::shared_ptr<Waker> waker_;
   Mutex mutex_;
   CondVar changed_;
   bool woken_ GUARDED_BY(mutex_) = false, sweep_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
-  // Nobody is asked before somebody wakes it: whoever wants to be swept has to.
-  bool asleep_ GUARDED_BY(mutex_) = false;
+  bool sweeping_ GUARDED_BY(mutex_) = false;  // the next sweep has a time
+  TimePoint next_sweep_ GUARDED_BY(mutex_);
   Calls calls_ GUARDED_BY(mutex_), watched_ GUARDED_BY(mutex_);
   std::vector<std::function<void()>> work_ GUARDED_BY(mutex_);
-  TimePoint next_sweep_;  // of the thread
   std::thread thread_;
 };
 

@@ -1,0 +1,95 @@
+// A gRPC door for stock clients: the test models, and fakes of an encoder, a cross-encoder, a
+// classifier and a decoder that repeats its prompt word by word. Says its port on a line of its
+// own and serves until standard input ends; the model side answers at once.
+//
+//   grpc_host [key=value ...]   name, handlers, connections, streams, log (on)
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "doors/grpc/grpc_door.h"
+#include "kserve/testing/fake_inference.h"
+
+namespace {
+
+using tutti::kserve::testing::FakeGeneration;
+using tutti::kserve::testing::FakeInference;
+
+// Words of the prompt, each with the blank before it, a millisecond apart.
+void Repeat(const std::shared_ptr<FakeGeneration>& generation) {
+  std::string text = "hello";
+  if (const auto* prompt = std::get_if<tutti::api::TextPrompt>(&generation->request.prompt)) {
+    text = prompt->text;
+  } else if (const auto* chat = std::get_if<tutti::api::ChatPrompt>(&generation->request.prompt)) {
+    text = chat->messages.back().content;
+  }
+  int left = generation->request.sampling.max_tokens.value_or(1000);
+  generation->Started();
+  for (size_t at = 0; at < text.size() && left > 0 && !generation->cancelled.load(); --left) {
+    const size_t end = std::min(text.find(' ', at + 1), text.size());
+    for (int choice = 0; choice < generation->request.n; ++choice) {
+      generation->Token(text.substr(at, end - at), choice);
+    }
+    generation->Wake();
+    at = end;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const auto reason =
+      left > 0 ? tutti::api::FinishReason::kStop : tutti::api::FinishReason::kLength;
+  for (int choice = 0; choice < generation->request.n; ++choice) {
+    generation->ChoiceEnd(reason, choice);
+  }
+  generation->End();
+  generation->Wake();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  std::map<std::string, std::string> settings;
+  for (int i = 1; i < argc; ++i) {
+    const std::string word = argv[i];
+    settings[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
+  }
+  const auto number = [&](const char* key, int otherwise) {
+    return settings.contains(key) ? std::atoi(settings[key].c_str()) : otherwise;
+  };
+  tutti::SteadyClock clock;
+  FakeInference inference;
+  inference.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    std::thread([generation] { Repeat(generation); }).detach();
+    return tutti::OkStatus();
+  };
+  tutti::kserve::RepositoryOptions names{.server_version = "test", .test_models = true};
+  if (settings.contains("name")) names.server_name = settings["name"];
+  tutti::kserve::Repository repository(names, {&inference, &inference, &clock});
+  tutti::telemetry::MetricsRegistry registry;
+  tutti::telemetry::DoorMetrics metrics(registry);
+  tutti::Logger log(tutti::LogLevel::kInfo);
+  tutti::rpc::GrpcOptions options;
+  options.port = 0;
+  options.handlers = number("handlers", options.handlers);
+  options.limits.connections = number("connections", options.limits.connections);
+  options.limits.streams = number("streams", options.limits.streams);
+  tutti::rpc::GrpcDoor door(options, {&inference, &inference, &repository, &metrics,
+                                      settings.contains("log") ? &log : nullptr, &clock});
+  const tutti::Status status = door.Start();
+  if (!status.ok()) {
+    std::fprintf(stderr, "%s\n", status.ToString().c_str());
+    return 1;
+  }
+  std::printf("grpc_host: port %d\n", door.port());
+  std::fflush(stdout);
+  char byte = 0;
+  while (read(STDIN_FILENO, &byte, 1) > 0) {
+  }
+  door.Drain(std::chrono::seconds(10));
+  door.Stop();
+  return 0;
+}
