@@ -7,7 +7,7 @@ ARGS ?=
 # that somebody else wrote, and the engine.
 SANITIZED := doors_http_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test
 
-.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers install ranks fmt tidy soak
+.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -68,6 +68,10 @@ bench: models build  ## the strategy and concurrency benchmarks
 
 bench-peers: models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
 	@tools/bench_peers.py $(ARGS)
+
+bench-encoder-peers: models build  ## sentence-transformers, ONNX Runtime, OpenVINO and Tutti on the same encoder
+	@tools/fetch_model.sh all-minilm-l6-v2
+	@tools/bench_encoder_peers.py --http $(ARGS)
 
 install: build  ## install program, library and headers; PREFIX=/usr/local
 	@cmake --install build/$(PRESET) --prefix $(or $(PREFIX),/usr/local)

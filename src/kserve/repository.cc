@@ -87,8 +87,8 @@ Repository::~Repository() = default;
 ServerMetadata Repository::metadata() const {
   return {options_.server_name,
           options_.server_version,
-          {"binary_tensor_data", "statistics", "model_configuration", "model_repository",
-           "parameters", "schedule_policy", "sequence"}};
+          {"statistics", "model_configuration", "model_repository", "parameters", "schedule_policy",
+           "sequence"}};
 }
 
 Status Repository::live() const { return deps_.health->live(); }
