@@ -215,6 +215,13 @@ def events(text):
     return [event for event in text.split("\n\n") if event and not event.startswith(":")]
 
 
+def free_port():
+    """A port of 127.0.0.1 that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def raw_request(port, method, path, body, receive_buffer=None):
     """A connected socket that has sent a request and read nothing."""
     connection = socket.socket()

@@ -6,8 +6,12 @@
 
 #include <algorithm>
 #include <fstream>
+#include <latch>
 #include <sstream>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "doors/grpc/acceptor.h"
 #include "doors/grpc/door_context.h"
@@ -68,6 +72,26 @@ void SilenceLibraries() {
   google::protobuf::SetLogHandler(nullptr);
 }
 
+// The library waits for ever for a thread of its own that the system has refused. At its start it
+// makes six and two groups by the number of cores; as many must start here first, all at once.
+Status CheckThreads() {
+  const int cores = static_cast<int>(std::thread::hardware_concurrency());
+  const int most = 6 + 2 * std::clamp(cores, 2, 16);
+  std::latch enough(1);
+  std::vector<std::jthread> threads;
+  threads.reserve(static_cast<size_t>(most));
+  Status status;
+  try {
+    for (int i = 0; i < most; ++i) threads.emplace_back([&enough] { enough.wait(); });
+  } catch (const std::system_error& error) {
+    status = Unavailable("io_error", "the gRPC server cannot be started: only " +
+                                         std::to_string(threads.size()) + " of " +
+                                         std::to_string(most) + " threads start: " + error.what());
+  }
+  enough.count_down();
+  return status;
+}
+
 void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(limits.message_bytes);
   builder->SetMaxSendMessageSize(-1);
@@ -118,6 +142,7 @@ struct GrpcDoor::Impl {
 
   Status Start() {
     RETURN_IF_ERROR(CheckBind(context.options));
+    RETURN_IF_ERROR(CheckThreads());
     SilenceLibraries();
     ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                      Credentials(context.options));
