@@ -55,6 +55,7 @@ struct EncodeRequest {
   bool raw_scores = false;                 // scores as the model leaves them, no sigmoid or softmax
   Truncation truncation = Truncation::kRefuse;
   std::optional<int> truncate_tokens;  // read at most so many tokens, special ones included
+  std::optional<int> total_tokens;     // refuse to read more of all inputs together
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
   std::string tenant;

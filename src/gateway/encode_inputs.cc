@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <span>
 #include <string>
 #include <utility>
@@ -86,7 +87,9 @@ class InputReader {
                         request.truncate_tokens.value_or(model.encoder->max_tokens))),
         // Whoever says how many tokens are to be read does not want the rest refused.
         cuts_(request.truncation != api::Truncation::kRefuse ||
-              request.truncate_tokens.has_value()) {
+              request.truncate_tokens.has_value()),
+        total_(
+            static_cast<size_t>(request.total_tokens.value_or(std::numeric_limits<int>::max()))) {
     if (cuts_) options_.max_tokens = limit_;
     if (request.truncation == api::Truncation::kLeft) options_.cut = tokenizer::CutSide::kLeft;
     const auto& prompts = model.encoder->prompts;
@@ -104,6 +107,11 @@ class InputReader {
                              fmt::format("input {} has {} tokens, and the model reads at most {}",
                                          index, read.ids.size(), limit_))
           .WithParam(Param(index));
+    }
+    if (out_.tokens.size() + read.ids.size() > total_) {
+      return InvalidArgument("invalid_value",
+                             fmt::format("the inputs have more than {} tokens together", total_))
+          .WithParam("input");
     }
     if (!read.types.empty() || !out_.types.empty()) {
       out_.types.resize(out_.tokens.size(), 0);
@@ -139,6 +147,7 @@ class InputReader {
   const tokenizer::Tokenizer& tokenizer_;
   const int limit_;
   const bool cuts_;
+  const size_t total_;  // of all inputs
   tokenizer::InputOptions options_;
   std::string prompt_;
   EncodeTokens out_;

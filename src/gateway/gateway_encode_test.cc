@@ -141,6 +141,19 @@ TEST_F(EncodeTest, TextsThatAreTooLongAreRefusedByNameOrCutAsAsked) {
   EXPECT_THAT(cut->tokens, ElementsAre(3, 3)) << "special tokens are counted, and kept";
 }
 
+TEST_F(EncodeTest, TokensOfAllInputsTogetherHaveABoundWhereOneIsAskedFor) {
+  Serve();
+  api::EncodeRequest request = Request({std::string("a b c"), std::vector<TokenId>{kA}});
+  request.total_tokens = 6;
+  EXPECT_TRUE(Run(request).ok());
+  request.total_tokens = 5;
+  const Status refused = Run(request).status();
+  EXPECT_EQ(refused.reason(), "invalid_value");
+  EXPECT_EQ(refused.param(), "input");
+  request.truncate_tokens = 4;
+  EXPECT_TRUE(Run(request).ok()) << "what is cut away does not count";
+}
+
 TEST_F(EncodeTest, WhatTheModelCannotGiveIsRefusedWithItsReason) {
   Serve();
   api::EncodeRequest request = Request({std::string("a")});

@@ -73,6 +73,8 @@ Result<std::vector<std::string>> ReadDocuments(const Json& value, const std::str
   return texts;
 }
 
+constexpr int kMaxEmbeddingTokens = 300'000;  // OpenAI's bound of a request to /v1/embeddings
+
 struct TextLists {
   const char* first;
   const char* second;
@@ -117,6 +119,7 @@ Result<EncodingCall> ParseEmbeddings(const Json& body, const ParseOptions& optio
   call.request.prompt_name = object.Text("prompt_name");
   if (const std::optional<int64_t> width = object.Int("dimensions"); width.has_value())
     call.request.dimensions = static_cast<int>(*width);
+  call.request.total_tokens = kMaxEmbeddingTokens;
   call.base64 = object.Text("encoding_format").value_or("float") == "base64";
   RETURN_IF_ERROR(ReadInputs(*object.Find("input"), /*mixed=*/false, &call));
   call.ignored = ignored.names();

@@ -113,6 +113,7 @@ TEST(Embeddings, TwoThousandAndFortyEightInputsAndNoMore) {
 TEST(Embeddings, WhatIsAskedOfTheVectors) {
   EncodingCall call = Embed("\"a\"");
   EXPECT_FALSE(call.base64);
+  EXPECT_EQ(call.request.total_tokens, 300'000);
   EXPECT_FALSE(call.request.normalize.has_value());
   EXPECT_FALSE(call.request.dimensions.has_value());
   EXPECT_FALSE(call.request.prompt_name.has_value());
