@@ -152,7 +152,7 @@ void Acceptor::Main() {
       } else if (fd == listener_) {
         Accept();
       } else if (duplicates_.erase(fd) != 0) {  // a connection has ended
-        // Taken out by name: while the library still has the socket open the entry would outlive the
+        // Taken out by name: while the library has the socket open the entry would outlive the
         // descriptor, and its hang-ups would be taken for those of the next one with its number.
         Watch(fd, false);
         close(fd);
