@@ -178,9 +178,6 @@ struct GemmArgs {
   ReadAhead* ahead = nullptr;
 
   GemmPath path = GemmPath::kAuto;
-  // Whether the kernels may prefetch (they decide where it helps). Off for weights that stay in a
-  // cache between calls, as small encoders' do: saves the instructions.
-  bool prefetch = true;
 };
 
 // Bytes of 64-byte aligned scratch per worker for any call with at most these rows and columns.

@@ -200,7 +200,6 @@ void Encoder::Apply(const Linear& linear, const float* x, float* staging, int ro
   args.bias = linear.bias;
   args.out = out;
   args.out_stride = static_cast<size_t>(linear.weight.rows) / (kernels::IsGated(epilogue) ? 2 : 1);
-  args.prefetch = false;  // a small encoder's weights stay in the caches
   if (kernels::IsQuantized(linear.weight.format)) {
     args.x = kernels::MakeQuantizedRows(quantized_, rows, linear.weight.cols,
                                         kernels::ActivationScale(linear.weight.format));
