@@ -2,11 +2,14 @@
 rerank and score; all against reference outputs, with all-MiniLM-L6-v2 and a cross-encoder made of it, in float32."""
 import base64
 import concurrent.futures
+import http.client
 import json
 import math
 import os
+import statistics
 import struct
 import tempfile
+import time
 import unittest
 
 import huggingface_hub
@@ -146,6 +149,47 @@ class Embeddings(EncoderCase):
         eventually(lambda: self.server.metric("tutti_requests_in_flight", op="embed") == 0)
         self.assertEqual(len(self.embed("still here").data), 1)
         self.assertLess(count("tutti_encode_items_total") - texts, 1500)
+
+
+class Stages(EncoderCase):
+    """Where the time of a text goes, from the first byte read to the finished answer, as Server-Timing tells it."""
+
+    def timings(self, clients, requests):
+        """Per request: milliseconds by stage, and what the client saw."""
+        def ask(_):
+            connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=STEP_S)
+            seen = []
+            for i in range(requests // clients):
+                body = json.dumps({"model": EMBEDDER, "input": TEXTS[i % 50][:80]})
+                begin = time.monotonic()
+                connection.request("POST", "/v1/embeddings", body, {"Content-Type": "application/json",
+                                                                   "X-Tutti-Timings": "1"})
+                answer = connection.getresponse()
+                answer.read()
+                took = (time.monotonic() - begin) * 1e3
+                self.assertEqual(answer.status, 200)
+                parts = dict(part.strip().split(";dur=") for part in answer.headers["Server-Timing"].split(","))
+                seen.append(({name: float(ms) for name, ms in parts.items()}, took))
+            connection.close()
+            return seen
+
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            return [one for seen in pool.map(ask, range(clients)) for one in seen]
+
+    def test_stages_add_up_and_only_the_queue_grows_with_the_callers(self):
+        alone, crowded = self.timings(1, amount(100, 500, 500)), self.timings(8, amount(96, 496, 496))
+        for parts, took in alone + crowded:
+            total = parts.pop("total")
+            self.assertAlmostEqual(sum(parts.values()), total, delta=0.02 * total + 0.005)
+            self.assertLessEqual(total, took)
+            self.assertTrue(all(ms >= 0 for ms in parts.values()), parts)
+        middle = lambda seen, stage: statistics.median(parts[stage] for parts, _ in seen)
+        named = lambda parts: sum(ms for stage, ms in parts.items() if stage != "handover")
+        # What no stage accounts for is little beside what the stages do.
+        self.assertLess(middle(alone, "handover"), statistics.median(named(parts) for parts, _ in alone))
+        # An idle device takes a text at once; behind seven others it waits for about a batch.
+        self.assertLess(middle(alone, "queue"), 0.2 * 10)
+        self.assertGreater(middle(crowded, "queue"), 2 * middle(alone, "queue"))
 
 
 class Scores(EncoderCase):

@@ -388,7 +388,7 @@ TEST_F(EncodingTest, WhereTheTimeWentIsToldOnRequest) {
   const std::string timing =
       Ask(Post("/v1/embeddings", kOne, "X-Tutti-Timings: 1\r\n")).Header("server-timing");
   for (const char* part : {"read;dur=", "parse;dur=", "tokenize;dur=1.000", "queue;dur=2.000",
-                           "encode;dur=3.000", "serialise;dur=", "total;dur="})
+                           "encode;dur=3.000", "handover;dur=", "serialise;dur=", "total;dur="})
     EXPECT_THAT(timing, HasSubstr(part));
   EXPECT_THAT(Ask(Get("/metrics")).body,
               HasSubstr(R"(tutti_requests_total{code="200",door="http",op="embed"} 2)"));
