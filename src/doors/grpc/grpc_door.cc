@@ -98,7 +98,8 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   const auto set = [&](const char* name, int value) { builder->AddChannelArgument(name, value); };
   set(GRPC_ARG_MAX_CONCURRENT_STREAMS, limits.streams);
   set(GRPC_ARG_MAX_METADATA_SIZE, limits.metadata_bytes);
-  // A message of 8 MiB can be inflated to thousands of times that: inflating is ours (inflate.h).
+  // A message of 8 MiB can be inflated to thousands of times that: inflating is ours
+  // (wire/compression.h).
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));

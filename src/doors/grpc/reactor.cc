@@ -10,10 +10,10 @@
 
 #include "base/mutex.h"
 #include "doors/grpc/call.h"
-#include "doors/grpc/inflate.h"
 #include "doors/grpc/router.h"
 #include "doors/grpc/unary.h"
 #include "doors/grpc/wire_status.h"
+#include "wire/compression.h"
 #include "wire/openai_request.h"
 
 namespace tutti::rpc {
@@ -22,13 +22,13 @@ namespace {
 // The compression of a message as it came. The library leaves it as it is (server.cc): inflating it
 // is ours, within a bound. Its C++ class hides what its C type tells; the class is that pointer and
 // nothing else, which its own header asserts too.
-std::optional<Coding> CodingOf(const grpc::ByteBuffer& buffer) {
+std::optional<wire::Coding> CodingOf(const grpc::ByteBuffer& buffer) {
   static_assert(std::is_standard_layout_v<grpc::ByteBuffer> &&
                 sizeof(grpc::ByteBuffer) == sizeof(grpc_byte_buffer*));
   const grpc_byte_buffer* raw = *reinterpret_cast<grpc_byte_buffer* const*>(&buffer);
   if (raw == nullptr || raw->type != GRPC_BB_RAW) return std::nullopt;
-  if (raw->data.raw.compression == GRPC_COMPRESS_GZIP) return Coding::kGzip;
-  if (raw->data.raw.compression == GRPC_COMPRESS_DEFLATE) return Coding::kDeflate;
+  if (raw->data.raw.compression == GRPC_COMPRESS_GZIP) return wire::Coding::kGzip;
+  if (raw->data.raw.compression == GRPC_COMPRESS_DEFLATE) return wire::Coding::kDeflate;
   return std::nullopt;
 }
 
@@ -245,10 +245,10 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
       End(ExpiredDeadline());
       return Settle();
     }
-    const std::optional<Coding> coding = CodingOf(message);
+    const std::optional<wire::Coding> coding = CodingOf(message);
     Run([&](Exchange& exchange) {
       if (coding.has_value()) {
-        Result<std::string> inflated = Inflate(
+        Result<std::string> inflated = wire::Inflate(
             *coding, Joined(message), static_cast<size_t>(context_.options.limits.message_bytes));
         message.Clear();
         if (!inflated.ok()) return Finish(inflated.status());
