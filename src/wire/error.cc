@@ -4,6 +4,7 @@
 #include <array>
 
 #include "wire/json_writer.h"
+#include "wire/kserve_error.h"
 #include "wire/tei_error.h"
 
 namespace tutti::wire {
@@ -137,6 +138,7 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
     view.http = tei.http;
     view.type = tei.type;
   }
+  if (options.form == ErrorForm::kKserve) view.http = KserveStatusOf(row, view.http);
   const bool tell_when =
       view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
   if (tell_when || status.retry_after().has_value())
@@ -149,8 +151,12 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
 std::string ErrorBody(const ErrorView& error, std::optional<ContextNumbers> context) {
   std::string body;
   JsonWriter json(&body);
-  const bool nested = error.form == ErrorForm::kOpenAi;
   json.BeginObject();
+  if (error.form == ErrorForm::kKserve) {
+    json.Member("error", error.message).EndObject();
+    return body;
+  }
+  const bool nested = error.form == ErrorForm::kOpenAi;
   if (nested) {
     json.Key("error").BeginObject();
     json.Member("message", error.message).Member("type", error.type);

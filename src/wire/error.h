@@ -37,6 +37,7 @@ const ErrorRow& FindError(const Status& status);
 enum class ErrorForm : uint8_t {
   kOpenAi,  // {"error":{"message","type","param","code"}}
   kTei,     // {"error","error_type","param","code"}, with TEI's statuses (tei_error.h)
+  kKserve,  // {"error": text}, with Triton's statuses (kserve_error.h)
 };
 
 struct ErrorView {

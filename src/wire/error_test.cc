@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <utility>
 
 #include "wire/json.h"
 
@@ -131,6 +132,37 @@ TEST(ErrorBody, HasTheOpenAiShape) {
       ErrorBody(ViewError(InvalidArgument("context_length_exceeded", "long").WithParam("messages")),
                 ContextNumbers{900, 512}),
       R"({"error":{"message":"long","type":"invalid_request_error","param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":512}})");
+}
+
+TEST(ErrorTable, KservesFormIsATextWithTheStatusesOfTriton) {
+  const ErrorOptions options{.form = ErrorForm::kKserve};
+  for (const auto& [code, http] :
+       std::initializer_list<std::pair<const char*, int>>{{"invalid_value", 400},
+                                                          {"context_length_exceeded", 400},
+                                                          {"never_fits", 400},
+                                                          {"model_not_found", 404},
+                                                          {"expired", 404},
+                                                          {"internal_error", 500},
+                                                          {"not_implemented", 501},
+                                                          {"queue_full", 503},
+                                                          {"deadline_exceeded", 503},
+                                                          {"invalid_api_key", 401},
+                                                          {"insufficient_scope", 403},
+                                                          {"method_not_allowed", 405},
+                                                          {"request_timeout", 408},
+                                                          {"request_too_large", 413},
+                                                          {"unsupported_media_type", 415},
+                                                          {"rate_limit_exceeded", 429}}) {
+    const Status status(FindError(InvalidArgument(code, "text")).canonical, code, "text");
+    const ErrorView view = ViewError(status, options);
+    EXPECT_EQ(view.http, http) << code;
+    if (http != 500) {
+      EXPECT_EQ(ErrorBody(view), R"({"error":"text"})");
+    }
+  }
+  ErrorOptions with_429 = options;
+  with_429.queue_full_http = 429;
+  EXPECT_EQ(ViewError(Unavailable("queue_full", "text"), with_429).http, 429);
 }
 
 }  // namespace

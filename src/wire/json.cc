@@ -17,7 +17,7 @@ namespace bj = boost::json;
 using bj::error_code;
 using bj::string_view;
 
-enum class Fault { kNone, kDuplicateKey, kNumberLength, kNumberRange };
+enum class Fault { kNone, kDuplicateKey, kNumberLength, kNumberRange, kValues };
 
 // Leading zeros do not count, so that 0.000...1 of any length stays legal.
 size_t SignificantCharacters(std::string_view number) {
@@ -39,7 +39,8 @@ class Builder {
   static constexpr size_t max_key_size = static_cast<size_t>(-1);
   static constexpr size_t max_string_size = static_cast<size_t>(-1);
 
-  explicit Builder(bj::storage_ptr storage) : storage_(std::move(storage)) {}
+  Builder(bj::storage_ptr storage, size_t most_values)
+      : storage_(std::move(storage)), most_values_(most_values) {}
   Fault fault() const { return fault_; }
   Json Take() { return std::move(values_.front()); }
 
@@ -48,14 +49,13 @@ class Builder {
   bool on_array_begin(error_code&) { return true; }
   bool on_object_begin(error_code&) { return true; }
 
-  bool on_array_end(size_t n, error_code&) {
+  bool on_array_end(size_t n, error_code& ec) {
     JsonArray array(storage_);
     array.reserve(n);
     for (size_t i = values_.size() - n; i < values_.size(); ++i)
       array.push_back(std::move(values_[i]));
     values_.resize(values_.size() - n);
-    values_.emplace_back(std::move(array));
-    return true;
+    return Keep(std::move(array), ec);
   }
 
   bool on_object_end(size_t n, error_code& ec) {
@@ -69,8 +69,7 @@ class Builder {
     }
     values_.resize(first_value);
     keys_.resize(first_key);
-    values_.emplace_back(std::move(object));
-    return true;
+    return Keep(std::move(object), ec);
   }
 
   bool on_key_part(string_view part, size_t, error_code&) { return Collect(part); }
@@ -81,15 +80,12 @@ class Builder {
     return true;
   }
   bool on_string_part(string_view part, size_t, error_code&) { return Collect(part); }
-  bool on_string(string_view part, size_t, error_code&) {
-    if (text_.empty()) {
-      values_.emplace_back(bj::string(part, storage_));
-    } else {
-      Collect(part);
-      values_.emplace_back(bj::string(text_, storage_));
-      text_.clear();
-    }
-    return true;
+  bool on_string(string_view part, size_t, error_code& ec) {
+    if (text_.empty()) return Keep(bj::string(part, storage_), ec);
+    Collect(part);
+    bj::string whole(text_, storage_);
+    text_.clear();
+    return Keep(std::move(whole), ec);
   }
 
   bool on_number_part(string_view part, error_code&) { return Collect(part); }
@@ -111,14 +107,8 @@ class Builder {
     }
     return Number("", Json(value, storage_), ec);
   }
-  bool on_bool(bool value, error_code&) {
-    values_.emplace_back(value, storage_);
-    return true;
-  }
-  bool on_null(error_code&) {
-    values_.emplace_back(nullptr, storage_);
-    return true;
-  }
+  bool on_bool(bool value, error_code& ec) { return Keep(Json(value, storage_), ec); }
+  bool on_null(error_code& ec) { return Keep(Json(nullptr, storage_), ec); }
   bool on_comment_part(string_view, error_code&) { return true; }
   bool on_comment(string_view, error_code&) { return true; }
 
@@ -131,7 +121,12 @@ class Builder {
     Collect(part);
     if (SignificantCharacters(text_) > kMaxJsonNumberChars) return Fail(Fault::kNumberLength, ec);
     text_.clear();
-    values_.push_back(std::move(value));
+    return Keep(std::move(value), ec);
+  }
+  template <typename T>
+  bool Keep(T value, error_code& ec) {
+    if (++count_ > most_values_) return Fail(Fault::kValues, ec);
+    values_.emplace_back(std::move(value));
     return true;
   }
   bool Fail(Fault fault, error_code& ec) {
@@ -141,6 +136,8 @@ class Builder {
   }
 
   const bj::storage_ptr storage_;
+  const size_t most_values_;
+  size_t count_ = 0;               // of values, finished ones
   std::vector<Json> values_;       // finished values whose container is still open
   std::vector<std::string> keys_;  // likewise
   std::string text_;               // parts of the string, key or number in hand
@@ -160,7 +157,8 @@ bool AfterHighSurrogate(std::string_view text, size_t position) {
   return false;
 }
 
-Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t position) {
+Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t position,
+                size_t most_values) {
   const std::string at = " at byte " + std::to_string(position);
   switch (fault) {
     case Fault::kDuplicateKey:
@@ -170,6 +168,9 @@ Status ToStatus(const error_code& ec, Fault fault, std::string_view text, size_t
                              "a number has more than 64 significant characters" + at);
     case Fault::kNumberRange:
       return InvalidArgument("invalid_json", "a number is too large for a double" + at);
+    case Fault::kValues:
+      return InvalidArgument("invalid_json",
+                             "the body holds more than " + std::to_string(most_values) + " values");
     case Fault::kNone:
       break;
   }
@@ -230,7 +231,7 @@ void Print(const Json& value, JsonWriter* out) {
 
 }  // namespace
 
-Result<JsonDocument> ParseJson(std::string_view text) {
+Result<JsonDocument> ParseJson(std::string_view text, size_t most_values) {
   if (const size_t valid = ValidUtf8Prefix(text); valid != text.size()) {
     return InvalidArgument("invalid_utf8",
                            "the body is not UTF-8 at byte " + std::to_string(valid));
@@ -238,11 +239,11 @@ Result<JsonDocument> ParseJson(std::string_view text) {
   auto storage = bj::make_shared_resource<bj::monotonic_resource>();
   bj::parse_options options;
   options.max_depth = kMaxJsonDepth;
-  bj::basic_parser<Builder> parser(options, storage);
+  bj::basic_parser<Builder> parser(options, storage, most_values);
   error_code ec;
   const size_t consumed = parser.write_some(false, text.data(), text.size(), ec);
   if (!ec && consumed < text.size()) ec = bj::error::extra_data;
-  if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed);
+  if (ec) return ToStatus(ec, parser.handler().fault(), text, consumed, most_values);
   return JsonDocument(storage, parser.handler().Take());
 }
 

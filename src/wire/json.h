@@ -8,6 +8,7 @@
 #pragma once
 
 #include <boost/json/value.hpp>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -37,7 +38,9 @@ class JsonDocument {
   Json root_;
 };
 
-Result<JsonDocument> ParseJson(std::string_view text);
+// `most_values`: numbers, texts, lists and objects in all; more is invalid_json. A value takes up
+// to 100 bytes while it is read, and may be written in two.
+Result<JsonDocument> ParseJson(std::string_view text, size_t most_values = SIZE_MAX);
 
 // Compact, with numbers as JsonWriter writes them (4.5, where boost says 4.5E0).
 std::string PrintJson(const Json& value);

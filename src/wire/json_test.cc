@@ -188,5 +188,15 @@ TEST(Utf8, CharactersAreCounted) {
   EXPECT_EQ(CountCharacters("a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), 4u);
 }
 
+TEST(Json, ValuesOfAllKindsCountAgainstTheBoundThatIsGiven) {
+  const std::string text = R"([1,2.5,"text",true,null,{"a":[]}])";
+  EXPECT_TRUE(ParseJson(text, 8).ok()) << "five, an object, a list in it, the list around";
+  const Status status = ParseJson(text, 7).status();
+  EXPECT_EQ(status.reason(), "invalid_json");
+  EXPECT_EQ(status.message(), "the body holds more than 7 values");
+  EXPECT_TRUE(ParseJson("1", 1).ok());
+  EXPECT_FALSE(ParseJson("1", 0).ok());
+}
+
 }  // namespace
 }  // namespace tutti::wire
