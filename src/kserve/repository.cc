@@ -17,6 +17,12 @@ int64_t UnixMillis() {
       .count();
 }
 
+Status LoadRefused(const char* what) {
+  return Status(StatusCode::kPermissionDenied, "insufficient_scope",
+                std::string("failed to ") + what +
+                    " the model: models are loaded when the server is started");
+}
+
 }  // namespace
 
 struct Repository::Entry {
@@ -180,6 +186,9 @@ Result<std::vector<StatisticsSnapshot>> Repository::Statistics(std::string_view 
   for (const std::shared_ptr<Entry>& entry : entries) all.push_back(entry->Read());
   return all;
 }
+
+Status Repository::Load() const { return LoadRefused("load"); }
+Status Repository::Unload() const { return LoadRefused("unload"); }
 
 Result<std::unique_ptr<Execution>> Repository::Infer(InferRequest request,
                                                      std::shared_ptr<api::StreamWaker> waker) {

@@ -61,6 +61,11 @@ class Repository {
   Result<std::vector<StatisticsSnapshot>> Statistics(std::string_view name,
                                                      std::string_view version) const;
 
+  // Models are loaded at start; changing that is an operator's right, which no key has yet:
+  // insufficient_scope.
+  Status Load() const;
+  Status Unload() const;
+
   // Finds the model, checks the request and starts it; what comes of it is counted. An expired
   // deadline is deadline_exceeded before anything else is looked at.
   Result<std::unique_ptr<Execution>> Infer(InferRequest request,

@@ -237,6 +237,11 @@ Status UnknownModel(std::string_view name) {
       .WithParam("model");
 }
 
+Status NotOffered(std::string_view what) {
+  return Status(StatusCode::kUnimplemented, "not_implemented",
+                std::string(what) + " is not offered by this server");
+}
+
 Status CheckVersion(std::string_view model, std::string_view version) {
   if (version.empty() || version == kModelVersion) return OkStatus();
   int64_t number = 0;

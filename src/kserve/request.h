@@ -21,6 +21,9 @@ Status ReadParameter(std::string name, ParameterValue value, TimePoint now, Infe
 Status UnknownModel(std::string_view name);
 Status CheckVersion(std::string_view model, std::string_view version);
 
+// Of what the protocol has and this server does not: not_implemented. `what`: "shared memory".
+Status NotOffered(std::string_view what);
+
 // Names, types, shapes and amounts of bytes of all inputs against the model's configuration, and
 // the names of the outputs that are wanted.
 Status CheckRequest(const ModelConfig& config, const InferRequest& request);

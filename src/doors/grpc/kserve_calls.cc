@@ -6,16 +6,12 @@
 
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
+#include "kserve/request.h"
 
 namespace tutti::rpc {
 namespace {
 
 const kserve::Repository& RepositoryOf(const Call& call) { return *call.context().deps.repository; }
-
-Status NotOffered(const char* what) {
-  return Status(StatusCode::kUnimplemented, "not_implemented",
-                std::string(what) + " is not offered by this server");
-}
 
 // --- is it there: an answer is true or false, not an error ---
 
@@ -199,21 +195,14 @@ Status RepositoryIndex(Call& call, const inference::RepositoryIndexRequest& requ
   return OkStatus();
 }
 
-// Models are loaded at start; changing that is an operator's right, which no key has yet.
-Status LoadRefused(const char* what) {
-  return Status(StatusCode::kPermissionDenied, "insufficient_scope",
-                std::string("failed to ") + what +
-                    " the model: models are loaded when the server is started");
-}
-
-Status ModelLoad(Call&, const inference::RepositoryModelLoadRequest&,
+Status ModelLoad(Call& call, const inference::RepositoryModelLoadRequest&,
                  inference::RepositoryModelLoadResponse*) {
-  return LoadRefused("load");
+  return RepositoryOf(call).Load();
 }
 
-Status ModelUnload(Call&, const inference::RepositoryModelUnloadRequest&,
+Status ModelUnload(Call& call, const inference::RepositoryModelUnloadRequest&,
                    inference::RepositoryModelUnloadResponse*) {
-  return LoadRefused("unload");
+  return RepositoryOf(call).Unload();
 }
 
 // --- shared memory ---
@@ -221,16 +210,16 @@ Status ModelUnload(Call&, const inference::RepositoryModelUnloadRequest&,
 // Clients that use none forget all regions first.
 template <typename Request, typename Response>
 Status Unregister(Call&, const Request& request, Response*) {
-  return request.name().empty() ? OkStatus() : NotOffered("shared memory");
+  return request.name().empty() ? OkStatus() : kserve::NotOffered("shared memory");
 }
 
 class Refusal final : public Exchange {
  public:
   using Exchange::Exchange;
   void OnMessage(google::protobuf::io::ZeroCopyInputStream&) override {
-    call_.Finish(NotOffered("this method"));
+    call_.Finish(kserve::NotOffered("this method"));
   }
-  void OnEnd() override { call_.Finish(NotOffered("this method")); }
+  void OnEnd() override { call_.Finish(kserve::NotOffered("this method")); }
 };
 
 }  // namespace

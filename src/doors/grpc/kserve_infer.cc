@@ -4,6 +4,7 @@
 #include "doors/grpc/kserve_run.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
+#include "kserve/one_response.h"
 
 namespace tutti::rpc {
 namespace {
@@ -32,30 +33,17 @@ class InferExchange final : public Exchange {
   }
 
   void Pump() override {
-    while (run_.execution != nullptr) {
-      Result<std::optional<kserve::InferResponse>> next = run_.execution->Next();
-      if (!next.ok()) return End(next.status());
-      if (!next->has_value()) return;
-      kserve::InferResponse& response = **next;
-      const bool last = response.final;
-      if (!response.empty) {
-        if (held_.has_value()) {
-          return End(InvalidArgument("invalid_value",
-                                     "ModelInfer RPC doesn't support models with decoupled "
-                                     "transaction policy: '" +
-                                         run_.model +
-                                         "' gives more than one response; use "
-                                         "ModelStreamInfer"));
-        }
-        held_ = std::move(response);
-      }
-      if (!last) continue;
-      run_.execution.reset();
-      inference::ModelInferResponse message;
-      kserve::InferResponse none;
-      run_.Fill(held_.has_value() ? *held_ : none, &message);
-      call_.Reply(message);
-    }
+    if (run_.execution == nullptr) return;
+    Result<std::optional<kserve::InferResponse>> response =
+        only_.Take(*run_.execution,
+                   "ModelInfer RPC doesn't support models with decoupled transaction policy: '" +
+                       run_.model + "' gives more than one response; use ModelStreamInfer");
+    if (!response.ok()) return End(response.status());
+    if (!response->has_value()) return;
+    run_.execution.reset();
+    inference::ModelInferResponse message;
+    run_.Fill(**response, &message);
+    call_.Reply(message);
   }
 
  private:
@@ -65,7 +53,7 @@ class InferExchange final : public Exchange {
   }
 
   Run run_;
-  std::optional<kserve::InferResponse> held_;  // until it is known to be the only one
+  kserve::OneResponse only_;
 };
 
 }  // namespace
