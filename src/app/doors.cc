@@ -62,7 +62,8 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .metrics = deps_.metrics,
                    .serving = deps_.door_metrics,
                    .log = deps_.log,
-                   .clock = &deps_.inference->clock()}) {
+                   .clock = &deps_.inference->clock(),
+                   .repository = &repository_}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.inference->gateway(),

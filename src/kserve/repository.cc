@@ -93,8 +93,8 @@ Repository::~Repository() = default;
 ServerMetadata Repository::metadata() const {
   return {options_.server_name,
           options_.server_version,
-          {"statistics", "model_configuration", "model_repository", "parameters", "schedule_policy",
-           "sequence"}};
+          {"binary_tensor_data", "statistics", "model_configuration", "model_repository",
+           "parameters", "schedule_policy", "sequence"}};
 }
 
 Status Repository::live() const { return deps_.health->live(); }

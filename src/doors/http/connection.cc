@@ -380,6 +380,9 @@ void Connection::RespondError(const Status& status, Origin origin,
     headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
   if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
+  // A body of KServe v2 has place for the text alone.
+  if (error.form == wire::ErrorForm::kKserve)
+    headers.emplace_back("x-tutti-error-code", error.code);
   const bool counts = origin == Origin::kDoor && context_.deps.serving != nullptr;
   if (counts) context_.deps.serving->RequestRejected(error.code);
   Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));

@@ -83,15 +83,6 @@ struct Answer {
   TimePoint begin;  // of its making
 };
 
-Status NoRoom(size_t bytes, const MemoryBudget& budget) {
-  if (static_cast<int64_t>(bytes) > budget.limit()) {
-    return ResourceExhausted("request_too_large", "the answer would take about " +
-                                                      std::to_string(bytes) +
-                                                      " bytes; ask for fewer vectors at once");
-  }
-  return Unavailable("overloaded", "too many long answers wait for their readers");
-}
-
 // Any thread; the encoding is done. Its result is freed here.
 Answer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
                const wire::EncodingHead& head, MemoryBudget* budget, const Clock& clock) {
@@ -108,12 +99,12 @@ Answer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
   const size_t estimate = wire::EstimateEncodingBody(call, result);
   answer.share = BudgetShare(budget);
   if (!answer.share.GrowTo(static_cast<int64_t>(floats + estimate))) {
-    answer.status = NoRoom(floats + estimate, *budget);
+    answer.status = NoRoomForAnswer(floats + estimate, *budget);
     return answer;
   }
   answer.body = wire::EncodingBody(call, head, result);
   const auto bytes = static_cast<int64_t>(answer.body.capacity());
-  if (!answer.share.GrowTo(bytes)) answer.status = NoRoom(answer.body.capacity(), *budget);
+  if (!answer.share.GrowTo(bytes)) answer.status = NoRoomForAnswer(answer.body.capacity(), *budget);
   answer.share.ShrinkTo(bytes);
   answer.timings = result.timings;
   answer.tokens = std::accumulate(result.tokens.begin(), result.tokens.end(), int64_t{0});
@@ -171,7 +162,7 @@ class EncodingExchange final : public Exchange {
         std::accumulate(call->texts.begin(), call->texts.end(), size_t{0},
                         [](size_t sum, const std::string& text) { return sum + text.capacity(); });
     if (!connection_.HoldAnswer(kept))
-      return connection_.RespondError(NoRoom(kept, connection_.context().memory_budget));
+      return connection_.RespondError(NoRoomForAnswer(kept, connection_.context().memory_budget));
     small_ = FloatsOf(*call) <= kInlineFloats && kept <= kInlineTextBytes;
     call_ = call;
     connection_.WatchStreams(true);

@@ -114,6 +114,23 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kTeiSimilarity:
     case RouteId::kTeiRoot:
       return MakeEncodingExchange(route.id, connection);
+    case RouteId::kKserveServer:
+    case RouteId::kKserveLive:
+    case RouteId::kKserveReady:
+    case RouteId::kKserveModel:
+    case RouteId::kKserveModelReady:
+    case RouteId::kKserveConfig:
+    case RouteId::kKserveStatistics:
+    case RouteId::kKserveIndex:
+    case RouteId::kKserveLoad:
+    case RouteId::kKserveUnload:
+    case RouteId::kKserveUnregister:
+      return MakeKserveExchange(route.id, connection);
+    case RouteId::kKserveInfer:
+    case RouteId::kKserveGenerate:
+      return MakeKserveInferExchange(route.id, connection);
+    case RouteId::kKserveGenerateStream:
+      return MakeKserveStreamExchange(connection);
     default:
       return std::make_unique<ImmediateExchange>(route.id, connection);
   }
@@ -124,6 +141,15 @@ void AddIgnored(const std::vector<std::string>& names, HeaderList* headers) {
   std::string joined;
   for (const std::string& name : names) joined += (joined.empty() ? "" : ", ") + name;
   headers->emplace_back("x-tutti-ignored", std::move(joined));
+}
+
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget) {
+  if (static_cast<int64_t>(bytes) > budget.limit()) {
+    return ResourceExhausted(
+        "request_too_large",
+        "the answer would take about " + std::to_string(bytes) + " bytes; ask for less at once");
+  }
+  return Unavailable("overloaded", "too many long answers wait for their readers");
 }
 
 HeaderList JsonHeaders(const std::vector<std::string>& ignored) {

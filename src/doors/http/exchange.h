@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "doors/http/memory_budget.h"
 #include "doors/http/response.h"
 #include "doors/http/router.h"
 
@@ -30,12 +31,19 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection);
+// Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
+// stream (kserve_stream_exchange.cc).
+std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeKserveInferExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeKserveStreamExchange(Connection& connection);
 
 // Bytes of JSON that an io thread parses itself.
 inline constexpr size_t kInlineJsonBytes = 16 << 10;
 
 // Names of unknown fields into x-tutti-ignored: "a, b".
 void AddIgnored(const std::vector<std::string>& names, HeaderList* headers);
+// Why an answer of so many bytes cannot be held.
+Status NoRoomForAnswer(size_t bytes, const MemoryBudget& budget);
 // Of an answer in JSON.
 HeaderList JsonHeaders(const std::vector<std::string>& ignored);
 

@@ -22,6 +22,10 @@
 #include "telemetry/metrics.h"
 #include "wire/http_framing.h"
 
+namespace tutti::kserve {
+class Repository;
+}
+
 namespace tutti::http {
 
 // Limits of the input contract (docs/http.md). Configurable so that tests reach
@@ -81,6 +85,7 @@ class HttpDoor {
     telemetry::DoorMetrics* serving = nullptr;      // may be null
     Logger* log = nullptr;                          // may be null
     const Clock* clock = nullptr;
+    kserve::Repository* repository = nullptr;  // of the routes below /v2
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

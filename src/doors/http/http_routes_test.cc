@@ -39,8 +39,9 @@ class RoutesTest : public DoorTest {
 
 TEST_F(RoutesTest, EveryRouteAndMethodWithoutAKeyIsRefusedUnlessItIsAHealthProbe) {
   StartDoor(WithKey());
-  const std::set<std::string> health = {"/livez",  "/healthz",  "/ping",
-                                        "/readyz", "/startupz", "/health"};
+  const std::set<std::string> health = {"/livez",          "/healthz",        "/ping",
+                                        "/readyz",         "/startupz",       "/health",
+                                        "/v2/health/live", "/v2/health/ready"};
   const std::set<std::string> probes = {"/livez", "/readyz", "/health"};
   int refused = 0;
   for (const Route& route : Routes()) {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "doors/http/content_coding.h"
+
 namespace tutti::http {
 namespace {
 
@@ -17,6 +19,21 @@ constexpr Route TeiRoute(std::string_view pattern, RouteId id, OpKind op) {
   return {pattern, "POST", id, op, false, false, wire::ErrorForm::kTei};
 }
 
+// Of KServe v2 (Open Inference Protocol), with Triton's additions.
+constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
+                            OpKind op = OpKind::kOther) {
+  constexpr std::string_view kModels = "/v2/models/{id}";
+  return {.pattern = pattern,
+          .method = method,
+          .id = id,
+          .op = op,
+          .open = id == RouteId::kKserveLive || id == RouteId::kKserveReady,
+          .errors = wire::ErrorForm::kKserve,
+          .body = BodyKind::kTensors,
+          .versioned = pattern.starts_with(kModels)};
+}
+
+// The first that fits counts.
 constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/chat/completions", "POST", RouteId::kChat, OpKind::kChat},
     {"/v1/completions", "POST", RouteId::kText, OpKind::kCompletion},
@@ -51,6 +68,28 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/readyz", "GET", RouteId::kReady, OpKind::kOther, kOpen, kProbe},
     {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
     {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
+    KserveRoute("/v2", "GET", RouteId::kKserveServer),
+    KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive),
+    KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady),
+    KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics),
+    KserveRoute("/v2/models/{id}/infer", "POST", RouteId::kKserveInfer),
+    KserveRoute("/v2/models/{id}/generate", "POST", RouteId::kKserveGenerate, OpKind::kGenerate),
+    KserveRoute("/v2/models/{id}/generate_stream", "POST", RouteId::kKserveGenerateStream,
+                OpKind::kGenerate),
+    KserveRoute("/v2/models/{id}/ready", "GET", RouteId::kKserveModelReady),
+    KserveRoute("/v2/models/{id}/config", "GET", RouteId::kKserveConfig),
+    KserveRoute("/v2/models/{id}/stats", "GET", RouteId::kKserveStatistics),
+    KserveRoute("/v2/models/{id}/trace/setting", "POST", RouteId::kLater),
+    KserveRoute("/v2/models/{id}", "GET", RouteId::kKserveModel),
+    KserveRoute("/v2/repository/index", "POST", RouteId::kKserveIndex),
+    KserveRoute("/v2/repository/models/{id}/load", "POST", RouteId::kKserveLoad),
+    KserveRoute("/v2/repository/models/{id}/unload", "POST", RouteId::kKserveUnload),
+    KserveRoute("/v2/systemsharedmemory/unregister", "POST", RouteId::kKserveUnregister),
+    KserveRoute("/v2/cudasharedmemory/unregister", "POST", RouteId::kKserveUnregister),
+    KserveRoute("/v2/systemsharedmemory/{id}", "POST", RouteId::kLater),
+    KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kLater),
+    KserveRoute("/v2/trace/setting", "POST", RouteId::kLater),
+    KserveRoute("/v2/logging", "POST", RouteId::kLater),
     {"/v1/responses", "POST", RouteId::kLater},
     {"/v1/conversations", "POST", RouteId::kLater},
     {"/v1/files", "POST", RouteId::kLater},
@@ -96,19 +135,40 @@ std::string Decoded(std::string_view text) {
   return out;
 }
 
-const Route* FindRoute(std::string_view path, std::string* argument) {
+// Takes "/versions/V" from the end of `path`, if it stands there behind a name.
+std::string_view TakeVersion(std::string_view* path) {
+  constexpr std::string_view kVersions = "/versions/";
+  const size_t at = path->rfind(kVersions);
+  if (at == std::string_view::npos || at == 0) return {};
+  const std::string_view version = path->substr(at + kVersions.size());
+  if (version.empty() || version.find('/') != std::string_view::npos) return {};
+  path->remove_suffix(path->size() - at);
+  return version;
+}
+
+struct FoundRoute {
+  const Route* route = nullptr;
+  std::string argument, version;
+};
+
+FoundRoute FindRoute(std::string_view path) {
   for (const Route& route : kRoutes) {
-    if (route.pattern.ends_with(kIdMark)) {
-      const std::string_view stem = route.pattern.substr(0, route.pattern.size() - kIdMark.size());
-      if (path.size() > stem.size() && path.starts_with(stem)) {
-        *argument = Decoded(path.substr(stem.size()));
-        return &route;
-      }
-    } else if (path == route.pattern) {
-      return &route;
+    const size_t mark = route.pattern.find(kIdMark);
+    if (mark == std::string_view::npos) {
+      if (path == route.pattern) return {&route, "", ""};
+      continue;
     }
+    const std::string_view before = route.pattern.substr(0, mark);
+    const std::string_view after = route.pattern.substr(mark + kIdMark.size());
+    if (path.size() <= before.size() + after.size() || !path.starts_with(before) ||
+        !path.ends_with(after)) {
+      continue;
+    }
+    std::string_view id = path.substr(before.size(), path.size() - before.size() - after.size());
+    const std::string_view version = route.versioned ? TakeVersion(&id) : std::string_view();
+    return {&route, Decoded(id), Decoded(version)};
   }
-  return nullptr;
+  return {};
 }
 
 // "there is no such route", and the one that was meant when only /v1 or a slash makes the
@@ -118,9 +178,8 @@ std::string NoSuchRoute(std::string_view target) {
   std::string_view path = target.substr(0, target.find('?'));
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   if (!CanonicalPath(path).has_value()) return message;
-  std::string ignored;
   for (const std::string_view prefix : {"", "/v1"}) {
-    const Route* route = FindRoute(std::string(prefix) + std::string(path), &ignored);
+    const Route* route = FindRoute(std::string(prefix) + std::string(path)).route;
     // Named from the table, never from what was sent.
     if (route == nullptr || route->id == RouteId::kLater) continue;
     return message + "; try " + std::string(route->pattern);
@@ -174,14 +233,33 @@ Status Unimplemented(std::string_view code, std::string message) {
   return Status(StatusCode::kUnimplemented, code, std::move(message));
 }
 
-Status CheckMedia(const HttpRequest& request) {
-  const auto unsupported = [](std::string message) {
-    return Unimplemented("unsupported_media_type", std::move(message));
-  };
-  if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
-    if (Lower(*encoding) != "identity") return unsupported("content encodings are not accepted");
+Status Unsupported(std::string message) {
+  return Unimplemented("unsupported_media_type", std::move(message));
+}
+
+// Triton's server looks at no media type, and its clients and examples send what their libraries
+// make of a body by themselves.
+Status CheckTensorMedia(std::string_view media) {
+  for (const std::string_view known :
+       {"application/json", "application/octet-stream", "application/x-www-form-urlencoded"}) {
+    if (media == known) return OkStatus();
   }
-  if (request.Count("content-type") > 1) return unsupported("more than one Content-Type");
+  return Unsupported(
+      "the body must be JSON, with binary tensors behind it or without: send Content-Type: "
+      "application/json or application/octet-stream");
+}
+
+Status CheckMedia(const HttpRequest& request, BodyKind kind) {
+  if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
+    const bool known = kind == BodyKind::kTensors ? ParseCoding(*encoding).has_value()
+                                                  : Lower(*encoding) == "identity";
+    if (!known || request.Count("content-encoding") > 1) {
+      return Unsupported(kind == BodyKind::kTensors
+                             ? "of content encodings gzip or deflate is accepted, once"
+                             : "content encodings are not accepted");
+    }
+  }
+  if (request.Count("content-type") > 1) return Unsupported("more than one Content-Type");
   const std::string* type = request.Find("content-type");
   if (type == nullptr) return OkStatus();
   std::string media = Lower(*type);
@@ -192,10 +270,13 @@ Status CheckMedia(const HttpRequest& request) {
   }
   std::erase_if(parameters, [](char c) { return c == ' ' || c == '\t' || c == '"'; });
   while (!media.empty() && (media.back() == ' ' || media.back() == '\t')) media.pop_back();
-  if (media != "application/json")
-    return unsupported("the body must be JSON: send Content-Type: application/json");
+  if (kind == BodyKind::kTensors) {
+    RETURN_IF_ERROR(CheckTensorMedia(media));
+  } else if (media != "application/json") {
+    return Unsupported("the body must be JSON: send Content-Type: application/json");
+  }
   if (!parameters.empty() && parameters != "charset=utf-8")
-    return unsupported("the body must be UTF-8");
+    return Unsupported("the body must be UTF-8");
   return OkStatus();
 }
 
@@ -349,7 +430,14 @@ Decision Router::Decide(const HttpRequest& request) const {
                        request.Find("access-control-request-method") != nullptr;
 
   const std::optional<std::string> path = CanonicalPath(target);
-  const Route* route = path.has_value() ? FindRoute(*path, &decision.argument) : nullptr;
+  FoundRoute found = path.has_value() ? FindRoute(*path) : FoundRoute();
+  const Route* const route = found.route;
+  decision.argument = std::move(found.argument);
+  decision.version = std::move(found.version);
+  if (route != nullptr ? route->errors == wire::ErrorForm::kKserve
+                       : path.has_value() && path->starts_with("/v2/")) {
+    decision.unrouted_errors = wire::ErrorForm::kKserve;
+  }
   const bool probe = request.method == "HEAD" || request.method == "OPTIONS";
   const bool open = decision.preflight ||
                     (route != nullptr &&
@@ -383,7 +471,8 @@ Decision Router::Decide(const HttpRequest& request) const {
     return refuse(Unimplemented("not_implemented", "this route is not in this release"));
   }
   if (route->method == "POST") {
-    if (Status status = CheckMedia(request); !status.ok()) return refuse(std::move(status));
+    if (Status status = CheckMedia(request, route->body); !status.ok())
+      return refuse(std::move(status));
   }
   if (const std::string* expect = request.Find("expect");
       expect != nullptr && Lower(*expect) != "100-continue") {

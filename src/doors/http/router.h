@@ -44,18 +44,42 @@ enum class RouteId {
   kReady,
   kStarted,
   kHealth,
-  kLater,  // documented, not in this release
+  // KServe v2
+  kKserveServer,
+  kKserveLive,
+  kKserveReady,
+  kKserveModel,
+  kKserveModelReady,
+  kKserveConfig,
+  kKserveStatistics,
+  kKserveInfer,
+  kKserveGenerate,
+  kKserveGenerateStream,
+  kKserveIndex,
+  kKserveLoad,
+  kKserveUnload,
+  kKserveUnregister,  // all regions of shared memory
+  kLater,             // documented, not in this release
+};
+
+// What a route's body may be.
+enum class BodyKind : uint8_t {
+  kJson,     // application/json, as it is
+  kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
 };
 
 struct Route {
-  std::string_view
-      pattern;  // "/v1/models/{id}": also what logs and metrics show; {id} takes the rest of a path
+  // "/v1/models/{id}": also what logs and metrics show. {id} takes all there is to the end of the
+  // path, or to what follows it in the pattern.
+  std::string_view pattern;
   std::string_view method;  // GET (HEAD too) or POST
   RouteId id;
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
   wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
+  BodyKind body = BodyKind::kJson;
+  bool versioned = false;  // "/versions/V" may stand after {id}
 };
 
 std::span<const Route> Routes();
@@ -65,18 +89,19 @@ struct Decision {
   const Route* route = nullptr;  // null when there is none, or the key was missing
   Status refusal;                // OK = go on, and there is a route
   std::string argument;          // {id}, decoded
+  std::string version;           // of a versioned route, decoded; empty = none was given
   std::string allow;             // for 405 and OPTIONS
   std::string cors_origin;       // to be echoed; empty = none
   bool head_only = false;        // HEAD: the answer without its body
   bool options = false;          // OPTIONS: 204 with `allow`
   bool preflight = false;        // a browser's question before a cross-origin request
+  // Of refusals without a route.
+  wire::ErrorForm unrouted_errors = wire::ErrorForm::kOpenAi;
 
   std::string_view name() const {
     return route == nullptr ? std::string_view("-") : route->pattern;
   }
-  wire::ErrorForm errors() const {
-    return route == nullptr ? wire::ErrorForm::kOpenAi : route->errors;
-  }
+  wire::ErrorForm errors() const { return route == nullptr ? unrouted_errors : route->errors; }
   telemetry::OpKind op() const { return route == nullptr ? telemetry::OpKind::kOther : route->op; }
 };
 

@@ -1,4 +1,5 @@
-// A door over a FakeInference on a free loopback port, for one test.
+// A door over a FakeInference, or another one of a derived fixture, on a free loopback port, for
+// one test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,6 +12,7 @@
 #include "doors/http/http_door.h"
 #include "doors/http/testing/fake_inference.h"
 #include "doors/http/testing/raw_client.h"
+#include "kserve/repository.h"
 
 namespace tutti::http::testing {
 
@@ -34,13 +36,19 @@ class LogLines final : public Logger::Sink {
 
 class DoorTest : public ::testing::Test {
  protected:
+  virtual api::Inference& waist() { return inference_; }
+  virtual const api::HealthProbe& health() { return inference_; }
+
   void StartDoor(HttpOptions options = {}) {
     options.port = 0;
     options.version = "1.2.3";
     serving_ = std::make_unique<telemetry::DoorMetrics>(metrics_);
+    repository_ = std::make_unique<kserve::Repository>(
+        kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},
+        kserve::Repository::Dependencies{&waist(), &health(), &clock_});
     door_ = std::make_unique<HttpDoor>(
-        options, HttpDoor::Dependencies{&inference_, &inference_, &metrics_, serving_.get(), &log_,
-                                        &clock_});
+        options, HttpDoor::Dependencies{&waist(), &health(), &metrics_, serving_.get(), &log_,
+                                        &clock_, repository_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
   int port() const { return door_->port(); }
@@ -89,6 +97,7 @@ class DoorTest : public ::testing::Test {
   Logger log_{LogLevel::kInfo, lines_};
   FakeInference inference_;
   std::unique_ptr<telemetry::DoorMetrics> serving_;
+  std::unique_ptr<kserve::Repository> repository_;
   std::unique_ptr<HttpDoor> door_;
 };
 

@@ -1,0 +1,127 @@
+// The routes of KServe v2 that ask about the server and its models, and those of its repository.
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "doors/http/body_work.h"
+#include "doors/http/connection.h"
+#include "doors/http/kserve_answers.h"
+#include "doors/http/kserve_run.h"
+#include "kserve/repository.h"
+#include "wire/json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::http {
+namespace {
+
+constexpr size_t kMaxIndexValues = 64;  // of the body's JSON: more than it has members
+
+// {"ready"?: bool}, or nothing at all.
+Result<bool> ReadReadyOnly(const KserveHead& head, std::string_view body) {
+  BudgetShare share(head.budget);
+  std::string inflated;
+  ASSIGN_OR_RETURN(const std::string_view text,
+                   BodyText(head.coding, body, head.most_bytes, &share, &inflated));
+  if (text.empty()) return false;
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text, kMaxIndexValues));
+  const wire::JsonObject* object = document.root().if_object();
+  if (object == nullptr) return InvalidArgument("invalid_value", "the body must be a JSON object");
+  const wire::Json* ready = object->if_contains("ready");
+  if (ready == nullptr || ready->is_null()) return false;
+  if (!ready->is_bool()) return InvalidArgument("invalid_value", "'ready' must be a bool");
+  return ready->get_bool();
+}
+
+class KserveExchange final : public Exchange {
+ public:
+  KserveExchange(RouteId route, Connection& connection)
+      : route_(route),
+        connection_(connection),
+        repository_(*connection.context().deps.repository) {}
+
+  void Start() override {
+    const Decision& decision = connection_.decision();
+    switch (route_) {
+      case RouteId::kKserveServer:
+        return Json(ServerMetadataBody(repository_.metadata()));
+      case RouteId::kKserveLive:
+        return Truth("live", repository_.live().ok());
+      case RouteId::kKserveReady:
+        return Truth("ready", repository_.ready().ok());
+      case RouteId::kKserveModelReady:
+        return Truth("ready", repository_.ModelReady(decision.argument, decision.version).ok());
+      case RouteId::kKserveModel:
+        return OfModel(&ModelMetadataBody);
+      case RouteId::kKserveConfig:
+        return OfModel(&ModelConfigBody);
+      case RouteId::kKserveStatistics: {
+        const auto all = repository_.Statistics(decision.argument, decision.version);
+        if (!all.ok()) return connection_.RespondError(all.status());
+        return Json(StatisticsBody(*all));
+      }
+      case RouteId::kKserveIndex:
+        return Index();
+      case RouteId::kKserveLoad:
+        return Done(repository_.Load());
+      case RouteId::kKserveUnload:
+        return Done(repository_.Unload());
+      case RouteId::kKserveUnregister:  // clients that use no shared memory forget it first
+        return Done(OkStatus());
+      default:
+        return connection_.RespondError(Internal("a route without an answer"));
+    }
+  }
+
+ private:
+  void Json(std::string body, int status = 200) {
+    connection_.Respond(status,
+                        {{"Content-Type", "application/json"}, {"Cache-Control", "no-store"}},
+                        std::move(body));
+  }
+
+  // The status is Triton's answer, the body that of the Open Inference Protocol.
+  void Truth(const char* what, bool holds) {
+    std::string body;
+    wire::JsonWriter json(&body);
+    json.BeginObject();
+    if (route_ == RouteId::kKserveModelReady) json.Member("name", connection_.decision().argument);
+    json.Member(what, holds).EndObject();
+    Json(std::move(body), holds ? 200 : 400);
+  }
+
+  void OfModel(std::string (*body)(const kserve::ModelConfig&)) {
+    const Decision& decision = connection_.decision();
+    const auto model = repository_.Find(decision.argument, decision.version);
+    if (!model.ok()) return connection_.RespondError(model.status());
+    Json(body((*model)->config()));
+  }
+
+  void Index() {
+    const Result<KserveHead> head = KserveHead::Of(route_, connection_);
+    if (!head.ok()) return connection_.RespondError(head.status());
+    WithBody(
+        connection_, head->inline_bytes(), connection_.context().json_helper,
+        [head = *head](std::string_view body) { return ReadReadyOnly(head, body); },
+        [this](const Result<bool>& ready_only) {
+          if (!ready_only.ok()) return connection_.RespondError(ready_only.status());
+          Json(IndexBody(repository_.Index(*ready_only)));
+        });
+  }
+
+  void Done(const Status& status) {
+    if (!status.ok()) return connection_.RespondError(status);
+    connection_.Respond(200, {}, "");
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+  const kserve::Repository& repository_;
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection) {
+  return std::make_unique<KserveExchange>(route, connection);
+}
+
+}  // namespace tutti::http

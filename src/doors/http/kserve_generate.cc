@@ -1,0 +1,95 @@
+#include "doors/http/kserve_generate.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "doors/http/kserve_json.h"
+#include "kserve/request.h"
+#include "wire/json_writer.h"
+#include "wire/utf8.h"
+
+namespace tutti::http {
+namespace {
+
+using wire::Json;
+
+Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+
+const kserve::TensorSpec* FindSpec(const kserve::ModelConfig& config, std::string_view name) {
+  const auto found = std::find_if(config.inputs.begin(), config.inputs.end(),
+                                  [&](const auto& spec) { return spec.name == name; });
+  return found == config.inputs.end() ? nullptr : &*found;
+}
+
+Status ReadTensor(const kserve::ModelConfig& config, const kserve::TensorSpec& spec,
+                  const Json& value, KserveBody* body) {
+  if (kserve::FindInput(body->request, spec.name) != nullptr)
+    return Bad("input '" + spec.name + "' is given twice");
+  kserve::Tensor tensor{spec.name, spec.type, ShapeOf(value), {}};
+  if (tensor.shape.empty()) {
+    tensor.shape = {1};
+    RETURN_IF_ERROR(ReadElements(Json(wire::JsonArray{value}), &tensor));
+  } else {
+    RETURN_IF_ERROR(ReadElements(value, &tensor));
+  }
+  if (config.max_batch_size > 0) tensor.shape.insert(tensor.shape.begin(), 1);
+  body->request.inputs.push_back(std::move(tensor));
+  return OkStatus();
+}
+
+Status ReadMembers(const kserve::ModelConfig& config, const wire::JsonObject& object, bool outer,
+                   TimePoint now, KserveBody* body) {
+  for (const auto& member : object) {
+    const std::string_view key = member.key();
+    const Json& value = member.value();
+    if (value.is_null()) continue;
+    if (outer && key == "id") {
+      if (!value.is_string()) return Bad("'id' must be a string");
+      body->request.id = std::string_view(value.get_string().data(), value.get_string().size());
+    } else if (outer && key == "parameters") {
+      if (!value.is_object()) return Bad("'parameters' must be an object");
+      RETURN_IF_ERROR(ReadMembers(config, value.get_object(), false, now, body));
+    } else if (const kserve::TensorSpec* spec = FindSpec(config, key)) {
+      RETURN_IF_ERROR(ReadTensor(config, *spec, value, body));
+    } else {
+      wire::JsonObject one;
+      one.emplace(member.key(), value);
+      RETURN_IF_ERROR(ReadParameters(Json(std::move(one)), now, body));
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<KserveBody> ReadGenerate(const kserve::ModelConfig& config, std::string_view body,
+                                bool stream, const KserveReadOptions& options) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body, kMaxKserveValues));
+  if (!document.root().is_object()) return Bad("the body must be a JSON object");
+  KserveBody out;
+  RETURN_IF_ERROR(ReadMembers(config, document.root().get_object(), true, options.now, &out));
+  const kserve::TensorSpec* flag = FindSpec(config, "stream");
+  if (stream && flag != nullptr && flag->type == kserve::DataType::kBool &&
+      kserve::FindInput(out.request, "stream") == nullptr) {
+    RETURN_IF_ERROR(ReadTensor(config, *flag, Json(true), &out));
+  }
+  return out;
+}
+
+Result<std::string> GenerateBody(const std::string& id, const std::string& model,
+                                 const kserve::InferResponse& response) {
+  std::string body;
+  wire::JsonWriter json(&body);
+  json.BeginObject();
+  if (!id.empty()) json.Member("id", id);
+  json.Member("model_name", model).Member("model_version", kserve::kModelVersion);
+  for (const auto& [name, value] : response.parameters) WriteParameter(name, value, &json);
+  for (const kserve::Tensor& output : response.outputs) {
+    json.Key(output.name);
+    RETURN_IF_ERROR(WriteElements(output, true, &json));
+  }
+  json.EndObject();
+  return body;
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,27 @@
+// POST .../generate and .../generate_stream of KServe v2: one flat JSON object in, one or a stream
+// of them out, as Triton's generate extension has it. Pure; any thread.
+//
+// A member whose name is that of an input of the model is that tensor: a scalar or a list of them,
+// of batch 1. `id` is the request's, `parameters` an object whose members are read like those
+// beside it; what names no input is a parameter of the request. Of a response each output is a
+// member: one element as a scalar, else a list.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "doors/http/kserve_request.h"
+#include "kserve/model.h"
+
+namespace tutti::http {
+
+// `stream`: where the model has an input of that name, it is true unless the client says otherwise.
+Result<KserveBody> ReadGenerate(const kserve::ModelConfig& config, std::string_view body,
+                                bool stream, const KserveReadOptions& options);
+
+// Errors: as WriteElements().
+Result<std::string> GenerateBody(const std::string& id, const std::string& model,
+                                 const kserve::InferResponse& response);
+
+}  // namespace tutti::http

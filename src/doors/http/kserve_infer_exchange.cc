@@ -1,0 +1,174 @@
+// POST .../infer and .../generate of KServe v2: one request, one answer.
+//
+// The execution is asked whenever the loop's streams grow, or its time has come; destroying the
+// exchange destroys it, which cancels. A long answer, and one that is compressed, is made on a
+// helper, after its memory has been counted.
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "doors/http/body_work.h"
+#include "doors/http/connection.h"
+#include "doors/http/kserve_generate.h"
+#include "doors/http/kserve_response.h"
+#include "doors/http/kserve_run.h"
+#include "kserve/one_response.h"
+
+namespace tutti::http {
+namespace {
+
+constexpr size_t kInlineTensorBytes = 16 << 10;  // of outputs that an io thread writes itself
+
+struct Answer {
+  Status status;
+  InferBody body;
+  BudgetShare share;  // of the door's memory, for the body
+};
+
+size_t RawBytes(const kserve::InferResponse& response) {
+  size_t bytes = 0;
+  for (const kserve::Tensor& output : response.outputs) bytes += output.data.size();
+  return bytes;
+}
+
+Result<InferBody> Write(RouteId route, const KserveRun& run,
+                        const kserve::InferResponse& response) {
+  if (route == RouteId::kKserveInfer) return WriteInfer(run.model, run.asked, response);
+  InferBody body;
+  ASSIGN_OR_RETURN(body.text, GenerateBody(run.asked.request.id, run.model, response));
+  return body;
+}
+
+// Any thread. The response is freed here.
+Answer Compose(RouteId route, const KserveRun& run, kserve::InferResponse response,
+               std::optional<wire::Coding> coding, MemoryBudget* budget) {
+  Answer answer;
+  answer.share = BudgetShare(budget);
+  const size_t estimate = RawBytes(response) + EstimateInfer(run.asked, response);
+  if (!answer.share.GrowTo(static_cast<int64_t>(estimate))) {
+    answer.status = NoRoomForAnswer(estimate, *budget);
+    return answer;
+  }
+  Result<InferBody> body = Write(route, run, response);
+  if (!body.ok()) {
+    answer.status = std::move(body).status();
+    return answer;
+  }
+  answer.body = *std::move(body);
+  response = {};
+  if (coding.has_value()) {
+    Result<std::string> small = wire::Deflate(*coding, answer.body.text);
+    if (!small.ok()) {
+      answer.status = std::move(small).status();
+      return answer;
+    }
+    answer.body.text = *std::move(small);
+  }
+  const auto bytes = static_cast<int64_t>(answer.body.text.capacity());
+  if (!answer.share.GrowTo(bytes))
+    answer.status = NoRoomForAnswer(answer.body.text.capacity(), *budget);
+  answer.share.ShrinkTo(bytes);
+  return answer;
+}
+
+class KserveInferExchange final : public Exchange {
+ public:
+  KserveInferExchange(RouteId route, Connection& connection)
+      : route_(route), connection_(connection), clock_(connection.loop()->clock()) {}
+
+  ~KserveInferExchange() override { connection_.WatchStreams(false); }
+
+  void Start() override {
+    parse_start_ = clock_.Now();
+    const Result<KserveHead> head = KserveHead::Of(route_, connection_);
+    if (!head.ok()) return connection_.RespondError(head.status());
+    WithBody(
+        connection_, head->inline_bytes(), connection_.context().json_helper,
+        [head = *head](std::string_view body) { return KserveRun::Begin(head, body); },
+        [this](KserveRun run) { OnBegun(std::move(run)); });
+  }
+
+  void Pump() override {
+    if (run_.execution == nullptr) return;  // still being read, or the answer is being made
+    Result<std::optional<kserve::InferResponse>> response =
+        only_.Take(*run_.execution, (route_ == RouteId::kKserveInfer ? "infer" : "generate") +
+                                        std::string(" is for one response, and model '") +
+                                        run_.model + "' gives several; use generate_stream");
+    if (!response.ok()) {
+      run_.execution.reset();
+      return connection_.RespondError(response.status(), Connection::Origin::kWaist);
+    }
+    if (response->has_value()) MakeAnswer(std::move(**response));
+  }
+
+  TimePoint Due() const override {
+    return run_.execution == nullptr ? TimePoint::max() : run_.execution->due();
+  }
+  void OnTimer(TimePoint) override { Pump(); }
+
+ private:
+  void OnBegun(KserveRun run) {
+    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
+      serving->Stage("parse", clock_.Now() - parse_start_);
+    run_ = std::move(run);
+    ignored_ = run_.asked.ignored;
+    if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);
+    connection_.WatchStreams(true);
+    Pump();
+  }
+
+  void MakeAnswer(kserve::InferResponse response) {
+    connection_.WatchStreams(false);
+    run_.execution.reset();
+    const std::string* accepted = connection_.request().Find("accept-encoding");
+    if (accepted != nullptr) coding_ = AcceptedCoding(*accepted);
+    const bool small = RawBytes(response) <= kInlineTensorBytes;
+    const auto work = [route = route_, run = std::make_shared<KserveRun>(std::move(run_)),
+                       response = std::make_shared<kserve::InferResponse>(std::move(response)),
+                       coding = coding_, budget = &connection_.context().memory_budget] {
+      return std::make_shared<Answer>(Compose(route, *run, std::move(*response), coding, budget));
+    };
+    if (small) return Finish(work());
+    connection_.Offload(connection_.context().answer_helper,
+                        [this, work]() -> Connection::Continuation {
+                          return [this, answer = work()] { Finish(answer); };
+                        });
+  }
+
+  void Finish(const std::shared_ptr<Answer>& answer) {
+    if (!answer->status.ok()) return connection_.RespondError(answer->status);
+    const InferBody& body = answer->body;
+    HeaderList headers;
+    headers.emplace_back("Content-Type", body.json_bytes.has_value() ? "application/octet-stream"
+                                                                     : "application/json");
+    if (body.json_bytes.has_value()) {
+      headers.emplace_back("Inference-Header-Content-Length", std::to_string(*body.json_bytes));
+    }
+    if (coding_.has_value()) {
+      headers.emplace_back("Content-Encoding", NameOf(*coding_));
+      headers.emplace_back("Vary", "Accept-Encoding");
+    }
+    AddIgnored(ignored_, &headers);
+    connection_.HoldAnswer(std::move(answer->share));
+    connection_.Respond(200, std::move(headers), std::move(answer->body.text));
+  }
+
+  const RouteId route_;
+  Connection& connection_;
+  const Clock& clock_;
+  TimePoint parse_start_;
+  KserveRun run_;
+  kserve::OneResponse only_;
+  std::vector<std::string> ignored_;
+  std::optional<wire::Coding> coding_;  // of the answer
+};
+
+}  // namespace
+
+std::unique_ptr<Exchange> MakeKserveInferExchange(RouteId route, Connection& connection) {
+  return std::make_unique<KserveInferExchange>(route, connection);
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,52 @@
+// Bodies of KServe v2 requests over HTTP: JSON, or JSON and behind it the raw bytes of tensors in
+// their order (the binary tensor extension), or the raw bytes of one tensor. Pure; any thread.
+//
+// Errors: those of wire::ParseJson, invalid_value, missing_required_parameter; unknown_parameter
+// for fields of no meaning where `strict` is set.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "kserve/model.h"
+#include "wire/json.h"
+
+namespace tutti::http {
+
+struct KserveReadOptions {
+  TimePoint now;        // what a `timeout` counts from
+  bool strict = false;  // unknown fields are errors
+};
+
+// A body, understood. The request has no model yet.
+struct KserveBody {
+  kserve::InferRequest request;
+  bool binary_outputs = false;                        // unless said otherwise
+  std::vector<std::pair<std::string, bool>> outputs;  // what the request says of one
+  std::vector<std::string> ignored;                   // names of unknown fields
+
+  bool Binary(std::string_view output) const;
+};
+
+// POST .../infer. The JSON ends after `json_bytes`, or with the body.
+Result<KserveBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
+                             const KserveReadOptions& options);
+
+// The same with Inference-Header-Content-Length: 0: the body is the only input of the model, whose
+// shape is what the bytes make of it; batch 1. All outputs are binary.
+Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string body);
+
+// Inference-Header-Content-Length: digits, at most `body_bytes`.
+Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
+
+// The members of `parameters`, which must be an object; those that are null are absent.
+Status ReadParameters(const wire::Json& parameters, TimePoint now, KserveBody* body);
+
+// Notes a field that has no meaning here; an error in strict mode.
+Status NoteUnknown(std::string_view name, const KserveReadOptions& options, KserveBody* body);
+
+}  // namespace tutti::http

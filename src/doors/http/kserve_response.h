@@ -1,0 +1,26 @@
+// Answers of KServe v2 over HTTP to inference requests: JSON, or JSON and behind it the raw bytes
+// of those outputs that were asked for as binary data. Pure; any thread.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "doors/http/kserve_request.h"
+#include "kserve/model.h"
+
+namespace tutti::http {
+
+struct InferBody {
+  std::string text;
+  std::optional<size_t> json_bytes;  // of the text, where tensors follow; then it is no JSON
+};
+
+// `asked`: which outputs are binary. Errors: as WriteElements().
+Result<InferBody> WriteInfer(const std::string& model, const KserveBody& asked,
+                             const kserve::InferResponse& response);
+
+// About what that takes.
+size_t EstimateInfer(const KserveBody& asked, const kserve::InferResponse& response);
+
+}  // namespace tutti::http
