@@ -23,6 +23,7 @@ constexpr int kTextSenders = 32;  // that many texts may be unanswered before on
 
 struct Half {
   std::vector<double> ttft_s, itl_s, text_s;
+  std::vector<double> late_s, queue_s, inference_s;  // of the texts: parts of text_s
   int64_t tokens = 0, texts = 0;
   double seconds = 0;
   std::vector<std::string> failures;
@@ -53,7 +54,10 @@ class MixedLoad {
           .text =
               fmt::format("Story {} of stream {} begins on a quiet morning, when", round, stream)};
       request.sampling.temperature = 0;
-      request.sampling.max_tokens = options_.new_tokens;
+      // Of differing lengths: streams that begin together do not stay together, so that a run does
+      // not measure how they happened to fall into groups.
+      request.sampling.max_tokens =
+          std::max(1, options_.new_tokens * (6 + (round * 5 + stream * 3) % 5) / 8);
       request.sampling.ignore_eos = true;
       request.use_prefix_cache = false;
       const TimePoint sent = clock_.Now();
@@ -79,6 +83,7 @@ class MixedLoad {
       const TimePoint due = start_ + FromSeconds(index / options_.texts_per_s);
       if (due >= end_) return;
       std::this_thread::sleep_until(due);
+      const TimePoint sent = clock_.Now();
       api::EncodeRequest request;
       request.inputs = {PromptText(Workload::kRandom, options_.tokens - 2, 1, index)};
       Result<api::Encoding> encoding = inference_.Encode(std::move(request), waker);
@@ -88,6 +93,9 @@ class MixedLoad {
       const double took = ToSeconds(clock_.Now() - due);
       const MutexLock lock(mutex_);
       half_.text_s.push_back(took);
+      half_.late_s.push_back(ToSeconds(sent - due));
+      half_.queue_s.push_back(ToSeconds(result->timings.queue));
+      half_.inference_s.push_back(ToSeconds(result->timings.inference));
       ++half_.texts;
     }
   }
@@ -118,7 +126,10 @@ boost::json::object HalfJson(const Half& half) {
           {"texts_s", static_cast<double>(half.texts) / half.seconds},
           {"ttft_ms", PercentilesJson(half.ttft_s)},
           {"itl_ms", PercentilesJson(half.itl_s)},
-          {"text_ms", PercentilesJson(half.text_s)}};
+          {"text_ms", PercentilesJson(half.text_s)},
+          {"text_sent_late_ms", PercentilesJson(half.late_s)},
+          {"text_queue_ms", PercentilesJson(half.queue_s)},
+          {"text_inference_ms", PercentilesJson(half.inference_s)}};
 }
 
 std::string Row(const char* name, const Half& half) {
@@ -126,10 +137,15 @@ std::string Row(const char* name, const Half& half) {
     const Percentiles p = PercentilesOf(samples);
     return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
   };
-  return fmt::format("{:>12} {:>8.0f} {:>8.0f} {:>22} {:>22} {:>22}", name,
-                     static_cast<double>(half.tokens) / half.seconds,
-                     static_cast<double>(half.texts) / half.seconds, three(half.ttft_s),
-                     three(half.itl_s), three(half.text_s));
+  std::string row = fmt::format("{:>12} {:>8.0f} {:>8.0f} {:>22} {:>22}", name,
+                                static_cast<double>(half.tokens) / half.seconds,
+                                static_cast<double>(half.texts) / half.seconds, three(half.ttft_s),
+                                three(half.itl_s));
+  if (!half.text_s.empty())
+    row += fmt::format(" {:>22}\n{:>12} of a text: sent late {}, queue {}, inference {}",
+                       three(half.text_s), "", three(half.late_s), three(half.queue_s),
+                       three(half.inference_s));
+  return row;
 }
 
 Status LoadModel(app::LocalInference& inference, const std::string& model) {

@@ -42,6 +42,9 @@ class DecoderSlot final : public Slot {
   SlotReadiness Prepare(TimePoint now) override;
   bool Step() override;
   void EndAll(const Status& status) override;
+  void Beside(const Neighbours& neighbours) override {
+    scheduler_.set_in_company(neighbours.ready || neighbours.lately);
+  }
 
   // For invariant checks.
   const Scheduler& scheduler() const { return scheduler_; }

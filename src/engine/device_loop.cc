@@ -69,10 +69,13 @@ void DeviceLoop::Main() {
   if (has_changes_.load(std::memory_order_acquire)) ApplyChanges();
 }
 
-Neighbours DeviceLoop::NeighboursOf(size_t seat) const {
+Neighbours DeviceLoop::NeighboursOf(size_t seat, TimePoint now) const {
   Neighbours neighbours;
   for (size_t i = 0; i < seats_.size(); ++i) {
-    if (i == seat || !seats_[i].view.ready) continue;
+    if (i == seat) continue;
+    if (seats_[i].last_ready != TimePoint::min() && now - seats_[i].last_ready <= kCompanyTime)
+      neighbours.lately = true;
+    if (!seats_[i].view.ready) continue;
     const Duration step(static_cast<int64_t>(seats_[i].step_ns));
     if (!neighbours.ready || step < neighbours.step) neighbours.step = step;
     neighbours.ready = true;
@@ -80,9 +83,9 @@ Neighbours DeviceLoop::NeighboursOf(size_t seat) const {
   return neighbours;
 }
 
-void DeviceLoop::Yield() {
+void DeviceLoop::Yield(TimePoint now) {
   for (size_t i = 0; i < seats_.size(); ++i) {
-    if (seats_[i].slot == last_ && last_->yields() && NeighboursOf(i).ready)
+    if (seats_[i].slot == last_ && last_->yields() && NeighboursOf(i, now).ready)
       views_[i].ready = false;
   }
 }
@@ -96,21 +99,23 @@ bool DeviceLoop::RunOnce() {
     const SlotReadiness readiness = seat.slot->Prepare(now);
     seat.view.ready = readiness.ready;
     seat.view.weight = seat.slot->weight();
+    if (readiness.ready) seat.last_ready = now;
     if (!readiness.ready) next_work_ = std::min(next_work_, readiness.next_work);
     views_.push_back(seat.view);
   }
   for (size_t i = 0; i < seats_.size(); ++i) {
     if (seats_[i].view.ready && !seats_[i].was_ready) {
-      seats_[i].view.used = views_[i].used = LiftedUse(views_, static_cast<int>(i));
+      seats_[i].view.used = views_[i].used = LiftedUse(views_[i], virtual_time_);
     }
     seats_[i].was_ready = seats_[i].view.ready;
   }
-  Yield();
+  Yield(now);
   const int turn = ShareDevice(views_);
   if (turn < 0) return false;
   Seat& seat = seats_[static_cast<size_t>(turn)];
   last_ = seat.slot;
-  seat.slot->Beside(NeighboursOf(static_cast<size_t>(turn)));
+  virtual_time_ = TimePerWeight(seat.view);
+  seat.slot->Beside(NeighboursOf(static_cast<size_t>(turn), now));
   const bool ran = seat.slot->Step();
   const Duration took = std::max(clock_.Now() - now, Duration(1));
   seat.view.used += took;

@@ -29,7 +29,12 @@ struct Neighbours {
   // Usual time of a step of the quickest of them, longer ones now and then left aside; zero while
   // unknown.
   Duration step{0};
+  // Another slot had a step to run within the last kCompanyTime: one that comes again may come
+  // during the next step.
+  bool lately = false;
 };
+
+inline constexpr Duration kCompanyTime = std::chrono::seconds(1);
 
 // A model on a device. Engine thread only. Destroyed after it was removed from its loop.
 class Slot {
@@ -81,9 +86,10 @@ class DeviceLoop {
     SlotView view;
     bool was_ready = false;
     double step_ns = 0;  // Neighbours::step
+    TimePoint last_ready = TimePoint::min();
   };
-  Neighbours NeighboursOf(size_t seat) const;
-  void Yield();
+  Neighbours NeighboursOf(size_t seat, TimePoint now) const;
+  void Yield(TimePoint now);
   void Main();
   void ChangeSlots(bool add, Slot* slot);
   void ApplyChanges();
@@ -97,6 +103,7 @@ class DeviceLoop {
   std::vector<Seat> seats_;
   std::vector<SlotView> views_;
   const Slot* last_ = nullptr;  // whose step was the last
+  double virtual_time_ = 0;     // LiftedUse()
   TimePoint next_work_ = TimePoint::max();
 
   // Requests to add or remove a slot.

@@ -27,8 +27,11 @@ TEST(ShareDevice, PicksTheReadySlotWithTheLeastTimePerWeight) {
   EXPECT_EQ(ShareDevice(slots), 1);
   slots[1].used = milliseconds(50);
   EXPECT_EQ(ShareDevice(slots), 0);
-  EXPECT_EQ(LiftedUse(slots, 2), milliseconds(10));  // idleness earns no credit
-  EXPECT_EQ(LiftedUse(slots, 0), milliseconds(12) + std::chrono::microseconds(500));
+  // Idleness earns no credit.
+  EXPECT_EQ(LiftedUse(slots[2], TimePerWeight(slots[0])), milliseconds(10));
+  EXPECT_EQ(LiftedUse(slots[0], TimePerWeight(slots[1])),
+            milliseconds(12) + std::chrono::microseconds(500));
+  EXPECT_EQ(LiftedUse(slots[1], TimePerWeight(slots[0])), milliseconds(50));
 }
 
 class FakeSlot final : public Slot {
@@ -138,6 +141,7 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
   ASSERT_TRUE(loop.RunOnce());
   ASSERT_FALSE(listening.heard.empty());
   EXPECT_FALSE(listening.heard[0].ready);
+  EXPECT_FALSE(listening.heard[0].lately);
   other.work = 3;
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(loop.RunOnce());
   ASSERT_GE(listening.heard.size(), 2u);
@@ -145,6 +149,13 @@ TEST(DeviceLoop, ASlotIsToldWhoWaitsAndHowLongItsStepsTake) {
     return n.ready && n.step == milliseconds(20);
   });
   EXPECT_TRUE(told);
+  other.work = 0;
+  ASSERT_TRUE(loop.RunOnce());
+  EXPECT_FALSE(listening.heard.back().ready);
+  EXPECT_TRUE(listening.heard.back().lately);
+  clock.Advance(kCompanyTime + milliseconds(1));
+  ASSERT_TRUE(loop.RunOnce());
+  EXPECT_FALSE(listening.heard.back().lately);
 }
 
 TEST(DeviceLoop, TwoEnginesOnOneDeviceNeverOverlap) {

@@ -426,6 +426,33 @@ TEST(EncoderLatency, ShortTextsAndStreamsOnOneDeviceStarveNeither) {
   EXPECT_NEAR(mix.texts_per_second, 200, 15);
 }
 
+// Texts once waited for whole prompts, which a device of its own computes in steps of 512 tokens,
+// and behind a decoder that had been idle for a while, until it had used as much time as they.
+TEST(EncoderLatency, ShortTextsDoNotWaitForWholePrompts) {
+  EncoderHarness h({}, {.head = milliseconds(1), .per_token = microseconds(40)});
+  h.AddDecoder({.base = milliseconds(5), .per_prefill_token = microseconds(500)});
+  constexpr auto kLength = seconds(20);
+  int prompts = 0, texts = 0;
+  std::function<void()> prompt = [&] {
+    if (h.now() > kLength) return;
+    h.Generate(TestRequest(TestPrompt(prompts++, 400), 1));
+    h.At(h.now() + milliseconds(500), prompt);
+  };
+  std::function<void()> text = [&] {
+    if (h.now() > kLength) return;
+    h.MustSubmit(TestEncoding(texts++ * 40, {16}));
+    h.At(h.now() + milliseconds(7), text);
+  };
+  h.At(milliseconds(1), text);
+  h.At(milliseconds(50), prompt);
+  ASSERT_TRUE(h.RunToEnd());
+  std::vector<Duration> took;
+  for (size_t i = 0; i < h.size(); ++i) took.push_back(h.client(i).took());
+  EXPECT_GT(prompts, 30);
+  EXPECT_LE(Percentile(took, 0.99), milliseconds(30));
+  ExpectAllAnswered(h);
+}
+
 TEST(EncoderLatency, BulkCallsBesideStreamsTakeTheirShareAndNoMore) {
   const EncodeTimingModel encode{.head = microseconds(1500), .per_token = microseconds(25)};
   const Mix mix = RunMix(seconds(20), 0, encode, {.base = milliseconds(20)});

@@ -215,6 +215,7 @@ int Scheduler::ChunkBudget() const {
   in.decode_time = cost_.Decode(decoding);
   in.per_token = cost_.PerPrefillToken();
   in.itl_target = options_.itl_target;
+  if (in_company_) in.step_limit = options_.company_step;
   return PrefillChunk(in);
 }
 

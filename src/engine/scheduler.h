@@ -86,6 +86,8 @@ class Scheduler {
   std::span<const Admitted> admitted() const { return admitted_; }
   std::span<const Preempted> preempted() const { return preempted_; }
   int decode_rows() const { return decode_rows_; }
+  // Whether others want the device now and then: steps with prompts stay below `company_step`.
+  void set_in_company(bool in_company) { in_company_ = in_company; }
   int prefill_tokens() const { return plan_.tokens - decode_rows_; }
 
   // When Plan() could next have something to do, given nothing changes; max() = never.
@@ -144,6 +146,7 @@ class Scheduler {
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
   StepCost cost_;
+  bool in_company_ = false;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
   int suspects_ = 0;

@@ -277,6 +277,21 @@ TEST(Policy, TheChunkShrinksUntilTheStepMeetsItsTarget) {
   EXPECT_EQ(PrefillChunk(in), 48);
 }
 
+TEST(Policy, InCompanyTheChunkMeetsAShorterTargetAlsoWithoutDecodes) {
+  ChunkInputs in;
+  in.longest_chunk = 512;
+  in.itl_target = milliseconds(50);
+  in.step_limit = milliseconds(20);
+  EXPECT_EQ(PrefillChunk(in), kFirstChunk);  // cost unknown
+  in.per_token = microseconds(400);
+  EXPECT_EQ(PrefillChunk(in), 40);  // 18 / 0.4 = 45, in whole tiles
+  in.decode_rows = 8;
+  in.decode_time = milliseconds(10);
+  EXPECT_EQ(PrefillChunk(in), 16);
+  in.decode_time = milliseconds(60);  // decoding alone takes longer
+  EXPECT_EQ(PrefillChunk(in), 72);
+}
+
 TEST(Policy, TheFirstPromptKeepsHalfAndWhatOthersCannotUse) {
   EXPECT_EQ(FirstShare(512, 0), 512);
   EXPECT_EQ(FirstShare(512, 100), 412);

@@ -59,11 +59,14 @@ int FirstShare(int budget, int64_t demand) {
 }
 
 int PrefillChunk(const ChunkInputs& in) {
-  if (in.decode_rows == 0 || in.longest_chunk <= kSmallestChunk) return in.longest_chunk;
+  const bool limited = in.step_limit > Duration(0);
+  if ((in.decode_rows == 0 && !limited) || in.longest_chunk <= kSmallestChunk)
+    return in.longest_chunk;
   if (in.per_token.count() <= 0) return std::min(in.longest_chunk, kFirstChunk);
   // Where decoding alone takes longer than half the target, half as much again is allowed: gaps
   // then stay well below twice their length without the prompt, and the prompt still finishes.
-  const Duration limit = std::max(in.itl_target * 9 / 10, in.decode_time * 3 / 2);
+  const Duration target = limited ? std::min(in.itl_target, in.step_limit) : in.itl_target;
+  const Duration limit = std::max(target * 9 / 10, in.decode_time * 3 / 2);
   const auto tokens = (limit - in.decode_time).count() / in.per_token.count();
   const auto whole = std::clamp<int64_t>(tokens, kSmallestChunk, in.longest_chunk);
   return static_cast<int>(whole - whole % kSmallestChunk);  // whole tiles of rows

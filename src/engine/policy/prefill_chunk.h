@@ -31,6 +31,7 @@ struct ChunkInputs {
   Duration decode_time{0};  // StepCost::Decode(decode_rows)
   Duration per_token{0};    // StepCost::PerPrefillToken()
   Duration itl_target{0};
+  Duration step_limit{0};  // of any step with a chunk; zero = none
 };
 
 // Smallest chunk beside decoding sequences: a prompt always advances.

@@ -16,7 +16,12 @@ struct SlotView {
 // The ready slot with the least time per weight; of equals the first. -1 when none is ready.
 int ShareDevice(std::span<const SlotView> slots);
 
-// What a slot that becomes ready counts as having used: idleness earns no credit.
-Duration LiftedUse(std::span<const SlotView> slots, int slot);
+// Time per weight, the order in which slots are served.
+double TimePerWeight(const SlotView& slot);
+
+// What a slot that becomes ready counts as having used. `virtual_time` is TimePerWeight() of the
+// slot served last as it was then (start-time fair queueing: Goyal, Vin, Cheng, SIGCOMM 1996):
+// idleness earns no credit, also where the others happen to be idle in the moment in which it ends.
+Duration LiftedUse(const SlotView& slot, double virtual_time);
 
 }  // namespace tutti::engine
