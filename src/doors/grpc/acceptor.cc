@@ -2,17 +2,23 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
+#include <new>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 namespace tutti::rpc {
 namespace {
@@ -21,6 +27,7 @@ constexpr int kBacklog = 1024;
 constexpr int kPauseMs = 50;                 // after a failure such as no descriptors
 constexpr unsigned kUserTimeoutMs = 35'000;  // of a peer that vanished with bytes on their way
 constexpr int kSendBufferBytes = 256 << 10;
+constexpr Duration kPolice = std::chrono::milliseconds(20);  // between looks at what was sent
 
 struct Address {
   sockaddr_storage storage{};
@@ -51,6 +58,45 @@ Result<Address> ParseAddress(const std::string& host, int port) {
       .WithParam("host");
 }
 
+bool IsV6(const Address& address) { return address.storage.ss_family == AF_INET6; }
+
+int PortOf(const Address& address) {
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  return ntohs(IsV6(address) ? v6->sin6_port : v4->sin_port);
+}
+
+std::string Digits(const Address& address) {
+  std::array<char, INET6_ADDRSTRLEN> text{};
+  const auto* v4 = reinterpret_cast<const sockaddr_in*>(&address.storage);
+  const auto* v6 = reinterpret_cast<const sockaddr_in6*>(&address.storage);
+  inet_ntop(address.storage.ss_family,
+            IsV6(address) ? static_cast<const void*>(&v6->sin6_addr) : &v4->sin_addr, text.data(),
+            text.size());
+  return text.data();
+}
+
+// As the library's calls name their peer. A mapped address is named as the IPv4 one that it is.
+std::string PeerName(const Address& address) {
+  const std::string port = ":" + std::to_string(PortOf(address));
+  if (!IsV6(address)) return "ipv4:" + Digits(address) + port;
+  const std::string digits = Digits(address);
+  if (digits.starts_with("::ffff:")) return "ipv4:" + digits.substr(7) + port;
+  return "ipv6:%5B" + digits + "%5D" + port;
+}
+
+// Bytes of a connection that its reader has taken; nothing where the system does not tell.
+std::optional<int64_t> TakenFrom(int fd) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  int waiting = 0;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+      size < offsetof(tcp_info, tcpi_bytes_received) + sizeof info.tcpi_bytes_received ||
+      ioctl(fd, FIONREAD, &waiting) != 0)
+    return std::nullopt;
+  return static_cast<int64_t>(info.tcpi_bytes_received) - waiting;
+}
+
 void Tune(int fd) {
   const int on = 1;
   setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -70,7 +116,9 @@ Result<bool> IsLoopback(const std::string& host) {
   return address.loopback;
 }
 
-Acceptor::Acceptor(int most, std::function<void(int)> take) : most_(most), take_(std::move(take)) {}
+Acceptor::Acceptor(const Options& options, ConnectionAccounts& accounts, const Clock& clock,
+                   std::function<void(int)> take)
+    : options_(options), accounts_(accounts), clock_(clock), take_(std::move(take)) {}
 
 Acceptor::~Acceptor() { Stop(); }
 
@@ -92,20 +140,14 @@ Status Acceptor::Listen(const std::string& host, int port) {
                                        " for gRPC: " + why)
         .WithParam("grpc-port");
   }
-  std::array<char, INET6_ADDRSTRLEN> text{};
-  const bool v6 = address.storage.ss_family == AF_INET6;
-  const auto* v4_address = reinterpret_cast<const sockaddr_in*>(&address.storage);
-  const auto* v6_address = reinterpret_cast<const sockaddr_in6*>(&address.storage);
-  inet_ntop(address.storage.ss_family,
-            v6 ? static_cast<const void*>(&v6_address->sin6_addr) : &v4_address->sin_addr,
-            text.data(), text.size());
-  host_ = v6 ? "[" + std::string(text.data()) + "]" : std::string(text.data());
-  port_ = ntohs(v6 ? v6_address->sin6_port : v4_address->sin_port);
+  host_ = IsV6(address) ? "[" + Digits(address) + "]" : Digits(address);
+  port_ = PortOf(address);
   return OkStatus();
 }
 
 void Acceptor::Start() {
   thread_ = std::thread([this] { Main(); });
+  hand_on_ = std::thread([this] { HandOn(); });
 }
 
 void Acceptor::StopListening() {
@@ -118,9 +160,12 @@ void Acceptor::Stop() {
   stopping_.store(true);
   StopListening();
   if (thread_.joinable()) thread_.join();
-  for (const int fd : duplicates_) close(fd);
-  duplicates_.clear();
-  connections_.store(0);
+  {
+    const MutexLock lock(mutex_);
+    accepted_.NotifyAll();
+  }
+  if (hand_on_.joinable()) hand_on_.join();
+  while (!watched_.empty()) Forget(watched_.begin()->first);
   Close(&listener_);
   Close(&epoll_);
   Close(&wake_);
@@ -133,6 +178,88 @@ void Acceptor::Watch(int fd, bool on) const {
   epoll_ctl(epoll_, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
 }
 
+bool Acceptor::Arm(int duplicate, bool first) const {
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLONESHOT;
+  event.data.fd = duplicate;
+  return epoll_ctl(epoll_, first ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, duplicate, &event) == 0;
+}
+
+// Hands it on too. False when descriptors or memory are short: nothing is left behind then.
+bool Acceptor::Remember(int fd, int duplicate, std::string peer) {
+  Watched watched;
+  watched.peer = std::move(peer);
+  try {
+    watched.account =
+        std::make_shared<ConnectionAccount>(options_.abuse, options_.message_bytes, clock_.Now());
+    talking_.reserve(watched_.size() + 1);
+    accounts_.Add(watched.peer, watched.account);
+    watched_.emplace(duplicate, watched);
+    if (Arm(duplicate, true)) {
+      const MutexLock lock(mutex_);
+      to_hand_on_.push_back(fd);
+      accepted_.NotifyOne();
+      return true;
+    }
+  } catch (const std::bad_alloc&) {
+  }
+  accounts_.Remove(watched.peer, watched.account);
+  watched_.erase(duplicate);
+  Watch(duplicate, false);
+  return false;
+}
+
+void Acceptor::Forget(int duplicate) {
+  const auto found = watched_.find(duplicate);
+  if (found == watched_.end()) return;
+  all_debt_ -= found->second.debt;
+  accounts_.Remove(found->second.peer, found->second.account);
+  watched_.erase(found);
+  // Taken out by name: while the library has the socket open the entry would outlive the
+  // descriptor, and its hang-ups would be taken for those of the next one with its number.
+  Watch(duplicate, false);
+  close(duplicate);
+  connections_.fetch_sub(1);
+}
+
+void Acceptor::ShutDown(int duplicate, Watched& watched) {
+  shut_down_.fetch_add(1);
+  all_debt_ -= std::exchange(watched.debt, 0);
+  watched.ended = true;
+  // Not by shutdown(), after which the library would go on to read what waits in the system.
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  if (connect(duplicate, &nobody, sizeof nobody) != 0) shutdown(duplicate, SHUT_RDWR);
+}
+
+void Acceptor::Judge(int duplicate, Watched& watched, TimePoint now) {
+  const std::optional<int64_t> taken = TakenFrom(duplicate);
+  if (!taken.has_value() || watched.ended) return;
+  const ConnectionAccount::Verdict verdict = watched.account->Judge(*taken, now);
+  all_debt_ += verdict.debt - std::exchange(watched.debt, verdict.debt);
+  if (verdict.abuse) ShutDown(duplicate, watched);
+}
+
+// Looks at those that sent something, and waits for their next byte.
+void Acceptor::Police() {
+  const TimePoint now = clock_.Now();
+  police_at_ = TimePoint::max();
+  for (const int duplicate : talking_) {
+    const auto found = watched_.find(duplicate);
+    if (found == watched_.end()) continue;
+    Judge(duplicate, found->second, now);
+    Arm(duplicate, false);
+  }
+  talking_.clear();
+  if (all_debt_ <= options_.abuse.all_bytes) return;
+  for (auto& [duplicate, watched] : watched_) Judge(duplicate, watched, now);  // what is old news
+  while (all_debt_ > options_.abuse.all_bytes) {
+    const auto most = std::max_element(
+        watched_.begin(), watched_.end(),
+        [](const auto& a, const auto& b) { return a.second.debt < b.second.debt; });
+    ShutDown(most->first, most->second);
+  }
+}
+
 void Acceptor::Main() {
   Watch(wake_, true);
   Watch(listener_, true);
@@ -140,9 +267,14 @@ void Acceptor::Main() {
   std::array<epoll_event, 64> events;
   while (!stopping_.load()) {
     // While descriptors are short the listening socket is asked again a little later.
-    const bool paused = !accepting_ && !closing_.load() && connections_.load() < most_;
-    const int count =
-        epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), paused ? kPauseMs : -1);
+    const bool paused = !accepting_ && !closing_.load() && connections_.load() < options_.most;
+    int wait_ms = paused ? kPauseMs : -1;
+    if (police_at_ != TimePoint::max()) {
+      const auto left = std::max(police_at_ - clock_.Now(), Duration::zero());
+      const int ms = static_cast<int>(left / std::chrono::milliseconds(1)) + 1;
+      wait_ms = wait_ms < 0 ? ms : std::min(wait_ms, ms);
+    }
+    const int count = epoll_wait(epoll_, events.data(), static_cast<int>(events.size()), wait_ms);
     bool again = paused && count == 0;  // accepting may go on
     for (int i = 0; i < count; ++i) {
       const int fd = events[static_cast<size_t>(i)].data.fd;
@@ -151,19 +283,19 @@ void Acceptor::Main() {
         (void)!read(wake_, &ignored, sizeof ignored);
       } else if (fd == listener_) {
         Accept();
-      } else if (duplicates_.erase(fd) != 0) {  // a connection has ended
-        // Taken out by name: while the library has the socket open the entry would outlive the
-        // descriptor, and its hang-ups would be taken for those of the next one with its number.
-        Watch(fd, false);
-        close(fd);
-        connections_.fetch_sub(1);
+      } else if ((events[static_cast<size_t>(i)].events & (EPOLLHUP | EPOLLERR)) != 0) {
+        Forget(fd);
         again = true;
+      } else {
+        talking_.push_back(fd);
+        if (police_at_ == TimePoint::max()) police_at_ = clock_.Now() + kPolice;
       }
     }
+    if (clock_.Now() >= police_at_) Police();
     if (closing_.load()) {
       accepting_ = false;
       Close(&listener_);
-    } else if (again && !accepting_ && connections_.load() < most_) {
+    } else if (again && !accepting_ && connections_.load() < options_.most) {
       Watch(listener_, true);
       accepting_ = true;
     }
@@ -176,25 +308,41 @@ void Acceptor::Accept() {
     Watch(listener_, false);
     accepting_ = false;
   };
-  if (connections_.load() >= most_) return pause();
-  const int fd = accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (connections_.load() >= options_.most) return pause();
+  Address peer;
+  peer.size = sizeof peer.storage;
+  const int fd = accept4(listener_, reinterpret_cast<sockaddr*>(&peer.storage), &peer.size,
+                         SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (fd < 0) {
     if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause();
     return;
   }
   Tune(fd);
   const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  epoll_event end{};
-  end.events = 0;  // hang-ups are always told
-  end.data.fd = duplicate;
-  if (duplicate < 0 || epoll_ctl(epoll_, EPOLL_CTL_ADD, duplicate, &end) != 0) {
+  if (duplicate < 0 || !Remember(fd, duplicate, PeerName(peer))) {
     if (duplicate >= 0) close(duplicate);
     close(fd);
     return pause();
   }
-  duplicates_.insert(duplicate);
   connections_.fetch_add(1);
-  take_(fd);
+}
+
+void Acceptor::HandOn() {
+  const auto next = [this]() -> std::optional<int> {
+    const MutexLock lock(mutex_);
+    while (to_hand_on_.empty() && !stopping_.load()) accepted_.Wait(mutex_);
+    if (to_hand_on_.empty()) return std::nullopt;
+    const int fd = to_hand_on_.front();
+    to_hand_on_.pop_front();
+    return fd;
+  };
+  while (const std::optional<int> fd = next()) {
+    if (stopping_.load()) {
+      close(*fd);
+    } else {
+      take_(*fd);
+    }
+  }
 }
 
 }  // namespace tutti::rpc

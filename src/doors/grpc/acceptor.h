@@ -1,26 +1,40 @@
-// Acceptor: the listening socket of the door, and how many connections there are.
+// Acceptor: the listening socket of the door, how many connections there are, and the end of those
+// that abuse it.
 //
 // The gRPC library of Debian 12 has no limit on connections, so that accepting is ours: one thread,
-// which blocks in epoll only. A connection is handed on, and a duplicate of its descriptor kept to
-// see its end: the library shuts a socket down before it closes it. Start and Stop belong to one
-// thread.
+// which blocks in epoll only. A connection is handed on, and a duplicate of its descriptor kept: to
+// see its end, as the library shuts a socket down before it closes it, and, while bytes come, to
+// look at their amount (connection_account.h). A second thread hands connections on: the library
+// may use it to read what they send, for as long as they send. Start and Stop belong to one thread.
 #pragma once
 
 #include <atomic>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
-#include <unordered_set>
+#include <unordered_map>
+#include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "base/status.h"
+#include "doors/grpc/connection_account.h"
 
 namespace tutti::rpc {
 
 class Acceptor {
  public:
-  // `take` owns the descriptor that it is given; it is called on the acceptor's thread.
-  Acceptor(int most, std::function<void(int fd)> take);
+  struct Options {
+    int most = 1024;            // connections at once
+    int64_t message_bytes = 0;  // of one message, at most
+    AbuseLimits abuse;
+  };
+  // `take` owns the descriptor that it is given; it is called on a thread of its own. Accounts of
+  // the connections are put among `accounts`. What it refers to outlives it.
+  Acceptor(const Options& options, ConnectionAccounts& accounts, const Clock& clock,
+           std::function<void(int fd)> take);
   ~Acceptor();  // Stop()
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
@@ -34,22 +48,47 @@ class Acceptor {
   int port() const { return port_; }
   const std::string& host() const { return host_; }  // as it is bound
   int connections() const { return connections_.load(std::memory_order_relaxed); }
+  int64_t shut_down() const { return shut_down_.load(std::memory_order_relaxed); }  // for abuse
 
  private:
+  // One connection, by the duplicate of its descriptor.
+  struct Watched {
+    std::string peer;
+    std::shared_ptr<ConnectionAccount> account;
+    int64_t debt = 0;    // when it was judged
+    bool ended = false;  // shut down by us
+  };
   void Main();
+  void HandOn();
   void Accept();
-  void Watch(int fd, bool on) const;  // whether the listening socket is asked
+  void Watch(int fd, bool on) const;  // whether a descriptor of our own is asked
+  // Told of the next byte of a connection, once; of its end always.
+  bool Arm(int duplicate, bool first) const;
+  bool Remember(int fd, int duplicate, std::string peer);
+  void Forget(int duplicate);
+  void Police();
+  void Judge(int duplicate, Watched& watched, TimePoint now);
+  void ShutDown(int duplicate, Watched& watched);
 
-  const int most_;
+  const Options options_;
+  ConnectionAccounts& accounts_;
+  const Clock& clock_;
   const std::function<void(int)> take_;
   std::string host_;
   int port_ = 0;
   int listener_ = -1, epoll_ = -1, wake_ = -1;
   std::atomic<bool> closing_{false}, stopping_{false};
   std::atomic<int> connections_{0};
-  bool accepting_ = false;              // of the thread
-  std::unordered_set<int> duplicates_;  // of the thread
-  std::thread thread_;
+  std::atomic<int64_t> shut_down_{0};
+  bool accepting_ = false;                    // of the thread
+  std::unordered_map<int, Watched> watched_;  // of the thread
+  std::vector<int> talking_;                  // of the thread: those that sent something
+  int64_t all_debt_ = 0;                      // of the thread
+  TimePoint police_at_ = TimePoint::max();    // of the thread
+  Mutex mutex_;
+  CondVar accepted_;
+  std::deque<int> to_hand_on_ GUARDED_BY(mutex_);  // descriptors
+  std::thread thread_, hand_on_;
 };
 
 // Whether the address is of this machine alone. Errors: invalid_value for what is no address.

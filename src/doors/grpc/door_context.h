@@ -4,6 +4,7 @@
 #include <atomic>
 #include <string>
 
+#include "doors/grpc/connection_account.h"
 #include "doors/grpc/grpc_door.h"
 #include "doors/grpc/handlers.h"
 #include "doors/grpc/key_check.h"
@@ -23,6 +24,7 @@ struct DoorContext {
   Pump pump;
   Handlers handlers;  // what waits there is run by the pump
   LatencyWindow window;
+  ConnectionAccounts accounts;
   std::atomic<int> active{0};  // calls being answered that a drain waits for
   std::atomic<bool> draining{false};
 

@@ -92,6 +92,13 @@ Status CheckThreads() {
   return status;
 }
 
+// A message or two of the largest size are no abuse.
+AbuseLimits AbuseOf(const GrpcLimits& limits) {
+  AbuseLimits abuse = limits.abuse;
+  abuse.all_bytes = std::max<int64_t>(abuse.all_bytes, 2 * int64_t{limits.message_bytes});
+  return abuse;
+}
+
 void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(limits.message_bytes);
   builder->SetMaxSendMessageSize(-1);
@@ -103,6 +110,8 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
+  // What it has taken it reads to the end, also when the connection is shut down meanwhile.
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 64 << 10);
   // A peer that has vanished is noticed by pings; one that pings too much is told to go away.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
@@ -132,7 +141,10 @@ struct GrpcDoor::Impl {
   Impl(GrpcOptions options, const Dependencies& deps)
       : context(std::move(options), deps),
         service(context),
-        acceptor(context.options.limits.connections, [this](int fd) { Take(fd); }) {}
+        acceptor({.most = context.options.limits.connections,
+                  .message_bytes = context.options.limits.message_bytes,
+                  .abuse = AbuseOf(context.options.limits)},
+                 context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}
 
   // On the acceptor's thread. The library closes what it cannot serve.
   void Take(int fd) {

@@ -67,7 +67,9 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   void Begin(std::shared_ptr<Reactor> self) {
     self_ = std::move(self);
     ReadInfo();
+    account_ = context_.accounts.Find(call_.peer());
     const MutexLock lock(mutex_);
+    if (account_ != nullptr) account_->CallBegins(MetadataBytes());
     method_ = FindMethod(info_.method);
     if (!info_.authorized && (method_ == nullptr || !method_->open)) {
       return End(Status(StatusCode::kUnauthenticated, "invalid_api_key",
@@ -96,6 +98,11 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
 
   void Read() override {
     if (ended_) return;
+    unread_ = true;
+    if (account_ != nullptr && !expects_ && !method_->open) {  // what open methods ask is small
+      expects_ = true;
+      account_->ReadsBegin();
+    }
     StartRead(&incoming_);
   }
   void Write(const google::protobuf::MessageLite& message) override {
@@ -107,6 +114,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   void Reply(const google::protobuf::MessageLite& message) override {
     if (ended_) return;
     ended_ = true;
+    Measure();
     outgoing_ = Serialised(message);
     WriteBegins();
     StartWriteAndFinish(&outgoing_, grpc::WriteOptions(), grpc::Status::OK);
@@ -116,6 +124,8 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   // --- what happens to the call; each on some thread of the library ---
   void OnReadDone(bool ok) override {
     const MutexLock lock(mutex_);
+    if (ok || !ended_) unread_ = false;
+    if (ok && account_ != nullptr) account_->MessageCame(static_cast<int64_t>(incoming_.Length()));
     if (exchange_ == nullptr) return;
     if (!ok) {
       Run([](Exchange& exchange) { exchange.OnEnd(); });
@@ -152,12 +162,12 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
 
   void OnCancel() override {
     const MutexLock lock(mutex_);
-    if (!ended_) {
-      const bool late = info_.deadline <= context_.deps.clock->Now();
-      End(late ? Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
-                        "the deadline passed before the request was answered")
-               : Status(StatusCode::kCancelled, "cancelled", "the client has gone"));
-    }
+    const TimePoint now = context_.deps.clock->Now();
+    const bool late = info_.deadline <= now;
+    if (account_ != nullptr) account_->Reset(now - info_.start, now);
+    End(late ? Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                      "the deadline passed before the request was answered")
+             : Status(StatusCode::kCancelled, "cancelled", "the client has gone"));
     Settle();
   }
 
@@ -208,6 +218,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   void WriteBegins() {
     writing_ = true;
     write_began_ = context_.deps.clock->Now();
+    if (account_ != nullptr) account_->Written(static_cast<int64_t>(outgoing_.Length()));
   }
 
   void ReadInfo() {
@@ -222,6 +233,12 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
     info_.stream_errors_end = Metadata(call_, "triton_grpc_error") == "true";
     call_.AddTrailingMetadata("x-request-id", info_.request_id);
+  }
+
+  int64_t MetadataBytes() const {
+    size_t bytes = info_.method.size();
+    for (const auto& [name, value] : call_.client_metadata()) bytes += name.size() + value.size();
+    return static_cast<int64_t>(bytes);
   }
 
   // Not through the C++ time point, which does not hold all that a client can write.
@@ -313,19 +330,26 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const WireStatus out = ToWire(status);
     code_ = out.code;
     reason_ = out.reason;
+    Measure();
     if (status.ok()) return grpc::ServerGenericBidiReactor::Finish(grpc::Status::OK);
     call_.AddTrailingMetadata("tutti-error-code", out.reason);
     grpc::ServerGenericBidiReactor::Finish(
         grpc::Status(static_cast<grpc::StatusCode>(out.code), out.message, out.details));
   }
 
-  // After the end: log, metrics, the window.
+  // Before the answer leaves: who has it finds it counted.
+  void Measure() {
+    if (method_ == nullptr || !method_->measured) return;
+    context_.window.Record(method_->path, context_.deps.clock->Now() - info_.start, code_ == 0);
+  }
+
+  // After the end: log and metrics.
   void Account() {
     const Duration took = context_.deps.clock->Now() - info_.start;
     if (counted_) context_.active.fetch_sub(1);
-    if (method_ != nullptr && method_->measured) {
-      context_.window.Record(method_->path, took, code_ == 0);
-    }
+    if (account_ != nullptr && unread_ && info_.authorized) account_->MessageLost();
+    if (expects_) account_->ReadsEnd();
+    if (account_ != nullptr) account_->CallEnds();
     if (telemetry::DoorMetrics* metrics = context_.deps.metrics) {
       const auto op = method_ == nullptr ? telemetry::OpKind::kOther : method_->op;
       metrics->DoorRequest(telemetry::DoorKind::kGrpc, op, code_, took);
@@ -346,12 +370,15 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   grpc::GenericCallbackServerContext& call_;  // until OnDone
   CallInfo info_;
   const Method* method_ = nullptr;
+  std::shared_ptr<ConnectionAccount> account_;  // of its connection; null when that has ended
   Mutex mutex_;
   std::shared_ptr<Reactor> self_;       // until OnDone
   std::unique_ptr<Exchange> exchange_;  // until the end
   bool ended_ = false;                  // the status is on its way
   bool done_ = false;                   // the library has no more of the call
   bool counted_ = false;
+  bool expects_ = false;  // messages, as the account knows
+  bool unread_ = true;    // one may be on its way that nobody has read
   bool pumped_ = false;
   TimePoint due_ = TimePoint::max();  // as the pump knows it
   bool in_line_ = false;              // for a handler, with a message

@@ -133,7 +133,7 @@ TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
   EXPECT_EQ(got.truncate_tokens, 9);
   const Duration left = got.deadline - clock_.Now();
   EXPECT_GT(left, std::chrono::seconds(30));
-  EXPECT_LE(left, std::chrono::seconds(100));
+  EXPECT_LE(left, std::chrono::seconds(110));  // the library rounds it
 }
 
 TEST_F(TuttiServiceTest, AGenerationIsAStreamOfText) {
@@ -309,12 +309,8 @@ TEST_F(TuttiServiceTest, MetricsCountTheCallsOfAWindow) {
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   std::sort(took.begin(), took.end());
-  // The last call may still be on its way through the books.
-  v1::MetricsResponse metrics;
-  ASSERT_TRUE(Eventually([&] {
-    metrics = Metrics();
-    return metrics.total().count() == kCalls + 1;
-  }));
+  const v1::MetricsResponse metrics = Metrics();
+  EXPECT_EQ(metrics.total().count(), kCalls + 1u);
   ASSERT_EQ(metrics.methods_size(), 1);
   const v1::CallMetrics& embed = metrics.methods(0);
   EXPECT_EQ(embed.method(), "/tutti.v1.Tutti/Embed");

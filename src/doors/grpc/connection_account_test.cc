@@ -1,0 +1,167 @@
+// What a connection may send beyond what its calls explain.
+#include "doors/grpc/connection_account.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti::rpc {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr int64_t kMessage = 8 << 20, kKiB = 1 << 10, kMiB = 1 << 20;
+
+class ConnectionAccountTest : public ::testing::Test {
+ protected:
+  const AbuseLimits limits_;
+  TimePoint now_ = TimePoint() + seconds(1000);
+  ConnectionAccount account_{limits_, kMessage, now_};
+};
+
+TEST_F(ConnectionAccountTest, BytesThatNoCallExplainsAreBounded) {
+  EXPECT_FALSE(account_.Judge(limits_.unexplained_bytes, now_).abuse);
+  EXPECT_EQ(account_.Judge(limits_.unexplained_bytes, now_).debt, limits_.unexplained_bytes);
+  EXPECT_TRUE(account_.Judge(limits_.unexplained_bytes + 1, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, CallsAndMessagesExplainWhatTheyTake) {
+  int64_t taken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    account_.CallBegins(200);
+    account_.ReadsBegin();
+    account_.MessageCame(100 * kKiB);
+    account_.ReadsEnd();
+    account_.CallEnds();
+    taken += 200 + 100 * kKiB + 300;  // frames of 16 KiB, each with nine bytes, and the window's
+    EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+  }
+  EXPECT_LT(account_.Judge(taken, now_).debt, kKiB);
+}
+
+TEST_F(ConnectionAccountTest, ACallThatReadsMayOweAMessage) {
+  account_.CallBegins(200);
+  account_.ReadsBegin();
+  EXPECT_FALSE(account_.Judge(kMessage, now_).abuse);
+  account_.ReadsBegin();
+  EXPECT_FALSE(account_.Judge(2 * kMessage, now_).abuse);
+  EXPECT_TRUE(account_.Judge(2 * kMessage + 2 * kMiB, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, MessagesOfCallsThatEndedEarlyAreForgivenAndLeaveNoCredit) {
+  int64_t taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    account_.CallBegins(200);
+    account_.ReadsBegin();
+    taken += kMessage / 2;
+    account_.MessageLost();
+    account_.ReadsEnd();
+    account_.CallEnds();
+    EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+    now_ += milliseconds(50);
+  }
+  now_ += seconds(3);
+  EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+  EXPECT_TRUE(account_.Judge(taken + 2 * kMiB, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, AClientThatLearnsLateOfACallsEndIsForgivenToo) {
+  account_.CallBegins(200);
+  account_.MessageLost();
+  EXPECT_FALSE(account_.Judge(1000, now_).abuse);
+  now_ += seconds(1);
+  EXPECT_FALSE(account_.Judge(4 * kMiB, now_).abuse);
+  now_ += seconds(2);
+  EXPECT_TRUE(account_.Judge(6 * kMiB, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, WhoGetsMessagesThroughIsForgivenALittleForEach) {
+  int64_t taken = 0;
+  for (int i = 0; i < 100; ++i) {
+    account_.CallBegins(200);
+    account_.ReadsBegin();
+    account_.MessageCame(1000);
+    account_.ReadsEnd();
+    account_.CallEnds();
+    taken += 1200 + 64 * kKiB;  // the beginning of another message, of a call that nobody saw
+    EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+  }
+  for (int i = 0; i < 1000; ++i) account_.MessageCame(0);
+  account_.Judge(taken, now_);
+  EXPECT_TRUE(account_.Judge(taken + 2 * kMiB, now_).abuse) << "and has no credit";
+}
+
+TEST_F(ConnectionAccountTest, ManyCallsWithoutBytesAreNoCreditForLater) {
+  for (int i = 0; i < 100'000; ++i) {
+    account_.CallBegins(1000);
+    account_.CallEnds();
+  }
+  account_.Judge(0, now_);
+  EXPECT_FALSE(account_.Judge(limits_.unexplained_bytes, now_).abuse);
+  EXPECT_TRUE(account_.Judge(kMiB, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, ALongSilenceIsNoCreditEither) {
+  now_ += std::chrono::hours(100);
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+  EXPECT_TRUE(account_.Judge(kMiB, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, AReaderOfLargeAnswersMayOpenItsWindow) {
+  int64_t taken = 0;
+  for (int i = 0; i < 1000; ++i) {
+    account_.Written(10 * kMiB);
+    taken += 160 * 26;  // an update of both windows for each 64 KiB
+    EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+  }
+}
+
+TEST_F(ConnectionAccountTest, KeepAliveForADayIsNoAbuse) {
+  int64_t taken = 0;
+  for (int i = 0; i < 24 * 360; ++i) {
+    now_ += seconds(10);
+    taken += 17 + 17 + 64;  // ping, answer, TLS
+    EXPECT_FALSE(account_.Judge(taken, now_).abuse);
+  }
+}
+
+TEST_F(ConnectionAccountTest, CallsThatAreNotDoneWithAreBounded) {
+  for (int i = 0; i < limits_.calls; ++i) account_.CallBegins(100);
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+  account_.CallBegins(100);
+  EXPECT_TRUE(account_.Judge(0, now_).abuse);
+  account_.CallEnds();
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+}
+
+TEST_F(ConnectionAccountTest, CallsGivenUpQuicklyAreCountedAndThoseOfPatientClientsAreNot) {
+  for (int i = 0; i < limits_.resets; ++i) account_.Reset(milliseconds(1), now_);
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+  for (int i = 0; i < 10'000; ++i) account_.Reset(milliseconds(100), now_);
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+  now_ += seconds(2);  // 200 more may be
+  for (int i = 0; i < 200; ++i) account_.Reset(milliseconds(1), now_);
+  EXPECT_FALSE(account_.Judge(0, now_).abuse);
+  account_.Reset(milliseconds(1), now_);
+  EXPECT_TRUE(account_.Judge(0, now_).abuse);
+}
+
+TEST(ConnectionAccounts, AreFoundByPeerUntilTheirConnectionEnds) {
+  ConnectionAccounts accounts;
+  const auto make = [] {
+    return std::make_shared<ConnectionAccount>(AbuseLimits(), kMessage, TimePoint());
+  };
+  const auto first = make(), second = make(), local = make();
+  accounts.Add("ipv4:127.0.0.1:5000", first);
+  EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5000"), first);
+  EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5001"), nullptr);
+  accounts.Add("ipv4:127.0.0.1:5000", second);  // the port is used anew before the old end is known
+  accounts.Remove("ipv4:127.0.0.1:5000", first);
+  EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5000"), second);
+  accounts.Remove("ipv4:127.0.0.1:5000", second);
+  EXPECT_EQ(accounts.Find("ipv4:127.0.0.1:5000"), nullptr);
+  accounts.Add("ipv6:%5Bfe80::1%5D:5000", local);
+  EXPECT_EQ(accounts.Find("ipv6:%5Bfe80::1%25eth0%5D:5000"), local);
+}
+
+}  // namespace
+}  // namespace tutti::rpc
