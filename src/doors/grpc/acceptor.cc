@@ -236,20 +236,22 @@ void Acceptor::Judge(int duplicate, Watched& watched, TimePoint now) {
   if (!taken.has_value() || watched.ended) return;
   const ConnectionAccount::Verdict verdict = watched.account->Judge(*taken, now);
   all_debt_ += verdict.debt - std::exchange(watched.debt, verdict.debt);
+  watched.suspect = verdict.suspect;
   if (verdict.abuse) ShutDown(duplicate, watched);
 }
 
-// Looks at those that sent something, and waits for their next byte.
+// Looks at those that sent something, and waits for their next byte; suspects are looked at again.
 void Acceptor::Police() {
   const TimePoint now = clock_.Now();
-  police_at_ = TimePoint::max();
-  for (const int duplicate : talking_) {
+  std::erase_if(talking_, [&](int duplicate) {
     const auto found = watched_.find(duplicate);
-    if (found == watched_.end()) continue;
+    if (found == watched_.end()) return true;
     Judge(duplicate, found->second, now);
+    if (found->second.suspect && !found->second.ended) return false;
     Arm(duplicate, false);
-  }
-  talking_.clear();
+    return true;
+  });
+  police_at_ = talking_.empty() ? TimePoint::max() : now + kPolice;
   if (all_debt_ <= options_.abuse.all_bytes) return;
   for (auto& [duplicate, watched] : watched_) Judge(duplicate, watched, now);  // what is old news
   while (all_debt_ > options_.abuse.all_bytes) {

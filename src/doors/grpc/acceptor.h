@@ -55,7 +55,8 @@ class Acceptor {
   struct Watched {
     std::string peer;
     std::shared_ptr<ConnectionAccount> account;
-    int64_t debt = 0;    // when it was judged
+    int64_t debt = 0;  // when it was judged
+    bool suspect = false;
     bool ended = false;  // shut down by us
   };
   void Main();

@@ -47,9 +47,14 @@ ConnectionAccount::Verdict ConnectionAccount::Judge(int64_t taken_bytes, TimePoi
   const int64_t forfeited = std::min(debt + kMostCredit, int64_t{0});
   Explain(forgiven + paid + forfeited);
   debt = std::max<int64_t>(debt - forgiven - paid, 0);
-  const bool abuse = too_many_resets_.load() || calls_.load() > limits_.calls ||
-                     debt > limits_.unexplained_bytes + reading * message_bytes_;
-  return {debt, abuse};
+  const int64_t on_their_way = reading * message_bytes_;
+  const bool suspect = debt > limits_.unexplained_bytes + on_their_way;
+  if (!suspect) suspect_looks_ = 0;
+  if (suspect && ++suspect_looks_ == 1) suspect_since_ = now;
+  const bool lasting = suspect_looks_ >= kPatientLooks && now - suspect_since_ >= limits_.patience;
+  const bool abuse = too_many_resets_.load() || calls_.load() > limits_.calls || lasting ||
+                     debt > limits_.most_unexplained_bytes + on_their_way;
+  return {debt, suspect, abuse};
 }
 
 void ConnectionAccounts::Add(const std::string& peer, std::shared_ptr<ConnectionAccount> account) {

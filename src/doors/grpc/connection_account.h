@@ -20,12 +20,15 @@
 namespace tutti::rpc {
 
 struct AbuseLimits {
-  int64_t unexplained_bytes = 512 << 10;  // of one connection, beyond messages on their way
-  int64_t all_bytes = 384 << 20;          // of all together, messages on their way included
-  int64_t bytes_per_s = 1024;             // of frames that belong to no message: pings, windows
-  int64_t calls = 1000;                   // begun and not yet done with, however given up
-  int resets = 1000;                      // calls that the client gives up quickly, at once
-  double resets_per_s = 100;              // and for ever
+  // Of one connection, beyond messages on their way: for `patience`, and for a moment. The library
+  // tells of calls some time after it took the first window of their messages, 64 KiB each.
+  int64_t unexplained_bytes = 512 << 10, most_unexplained_bytes = 16 << 20;
+  Duration patience = std::chrono::milliseconds(100);
+  int64_t all_bytes = 384 << 20;  // of all together, messages on their way included
+  int64_t bytes_per_s = 1024;     // of frames that belong to no message: pings, windows
+  int64_t calls = 1000;           // begun and not yet done with, however given up
+  int resets = 1000;              // calls that the client gives up quickly, at once
+  double resets_per_s = 100;      // and for ever
   Duration quickly = std::chrono::milliseconds(100);
 };
 
@@ -59,7 +62,8 @@ class ConnectionAccount {
 
   // --- the thread that judges ---
   struct Verdict {
-    int64_t debt = 0;  // bytes that no call has explained yet
+    int64_t debt = 0;      // bytes that no call has explained yet
+    bool suspect = false;  // to be judged again soon, whether it sends or not
     bool abuse = false;
   };
   // Of a connection from which so many bytes were taken since it began.
@@ -76,6 +80,8 @@ class ConnectionAccount {
 
   // Calls that are given up before the library tells of them leave the beginning of their message.
   static constexpr int64_t kWindow = 64 << 10;
+  // Looks, besides time: where threads wait for the processor, it is not only the judge who waits.
+  static constexpr int kPatientLooks = 5;
 
   void Explain(int64_t bytes) { explained_.fetch_add(bytes); }
 
@@ -87,6 +93,8 @@ class ConnectionAccount {
   std::atomic<bool> too_many_resets_{false};
   TimePoint judged_, lost_until_{};  // of the thread that judges, as the next
   int64_t lost_bytes_ = 0;           // that may still come of lost messages
+  TimePoint suspect_since_{};
+  int suspect_looks_ = 0;
   Mutex mutex_;
   double resets_left_ GUARDED_BY(mutex_);
   TimePoint refilled_ GUARDED_BY(mutex_);

@@ -111,7 +111,7 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   set(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(limits.handshake));
   set(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(limits.idle));
   // What it has taken it reads to the end, also when the connection is shut down meanwhile.
-  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 64 << 10);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, 32 << 10);
   // A peer that has vanished is noticed by pings; one that pings too much is told to go away.
   set(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   set(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
