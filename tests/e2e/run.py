@@ -29,9 +29,9 @@ GIVEN = {"TUTTI_GRPC_PORT": "0"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")
 
 
-def make_venv(folder: pathlib.Path) -> pathlib.Path:
-    """The python of an environment that has requirements.txt installed."""
-    requirements = (HERE / "requirements.txt").read_text()
+def make_venv(folder: pathlib.Path, file: pathlib.Path = HERE / "requirements.txt") -> pathlib.Path:
+    """The python of an environment that has what `file` names installed."""
+    requirements = file.read_text()
     wanted = hashlib.sha256((sys.version + requirements).encode()).hexdigest()
     stamp = folder / "requirements.sha256"
     python = folder / "bin" / "python"
@@ -45,7 +45,7 @@ def make_venv(folder: pathlib.Path) -> pathlib.Path:
         if subprocess.run([sys.executable, "-m", "venv", str(folder)]).returncode != 0:
             sys.exit("e2e: no virtual environment; `make deps` installs what Python needs for it")
         install = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input",
-                   "--retries", "3", "--timeout", "20", "-r", str(HERE / "requirements.txt")]
+                   "--retries", "3", "--timeout", "20", "-r", str(file)]
         if subprocess.run(install).returncode != 0:
             sys.exit("e2e: the stock clients could not be installed (pip's words are above). Their installation needs "
                      "pip's package index once; with it reachable, `make e2e` tries again.")

@@ -2,7 +2,8 @@
 // classifier and a decoder that repeats its prompt word by word. Says its port on a line of its
 // own and serves until standard input ends; the model side answers at once.
 //
-//   grpc_host [key=value ...]   name, handlers, connections, streams, log (on)
+//   grpc_host [key=value ...]   name, handlers, connections, streams, delay_ms (of encodings), key,
+//   log
 #include <unistd.h>
 
 #include <chrono>
@@ -18,6 +19,7 @@
 
 namespace {
 
+using tutti::kserve::testing::FakeEncoding;
 using tutti::kserve::testing::FakeGeneration;
 using tutti::kserve::testing::FakeInference;
 
@@ -66,6 +68,19 @@ int main(int argc, char** argv) {
     std::thread([generation] { Repeat(generation); }).detach();
     return tutti::OkStatus();
   };
+  inference.keeps = false;
+  const auto delay = std::chrono::milliseconds(number("delay_ms", 0));
+  inference.on_encode = [delay](const std::shared_ptr<FakeEncoding>& encoding) {
+    if (delay.count() == 0) {
+      encoding->Answer();
+    } else {
+      std::thread([encoding, delay] {
+        std::this_thread::sleep_for(delay);
+        encoding->Answer();
+      }).detach();
+    }
+    return tutti::OkStatus();
+  };
   tutti::kserve::RepositoryOptions names{.server_version = "test", .test_models = true};
   if (settings.contains("name")) names.server_name = settings["name"];
   tutti::kserve::Repository repository(names, {&inference, &inference, &clock});
@@ -74,6 +89,7 @@ int main(int argc, char** argv) {
   tutti::Logger log(tutti::LogLevel::kInfo);
   tutti::rpc::GrpcOptions options;
   options.port = 0;
+  if (settings.contains("key")) options.api_key = settings["key"];
   options.handlers = number("handlers", options.handlers);
   options.limits.connections = number("connections", options.limits.connections);
   options.limits.streams = number("streams", options.limits.streams);

@@ -162,7 +162,7 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
         std::move(request), std::make_shared<api::TokenStream>(std::move(waker)));
     if (on_generate) RETURN_IF_ERROR(on_generate(generation));
     const std::lock_guard lock(mutex_);
-    generations_.push_back(generation);
+    if (keeps) generations_.push_back(generation);
     changed_.notify_all();
     return api::Generation(generation->stream, generation);
   }
@@ -186,10 +186,12 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     RETURN_IF_ERROR(on_encode(encoding));
     ++executions_;
     const std::lock_guard lock(mutex_);
-    encodings_.push_back(encoding);
+    if (keeps) encodings_.push_back(encoding);
     changed_.notify_all();
     return api::Encoding(encoding->state, encoding);
   }
+
+  bool keeps = true;  // requests, for Generation() and Encoding()
 
   // The k-th accepted request, waiting up to 10 s for it; null when none came.
   std::shared_ptr<FakeGeneration> Generation(size_t k) { return Nth(generations_, k); }
