@@ -38,8 +38,8 @@ Result<std::vector<float>> Alone(EncodeClient& client, const std::vector<std::st
 // What all clients of a run share.
 class Loop {
  public:
-  Loop(const EncodeShape& shape, int requests, uint64_t seed)
-      : shape_(shape), requests_(requests), seed_(seed) {
+  Loop(const EncodeShape& shape, int requests, uint64_t seed, Duration most_time)
+      : shape_(shape), requests_(requests), seed_(seed), most_time_(most_time) {
     run_.shape = shape;
   }
 
@@ -82,7 +82,7 @@ class Loop {
 
  private:
   void Client(EncodeClient& client) {
-    for (int i = next_++; i < requests_; i = next_++) {
+    for (int i = next_++; i < requests_ && clock_.Now() - start_ < most_time_; i = next_++) {
       const std::vector<std::string> texts = TextsOf(shape_, seed_, i);
       const int in_flight = ++in_flight_;
       const TimePoint sent = clock_.Now();
@@ -92,7 +92,9 @@ class Loop {
       const MutexLock lock(mutex_);
       run_.most_in_flight = std::max(run_.most_in_flight, in_flight);
       if (!reply.ok()) {
-        FailLocked(fmt::format("request {}: {}", i, reply.status().ToString()));
+        const Status& status = reply.status();
+        ++run_.errors[fmt::format("{} {}", StatusCodeName(status.code()), status.reason())];
+        FailLocked(fmt::format("request {}: {}", i, status.ToString()));
         continue;
       }
       run_.latency_s.push_back(ToSeconds(end - sent));
@@ -124,6 +126,7 @@ class Loop {
   const EncodeShape shape_;
   const int requests_;
   const uint64_t seed_;
+  const Duration most_time_;
   const SteadyClock clock_;
   TimePoint start_{};
   std::vector<std::vector<float>> expected_;
@@ -154,9 +157,9 @@ double EncodeRun::batch() const {
 bool EncodeRun::stable() const { return IsStable(WindowRates(ends_s, 3)); }
 
 EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
-                        uint64_t seed) {
-  if (warmup > 0) Loop(shape, warmup, seed + 1).Run(target);
-  Loop loop(shape, requests, seed);
+                        uint64_t seed, Duration most_time) {
+  if (warmup > 0) Loop(shape, warmup, seed + 1, most_time).Run(target);
+  Loop loop(shape, requests, seed, most_time);
   if (const Status status = loop.Reference(target); !status.ok()) {
     EncodeRun failed;
     failed.shape = shape;

@@ -9,9 +9,12 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <chrono>
+#include <map>
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
 #include "bench/encode_target.h"
 #include "bench/statistics.h"
 
@@ -32,6 +35,7 @@ struct EncodeRun {
   double prepare_s = 0, queue_s = 0, inference_s = 0;  // means, where the target tells
   api::ModelStatistics work;                           // of the target, during the run
   std::vector<std::string> failures;                   // answers that differ or did not come
+  std::map<std::string, int> errors;                   // requests that failed, by "CODE reason"
 
   double texts_per_s() const;
   double in_flight() const;
@@ -41,9 +45,10 @@ struct EncodeRun {
   bool stable() const;
 };
 
-// `requests` in all, after `warmup` that do not count. `seed` decides the texts.
+// `requests` in all, after `warmup` that do not count; none is sent once `most_time` has passed.
+// `seed` decides the texts.
 EncodeRun RunEncodeLoad(EncodeTarget& target, const EncodeShape& shape, int requests, int warmup,
-                        uint64_t seed);
+                        uint64_t seed, Duration most_time = std::chrono::hours(24 * 365));
 
 boost::json::object EncodeRunJson(const EncodeRun& run);
 // A table's head, and one row of it.

@@ -49,4 +49,18 @@ Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& ser
                                                        const std::string& model,
                                                        const std::string& api_key);
 
+// tutti.v1.Embed of a gRPC server: all clients share one channel, which is one connection.
+// `model` empty: the server's first that gives vectors.
+class GrpcTarget : public EncodeTarget {
+ public:
+  virtual int connections() const = 0;  // TCP, of all clients together, now
+};
+// `url`: "grpc://127.0.0.1:8081". Errors: invalid_value, unavailable.
+Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
+                                                     const std::string& model,
+                                                     const std::string& api_key);
+// The same to a door of this process, in front of a model loaded in it.
+Result<std::unique_ptr<GrpcTarget>> LoadGrpcTarget(
+    const std::string& model, const std::map<std::string, std::string>& settings);
+
 }  // namespace tutti::bench

@@ -59,6 +59,7 @@ class BenchCommand final : public Command {
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench kernels\n"
         "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
+        "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8\n"
         "  tutti bench knee all-minilm-l6-v2 --p99-ms 20\n"
         "  tutti bench grid docs/grid.toml\n"
         "\n"

@@ -51,6 +51,23 @@ Result<std::unique_ptr<bench::EncodeTarget>> EncodeBenches::Target() const {
   return bench::HttpEncodeTarget(server, model_, key);
 }
 
+Result<bench::Report> EncodeBenches::RunGrpc(const Progress& progress) const {
+  ASSIGN_OR_RETURN(const std::string key, app::ApiKey(""));
+  ASSIGN_OR_RETURN(const auto target,
+                   url_.empty()
+                       ? bench::LoadGrpcTarget(model_.empty() ? "all-minilm-l6-v2" : model_, flags_)
+                       : bench::GrpcEncodeTarget(url_, model_, key));
+  bench::GrpcLoadOptions options;
+  options.levels = clients_;
+  options.texts = texts_;
+  options.tokens = tokens_;
+  options.requests = requests_;
+  options.warmup = warmup_;
+  options.seconds = seconds_;
+  options.seed = seed_;
+  return bench::BenchGrpc(*target, options, progress);
+}
+
 Result<bench::Report> EncodeBenches::RunLoad(const Progress& progress) const {
   ASSIGN_OR_RETURN(const auto target, Target());
   bench::Report report;
@@ -90,6 +107,21 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   AddTarget(*encode);
   AddShape(*encode);
   AddNumbers(*encode, "--concurrency", clients_, 1, 1024, "clients [1,4,8]");
+
+  CLI::App* grpc = add("grpc", "Texts to vectors over gRPC: threads on one channel, closed loop",
+                       [this, progress] { return RunGrpc(progress()); });
+  grpc->footer(
+      "Examples:\n"
+      "  tutti bench grpc all-minilm-l6-v2\n"
+      "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8 --texts 32 --seconds 10\n"
+      "Without --url the model is loaded here, behind a gRPC door on a free port. Calls "
+      "tutti.v1.Tutti/Embed.\n"
+      "All threads share one connection. A key is taken from TUTTI_API_KEY.");
+  AddTarget(*grpc);
+  AddShape(*grpc);
+  AddNumbers(*grpc, "--concurrency", clients_, 1, 1024, "threads that send [1,4,8]");
+  AddNumber(*grpc, "--seconds", seconds_, 0.0, 1e6,
+            "instead of --requests: for so long at each level; 0 = by requests [0]");
 
   CLI::App* knee = add("knee", "Where more callers stop paying, and why; what to set for a p99",
                        [this, progress]() -> Result<bench::Report> {

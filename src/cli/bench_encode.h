@@ -9,6 +9,7 @@
 
 #include "bench/encode_grid.h"
 #include "bench/encode_knee.h"
+#include "bench/grpc_load.h"
 #include "bench/mixed.h"
 #include "bench/report.h"
 
@@ -29,12 +30,14 @@ class EncodeBenches {
   void AddShape(CLI::App& command);
   Result<std::unique_ptr<bench::EncodeTarget>> Target() const;
   Result<bench::Report> RunLoad(const Progress& progress) const;
+  Result<bench::Report> RunGrpc(const Progress& progress) const;
 
   std::string model_, url_;
   std::map<std::string, std::string> flags_;
   std::vector<int> clients_ = {1, 4, 8};
   int texts_ = 1, tokens_ = 16, requests_ = 500, warmup_ = 50;
   uint64_t seed_ = 1;
+  double seconds_ = 0;
   bench::KneeOptions knee_;
   bench::MixedOptions mixed_{.chat_model = "smollm2-135m-instruct", .encoder = "all-minilm-l6-v2"};
   std::string grid_file_, grid_out_ = "grid";

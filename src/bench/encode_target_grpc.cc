@@ -1,0 +1,122 @@
+#include <tutti/v1/tutti.pb.h>
+
+#include <chrono>
+#include <utility>
+
+#include "app/grpc_loopback.h"
+#include "app/model_registry.h"
+#include "bench/encode_target.h"
+#include "client/grpc/grpc_channel.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience{60'000};
+
+Status BadAnswer(const std::string& what) { return Internal("the server's answer: " + what); }
+
+class Client final : public EncodeClient {
+ public:
+  Client(client::GrpcChannel& channel, const std::string& model)
+      : channel_(channel), model_(model) {}
+
+  Result<EncodeReply> Encode(const std::vector<std::string>& texts) override {
+    v1::EmbedRequest request;
+    request.set_model(model_);
+    request.mutable_texts()->Add(texts.begin(), texts.end());
+    request.set_truncation(v1::TRUNCATION_RIGHT);
+    ASSIGN_OR_RETURN(const std::string bytes,
+                     channel_.Call("/tutti.v1.Tutti/Embed", request.SerializeAsString()));
+    v1::EmbedResponse response;
+    if (!response.ParseFromString(bytes)) return BadAnswer("no EmbedResponse");
+    if (static_cast<size_t>(response.vectors_size()) != texts.size())
+      return BadAnswer("not one vector for each text");
+    EncodeReply reply;
+    reply.width = response.dimension();
+    for (const v1::Vector& vector : response.vectors()) {
+      if (vector.values_size() != reply.width) return BadAnswer("vectors of different lengths");
+      reply.values.insert(reply.values.end(), vector.values().begin(), vector.values().end());
+    }
+    return reply;
+  }
+
+ private:
+  client::GrpcChannel& channel_;
+  const std::string& model_;
+};
+
+class Target : public GrpcTarget {
+ public:
+  Target(std::unique_ptr<client::GrpcChannel> channel, std::string model)
+      : channel_(std::move(channel)),
+        model_(std::move(model)),
+        summary_((model_.empty() ? "the first model that gives vectors" : model_) + " at grpc://" +
+                 channel_->target()) {}
+
+  Result<std::unique_ptr<EncodeClient>> Connect() override {
+    return std::unique_ptr<EncodeClient>(std::make_unique<Client>(*channel_, model_));
+  }
+  Result<api::ModelStatistics> Statistics() override {
+    return Status(StatusCode::kUnimplemented, "not_implemented",
+                  "the protocol does not tell of forward passes");
+  }
+  const std::string& summary() const override { return summary_; }
+  int connections() const override { return channel_->connections(); }
+
+ private:
+  const std::unique_ptr<client::GrpcChannel> channel_;
+  const std::string model_, summary_;
+};
+
+// Owns what it calls: made first, destroyed last.
+class LoadedTarget final : public GrpcTarget {
+ public:
+  explicit LoadedTarget(app::Settings settings)
+      : settings_(std::move(settings)), inference_(settings_, nullptr) {}
+
+  Status Load(const std::string& model) {
+    ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+    Result<app::OpenedModel> opened = inference_.Open(ref);
+    if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
+    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
+    ASSIGN_OR_RETURN(door_, app::GrpcLoopback::Start(inference_));
+    ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(door_->address(), "", ""));
+    summary_ = served->summary + "\nat " + door_->address() + " in this process";
+    return OkStatus();
+  }
+
+  Result<std::unique_ptr<EncodeClient>> Connect() override { return target_->Connect(); }
+  Result<api::ModelStatistics> Statistics() override { return inference_.gateway().Statistics(""); }
+  const std::string& summary() const override { return summary_; }
+  int connections() const override { return door_->connections(); }
+
+ private:
+  const app::Settings settings_;
+  app::LocalInference inference_;
+  std::unique_ptr<app::GrpcLoopback> door_;
+  std::unique_ptr<GrpcTarget> target_;
+  std::string summary_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
+                                                     const std::string& model,
+                                                     const std::string& api_key) {
+  ASSIGN_OR_RETURN(auto channel, client::GrpcChannel::Open(url, api_key, kPatience));
+  return std::unique_ptr<GrpcTarget>(std::make_unique<Target>(std::move(channel), model));
+}
+
+Result<std::unique_ptr<GrpcTarget>> LoadGrpcTarget(
+    const std::string& model, const std::map<std::string, std::string>& settings) {
+  app::Settings::Inputs inputs;
+  inputs.flags = settings;
+  inputs.environment = app::TuttiEnvironment();
+  ASSIGN_OR_RETURN(app::Settings resolved, app::Settings::Resolve(inputs));
+  auto target = std::make_unique<LoadedTarget>(std::move(resolved));
+  RETURN_IF_ERROR(target->Load(model));
+  return std::unique_ptr<GrpcTarget>(std::move(target));
+}
+
+}  // namespace tutti::bench
