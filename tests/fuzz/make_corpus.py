@@ -340,6 +340,64 @@ def encodings():
     return files
 
 
+def kserve():
+    """Models: 0 simple, 1 simple_int8, 2 simple_string, 3 simple_identity, 4 simple_sequence, 7 repeat_int32."""
+    def numbers(name, data, kind="INT32", shape=(1, 16), **more):
+        return {"name": name, "shape": list(shape), "datatype": kind, "data": data, **more}
+
+    def blob(name, size, kind="INT32", shape=(1, 16)):
+        return {"name": name, "shape": list(shape), "datatype": kind, "parameters": {"binary_data_size": size}}
+
+    line = list(range(16))
+    both = [numbers("INPUT0", line), numbers("INPUT1", [line])]
+    odd = [1, -1, 2**31, -2**31 - 1, 2**64, 1.5, 3.0, "1", True, None, [1], {}, 1e300, -0.0, 2**53, 0]
+    json_bodies = {
+        "simple": (0, {"id": "1", "inputs": both, "outputs": [{"name": "OUTPUT1", "parameters": {"binary_data": True}}]}),
+        "int8": (1, {"inputs": [numbers("INPUT0", line, "INT8"), numbers("INPUT1", [-128] * 16, "INT8")]}),
+        "strings": (2, {"inputs": [numbers("INPUT0", ["1"] * 16, "BYTES"), numbers("INPUT1", ["-2"] * 16, "BYTES")]}),
+        "texts": (3, {"inputs": [numbers("INPUT0", [["a", "\u00fc\u0000"], ["", "\U0001f600"]], "BYTES", (2, 2))]}),
+        "no_texts": (3, {"inputs": [numbers("INPUT0", [], "BYTES", (1, 0))]}),
+        "sequence": (4, {"inputs": [numbers("INPUT", [5], shape=(1, 1))], "parameters": {
+            "sequence_id": 7, "sequence_start": True, "sequence_end": False, "priority": 2, "timeout": 1000}}),
+        "parameters": (0, {"inputs": both, "parameters": {
+            "binary_data_output": True, "a": 1.5, "b": "x", "c": None, "d": [], "triton_x": 1, "timeout": 2**63 - 1}}),
+        "wrong_values": (0, {"inputs": [numbers("INPUT0", odd), numbers("INPUT1", line)]}),
+        "ragged": (0, {"inputs": [numbers("INPUT0", [[1, 2], [3]], shape=(2, 2)), numbers("INPUT1", [[[[]]]])]}),
+        "shapes": (0, {"inputs": [numbers("INPUT0", line, shape=(2**62, 4)), numbers("INPUT1", line, shape=(-1, 16))]}),
+        "types": (0, {"inputs": [numbers("INPUT0", line, "FP16"), numbers("INPUT1", line, "X")]}),
+        "twice": (0, {"inputs": [both[0], both[0]]}), "missing": (0, {"inputs": both[:1]}), "none": (0, {"inputs": []}),
+        "unknown": (0, {"inputs": both, "odd": 1, "outputs": [{"name": "OUTPUT0", "more": 2}]}),
+        "refused": (0, {"inputs": [numbers("INPUT0", line, parameters={"shared_memory_region": "r"}), both[1]]}),
+        "classes": (0, {"inputs": both, "outputs": [{"name": "OUTPUT0", "parameters": {"classification": 2}}]}),
+    }
+    flat = {
+        "repeat": (7, {"IN": [4, 5], "DELAY": [0, 0], "WAIT": 0, "id": "7", "parameters": {"x": 1}}),
+        "identity": (3, {"INPUT0": "text"}), "list": (3, {"INPUT0": ["a", "b"]}), "nested": (7, {"IN": [[1], 2]}),
+        "twice": (3, {"INPUT0": "a", "parameters": {"INPUT0": "b"}}), "odd": (3, {"INPUT0": {"a": 1}, "id": 1}),
+    }
+    files = {}
+    for name, (model, body) in json_bodies.items():
+        text = json.dumps(body).encode()
+        files[f"json_{name}"] = bytes([0, model]) + b"\n" + text
+        files[f"json_{name}_strict"] = bytes([128, model]) + b"\n" + text
+    for name, (model, body) in flat.items():
+        for form in (3, 4):
+            files[f"flat_{name}_{form}"] = bytes([form, model]) + b"\n" + json.dumps(body).encode()
+    asked = json.dumps({"inputs": [blob("INPUT0", 64), blob("INPUT1", 64)]}).encode()
+    for name, length, size in (("whole", len(asked), 128), ("short", len(asked), 127), ("long", len(asked), 129),
+                               ("length_cut", len(asked) - 1, 128), ("length_beyond", 10**6, 128), ("length_negative", -1, 128)):
+        files[f"binary_{name}"] = bytes([1, 0]) + str(length).encode() + b"\n" + asked + bytes(size)
+    for size in (-1, 2**63, 1.5, "64", None):
+        lying = json.dumps({"inputs": [blob("INPUT0", size), blob("INPUT1", 64)]}).encode()
+        files[f"binary_size_{size}"] = bytes([1, 0]) + str(len(lying)).encode() + b"\n" + lying + bytes(128)
+    texts_asked = json.dumps({"inputs": [blob("INPUT0", 11, "BYTES", (1, 2))]}).encode()
+    for name, data in (("texts", b"\3\0\0\0abc\0\0\0\0"), ("texts_lying", b"\xff\xff\xff\xffabc\0\0\0\0")):
+        files[f"binary_{name}"] = bytes([1, 3]) + str(len(texts_asked)).encode() + b"\n" + texts_asked + data
+    for model in (0, 3, 4, 7):
+        files[f"raw_{model}"] = bytes([2, model]) + b"0\n\xff\0\0\0"
+    return files
+
+
 def http():
     start = "POST /v1/completions HTTP/1.1\r\nHost: a\r\n"
     samples = {
@@ -374,6 +432,7 @@ def main():
     write("openai_request", requests())
     write("encoding_request", encodings())
     write("http_framing", http())
+    write("kserve_request", kserve())
 
 
 if __name__ == "__main__":

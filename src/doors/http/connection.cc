@@ -37,7 +37,8 @@ std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings";
   constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
-  constexpr std::string_view kNames[] = {"idempotency-key", "traceparent", "tracestate"};
+  constexpr std::string_view kNames[] = {"idempotency-key", "traceparent", "tracestate",
+                                         "inference-header-content-length"};
   const std::string* asked = request.Find("access-control-request-headers");
   if (asked == nullptr) return out;
   std::string_view rest = *asked;

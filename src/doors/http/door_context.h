@@ -33,7 +33,7 @@ struct DoorContext {
 
   // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
   // tokenizer requests, which can take a second and must not hold up the former; large answers of
-  // encoders, which wait for neither.
+  // encoders and to KServe's clients, which wait for neither.
   boost::asio::thread_pool json_helper{1}, tokenizer_helper{1}, answer_helper{1};
 };
 

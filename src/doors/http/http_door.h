@@ -1,4 +1,4 @@
-// HttpDoor: HTTP/1.1 (OpenAI-compatible, TEI's, tokenizer, operations routes) in front of
+// HttpDoor: HTTP/1.1 (OpenAI-compatible, TEI's, KServe's, tokenizer, operations routes) in front of
 // api::Inference.
 //
 // A few io threads own their connections for life and block on epoll only; what may take longer

@@ -388,6 +388,28 @@ TEST_F(KserveInferTest, ValuesInJsonAreBoundedAndBinaryDataIsNot) {
   EXPECT_TRUE(answer.blobs.at(0) == blob);
 }
 
+TEST_F(KserveInferTest, AnAnswerThatIsLargerThanAllThatMayBeHeldIsRefused) {
+  HttpOptions options;
+  options.limits.held_bytes = 300'000;
+  StartDoor(options);
+  const auto ask = [&](size_t bytes) {
+    const std::string blob = Texts({std::string(bytes, 'x')});
+    return PostBinary(kIdentity,
+                      R"({"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"BYTES",)"
+                      R"("parameters":{"binary_data_size":)" +
+                          std::to_string(blob.size()) + "}}]}",
+                      blob);
+  };
+  EXPECT_EQ(ErrorOf(ask(200'000)).substr(0, 27), "413 the answer would take a");
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(Ask(ask(100'000)).status, 200) << "what was counted is given back";
+    EXPECT_EQ(Ask(ask(200'000)).status, 413);
+  }
+  EXPECT_THAT(ErrorOf(Post(kIdentity, std::string(100'000, 'x'), "Content-Encoding: gzip\r\n")),
+              StartsWith("503 too many large requests"))
+      << "its inflated form might be too much";
+}
+
 TEST_F(KserveInferTest, SequencesAndParametersReachTheModel) {
   StartDoor();
   const auto ask = [&](int value, const std::string& parameters) {

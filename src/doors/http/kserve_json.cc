@@ -1,5 +1,6 @@
 #include "doors/http/kserve_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -29,9 +30,9 @@ std::optional<T> ToInteger(const Json& value) {
   } else if (const uint64_t* positive = value.if_uint64()) {
     if (std::in_range<T>(*positive)) return static_cast<T>(*positive);
   } else if (const double* real = value.if_double()) {
-    // 2^63 itself and what is beyond is for uint64 alone, and written without a point or exponent.
-    constexpr double kBound = 9223372036854775808.0;
-    if (std::trunc(*real) == *real && *real >= -kBound && *real < kBound &&
+    // 3.0; further out a double may stand for several whole numbers.
+    constexpr double kExact = 9007199254740992.0;  // 2^53
+    if (std::trunc(*real) == *real && std::abs(*real) <= kExact &&
         std::in_range<T>(static_cast<int64_t>(*real))) {
       return static_cast<T>(static_cast<int64_t>(*real));
     }
@@ -46,15 +47,30 @@ bool AppendInteger(const Json& value, std::string* data) {
   return number.has_value();
 }
 
+// Nothing for a number that is nearer to infinity than to the largest of T. As a double the
+// shortest form of the largest float is a little larger than it.
+template <typename T>
+std::optional<T> Nearest(double number) {
+  if constexpr (std::is_same_v<T, double>) {
+    return number;
+  } else {
+    constexpr double kLargest = std::numeric_limits<T>::max();
+    constexpr double kHalfUnit = 0x1p103;  // of the last place of the largest
+    if (std::abs(number) >= kLargest + kHalfUnit) return std::nullopt;
+    return static_cast<T>(std::clamp(number, -kLargest, kLargest));
+  }
+}
+
 template <typename T>
 bool AppendReal(const Json& value, std::string* data) {
   if (const int64_t* number = value.if_int64()) {
     kserve::AppendElement(static_cast<T>(*number), data);
   } else if (const uint64_t* positive = value.if_uint64()) {
     kserve::AppendElement(static_cast<T>(*positive), data);
-  } else if (const double* real = value.if_double();
-             real != nullptr && std::abs(*real) <= double{std::numeric_limits<T>::max()}) {
-    kserve::AppendElement(static_cast<T>(*real), data);
+  } else if (const double* real = value.if_double()) {
+    const std::optional<T> nearest = Nearest<T>(*real);
+    if (!nearest.has_value()) return false;
+    kserve::AppendElement(*nearest, data);
   } else {
     return false;
   }
@@ -158,6 +174,27 @@ Status WriteTexts(const kserve::Tensor& tensor, wire::JsonWriter* json) {
   return OkStatus();
 }
 
+// JSON has no word for NaN and infinity.
+template <typename T>
+Status CheckFinite(const kserve::Tensor& tensor) {
+  const std::string_view data = tensor.data;
+  for (size_t i = 0; i < data.size() / sizeof(T); ++i) {
+    if (!std::isfinite(kserve::ElementAt<T>(data, i))) {
+      return Bad("output " + Quoted(tensor.name) +
+                 " holds a value that is no number; ask for it as binary data (binary_data)");
+    }
+  }
+  return OkStatus();
+}
+
+Status WriteFloats(const kserve::Tensor& tensor, wire::JsonWriter* json) {
+  RETURN_IF_ERROR(CheckFinite<float>(tensor));
+  std::vector<float> numbers(tensor.data.size() / sizeof(float));
+  if (!numbers.empty()) std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());
+  json->Floats(numbers);
+  return OkStatus();
+}
+
 Status WriteEachElement(const kserve::Tensor& tensor, wire::JsonWriter* json) {
   const std::string_view data = tensor.data;
   switch (tensor.type) {
@@ -189,9 +226,11 @@ Status WriteEachElement(const kserve::Tensor& tensor, wire::JsonWriter* json) {
       WriteIntegers<int64_t>(data, json);
       return OkStatus();
     case DataType::kFp32:
+      RETURN_IF_ERROR(CheckFinite<float>(tensor));
       WriteEach<float>(data, [json](float number) { json->Float(number); });
       return OkStatus();
     case DataType::kFp64:
+      RETURN_IF_ERROR(CheckFinite<double>(tensor));
       WriteEach<double>(data, [json](double number) { json->Double(number); });
       return OkStatus();
     case DataType::kBytes:
@@ -232,12 +271,7 @@ kserve::Shape ShapeOf(const Json& value) {
 
 Status WriteElements(const kserve::Tensor& tensor, bool scalar, wire::JsonWriter* json) {
   if (scalar && kserve::CountElements(tensor.shape) == 1) return WriteEachElement(tensor, json);
-  if (tensor.type == DataType::kFp32) {
-    std::vector<float> numbers(tensor.data.size() / sizeof(float));
-    if (!numbers.empty()) std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());
-    json->Floats(numbers);
-    return OkStatus();
-  }
+  if (tensor.type == DataType::kFp32) return WriteFloats(tensor, json);
   json->BeginArray();
   RETURN_IF_ERROR(WriteEachElement(tensor, json));
   json->EndArray();

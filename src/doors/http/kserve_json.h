@@ -26,8 +26,8 @@ Status ReadElements(const wire::Json& data, kserve::Tensor* tensor);
 kserve::Shape ShapeOf(const wire::Json& value);
 
 // Writes the elements, which are as many as the shape says: a flat list, or where `scalar` is set
-// and there is one element, that. Errors: invalid_value where they have no JSON form (FP16, bytes
-// that are no text); then something unfinished has been written.
+// and there is one element, that. Errors: invalid_value where they have no JSON form (FP16,
+// NaN, bytes that are no text); then something unfinished has been written.
 Status WriteElements(const kserve::Tensor& tensor, bool scalar, wire::JsonWriter* json);
 // At least what that takes, unless texts are full of escapes.
 size_t EstimateElements(const kserve::Tensor& tensor);

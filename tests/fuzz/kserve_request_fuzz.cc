@@ -1,0 +1,120 @@
+// Bodies of KServe v2 over HTTP, in every form, for the built-in test models: a client's mistake is
+// a refusal with a known code in KServe's form; tensors that a model may see come back the same
+// through JSON and as binary data. Input: one byte (form, strict), one byte (model), the field
+// Inference-Header-Content-Length up to a line break, then the body.
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/clock.h"
+#include "doors/http/kserve_generate.h"
+#include "doors/http/kserve_json.h"
+#include "doors/http/kserve_request.h"
+#include "doors/http/kserve_response.h"
+#include "fuzz_input.h"
+#include "kserve/request.h"
+#include "kserve/test_models.h"
+#include "wire/error.h"
+#include "wire/json.h"
+#include "wire/utf8.h"
+
+namespace {
+
+namespace http = tutti::http;
+namespace kserve = tutti::kserve;
+namespace wire = tutti::wire;
+
+enum class Form { kJson, kLength, kRaw, kGenerate, kStream };
+constexpr int kForms = 5;
+
+const kserve::ModelConfig& ConfigOf(uint8_t choice) {
+  static const tutti::SteadyClock clock;
+  static const std::vector<std::shared_ptr<kserve::Model>> models = kserve::MakeTestModels(clock);
+  return models[choice % models.size()]->config();
+}
+
+void CheckRefusal(const tutti::Status& status) {
+  CHECK(!status.reason().empty());
+  const wire::ErrorView view = wire::ViewError(status, {.form = wire::ErrorForm::kKserve});
+  CHECK(view.http == 400) << status;
+  CHECK(tutti::IsValidUtf8(view.message)) << status;
+  CHECK(wire::ParseJson(wire::ErrorBody(view)).ok()) << "the error body is not JSON";
+}
+
+tutti::Result<http::KserveBody> Read(Form form, const kserve::ModelConfig& config,
+                                     std::string_view length, std::string_view body, bool strict) {
+  const http::KserveReadOptions options{tutti::TimePoint(), strict};
+  switch (form) {
+    case Form::kJson:
+      return http::ReadInfer(body, std::nullopt, options);
+    case Form::kLength: {
+      ASSIGN_OR_RETURN(const size_t json_bytes, http::ReadHeaderLength(length, body.size()));
+      CHECK(json_bytes <= body.size());
+      return http::ReadInfer(body, json_bytes, options);
+    }
+    case Form::kRaw:
+      return http::ReadRawInput(config, std::string(body));
+    case Form::kGenerate:
+    case Form::kStream:
+      return http::ReadGenerate(config, body, form == Form::kStream, options);
+  }
+  return tutti::Internal("no form");
+}
+
+// Through JSON the elements read again to the same bytes, where they have such a form at all.
+void CheckElements(const kserve::Tensor& tensor) {
+  std::string text;
+  wire::JsonWriter json(&text);
+  if (!http::WriteElements(tensor, false, &json).ok()) return;
+  const tutti::Result<wire::JsonDocument> list = wire::ParseJson(text);
+  CHECK(list.ok()) << list.status();
+  kserve::Tensor again{tensor.name, tensor.type, tensor.shape, {}};
+  const tutti::Status read = http::ReadElements(list->root(), &again);
+  CHECK(read.ok()) << read;
+  CHECK(again.data == tensor.data) << text;
+}
+
+void CheckBody(const kserve::ModelConfig& config, const http::KserveBody& body, bool strict) {
+  CHECK(!strict || body.ignored.empty());
+  if (const tutti::Status fits = kserve::CheckRequest(config, body.request); !fits.ok())
+    return CheckRefusal(fits);
+  kserve::InferResponse response;
+  response.outputs = body.request.inputs;
+  for (const kserve::Tensor& tensor : response.outputs) CheckElements(tensor);
+
+  http::KserveBody binary = body;
+  binary.binary_outputs = true;
+  binary.outputs.clear();
+  const tutti::Result<http::InferBody> answer = http::WriteInfer(config.name, binary, response);
+  CHECK(answer.ok()) << answer.status();
+  const size_t json_bytes = answer->json_bytes.value_or(answer->text.size());
+  const auto head = wire::ParseJson(std::string_view(answer->text).substr(0, json_bytes));
+  CHECK(head.ok()) << head.status();
+  size_t blobs = 0;
+  for (const wire::Json& output : head->root().at("outputs").as_array())
+    blobs += static_cast<size_t>(output.at("parameters").at("binary_data_size").as_int64());
+  CHECK(json_bytes + blobs == answer->text.size());
+
+  if (const auto flat = http::GenerateBody(body.request.id, config.name, response); flat.ok())
+    CHECK(wire::ParseJson(*flat).ok()) << *flat;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  tutti::fuzz::FuzzInput input(data, size);
+  const uint8_t choice = input.Byte();
+  const kserve::ModelConfig& config = ConfigOf(input.Byte());
+  const std::string_view length = input.Until('\n');
+  const std::string_view text = input.Rest();
+  const bool strict = (choice & 128) != 0;
+  const auto body = Read(static_cast<Form>(choice % 128 % kForms), config, length, text, strict);
+  if (body.ok()) {
+    CheckBody(config, *body, strict);
+  } else {
+    CheckRefusal(body.status());
+  }
+  return 0;
+}
