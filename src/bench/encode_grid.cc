@@ -69,6 +69,32 @@ double NumberAt(const boost::json::object& cell, const char* pointer) {
   return value->to_number<double>();
 }
 
+// What many texts in one request bring a single caller, and how much of that rate one text has by
+// itself (U06): a line for each length and set of options whose two cells are there.
+std::string BatchGains(const GridPlan& plan, const Results& results) {
+  std::string text;
+  for (const GridCell& one : plan.cells) {
+    if (one.shape.clients != 1 || one.shape.texts != 1) continue;
+    const GridCell* most = nullptr;
+    for (const GridCell& cell : plan.cells) {
+      const bool alike = cell.shape.clients == 1 && cell.shape.tokens == one.shape.tokens &&
+                         cell.options == one.options && results.contains(KeyOf(plan, cell));
+      if (alike && cell.shape.texts > (most == nullptr ? 1 : most->shape.texts)) most = &cell;
+    }
+    const auto found = results.find(KeyOf(plan, one));
+    if (most == nullptr || found == results.end()) continue;
+    const double alone = NumberAt(found->second, "/texts_s");
+    const double together = NumberAt(results.at(KeyOf(plan, *most)), "/texts_s");
+    if (alone <= 0 || together <= 0) continue;
+    text += fmt::format(
+        "\nOne caller, {} tokens: {} texts a request bring {:.2f} x the rate of one; one text "
+        "alone "
+        "runs at {:.0f} % of it.\n",
+        one.shape.tokens, most->shape.texts, together / alone, alone / together * 100);
+  }
+  return text;
+}
+
 std::string Markdown(const GridPlan& plan, const Results& results, const std::string& summary) {
   std::string text = fmt::format(
       "# {}\n\n{} requests a cell after {} of warm-up.\n\n"
@@ -85,7 +111,7 @@ std::string Markdown(const GridPlan& plan, const Results& results, const std::st
                         NumberAt(r, "/in_flight"), NumberAt(r, "/forward_batch"),
                         NumberAt(r, "/busy") * 100);
   }
-  return text;
+  return text + BatchGains(plan, results);
 }
 
 // Throughput against median latency: a line for everything but the concurrency, which is the mark's

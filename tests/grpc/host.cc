@@ -1,6 +1,7 @@
-// A gRPC door for stock clients: the test models, and fakes of an encoder, a cross-encoder, a
-// classifier and a decoder that repeats its prompt word by word. Says its port on a line of its
-// own and serves until standard input ends; the model side answers at once.
+// Doors for stock clients, gRPC and HTTP over one repository: the test models, and fakes of an
+// encoder, a cross-encoder, a classifier and a decoder that repeats its prompt word by word. Says
+// its ports on a line of their own and serves until standard input ends; the model side answers at
+// once.
 //
 //   grpc_host [key=value ...]   name, handlers, connections, streams, delay_ms (of encodings), key,
 //   log
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "doors/grpc/grpc_door.h"
+#include "doors/http/http_door.h"
 #include "kserve/testing/fake_inference.h"
 
 namespace {
@@ -100,12 +102,27 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
     return 1;
   }
-  std::printf("grpc_host: port %d\n", door.port());
+  tutti::http::HttpOptions http_options;
+  http_options.port = 0;
+  http_options.api_key = options.api_key;
+  tutti::http::HttpDoor http(http_options, {.inference = &inference,
+                                            .health = &inference,
+                                            .metrics = &registry,
+                                            .serving = &metrics,
+                                            .clock = &clock,
+                                            .repository = &repository});
+  if (const tutti::Status http_status = http.Start(); !http_status.ok()) {
+    std::fprintf(stderr, "%s\n", http_status.ToString().c_str());
+    return 1;
+  }
+  std::printf("grpc_host: ports %d %d\n", door.port(), http.port());
   std::fflush(stdout);
   char byte = 0;
   while (read(STDIN_FILENO, &byte, 1) > 0) {
   }
+  http.Drain(std::chrono::seconds(10));
   door.Drain(std::chrono::seconds(10));
+  http.Stop();
   door.Stop();
   return 0;
 }

@@ -14,8 +14,9 @@ class Host:
         words = [f"{key}={value}" for key, value in settings.items()]
         self.process = subprocess.Popen([os.environ["GRPC_HOST"], *words], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
-        self.port = int(self.process.stdout.readline().split()[-1])
+        self.port, http_port = map(int, self.process.stdout.readline().split()[-2:])
         self.url = f"127.0.0.1:{self.port}"
+        self.http_url = f"127.0.0.1:{http_port}"
 
     def resident_kib(self):
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

@@ -17,7 +17,7 @@ class PerfAnalyzer(HostCase):
 
     def addresses(self):
         """Protocols that the host speaks, and where: one test for all of them."""
-        return {"grpc": self.host.url}
+        return {"grpc": self.host.url, "http": self.host.http_url}
 
     def analyze(self, protocol, url, *words):
         program = pathlib.Path(sys.executable).parent / "perf_analyzer"

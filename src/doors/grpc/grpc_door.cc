@@ -99,6 +99,13 @@ AbuseLimits AbuseOf(const GrpcLimits& limits) {
   return abuse;
 }
 
+// The library's threads for the rest of the process: when its last user goes, it joins a thread
+// that may sleep for ten seconds yet after a large answer.
+void HoldLibrary() {
+  static const bool held = (grpc_init(), true);
+  (void)held;
+}
+
 void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
   builder->SetMaxReceiveMessageSize(limits.message_bytes);
   builder->SetMaxSendMessageSize(-1);
@@ -157,6 +164,7 @@ struct GrpcDoor::Impl {
     RETURN_IF_ERROR(CheckBind(context.options));
     RETURN_IF_ERROR(CheckThreads());
     SilenceLibraries();
+    HoldLibrary();
     ASSIGN_OR_RETURN(const std::shared_ptr<grpc::ServerCredentials> credentials,
                      Credentials(context.options));
     RETURN_IF_ERROR(acceptor.Listen(context.options.host, context.options.port));
