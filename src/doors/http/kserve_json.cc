@@ -286,15 +286,22 @@ size_t EstimateElements(const kserve::Tensor& tensor) {
 }
 
 Result<kserve::ParameterValue> ReadParameterValue(std::string_view name, const Json& value) {
-  if (const bool* flag = value.if_bool()) return kserve::ParameterValue(*flag);
-  if (const int64_t* number = value.if_int64()) return kserve::ParameterValue(*number);
-  if (const uint64_t* positive = value.if_uint64()) return kserve::ParameterValue(*positive);
-  if (const double* real = value.if_double()) return kserve::ParameterValue(*real);
-  if (const auto* text = value.if_string()) {
-    return kserve::ParameterValue(std::string(text->data(), text->size()));
+  kserve::ParameterValue read;
+  if (const bool* flag = value.if_bool()) {
+    read = *flag;
+  } else if (const int64_t* number = value.if_int64()) {
+    read = *number;
+  } else if (const uint64_t* positive = value.if_uint64()) {
+    read = *positive;
+  } else if (const double* real = value.if_double()) {
+    read = *real;
+  } else if (const auto* text = value.if_string()) {
+    read.emplace<std::string>(text->data(), text->size());
+  } else {
+    return Bad("invalid value type for " + Quoted(name) +
+               " parameter, expected a bool, a number or a string");
   }
-  return Bad("invalid value type for " + Quoted(name) +
-             " parameter, expected a bool, a number or a string");
+  return read;
 }
 
 void WriteParameter(const std::string& name, const kserve::ParameterValue& value,
