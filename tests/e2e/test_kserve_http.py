@@ -60,6 +60,63 @@ class KserveCase(unittest.TestCase):
         return raised.exception.message()
 
 
+class Shapes(KserveCase):
+    """Answers have the fields, and these the types, that the Open Inference Protocol's OpenAPI description (version 2.0)
+    demands. A shape here: {field: type or shape, [one] for lists}; a field whose name ends in ? may be missing."""
+    TENSOR = {"name": str, "datatype": str, "shape": [int]}
+    SERVER = {"name": str, "version": str, "extensions": [str]}
+    MODEL = {"name": str, "versions?": [str], "platform": str, "inputs?": [TENSOR], "outputs?": [TENSOR]}
+    OUTPUT = {**TENSOR, "data": [(int, float, str, bool, list)], "parameters?": dict}
+    INFERENCE = {"model_name": str, "model_version?": str, "id?": str, "parameters?": dict, "outputs": [OUTPUT]}
+    ERROR = {"error": str}
+
+    def check(self, value, shape, where="answer"):
+        if isinstance(shape, dict):
+            self.assertIsInstance(value, dict, where)
+            known = {field.rstrip("?"): field for field in shape}
+            self.assertLessEqual({field for field in shape if not field.endswith("?")}, set(value), where)
+            for field, found in value.items():
+                self.assertIn(field, known, where)
+                self.check(found, shape[known[field]], f"{where}.{field}")
+        elif isinstance(shape, list):
+            self.assertIsInstance(value, list, where)
+            for i, one in enumerate(value):
+                self.check(one, shape[0], f"{where}[{i}]")
+        else:
+            self.assertIsInstance(value, shape, where)
+
+    def get(self, path):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=STEP_S)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
+        finally:
+            connection.close()
+
+    def test_answers_have_the_published_shapes(self):
+        for path, shape in (("/v2/", self.SERVER), ("/v2/models/simple/versions/1", self.MODEL),
+                            (f"/v2/models/{EMBEDDER}/versions/1", self.MODEL), ("/v2/models/chat/versions/1", self.MODEL)):
+            status, answer = self.get(path)
+            self.assertEqual(status, 200)
+            self.check(answer, shape, path)
+        for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/simple/versions/1/ready"):
+            self.assertEqual(self.get(path)[0], 200)
+        self.check(self.get("/v2/models/none/versions/1")[1], self.ERROR)
+        numbers = {"shape": [1, 16], "datatype": "INT32", "data": list(range(16))}
+        asked = {"simple": [{"name": "INPUT0", **numbers}, {"name": "INPUT1", **numbers}],
+                 "simple_identity": [{"name": "INPUT0", "shape": [1, 2], "datatype": "BYTES", "data": [["a", "b"]]}],
+                 EMBEDDER: [{"name": "text", "shape": [1], "datatype": "BYTES", "data": ["a cat"]}]}
+        for model, inputs in asked.items():
+            body = json.dumps({"id": "42", "inputs": inputs, "outputs": []})
+            status, _, answer = self.ask(f"/v2/models/{model}/versions/1/infer", body)
+            self.assertEqual(status, 200, answer)
+            self.check(json.loads(answer), self.INFERENCE, model)
+        status, _, answer = self.ask("/v2/models/simple/versions/1/infer", json.dumps({"inputs": [numbers]}))
+        self.assertEqual(status, 400)
+        self.check(json.loads(answer), self.ERROR)
+
+
 class WhatThereIs(KserveCase):
     def test_health_and_metadata_as_the_stock_example_asks_for_them(self):
         self.assertTrue(self.client.is_server_live())

@@ -69,6 +69,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
     {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
     KserveRoute("/v2", "GET", RouteId::kKserveServer),
+    KserveRoute("/v2/", "GET", RouteId::kKserveServer),  // as the protocol's OpenAPI file has it
     KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive),
     KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady),
     KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics),
