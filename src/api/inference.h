@@ -1,5 +1,5 @@
-// api::Inference: the narrow waist. Every door (HTTP, the library, later gRPC, WebSocket, MQTT,
-// jobs) speaks to this port and to nothing behind it, but for the library's steps, which go through
+// api::Inference: the narrow waist. Every door (HTTP, gRPC, the library) speaks to this port and to
+// nothing behind it, but for the library's steps, which go through
 // gateway::Gateway::GenerateStepwise and engine::RequestControl; the same prompt gives the same
 // tokens through each.
 #pragma once

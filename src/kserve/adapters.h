@@ -1,14 +1,14 @@
 // Models of api::Inference as KServe models.
 //
-//   encoders      text BYTES [-1] or token_ids INT32 [-1,-1] -> embedding FP32 [-1,D]
-//                 (also text_input, also [-1,1]; input_ids with attention_mask, INT64 [-1,-1];
-//                 negative ids at the end of a row are padding)
-//   cross-encoders  query BYTES [1], documents BYTES [-1] -> score FP32 [-1], or [-1,L] for L
-//   labels classifiers   text BYTES [-1] -> score FP32 [-1,L] decoders      text_input BYTES [1],
-//   stream BOOL [1], sampling_parameters BYTES [1] (a JSON
-//                 object), exclude_input_in_output BOOL [1] -> text_output, finish_reason BYTES
-//                 [-1]; decoupled: with `stream` a response for what was sampled since the last
-//                 one, else one response
+// - Encoders: text BYTES [-1] or token_ids INT32 [-1,-1] -> embedding FP32 [-1,D]. Negative ids at
+//   the end of a row are padding. Also taken: text_input for text, [-1,1] for texts, INT64 for
+//   token_ids, and input_ids, INT32 or INT64, with or without attention_mask INT64.
+// - Cross-encoders: query BYTES [1], documents BYTES [-1] (also [-1,1]) -> score FP32 [-1], or
+//   [-1,L] for L labels.
+// - Classifiers: text BYTES [-1] (also [-1,1]) -> score FP32 [-1,L].
+// - Decoders: text_input BYTES [1], stream BOOL [1], sampling_parameters BYTES [1] (a JSON object),
+//   exclude_input_in_output BOOL [1] -> text_output, finish_reason BYTES [-1]. Decoupled: with
+//   `stream` a response for what was sampled since the last one, else one response.
 //
 // Tensors of decoders are those of Triton's vLLM backend; like there, the prompt comes before the
 // text of an answer that is not streamed unless exclude_input_in_output says otherwise. Parameters

@@ -1,8 +1,8 @@
 // The test models that keep something between the requests of a sequence (test_models.h says what).
 //
 // A sequence lives from the request with its start flag to the one with its end flag, at most
-// kMaxSequences of a model at once and kIdle long without a request. Any thread; the requests of
-// one sequence are in the order in which Start() was called.
+// kMaxSequences of a model at once and kSequenceIdle long without a request. Any thread; the
+// requests of one sequence are in the order in which Start() was called.
 #pragma once
 
 #include <chrono>

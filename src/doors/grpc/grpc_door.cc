@@ -153,7 +153,8 @@ struct GrpcDoor::Impl {
                   .abuse = AbuseOf(context.options.limits)},
                  context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}
 
-  // On the acceptor's thread. The library closes what it cannot serve.
+  // On the thread that hands connections on (acceptor.h), which the library may use to read what
+  // they send. It closes what it cannot serve.
   void Take(int fd) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;

@@ -1,10 +1,11 @@
 // GrpcDoor: gRPC in front of api::Inference: KServe v2 with Triton's additions, the service
 // tutti.v1, health checking and reflection.
 //
-// Sockets and HTTP/2 are the gRPC library's; its threads bring messages in, and one thread of ours,
-// the pump, carries out what the models give. Neither waits for inference. A client that cancels or
-// goes away frees its work. Start, Drain and Stop belong to one thread; the other methods may be
-// called from any. No header of the gRPC library is included here.
+// HTTP/2 is the gRPC library's; its threads bring messages in. Three threads are ours: one accepts
+// connections, one hands them to the library (acceptor.h), and the pump carries out what the models
+// give. None waits for inference. A client that cancels or goes away frees its work. Start, Drain
+// and Stop belong to one thread; the other methods may be called from any. No header of the gRPC
+// library is included here.
 #pragma once
 
 #include <chrono>

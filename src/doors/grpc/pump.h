@@ -1,5 +1,5 @@
-// Pump: the door's one thread. It asks calls that wait for a model, or for a time, whether there is
-// something to send; and it runs what is handed to it.
+// Pump: the door's one thread that answers calls, beside the library's. It asks those that wait for
+// a model, or for a time, whether there is something to send; and it runs what is handed to it.
 //
 // Models wake it at most once a step, however many calls they serve. Any thread may call; Stop()
 // belongs to the owner, after which nothing runs.

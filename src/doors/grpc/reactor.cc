@@ -19,9 +19,9 @@
 namespace tutti::rpc {
 namespace {
 
-// The compression of a message as it came. The library leaves it as it is (server.cc): inflating it
-// is ours, within a bound. Its C++ class hides what its C type tells; the class is that pointer and
-// nothing else, which its own header asserts too.
+// The compression of a message as it came. The library leaves it as it is (grpc_door.cc): inflating
+// it is ours, within a bound. Its C++ class hides what its C type tells; the class is that pointer
+// and nothing else, which its own header asserts too.
 std::optional<wire::Coding> CodingOf(const grpc::ByteBuffer& buffer) {
   static_assert(std::is_standard_layout_v<grpc::ByteBuffer> &&
                 sizeof(grpc::ByteBuffer) == sizeof(grpc_byte_buffer*));

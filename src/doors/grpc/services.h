@@ -25,7 +25,7 @@ std::unique_ptr<Exchange> MakeNotOffered(Call& call);  // shared memory, setting
 std::unique_ptr<Exchange> MakeModelInfer(Call& call);
 std::unique_ptr<Exchange> MakeModelStreamInfer(Call& call);
 
-// tutti.v1 (tutti/v1/tutti.proto): tutti_calls.cc, tutti_generate.cc
+// tutti.v1 (tutti/v1/tutti.proto): tutti_encode.cc, tutti_generate.cc, tutti_metrics.cc
 std::unique_ptr<Exchange> MakeEmbed(Call& call);
 std::unique_ptr<Exchange> MakeScore(Call& call);
 std::unique_ptr<Exchange> MakeGenerate(Call& call);

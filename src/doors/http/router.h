@@ -125,8 +125,8 @@ class Router {
 };
 
 // The path of a request target without its query, or nothing when it is not in canonical form: no
-// empty, "." or
-// ".." segments, no escapes of characters that need none, nothing outside printable ASCII.
+// empty, "." or ".." segments, no escapes of characters that need none, nothing outside printable
+// ASCII.
 std::optional<std::string> CanonicalPath(std::string_view target);
 
 // What the log shows of a target that may be anything: its path as sent, without scheme, authority
