@@ -1,6 +1,5 @@
 // EngineMetrics, EncoderEngineMetrics: carry what an engine tells about its work into the metrics
-// of its model. Called
-// on the engine thread; every call is cheap (telemetry/serving_metrics.h).
+// of its model. Called on the engine thread; every call is cheap (telemetry/serving_metrics.h).
 #pragma once
 
 #include "engine/encoder_engine.h"
