@@ -1,8 +1,8 @@
 // POST .../infer and .../generate of KServe v2: one request, one answer.
 //
 // The execution is asked whenever the loop's streams grow, or its time has come; destroying the
-// exchange destroys it, which cancels. A long answer, and one that is compressed, is made on a
-// helper, after its memory has been counted.
+// exchange destroys it, which cancels. A long answer is made, and compressed, on a helper; any after
+// its memory has been counted.
 #include <memory>
 #include <optional>
 #include <string>
