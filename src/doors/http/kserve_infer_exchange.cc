@@ -1,7 +1,7 @@
 // POST .../infer and .../generate of KServe v2: one request, one answer.
 //
 // The execution is asked whenever the loop's streams grow, or its time has come; destroying the
-// exchange destroys it, which cancels. A long answer is made, and compressed, on a helper; any after
+// exchange destroys it, which cancels. A long answer is made, and compressed, on a helper, after
 // its memory has been counted.
 #include <memory>
 #include <optional>
