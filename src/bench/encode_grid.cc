@@ -116,8 +116,9 @@ std::string Markdown(const GridPlan& plan, const Results& results, const std::st
 
 // Throughput against median latency: a line for everything but the concurrency, which is the mark's
 // label.
-std::string Picture(const GridPlan& plan, const Results& results, const std::string& summary) {
-  Plot plot{summary, "texts a second", "median latency, ms", {}};
+std::string Picture(const GridPlan& plan, const Results& results) {
+  const std::string title = (plan.model.empty() ? plan.url : plan.model) + ", clients at each mark";
+  Plot plot{title, "texts a second", "median latency, ms", {}};
   std::map<std::string, size_t> lines;
   std::vector<const GridCell*> cells;
   for (const GridCell& cell : plan.cells) cells.push_back(&cell);
@@ -187,7 +188,7 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
     RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
   }
   RETURN_IF_ERROR(WriteFile(outputs.markdown, Markdown(plan, results, summary)));
-  RETURN_IF_ERROR(WriteFile(outputs.svg, Picture(plan, results, summary)));
+  RETURN_IF_ERROR(WriteFile(outputs.svg, Picture(plan, results)));
   report.json = document();
   report.json["passed"] = report.failures.empty();
   return report;
