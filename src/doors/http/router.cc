@@ -69,7 +69,6 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
     {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
     KserveRoute("/v2", "GET", RouteId::kKserveServer),
-    KserveRoute("/v2/", "GET", RouteId::kKserveServer),  // as the protocol's OpenAPI file has it
     KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive),
     KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady),
     KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics),
@@ -293,6 +292,7 @@ std::span<const Route> Routes() { return kRoutes; }
 
 std::optional<std::string> CanonicalPath(std::string_view target) {
   std::string_view path = target.substr(0, target.find('?'));
+  if (path == "/v2/") path = "/v2";  // the published descriptions of KServe have both
   if (path.empty() || path[0] != '/' || target.find('#') != std::string_view::npos)
     return std::nullopt;
   for (size_t i = 0; i < path.size(); ++i) {
