@@ -187,6 +187,20 @@ Status ModelNotFound(std::string_view name) {
       .WithParam("model");
 }
 
+Status CheckPairBytes(size_t query_bytes, size_t documents, size_t document_bytes,
+                      const std::string& param) {
+  size_t bytes = 0;
+  const bool wraps = __builtin_mul_overflow(query_bytes, documents, &bytes) ||
+                     __builtin_add_overflow(bytes, document_bytes, &bytes);
+  if (!wraps && bytes <= kMaxPairBytes) return OkStatus();
+  return ResourceExhausted("request_too_large",
+                           "the query with each of its texts makes " +
+                               (wraps ? "more than 2^64" : std::to_string(bytes)) +
+                               " bytes; at most " + std::to_string(kMaxPairBytes) +
+                               " are read in one request")
+      .WithParam(param);
+}
+
 Status TooManyPieces(size_t tokens) {
   return InvalidArgument("invalid_value", std::to_string(tokens) +
                                               " tokens with their texts are too many for one "

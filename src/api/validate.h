@@ -2,8 +2,10 @@
 // checks that the gateway runs for every door, the library included. Pure.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "api/types.h"
 #include "base/status.h"
@@ -21,6 +23,8 @@ inline constexpr size_t kMaxTokenIdList = 65536;  // allowed_token_ids, banned_t
 inline constexpr size_t kMaxMessages = 2048;
 inline constexpr size_t kMaxPieces = 1 << 18;  // tokens told with their texts in one answer
 inline constexpr size_t kMaxRequestIdBytes = 128;
+// A query is copied for each of its documents: bytes of all pairs of a request together.
+inline constexpr size_t kMaxPairBytes = 32 << 20;
 inline constexpr double kMaxTemperature = 2.0;
 inline constexpr double kMaxPenalty = 2.0;  // presence and frequency: [-2, 2]
 inline constexpr double kMaxRepetitionPenalty = 10.0;
@@ -37,6 +41,11 @@ Status ModelNotFound(std::string_view name);
 
 // The refusal beyond kMaxPieces.
 Status TooManyPieces(size_t tokens);
+
+// Asked before a query of `query_bytes` is copied for each of `documents`, which have
+// `document_bytes` together; `param` names them. Errors: request_too_large beyond kMaxPairBytes.
+Status CheckPairBytes(size_t query_bytes, size_t documents, size_t document_bytes,
+                      const std::string& param);
 
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <functional>
 #include <limits>
 
@@ -99,6 +100,15 @@ TEST(ModelNotFound, RepeatsWholeCharactersOfALongName) {
   EXPECT_NE(status.message().find(name.substr(0, 63) + "\""), std::string::npos) << status;
   EXPECT_TRUE(CheckUtf8(ModelNotFound("a\xff").message(), "message").ok());
   EXPECT_NE(ModelNotFound("nix").message().find("\"nix\""), std::string::npos);
+}
+
+TEST(CheckPairBytes, AQueryCountsOnceForEachOfItsDocuments) {
+  EXPECT_TRUE(CheckPairBytes(kMaxPairBytes / 4 - 1, 4, 4, "documents").ok());
+  const Status status = CheckPairBytes(kMaxPairBytes / 4 - 1, 4, 5, "documents");
+  EXPECT_EQ(status.reason(), "request_too_large");
+  EXPECT_EQ(status.param(), "documents");
+  EXPECT_FALSE(CheckPairBytes(SIZE_MAX, 2, 0, "documents").ok()) << "the product wraps";
+  EXPECT_FALSE(CheckPairBytes(SIZE_MAX - 1, 1, 2, "documents").ok()) << "the sum wraps";
 }
 
 }  // namespace

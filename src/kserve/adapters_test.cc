@@ -6,6 +6,7 @@
 #include <chrono>
 #include <thread>
 
+#include "api/validate.h"
 #include "kserve/repository.h"
 #include "kserve/request.h"
 #include "kserve/testing/fake_inference.h"
@@ -167,6 +168,19 @@ TEST_F(AdaptersTest, AQueryScoresEachDocument) {
   const Result<InferResponse> classes = Ask(Request("classes", {Texts("text", {"ab", "b"})}));
   ASSERT_TRUE(classes.ok()) << classes.status();
   EXPECT_EQ(classes->outputs.at(0).shape, (Shape{2, 2}));
+}
+
+// 2,048 copies of a query of megabytes once were made before anyone looked.
+TEST_F(AdaptersTest, AQueryCountsOnceForEachOfItsDocuments) {
+  const std::vector<std::string> documents(2048, "d");
+  std::string query(api::kMaxPairBytes / 2048 - 1, 'q');
+  EXPECT_TRUE(Ask(Request("cross", {Texts("query", {query}), Texts("documents", documents)})).ok());
+  query += 'q';
+  const Status status =
+      Ask(Request("cross", {Texts("query", {query}), Texts("documents", documents)})).status();
+  EXPECT_EQ(status.reason(), "request_too_large");
+  EXPECT_EQ(status.param(), "documents");
+  EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
 }
 
 TEST_F(AdaptersTest, AnEncodingThatIsGivenUpIsCancelledAndOneThatFailsSaysWhy) {

@@ -1,6 +1,9 @@
 // Cross-encoders and classifiers (adapters.h).
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "api/validate.h"
 #include "kserve/adapters.h"
 #include "kserve/encoding_model.h"
 #include "kserve/request.h"
@@ -35,18 +38,21 @@ class ScoringModel final : public EncodingModel {
     encode->output = api::EncodeOutput::kScores;
     const char* const name = pairs_ ? "documents" : "text";
     ASSIGN_OR_RETURN(std::vector<std::string> texts, Texts(*FindInput(request, name)));
-    std::string query;
     if (pairs_) {
-      ASSIGN_OR_RETURN(std::vector<std::string> one, Texts(*FindInput(request, "query")));
-      query = std::move(one.front());
+      ASSIGN_OR_RETURN(const std::vector<std::string> query, Texts(*FindInput(request, "query")));
+      return AddPairs(query.front(), std::move(texts), encode);
     }
-    for (std::string& text : texts) {
-      if (pairs_) {
-        encode->inputs.emplace_back(api::TextPair{query, std::move(text)});
-      } else {
-        encode->inputs.emplace_back(std::move(text));
-      }
-    }
+    for (std::string& text : texts) encode->inputs.emplace_back(std::move(text));
+    return OkStatus();
+  }
+
+  static Status AddPairs(const std::string& query, std::vector<std::string> documents,
+                         api::EncodeRequest* encode) {
+    size_t bytes = 0;
+    for (const std::string& document : documents) bytes += document.size();
+    RETURN_IF_ERROR(api::CheckPairBytes(query.size(), documents.size(), bytes, "documents"));
+    for (std::string& document : documents)
+      encode->inputs.emplace_back(api::TextPair{query, std::move(document)});
     return OkStatus();
   }
 

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "api/validate.h"
 #include "wire/field_check.h"
 #include "wire/utf8.h"
 
@@ -100,15 +101,9 @@ Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string&
 
 Status AddPairs(const std::string& query, const std::vector<std::string>& texts,
                 EncodingCall* call) {
-  size_t bytes = query.size() * texts.size();
+  size_t bytes = 0;
   for (const std::string& text : texts) bytes += text.size();
-  if (bytes > kMaxPairBytes) {
-    return ResourceExhausted("request_too_large", "the query with each of its texts makes " +
-                                                      std::to_string(bytes) + " bytes; at most " +
-                                                      std::to_string(kMaxPairBytes) +
-                                                      " are read in one request")
-        .WithParam(call->input_name);
-  }
+  RETURN_IF_ERROR(api::CheckPairBytes(query.size(), texts.size(), bytes, call->input_name));
   call->request.inputs.reserve(texts.size());
   for (const std::string& text : texts) AddPair(query, text, call);
   return OkStatus();

@@ -15,9 +15,6 @@
 
 namespace tutti::wire {
 
-// A query is repeated for each of its documents: bytes of all pairs together.
-inline constexpr size_t kMaxPairBytes = 32 << 20;
-
 // A call with what every kind has: model, when and where. `input_name` is the field of its inputs.
 Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
                                const CheckedObject& object, const ParseOptions& options);
@@ -33,7 +30,7 @@ Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string&
 Status AddText(std::string text, const std::string& param, EncodingCall* call);
 void AddPair(std::string first, std::string second, EncodingCall* call);
 
-// The query with each text. `texts` stay what they are.
+// The query with each text, at most api::kMaxPairBytes in all. `texts` stay what they are.
 Status AddPairs(const std::string& query, const std::vector<std::string>& texts,
                 EncodingCall* call);
 

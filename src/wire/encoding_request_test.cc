@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "wire/encode_inputs.h"
+#include "api/validate.h"
 
 namespace tutti::wire {
 namespace {
@@ -200,7 +200,7 @@ TEST(Rerank, RawScoresInTwoWordsThatMustNotContradict) {
 
 // 2,048 copies of a query of megabytes once would have been gigabytes.
 TEST(Rerank, AQueryCountsOnceForEachOfItsDocuments) {
-  const std::string query(kMaxPairBytes / 2048 - 1, 'q');
+  const std::string query(api::kMaxPairBytes / 2048 - 1, 'q');
   JsonObject body{{"query", query}, {"documents", boost::json::parse(ListOf(2048, "\"d\""))}};
   EXPECT_TRUE(ParseRerank(body, {}).ok());
   body["query"] = query + "q";

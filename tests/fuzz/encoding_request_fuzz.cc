@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "api/encoding.h"
+#include "api/validate.h"
 #include "base/check.h"
 #include "fuzz_input.h"
-#include "wire/encode_inputs.h"
 #include "wire/encoding_request.h"
 #include "wire/encoding_response.h"
 #include "wire/error.h"
@@ -101,7 +101,7 @@ void CheckCall(const wire::EncodingCall& call, bool strict, uint8_t shape) {
     if (const auto* pair = std::get_if<api::TextPair>(&call.request.inputs[i]))
       bytes += pair->first.size() + pair->second.size();
   }
-  CHECK(bytes <= wire::kMaxPairBytes);
+  CHECK(bytes <= api::kMaxPairBytes);
   const std::string text =
       wire::EncodingBody(call, {"id", "m", 1, {"a", "b"}}, Answer(call, shape));
   const tutti::Result<wire::JsonDocument> body = wire::ParseJson(text);

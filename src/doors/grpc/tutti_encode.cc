@@ -58,6 +58,10 @@ Result<api::EncodeRequest> ToRequest(v1::ScoreRequest& message) {
   request.raw_scores = message.raw_scores();
   if (listed) {
     RETURN_IF_ERROR(CheckAmount(message.documents_size(), "documents"));
+    size_t bytes = 0;
+    for (const std::string& document : message.documents()) bytes += document.size();
+    RETURN_IF_ERROR(api::CheckPairBytes(
+        message.query().size(), static_cast<size_t>(message.documents_size()), bytes, "documents"));
     for (std::string& document : *message.mutable_documents()) {
       request.inputs.emplace_back(api::TextPair{message.query(), std::move(document)});
     }

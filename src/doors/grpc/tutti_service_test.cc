@@ -5,6 +5,7 @@
 
 #include <thread>
 
+#include "api/validate.h"
 #include "doors/grpc/testing/door_fixture.h"
 
 namespace tutti::rpc {
@@ -107,6 +108,19 @@ TEST_F(TuttiServiceTest, EmptyListsTooManyTextsAndOtherFaultsAreInvalid) {
   v1::EmbedRequest bytes;
   bytes.add_texts("\xff");
   EXPECT_EQ(client_->UnaryBytes(kTutti + "Embed", std::string("\x12\x01\xff", 3), nullptr).code, 3);
+}
+
+// 2,048 copies of a query of megabytes once were made before anyone looked.
+TEST_F(TuttiServiceTest, AQueryCountsOnceForEachOfItsDocuments) {
+  v1::ScoreRequest request;
+  request.set_query(std::string(api::kMaxPairBytes / 2048 - 1, 'q'));
+  for (int i = 0; i < 2048; ++i) request.add_documents("d");
+  EXPECT_TRUE(Score(request).ok());
+  request.mutable_query()->push_back('q');
+  const Outcome outcome = Score(request);
+  EXPECT_EQ(outcome.code, 8);
+  EXPECT_EQ(outcome.Trailer("tutti-error-code"), "request_too_large");
+  EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
 }
 
 TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
