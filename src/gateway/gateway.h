@@ -28,8 +28,9 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
-  // The model answers from now on. The first one added answers requests that name none (library,
-  // tokenizer).
+  // The model answers from now on. Of requests that name none, those of the tokenizer go to the
+  // first one added, generations to the first that generates, encodings where api::EncoderFor()
+  // says.
   void AddModel(std::shared_ptr<const ServedModel> model);
 
   Result<api::Generation> Generate(api::GenerateRequest request,
@@ -72,6 +73,8 @@ class Gateway final : public api::Inference {
   static void Refuse(Pending& pending, Status status);  // ends its stream
   static uint64_t DrawSeed();
 
+  // The model of an encoding. Errors: as Find(); invalid_value where none gives what is asked for.
+  Result<std::shared_ptr<const ServedModel>> FindEncoder(const api::EncodeRequest& request) const;
   struct PendingEncoding;
   Result<std::shared_ptr<PendingEncoding>> Queue(std::shared_ptr<const ServedModel> model,
                                                  api::EncodeRequest request);

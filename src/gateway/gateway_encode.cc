@@ -3,7 +3,9 @@
 #include <new>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "api/models.h"
 #include "base/memory_reserve.h"
 #include "gateway/encode_inputs.h"
 #include "gateway/encode_result.h"
@@ -19,14 +21,6 @@ Status Rejected(const ServedModel& model, Status status) {
   return status;
 }
 
-bool GivesVectors(const ServedModel& model) {
-  return model.encoder != nullptr && model.info.encoder->width > 0;
-}
-
-bool GivesScores(const ServedModel& model) {
-  return model.encoder != nullptr && !model.info.encoder->labels.empty();
-}
-
 }  // namespace
 
 struct Gateway::PendingEncoding {
@@ -36,16 +30,21 @@ struct Gateway::PendingEncoding {
   std::shared_ptr<api::EncodingState> state;
 };
 
+Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
+    const api::EncodeRequest& request) const {
+  if (!request.model.empty()) return Find(request.model);
+  const std::vector<api::ModelInfo> models = Models();
+  if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Find(model->id);
+  if (models.empty()) return Find("");  // says why there is none
+  const bool scores = request.output == api::EncodeOutput::kScores;
+  return InvalidArgument("invalid_value", std::string("none of the models here gives such ") +
+                                              (scores ? "scores" : "vectors"))
+      .WithParam("model");
+}
+
 Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
                                       std::shared_ptr<api::StreamWaker> waker) {
-  const bool scores = request.output == api::EncodeOutput::kScores;
-  const Predicate gives_it = scores ? GivesScores : GivesVectors;
-  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, FindFor(request.model, gives_it));
-  if (request.model.empty() && !gives_it(*model)) {
-    return InvalidArgument("invalid_value", std::string("none of the models here gives ") +
-                                                (scores ? "scores" : "vectors"))
-        .WithParam("model");
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, FindEncoder(request));
   const size_t work = EncodeBytes(request);
   Result<std::shared_ptr<PendingEncoding>> queued = Queue(model, std::move(request));
   if (!queued.ok()) return Rejected(*model, queued.status());

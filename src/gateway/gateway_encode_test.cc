@@ -76,6 +76,7 @@ class EncodeTest : public ::testing::Test {
 
   ManualClock clock_;
   FakeEncoderRunner runner_;
+  FakeEncoderRunner chat_runner_{FakeEncoderRunner::DefaultLimits(), &clock_};  // of another model
   std::shared_ptr<engine::EncoderEngine> engine_;
   std::shared_ptr<ServedEncoder> encoder_ = std::make_shared<ServedEncoder>();
   std::shared_ptr<ServedModel> model_ = std::make_shared<ServedModel>();
@@ -215,7 +216,8 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
   EXPECT_TRUE(Run(request).ok());
   model_->info.encoder->labels.clear();
   request.output = api::EncodeOutput::kScores;
-  EXPECT_THAT(Run(request).status().message(), HasSubstr("none of the models here gives scores"));
+  EXPECT_THAT(Run(request).status().message(),
+              HasSubstr("none of the models here gives such scores"));
   request.output = api::EncodeOutput::kPooled;
   request.model = "chat";
   EXPECT_THAT(Run(request).status().message(), HasSubstr("gives no vectors"));
@@ -226,6 +228,27 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
   generate.prompt = api::TextPrompt{.text = "a"};
   EXPECT_THAT(gateway_.Generate(generate, nullptr).status().message(),
               HasSubstr("generates no text"));
+}
+
+// A chat model that gives vectors too took the requests of an encoder that was served beside it.
+TEST_F(EncodeTest, WithoutANameAModelThatGeneratesTooIsNotTakenForAnEncoder) {
+  auto embedder = std::make_shared<ServedEncoder>(*encoder_);
+  embedder->engine = std::make_shared<engine::EncoderEngine>(
+      engine::EncoderOptions{},
+      engine::EncoderDependencies{.runner = &chat_runner_, .clock = &clock_});
+  auto chat = std::make_shared<ServedModel>();
+  chat->info = model_->info;
+  chat->info.id = "chat";
+  chat->info.generates = true;
+  chat->tokenizer = model_->tokenizer;
+  chat->encoder = embedder;
+  gateway_.AddModel(chat);
+  Serve();
+  api::EncodeRequest request = Request({std::string("a")});
+  request.model = "";
+  EXPECT_TRUE(Run(request).ok());
+  EXPECT_EQ(runner_.batches().size(), 1u);
+  EXPECT_THAT(chat_runner_.batches(), IsEmpty());
 }
 
 TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "wire/models.h"
+#include "api/models.h"
 
 namespace tutti::wire {
 
@@ -33,15 +33,13 @@ Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
   const auto refuse = [](std::string message) {
     return InvalidArgument("invalid_value", std::move(message)).WithParam("model");
   };
-  if (!call.request.model.empty()) {
-    const api::ModelInfo* model = FindModel(models, call.request.model);
-    // A score of several labels is no measure of how well two texts fit.
-    if (model != nullptr && call.ranks() && !Ranks(*model))
-      return refuse("model " + model->id + " ranks nothing: it is no cross-encoder with one label");
-    return model;
-  }
-  const api::ModelInfo* model = DefaultEncoder(models, call.request.output, call.ranks());
-  if (model != nullptr || models.empty()) return model;
+  const bool named = !call.request.model.empty();
+  const api::ModelInfo* model = api::EncoderFor(models, call.request);
+  // A score of several labels is no measure of how well two texts fit.
+  if (model != nullptr && (!call.ranks() || api::Ranks(*model))) return model;
+  if (named && model != nullptr)
+    return refuse("model " + model->id + " ranks nothing: it is no cross-encoder with one label");
+  if (named || models.empty()) return model;
   const bool scores = call.request.output == api::EncodeOutput::kScores;
   return refuse(std::string("none of the models served here gives ") +
                 (scores ? "such scores" : "vectors"));

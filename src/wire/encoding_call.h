@@ -48,8 +48,8 @@ std::string InputParam(const EncodingCall& call, size_t index);
 // A refusal that blames the waist's "input" or "input[3]" blames the client's field.
 Status BlameInput(const EncodingCall& call, Status status);
 
-// The model of the call, by its name or as the first that gives what is asked for. Nothing when it
-// is not there: the waist says so best. Errors: invalid_value of "model", when that model ranks
+// The model of the call, as api::EncoderFor() says. Nothing when it is not there: the waist says so
+// best. Errors: invalid_value of "model", when that model ranks
 // nothing or none gives what is asked for.
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,
                                           std::span<const api::ModelInfo> models);

@@ -1,7 +1,7 @@
 #include "wire/models.h"
 
-#include <algorithm>
-
+#include "api/encoding.h"
+#include "api/models.h"
 #include "wire/json_writer.h"
 
 namespace tutti::wire {
@@ -30,7 +30,7 @@ void WriteModelType(const api::ModelInfo& model, JsonWriter* json) {
     json->Key("embedding").BeginObject().Member("pooling", model.encoder->pooling).EndObject();
   } else if (model.encoder.has_value()) {
     const std::vector<std::string>& labels = model.encoder->labels;
-    json->Key(Ranks(model) ? "reranker" : "classifier").BeginObject();
+    json->Key(api::Ranks(model) ? "reranker" : "classifier").BeginObject();
     json->Key("id2label").BeginObject();
     for (size_t i = 0; i < labels.size(); ++i) json->Member(std::to_string(i), labels[i]);
     json->EndObject().Key("label2id").BeginObject();
@@ -44,35 +44,9 @@ void WriteModelType(const api::ModelInfo& model, JsonWriter* json) {
 
 }  // namespace
 
-const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id) {
-  const auto found = std::find_if(models.begin(), models.end(), [&](const api::ModelInfo& model) {
-    return model.id == id ||
-           std::find(model.aliases.begin(), model.aliases.end(), id) != model.aliases.end();
-  });
-  return found == models.end() ? nullptr : &*found;
-}
-
-bool Ranks(const api::ModelInfo& model) {
-  return model.encoder.has_value() && model.encoder->pairs && model.encoder->labels.size() == 1;
-}
-
-const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
-                                     api::EncodeOutput output, bool ranking) {
-  const api::ModelInfo* also_generates = nullptr;
-  for (const api::ModelInfo& model : models) {
-    if (!model.encoder.has_value()) continue;
-    const bool scores = output == api::EncodeOutput::kScores;
-    const bool gives = scores ? !model.encoder->labels.empty() : model.encoder->width > 0;
-    if (!gives || (ranking && !Ranks(model))) continue;
-    if (!model.generates) return &model;
-    if (also_generates == nullptr) also_generates = &model;
-  }
-  return also_generates;
-}
-
 const api::ModelInfo& MainEncoder(std::span<const api::ModelInfo> models) {
   for (const auto output : {api::EncodeOutput::kPooled, api::EncodeOutput::kScores}) {
-    if (const api::ModelInfo* model = DefaultEncoder(models, output)) return *model;
+    if (const api::ModelInfo* model = api::DefaultEncoder(models, output)) return *model;
   }
   return models.front();
 }
@@ -82,7 +56,7 @@ std::vector<std::string_view> TasksOf(const api::ModelInfo& model) {
   if (model.generates) tasks.push_back("generate");
   if (!model.encoder.has_value()) return tasks;
   if (model.encoder->width > 0) tasks.push_back("embed");
-  if (Ranks(model)) {
+  if (api::Ranks(model)) {
     tasks.insert(tasks.end(), {"rerank", "score"});
   } else if (!model.encoder->labels.empty()) {
     tasks.push_back("classify");

@@ -1,5 +1,4 @@
-// What is served, as clients read it: OpenAI's model list, TEI's /info; and finding a model in it.
-// Pure.
+// What is served, as clients read it: OpenAI's model list, TEI's /info. Pure.
 #pragma once
 
 #include <span>
@@ -7,21 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "api/encoding.h"
 #include "api/types.h"
 
 namespace tutti::wire {
-
-// Nothing when no model has that id or alias.
-const api::ModelInfo* FindModel(std::span<const api::ModelInfo> models, std::string_view id);
-
-// Whether a model tells by one score how well two texts fit: a cross-encoder with one label.
-bool Ranks(const api::ModelInfo& model);
-
-// The model that a request without a name goes to: the first that gives what is asked for, one that
-// generates too only where there is no other; for ranking, one that ranks. Nothing when none does.
-const api::ModelInfo* DefaultEncoder(std::span<const api::ModelInfo> models,
-                                     api::EncodeOutput output, bool ranking = false);
 
 // The model that stands for the server in TEI's dialect, which knows one: the first that gives
 // vectors, else scores, else the first. `models` is not empty.

@@ -45,8 +45,6 @@ TEST(Models, AreListedWithTheirAliases) {
       R"({"object":"list","data":[{"id":"big","object":"model","created":5,"owned_by":"tutti","root":"big","parent":null,"max_model_len":512,)"
       R"("permission":[],"tasks":["generate"],"digest":"d","state":"ready"},{"id":"alias","object":"model","created":5,"owned_by":"tutti","root":"big",)"
       R"("parent":null,"max_model_len":512,"permission":[],"tasks":["generate"],"digest":"d","state":"ready"}]})");
-  EXPECT_EQ(FindModel(models, "alias")->id, "big");
-  EXPECT_EQ(FindModel(models, "other"), nullptr);
 }
 
 TEST(Models, TasksSayWhatAModelCanBeAskedFor) {
@@ -61,25 +59,12 @@ TEST(Models, TasksSayWhatAModelCanBeAskedFor) {
   EXPECT_THAT(TasksOf(both), ElementsAre("generate", "embed", "classify"));
 }
 
-TEST(Models, WithoutANameTheFirstThatGivesWhatIsAskedForAnswers) {
-  using api::EncodeOutput;
+TEST(Models, TheFirstThatGivesVectorsStandsForAServerThatKnowsOne) {
   const std::vector<api::ModelInfo> models = {
-      Decoder("chat"), Encoder("classes", 0, {"a", "b"}, true), Encoder("vectors", 8, {}, true),
-      Encoder("vectors2", 9, {}, true), Encoder("ranks", 0, {"fits"}, true)};
-  EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kPooled)->id, "vectors");
-  EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kTokens)->id, "vectors");
-  EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kScores)->id, "classes");
-  EXPECT_EQ(DefaultEncoder(models, EncodeOutput::kScores, /*ranking=*/true)->id, "ranks");
+      Decoder("chat"), Encoder("classes", 0, {"a", "b"}, true), Encoder("vectors", 8, {}, true)};
   EXPECT_EQ(MainEncoder(models).id, "vectors");
-  std::vector<api::ModelInfo> both = {Encoder("chat", 8, {}, false), models[2]};
-  both[0].generates = true;
-  EXPECT_EQ(DefaultEncoder(both, EncodeOutput::kPooled)->id, "vectors");
-  both.pop_back();
-  EXPECT_EQ(DefaultEncoder(both, EncodeOutput::kPooled)->id, "chat") << "there is no other";
-  const std::vector<api::ModelInfo> chat = {Decoder("chat")};
-  EXPECT_EQ(DefaultEncoder(chat, EncodeOutput::kPooled), nullptr);
-  EXPECT_EQ(MainEncoder(chat).id, "chat");
   EXPECT_EQ(MainEncoder(std::vector<api::ModelInfo>{models[0], models[1]}).id, "classes");
+  EXPECT_EQ(MainEncoder(std::vector<api::ModelInfo>{models[0]}).id, "chat");
 }
 
 TEST(Models, TheInfoOfTextEmbeddingsInference) {

@@ -1,12 +1,11 @@
 // tutti.v1: Embed and Score.
 #include <tutti/v1/tutti.pb.h>
 
-#include <algorithm>
 #include <string>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "api/models.h"
 #include "api/validate.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
@@ -75,7 +74,7 @@ Result<api::EncodeRequest> ToRequest(v1::ScoreRequest& message) {
   return request;
 }
 
-void ToResponse(const api::EncodeResult& result, const api::ModelInfo*,
+void ToResponse(const api::EncodeResult& result, const std::vector<std::string>& /*labels*/,
                 v1::EmbedResponse* response) {
   const size_t width = static_cast<size_t>(result.width);
   const size_t count = width == 0 ? 0 : result.values.size() / width;
@@ -89,27 +88,13 @@ void ToResponse(const api::EncodeResult& result, const api::ModelInfo*,
   response->mutable_tokens()->Add(result.tokens.begin(), result.tokens.end());
 }
 
-void ToResponse(const api::EncodeResult& result, const api::ModelInfo* model,
+void ToResponse(const api::EncodeResult& result, const std::vector<std::string>& labels,
                 v1::ScoreResponse* response) {
   const size_t width = static_cast<size_t>(result.width);
   response->set_count(static_cast<int>(width == 0 ? 0 : result.values.size() / width));
   response->mutable_scores()->Add(result.values.begin(), result.values.end());
   response->mutable_tokens()->Add(result.tokens.begin(), result.tokens.end());
-  if (model == nullptr) return;
-  for (const std::string& label : model->encoder->labels) response->add_labels(label);
-}
-
-// The model that will answer, or that has: the one named, or the first that can.
-const api::ModelInfo* Answering(const std::vector<api::ModelInfo>& models, const std::string& name,
-                                bool scores) {
-  for (const api::ModelInfo& model : models) {
-    if (!model.encoder.has_value()) continue;
-    const bool gives = scores ? !model.encoder->labels.empty() : model.encoder->width > 0;
-    const bool named = model.id == name || std::find(model.aliases.begin(), model.aliases.end(),
-                                                     name) != model.aliases.end();
-    if (gives && (name.empty() || named)) return &model;
-  }
-  return nullptr;
+  for (const std::string& label : labels) response->add_labels(label);
 }
 
 template <typename Request, typename Response>
@@ -134,12 +119,9 @@ class EncodeExchange final : public Exchange {
     Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = api::Encoding();
     if (!result.ok()) return call_.Finish(result.status());
-    const std::vector<api::ModelInfo> models = call_.context().deps.inference->Models();
-    constexpr bool kScores = std::is_same_v<Response, v1::ScoreResponse>;
-    const api::ModelInfo* model = Answering(models, model_, kScores);
     Response response;
-    response.set_model(model == nullptr ? model_ : model->id);
-    ToResponse(*result, model, &response);
+    response.set_model(model_);
+    ToResponse(*result, labels_, &response);
     call_.Reply(response);
   }
 
@@ -149,13 +131,22 @@ class EncodeExchange final : public Exchange {
     for (size_t i = 0; i < request.inputs.size(); ++i) RETURN_IF_ERROR(CheckText(request, i));
     ASSIGN_OR_RETURN(request.truncation, ToTruncation(message.truncation()));
     if (message.has_truncate_tokens()) request.truncate_tokens = message.truncate_tokens();
-    model_ = message.model();
-    request.model = model_;
+    request.model = model_ = message.model();
+    Choose(&request);
     request.request_id = call_.info().request_id;
     request.deadline = call_.info().deadline;
     ASSIGN_OR_RETURN(encoding_,
                      call_.context().deps.inference->Encode(std::move(request), call_.waker()));
     return OkStatus();
+  }
+
+  // The model that answers, and what is known of it. One that is not here is the waist's to refuse.
+  void Choose(api::EncodeRequest* request) {
+    const std::vector<api::ModelInfo> models = call_.context().deps.inference->Models();
+    const api::ModelInfo* model = api::EncoderFor(models, *request);
+    if (model == nullptr) return;
+    request->model = model_ = model->id;
+    if (model->encoder.has_value()) labels_ = model->encoder->labels;
   }
 
   static Status CheckText(const api::EncodeRequest& request, size_t i) {
@@ -169,6 +160,7 @@ class EncodeExchange final : public Exchange {
   }
 
   std::string model_;
+  std::vector<std::string> labels_;  // of its scores
   api::Encoding encoding_;
 };
 

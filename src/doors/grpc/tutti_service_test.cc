@@ -123,6 +123,37 @@ TEST_F(TuttiServiceTest, AQueryCountsOnceForEachOfItsDocuments) {
   EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
 }
 
+// Through this door a chat model that gives vectors too, or a classifier, could be the one.
+TEST_F(TuttiServiceTest, WithoutANameTheModelIsThatOfTheOtherDoors) {
+  api::EncoderInfo vectors, classes, nli;
+  vectors.width = 4;
+  classes.labels = {"good"};
+  nli.pairs = true;
+  nli.labels = {"follows", "contradicts", "neither"};
+  inference_.PutFirst("classes1", false, classes);
+  inference_.PutFirst("nli", false, nli);
+  inference_.PutFirst("chat1", true, vectors);
+  v1::EmbedRequest embed;
+  embed.add_texts("a");
+  v1::EmbedResponse embedded;
+  const Outcome first = Embed(embed, &embedded);
+  ASSERT_TRUE(first.ok()) << first.message;
+  EXPECT_EQ(embedded.model(), "minilm");
+  EXPECT_EQ(inference_.Encoding(0)->request.model, "minilm") << "named before it is asked";
+  v1::ScoreRequest score;
+  score.set_query("a");
+  score.add_documents("b");
+  v1::ScoreResponse scored;
+  const Outcome second = Score(score, &scored);
+  ASSERT_TRUE(second.ok()) << second.message;
+  EXPECT_EQ(scored.model(), "cross");
+  EXPECT_THAT(scored.labels(), ElementsAre("relevance"));
+  EXPECT_EQ(inference_.Encoding(1)->request.model, "cross");
+  embed.set_model("org/minilm");
+  ASSERT_TRUE(Embed(embed, &embedded).ok());
+  EXPECT_EQ(embedded.model(), "minilm") << "an alias is told by the model's own name";
+}
+
 TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
   v1::EmbedRequest request;
   request.add_texts("a");

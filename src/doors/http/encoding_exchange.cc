@@ -14,13 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "api/models.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/request_deadline.h"
 #include "wire/encoding_request.h"
 #include "wire/encoding_response.h"
 #include "wire/json.h"
-#include "wire/models.h"
 #include "wire/tei_request.h"
 
 namespace tutti::http {
@@ -125,7 +125,7 @@ class EncodingExchange final : public Exchange {
                                    options.limits.deadline_cap};
     const bool vectors =
         route_ == RouteId::kTeiRoot &&
-        wire::DefaultEncoder(inference().Models(), api::EncodeOutput::kPooled) != nullptr;
+        api::DefaultEncoder(inference().Models(), api::EncodeOutput::kPooled) != nullptr;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
         [route = route_, errors = connection_.decision().errors(), vectors,

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "api/models.h"
 #include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json_writer.h"
@@ -48,7 +49,7 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kModel: {
         const std::vector<api::ModelInfo> models = deps.inference->Models();
         const std::string& id = connection_.decision().argument;
-        if (const api::ModelInfo* model = wire::FindModel(models, id))
+        if (const api::ModelInfo* model = api::FindModel(models, id))
           return Json(wire::ModelBody(*model, id));
         return connection_.RespondError(api::ModelNotFound(id));
       }

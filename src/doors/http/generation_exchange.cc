@@ -14,12 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "api/models.h"
 #include "api/validate.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/request_deadline.h"
 #include "wire/json.h"
-#include "wire/models.h"
 #include "wire/openai_request.h"
 #include "wire/openai_response.h"
 
@@ -195,7 +195,7 @@ class GenerationExchange final : public Exchange {
     const std::vector<api::ModelInfo> models = inference.Models();
     const api::ModelInfo* model = call_->model.empty()
                                       ? (models.empty() ? nullptr : &models.front())
-                                      : wire::FindModel(models, call_->model);
+                                      : api::FindModel(models, call_->model);
     wire::ResponseHead head;
     head.id = IdPrefix(dialect_) + connection_.loop()->RandomId(24);
     head.model = !call_->model.empty() ? call_->model : model == nullptr ? "" : model->id;

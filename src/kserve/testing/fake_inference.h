@@ -143,6 +143,16 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     add("chat", true);
   }
 
+  // Before anything is asked of it: one model more, before all others.
+  void PutFirst(const std::string& id, bool generates, api::EncoderInfo encoder) {
+    api::ModelInfo model;
+    model.id = id;
+    model.max_model_len = 128;
+    model.generates = generates;
+    model.encoder = std::move(encoder);
+    models_.insert(models_.begin(), std::move(model));
+  }
+
   // What happens with a new request before the call returns. By default an encoding is answered,
   // and a generation left to the test.
   std::function<Status(const std::shared_ptr<FakeGeneration>&)> on_generate;

@@ -1,0 +1,52 @@
+#include "api/models.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace tutti::api {
+namespace {
+
+bool Gives(const ModelInfo& model, EncodeOutput output, bool pairs) {
+  if (!model.encoder.has_value() || (pairs && !model.encoder->pairs)) return false;
+  return output == EncodeOutput::kScores ? !model.encoder->labels.empty()
+                                         : model.encoder->width > 0;
+}
+
+}  // namespace
+
+const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view name) {
+  const auto found = std::find_if(models.begin(), models.end(), [&](const ModelInfo& model) {
+    return model.id == name ||
+           std::find(model.aliases.begin(), model.aliases.end(), name) != model.aliases.end();
+  });
+  return found == models.end() ? nullptr : &*found;
+}
+
+bool Ranks(const ModelInfo& model) {
+  return model.encoder.has_value() && model.encoder->pairs && model.encoder->labels.size() == 1;
+}
+
+const ModelInfo* DefaultEncoder(std::span<const ModelInfo> models, EncodeOutput output,
+                                bool pairs) {
+  const bool scores = output == EncodeOutput::kScores;
+  // What a model has of what is preferred; that it ranks weighs more.
+  const auto worth = [&](const ModelInfo& model) {
+    return (scores && pairs && Ranks(model) ? 2 : 0) + (model.generates ? 0 : 1);
+  };
+  const ModelInfo* best = nullptr;
+  for (const ModelInfo& model : models) {
+    if (!Gives(model, output, pairs)) continue;
+    if (best == nullptr || worth(model) > worth(*best)) best = &model;
+  }
+  return best;
+}
+
+const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeRequest& request) {
+  if (!request.model.empty()) return FindModel(models, request.model);
+  const bool pairs =
+      std::any_of(request.inputs.begin(), request.inputs.end(),
+                  [](const EncodeInput& input) { return std::holds_alternative<TextPair>(input); });
+  return DefaultEncoder(models, request.output, pairs);
+}
+
+}  // namespace tutti::api

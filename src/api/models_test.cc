@@ -1,0 +1,84 @@
+#include "api/models.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace tutti::api {
+namespace {
+
+ModelInfo Decoder(const std::string& id) {
+  ModelInfo model;
+  model.id = id;
+  return model;
+}
+ModelInfo Encoder(const std::string& id, int width, std::vector<std::string> labels = {},
+                  bool pairs = false) {
+  ModelInfo model = Decoder(id);
+  model.generates = false;
+  EncoderInfo& encoder = model.encoder.emplace();
+  encoder.width = width;
+  encoder.labels = std::move(labels);
+  encoder.pairs = pairs;
+  return model;
+}
+
+std::string DefaultOf(const std::vector<ModelInfo>& models, EncodeOutput output,
+                      bool pairs = false) {
+  const ModelInfo* model = DefaultEncoder(models, output, pairs);
+  return model == nullptr ? "none" : model->id;
+}
+
+TEST(FindModel, KnowsNamesAndAliases) {
+  std::vector<ModelInfo> models = {Decoder("big"), Decoder("small")};
+  models[1].aliases = {"org/small", "s"};
+  EXPECT_EQ(FindModel(models, "big"), &models[0]);
+  EXPECT_EQ(FindModel(models, "s"), &models[1]);
+  EXPECT_EQ(FindModel(models, "other"), nullptr);
+  EXPECT_EQ(FindModel(models, ""), nullptr);
+}
+
+TEST(DefaultEncoder, IsTheFirstThatGivesWhatIsAskedFor) {
+  const std::vector<ModelInfo> models = {Decoder("chat"),
+                                         Encoder("classes", 0, {"a", "b"}),
+                                         Encoder("nli", 0, {"a", "b", "c"}, true),
+                                         Encoder("vectors", 8),
+                                         Encoder("vectors2", 9),
+                                         Encoder("ranks", 0, {"fits"}, true)};
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kPooled), "vectors");
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kTokens), "vectors");
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kScores), "classes");
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kScores, true), "ranks") << "one label for ranking";
+  EXPECT_EQ(DefaultOf({models[0], models[1], models[2]}, EncodeOutput::kScores, true), "nli")
+      << "none ranks, and this one reads pairs";
+  EXPECT_EQ(DefaultOf({models[0], models[1]}, EncodeOutput::kScores, true), "none");
+  EXPECT_EQ(DefaultOf({models[0]}, EncodeOutput::kPooled), "none");
+  EXPECT_EQ(DefaultOf({}, EncodeOutput::kPooled), "none");
+}
+
+TEST(DefaultEncoder, IsAModelThatGeneratesTooOnlyWhereThereIsNoOther) {
+  std::vector<ModelInfo> models = {Encoder("chat", 8), Encoder("vectors", 8)};
+  models[0].generates = true;
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kPooled), "vectors");
+  models.pop_back();
+  EXPECT_EQ(DefaultOf(models, EncodeOutput::kPooled), "chat");
+}
+
+TEST(EncoderFor, TheNameDecidesAndWithoutOneWhatIsAskedFor) {
+  const std::vector<ModelInfo> models = {Encoder("classes", 0, {"a"}),
+                                         Encoder("ranks", 0, {"fits"}, true)};
+  EncodeRequest request;
+  request.output = EncodeOutput::kScores;
+  request.inputs = {std::string("a")};
+  EXPECT_EQ(EncoderFor(models, request), &models[0]);
+  request.inputs.emplace_back(TextPair{"a", "b"});
+  EXPECT_EQ(EncoderFor(models, request), &models[1]) << "one pair among texts is enough";
+  request.model = "classes";
+  EXPECT_EQ(EncoderFor(models, request), &models[0]);
+  request.model = "other";
+  EXPECT_EQ(EncoderFor(models, request), nullptr);
+}
+
+}  // namespace
+}  // namespace tutti::api
