@@ -183,6 +183,32 @@ TEST_F(AdaptersTest, AQueryCountsOnceForEachOfItsDocuments) {
   EXPECT_EQ(inference_.encodings(), 1u) << "it did not reach the waist";
 }
 
+// Clients were told of "input[1]", which none of them has.
+TEST_F(AdaptersTest, ARefusalOfTheWaistNamesTheClientsTensor) {
+  const auto refusal = [] {
+    return InvalidArgument("context_length_exceeded", "too long").WithParam("input[1]");
+  };
+  const std::vector<std::string> two = {"a", "b"};
+  const auto ids = [](const char* name, DataType type) {
+    return Ids<int32_t>(name, type, {2, 1}, {1, 2});
+  };
+  for (const bool later : {false, true}) {
+    inference_.on_encode = [&](const std::shared_ptr<FakeEncoding>& encoding) {
+      if (!later) return Status(refusal());
+      encoding->Finish(refusal());
+      return OkStatus();
+    };
+    const auto blamed = [&](const char* model, std::vector<Tensor> inputs) {
+      return Ask(Request(model, std::move(inputs))).status().param();
+    };
+    EXPECT_EQ(blamed("minilm", {Texts("text", two)}), "text[1]");
+    EXPECT_EQ(blamed("minilm", {Texts("text_input", two)}), "text_input[1]");
+    EXPECT_EQ(blamed("minilm", {ids("input_ids", DataType::kInt32)}), "input_ids[1]");
+    EXPECT_EQ(blamed("cross", {Texts("query", {"q"}), Texts("documents", two)}), "documents[1]");
+    EXPECT_EQ(blamed("classes", {Texts("text", two)}), "text[1]");
+  }
+}
+
 TEST_F(AdaptersTest, AnEncodingThatIsGivenUpIsCancelledAndOneThatFailsSaysWhy) {
   inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
   Result<std::unique_ptr<Execution>> first = Start(Request("minilm", {Texts("text", {"a"})}));

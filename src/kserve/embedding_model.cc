@@ -80,7 +80,7 @@ class EmbeddingModel final : public EncodingModel {
     return config;
   }
 
-  Status Read(InferRequest& request, api::EncodeRequest* encode) const override {
+  Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const override {
     const Tensor *texts = nullptr, *ids = nullptr;
     int given = 0;
     for (const Tensor& input : request.inputs) {
@@ -98,12 +98,12 @@ class EmbeddingModel final : public EncodingModel {
     const Tensor* mask = FindInput(request, "attention_mask");
     if (ids != nullptr) {
       ASSIGN_OR_RETURN(encode->inputs, Ids(*ids, mask));
-      return OkStatus();
+      return ids->name;
     }
     if (mask != nullptr) return Bad(*mask, "belongs to token ids");
     ASSIGN_OR_RETURN(std::vector<std::string> list, Texts(*texts));
     for (std::string& text : list) encode->inputs.emplace_back(std::move(text));
-    return OkStatus();
+    return texts->name;
   }
 
   Tensor Output(api::EncodeResult& result, size_t items) const override {

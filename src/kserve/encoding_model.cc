@@ -2,18 +2,25 @@
 
 #include "api/validate.h"
 #include "kserve/request.h"
+#include "wire/input_blame.h"
 
 namespace tutti::kserve {
 
 class EncodingExecution final : public Execution {
  public:
-  EncodingExecution(const EncodingModel& model, api::Encoding encoding,
+  EncodingExecution(const EncodingModel& model, api::Encoding encoding, std::string input,
                     std::vector<std::string> wanted, size_t items)
-      : model_(model), encoding_(std::move(encoding)), wanted_(std::move(wanted)), items_(items) {}
+      : model_(model),
+        encoding_(std::move(encoding)),
+        input_(std::move(input)),
+        wanted_(std::move(wanted)),
+        items_(items) {}
 
   Result<std::optional<InferResponse>> Next() override {
     if (!encoding_.done()) return std::optional<InferResponse>();
-    ASSIGN_OR_RETURN(api::EncodeResult result, encoding_.Take());
+    Result<api::EncodeResult> taken = encoding_.Take();
+    if (!taken.ok()) return wire::BlameList(input_, taken.status());
+    api::EncodeResult result = *std::move(taken);
     const TimePoint begin = model_.clock_.Now();
     InferResponse response;
     response.outputs.push_back(model_.Output(result, items_));
@@ -31,6 +38,7 @@ class EncodingExecution final : public Execution {
  private:
   const EncodingModel& model_;  // kept by its repository's entry
   api::Encoding encoding_;
+  const std::string input_;  // the tensor of its inputs
   const std::vector<std::string> wanted_;
   const size_t items_;
 };
@@ -93,11 +101,12 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
   encode.deadline = request.deadline;
   encode.tenant = std::move(request.tenant);
   RETURN_IF_ERROR(ReadParameters(request.parameters, &encode));
-  RETURN_IF_ERROR(Read(request, &encode));
+  ASSIGN_OR_RETURN(std::string input, Read(request, &encode));
   const size_t items = encode.inputs.size();
-  ASSIGN_OR_RETURN(api::Encoding encoding, inference_.Encode(std::move(encode), std::move(waker)));
+  Result<api::Encoding> encoding = inference_.Encode(std::move(encode), std::move(waker));
+  if (!encoding.ok()) return wire::BlameList(input, encoding.status());
   return std::unique_ptr<Execution>(std::make_unique<EncodingExecution>(
-      *this, std::move(encoding), std::move(request.outputs), items));
+      *this, *std::move(encoding), std::move(input), std::move(request.outputs), items));
 }
 
 std::optional<std::pair<uint64_t, uint64_t>> EncodingModel::Executed() const {

@@ -25,8 +25,9 @@ class EncodingModel : public Model {
  protected:
   // A configuration with what every encoder's says: batches are formed across requests.
   static ModelConfig ConfigOf(const api::ModelInfo& info, std::string platform);
-  // Sets inputs and output of `encode` from the tensors; takes what it needs from them.
-  virtual Status Read(InferRequest& request, api::EncodeRequest* encode) const = 0;
+  // Sets inputs and output of `encode` from the tensors; takes what it needs from them. The name of
+  // the tensor that holds the inputs, as the client has it.
+  virtual Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const = 0;
   // The output tensor; `items` rows.
   virtual Tensor Output(api::EncodeResult& result, size_t items) const = 0;
 

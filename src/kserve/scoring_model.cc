@@ -34,16 +34,17 @@ class ScoringModel final : public EncodingModel {
     return config;
   }
 
-  Status Read(InferRequest& request, api::EncodeRequest* encode) const override {
+  Result<std::string> Read(InferRequest& request, api::EncodeRequest* encode) const override {
     encode->output = api::EncodeOutput::kScores;
-    const char* const name = pairs_ ? "documents" : "text";
+    const std::string name = pairs_ ? "documents" : "text";
     ASSIGN_OR_RETURN(std::vector<std::string> texts, Texts(*FindInput(request, name)));
     if (pairs_) {
       ASSIGN_OR_RETURN(const std::vector<std::string> query, Texts(*FindInput(request, "query")));
-      return AddPairs(query.front(), std::move(texts), encode);
+      RETURN_IF_ERROR(AddPairs(query.front(), std::move(texts), encode));
+    } else {
+      for (std::string& text : texts) encode->inputs.emplace_back(std::move(text));
     }
-    for (std::string& text : texts) encode->inputs.emplace_back(std::move(text));
-    return OkStatus();
+    return name;
   }
 
   static Status AddPairs(const std::string& query, std::vector<std::string> documents,

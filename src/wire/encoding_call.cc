@@ -1,10 +1,10 @@
 #include "wire/encoding_call.h"
 
-#include <charconv>
-#include <string_view>
+#include <optional>
 #include <utility>
 
 #include "api/models.h"
+#include "wire/input_blame.h"
 
 namespace tutti::wire {
 
@@ -17,15 +17,10 @@ std::string InputParam(const EncodingCall& call, size_t index) {
 }
 
 Status BlameInput(const EncodingCall& call, Status status) {
-  constexpr std::string_view kOne = "input[";
-  const std::string_view param = status.param();
-  if (param == "input") return std::move(status).WithParam(call.input_name);
-  if (!param.starts_with(kOne)) return status;
-  size_t index = 0;
-  const auto [end, fault] =
-      std::from_chars(param.data() + kOne.size(), param.data() + param.size(), index);
-  if (fault != std::errc()) return status;
-  return std::move(status).WithParam(InputParam(call, index));
+  if (status.param() == "input") return std::move(status).WithParam(call.input_name);
+  const std::optional<size_t> index = BlamedInput(status.param());
+  if (!index.has_value()) return status;
+  return std::move(status).WithParam(InputParam(call, *index));
 }
 
 Result<const api::ModelInfo*> ChooseModel(const EncodingCall& call,

@@ -397,7 +397,7 @@ TEST_F(GrpcDoorTest, RefusalsSayWhenToComeBack) {
   const Outcome bad =
       refuse_with(InvalidArgument("context_length_exceeded", "600 tokens").WithParam("input[3]"));
   EXPECT_EQ(bad.code, kInvalid);
-  EXPECT_THAT(bad.details, HasSubstr("input[3]"));
+  EXPECT_THAT(bad.details, HasSubstr("texts[3]"));
   EXPECT_THAT(bad.details, HasSubstr("context_length_exceeded"));
   // What was not meant for clients stays here.
   const Outcome internal = refuse_with(Internal("at 0x7fff, /etc/passwd"));

@@ -9,6 +9,7 @@
 #include "api/validate.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
+#include "wire/input_blame.h"
 
 namespace tutti::rpc {
 namespace {
@@ -36,6 +37,20 @@ Status CheckAmount(int64_t count, const char* param) {
       .WithParam(param);
 }
 
+// The fields of the inputs.
+std::string ListOf(const v1::EmbedRequest&) { return "texts"; }
+std::string ListOf(const v1::ScoreRequest& message) {
+  return message.pairs_size() > 0 ? "pairs" : "documents";
+}
+
+// A refusal of the waist with the names of these messages' fields.
+Status Blame(const std::string& list, Status status) {
+  if (status.param() == "truncate_prompt_tokens")
+    return std::move(status).WithParam("truncate_tokens");
+  return wire::BlameList(list, std::move(status));
+}
+
+// A message's texts are UTF-8, or it was not read.
 Result<api::EncodeRequest> ToRequest(v1::EmbedRequest& message) {
   RETURN_IF_ERROR(CheckAmount(message.texts_size(), "texts"));
   api::EncodeRequest request;
@@ -118,7 +133,7 @@ class EncodeExchange final : public Exchange {
     if (!encoding_ || !encoding_.done()) return;
     Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = api::Encoding();
-    if (!result.ok()) return call_.Finish(result.status());
+    if (!result.ok()) return call_.Finish(Blame(list_, result.status()));
     Response response;
     response.set_model(model_);
     ToResponse(*result, labels_, &response);
@@ -127,16 +142,18 @@ class EncodeExchange final : public Exchange {
 
  private:
   Status Submit(Request& message) {
+    list_ = ListOf(message);
     ASSIGN_OR_RETURN(api::EncodeRequest request, ToRequest(message));
-    for (size_t i = 0; i < request.inputs.size(); ++i) RETURN_IF_ERROR(CheckText(request, i));
     ASSIGN_OR_RETURN(request.truncation, ToTruncation(message.truncation()));
     if (message.has_truncate_tokens()) request.truncate_tokens = message.truncate_tokens();
     request.model = model_ = message.model();
     Choose(&request);
     request.request_id = call_.info().request_id;
     request.deadline = call_.info().deadline;
-    ASSIGN_OR_RETURN(encoding_,
-                     call_.context().deps.inference->Encode(std::move(request), call_.waker()));
+    Result<api::Encoding> encoding =
+        call_.context().deps.inference->Encode(std::move(request), call_.waker());
+    if (!encoding.ok()) return Blame(list_, encoding.status());
+    encoding_ = *std::move(encoding);
     return OkStatus();
   }
 
@@ -149,17 +166,8 @@ class EncodeExchange final : public Exchange {
     if (model->encoder.has_value()) labels_ = model->encoder->labels;
   }
 
-  static Status CheckText(const api::EncodeRequest& request, size_t i) {
-    const std::string param = "[" + std::to_string(i) + "]";
-    if (const auto* text = std::get_if<std::string>(&request.inputs[i])) {
-      return api::CheckUtf8(*text, "texts" + param);
-    }
-    const auto& pair = std::get<api::TextPair>(request.inputs[i]);
-    RETURN_IF_ERROR(api::CheckUtf8(pair.first, "pairs" + param + ".query"));
-    return api::CheckUtf8(pair.second, "pairs" + param + ".document");
-  }
-
-  std::string model_;
+  std::string list_;                 // the field of the inputs
+  std::string model_;                // that answers
   std::vector<std::string> labels_;  // of its scores
   api::Encoding encoding_;
 };

@@ -154,6 +154,35 @@ TEST_F(TuttiServiceTest, WithoutANameTheModelIsThatOfTheOtherDoors) {
   EXPECT_EQ(embedded.model(), "minilm") << "an alias is told by the model's own name";
 }
 
+// Clients were told of "input[1]", which none of them has.
+TEST_F(TuttiServiceTest, ARefusalOfTheWaistNamesTheClientsField) {
+  std::string blamed;
+  bool later = false;
+  inference_.on_encode = [&](const std::shared_ptr<FakeEncoding>& encoding) {
+    Status refusal = InvalidArgument("context_length_exceeded", "too long").WithParam(blamed);
+    if (!later) return refusal;
+    encoding->Finish(std::move(refusal));
+    return OkStatus();
+  };
+  v1::EmbedRequest texts;
+  v1::ScoreRequest documents, pairs;
+  documents.set_query("q");
+  for (int i = 0; i < 2; ++i) {
+    texts.add_texts("a");
+    documents.add_documents("a");
+    pairs.add_pairs();
+  }
+  for (const bool at_the_end : {false, true}) {
+    later = at_the_end;
+    blamed = "input[1]";
+    EXPECT_THAT(Embed(texts).details, HasSubstr("texts[1]"));
+    EXPECT_THAT(Score(documents).details, HasSubstr("documents[1]"));
+    EXPECT_THAT(Score(pairs).details, HasSubstr("pairs[1]"));
+    blamed = "truncate_prompt_tokens";
+    EXPECT_THAT(Embed(texts).details, HasSubstr("truncate_tokens"));
+  }
+}
+
 TEST_F(TuttiServiceTest, FieldsOfARequestReachTheWaist) {
   v1::EmbedRequest request;
   request.add_texts("a");
