@@ -157,6 +157,7 @@ struct EncoderInfo {
   std::vector<std::string> labels;        // one for each score; empty: the model gives no scores
   std::vector<std::string> prompts;       // names of what can be put before a text
   int batch_items = 0, batch_tokens = 0;  // of one forward pass, at most
+  Duration batch_window{0};  // longest that a busy device holds a batch back for more; 0: never
 };
 
 struct ModelInfo {

@@ -239,6 +239,7 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
   info.pooling = "last";
   info.batch_items = options.batch_items;
   info.batch_tokens = options.batch_tokens;
+  info.batch_window = options.window;
   return OkStatus();
 }
 

@@ -118,6 +118,7 @@ class EncoderPlan final : public ModelPlan {
     for (const auto& [name, text] : config.prompts) encoder.prompts.push_back(name);
     encoder.batch_items = options_.batch_items;
     encoder.batch_tokens = options_.batch_tokens;
+    encoder.batch_window = options_.window;
     served_->tokenizer = checkpoint_.tokenizer;
   }
 

@@ -85,6 +85,21 @@ class LocalInferenceTest : public ::testing::Test {
   LocalInference inference_;
 };
 
+class EncodingDecoderTest : public LocalInferenceTest {
+ protected:
+  EncodingDecoderTest()
+      : LocalInferenceTest({{"encode-decoders", "on"}, {"encode-window-ms", "2.5"}}) {}
+};
+
+// Clients of KServe were told of 10 ms whatever the operator had chosen.
+TEST_F(EncodingDecoderTest, HowLongABatchIsHeldBackIsToldAsTheOperatorChoseIt) {
+  Load();
+  const std::vector<api::ModelInfo> models = inference_.gateway().Models();
+  ASSERT_EQ(models.size(), 1u);
+  ASSERT_TRUE(models[0].encoder.has_value());
+  EXPECT_EQ(models[0].encoder->batch_window, std::chrono::microseconds(2500));
+}
+
 TEST(OpenedModelTest, AKvCacheThatTheMachineCannotHoldIsRefusedBeforeTheWeightsAreRead) {
   ASSERT_GT(AvailableMemory(), 0) << "the system says how much is free";
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());

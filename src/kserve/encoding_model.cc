@@ -1,5 +1,7 @@
 #include "kserve/encoding_model.h"
 
+#include <chrono>
+
 #include "api/validate.h"
 #include "kserve/request.h"
 #include "wire/input_blame.h"
@@ -86,7 +88,8 @@ ModelConfig EncodingModel::ConfigOf(const api::ModelInfo& info, std::string plat
   config.backend = "tutti";
   config.scheduling = ModelConfig::Scheduling::kDynamicBatching;
   config.preferred_batch = info.encoder->batch_items;
-  config.max_queue_delay = 10'000;  // what a busy device may wait for a fuller batch, at most
+  config.max_queue_delay_us =
+      std::chrono::duration_cast<std::chrono::microseconds>(info.encoder->batch_window).count();
   config.parameters = {{"max_tokens", std::to_string(info.max_model_len)},
                        {"architecture", info.architecture}};
   return config;

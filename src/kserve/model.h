@@ -43,8 +43,10 @@ struct ModelConfig {
   // How requests share the model, as clients ask: nothing, batches across requests, or sequences.
   enum class Scheduling { kNone, kDynamicBatching, kSequence, kOldestSequence };
   Scheduling scheduling = Scheduling::kNone;
-  int preferred_batch = 0;                             // of kDynamicBatching; 0: none
-  int64_t max_queue_delay = 0;                         // of kDynamicBatching, microseconds
+  // Of kDynamicBatching: the batch that is aimed at (0: none), and the longest that one is held
+  // back for more.
+  int preferred_batch = 0;
+  int64_t max_queue_delay_us = 0;
   bool controls_corrid = false, controls_end = false;  // of sequences, beside start and ready
   std::vector<std::pair<std::string, std::string>> parameters;
 };

@@ -89,7 +89,7 @@ void SetScheduling(const kserve::ModelConfig& config, inference::ModelConfig* ou
   if (config.scheduling == Scheduling::kDynamicBatching) {
     auto& batching = *out->mutable_dynamic_batching();
     if (config.preferred_batch > 0) batching.add_preferred_batch_size(config.preferred_batch);
-    batching.set_max_queue_delay_microseconds(static_cast<uint64_t>(config.max_queue_delay));
+    batching.set_max_queue_delay_microseconds(static_cast<uint64_t>(config.max_queue_delay_us));
   }
   if (config.scheduling != Scheduling::kSequence &&
       config.scheduling != Scheduling::kOldestSequence)

@@ -114,7 +114,8 @@ TEST_F(KserveCallsTest, EveryInputOfAConfigurationIsInTheMetadata) {
   request.set_name("minilm");
   ASSERT_TRUE(client_->Unary(testing::kInference + "ModelConfig", request, &response).ok());
   EXPECT_EQ(response.config().max_batch_size(), 0);
-  EXPECT_TRUE(response.config().has_dynamic_batching());
+  EXPECT_EQ(response.config().dynamic_batching().max_queue_delay_microseconds(), 2500u)
+      << "what the operator chose, not what is chosen unless they do";
 }
 
 TEST_F(KserveCallsTest, RawAndTypedContentsAreTheSame) {

@@ -80,7 +80,7 @@ void WriteScheduling(const kserve::ModelConfig& config, JsonWriter* json) {
       json->Key("preferred_batch_size").BeginArray();
       if (config.preferred_batch > 0) json->Int(config.preferred_batch);
       json->EndArray();
-      json->Member("max_queue_delay_microseconds", config.max_queue_delay).EndObject();
+      json->Member("max_queue_delay_microseconds", config.max_queue_delay_us).EndObject();
       return;
     case Scheduling::kSequence:
     case Scheduling::kOldestSequence:

@@ -136,6 +136,7 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     minilm.aliases = {"org/minilm"};
     minilm.encoder->width = 4;
     minilm.encoder->batch_items = 32;
+    minilm.encoder->batch_window = std::chrono::microseconds(2500);
     api::ModelInfo& cross = add("cross", false);
     cross.encoder->pairs = true;
     cross.encoder->labels = {"relevance"};
