@@ -223,8 +223,6 @@ Status ReadParameter(std::string name, ParameterValue value, TimePoint now, Infe
         "parameter keys starting with 'triton_' are reserved. Only the following keys starting "
         "with 'triton_' are allowed: triton_enable_empty_final_response");
   }
-  // Of the HTTP door; what they mean is known there alone.
-  if (name == "binary_data_output" || name == "headers") return OkStatus();
   if (request->parameters.size() >= kMaxParameters) {
     return Bad("a request has at most " + std::to_string(kMaxParameters) + " parameters");
   }

@@ -9,7 +9,9 @@
 
 namespace tutti::rpc {
 
-// Takes the tensors' bytes out of `message`. Errors: invalid_value, unsupported_parameter.
+// Takes the tensors' bytes out of `message`. Parameters that mean something over HTTP alone
+// (binary_data_output, headers) are ordinary ones here, as with Triton: the model's. Errors:
+// invalid_value, unsupported_parameter.
 Result<kserve::InferRequest> ToRequest(inference::ModelInferRequest& message, TimePoint now);
 
 // Takes the tensors' bytes out of `response`.

@@ -218,6 +218,7 @@ Status ReadParameters(const Json& parameters, TimePoint now, KserveBody* body) {
                  " bytes");
     }
     ASSIGN_OR_RETURN(kserve::ParameterValue value, ReadParameterValue(name, member.value()));
+    if (name == "headers") continue;  // reserved, for fields of the head, and no model's
     RETURN_IF_ERROR(kserve::ReadParameter(name, std::move(value), now, &body->request));
   }
   return OkStatus();

@@ -43,7 +43,8 @@ Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string b
 // Inference-Header-Content-Length: digits, at most `body_bytes`.
 Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
 
-// The members of `parameters`, which must be an object; those that are null are absent.
+// The members of `parameters`, which must be an object; those that are null are absent. What is
+// HTTP's own among them (binary_data_output, headers) does not reach the model.
 Status ReadParameters(const wire::Json& parameters, TimePoint now, KserveBody* body);
 
 // Notes a field that has no meaning here; an error in strict mode.

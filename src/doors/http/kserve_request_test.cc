@@ -1,0 +1,20 @@
+#include "doors/http/kserve_request.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti::http {
+namespace {
+
+// What is HTTP's own was known to the core, which dropped it for every door.
+TEST(KserveRequestTest, WhatIsHttpsOwnDoesNotReachTheModel) {
+  const Result<KserveBody> body =
+      ReadInfer(R"({"inputs":[],"parameters":{"binary_data_output":true,"headers":"x","top_k":3}})",
+                std::nullopt, {});
+  ASSERT_TRUE(body.ok()) << body.status();
+  EXPECT_TRUE(body->binary_outputs);
+  ASSERT_EQ(body->request.parameters.size(), 1u);
+  EXPECT_EQ(body->request.parameters[0].first, "top_k");
+}
+
+}  // namespace
+}  // namespace tutti::http
