@@ -10,4 +10,11 @@ std::shared_ptr<Model> MakeAdapter(const api::ModelInfo& info, api::Inference& i
   return info.encoder->width > 0 ? MakeEmbeddingModel(info, inference, clock) : nullptr;
 }
 
+std::optional<std::pair<uint64_t, uint64_t>> ExecutedOf(const api::Inference& inference,
+                                                        const std::string& model) {
+  const Result<api::ModelStatistics> statistics = inference.Statistics(model);
+  if (!statistics.ok()) return std::nullopt;
+  return std::pair(statistics->executions, statistics->items);
+}
+
 }  // namespace tutti::kserve

@@ -15,7 +15,11 @@
 // of a request to a decoder are sampling parameters too.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <string>
+#include <utility>
 
 #include "api/inference.h"
 #include "base/clock.h"
@@ -34,5 +38,9 @@ std::shared_ptr<Model> MakeScoringModel(const api::ModelInfo& info, api::Inferen
                                         const Clock& clock);
 std::shared_ptr<Model> MakeGenerationModel(const api::ModelInfo& info, api::Inference& inference,
                                            const Clock& clock);
+
+// What their Model::Executed() says.
+std::optional<std::pair<uint64_t, uint64_t>> ExecutedOf(const api::Inference& inference,
+                                                        const std::string& model);
 
 }  // namespace tutti::kserve

@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "api/validate.h"
+#include "kserve/adapters.h"
 #include "kserve/request.h"
 #include "wire/input_blame.h"
 
@@ -113,9 +114,7 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
 }
 
 std::optional<std::pair<uint64_t, uint64_t>> EncodingModel::Executed() const {
-  const Result<api::ModelStatistics> statistics = inference_.Statistics(config_.name);
-  if (!statistics.ok()) return std::nullopt;
-  return std::pair(statistics->executions, statistics->items);
+  return ExecutedOf(inference_, config_.name);
 }
 
 Result<std::vector<std::string>> Texts(const Tensor& tensor) {

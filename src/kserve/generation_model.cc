@@ -172,9 +172,7 @@ class GenerationModel final : public Model {
   }
 
   std::optional<std::pair<uint64_t, uint64_t>> Executed() const override {
-    const Result<api::ModelStatistics> statistics = inference_.Statistics(config_.name);
-    if (!statistics.ok()) return std::nullopt;
-    return std::pair(statistics->executions, statistics->items);
+    return ExecutedOf(inference_, config_.name);
   }
 
  private:

@@ -3,15 +3,13 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <optional>
+#include <utility>
 
-#include "wire/utf8.h"
+#include "kserve/refusal.h"
 
 namespace tutti::kserve {
 namespace {
-
-Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
-
-std::string Quoted(std::string_view client_text) { return "'" + wire::Excerpt(client_text) + "'"; }
 
 Status WrongKind(const std::string& name, const char* expected) {
   return Bad("invalid value type for '" + name + "' parameter, expected " + expected);
@@ -39,12 +37,6 @@ Status ReadSequenceId(const ParameterValue& value, InferRequest* request) {
 api::Priority PriorityOf(uint64_t priority) {
   if (priority <= 1) return api::Priority::kInteractive;
   return priority == 2 ? api::Priority::kFlex : api::Priority::kBatch;
-}
-
-const TensorSpec* FindSpec(const std::vector<TensorSpec>& specs, std::string_view name) {
-  const auto found = std::find_if(specs.begin(), specs.end(),
-                                  [&](const TensorSpec& spec) { return spec.name == name; });
-  return found == specs.end() ? nullptr : &*found;
 }
 
 // Whether `shape` is one of those that `spec` describes.
@@ -111,29 +103,24 @@ Status CheckBytes(const ModelConfig& config, const Tensor& input, uint64_t count
   return OkStatus();
 }
 
+// `input` has the name of one of the model's.
 Status CheckInput(const ModelConfig& config, const Tensor& input) {
   const bool batched = config.max_batch_size > 0;
-  const TensorSpec* first = nullptr;  // what the error of a wrong shape tells of
   bool shape_fits = false, type_fits = false;
   for (const TensorSpec& spec : config.inputs) {
-    if (spec.name != input.name) continue;
-    if (first == nullptr) first = &spec;
-    if (spec.type != input.type) continue;
+    if (spec.name != input.name || spec.type != input.type) continue;
     type_fits = true;
     shape_fits = shape_fits || Fits(spec, batched, input.shape);
   }
-  if (first == nullptr) {
-    return Bad("unexpected inference input " + Quoted(input.name) + " for model '" + config.name +
-               "'");
-  }
+  const TensorSpec& shown = *FindSpec(config.inputs, input.name);  // in what errors tell
   if (!type_fits) {
     return Bad("inference input '" + input.name + "' data-type is '" +
                std::string(NameOf(input.type)) + "', but model '" + config.name + "' expects '" +
-               std::string(NameOf(first->type)) + "'");
+               std::string(NameOf(shown.type)) + "'");
   }
   const std::optional<uint64_t> count = CountElements(input.shape);
   if (!shape_fits || !count.has_value()) {
-    Shape expected = first->dims;
+    Shape expected = shown.dims;
     if (batched) expected.insert(expected.begin(), -1);
     return Bad("unexpected shape for input '" + input.name + "' for model '" + config.name +
                "'. Expected " + ShapeText(expected) + ", got " + ShapeText(input.shape));
@@ -304,6 +291,12 @@ Status CheckRequest(const ModelConfig& config, const InferRequest& request) {
     }
   }
   return OkStatus();
+}
+
+const TensorSpec* FindSpec(const std::vector<TensorSpec>& specs, std::string_view name) {
+  const auto found = std::find_if(specs.begin(), specs.end(),
+                                  [&](const TensorSpec& spec) { return spec.name == name; });
+  return found == specs.end() ? nullptr : &*found;
 }
 
 const Tensor* FindInput(const InferRequest& request, std::string_view name) {

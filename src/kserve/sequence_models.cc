@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "kserve/refusal.h"
 #include "kserve/request.h"
 
 namespace tutti::kserve {
@@ -79,10 +80,6 @@ class Sequences final : public Model {
     TimePoint last;
     std::vector<uint32_t> sums;  // of each item of the batch
   };
-
-  static Status Bad(std::string message) {
-    return InvalidArgument("invalid_value", std::move(message));
-  }
 
   // What each item of the batch gives, in 32 bits that wrap.
   Result<std::vector<uint32_t>> Add(const InferRequest& request, const Tensor& input) {

@@ -52,10 +52,10 @@ std::optional<uint64_t> CountElements(const Shape& shape);
 std::string ShapeText(const Shape& shape);  // "[1,16]", at most kMaxDimensions numbers
 
 struct Tensor {
-  std::string name;
-  DataType type = DataType::kInvalid;
-  Shape shape;
-  std::string data;
+  std::string name;  // of one of the model's inputs or outputs, once CheckRequest() has passed it
+  DataType type = DataType::kInvalid;  // of its elements
+  Shape shape;                         // its dimensions, outermost first, the batch's among them
+  std::string data;                    // its raw bytes (above)
 };
 
 void AppendBytesElement(std::string_view element, std::string* data);

@@ -1,12 +1,14 @@
 // Calls of inference.GRPCInferenceService that ask about the server and its models.
 #include <inference/grpc_service.pb.h>
 
+#include <chrono>
 #include <string>
 #include <utility>
 
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 #include "kserve/request.h"
+#include "kserve/sequence_models.h"
 
 namespace tutti::rpc {
 namespace {
@@ -95,11 +97,12 @@ void SetScheduling(const kserve::ModelConfig& config, inference::ModelConfig* ou
       config.scheduling != Scheduling::kOldestSequence)
     return;
   auto& batching = *out->mutable_sequence_batching();
-  batching.set_max_sequence_idle_microseconds(60'000'000);
+  const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(kserve::kSequenceIdle);
+  batching.set_max_sequence_idle_microseconds(static_cast<uint64_t>(idle.count()));
   if (config.scheduling == Scheduling::kSequence) {
     batching.mutable_direct();
   } else {
-    batching.mutable_oldest()->set_max_candidate_sequences(1024);
+    batching.mutable_oldest()->set_max_candidate_sequences(int{kserve::kMaxSequences});
   }
   AddControl("START", Control::CONTROL_SEQUENCE_START, &batching);
   AddControl("READY", Control::CONTROL_SEQUENCE_READY, &batching);

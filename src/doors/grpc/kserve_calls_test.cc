@@ -110,7 +110,10 @@ TEST_F(KserveCallsTest, EveryInputOfAConfigurationIsInTheMetadata) {
   EXPECT_TRUE(response.config().model_transaction_policy().decoupled());
   request.set_name("simple_sequence");
   ASSERT_TRUE(client_->Unary(testing::kInference + "ModelConfig", request, &response).ok());
-  EXPECT_TRUE(response.config().has_sequence_batching());
+  EXPECT_EQ(response.config().sequence_batching().max_sequence_idle_microseconds(), 60'000'000u);
+  request.set_name("simple_dyna_sequence");
+  ASSERT_TRUE(client_->Unary(testing::kInference + "ModelConfig", request, &response).ok());
+  EXPECT_EQ(response.config().sequence_batching().oldest().max_candidate_sequences(), 1024);
   request.set_name("minilm");
   ASSERT_TRUE(client_->Unary(testing::kInference + "ModelConfig", request, &response).ok());
   EXPECT_EQ(response.config().max_batch_size(), 0);

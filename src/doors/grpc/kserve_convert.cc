@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "kserve/refusal.h"
 #include "kserve/request.h"
-#include "wire/utf8.h"
 
 namespace tutti::rpc {
 namespace {
@@ -14,14 +14,13 @@ namespace {
 using inference::InferParameter;
 using inference::InferTensorContents;
 using inference::ModelInferRequest;
+using kserve::Bad;
 using kserve::DataType;
-
-Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+using kserve::Quoted;
 
 // Where an error of a tensor is.
 std::string Where(const std::string& tensor, const ModelInferRequest& request) {
-  return " for input tensor '" + wire::Excerpt(tensor) + "' for model '" +
-         wire::Excerpt(request.model_name()) + "'";
+  return " for input tensor " + Quoted(tensor) + " for model " + Quoted(request.model_name());
 }
 
 Result<kserve::ParameterValue> ToValue(const std::string& name, const InferParameter& parameter) {
@@ -39,8 +38,8 @@ Result<kserve::ParameterValue> ToValue(const std::string& name, const InferParam
     case InferParameter::PARAMETER_CHOICE_NOT_SET:
       break;
   }
-  return Bad("invalid value type for '" + wire::Excerpt(name) +
-             "' parameter, expected int64_param, bool_param, or string_param.");
+  return Bad("invalid value type for " + Quoted(name) +
+             " parameter, expected int64_param, bool_param, or string_param.");
 }
 
 // Shared memory and classification change what a request means, and are not offered.

@@ -1,25 +1,17 @@
 #include "doors/http/kserve_generate.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "doors/http/kserve_json.h"
+#include "kserve/refusal.h"
 #include "kserve/request.h"
 #include "wire/json_writer.h"
-#include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
 
+using kserve::Bad;
 using wire::Json;
-
-Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
-
-const kserve::TensorSpec* FindSpec(const kserve::ModelConfig& config, std::string_view name) {
-  const auto found = std::find_if(config.inputs.begin(), config.inputs.end(),
-                                  [&](const auto& spec) { return spec.name == name; });
-  return found == config.inputs.end() ? nullptr : &*found;
-}
 
 Status ReadTensor(const kserve::ModelConfig& config, const kserve::TensorSpec& spec,
                   const Json& value, KserveBody* body) {
@@ -49,7 +41,7 @@ Status ReadMembers(const kserve::ModelConfig& config, const wire::JsonObject& ob
     } else if (outer && key == "parameters") {
       if (!value.is_object()) return Bad("'parameters' must be an object");
       RETURN_IF_ERROR(ReadMembers(config, value.get_object(), false, now, body));
-    } else if (const kserve::TensorSpec* spec = FindSpec(config, key)) {
+    } else if (const kserve::TensorSpec* spec = kserve::FindSpec(config.inputs, key)) {
       RETURN_IF_ERROR(ReadTensor(config, *spec, value, body));
     } else {
       wire::JsonObject one;
@@ -68,7 +60,7 @@ Result<KserveBody> ReadGenerate(const kserve::ModelConfig& config, std::string_v
   if (!document.root().is_object()) return Bad("the body must be a JSON object");
   KserveBody out;
   RETURN_IF_ERROR(ReadMembers(config, document.root().get_object(), true, options.now, &out));
-  const kserve::TensorSpec* flag = FindSpec(config, "stream");
+  const kserve::TensorSpec* flag = kserve::FindSpec(config.inputs, "stream");
   if (stream && flag != nullptr && flag->type == kserve::DataType::kBool &&
       kserve::FindInput(out.request, "stream") == nullptr) {
     RETURN_IF_ERROR(ReadTensor(config, *flag, Json(true), &out));

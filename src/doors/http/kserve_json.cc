@@ -1,6 +1,5 @@
 #include "doors/http/kserve_json.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -9,17 +8,16 @@
 #include <utility>
 #include <vector>
 
-#include "wire/utf8.h"
+#include "base/utf8.h"
+#include "kserve/refusal.h"
 
 namespace tutti::http {
 namespace {
 
+using kserve::Bad;
 using kserve::DataType;
+using kserve::Quoted;
 using wire::Json;
-
-Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
-
-std::string Quoted(std::string_view name) { return "'" + wire::Excerpt(name) + "'"; }
 
 // --- elements from JSON: each appends one, or nothing and says false where it does not fit ---
 

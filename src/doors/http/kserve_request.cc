@@ -4,23 +4,22 @@
 #include <charconv>
 
 #include "doors/http/kserve_json.h"
+#include "kserve/refusal.h"
 #include "kserve/request.h"
 #include "wire/utf8.h"
 
 namespace tutti::http {
 namespace {
 
+using kserve::Bad;
 using kserve::DataType;
+using kserve::Quoted;
 using wire::Json;
 using wire::JsonObject;
 
 constexpr size_t kMaxTensors = 64;  // of a request: more than any model here has
 constexpr size_t kMaxIgnored = 32;  // names told of
 constexpr size_t kMaxNameBytes = 256;
-
-Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
-
-std::string Quoted(std::string_view name) { return "'" + wire::Excerpt(name) + "'"; }
 
 std::string_view View(const boost::json::string& text) { return {text.data(), text.size()}; }
 
@@ -115,6 +114,19 @@ class Blobs {
   std::string_view left_;
 };
 
+// Notes a field that has no meaning here; an error in strict mode.
+Status NoteUnknown(std::string_view name, const KserveReadOptions& options, KserveBody* body) {
+  if (options.strict) {
+    return InvalidArgument("unknown_parameter", "there is no field " + Quoted(name))
+        .WithParam(wire::Excerpt(name));
+  }
+  std::string shown = wire::Excerpt(name);
+  const bool told =
+      std::find(body->ignored.begin(), body->ignored.end(), shown) != body->ignored.end();
+  if (!told && body->ignored.size() < kMaxIgnored) body->ignored.push_back(std::move(shown));
+  return OkStatus();
+}
+
 Status ReadInput(const Json& value, const KserveReadOptions& options, Blobs* blobs,
                  KserveBody* body) {
   const JsonObject* object = value.if_object();
@@ -188,18 +200,6 @@ bool KserveBody::Binary(std::string_view output) const {
   const auto found = std::find_if(outputs.begin(), outputs.end(),
                                   [&](const auto& each) { return each.first == output; });
   return found == outputs.end() ? binary_outputs : found->second;
-}
-
-Status NoteUnknown(std::string_view name, const KserveReadOptions& options, KserveBody* body) {
-  if (options.strict) {
-    return InvalidArgument("unknown_parameter", "there is no field " + Quoted(name))
-        .WithParam(wire::Excerpt(name));
-  }
-  std::string shown = wire::Excerpt(name);
-  const bool told =
-      std::find(body->ignored.begin(), body->ignored.end(), shown) != body->ignored.end();
-  if (!told && body->ignored.size() < kMaxIgnored) body->ignored.push_back(std::move(shown));
-  return OkStatus();
 }
 
 Status ReadParameters(const Json& parameters, TimePoint now, KserveBody* body) {

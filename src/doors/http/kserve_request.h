@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "kserve/model.h"
 #include "wire/json.h"
@@ -46,8 +47,5 @@ Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
 // The members of `parameters`, which must be an object; those that are null are absent. What is
 // HTTP's own among them (binary_data_output, headers) does not reach the model.
 Status ReadParameters(const wire::Json& parameters, TimePoint now, KserveBody* body);
-
-// Notes a field that has no meaning here; an error in strict mode.
-Status NoteUnknown(std::string_view name, const KserveReadOptions& options, KserveBody* body);
 
 }  // namespace tutti::http

@@ -1,0 +1,13 @@
+#include "kserve/refusal.h"
+
+#include <utility>
+
+#include "wire/utf8.h"
+
+namespace tutti::kserve {
+
+Status Bad(std::string message) { return InvalidArgument("invalid_value", std::move(message)); }
+
+std::string Quoted(std::string_view client_text) { return "'" + wire::Excerpt(client_text) + "'"; }
+
+}  // namespace tutti::kserve
