@@ -24,7 +24,7 @@ Json JsonOf(const ParameterValue& value) {
 
 // What a client writes beside the prompt, as the completions route reads it: the JSON object of the
 // tensor over the request's own parameters.
-Result<wire::JsonObject> SamplingObject(const InferRequest& request) {
+Result<wire::JsonObject> SamplingFields(const InferRequest& request) {
   wire::JsonObject object;
   for (const auto& [name, value] : request.parameters) object[name] = JsonOf(value);
   if (const Tensor* tensor = FindInput(request, "sampling_parameters"); tensor != nullptr) {
@@ -34,14 +34,6 @@ Result<wire::JsonObject> SamplingObject(const InferRequest& request) {
       return Bad("sampling_parameters", "sampling_parameters must hold a JSON object");
     }
     for (const auto& member : document.root().get_object()) object[member.key()] = member.value();
-  }
-  for (const char* const mine :
-       {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
-    if (const Json* given = object.if_contains(mine); given != nullptr && !given->is_null()) {
-      return InvalidArgument("unsupported_parameter",
-                             std::string(mine) + " is no sampling parameter of this door")
-          .WithParam(mine);
-    }
   }
   return object;
 }
@@ -162,7 +154,7 @@ class GenerationModel final : public Model {
     std::string text(SplitBytes(input.data, 1)->front());
     RETURN_IF_ERROR(api::CheckUtf8(text, "text_input"));
     ASSIGN_OR_RETURN(api::GenerateRequest generate, Parse(request));
-    if (auto* prompt = std::get_if<api::TextPrompt>(&generate.prompt)) prompt->text = text;
+    std::get<api::TextPrompt>(generate.prompt).text = text;
     if (exclude) text.clear();
     const int n = generate.n;
     ASSIGN_OR_RETURN(api::Generation generation,
@@ -178,14 +170,12 @@ class GenerationModel final : public Model {
  private:
   // Everything but the prompt's text, which need not go through JSON.
   Result<api::GenerateRequest> Parse(const InferRequest& request) const {
-    ASSIGN_OR_RETURN(wire::JsonObject object, SamplingObject(request));
-    object["model"] = config_.name;
-    object["prompt"] = "x";
+    ASSIGN_OR_RETURN(wire::JsonObject fields, SamplingFields(request));
     wire::ParseOptions options;
     options.now = clock_.Now();
-    ASSIGN_OR_RETURN(wire::GenerationCall call,
-                     wire::ParseGeneration(wire::Dialect::kText, Json(std::move(object)), options));
-    api::GenerateRequest generate = std::move(call.requests.front());
+    ASSIGN_OR_RETURN(api::GenerateRequest generate,
+                     wire::ParseSampling(Json(std::move(fields)), options));
+    generate.model = config_.name;
     generate.request_id = request.request_id;
     generate.deadline = std::min(generate.deadline, request.deadline);
     if (generate.priority == api::Priority::kInteractive) generate.priority = request.priority;

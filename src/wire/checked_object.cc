@@ -32,6 +32,17 @@ void IgnoredFields::Add(std::string_view path) {
 
 Result<CheckedObject> CheckedObject::Check(Scope scope, const Json& value, std::string path,
                                            bool strict, IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(CheckedObject checked,
+                   CheckPart(scope, value, std::move(path), strict, ignored));
+  for (const FieldSpec& field : Schema()) {
+    if (field.required && field.In(scope) && checked.Find(field.name) == nullptr)
+      return MissingField(checked.Param(field.name));
+  }
+  return checked;
+}
+
+Result<CheckedObject> CheckedObject::CheckPart(Scope scope, const Json& value, std::string path,
+                                               bool strict, IgnoredFields* ignored) {
   if (!value.is_object()) {
     if (path.empty()) return InvalidArgument("invalid_json", "the body must be a JSON object");
     return InvalidArgument("invalid_value", path + " must be an object").WithParam(path);
@@ -51,11 +62,6 @@ Result<CheckedObject> CheckedObject::Check(Scope scope, const Json& value, std::
     }
     if (member.value().is_null()) continue;
     RETURN_IF_ERROR(CheckValue(*field, member.value(), prefix + std::string(name)));
-  }
-  for (const FieldSpec& field : Schema()) {
-    if (field.required && field.In(scope) && checked.Find(field.name) == nullptr) {
-      return MissingField(prefix + std::string(field.name));
-    }
   }
   return checked;
 }

@@ -37,6 +37,10 @@ class CheckedObject {
   static Result<CheckedObject> Check(Scope scope, const Json& value, std::string path, bool strict,
                                      IgnoredFields* ignored);
 
+  // The same of what is no whole object of that scope: what it requires may be missing.
+  static Result<CheckedObject> CheckPart(Scope scope, const Json& value, std::string path,
+                                         bool strict, IgnoredFields* ignored);
+
   const Json* Find(
       std::string_view name) const;  // null when absent; the name must be in the schema
   bool Has(std::string_view name) const { return Find(name) != nullptr; }

@@ -260,6 +260,37 @@ Scope ScopeOf(Dialect dialect) {
   return kChat;
 }
 
+// What stands beside model and prompts, for each request of the call.
+Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObject& object,
+                                               const ParseOptions& options, IgnoredFields* ignored,
+                                               GenerationCall* call) {
+  api::GenerateRequest base;
+  RETURN_IF_ERROR(ReadStreaming(dialect, object, options.strict, ignored, call));
+  if (dialect == Dialect::kText) call->echo = object.Bool("echo").value_or(false);
+  ReadSampling(object, &base.sampling);
+  RETURN_IF_ERROR(ReadLengths(dialect, object, call, &base.sampling, &base.score_only));
+  RETURN_IF_ERROR(ReadLogprobs(dialect, object, call, &base.sampling));
+  if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));
+  if (dialect == Dialect::kText && object.Int("best_of").value_or(base.n) != base.n) {
+    return Bad("best_of", "best_of must equal n");
+  }
+  call->skip_special_tokens = base.sampling.skip_special_tokens;
+  call->timings =
+      object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
+
+  ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
+  call->service_tier = placement.service_tier == "auto" ? "default" : placement.service_tier;
+  base.priority = placement.priority;
+  base.request_id = std::move(placement.request_id);
+  base.deadline = placement.deadline;
+  base.cache_salt = object.Text("cache_salt").value_or("");
+  base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
+  if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {
+    base.truncate_prompt_tokens = static_cast<int>(*cut);
+  }
+  return base;
+}
+
 }  // namespace
 
 Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,
@@ -292,33 +323,9 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
   GenerationCall call;
   call.dialect = dialect;
   call.model = object.Text("model").value_or("");
-
-  api::GenerateRequest base;
+  ASSIGN_OR_RETURN(api::GenerateRequest base,
+                   ReadBesidePrompts(dialect, object, options, &ignored, &call));
   base.model = call.model;
-  RETURN_IF_ERROR(ReadStreaming(dialect, object, options.strict, &ignored, &call));
-  if (dialect == Dialect::kText) call.echo = object.Bool("echo").value_or(false);
-  ReadSampling(object, &base.sampling);
-  RETURN_IF_ERROR(ReadLengths(dialect, object, &call, &base.sampling, &base.score_only));
-  RETURN_IF_ERROR(ReadLogprobs(dialect, object, &call, &base.sampling));
-  if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));
-  if (dialect == Dialect::kText && object.Int("best_of").value_or(base.n) != base.n) {
-    return Bad("best_of", "best_of must equal n");
-  }
-  call.skip_special_tokens = base.sampling.skip_special_tokens;
-  call.timings =
-      object.Bool("timings").value_or(false) || object.Bool("timings_per_token").value_or(false);
-
-  ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
-  call.service_tier = placement.service_tier == "auto" ? "default" : placement.service_tier;
-  base.priority = placement.priority;
-  base.request_id = std::move(placement.request_id);
-  base.deadline = placement.deadline;
-  base.cache_salt = object.Text("cache_salt").value_or("");
-  base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
-  if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {
-    base.truncate_prompt_tokens = static_cast<int>(*cut);
-  }
-
   ASSIGN_OR_RETURN(std::vector<api::Prompt> prompts,
                    ReadPrompts(dialect, object, options.strict, &ignored));
   for (api::Prompt& prompt : prompts) {
@@ -327,6 +334,25 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
   }
   call.ignored = ignored.names();
   return call;
+}
+
+Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options) {
+  for (const char* const elsewhere :
+       {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
+    const Json* given = fields.is_object() ? fields.get_object().if_contains(elsewhere) : nullptr;
+    if (given == nullptr || given->is_null()) continue;
+    return InvalidArgument("unsupported_parameter",
+                           std::string(elsewhere) + " is no sampling parameter of this door")
+        .WithParam(elsewhere);
+  }
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::CheckPart(kText, fields, "", options.strict, &ignored));
+  GenerationCall call;
+  ASSIGN_OR_RETURN(api::GenerateRequest request,
+                   ReadBesidePrompts(Dialect::kText, object, options, &ignored, &call));
+  request.prompt = MakeText(object, "");
+  return request;
 }
 
 }  // namespace tutti::wire

@@ -40,6 +40,11 @@ struct GenerationCall {
 Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
                                        const ParseOptions& options);
 
+// The fields of a completions request that stand beside its model, its prompt and the form of its
+// answer, for a door that has other places for these: the prompt is an empty text. Errors:
+// unsupported_parameter for a field that says one of the three.
+Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options);
+
 // The messages of a chat request with everything that is checked about them (roles, parts, last
 // role). `object` has been checked against its scope and has `messages`.
 Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict,

@@ -316,6 +316,31 @@ TEST(TextRequest, FieldsOfItsOwnAreChecked) {
       << "chat's field is unknown here";
 }
 
+// KServe's decoders made up a prompt to have these read.
+TEST(Sampling, IsReadWithoutAModelAndAPromptAndAsBesideThem) {
+  const auto sampling = [](const char* fields) {
+    return ParseSampling(boost::json::parse(fields), {});
+  };
+  const Result<api::GenerateRequest> none = sampling("{}");
+  ASSERT_TRUE(none.ok()) << none.status();
+  EXPECT_EQ(std::get<api::TextPrompt>(none->prompt).text, "");
+  EXPECT_EQ(none->sampling.max_tokens, 16) << "as on the completions route";
+  const Result<api::GenerateRequest> some = sampling(
+      R"({"temperature":0.5,"n":2,"priority":1,"parse_special":false,"unknown":1,"model":null})");
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(some->sampling.temperature, 0.5);
+  EXPECT_EQ(some->n, 2);
+  EXPECT_EQ(some->priority, api::Priority::kFlex);
+  EXPECT_FALSE(std::get<api::TextPrompt>(some->prompt).parse_special);
+  EXPECT_EQ(sampling(R"({"temperature":9})").status().param(), "temperature");
+  EXPECT_EQ(sampling("[]").status().reason(), "invalid_json");
+  for (const char* field : {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
+    const Status status = sampling(("{\"" + std::string(field) + "\":[]}").c_str()).status();
+    EXPECT_EQ(status.reason(), "unsupported_parameter") << "whatever its value";
+    EXPECT_EQ(status.param(), field);
+  }
+}
+
 TEST(GenerateRequest, TakesAPromptOrMessagesAndStreamsByDefault) {
   EXPECT_TRUE(Parse(Dialect::kGenerate, R"({"prompt":"x"})")->stream);
   EXPECT_FALSE(Parse(Dialect::kGenerate, R"({"prompt":"x","stream":false})")->stream);
