@@ -1,8 +1,9 @@
 // What may be asked of an encoder, and what comes back: vectors of texts, and scores of pairs.
 //
-// Unlike a generation an encoding has one event, its end, so its state is a flag and a result.
-// Values and plain types; no JSON. Threads: EncodingState has one writer (the gateway until the
-// request is submitted, then the engine thread) and one reader, the Encoding.
+// Unlike a generation an encoding has one event of interest, its end, so its state is a flag and a
+// result; beside them stands whether the texts have been read. Values and plain types; no JSON.
+// Threads: EncodingState has one writer (the gateway until the request is submitted, then the
+// engine thread) and one reader, the Encoding.
 #pragma once
 
 #include <atomic>
@@ -88,18 +89,24 @@ class EncodingState {
   EncodingState& operator=(const EncodingState&) = delete;
 
   // --- writer ---
+  // The inputs have become tokens: what is left is the model's. Before the request is submitted;
+  // does not wake.
+  void Prepared() { prepared_.store(true, std::memory_order_release); }
   void Finish(Result<EncodeResult> result);  // exactly once; does not wake
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
 
   // --- the reader ---
   bool done() const { return done_.load(std::memory_order_acquire); }
+  // False while the inputs are still being tokenised somewhere behind; true at the end, whatever
+  // that is.
+  bool prepared() const { return prepared_.load(std::memory_order_acquire) || done(); }
   Result<EncodeResult> Take();  // after done(); once
 
  private:
   const std::shared_ptr<StreamWaker> waker_;
   const Finisher finish_;
   std::optional<Result<EncodeResult>> result_;  // written before `done_`
-  std::atomic<bool> done_{false};
+  std::atomic<bool> prepared_{false}, done_{false};
 };
 
 // The read end of one request. Owned by the door's connection; **destroying it cancels what was not
@@ -114,6 +121,7 @@ class Encoding {
 
   explicit operator bool() const { return state_ != nullptr; }
   bool done() const { return state_->done(); }
+  bool prepared() const { return state_->prepared(); }
   Result<EncodeResult> Take() { return state_->Take(); }
   void Cancel();
 

@@ -42,8 +42,9 @@ class Inference {
                                       std::shared_ptr<StreamWaker> waker) = 0;
 
   // Texts to vectors or scores; refuses as Generate does. A failure found later is the encoding's
-  // result. `waker` is told when the encoding is done; may be null (polling). A
-  // request goes to the model that EncoderFor() finds among Models() (api/models.h).
+  // result. `waker` is told when the encoding is done, and before when inputs that were prepared
+  // elsewhere are prepared; may be null (polling). A request goes to the model that EncoderFor()
+  // finds among Models() (api/models.h).
   virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;

@@ -61,9 +61,11 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
     KeepMemoryReserve();
     Status status = StillWanted(pending->ticket, pending->request.deadline);
     if (status.ok()) status = Prepare(*pending);
-    if (status.ok()) return;
-    pending->request = {};  // its memory first: the refusal needs some
-    UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
+    if (!status.ok()) {
+      pending->request = {};  // its memory first: the refusal needs some
+      UntilMemory([&] { pending->state->Finish(Rejected(*pending->model, status)); });
+    }
+    // Who waits for it to be prepared, too: a door may hold something until then.
     if (pending->state->waker() != nullptr) pending->state->waker()->Wake();
   });
   return encoding;
@@ -108,6 +110,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   const auto items = static_cast<int64_t>(out.lengths.size());
   const auto tokens = static_cast<int64_t>(out.tokens.size());
   const ServedEncoder& encoder = *pending.model->encoder;
+  pending.state->Prepared();
   RETURN_IF_ERROR(encoder.engine->Submit(std::move(pending.ticket), std::move(out), pending.state));
   if (encoder.metrics != nullptr) encoder.metrics->RequestAccepted(items, tokens);
   return OkStatus();

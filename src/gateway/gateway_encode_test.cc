@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <memory>
 #include <string>
@@ -269,6 +270,42 @@ TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {
   EXPECT_EQ(refused.reason(), "context_length_exceeded");
   EXPECT_EQ(refused.param(), "input[77]");
   EXPECT_EQ(engine_->stats().requests, 0) << "its place is given back";
+}
+
+TEST_F(EncodeTest, AnEncodingSaysWhenItsTextsAreRead) {
+  struct CountingWaker final : api::StreamWaker {
+    void Wake() noexcept override { wakes.fetch_add(1); }
+    std::atomic<int> wakes{0};
+  };
+  encoder_->max_tokens = 512;
+  Serve();
+  const auto waker = std::make_shared<CountingWaker>();
+  const auto told = [&](int wakes) {
+    for (int i = 0; i < 2000 && waker->wakes.load() < wakes; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return waker->wakes.load() == wakes;
+  };
+  // Short ones when the call returns, which tells nobody.
+  const auto small = gateway_.Encode(Request({std::string("a b")}), waker);
+  ASSERT_TRUE(small.ok()) << small.status();
+  EXPECT_TRUE(small->prepared());
+  EXPECT_EQ(waker->wakes.load(), 0);
+  // Long ones when they have been read elsewhere, before any batch.
+  const std::vector<api::EncodeInput> many(100, std::string(60, 'b'));
+  const auto large = gateway_.Encode(Request(many), waker);
+  ASSERT_TRUE(large.ok()) << large.status();
+  EXPECT_TRUE(told(1));
+  EXPECT_TRUE(large->prepared());
+  EXPECT_FALSE(large->done());
+  // Refused there: there is nothing left to prepare either.
+  std::vector<api::EncodeInput> bad = many;
+  std::string words;
+  for (int i = 0; i < 600; ++i) words += "a ";
+  bad[77] = words;
+  const auto refused = gateway_.Encode(Request(bad), waker);
+  ASSERT_TRUE(refused.ok()) << refused.status();
+  EXPECT_TRUE(told(2));
+  EXPECT_TRUE(refused->done() && refused->prepared());
 }
 
 TEST_F(EncodeTest, WhatForwardPassesDidIsCounted) {

@@ -209,6 +209,17 @@ TEST_F(AdaptersTest, ARefusalOfTheWaistNamesTheClientsTensor) {
   }
 }
 
+TEST_F(AdaptersTest, AnEncodingIsNotPreparedUntilItsTextsAreRead) {
+  inference_.prepares = false;
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
+  Result<std::unique_ptr<Execution>> execution = Start(Request("minilm", {Texts("text", {"a"})}));
+  ASSERT_TRUE(execution.ok()) << execution.status();
+  EXPECT_FALSE((*execution)->prepared());
+  inference_.Encoding(0)->Prepared();
+  EXPECT_TRUE((*execution)->prepared());
+  EXPECT_FALSE((*execution)->Next()->has_value());
+}
+
 TEST_F(AdaptersTest, AnEncodingThatIsGivenUpIsCancelledAndOneThatFailsSaysWhy) {
   inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
   Result<std::unique_ptr<Execution>> first = Start(Request("minilm", {Texts("text", {"a"})}));

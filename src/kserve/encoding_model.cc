@@ -19,6 +19,8 @@ class EncodingExecution final : public Execution {
         wanted_(std::move(wanted)),
         items_(items) {}
 
+  bool prepared() const override { return encoding_.prepared(); }
+
   Result<std::optional<InferResponse>> Next() override {
     if (!encoding_.done()) return std::optional<InferResponse>();
     Result<api::EncodeResult> taken = encoding_.Take();

@@ -444,6 +444,50 @@ TEST_F(GrpcDoorTest, CallsBeyondTheHandlersWaitTheirTurnWithoutAThread) {
   EXPECT_EQ(inference_.generations(), 5u);
 }
 
+TEST_F(GrpcDoorTest, EncodingsWhoseTextsAreStillBeingReadHoldTheirHandlers) {
+  GrpcOptions options;
+  options.handlers = 2;
+  StartDoor(options);
+  inference_.prepares = false;
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
+  const v1::EmbedRequest embed = OneText();
+  const inference::ModelInferRequest infer = TextRequest("minilm", "text", {"a"});
+  v1::EmbedResponse embedded;
+  inference::ModelInferResponse inferred;
+  struct Way {
+    std::string method;
+    const google::protobuf::MessageLite& request;
+    google::protobuf::MessageLite& response;
+  };
+  const Way ways[] = {{kTutti + "Embed", embed, embedded},
+                      {kInference + "ModelInfer", infer, inferred}};
+  size_t told = 0;
+  for (const auto& [method, request, response] : ways) {
+    std::vector<std::unique_ptr<testing::TestCall>> calls;
+    for (int i = 0; i < 4; ++i) {
+      calls.push_back(client_->Start(method));
+      ASSERT_TRUE(calls.back()->Write(request));
+    }
+    ASSERT_NE(inference_.Encoding(told + 1), nullptr) << method;
+    usleep(50'000);
+    EXPECT_EQ(inference_.encodings(), told + 2) << method;
+    // One that is prepared makes room for the next, though its vector is not there yet.
+    inference_.Encoding(told)->Prepared();
+    ASSERT_NE(inference_.Encoding(told + 2), nullptr) << method;
+    usleep(50'000);
+    EXPECT_EQ(inference_.encodings(), told + 3) << method;
+    for (size_t k = told; k < told + 4; ++k) {
+      ASSERT_NE(inference_.Encoding(k), nullptr) << method;
+      inference_.Encoding(k)->Answer();
+    }
+    for (const auto& call : calls) {
+      EXPECT_TRUE(call->Read(&response)) << method;
+      EXPECT_TRUE(call->Finish().ok()) << method;
+    }
+    told += 4;
+  }
+}
+
 TEST_F(GrpcDoorTest, TheLineForAHandlerIsBounded) {
   GrpcOptions options;
   options.handlers = 1;

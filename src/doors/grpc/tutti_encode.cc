@@ -128,6 +128,7 @@ class EncodeExchange final : public Exchange {
     if (!encoding_) call_.Finish(Unreadable());
   }
   bool waits() const override { return static_cast<bool>(encoding_); }
+  int unprepared() const override { return encoding_ && !encoding_.prepared() ? 1 : 0; }
 
   void Pump() override {
     if (!encoding_ || !encoding_.done()) return;

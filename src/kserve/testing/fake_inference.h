@@ -76,6 +76,10 @@ class FakeEncoding final : public api::Cancellable {
   FakeEncoding(api::EncodeRequest r, std::shared_ptr<api::EncodingState> s)
       : request(std::move(r)), state(std::move(s)) {}
   void Cancel() noexcept override { cancelled.store(true); }
+  void Prepared() {
+    state->Prepared();
+    if (state->waker() != nullptr) state->waker()->Wake();
+  }
   void Answer() { Finish(Compute(request)); }
   void Finish(Result<api::EncodeResult> result) {
     state->Finish(std::move(result));
@@ -194,6 +198,7 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     }
     auto encoding = std::make_shared<FakeEncoding>(
         std::move(request), std::make_shared<api::EncodingState>(std::move(waker)));
+    if (prepares) encoding->state->Prepared();
     RETURN_IF_ERROR(on_encode(encoding));
     ++executions_;
     const std::lock_guard lock(mutex_);
@@ -202,7 +207,8 @@ class FakeInference final : public api::Inference, public api::HealthProbe {
     return api::Encoding(encoding->state, encoding);
   }
 
-  bool keeps = true;  // requests, for Generation() and Encoding()
+  bool keeps = true;     // requests, for Generation() and Encoding()
+  bool prepares = true;  // texts before Encode() returns; otherwise they are the test's to prepare
 
   // The k-th accepted request, waiting up to 10 s for it; null when none came.
   std::shared_ptr<FakeGeneration> Generation(size_t k) { return Nth(generations_, k); }
