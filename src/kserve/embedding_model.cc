@@ -63,6 +63,7 @@ class EmbeddingModel final : public EncodingModel {
  private:
   static ModelConfig Config(const api::ModelInfo& info) {
     ModelConfig config = ConfigOf(info, "tutti_embedding");
+    config.task = ModelConfig::Task::kEmbed;
     config.inputs = {
         {.name = "text", .type = DataType::kBytes, .dims = {-1}, .optional = true},
         {.name = "token_ids", .type = DataType::kInt32, .dims = {-1, -1}, .optional = true}};

@@ -129,6 +129,7 @@ class GenerationModel final : public Model {
     config_.platform = "tutti_generation";
     config_.backend = "tutti";
     config_.decoupled = true;
+    config_.task = ModelConfig::Task::kGenerate;
     config_.inputs = {{"text_input", DataType::kBytes, {1}},
                       {"stream", DataType::kBool, {1}, true},
                       {"sampling_parameters", DataType::kBytes, {1}, true},

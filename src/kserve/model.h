@@ -40,6 +40,9 @@ struct ModelConfig {
   int max_batch_size = 0;  // 0: no batch dimension is added to dims
   std::vector<TensorSpec> inputs, outputs;
   bool decoupled = false;  // 0..n responses for a request
+  // What a request to it is counted as.
+  enum class Task { kOther, kEmbed, kScore, kGenerate };
+  Task task = Task::kOther;
   // How requests share the model, as clients ask: nothing, batches across requests, or sequences.
   enum class Scheduling { kNone, kDynamicBatching, kSequence, kOldestSequence };
   Scheduling scheduling = Scheduling::kNone;

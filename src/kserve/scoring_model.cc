@@ -20,6 +20,7 @@ class ScoringModel final : public EncodingModel {
   static ModelConfig Config(const api::ModelInfo& info) {
     const bool pairs = info.encoder->pairs;
     ModelConfig config = ConfigOf(info, pairs ? "tutti_rerank" : "tutti_classify");
+    config.task = ModelConfig::Task::kScore;
     const auto labels = static_cast<int64_t>(info.encoder->labels.size());
     if (pairs) {
       config.inputs = {{"query", DataType::kBytes, {1}},

@@ -16,6 +16,7 @@
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "telemetry/labels.h"
 
 namespace tutti::rpc {
 
@@ -38,6 +39,8 @@ class Call {
   virtual DoorContext& context() const = 0;
   // Told of growing streams; the pump then calls the exchange's Pump().
   virtual std::shared_ptr<api::StreamWaker> waker() const = 0;
+  // What the call is counted as, where its method does not tell; the first that is not `other`.
+  virtual void CountAs(telemetry::OpKind op) = 0;
 
   // Each of these is for the exchange, from inside one of its methods.
   virtual void Read() = 0;                                               // then OnMessage or OnEnd

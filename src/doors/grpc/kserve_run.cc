@@ -6,12 +6,36 @@
 #include "doors/grpc/door_context.h"
 
 namespace tutti::rpc {
+namespace {
+
+telemetry::OpKind OpOf(kserve::ModelConfig::Task task) {
+  switch (task) {
+    case kserve::ModelConfig::Task::kEmbed:
+      return telemetry::OpKind::kEmbed;
+    case kserve::ModelConfig::Task::kScore:
+      return telemetry::OpKind::kScore;
+    case kserve::ModelConfig::Task::kGenerate:
+      return telemetry::OpKind::kGenerate;
+    case kserve::ModelConfig::Task::kOther:
+      break;
+  }
+  return telemetry::OpKind::kOther;
+}
+
+}  // namespace
 
 Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   Run run;
   run.id = message.id();
   run.model = message.model_name();
   const GrpcDoor::Dependencies& deps = call.context().deps;
+  const Result<std::shared_ptr<kserve::Model>> model =
+      deps.repository->Find(message.model_name(), message.model_version());
+  if (model.ok()) {
+    const telemetry::OpKind op = OpOf((*model)->config().task);
+    run.encodes = op == telemetry::OpKind::kEmbed || op == telemetry::OpKind::kScore;
+    call.CountAs(op);
+  }
   Result<kserve::InferRequest> request = ToRequest(message, deps.clock->Now());
   if (!request.ok()) {
     run.failure = std::move(request).status();
@@ -20,7 +44,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   request->deadline = std::min(request->deadline, call.info().deadline);
   request->request_id = call.info().request_id;
   run.empty_final = request->empty_final_response;
-  if (const auto model = deps.repository->Find(request->model, request->version); model.ok()) {
+  if (model.ok()) {
     run.model = (*model)->config().name;
     run.decoupled = (*model)->config().decoupled;
   }
@@ -32,6 +56,14 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
     run.failure = std::move(started).status();
   }
   return run;
+}
+
+void Run::TellStages(const Call& call, const kserve::Spent& spent) const {
+  telemetry::DoorMetrics* const metrics = call.context().deps.metrics;
+  if (!encodes || metrics == nullptr) return;
+  metrics->Stage("tokenize", spent.input);
+  metrics->Stage("queue", spent.queue);
+  metrics->Stage("encode", spent.infer);
 }
 
 void Run::Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const {

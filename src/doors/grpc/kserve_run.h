@@ -17,11 +17,16 @@ struct Run {
   std::string model;  // its name, as it is known here
   bool decoupled = false;
   bool empty_final = false;  // the end is told in a response of its own
+  bool encodes = false;      // its model gives vectors or scores
   Status failure;            // why there is no execution
   std::unique_ptr<kserve::Execution> execution;
 
-  // Reads `message` and starts its request; what keeps it from starting is its failure.
+  // Reads `message` and starts its request; what keeps it from starting is its failure. The call
+  // counts as what its model does.
   static Run Begin(Call& call, inference::ModelInferRequest& message);
+
+  // Counts where the time of a request that has ended well went, if it was an encoding's.
+  void TellStages(const Call& call, const kserve::Spent& spent) const;
 
   void Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const;
 };

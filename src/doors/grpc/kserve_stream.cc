@@ -101,6 +101,7 @@ class StreamExchange final : public Exchange {
     }
     if (!next->has_value()) return false;
     kserve::InferResponse& response = **next;
+    if (response.final) run.TellStages(call_, response.spent);
     if (!response.empty || run.empty_final) {
       inference::ModelStreamInferResponse message;
       run.Fill(response, message.mutable_infer_response());

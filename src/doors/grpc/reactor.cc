@@ -71,6 +71,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     const MutexLock lock(mutex_);
     if (account_ != nullptr) account_->CallBegins(MetadataBytes());
     method_ = FindMethod(info_.method);
+    if (method_ != nullptr) op_ = method_->op;
     if (!info_.authorized && (method_ == nullptr || !method_->open)) {
       return End(Status(StatusCode::kUnauthenticated, "invalid_api_key",
                         "a valid key is needed: authorization: Bearer <key>"));
@@ -95,6 +96,9 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   const CallInfo& info() const override { return info_; }
   DoorContext& context() const override { return context_; }
   std::shared_ptr<api::StreamWaker> waker() const override { return context_.pump.waker(); }
+  void CountAs(telemetry::OpKind op) override {
+    if (op_ == telemetry::OpKind::kOther) op_ = op;
+  }
 
   void Read() override {
     if (ended_) return;
@@ -351,8 +355,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     if (expects_) account_->ReadsEnd();
     if (account_ != nullptr) account_->CallEnds();
     if (telemetry::DoorMetrics* metrics = context_.deps.metrics) {
-      const auto op = method_ == nullptr ? telemetry::OpKind::kOther : method_->op;
-      metrics->DoorRequest(telemetry::DoorKind::kGrpc, op, code_, took);
+      metrics->DoorRequest(telemetry::DoorKind::kGrpc, op_, code_, took);
       if (code_ != 0 && code_ != 1) metrics->RequestRejected(reason_);
     }
     Logger* log = context_.deps.log;
@@ -370,6 +373,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   grpc::GenericCallbackServerContext& call_;  // until OnDone
   CallInfo info_;
   const Method* method_ = nullptr;
+  telemetry::OpKind op_ = telemetry::OpKind::kOther;
   std::shared_ptr<ConnectionAccount> account_;  // of its connection; null when that has ended
   Mutex mutex_;
   std::shared_ptr<Reactor> self_;       // until OnDone

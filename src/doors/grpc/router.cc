@@ -56,13 +56,13 @@ constexpr auto kMethods = std::to_array<Method>({
     {.path = "/inference.GRPCInferenceService/SystemSharedMemoryUnregister",
      .make = &MakeSystemUnregister},
     {.path = "/inference.GRPCInferenceService/TraceSetting", .make = &MakeNotOffered},
-    {.path = "/tutti.v1.Tutti/Embed", .make = &MakeEmbed, .handled = true},
+    {.path = "/tutti.v1.Tutti/Embed", .make = &MakeEmbed, .op = OpKind::kEmbed, .handled = true},
     {.path = "/tutti.v1.Tutti/Generate",
      .make = &MakeGenerate,
      .op = OpKind::kGenerate,
      .handled = true},
     {.path = "/tutti.v1.Tutti/Metrics", .make = &MakeMetrics, .measured = false},
-    {.path = "/tutti.v1.Tutti/Score", .make = &MakeScore, .handled = true},
+    {.path = "/tutti.v1.Tutti/Score", .make = &MakeScore, .op = OpKind::kScore, .handled = true},
 });
 
 constexpr bool Sorted() {

@@ -135,6 +135,7 @@ class EncodeExchange final : public Exchange {
     Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = api::Encoding();
     if (!result.ok()) return call_.Finish(Blame(list_, result.status()));
+    TellStages(result->timings);
     Response response;
     response.set_model(model_);
     ToResponse(*result, labels_, &response);
@@ -142,6 +143,14 @@ class EncodeExchange final : public Exchange {
   }
 
  private:
+  void TellStages(const api::EncodeTimings& timings) const {
+    telemetry::DoorMetrics* const metrics = call_.context().deps.metrics;
+    if (metrics == nullptr) return;
+    metrics->Stage("tokenize", timings.prepare);
+    metrics->Stage("queue", timings.queue);
+    metrics->Stage("encode", timings.inference);
+  }
+
   Status Submit(Request& message) {
     list_ = ListOf(message);
     ASSIGN_OR_RETURN(api::EncodeRequest request, ToRequest(message));

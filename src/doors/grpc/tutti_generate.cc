@@ -172,6 +172,7 @@ class GenerateExchange final : public Exchange {
       if (event->kind == api::StreamEvent::Kind::kEnd) {
         ended_ = true;
         usage_ = event->usage;
+        if (generation_.stream().status().ok()) TellStages(event->timings);
         return;
       }
       if (event->kind == api::StreamEvent::Kind::kStarted) continue;
@@ -189,6 +190,15 @@ class GenerateExchange final : public Exchange {
         choice.untold.set_stop_reason(*text);
       }
     }
+  }
+
+  void TellStages(const api::Timings& timings) const {
+    telemetry::DoorMetrics* const metrics = call_.context().deps.metrics;
+    if (metrics == nullptr) return;
+    metrics->Stage("tokenize", timings.prepare);
+    metrics->Stage("queue", timings.queue);
+    metrics->Stage("prefill", timings.prefill);
+    metrics->Stage("decode", timings.decode);
   }
 
   void Tell(Choice& choice) {

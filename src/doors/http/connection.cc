@@ -236,6 +236,15 @@ void Connection::AdoptRequestId(const std::string& id) {
   if (!id.empty() && request_.Find("x-request-id") == nullptr) request_id_ = id;
 }
 
+void Connection::CountAs(telemetry::OpKind op) {
+  if (decision_.op() != telemetry::OpKind::kOther || op == telemetry::OpKind::kOther) return;
+  if (telemetry::DoorMetrics* const serving = context_.deps.serving) {
+    serving->InFlight(decision_.op(), -1);
+    serving->InFlight(op, 1);
+  }
+  decision_.model_op = op;
+}
+
 Connection::Body Connection::TakeBody() {
   return {std::move(request_.body),
           std::exchange(body_share_, BudgetShare(&context_.memory_budget))};

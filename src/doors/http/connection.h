@@ -74,6 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void AdoptRequestId(const std::string& id);
   // Of the errors of this request, where the route alone does not tell.
   void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
+  // What the request is counted as, where its route does not tell.
+  void CountAs(telemetry::OpKind op);
   const Decision& decision() const { return decision_; }
   TimePoint request_start() const { return request_start_; }
   std::shared_ptr<IoLoop> loop() const { return loop_; }

@@ -513,5 +513,32 @@ TEST_F(KserveInferTest, AModelThatAnswersSeveralTimesIsNotForInfer) {
   EXPECT_THAT(ErrorOf(repeat("1,2", 2)), HasSubstr("use generate_stream"));
 }
 
+TEST_F(KserveInferTest, RequestsCountAsWhatTheirModelsDoAndTellWhereTheTimeWent) {
+  StartDoor();
+  const auto to = [](const std::string& model, const std::string& input, const std::string& text) {
+    return Post("/v2/models/" + model + "/infer", R"({"inputs":[{"name":")" + input +
+                                                      R"(","shape":[1],"datatype":"BYTES",)" +
+                                                      R"("data":[")" + text + R"("]}]})");
+  };
+  EXPECT_EQ(Ask(to("minilm", "text", "a")).status, 200);
+  EXPECT_EQ(Ask(to("minilm", "none", "a")).status, 400);
+  EXPECT_EQ(Ask(to("classes", "text", "a")).status, 200);
+  EXPECT_EQ(Ask(Post(kSimple, Inputs())).status, 200);
+  EXPECT_EQ(Ask(to("nobody", "text", "a")).status, 404);
+  const std::string metrics = Ask(Get("/metrics")).body;
+  for (const char* const counted :
+       {R"({code="200",door="http",op="embed"} 1)", R"({code="400",door="http",op="embed"} 1)",
+        R"({code="200",door="http",op="score"} 1)", R"({code="200",door="http",op="other"} 1)",
+        R"({code="404",door="http",op="other"} 1)"}) {
+    EXPECT_THAT(metrics, HasSubstr("tutti_requests_total" + std::string(counted)));
+  }
+  EXPECT_THAT(metrics, HasSubstr(R"(tutti_requests_in_flight{op="embed"} 0)"));
+  EXPECT_THAT(metrics, HasSubstr(R"(tutti_requests_in_flight{op="score"} 0)"));
+  for (const char* const stage : {"tokenize", "queue", "encode"}) {
+    EXPECT_THAT(metrics,
+                HasSubstr("tutti_stage_seconds_count{stage=\"" + std::string(stage) + "\"} 2"));
+  }
+}
+
 }  // namespace
 }  // namespace tutti::http

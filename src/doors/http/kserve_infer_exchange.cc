@@ -112,6 +112,7 @@ class KserveInferExchange final : public Exchange {
   void OnBegun(KserveRun run) {
     if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", clock_.Now() - parse_start_);
+    connection_.CountAs(run.op);
     run_ = std::move(run);
     ignored_ = run_.asked.ignored;
     if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);
@@ -119,9 +120,18 @@ class KserveInferExchange final : public Exchange {
     Pump();
   }
 
+  void TellStages(const kserve::Spent& spent) const {
+    telemetry::DoorMetrics* const serving = connection_.context().deps.serving;
+    if (!run_.encodes() || serving == nullptr) return;
+    serving->Stage("tokenize", spent.input);
+    serving->Stage("queue", spent.queue);
+    serving->Stage("encode", spent.infer);
+  }
+
   void MakeAnswer(kserve::InferResponse response) {
     connection_.WatchStreams(false);
     run_.execution.reset();
+    TellStages(response.spent);
     const std::string* accepted = connection_.request().Find("accept-encoding");
     if (accepted != nullptr) coding_ = AcceptedCoding(*accepted);
     const bool small = RawBytes(response) <= kInlineTensorBytes;

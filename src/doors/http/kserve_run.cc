@@ -26,6 +26,20 @@ Result<KserveBody> Read(const KserveHead& head, const kserve::ModelConfig& confi
   return ReadInfer(text, json_bytes, head.read);
 }
 
+telemetry::OpKind OpOf(kserve::ModelConfig::Task task) {
+  switch (task) {
+    case kserve::ModelConfig::Task::kEmbed:
+      return telemetry::OpKind::kEmbed;
+    case kserve::ModelConfig::Task::kScore:
+      return telemetry::OpKind::kScore;
+    case kserve::ModelConfig::Task::kGenerate:
+      return telemetry::OpKind::kGenerate;
+    case kserve::ModelConfig::Task::kOther:
+      break;
+  }
+  return telemetry::OpKind::kOther;
+}
+
 }  // namespace
 
 Result<KserveHead> KserveHead::Of(RouteId route, Connection& connection) {
@@ -65,6 +79,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
     return run;
   }
   run.model = (*model)->config().name;
+  run.op = OpOf((*model)->config().task);
   Result<KserveBody> read = Read(head, (*model)->config(), body);
   if (!read.ok()) {
     run.failure = std::move(read).status();

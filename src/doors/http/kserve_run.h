@@ -11,6 +11,7 @@
 #include "doors/http/content_coding.h"
 #include "doors/http/kserve_request.h"
 #include "kserve/repository.h"
+#include "telemetry/labels.h"
 
 namespace tutti::http {
 
@@ -35,12 +36,17 @@ struct KserveHead {
 };
 
 struct KserveRun {
-  std::string model;         // its name, as it is known here
-  KserveBody asked;          // of its request the id is left
-  bool empty_final = false;  // the end is told in a response of its own
-  Status failure;            // why there is no execution
+  std::string model;                                 // its name, as it is known here
+  KserveBody asked;                                  // of its request the id is left
+  telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
+  bool empty_final = false;                          // the end is told in a response of its own
+  Status failure;                                    // why there is no execution
   Connection::Origin origin = Connection::Origin::kDoor;  // of the failure
   std::unique_ptr<kserve::Execution> execution;
+
+  bool encodes() const {
+    return op == telemetry::OpKind::kEmbed || op == telemetry::OpKind::kScore;
+  }
 
   // Understands `body` and starts its request. Any thread.
   static KserveRun Begin(const KserveHead& head, std::string_view body);

@@ -97,6 +97,8 @@ struct Decision {
   bool head_only = false;        // HEAD: the answer without its body
   bool options = false;          // OPTIONS: 204 with `allow`
   bool preflight = false;        // a browser's question before a cross-origin request
+  // What the request is counted as, where that is its model's to say.
+  std::optional<telemetry::OpKind> model_op;
   // Of refusals without a route.
   wire::ErrorForm unrouted_errors = wire::ErrorForm::kOpenAi;
 
@@ -104,7 +106,9 @@ struct Decision {
     return route == nullptr ? std::string_view("-") : route->pattern;
   }
   wire::ErrorForm errors() const { return route == nullptr ? unrouted_errors : route->errors; }
-  telemetry::OpKind op() const { return route == nullptr ? telemetry::OpKind::kOther : route->op; }
+  telemetry::OpKind op() const {
+    return model_op.value_or(route == nullptr ? telemetry::OpKind::kOther : route->op);
+  }
 };
 
 class Router {
