@@ -30,6 +30,9 @@ std::string KeyOf(const GridPlan& plan, const GridCell& cell) {
 Status WriteFile(const std::string& path, const std::string& text) {
   if (path.empty()) return OkStatus();
   const std::string temporary = path + ".part";
+  std::error_code made;  // what follows tells if it could not be
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, made);
   {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
     if (!(file << text).flush()) return Unavailable("io_error", "cannot write " + temporary);
@@ -41,7 +44,7 @@ Status WriteFile(const std::string& path, const std::string& text) {
 }
 
 // What an earlier run left; nothing where there is no such file.
-Result<Results> ReadResults(const std::string& path) {
+Result<Results> ReadResults(const std::string& path, std::string* target) {
   Results results;
   std::ifstream file(path, std::ios::binary);
   if (!file) return results;
@@ -54,6 +57,8 @@ Result<Results> ReadResults(const std::string& path) {
     return InvalidArgument("invalid_value",
                            path + " is there and holds no results of a grid; move it away");
   }
+  const boost::json::value* told = json.find_pointer("/target", failed);
+  if (told != nullptr && told->is_string()) *target = std::string(told->get_string());
   for (const boost::json::value& cell : cells->get_array()) {
     const boost::json::value* key = cell.find_pointer("/key", failed);
     if (key != nullptr && key->is_string())
@@ -157,13 +162,15 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
     report.text += line + "\n";
     if (progress) progress(line);
   };
-  ASSIGN_OR_RETURN(Results results, ReadResults(outputs.json));
   std::string summary = plan.model.empty() ? plan.url : plan.model;
+  ASSIGN_OR_RETURN(Results results, ReadResults(outputs.json, &summary));
   const auto document = [&] {
     boost::json::array cells;
     for (const auto& [key, cell] : results) cells.push_back(cell);
     return boost::json::object{{"schema", kSchema}, {"target", summary}, {"cells", cells}};
   };
+  // A path that cannot be written is told before anything is measured.
+  RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
   say(EncodeTableHead());
   size_t number = 0;
   for (const GridCell& cell : plan.cells) {

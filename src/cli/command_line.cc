@@ -11,14 +11,16 @@ namespace tutti::cli {
 namespace {
 
 constexpr char kIntroduction[] =
-    "Serves language models to many clients at once from one shared model.\n"
+    "Serves language and embedding models to many clients at once from one shared model.\n"
     "\n"
     "  tutti serve                              the default model on http://127.0.0.1:8080\n"
     "  tutti run smollm2-135m-instruct -p \"Why is the sky blue?\"\n"
     "  tutti chat smollm2-135m-instruct\n"
+    "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat.\"\n"
     "\n"
-    "MODEL is a .gguf file, the name of a known model, or NAME=either to choose the name clients "
-    "use.\n"
+    "MODEL is a .gguf file, an encoder's folder, the name of a known model, or NAME=either to "
+    "choose the\n"
+    "name clients use; an encoder's may end in its arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "
     "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
