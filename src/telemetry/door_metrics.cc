@@ -65,6 +65,7 @@ struct DoorMetrics::Impl {
   std::array<LazySeries<Gauge>, kOps> in_flight = {};
   std::array<LazySeries<Gauge>, kDoors> streams = {};
   std::array<LazySeries<Counter>, kDoors> slow_readers = {};
+  std::array<LazySeries<Counter>, kDoors> connections_reset = {};
 };
 
 DoorMetrics::DoorMetrics(MetricsRegistry& registry) : impl_(new Impl{registry}) {}
@@ -121,6 +122,16 @@ void DoorMetrics::SlowReaderCancelled(DoorKind door) {
                                  {{"door", LabelOf(door)}});
   };
   i.slow_readers[static_cast<size_t>(door)].Get(i.mutex, make).Add();
+}
+
+void DoorMetrics::ConnectionReset(DoorKind door) {
+  Impl& i = *impl_;
+  const auto make = [&] {
+    return i.registry.GetCounter("tutti_connections_reset_total",
+                                 "Connections reset because their client abused the door",
+                                 {{"door", LabelOf(door)}});
+  };
+  i.connections_reset[static_cast<size_t>(door)].Get(i.mutex, make).Add();
 }
 
 void DoorMetrics::RequestRejected(std::string_view code) {

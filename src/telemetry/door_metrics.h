@@ -27,6 +27,7 @@ class DoorMetrics {
   void InFlight(OpKind op, int delta);
   void StreamsOpen(DoorKind door, int delta);
   void SlowReaderCancelled(DoorKind door);
+  void ConnectionReset(DoorKind door);          // of a client that abused the door
   void RequestRejected(std::string_view code);  // what does not reach a model
 
  private:

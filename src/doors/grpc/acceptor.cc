@@ -222,13 +222,13 @@ void Acceptor::Forget(int duplicate) {
   connections_.fetch_sub(1);
 }
 
-void Acceptor::ShutDown(int duplicate, Watched& watched) {
-  shut_down_.fetch_add(1);
+void Acceptor::ShutDown(int duplicate, Watched& watched, std::string_view why) {
   all_debt_ -= std::exchange(watched.debt, 0);
   watched.ended = true;
   // Not by shutdown(), after which the library would go on to read what waits in the system.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (connect(duplicate, &nobody, sizeof nobody) != 0) shutdown(duplicate, SHUT_RDWR);
+  if (options_.on_abuse) options_.on_abuse(watched.peer, why);
 }
 
 void Acceptor::Judge(int duplicate, Watched& watched, TimePoint now) {
@@ -237,7 +237,7 @@ void Acceptor::Judge(int duplicate, Watched& watched, TimePoint now) {
   const ConnectionAccount::Verdict verdict = watched.account->Judge(*taken, now);
   all_debt_ += verdict.debt - std::exchange(watched.debt, verdict.debt);
   watched.suspect = verdict.suspect;
-  if (verdict.abuse) ShutDown(duplicate, watched);
+  if (verdict.abuse) ShutDown(duplicate, watched, verdict.why);
 }
 
 // Looks at those that sent something, and waits for their next byte; suspects are looked at again.
@@ -258,7 +258,7 @@ void Acceptor::Police() {
     const auto most = std::max_element(
         watched_.begin(), watched_.end(),
         [](const auto& a, const auto& b) { return a.second.debt < b.second.debt; });
-    ShutDown(most->first, most->second);
+    ShutDown(most->first, most->second, "all_bytes");
   }
 }
 

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -30,6 +31,9 @@ class Acceptor {
     int most = 1024;            // connections at once
     int64_t message_bytes = 0;  // of one message, at most
     AbuseLimits abuse;
+    // Told of each connection that is shut down for abuse, and what kind it was: that of its
+    // verdict, or "all_bytes". On the acceptor's thread; may be null.
+    std::function<void(std::string_view peer, std::string_view why)> on_abuse = nullptr;
   };
   // `take` owns the descriptor that it is given; it is called on a thread of its own. Accounts of
   // the connections are put among `accounts`. What it refers to outlives it.
@@ -48,7 +52,6 @@ class Acceptor {
   int port() const { return port_; }
   const std::string& host() const { return host_; }  // as it is bound
   int connections() const { return connections_.load(std::memory_order_relaxed); }
-  int64_t shut_down() const { return shut_down_.load(std::memory_order_relaxed); }  // for abuse
 
  private:
   // One connection, by the duplicate of its descriptor.
@@ -69,7 +72,7 @@ class Acceptor {
   void Forget(int duplicate);
   void Police();
   void Judge(int duplicate, Watched& watched, TimePoint now);
-  void ShutDown(int duplicate, Watched& watched);
+  void ShutDown(int duplicate, Watched& watched, std::string_view why);
 
   const Options options_;
   ConnectionAccounts& accounts_;
@@ -80,7 +83,6 @@ class Acceptor {
   int listener_ = -1, epoll_ = -1, wake_ = -1;
   std::atomic<bool> closing_{false}, stopping_{false};
   std::atomic<int> connections_{0};
-  std::atomic<int64_t> shut_down_{0};
   bool accepting_ = false;                    // of the thread
   std::unordered_map<int, Watched> watched_;  // of the thread
   std::vector<int> talking_;                  // of the thread: those that sent something

@@ -52,9 +52,16 @@ ConnectionAccount::Verdict ConnectionAccount::Judge(int64_t taken_bytes, TimePoi
   if (!suspect) suspect_looks_ = 0;
   if (suspect && ++suspect_looks_ == 1) suspect_since_ = now;
   const bool lasting = suspect_looks_ >= kPatientLooks && now - suspect_since_ >= limits_.patience;
-  const bool abuse = too_many_resets_.load() || calls_.load() > limits_.calls || lasting ||
-                     debt > limits_.most_unexplained_bytes + on_their_way;
-  return {debt, suspect, abuse};
+  Verdict verdict{.debt = debt, .suspect = suspect};
+  if (too_many_resets_.load()) {
+    verdict.why = "resets";
+  } else if (calls_.load() > limits_.calls) {
+    verdict.why = "calls";
+  } else if (lasting || debt > limits_.most_unexplained_bytes + on_their_way) {
+    verdict.why = "bytes";
+  }
+  verdict.abuse = !verdict.why.empty();
+  return verdict;
 }
 
 void ConnectionAccounts::Add(const std::string& peer, std::shared_ptr<ConnectionAccount> account) {

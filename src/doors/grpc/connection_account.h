@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/clock.h"
@@ -65,6 +66,7 @@ class ConnectionAccount {
     int64_t debt = 0;      // bytes that no call has explained yet
     bool suspect = false;  // to be judged again soon, whether it sends or not
     bool abuse = false;
+    std::string_view why = {};  // of abuse, a word: resets, calls, bytes
   };
   // Of a connection from which so many bytes were taken since it began.
   Verdict Judge(int64_t taken_bytes, TimePoint now);

@@ -42,7 +42,7 @@ TEST_F(ConnectionAccountTest, ForAMomentMoreMayBeUnexplained) {
   account_.MessageCame(6 * kMiB);
   EXPECT_FALSE(account_.Judge(6 * kMiB, now_).suspect);
   EXPECT_FALSE(Abuses(6 * kMiB));
-  EXPECT_TRUE(account_.Judge(30 * kMiB, now_).abuse);
+  EXPECT_EQ(account_.Judge(30 * kMiB, now_).why, "bytes");
 }
 
 TEST_F(ConnectionAccountTest, CallsAndMessagesExplainWhatTheyTake) {
@@ -150,6 +150,7 @@ TEST_F(ConnectionAccountTest, CallsThatAreNotDoneWithAreBounded) {
   EXPECT_FALSE(Abuses(0));
   account_.CallBegins(100);
   EXPECT_TRUE(Abuses(0));
+  EXPECT_EQ(account_.Judge(0, now_).why, "calls");
   account_.CallEnds();
   EXPECT_FALSE(Abuses(0));
 }
@@ -164,6 +165,7 @@ TEST_F(ConnectionAccountTest, CallsGivenUpQuicklyAreCountedAndThoseOfPatientClie
   EXPECT_FALSE(account_.Judge(0, now_).abuse);
   account_.Reset(milliseconds(1), now_);
   EXPECT_TRUE(account_.Judge(0, now_).abuse);
+  EXPECT_EQ(account_.Judge(0, now_).why, "resets");
 }
 
 TEST(ConnectionAccounts, AreFoundByPeerUntilTheirConnectionEnds) {

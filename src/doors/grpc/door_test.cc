@@ -31,6 +31,7 @@ using ::grpc::reflection::v1::ServerReflectionRequest;
 using ::grpc::reflection::v1::ServerReflectionResponse;
 using kserve::testing::FakeEncoding;
 using testing::CallOptions;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::kInference;
@@ -579,6 +580,23 @@ TEST_F(GrpcDoorTest, AConnectionThatSpeaksNoHttp2IsClosed) {
   EXPECT_TRUE(silent.Closed(testing::kPatienceMs));
   EXPECT_TRUE(Embed().ok());
   EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 1; }));
+}
+
+TEST_F(GrpcDoorTest, AConnectionResetForAbuseIsLoggedAndCounted) {
+  GrpcOptions options;
+  options.limits.abuse.calls = 3;
+  StartDoor(options);
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
+  std::vector<std::unique_ptr<testing::TestCall>> calls;
+  EXPECT_TRUE(Eventually([&] {
+    calls.push_back(client_->Start(kTutti + "Embed"));
+    (void)calls.back()->Write(OneText());
+    return lines_->Joined().find("grpc.connection_reset") != std::string::npos;
+  }));
+  EXPECT_THAT(lines_->Joined(),
+              ContainsRegex("WARN grpc.connection_reset peer=ipv4:127.0.0.1:[0-9]+ why=calls "
+                            "untold=0\n"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("tutti_connections_reset_total{door=\"grpc\"} "));
 }
 
 TEST_F(GrpcDoorTest, MetadataIsBounded) {

@@ -7,12 +7,16 @@
 #include <algorithm>
 #include <fstream>
 #include <latch>
+#include <new>
+#include <optional>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/log_pace.h"
 #include "doors/grpc/acceptor.h"
 #include "doors/grpc/door_context.h"
 #include "doors/grpc/grpc_door.h"
@@ -150,7 +154,9 @@ struct GrpcDoor::Impl {
         service(context),
         acceptor({.most = context.options.limits.connections,
                   .message_bytes = context.options.limits.message_bytes,
-                  .abuse = AbuseOf(context.options.limits)},
+                  .abuse = AbuseOf(context.options.limits),
+                  .on_abuse = [this](std::string_view peer,
+                                     std::string_view why) { NoteAbuse(peer, why); }},
                  context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}
 
   // On the thread that hands connections on (acceptor.h), which the library may use to read what
@@ -159,6 +165,20 @@ struct GrpcDoor::Impl {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
     connection.fd = fd;
     connections->HandleNewConnection(&connection);
+  }
+
+  // On the acceptor's thread, which goes on without a line where there is no memory for one.
+  void NoteAbuse(std::string_view peer, std::string_view why) {
+    try {
+      if (telemetry::DoorMetrics* const metrics = context.deps.metrics)
+        metrics->ConnectionReset(telemetry::DoorKind::kGrpc);
+      if (context.deps.log == nullptr) return;
+      const std::optional<int64_t> untold = abuse_lines.Next(context.deps.clock->Now());
+      if (!untold.has_value()) return;
+      context.deps.log->Warn("grpc.connection_reset",
+                             {{"peer", peer}, {"why", why}, {"untold", *untold}});
+    } catch (const std::bad_alloc&) {
+    }
   }
 
   Status Start() {
@@ -210,6 +230,7 @@ struct GrpcDoor::Impl {
   CallService service;
   std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connections;
   std::unique_ptr<grpc::Server> server;
+  LogPace abuse_lines;
   Acceptor acceptor;
   bool stopped = false;
 };

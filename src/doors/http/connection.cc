@@ -96,17 +96,11 @@ void Connection::Start() {
 void Connection::NoteHandshake() {
   const std::string fault = transport_->HandshakeFault();
   if (fault.empty() || context_.deps.log == nullptr || !context_.options.access_log) return;
-  // A scanner or a client set up wrongly comes again and again: a line a second tells enough.
-  const int64_t second =
-      std::chrono::duration_cast<std::chrono::seconds>(loop_->clock().Now().time_since_epoch())
-          .count();
-  if (context_.last_handshake_line.exchange(second) == second) {
-    context_.handshakes_untold.fetch_add(1);
-    return;
-  }
-  context_.deps.log->Info(
-      "tls.handshake_failed",
-      {{"peer", peer_}, {"why", fault}, {"untold", context_.handshakes_untold.exchange(0)}});
+  // A scanner or a client set up wrongly comes again and again.
+  const std::optional<int64_t> untold = context_.handshake_lines.Next(loop_->clock().Now());
+  if (!untold.has_value()) return;
+  context_.deps.log->Info("tls.handshake_failed",
+                          {{"peer", peer_}, {"why", fault}, {"untold", *untold}});
 }
 
 void Connection::Abort() { Close(true); }

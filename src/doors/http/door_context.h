@@ -5,6 +5,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 
+#include "base/log_pace.h"
 #include "base/mutex.h"
 #include "doors/http/http_door.h"
 #include "doors/http/memory_budget.h"
@@ -27,9 +28,8 @@ struct DoorContext {
   std::atomic<int> connections{0};
   std::atomic<int> active{0};  // requests being answered
   std::atomic<bool> draining{false};
-  std::atomic<int64_t> last_handshake_line{-1};  // second of the clock
-  std::atomic<int64_t> handshakes_untold{0};     // failed ones without a line, since the last line
-  std::function<void()> on_closed;               // a connection is gone: accepting may go on
+  LogPace handshake_lines;          // about those that failed
+  std::function<void()> on_closed;  // a connection is gone: accepting may go on
 
   // The helper threads, one each, for what takes longer than an io thread may: large JSON; large
   // tokenizer requests, which can take a second and must not hold up the former; large answers of
