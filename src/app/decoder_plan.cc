@@ -37,8 +37,20 @@ struct DecoderInstance {
   std::unique_ptr<engine::Engine> engine;
   // Where it also gives vectors.
   std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
+  std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
+  std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;
   std::unique_ptr<engine::EncoderEngine> encoder;
 };
+
+telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instance,
+                                                   const Clock& clock) {
+  telemetry::ServingMetrics::EngineGauges gauges = gateway::ReadGauges(*instance.engine, clock);
+  if (instance.encoder != nullptr) {
+    const double age_s = gateway::ReadGauges(*instance.encoder, clock).heartbeat_age_s;
+    gauges.heartbeat_age_s = std::max(gauges.heartbeat_age_s, age_s);
+  }
+  return gauges;
+}
 
 constexpr int kDefaultContextCap = 8192;
 
@@ -198,17 +210,17 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
                                  .observer = instance->observer.get()},
       &device->loop());
   instance->device = std::move(device);
+  served.info.max_model_len = instance->engine->max_model_len();
+  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(AddVectors(instance));
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<DecoderInstance>(instance),
          clock = context.clock]() -> telemetry::ServingMetrics::EngineGauges {
           const std::shared_ptr<DecoderInstance> alive = weak.lock();
           if (alive == nullptr) return {};
-          return gateway::ReadGauges(*alive->engine, *clock);
+          return ReadGauges(*alive, *clock);
         });
   }
-  served.info.max_model_len = instance->engine->max_model_len();
-  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(AddVectors(instance));
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
 }
@@ -224,19 +236,38 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
   ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
   const engine::EncoderLimits limits = instance->embedder->limits();
   options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
+  if (context.metrics != nullptr) {
+    instance->encoder_metrics = std::make_shared<telemetry::EncoderMetrics>(
+        *context.metrics, telemetry::EncoderMetrics::Options{.model = served_model->info.id,
+                                                             .max_tokens = limits.max_item_tokens,
+                                                             .beside_decoder = true});
+    instance->encoder_observer =
+        std::make_unique<gateway::EncoderEngineMetrics>(*instance->encoder_metrics);
+  }
   instance->encoder = std::make_unique<engine::EncoderEngine>(
       options,
-      engine::EncoderDependencies{.runner = instance->embedder.get(), .clock = context.clock},
+      engine::EncoderDependencies{.runner = instance->embedder.get(),
+                                  .clock = context.clock,
+                                  .observer = instance->encoder_observer.get()},
       &instance->device->loop());
   auto encoder = std::make_shared<gateway::ServedEncoder>();
   encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
   encoder->normalize = true;
   encoder->max_tokens = limits.max_item_tokens;
+  encoder->metrics = instance->encoder_metrics;
+  if (instance->encoder_metrics != nullptr) {
+    instance->encoder_metrics->SetGauges(
+        [weak = std::weak_ptr<DecoderInstance>(instance), clock = context.clock] {
+          const std::shared_ptr<DecoderInstance> alive = weak.lock();
+          return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
+                                  : gateway::ReadGauges(*alive->encoder, *clock);
+        });
+  }
   served_model->encoder = std::move(encoder);
   api::EncoderInfo& info = served_model->info.encoder.emplace();
   info.width = limits.width;
   info.cuts = context.settings->Text("encode.dimensions") == "any";
-  info.pooling = "last";
+  info.pooling = model::PoolingName(run.pooling);
   info.batch_items = options.batch_items;
   info.batch_tokens = options.batch_tokens;
   info.batch_window = options.window;

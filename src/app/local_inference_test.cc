@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -345,6 +346,40 @@ TEST_F(QueueOfTwo, TheFourthUnfinishedRequestIsRefusedWithATimeToComeBack) {
   EXPECT_EQ(refused.status().reason(), "queue_full");
   EXPECT_EQ(refused.status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(refused.status().retry_after().has_value());
+}
+
+TEST(DecoderVectorsTest, WhatADecoderEncodesIsCountedBesideWhatItGenerates) {
+  telemetry::MetricsRegistry metrics;
+  const Settings settings = SettingsOf({{"encode.decoders", "on"}});
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  LocalInference inference(settings, &metrics);
+  Result<OpenedModel> opened = inference.Open({"tiny", file.path()});
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  ASSERT_TRUE(inference.Load(*std::move(opened)).ok());
+  EXPECT_EQ(inference.gateway().Models().front().encoder->pooling, "last");
+  api::EncodeRequest request;
+  request.model = "tiny";
+  request.inputs = {std::string("one text"), std::string("and another")};
+  const auto waker = std::make_shared<BlockingWaker>();
+  Result<api::Encoding> encoding = inference.gateway().Encode(std::move(request), waker);
+  ASSERT_TRUE(encoding.ok()) << encoding.status();
+  ASSERT_TRUE(waker->Await(*encoding).ok());
+  const auto told = [&](std::string_view line) {  // of the batch some time after its end
+    for (int i = 0; i < 5000; ++i) {
+      if (metrics.Expose().find(line) != std::string::npos) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  };
+  EXPECT_TRUE(told("tutti_encode_request_items_sum{model=\"tiny\"} 2\n")) << metrics.Expose();
+  EXPECT_TRUE(told("tutti_encode_items_total{model=\"tiny\"} 2\n")) << metrics.Expose();
+  EXPECT_TRUE(told("tutti_encode_inference_seconds_count{model=\"tiny\"} 1\n"));
+  EXPECT_TRUE(told("tutti_encode_waiting_items{model=\"tiny\"} 0\n"));
+  // It is one model still.
+  const std::string text = metrics.Expose();
+  const size_t info = text.find("tutti_model_info{");
+  EXPECT_NE(info, std::string::npos);
+  EXPECT_EQ(text.find("tutti_model_info{", info + 1), std::string::npos);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace tutti::telemetry {
 
 struct EncoderMetrics::Impl {
   Impl(MetricsRegistry& r, const Options& o)
-      : registry(r), model({{"model", o.model}}), max_tokens(o.max_tokens) {}
+      : registry(r), model({{"model", o.model}}), beside_decoder(o.beside_decoder) {}
 
   MetricLabels With(MetricLabels labels) const {
     labels.insert(model.begin(), model.end());
@@ -24,7 +24,7 @@ struct EncoderMetrics::Impl {
 
   MetricsRegistry& registry;
   const MetricLabels model;
-  const int64_t max_tokens;
+  const bool beside_decoder;
   MetricsRegistry::CollectorHandle collector;
 
   Histogram request_items = registry.GetHistogram("tutti_encode_request_items",
@@ -64,6 +64,7 @@ struct EncoderMetrics::Impl {
 
 EncoderMetrics::EncoderMetrics(MetricsRegistry& registry, Options options)
     : impl_(std::make_unique<Impl>(registry, options)) {
+  if (options.beside_decoder) return;
   registry
       .GetGauge("tutti_build_info", "Always 1; the labels tell the build",
                 {{"version", options.version}, {"isa", options.isa}})
@@ -85,13 +86,19 @@ void EncoderMetrics::SetGauges(std::function<Gauges()> read) {
     return i.registry.GetGauge(name, help, i.With(std::move(labels)));
   };
   const MetricLabels lane = {{"lane", "interactive"}};
+  Gauge items = gauge("tutti_encode_waiting_items", "Texts that wait for a batch");
+  if (i.beside_decoder) {
+    i.collector = i.registry.AddCollector([read = std::move(read), items]() mutable {
+      items.Set(static_cast<double>(read().waiting_items));
+    });
+    return;
+  }
   i.collector = i.registry.AddCollector(
-      [read = std::move(read),
+      [read = std::move(read), items,
        requests = gauge("tutti_queue_requests", "Requests in the queue", lane),
        tokens = gauge("tutti_queue_tokens", "Prompt tokens in the queue", lane),
        oldest = gauge("tutti_queue_oldest_seconds", "Age of the oldest request in the queue", lane),
        wait = gauge("tutti_predicted_wait_seconds", "Of a request that came now", lane),
-       items = gauge("tutti_encode_waiting_items", "Texts that wait for a batch"),
        heartbeat = gauge("tutti_engine_heartbeat_age_seconds",
                          "Since the step loop last made progress")]() mutable {
         const Gauges now = read();

@@ -22,6 +22,9 @@ class EncoderMetrics {
   struct Options {
     std::string model;         // served name: the `model` label
     int64_t max_tokens = 512;  // of a text
+    // A decoder that gives vectors too: its ServingMetrics, of the same name, has the info metrics
+    // and the gauges of queue and heartbeat.
+    bool beside_decoder = false;
     // Labels of the info metrics.
     std::string version = {}, isa = {}, architecture = {}, quantisation = {}, digest = {};
   };

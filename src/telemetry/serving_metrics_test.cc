@@ -83,6 +83,30 @@ TEST(ServingMetrics, ADroppedModelMayBeTheLastThingAScrapeHeld) {
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_running_sequences{model=\"m\"} 1"));
 }
 
+TEST(EncoderMetrics, BesideADecoderTheGaugesOfTheQueueAreTheDecoders) {
+  MetricsRegistry registry;
+  ServingMetrics::Options options;
+  options.model = "m";
+  ServingMetrics decoder(registry, options);
+  decoder.SetEngineGauges([] {
+    ServingMetrics::EngineGauges gauges;
+    gauges.waiting = 7;
+    gauges.heartbeat_age_s = 3;
+    return gauges;
+  });
+  EncoderMetrics vectors(registry, {.model = "m", .beside_decoder = true});
+  vectors.SetGauges([] {
+    EncoderMetrics::Gauges gauges;
+    gauges.requests = 1;
+    gauges.waiting_items = 5;
+    return gauges;
+  });
+  const std::string text = registry.Expose();
+  EXPECT_THAT(text, HasSubstr("tutti_queue_requests{lane=\"interactive\",model=\"m\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("tutti_engine_heartbeat_age_seconds{model=\"m\"} 3\n"));
+  EXPECT_THAT(text, HasSubstr("tutti_encode_waiting_items{model=\"m\"} 5\n"));
+}
+
 #ifndef TUTTI_SANITIZED
 TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
   MetricsRegistry registry;
@@ -104,6 +128,7 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
     doors.InFlight(OpKind::kChat, 1);
     doors.StreamsOpen(DoorKind::kHttp, 1);
     doors.SlowReaderCancelled(DoorKind::kHttp);
+    doors.ConnectionReset(DoorKind::kGrpc);
     doors.DoorRequest(DoorKind::kHttp, OpKind::kChat, 429, std::chrono::milliseconds(31));
     encoder.RequestAccepted(3, 40);
     encoder.BatchRan({.cause = DispatchCause::kFull, .items = 3, .tokens = 40});
