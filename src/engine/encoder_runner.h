@@ -52,7 +52,9 @@ class EncoderRunner {
   // does the whole work here; a GPU runner only enqueues it. At most one batch is in flight.
   virtual void Launch(const EncodeBatch& batch) = 0;
   // Waits for the launched batch. OK: every item's floats are written. Otherwise none counts. Never
-  // throws. An item's floats do not depend on the rest of its batch.
+  // throws. An item's floats do not depend on the rest of its batch. Values that are not finite are
+  // no failure of the batch: they are written like others, and show in a pooled row too. The engine
+  // looks at each item's floats and fails that item alone.
   virtual Status Collect() = 0;
 };
 

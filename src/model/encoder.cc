@@ -266,6 +266,11 @@ const float* Encoder::scores(int index) const {
          static_cast<size_t>(index) * static_cast<size_t>(weights_->head().out.weight.rows);
 }
 
+float PoolMax(float a, float b) {
+  if (!std::isfinite(a)) return a;
+  return std::isfinite(b) ? std::max(a, b) : b;
+}
+
 void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out) {
   CHECK_GE(count, 1);
   const auto row = [&](int r) {
@@ -281,7 +286,7 @@ void PoolRows(const float* rows, int count, int width, Pooling pooling, float* o
     float greatest = row(0)[i];
     for (int r = 0; r < count; ++r) {
       sum += row(r)[i];
-      greatest = std::max(greatest, row(r)[i]);
+      greatest = PoolMax(greatest, row(r)[i]);
     }
     out[i] = pooling == Pooling::kMax ? greatest : static_cast<float>(sum / count);
   }

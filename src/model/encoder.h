@@ -104,6 +104,9 @@ class Encoder {
 
 // The vector of one text from its rows [rows][width], rows >= 1. Sums in float64, rows ascending.
 void PoolRows(const float* rows, int count, int width, Pooling pooling, float* out);
+// The greater one; of a value that is not finite and one that is, the former, so that it shows in
+// the vector.
+float PoolMax(float a, float b);
 
 // To length 1; the sum of squares in float64, and a length below 1e-12 counts as that, so that
 // zeros stay zeros.

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -367,6 +368,21 @@ TEST(Pool, EachWayGivesWhatItsNameSays) {
   EXPECT_EQ(out, (std::vector<float>{5, -2}));
   PoolRows(rows.data(), 3, 2, Pooling::kMax, out.data());
   EXPECT_EQ(out, (std::vector<float>{5, 7}));
+}
+
+TEST(Pool, AValueThatIsNotFiniteShowsWhereverItStands) {
+  constexpr float kInf = std::numeric_limits<float>::infinity();
+  for (const float bad : {std::nanf(""), kInf, -kInf}) {
+    for (size_t at = 0; at < 3; ++at) {
+      std::vector<float> rows = {1, 2, 3};  // [3][1]
+      rows[at] = bad;
+      for (const Pooling pooling : {Pooling::kMean, Pooling::kMax}) {
+        float out = 0;
+        PoolRows(rows.data(), 3, 1, pooling, &out);
+        EXPECT_FALSE(std::isfinite(out)) << PoolingName(pooling) << " " << bad << " at " << at;
+      }
+    }
+  }
 }
 
 TEST(Normalize, ZerosStayZeros) {

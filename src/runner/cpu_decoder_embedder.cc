@@ -1,10 +1,10 @@
 #include "runner/cpu_decoder_embedder.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
+#include "model/encoder.h"
 
 namespace tutti::runner {
 namespace {
@@ -65,7 +65,6 @@ CpuDecoderEmbedder::CpuDecoderEmbedder(const DecoderEmbedderOptions& options,
 void CpuDecoderEmbedder::Launch(const engine::EncodeBatch& batch) {
   CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
   CHECK(batch.tokens.size() <= static_cast<size_t>(limits_.max_tokens));
-  all_numbers_.store(true, std::memory_order_relaxed);
   status_ = OkStatus();
   LayOutBlocks(batch);
   std::fill(sums_.begin(), sums_.end(), 0);
@@ -75,8 +74,6 @@ void CpuDecoderEmbedder::Launch(const engine::EncodeBatch& batch) {
     Fill(batch, item, row);
     if (status_ = RunStep(batch); !status_.ok()) return;
   }
-  if (!all_numbers_.load(std::memory_order_relaxed))
-    status_ = Internal("the model gave a vector that is not a number");
 }
 
 void CpuDecoderEmbedder::LayOutBlocks(const engine::EncodeBatch& batch) {
@@ -143,7 +140,6 @@ void CpuDecoderEmbedder::FinishPart(const engine::EncodeBatch& batch, const Part
   CHECK(all ? item.out.size() == static_cast<size_t>(item.tokens) * width
             : item.output == api::EncodeOutput::kPooled && item.out.size() == width);
   std::vector<float>& normed = normed_[static_cast<size_t>(worker)];
-  const auto number = [](float value) { return std::isfinite(value); };
   for (int r = 0; r < part.rows; ++r) {
     const int row = part.start + r;
     const bool last = row == item.tokens - 1;
@@ -152,8 +148,6 @@ void CpuDecoderEmbedder::FinishPart(const engine::EncodeBatch& batch, const Part
                         (pooling_ == model::Pooling::kCls ? row == 0 : last);
     if (!wanted) continue;
     decoder_->FinalRow(part.first_row + r, normed.data());
-    if (!std::all_of(normed.begin(), normed.end(), number))
-      all_numbers_.store(false, std::memory_order_relaxed);
     if (all) {
       std::copy(normed.begin(), normed.end(),
                 item.out.begin() + static_cast<std::ptrdiff_t>(static_cast<size_t>(row) * width));
@@ -174,7 +168,7 @@ void CpuDecoderEmbedder::PoolRow(const engine::EncodeItem& item, int index, int 
       return;
     case model::Pooling::kMax:
       for (size_t i = 0; i < width; ++i)
-        item.out[i] = row == 0 ? values[i] : std::max(item.out[i], values[i]);
+        item.out[i] = row == 0 ? values[i] : model::PoolMax(item.out[i], values[i]);
       return;
     case model::Pooling::kMean: {
       double* sums = sums_.data() + static_cast<size_t>(index) * width;

@@ -6,12 +6,11 @@
 // step takes up to `max_step_tokens` rows of as many texts as they hold; a longer batch, or one
 // long text, takes several. Owner: the composition root. Thread: Create anywhere, then the engine
 // thread alone (it is worker 0 of the pool). Launch does the whole batch; Collect hands out its
-// status. Errors: a vector that is not a number fails the batch, and the engine then runs its items
-// one by one. Bits: a text's vector depends on its tokens alone, never on the batch, the steps it
-// was cut into or the number of workers. A batch allocates nothing once one like it has been seen.
+// status. Errors: a batch fails where the memory for a step cannot be had. Bits: a text's vector
+// depends on its tokens alone, never on the batch, the steps it was cut into or the number of
+// workers. A batch allocates nothing once one like it has been seen.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -80,7 +79,6 @@ class CpuDecoderEmbedder final : public engine::EncoderRunner {
   std::vector<TokenId> tokens_;                        // of the step
   std::vector<kernels::AttentionSequence> sequences_;  // of the step
   kernels::AttentionPlan attention_;
-  std::atomic<bool> all_numbers_{true};
   Status status_;
 };
 

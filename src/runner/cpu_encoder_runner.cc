@@ -1,7 +1,6 @@
 #include "runner/cpu_encoder_runner.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "base/check.h"
@@ -54,7 +53,6 @@ Result<std::unique_ptr<CpuEncoderRunner>> CpuEncoderRunner::Create(
 
 void CpuEncoderRunner::Launch(const engine::EncodeBatch& batch) {
   CHECK(!batch.items.empty() && batch.items.size() <= static_cast<size_t>(limits_.max_items));
-  all_numbers_.store(true, std::memory_order_relaxed);
   CutSlices(batch.offsets, pool_->workers(), slices_);
   if (slices_.empty()) {
     RunTogether(batch);
@@ -119,14 +117,6 @@ void CpuEncoderRunner::Finish(const engine::EncodeItem& item, const model::Encod
       break;
     }
   }
-  const auto number = [](float value) { return std::isfinite(value); };
-  if (!std::all_of(item.out.begin(), item.out.end(), number))
-    all_numbers_.store(false, std::memory_order_relaxed);
-}
-
-Status CpuEncoderRunner::Collect() {
-  if (all_numbers_.load(std::memory_order_relaxed)) return OkStatus();
-  return Internal("the model gave a vector that is not a number");
 }
 
 }  // namespace tutti::runner

@@ -4,13 +4,11 @@
 // batch that can be shared evenly goes to the workers in slices of whole texts, any other to all of
 // them together. Owns the encoders' scratch; shares the weights and, with other runners of the
 // device, the compute threads. Owner: the composition root. Thread: Create anywhere, then the
-// engine thread alone (it is worker 0 of the pool). Launch does the whole batch; Collect hands out
-// its status. Errors: a result that is not a number fails the batch, and the engine then runs its
-// items one by one; a batch that breaks its contract (tokens, offsets) is a bug of the engine and
-// CHECKed. A batch allocates nothing once one like it has been seen.
+// engine thread alone (it is worker 0 of the pool). Launch does the whole batch, and no batch
+// fails; one that breaks its contract (tokens, offsets) is a bug of the engine and CHECKed. A batch
+// allocates nothing once one like it has been seen.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -40,7 +38,7 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
 
   engine::EncoderLimits limits() const override { return limits_; }
   void Launch(const engine::EncodeBatch& batch) override;
-  Status Collect() override;
+  Status Collect() override { return OkStatus(); }
 
  private:
   CpuEncoderRunner(std::shared_ptr<ComputePool> pool, std::unique_ptr<model::Encoder> encoder,
@@ -59,7 +57,6 @@ class CpuEncoderRunner final : public engine::EncoderRunner {
   std::vector<EncoderSlice> slices_;  // of the batch
   std::vector<int32_t> scored_;       // of the batch: where the items begin whose scores are wanted
   std::vector<int> score_of_;         // of each item: its place in scored_
-  std::atomic<bool> all_numbers_{true};  // of the batch's results
 };
 
 }  // namespace tutti::runner
