@@ -226,7 +226,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
 }
 
 Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance) {
-  ASSIGN_OR_RETURN(engine::EncoderOptions options, EncodeOptionsFrom(*context.settings));
+  engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
   runner::DecoderEmbedderOptions run;
   run.kernels = table;
   run.pool = instance->device->pool();

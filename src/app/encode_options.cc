@@ -7,17 +7,13 @@ Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
 
 }  // namespace
 
-Result<engine::EncoderOptions> EncodeOptionsFrom(const Settings& settings) {
+engine::EncoderOptions EncodeOptionsFrom(const Settings& settings) {
   engine::EncoderOptions options;
   options.batch_items = static_cast<int>(settings.Int("encode.batch_items"));
   options.batch_tokens = static_cast<int>(settings.Int("encode.batch_tokens"));
   options.batch_time = Millis(settings.Number("encode.batch_ms"));
   options.window = Millis(settings.Number("encode.window_ms"));
   options.share = settings.Number("encode.share");
-  if (options.share <= 0 || options.share >= 1) {
-    return InvalidArgument("invalid_value", "encode.share must be between 0 and 1, not at an end")
-        .WithParam("encode.share");
-  }
   options.requests = static_cast<int>(settings.Int("encode.queue"));
   const double age_s = settings.Number("sched.queue_age_s");
   options.age = age_s > 0 ? Millis(age_s * 1e3) : Duration::max();

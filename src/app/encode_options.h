@@ -2,12 +2,10 @@
 #pragma once
 
 #include "app/settings.h"
-#include "base/status.h"
 #include "engine/options.h"
 
 namespace tutti::app {
 
-// Errors: invalid_value (encode.share).
-Result<engine::EncoderOptions> EncodeOptionsFrom(const Settings& settings);
+engine::EncoderOptions EncodeOptionsFrom(const Settings& settings);
 
 }  // namespace tutti::app

@@ -51,7 +51,7 @@ class EncoderPlan final : public ModelPlan {
       ASSIGN_OR_RETURN(dtype_, model::ParseEncoderDType(asked));
     }
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
-    ASSIGN_OR_RETURN(options_, EncodeOptionsFrom(settings));
+    options_ = EncodeOptionsFrom(settings);
     const model::EncoderConfig& config = checkpoint_.config;
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
     Describe();

@@ -51,7 +51,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"sched.queue_age_s", kNumber, kModel, "30",
      "oldest interactive request in the queue; 0 = no bound", 0, 86400},
     {"encode.share", kNumber, kModel, "0.25",
-     "share of the device that encoders get beside a decoder with work, 0.01 to 0.99", 0, 1},
+     "share of the device that encoders get beside a decoder with work", 0, 1, "", "", true},
     {"encode.batch_items", kInt, kModel, "32", "texts in one forward pass of an encoder", 1, 4096},
     {"encode.batch_tokens", kInt, kModel, "1024",
      "tokens in one forward pass of an encoder; never below one text", 1, 1 << 16},
@@ -148,14 +148,16 @@ Status OutOfRange(const OptionSpec& option, std::string_view text) {
   const auto shown = [&](int64_t limit) {
     return option.type == kSize ? SizeText(limit) : std::to_string(limit);
   };
-  return Bad(option, "must be between " + shown(option.min) + " and " + shown(option.max) +
-                         ", not " + Shown(text));
+  const std::string range = option.open
+                                ? "above " + shown(option.min) + " and below " + shown(option.max)
+                                : "between " + shown(option.min) + " and " + shown(option.max);
+  return Bad(option, "must be " + range + ", not " + Shown(text));
 }
 
 Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
-  if (value >= static_cast<double>(option.min) && value <= static_cast<double>(option.max))
-    return OkStatus();
-  return OutOfRange(option, text);
+  const auto min = static_cast<double>(option.min), max = static_cast<double>(option.max);
+  const bool legal = option.open ? value > min && value < max : value >= min && value <= max;
+  return legal ? OkStatus() : OutOfRange(option, text);
 }
 
 // Whether from_chars read all of `text`, be it as a number too large for its type.

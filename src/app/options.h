@@ -16,7 +16,7 @@ namespace tutti::app {
 enum class OptionType {
   kInt,     // decimal, within [min, max]
   kSize,    // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
-  kNumber,  // decimal fraction, within [min, max]
+  kNumber,  // decimal fraction, within [min, max], or between them
   kChoice,  // one of `choices`, separated by '|'
   kText,    // anything without control characters; empty = unset
   kOrigin,  // scheme://host[:port] as browsers send it, or *; empty = unset
@@ -39,6 +39,7 @@ struct OptionSpec {
   int64_t max = 0;
   const char* choices = "";
   const char* alias = "";  // second TOML name, "engine.lanes"
+  bool open = false;       // kNumber: min and max are no legal values themselves
 };
 
 std::span<const OptionSpec> AllOptions();

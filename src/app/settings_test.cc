@@ -27,7 +27,7 @@ std::string OtherValue(const OptionSpec& option) {
     case OptionType::kInt:
       return std::to_string(option.min);
     case OptionType::kNumber:
-      return std::to_string(option.max);
+      return option.open ? "0.5" : std::to_string(option.max);
     case OptionType::kSize:
       return "2MiB";
     case OptionType::kChoice: {
@@ -191,6 +191,20 @@ TEST(Settings, BadValuesAreRefusedWithTheRange) {
   }
 }
 
+TEST(Settings, ThePartOfADeviceIsBetweenNoneAndAll) {
+  const auto resolve = [](const char* value) {
+    Settings::Inputs inputs;
+    inputs.flags["encode.share"] = value;
+    return Settings::Resolve(inputs).status();
+  };
+  for (const char* const part : {"0.001", "0.5", "0.999"})
+    EXPECT_TRUE(resolve(part).ok()) << resolve(part);
+  for (const char* const none : {"0", "1", "-0.1", "1.5", "nan"})
+    EXPECT_EQ(resolve(none).reason(), "invalid_value") << none;
+  EXPECT_EQ(resolve("1").message(),
+            "command line: --encode-share must be above 0 and below 1, not \"1\"");
+}
+
 TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
   const auto message = [](const char* key, const char* value) {
     Settings::Inputs inputs;
@@ -279,6 +293,8 @@ std::string Range(const OptionSpec& option) {
     case OptionType::kInt:
     case OptionType::kNumber:
       if (option.min == option.max) return std::to_string(option.min);
+      if (option.open)
+        return "above " + std::to_string(option.min) + ", below " + std::to_string(option.max);
       return std::to_string(option.min) + " to " + std::to_string(option.max);
     case OptionType::kSize:
       return Size(option.min) + " to " + Size(option.max);
