@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "api/encoding.h"
-#include "api/inference.h"
-#include "app/local_inference.h"
+#include "api/types.h"
 #include "base/status.h"
 #include "client/http_client.h"
 

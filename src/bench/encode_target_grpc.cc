@@ -4,7 +4,10 @@
 #include <utility>
 
 #include "app/grpc_loopback.h"
+#include "app/local_inference.h"
+#include "app/model_loader.h"
 #include "app/model_registry.h"
+#include "app/settings.h"
 #include "bench/encode_target.h"
 #include "client/grpc/grpc_channel.h"
 

@@ -2,7 +2,10 @@
 #include <utility>
 
 #include "app/blocking_waker.h"
+#include "app/local_inference.h"
+#include "app/model_loader.h"
 #include "app/model_registry.h"
+#include "app/settings.h"
 #include "bench/encode_target.h"
 
 namespace tutti::bench {

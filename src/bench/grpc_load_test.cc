@@ -11,7 +11,9 @@
 #include <thread>
 
 #include "app/grpc_loopback.h"
+#include "app/local_inference.h"
 #include "app/model_registry.h"
+#include "app/settings.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 
