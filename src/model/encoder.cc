@@ -292,11 +292,4 @@ void PoolRows(const float* rows, int count, int width, Pooling pooling, float* o
   }
 }
 
-void NormalizeRow(float* row, int width) {
-  double squares = 0;
-  for (int i = 0; i < width; ++i) squares += double{row[i]} * row[i];
-  const double scale = 1 / std::max(std::sqrt(squares), 1e-12);
-  for (int i = 0; i < width; ++i) row[i] = static_cast<float>(row[i] * scale);
-}
-
 }  // namespace tutti::model

@@ -108,8 +108,4 @@ void PoolRows(const float* rows, int count, int width, Pooling pooling, float* o
 // the vector.
 float PoolMax(float a, float b);
 
-// To length 1; the sum of squares in float64, and a length below 1e-12 counts as that, so that
-// zeros stay zeros.
-void NormalizeRow(float* row, int width);
-
 }  // namespace tutti::model

@@ -385,15 +385,5 @@ TEST(Pool, AValueThatIsNotFiniteShowsWhereverItStands) {
   }
 }
 
-TEST(Normalize, ZerosStayZeros) {
-  std::vector<float> row(4, 0.0f);
-  NormalizeRow(row.data(), 4);
-  EXPECT_EQ(row, std::vector<float>(4, 0.0f));
-  row = {3, 0, 4, 0};
-  NormalizeRow(row.data(), 4);
-  EXPECT_FLOAT_EQ(row[0], 0.6f);
-  EXPECT_FLOAT_EQ(row[2], 0.8f);
-}
-
 }  // namespace
 }  // namespace tutti::model

@@ -69,8 +69,8 @@ TEST(DecoderVectors, AreTheRowsOfTheReference) {
     double worst = 1, error = 0;
     for (size_t i = 0; i < vectors.size(); ++i) {
       std::vector<float> a = vectors[i], b = expected[i];
-      model::NormalizeRow(a.data(), static_cast<int>(width));
-      model::NormalizeRow(b.data(), static_cast<int>(width));
+      Normalize(a);
+      Normalize(b);
       worst = std::min(worst, Cosine(a, b));
       for (size_t k = 0; k < width; ++k) error = std::max(error, std::abs(double{a[k]} - b[k]));
     }

@@ -60,7 +60,7 @@ class MiniLm : public ::testing::Test {
           encoder.hidden() + static_cast<size_t>(offsets[i]) * static_cast<size_t>(width);
       model::PoolRows(rows, offsets[i + 1] - offsets[i], width, checkpoint_.config.pooling,
                       vectors[i].data());
-      model::NormalizeRow(vectors[i].data(), width);
+      Normalize(vectors[i]);
     }
     return vectors;
   }

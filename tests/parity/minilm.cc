@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <utility>
@@ -66,6 +67,13 @@ std::unique_ptr<model::Encoder> MakeEncoder(std::shared_ptr<const model::Encoder
   auto encoder = model::Encoder::Create(std::move(weights), **kernels::SelectKernels(), options);
   EXPECT_TRUE(encoder.ok()) << encoder.status();
   return *std::move(encoder);
+}
+
+void Normalize(std::vector<float>& vector) {
+  double squares = 0;
+  for (const float value : vector) squares += double{value} * value;
+  const double length = std::max(std::sqrt(squares), 1e-12);
+  for (float& value : vector) value = static_cast<float>(double{value} / length);
 }
 
 double Cosine(const std::vector<float>& a, const std::vector<float>& b) {

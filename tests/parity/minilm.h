@@ -39,6 +39,8 @@ std::shared_ptr<const model::EncoderWeights> LoadWeights(const model::EncoderChe
 std::unique_ptr<model::Encoder> MakeEncoder(std::shared_ptr<const model::EncoderWeights> weights,
                                             int workers, int max_rows);
 
+// To length 1, as vectors are served (gateway/encode_result.cc).
+void Normalize(std::vector<float>& vector);
 double Cosine(const std::vector<float>& a, const std::vector<float>& b);
 
 }  // namespace tutti::parity
