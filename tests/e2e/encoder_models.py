@@ -2,6 +2,7 @@
 all-MiniLM-L6-v2 with a generated classifier, the one that the reference scores are of (tools/make_score_goldens.py).
 """
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -35,6 +36,10 @@ def vectors():
         references.append((text, tokens, struct.unpack_from(f"<{width}f", data, at + 4)))
         at += 4 + 4 * width
     return references
+
+
+def cosine(a, b):
+    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
 
 
 def scores(texts):

@@ -1,21 +1,16 @@
 """`tutti embed` and the benches of encoders, on the real all-MiniLM-L6-v2."""
-import itertools
 import json
-import math
 import os
-import pathlib
 import signal
-import struct
 import subprocess
 import tempfile
 import time
 import unittest
 import xml.dom.minidom
 
+import encoder_models
+from encoder_models import EMBEDDER, cosine
 from harness import STEP_S, amount
-
-ENCODER = "all-minilm-l6-v2"
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def tutti(*arguments, text=None):
@@ -24,23 +19,9 @@ def tutti(*arguments, text=None):
                           **({} if text is not None else {"stdin": subprocess.DEVNULL}))
 
 
-def references():
-    """The texts of tests/golden/minilm_vectors.bin with the vectors that sentence-transformers gave; the format is
-    that of tools/make_encoder_goldens.py."""
-    with open(ROOT / "tests/golden/minilm_vectors.bin", "rb") as file:
-        count, width = struct.unpack("<II", file.read(8))
-        for _ in range(count):
-            text = file.read(struct.unpack("<I", file.read(4))[0]).decode()
-            yield text, struct.unpack(f"<{width}f", file.read(4 + 4 * width)[4:])
-
-
-def cosine(a, b):
-    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-
-
 class Embed(unittest.TestCase):
     def vectors(self, *arguments, text=None):
-        done = tutti("embed", ENCODER, *arguments, text=text)
+        done = tutti("embed", EMBEDDER, *arguments, text=text)
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         self.assertEqual([line["index"] for line in lines], list(range(len(lines))))
@@ -56,7 +37,8 @@ class Embed(unittest.TestCase):
             self.assertAlmostEqual(sum(x * x for x in vector), 1, places=5)
 
     def test_vectors_are_those_of_the_reference(self):
-        texts, wanted = zip(*itertools.islice((pair for pair in references() if len(pair[0].splitlines()) == 1), 100))
+        lines = [(text, vector) for text, _, vector in encoder_models.vectors() if len(text.splitlines()) == 1]
+        texts, wanted = zip(*lines[:100])
         for dtype, least in (("f32", 0.9999), ("bf16", 0.999), ("int8", 0.99)):
             got = self.vectors("--dtype", dtype, "--truncate", text="\n".join(texts).encode())
             self.assertGreaterEqual(min(map(cosine, got, wanted)), least, dtype)
@@ -72,7 +54,7 @@ class Embed(unittest.TestCase):
         self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
 
     def test_the_nearest_texts_come_first(self):
-        done = tutti("embed", ENCODER, "--like", "where do cats sit?", "--top", "2",
+        done = tutti("embed", EMBEDDER, "--like", "where do cats sit?", "--top", "2",
                      text=b"The stock market fell\nCats like mats\nA dog barks\nKittens sleep on rugs\n")
         self.assertEqual(done.returncode, 0, done.stderr)
         lines = done.stdout.decode().splitlines()
@@ -82,13 +64,13 @@ class Embed(unittest.TestCase):
     def test_what_cannot_be_is_refused_in_one_line(self):
         for arguments, text, said in (([""], None, "empty"), (["word " * 400], None, "256"), ([], b"a\n\nb\n", "line 2"),
                                       (["--dimensions", "7", "a"], None, "384"), (["--prompt-name", "query", "a"], None, "query")):
-            done = tutti("embed", ENCODER, *arguments, text=text)
+            done = tutti("embed", EMBEDDER, *arguments, text=text)
             self.assertIn(done.returncode, (1, 78), arguments)
             self.assertIn(said, done.stderr.decode())
             self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
         self.assertEqual(len(self.vectors("--truncate", "word " * 400)), 1)
         self.assertIn(b"generates text", tutti("embed", "smollm2-135m-instruct", "--encode-decoders", "off", "a").stderr)
-        self.assertIn(b"generates no text", tutti("run", ENCODER, "-p", "a").stderr)
+        self.assertIn(b"generates no text", tutti("run", EMBEDDER, "-p", "a").stderr)
 
 
 class Benches(unittest.TestCase):
@@ -101,7 +83,7 @@ class Benches(unittest.TestCase):
 
     def write_grid(self, requests, more=""):
         with open(self.path("grid.toml"), "w") as file:
-            file.write(f"model = '{ENCODER}'\nbatch = [1, 8]\nconcurrency = [1, 4]\nrequests = {requests}\nwarmup = 5\n{more}")
+            file.write(f"model = '{EMBEDDER}'\nbatch = [1, 8]\nconcurrency = [1, 4]\nrequests = {requests}\nwarmup = 5\n{more}")
 
     def grid(self):
         return [os.environ["E2E_BINARY"], "bench", "grid", self.path("grid.toml"), "--out", self.path("out")]
@@ -136,7 +118,7 @@ class Benches(unittest.TestCase):
         xml.dom.minidom.parse(self.path("out.svg"))
 
     def test_more_clients_fill_batches_and_keep_the_device_busier(self):
-        done = tutti("bench", "encode", ENCODER, "--concurrency", "1,8", "--requests", str(amount(40, 200, 500)), "--json", self.path("r.json"))
+        done = tutti("bench", "encode", EMBEDDER, "--concurrency", "1,8", "--requests", str(amount(40, 200, 500)), "--json", self.path("r.json"))
         self.assertEqual(done.returncode, 0, done.stderr)
         with open(self.path("r.json")) as file:
             one, eight = json.load(file)["rows"]

@@ -16,15 +16,11 @@ import huggingface_hub
 import openai
 
 import encoder_models
-from encoder_models import EMBEDDER
+from encoder_models import EMBEDDER, cosine
 from harness import STEP_S, Server, ServerCase, amount, eventually, raw_request
 
 REFERENCES = encoder_models.vectors()
 TEXTS = [text for text, _, _ in REFERENCES]
-
-
-def cosine(a, b):
-    return sum(x * y for x, y in zip(a, b)) / math.sqrt(sum(x * x for x in a) * sum(x * x for x in b))
 
 
 class EncoderCase(unittest.TestCase):
