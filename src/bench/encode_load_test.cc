@@ -11,10 +11,12 @@
 
 #include "base/mutex.h"
 #include "bench/encode_knee.h"
+#include "bench/encode_levels.h"
 
 namespace tutti::bench {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -116,6 +118,36 @@ TEST(EncodeLoad, RequestsThatAreRefusedAreTold) {
   EXPECT_LT(run.requests, 20);
   ASSERT_THAT(run.failures, Not(IsEmpty()));
   EXPECT_THAT(run.failures.front(), HasSubstr("queue_full"));
+}
+
+TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
+  FakeTarget target;
+  EncodeLevelsOptions options;
+  options.levels = {1, 4};
+  options.requests = 20;
+  options.warmup = 0;
+  std::vector<std::string> lines;
+  const auto good =
+      BenchEncodeLevels(target, options, [&](const std::string& line) { lines.push_back(line); });
+  ASSERT_TRUE(good.ok()) << good.status();
+  EXPECT_THAT(good->failures, IsEmpty());
+  EXPECT_EQ(good->json.at("schema"), "tutti.bench.encode.v1");
+  EXPECT_EQ(good->json.at("passed"), true);
+  EXPECT_TRUE(good->json.at("machine").is_object());
+  const auto& rows = good->json.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 2u);
+  for (size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(rows[i].at("concurrency").to_number<int>(), options.levels[i]);
+    EXPECT_EQ(rows[i].at("requests").to_number<int>(), 20);
+  }
+  ASSERT_GE(lines.size(), 4u);
+  EXPECT_EQ(lines.front(), "a fake");
+
+  target.mixed = true;
+  const auto bad = BenchEncodeLevels(target, options, nullptr);
+  ASSERT_TRUE(bad.ok()) << bad.status();
+  EXPECT_THAT(bad->failures, Contains(HasSubstr("at 4 clients: ")));
+  EXPECT_EQ(bad->json.at("passed"), false);
 }
 
 TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {

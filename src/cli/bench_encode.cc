@@ -1,19 +1,12 @@
 #include "cli/bench_encode.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <boost/json/array.hpp>
 #include <limits>
 #include <utility>
 
 #include "app/api_key.h"
 #include "app/options.h"
-#include "base/cpus.h"
-#include "bench/encode_load.h"
-#include "bench/machine.h"
 #include "cli/number_option.h"
-#include "kernels/kernels.h"
 
 namespace tutti::cli {
 
@@ -68,37 +61,21 @@ Result<bench::Report> EncodeBenches::RunGrpc(const Progress& progress) const {
   return bench::BenchGrpc(*target, options, progress);
 }
 
-Result<bench::Report> EncodeBenches::RunLoad(const Progress& progress) const {
+Result<bench::Report> EncodeBenches::RunLevels(const Progress& progress) const {
   ASSIGN_OR_RETURN(const auto target, Target());
-  bench::Report report;
-  const auto say = [&](const std::string& line) {
-    report.text += line + "\n";
-    progress(line);
-  };
-  ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
-  const kernels::MachineLimits limits = bench::Calibration(table->isa, UsableCores(), false).best();
-  say(target->summary());
-  say(bench::EncodeTableHead());
-  boost::json::array rows;
-  for (const int clients : clients_) {
-    const bench::EncodeRun run =
-        bench::RunEncodeLoad(*target, {clients, texts_, tokens_}, requests_, warmup_, seed_);
-    say(bench::EncodeTableRow(run));
-    rows.push_back(bench::EncodeRunJson(run));
-    for (const std::string& failure : run.failures)
-      report.failures.push_back(fmt::format("at {} clients: {}", clients, failure));
-  }
-  report.json = {{"schema", "tutti.bench.encode.v1"},
-                 {"target", target->summary()},
-                 {"machine", bench::MachineJson(limits)},
-                 {"rows", std::move(rows)},
-                 {"passed", report.failures.empty()}};
-  return report;
+  bench::EncodeLevelsOptions options;
+  options.levels = clients_;
+  options.texts = texts_;
+  options.tokens = tokens_;
+  options.requests = requests_;
+  options.warmup = warmup_;
+  options.seed = seed_;
+  return bench::BenchEncodeLevels(*target, options, progress);
 }
 
 void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) {
   CLI::App* encode = add("encode", "Texts to vectors, closed loop, in here or at a server",
-                         [this, progress] { return RunLoad(progress()); });
+                         [this, progress] { return RunLevels(progress()); });
   encode->footer(
       "Examples:\n"
       "  tutti bench encode all-minilm-l6-v2 --concurrency 1,8 --texts 32 --tokens 128\n"

@@ -9,6 +9,7 @@
 
 #include "bench/encode_grid.h"
 #include "bench/encode_knee.h"
+#include "bench/encode_levels.h"
 #include "bench/grpc_load.h"
 #include "bench/mixed.h"
 #include "bench/report.h"
@@ -29,7 +30,7 @@ class EncodeBenches {
   void AddOptions(CLI::App& command);  // of the model side
   void AddShape(CLI::App& command);
   Result<std::unique_ptr<bench::EncodeTarget>> Target() const;
-  Result<bench::Report> RunLoad(const Progress& progress) const;
+  Result<bench::Report> RunLevels(const Progress& progress) const;
   Result<bench::Report> RunGrpc(const Progress& progress) const;
 
   std::string model_, url_;
