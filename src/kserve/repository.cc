@@ -11,6 +11,7 @@
 namespace tutti::kserve {
 namespace {
 
+// Wall time, which clients compare with their own: the clock that is passed in has no date.
 int64_t UnixMillis() {
   return std::chrono::duration_cast<std::chrono::milliseconds>(
              std::chrono::system_clock::now().time_since_epoch())
