@@ -96,7 +96,7 @@ class Benches(unittest.TestCase):
         self.write_grid(amount(20, 100, 300))
         process = subprocess.Popen(self.grid(), stdout=subprocess.DEVNULL)
         limit = time.monotonic() + 2 * STEP_S
-        while not os.path.exists(self.path("out.json")) and time.monotonic() < limit:
+        while not (os.path.exists(self.path("out.json")) and self.cells()) and time.monotonic() < limit:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
         process.wait()

@@ -324,8 +324,10 @@ class Generation(KserveCase):
         connection.request("POST", "/v2/models/chat/generate_stream", json.dumps(
             {"text_input": PARIS, "ignore_eos": True, "max_tokens": 4000}))
         response = connection.getresponse()
-        self.assertTrue(response.readline().startswith(b"data: "))
-        self.assertEqual(self.server.load()["running"], 1)
+        first = response.readline()
+        self.assertTrue(first.startswith(b"data: "))
+        self.assertIn("text_output", json.loads(first.removeprefix(b"data: ")))
+        eventually(lambda: self.server.load()["running"] == 1)  # what is published at the end of the step
         connection.sock.close()
         response.close()
         eventually(lambda: self.server.load()["running"] == 0)
