@@ -342,6 +342,7 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
                   threads, threads == 1 ? "" : "s", scheduler.lanes,
                   scheduler.lanes == 1 ? "" : "s", context_tokens, blocks, blocks == 1 ? "" : "s");
   served.summary = plan->summary;
+  plan->generates = true;
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }
 

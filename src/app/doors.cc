@@ -79,6 +79,12 @@ Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const http::HttpOptions http, HttpOptionsFrom(settings, key));
   ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, key));
+  if (grpc.port != 0 && grpc.port == http.port) {
+    return InvalidArgument("invalid_value",
+                           "--grpc-port and --port are both " + std::to_string(http.port) +
+                               "; give one of them another, or --grpc-port 0 for no gRPC")
+        .WithParam("grpc-port");
+  }
   const kserve::RepositoryOptions repository{.server_version = kVersion,
                                              .test_models = settings.On("kserve.test_models")};
   return std::unique_ptr<Doors>(new Doors(http, grpc, grpc.port != 0, repository, dependencies));

@@ -42,6 +42,7 @@ OpenedModel::~OpenedModel() = default;
 OpenedModel::OpenedModel(OpenedModel&&) noexcept = default;
 const std::string& OpenedModel::summary() const { return plan_->summary; }
 const std::string& OpenedModel::notice() const { return plan_->notice; }
+bool OpenedModel::generates() const { return plan_->generates; }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
   std::error_code error;
@@ -58,6 +59,14 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
   }
   ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(file)));
   return OpenedModel(std::move(plan));
+}
+
+Status MustGenerate(const OpenedModel& model, const ModelRef& ref) {
+  if (model.generates()) return OkStatus();
+  return InvalidArgument("invalid_value",
+                         "model " + ref.served_name +
+                             " generates no text: it is an encoder (`tutti embed` prints vectors)")
+      .WithParam("model");
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(

@@ -40,7 +40,8 @@ class OpenedModel {
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks"
   const std::string& summary() const;
   const std::string& notice()
-      const;  // what the operator should know ("context lowered to ..."), or empty
+      const;               // what the operator should know ("context lowered to ..."), or empty
+  bool generates() const;  // text; an encoder does not
 
   // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
   // so far and in all, on the calling thread; false abandons the load (cancelled). Nothing runs
@@ -62,6 +63,10 @@ uint64_t AvailableMemory();
 // A fault of opening or loading names the model file, unless it is an option's: that one says so
 // itself.
 Status InModelFile(Status status, const ModelRef& ref);
+
+// For who needs text from the model: an encoder is refused before its weights are read
+// (invalid_value).
+Status MustGenerate(const OpenedModel& model, const ModelRef& ref);
 
 // Compute threads: --threads, or the cores this process may use.
 int ThreadsFromSettings(const Settings& settings);

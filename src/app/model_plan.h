@@ -25,6 +25,7 @@ class ModelPlan {
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) = 0;
 
   std::string summary, notice;  // as OpenedModel's
+  bool generates = false;       // as OpenedModel's
 };
 
 // Errors: as OpenedModel::Open.

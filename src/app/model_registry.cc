@@ -1,7 +1,9 @@
 #include "app/model_registry.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "app/options.h"
 
@@ -14,6 +16,11 @@ struct KnownModel {
 };
 constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf"},
                                        {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
+
+bool IsKnown(std::string_view name) {
+  return std::any_of(std::begin(kKnownModels), std::end(kKnownModels),
+                     [&](const KnownModel& known) { return known.name == name; });
+}
 
 std::string KnownNames() {
   std::string names;
@@ -87,6 +94,14 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
   ref.path = std::string(argument);
   if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
   if (!std::filesystem::exists(ref.path, error)) {
+    if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
+      const std::string model = ref.path.substr(0, colon);
+      if (IsKnown(model) || std::filesystem::exists(model, error)) {
+        return InvalidArgument("invalid_value", "no arithmetic is called " +
+                                                    ref.path.substr(colon + 1, 64) +
+                                                    "; MODEL:int8, MODEL:f32 or MODEL:bf16");
+      }
+    }
     std::string message = "no file " + ref.path.substr(0, 256);
     if (ref.path.find('/') == std::string::npos && !ref.path.ends_with(".gguf")) {
       message += ", and no known model of that name; known: " + KnownNames();

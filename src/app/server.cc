@@ -15,6 +15,7 @@
 #include "app/doors.h"
 #include "app/local_inference.h"
 #include "base/log.h"
+#include "kserve/test_models.h"
 #include "telemetry/door_metrics.h"
 
 namespace tutti::app {
@@ -55,12 +56,17 @@ class ProgressLine {
   int shown_ = -1;
 };
 
-Status CheckNames(const std::vector<ModelRef>& models) {
+Status CheckNames(const std::vector<ModelRef>& models, bool test_models) {
   std::set<std::string> names;
   for (const ModelRef& model : models) {
     if (!names.insert(model.served_name).second) {
       return InvalidArgument("invalid_value", "two models would be called " + model.served_name +
                                                   "; give one another name: NAME=MODEL");
+    }
+    if (test_models && kserve::IsTestModel(model.served_name)) {
+      return InvalidArgument("invalid_value", "--kserve-test-models brings a model called " +
+                                                  model.served_name +
+                                                  "; give yours another name: NAME=MODEL");
     }
   }
   return OkStatus();
@@ -98,7 +104,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
                                             .metrics = &metrics,
                                             .door_metrics = &door_metrics,
                                             .log = &log}));
-  RETURN_IF_ERROR(CheckNames(models));
+  RETURN_IF_ERROR(CheckNames(models, settings.On("kserve.test_models")));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
   RETURN_IF_ERROR(doors->Start());

@@ -15,6 +15,7 @@ class LocalPartner final : public ChatPartner {
   Status Load(const app::ModelRef& ref) {
     Result<app::OpenedModel> opened = inference_.Open(ref);
     if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
+    RETURN_IF_ERROR(app::MustGenerate(*opened, ref));
     introduction_ = ref.served_name + ": " + opened->summary();
     return inference_.Load(*std::move(opened));
   }

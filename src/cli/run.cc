@@ -57,6 +57,7 @@ class RunCommand final : public Command {
     app::LocalInference inference(*settings, nullptr);
     Result<app::OpenedModel> opened = inference.Open(*ref);
     if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
+    if (const Status status = app::MustGenerate(*opened, *ref); !status.ok()) return Fail(status);
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
     return Answer(inference.gateway());
   }

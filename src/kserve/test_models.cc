@@ -229,6 +229,13 @@ class Repeat final : public Model {
 
 }  // namespace
 
+bool IsTestModel(std::string_view name) {
+  const SteadyClock clock;
+  const std::vector<std::shared_ptr<Model>> models = MakeTestModels(clock);
+  return std::any_of(models.begin(), models.end(),
+                     [&](const auto& model) { return model->config().name == name; });
+}
+
 std::vector<std::shared_ptr<Model>> MakeTestModels(const Clock& clock) {
   std::vector<std::shared_ptr<Model>> models;
   models.push_back(std::make_shared<AddSub<uint32_t>>("simple", DataType::kInt32, clock));

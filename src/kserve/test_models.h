@@ -17,12 +17,16 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
 #include "kserve/model.h"
 
 namespace tutti::kserve {
+
+// Whether one of them is called so.
+bool IsTestModel(std::string_view name);
 
 // `clock` outlives them.
 std::vector<std::shared_ptr<Model>> MakeTestModels(const Clock& clock);

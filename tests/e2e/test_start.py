@@ -11,6 +11,7 @@ import tempfile
 import threading
 import unittest
 
+import encoder_models
 import tiny_model
 from harness import MODEL, STEP_S, ServerCase, free_port, judged
 
@@ -24,6 +25,31 @@ def limited(address_space_mib, stack_mib=8):
         resource.setrlimit(resource.RLIMIT_AS, (address_space_mib * MIB, address_space_mib * MIB))
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     return apply
+
+
+class Refusals(unittest.TestCase):
+    """What cannot work is told before a port is opened or weights are read."""
+
+    def refused(self, *arguments):
+        done = subprocess.run([os.environ["E2E_BINARY"], *arguments], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, timeout=STEP_S)
+        self.assertIn(done.returncode, (1, 78), done.stderr)
+        self.assertEqual(done.stdout, "")
+        return done.stderr
+
+    def test_one_port_for_two_doors_is_refused(self):
+        self.assertIn("--grpc-port and --port are both 8123", self.refused("serve", MODEL, "--port", "8123", "--grpc-port", "8123"))
+
+    def test_a_model_called_like_a_test_model_is_refused(self):
+        self.assertIn("brings a model called simple", self.refused(
+            "serve", "simple=" + MODEL, "--port", "0", "--grpc-port", "0", "--kserve-test-models", "on"))
+
+    def test_an_encoder_is_not_asked_for_text(self):
+        for command in (["chat", encoder_models.EMBEDDER], ["run", encoder_models.EMBEDDER, "-p", "Hi"]):
+            self.assertIn("generates no text: it is an encoder", self.refused(*command))
+
+    def test_an_arithmetic_that_nobody_knows_is_named(self):
+        self.assertIn("no arithmetic is called f16", self.refused("run", MODEL + ":f16", "-p", "Hi"))
 
 
 @unittest.skipUnless(judged("starts with too little address space", "a sanitizer maps terabytes of its own"), "sanitized")
