@@ -24,17 +24,23 @@ std::string Where(const std::string& tensor, const ModelInferRequest& request) {
 }
 
 Result<kserve::ParameterValue> ToValue(const std::string& name, const InferParameter& parameter) {
+  kserve::ParameterValue value;
   switch (parameter.parameter_choice_case()) {
     case InferParameter::kBoolParam:
-      return kserve::ParameterValue(parameter.bool_param());
+      value = parameter.bool_param();
+      return value;
     case InferParameter::kInt64Param:
-      return kserve::ParameterValue(int64_t{parameter.int64_param()});
+      value = int64_t{parameter.int64_param()};
+      return value;
     case InferParameter::kStringParam:
-      return kserve::ParameterValue(parameter.string_param());
+      value.emplace<std::string>(parameter.string_param());
+      return value;
     case InferParameter::kDoubleParam:
-      return kserve::ParameterValue(parameter.double_param());
+      value = parameter.double_param();
+      return value;
     case InferParameter::kUint64Param:
-      return kserve::ParameterValue(uint64_t{parameter.uint64_param()});
+      value = uint64_t{parameter.uint64_param()};
+      return value;
     case InferParameter::PARAMETER_CHOICE_NOT_SET:
       break;
   }
