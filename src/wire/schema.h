@@ -1,6 +1,6 @@
 // The schema of every JSON request but KServe's, as one table: name, where it may stand, type,
 // range, class, error code. KServe's fields are its protocol's and its tensors the models' to say:
-// they are read in doors/http/kserve_request.h.
+// they are read in kserve/json/request.h.
 //
 // The same rows drive the checks (field_check.h, checked_object.h), the texts of the errors and the
 // generated boundary tests.

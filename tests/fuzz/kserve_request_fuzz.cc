@@ -9,11 +9,11 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "doors/http/kserve_generate.h"
-#include "doors/http/kserve_json.h"
-#include "doors/http/kserve_request.h"
-#include "doors/http/kserve_response.h"
 #include "fuzz_input.h"
+#include "kserve/json/elements.h"
+#include "kserve/json/generate.h"
+#include "kserve/json/request.h"
+#include "kserve/json/response.h"
 #include "kserve/request.h"
 #include "kserve/test_models.h"
 #include "wire/error.h"
@@ -22,7 +22,6 @@
 
 namespace {
 
-namespace http = tutti::http;
 namespace kserve = tutti::kserve;
 namespace wire = tutti::wire;
 
@@ -43,22 +42,23 @@ void CheckRefusal(const tutti::Status& status) {
   CHECK(wire::ParseJson(wire::ErrorBody(view)).ok()) << "the error body is not JSON";
 }
 
-tutti::Result<http::KserveBody> Read(Form form, const kserve::ModelConfig& config,
-                                     std::string_view length, std::string_view body, bool strict) {
-  const http::KserveReadOptions options{tutti::TimePoint(), strict};
+tutti::Result<kserve::RequestBody> Read(Form form, const kserve::ModelConfig& config,
+                                        std::string_view length, std::string_view body,
+                                        bool strict) {
+  const kserve::JsonReadOptions options{tutti::TimePoint(), strict};
   switch (form) {
     case Form::kJson:
-      return http::ReadInfer(body, std::nullopt, options);
+      return kserve::ReadInfer(body, std::nullopt, options);
     case Form::kLength: {
-      ASSIGN_OR_RETURN(const size_t json_bytes, http::ReadHeaderLength(length, body.size()));
+      ASSIGN_OR_RETURN(const size_t json_bytes, kserve::ReadHeaderLength(length, body.size()));
       CHECK(json_bytes <= body.size());
-      return http::ReadInfer(body, json_bytes, options);
+      return kserve::ReadInfer(body, json_bytes, options);
     }
     case Form::kRaw:
-      return http::ReadRawInput(config, std::string(body));
+      return kserve::ReadRawInput(config, std::string(body));
     case Form::kGenerate:
     case Form::kStream:
-      return http::ReadGenerate(config, body, form == Form::kStream, options);
+      return kserve::ReadGenerate(config, body, form == Form::kStream, options);
   }
   return tutti::Internal("no form");
 }
@@ -67,16 +67,16 @@ tutti::Result<http::KserveBody> Read(Form form, const kserve::ModelConfig& confi
 void CheckElements(const kserve::Tensor& tensor) {
   std::string text;
   wire::JsonWriter json(&text);
-  if (!http::WriteElements(tensor, false, &json).ok()) return;
+  if (!kserve::WriteElements(tensor, false, &json).ok()) return;
   const tutti::Result<wire::JsonDocument> list = wire::ParseJson(text);
   CHECK(list.ok()) << list.status();
   kserve::Tensor again{tensor.name, tensor.type, tensor.shape, {}};
-  const tutti::Status read = http::ReadElements(list->root(), &again);
+  const tutti::Status read = kserve::ReadElements(list->root(), &again);
   CHECK(read.ok()) << read;
   CHECK(again.data == tensor.data) << text;
 }
 
-void CheckBody(const kserve::ModelConfig& config, const http::KserveBody& body, bool strict) {
+void CheckBody(const kserve::ModelConfig& config, const kserve::RequestBody& body, bool strict) {
   CHECK(!strict || body.ignored.empty());
   if (const tutti::Status fits = kserve::CheckRequest(config, body.request); !fits.ok())
     return CheckRefusal(fits);
@@ -84,10 +84,11 @@ void CheckBody(const kserve::ModelConfig& config, const http::KserveBody& body, 
   response.outputs = body.request.inputs;
   for (const kserve::Tensor& tensor : response.outputs) CheckElements(tensor);
 
-  http::KserveBody binary = body;
+  kserve::RequestBody binary = body;
   binary.binary_outputs = true;
   binary.outputs.clear();
-  const tutti::Result<http::InferBody> answer = http::WriteInfer(config.name, binary, response);
+  const tutti::Result<kserve::ResponseBody> answer =
+      kserve::WriteInfer(config.name, binary, response);
   CHECK(answer.ok()) << answer.status();
   const size_t json_bytes = answer->json_bytes.value_or(answer->text.size());
   const auto head = wire::ParseJson(std::string_view(answer->text).substr(0, json_bytes));
@@ -97,7 +98,7 @@ void CheckBody(const kserve::ModelConfig& config, const http::KserveBody& body, 
     blobs += static_cast<size_t>(output.at("parameters").at("binary_data_size").as_int64());
   CHECK(json_bytes + blobs == answer->text.size());
 
-  if (const auto flat = http::GenerateBody(body.request.id, config.name, response); flat.ok())
+  if (const auto flat = kserve::GenerateBody(body.request.id, config.name, response); flat.ok())
     CHECK(wire::ParseJson(*flat).ok()) << *flat;
 }
 

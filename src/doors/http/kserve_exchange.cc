@@ -5,31 +5,20 @@
 
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
-#include "doors/http/kserve_answers.h"
 #include "doors/http/kserve_run.h"
+#include "kserve/json/answers.h"
+#include "kserve/json/request.h"
 #include "kserve/repository.h"
-#include "wire/json.h"
-#include "wire/json_writer.h"
 
 namespace tutti::http {
 namespace {
 
-constexpr size_t kMaxIndexValues = 64;  // of the body's JSON: more than it has members
-
-// {"ready"?: bool}, or nothing at all.
 Result<bool> ReadReadyOnly(const KserveHead& head, std::string_view body) {
   BudgetShare share(head.budget);
   std::string inflated;
   ASSIGN_OR_RETURN(const std::string_view text,
                    BodyText(head.coding, body, head.most_bytes, &share, &inflated));
-  if (text.empty()) return false;
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text, kMaxIndexValues));
-  const wire::JsonObject* object = document.root().if_object();
-  if (object == nullptr) return InvalidArgument("invalid_value", "the body must be a JSON object");
-  const wire::Json* ready = object->if_contains("ready");
-  if (ready == nullptr || ready->is_null()) return false;
-  if (!ready->is_bool()) return InvalidArgument("invalid_value", "'ready' must be a bool");
-  return ready->get_bool();
+  return kserve::ReadReadyOnly(text);
 }
 
 class KserveExchange final : public Exchange {
@@ -43,7 +32,7 @@ class KserveExchange final : public Exchange {
     const Decision& decision = connection_.decision();
     switch (route_) {
       case RouteId::kKserveServer:
-        return Json(ServerMetadataBody(repository_.metadata()));
+        return Json(kserve::ServerMetadataBody(repository_.metadata()));
       case RouteId::kKserveLive:
         return Truth("live", repository_.live().ok());
       case RouteId::kKserveReady:
@@ -51,13 +40,13 @@ class KserveExchange final : public Exchange {
       case RouteId::kKserveModelReady:
         return Truth("ready", repository_.ModelReady(decision.argument, decision.version).ok());
       case RouteId::kKserveModel:
-        return OfModel(&ModelMetadataBody);
+        return OfModel(&kserve::ModelMetadataBody);
       case RouteId::kKserveConfig:
-        return OfModel(&ModelConfigBody);
+        return OfModel(&kserve::ModelConfigBody);
       case RouteId::kKserveStatistics: {
         const auto all = repository_.Statistics(decision.argument, decision.version);
         if (!all.ok()) return connection_.RespondError(all.status());
-        return Json(StatisticsBody(*all));
+        return Json(kserve::StatisticsBody(*all));
       }
       case RouteId::kKserveIndex:
         return Index();
@@ -81,12 +70,9 @@ class KserveExchange final : public Exchange {
 
   // The status is Triton's answer, the body that of the Open Inference Protocol.
   void Truth(const char* what, bool holds) {
-    std::string body;
-    wire::JsonWriter json(&body);
-    json.BeginObject();
-    if (route_ == RouteId::kKserveModelReady) json.Member("name", connection_.decision().argument);
-    json.Member(what, holds).EndObject();
-    Json(std::move(body), holds ? 200 : 400);
+    const bool of_model = route_ == RouteId::kKserveModelReady;
+    Json(kserve::TruthBody(of_model ? connection_.decision().argument : "", what, holds),
+         holds ? 200 : 400);
   }
 
   void OfModel(std::string (*body)(const kserve::ModelConfig&)) {
@@ -104,7 +90,7 @@ class KserveExchange final : public Exchange {
         [head = *head](std::string_view body) { return ReadReadyOnly(head, body); },
         [this](const Result<bool>& ready_only) {
           if (!ready_only.ok()) return connection_.RespondError(ready_only.status());
-          Json(IndexBody(repository_.Index(*ready_only)));
+          Json(kserve::IndexBody(repository_.Index(*ready_only)));
         });
   }
 

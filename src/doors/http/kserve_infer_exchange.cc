@@ -11,9 +11,9 @@
 
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
-#include "doors/http/kserve_generate.h"
-#include "doors/http/kserve_response.h"
 #include "doors/http/kserve_run.h"
+#include "kserve/json/generate.h"
+#include "kserve/json/response.h"
 #include "kserve/one_response.h"
 
 namespace tutti::http {
@@ -23,7 +23,7 @@ constexpr size_t kInlineTensorBytes = 16 << 10;  // of outputs that an io thread
 
 struct Answer {
   Status status;
-  InferBody body;
+  kserve::ResponseBody body;
   BudgetShare share;  // of the door's memory, for the body
 };
 
@@ -33,11 +33,11 @@ size_t RawBytes(const kserve::InferResponse& response) {
   return bytes;
 }
 
-Result<InferBody> Write(RouteId route, const KserveRun& run,
-                        const kserve::InferResponse& response) {
-  if (route == RouteId::kKserveInfer) return WriteInfer(run.model, run.asked, response);
-  InferBody body;
-  ASSIGN_OR_RETURN(body.text, GenerateBody(run.asked.request.id, run.model, response));
+Result<kserve::ResponseBody> Write(RouteId route, const KserveRun& run,
+                                   const kserve::InferResponse& response) {
+  if (route == RouteId::kKserveInfer) return kserve::WriteInfer(run.model, run.asked, response);
+  kserve::ResponseBody body;
+  ASSIGN_OR_RETURN(body.text, kserve::GenerateBody(run.asked.request.id, run.model, response));
   return body;
 }
 
@@ -46,12 +46,12 @@ Answer Compose(RouteId route, const KserveRun& run, kserve::InferResponse respon
                std::optional<wire::Coding> coding, MemoryBudget* budget) {
   Answer answer;
   answer.share = BudgetShare(budget);
-  const size_t estimate = RawBytes(response) + EstimateInfer(run.asked, response);
+  const size_t estimate = RawBytes(response) + kserve::EstimateInfer(run.asked, response);
   if (!answer.share.GrowTo(static_cast<int64_t>(estimate))) {
     answer.status = NoRoomForAnswer(estimate, *budget);
     return answer;
   }
-  Result<InferBody> body = Write(route, run, response);
+  Result<kserve::ResponseBody> body = Write(route, run, response);
   if (!body.ok()) {
     answer.status = std::move(body).status();
     return answer;
@@ -149,7 +149,7 @@ class KserveInferExchange final : public Exchange {
 
   void Finish(const std::shared_ptr<Answer>& answer) {
     if (!answer->status.ok()) return connection_.RespondError(answer->status);
-    const InferBody& body = answer->body;
+    const kserve::ResponseBody& body = answer->body;
     HeaderList headers;
     headers.emplace_back("Content-Type", body.json_bytes.has_value() ? "application/octet-stream"
                                                                      : "application/json");

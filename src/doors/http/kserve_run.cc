@@ -4,26 +4,27 @@
 #include <utility>
 
 #include "doors/http/exchange.h"
-#include "doors/http/kserve_generate.h"
 #include "doors/http/request_deadline.h"
+#include "kserve/json/generate.h"
 
 namespace tutti::http {
 namespace {
 
-Result<KserveBody> Read(const KserveHead& head, const kserve::ModelConfig& config,
-                        std::string_view body) {
+Result<kserve::RequestBody> Read(const KserveHead& head, const kserve::ModelConfig& config,
+                                 std::string_view body) {
   BudgetShare share(head.budget);
   std::string inflated;
   ASSIGN_OR_RETURN(const std::string_view text,
                    BodyText(head.coding, body, head.most_bytes, &share, &inflated));
   if (head.route != RouteId::kKserveInfer) {
     const bool stream = head.route == RouteId::kKserveGenerateStream;
-    return ReadGenerate(config, text, stream, head.read);
+    return kserve::ReadGenerate(config, text, stream, head.read);
   }
-  if (!head.json_bytes.has_value()) return ReadInfer(text, std::nullopt, head.read);
-  ASSIGN_OR_RETURN(const size_t json_bytes, ReadHeaderLength(*head.json_bytes, text.size()));
-  if (json_bytes == 0) return ReadRawInput(config, std::string(text));
-  return ReadInfer(text, json_bytes, head.read);
+  if (!head.json_bytes.has_value()) return kserve::ReadInfer(text, std::nullopt, head.read);
+  ASSIGN_OR_RETURN(const size_t json_bytes,
+                   kserve::ReadHeaderLength(*head.json_bytes, text.size()));
+  if (json_bytes == 0) return kserve::ReadRawInput(config, std::string(text));
+  return kserve::ReadInfer(text, json_bytes, head.read);
 }
 
 telemetry::OpKind OpOf(kserve::ModelConfig::Task task) {
@@ -80,7 +81,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   }
   run.model = (*model)->config().name;
   run.op = OpOf((*model)->config().task);
-  Result<KserveBody> read = Read(head, (*model)->config(), body);
+  Result<kserve::RequestBody> read = Read(head, (*model)->config(), body);
   if (!read.ok()) {
     run.failure = std::move(read).status();
     return run;

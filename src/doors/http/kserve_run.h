@@ -9,7 +9,7 @@
 
 #include "doors/http/connection.h"
 #include "doors/http/content_coding.h"
-#include "doors/http/kserve_request.h"
+#include "kserve/json/request.h"
 #include "kserve/repository.h"
 #include "telemetry/labels.h"
 
@@ -22,7 +22,7 @@ struct KserveHead {
   ContentCoding coding;
   std::optional<std::string> json_bytes;  // Inference-Header-Content-Length, as sent
   size_t most_bytes = 0;                  // of the body, inflated
-  KserveReadOptions read;
+  kserve::JsonReadOptions read;
   TimePoint deadline = TimePoint::max();
   std::string request_id;
   kserve::Repository* repository = nullptr;
@@ -37,7 +37,7 @@ struct KserveHead {
 
 struct KserveRun {
   std::string model;                                 // its name, as it is known here
-  KserveBody asked;                                  // of its request the id is left
+  kserve::RequestBody asked;                         // of its request the id is left
   telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
   bool empty_final = false;                          // the end is told in a response of its own
   Status failure;                                    // why there is no execution

@@ -11,8 +11,8 @@
 
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
-#include "doors/http/kserve_generate.h"
 #include "doors/http/kserve_run.h"
+#include "kserve/json/generate.h"
 #include "wire/openai_response.h"
 
 namespace tutti::http {
@@ -44,7 +44,7 @@ class KserveStreamExchange final : public Exchange {
       const kserve::InferResponse& response = **next;
       if (!response.empty || run_.empty_final) {
         const Result<std::string> object =
-            GenerateBody(run_.asked.request.id, run_.model, response);
+            kserve::GenerateBody(run_.asked.request.id, run_.model, response);
         if (!object.ok()) return Fail(object.status(), Connection::Origin::kDoor, &frames);
         AppendEvent(*object, &frames);
       }

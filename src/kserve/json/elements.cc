@@ -1,4 +1,4 @@
-#include "doors/http/kserve_json.h"
+#include "kserve/json/elements.h"
 
 #include <cmath>
 #include <cstring>
@@ -11,12 +11,9 @@
 #include "base/utf8.h"
 #include "kserve/refusal.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
-using kserve::Bad;
-using kserve::DataType;
-using kserve::Quoted;
 using wire::Json;
 
 // --- elements from JSON: each appends one, or nothing and says false where it does not fit ---
@@ -41,7 +38,7 @@ std::optional<T> ToInteger(const Json& value) {
 template <typename T>
 bool AppendInteger(const Json& value, std::string* data) {
   const std::optional<T> number = ToInteger<T>(value);
-  if (number.has_value()) kserve::AppendElement(*number, data);
+  if (number.has_value()) AppendElement(*number, data);
   return number.has_value();
 }
 
@@ -62,13 +59,13 @@ std::optional<T> Nearest(double number) {
 template <typename T>
 bool AppendReal(const Json& value, std::string* data) {
   if (const int64_t* number = value.if_int64()) {
-    kserve::AppendElement(static_cast<T>(*number), data);
+    AppendElement(static_cast<T>(*number), data);
   } else if (const uint64_t* positive = value.if_uint64()) {
-    kserve::AppendElement(static_cast<T>(*positive), data);
+    AppendElement(static_cast<T>(*positive), data);
   } else if (const double* real = value.if_double()) {
     const std::optional<T> nearest = Nearest<T>(*real);
     if (!nearest.has_value()) return false;
-    kserve::AppendElement(*nearest, data);
+    AppendElement(*nearest, data);
   } else {
     return false;
   }
@@ -83,7 +80,7 @@ bool AppendBool(const Json& value, std::string* data) {
 
 bool AppendText(const Json& value, std::string* data) {
   const auto* text = value.if_string();
-  if (text != nullptr) kserve::AppendBytesElement({text->data(), text->size()}, data);
+  if (text != nullptr) AppendBytesElement({text->data(), text->size()}, data);
   return text != nullptr;
 }
 
@@ -121,20 +118,20 @@ Append AppendOf(DataType type) {
   }
 }
 
-Status ReadOne(const Json& value, Append append, kserve::Tensor* tensor) {
+Status ReadOne(const Json& value, Append append, Tensor* tensor) {
   if (append(value, &tensor->data)) return OkStatus();
   return Bad("'data' of input " + Quoted(tensor->name) + " holds a value that is no " +
-             std::string(kserve::NameOf(tensor->type)));
+             std::string(NameOf(tensor->type)));
 }
 
 // `value` is what the shape's dimensions from `at` on describe.
-Status ReadNested(const Json& value, Append append, size_t at, kserve::Tensor* tensor) {
+Status ReadNested(const Json& value, Append append, size_t at, Tensor* tensor) {
   if (at == tensor->shape.size()) return ReadOne(value, append, tensor);
   const wire::JsonArray* list = value.if_array();
   if (list == nullptr || !std::in_range<int64_t>(list->size()) ||
       static_cast<int64_t>(list->size()) != tensor->shape[at]) {
     return Bad("'data' of input " + Quoted(tensor->name) + " is nested otherwise than its shape " +
-               kserve::ShapeText(tensor->shape) + " says");
+               ShapeText(tensor->shape) + " says");
   }
   for (const Json& element : *list) RETURN_IF_ERROR(ReadNested(element, append, at + 1, tensor));
   return OkStatus();
@@ -144,7 +141,7 @@ Status ReadNested(const Json& value, Append append, size_t at, kserve::Tensor* t
 
 template <typename T, typename Write>
 void WriteEach(std::string_view data, Write write) {
-  for (size_t i = 0; i < data.size() / sizeof(T); ++i) write(kserve::ElementAt<T>(data, i));
+  for (size_t i = 0; i < data.size() / sizeof(T); ++i) write(ElementAt<T>(data, i));
 }
 
 template <typename T>
@@ -158,9 +155,9 @@ void WriteIntegers(std::string_view data, wire::JsonWriter* json) {
   });
 }
 
-Status WriteTexts(const kserve::Tensor& tensor, wire::JsonWriter* json) {
-  const std::optional<uint64_t> count = kserve::CountElements(tensor.shape);
-  const auto elements = kserve::SplitBytes(tensor.data, count.value_or(UINT64_MAX));
+Status WriteTexts(const Tensor& tensor, wire::JsonWriter* json) {
+  const std::optional<uint64_t> count = CountElements(tensor.shape);
+  const auto elements = SplitBytes(tensor.data, count.value_or(UINT64_MAX));
   if (!elements.has_value()) return Internal("a BYTES tensor that is none: " + tensor.name);
   for (const std::string_view text : *elements) {
     if (ValidUtf8Prefix(text) != text.size()) {
@@ -174,10 +171,10 @@ Status WriteTexts(const kserve::Tensor& tensor, wire::JsonWriter* json) {
 
 // JSON has no word for NaN and infinity.
 template <typename T>
-Status CheckFinite(const kserve::Tensor& tensor) {
+Status CheckFinite(const Tensor& tensor) {
   const std::string_view data = tensor.data;
   for (size_t i = 0; i < data.size() / sizeof(T); ++i) {
-    if (!std::isfinite(kserve::ElementAt<T>(data, i))) {
+    if (!std::isfinite(ElementAt<T>(data, i))) {
       return Bad("output " + Quoted(tensor.name) +
                  " holds a value that is no number; ask for it as binary data (binary_data)");
     }
@@ -185,7 +182,7 @@ Status CheckFinite(const kserve::Tensor& tensor) {
   return OkStatus();
 }
 
-Status WriteFloats(const kserve::Tensor& tensor, wire::JsonWriter* json) {
+Status WriteFloats(const Tensor& tensor, wire::JsonWriter* json) {
   RETURN_IF_ERROR(CheckFinite<float>(tensor));
   std::vector<float> numbers(tensor.data.size() / sizeof(float));
   if (!numbers.empty()) std::memcpy(numbers.data(), tensor.data.data(), tensor.data.size());
@@ -193,7 +190,7 @@ Status WriteFloats(const kserve::Tensor& tensor, wire::JsonWriter* json) {
   return OkStatus();
 }
 
-Status WriteEachElement(const kserve::Tensor& tensor, wire::JsonWriter* json) {
+Status WriteEachElement(const Tensor& tensor, wire::JsonWriter* json) {
   const std::string_view data = tensor.data;
   switch (tensor.type) {
     case DataType::kBool:
@@ -234,18 +231,17 @@ Status WriteEachElement(const kserve::Tensor& tensor, wire::JsonWriter* json) {
     case DataType::kBytes:
       return WriteTexts(tensor, json);
     default:
-      return Bad("output " + Quoted(tensor.name) + " is " +
-                 std::string(kserve::NameOf(tensor.type)) +
+      return Bad("output " + Quoted(tensor.name) + " is " + std::string(NameOf(tensor.type)) +
                  ", which JSON does not hold; ask for it as binary data (binary_data)");
   }
 }
 
 }  // namespace
 
-Status ReadElements(const Json& data, kserve::Tensor* tensor) {
+Status ReadElements(const Json& data, Tensor* tensor) {
   const Append append = AppendOf(tensor->type);
   if (append == nullptr) {
-    return Bad("sending " + std::string(kserve::NameOf(tensor->type)) +
+    return Bad("sending " + std::string(NameOf(tensor->type)) +
                " as JSON is not supported: send input " + Quoted(tensor->name) + " as binary data");
   }
   const wire::JsonArray* list = data.if_array();
@@ -256,19 +252,19 @@ Status ReadElements(const Json& data, kserve::Tensor* tensor) {
   return OkStatus();
 }
 
-kserve::Shape ShapeOf(const Json& value) {
-  kserve::Shape shape;
+Shape ShapeOf(const Json& value) {
+  Shape shape;
   const Json* at = &value;
   while (const wire::JsonArray* list = at->if_array()) {
     shape.push_back(static_cast<int64_t>(list->size()));
-    if (list->empty() || shape.size() > kserve::kMaxDimensions) break;
+    if (list->empty() || shape.size() > kMaxDimensions) break;
     at = &list->front();
   }
   return shape;
 }
 
-Status WriteElements(const kserve::Tensor& tensor, bool scalar, wire::JsonWriter* json) {
-  if (scalar && kserve::CountElements(tensor.shape) == 1) return WriteEachElement(tensor, json);
+Status WriteElements(const Tensor& tensor, bool scalar, wire::JsonWriter* json) {
+  if (scalar && CountElements(tensor.shape) == 1) return WriteEachElement(tensor, json);
   if (tensor.type == DataType::kFp32) return WriteFloats(tensor, json);
   json->BeginArray();
   RETURN_IF_ERROR(WriteEachElement(tensor, json));
@@ -276,15 +272,15 @@ Status WriteElements(const kserve::Tensor& tensor, bool scalar, wire::JsonWriter
   return OkStatus();
 }
 
-size_t EstimateElements(const kserve::Tensor& tensor) {
+size_t EstimateElements(const Tensor& tensor) {
   // The longest of a type: "false," for one byte; "-32768,", "-1.17549435e-38," for each of
   // several. A text's quotes and comma are no more than its length in the raw bytes.
-  const size_t bytes = kserve::ElementBytes(tensor.type);
+  const size_t bytes = ElementBytes(tensor.type);
   return tensor.data.size() * (bytes == 0 ? 1 : bytes == 1 ? 6 : 4);
 }
 
-Result<kserve::ParameterValue> ReadParameterValue(std::string_view name, const Json& value) {
-  kserve::ParameterValue read;
+Result<ParameterValue> ReadParameterValue(std::string_view name, const Json& value) {
+  ParameterValue read;
   if (const bool* flag = value.if_bool()) {
     read = *flag;
   } else if (const int64_t* number = value.if_int64()) {
@@ -302,8 +298,7 @@ Result<kserve::ParameterValue> ReadParameterValue(std::string_view name, const J
   return read;
 }
 
-void WriteParameter(const std::string& name, const kserve::ParameterValue& value,
-                    wire::JsonWriter* json) {
+void WriteParameter(const std::string& name, const ParameterValue& value, wire::JsonWriter* json) {
   json->Key(name);
   if (const auto* flag = std::get_if<bool>(&value)) json->Bool(*flag);
   if (const auto* number = std::get_if<int64_t>(&value)) json->Int(*number);
@@ -312,4 +307,4 @@ void WriteParameter(const std::string& name, const kserve::ParameterValue& value
   if (const auto* text = std::get_if<std::string>(&value)) json->String(*text);
 }
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve

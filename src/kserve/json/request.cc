@@ -1,24 +1,22 @@
-#include "doors/http/kserve_request.h"
+#include "kserve/json/request.h"
 
 #include <algorithm>
 #include <charconv>
 
-#include "doors/http/kserve_json.h"
+#include "kserve/json/elements.h"
 #include "kserve/refusal.h"
 #include "kserve/request.h"
 #include "wire/utf8.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
-using kserve::Bad;
-using kserve::DataType;
-using kserve::Quoted;
 using wire::Json;
 using wire::JsonObject;
 
-constexpr size_t kMaxTensors = 64;  // of a request: more than any model here has
-constexpr size_t kMaxIgnored = 32;  // names told of
+constexpr size_t kMaxIndexValues = 64;  // of an index request: more than it has members
+constexpr size_t kMaxTensors = 64;      // of a request: more than any model here has
+constexpr size_t kMaxIgnored = 32;      // names told of
 constexpr size_t kMaxNameBytes = 256;
 
 std::string_view View(const boost::json::string& text) { return {text.data(), text.size()}; }
@@ -53,16 +51,16 @@ std::optional<uint64_t> Amount(const Json& value) {
   return std::nullopt;
 }
 
-Result<kserve::Shape> ReadShape(const JsonObject& input, const std::string& name) {
+Result<Shape> ReadShape(const JsonObject& input, const std::string& name) {
   const Json* value = Given(input, "shape");
   if (value == nullptr) return Missing("shape", " of input " + Quoted(name));
   const wire::JsonArray* list = value->if_array();
   const auto bad = [&] {
     return Bad("'shape' of input " + Quoted(name) + " must be a list of at most " +
-               std::to_string(kserve::kMaxDimensions) + " whole numbers from 0");
+               std::to_string(kMaxDimensions) + " whole numbers from 0");
   };
-  if (list == nullptr || list->size() > kserve::kMaxDimensions) return bad();
-  kserve::Shape shape;
+  if (list == nullptr || list->size() > kMaxDimensions) return bad();
+  Shape shape;
   for (const Json& dimension : *list) {
     const int64_t* number = dimension.if_int64();
     if (number == nullptr || *number < 0) return bad();
@@ -92,7 +90,7 @@ class Blobs {
  public:
   explicit Blobs(std::string_view bytes) : left_(bytes) {}
 
-  Status Take(const Json& size, kserve::Tensor* tensor) {
+  Status Take(const Json& size, Tensor* tensor) {
     const std::optional<uint64_t> bytes = Amount(size);
     if (!bytes.has_value()) {
       return Bad("'binary_data_size' of input " + Quoted(tensor->name) +
@@ -115,7 +113,7 @@ class Blobs {
 };
 
 // Notes a field that has no meaning here; an error in strict mode.
-Status NoteUnknown(std::string_view name, const KserveReadOptions& options, KserveBody* body) {
+Status NoteUnknown(std::string_view name, const JsonReadOptions& options, RequestBody* body) {
   if (options.strict) {
     return InvalidArgument("unknown_parameter", "there is no field " + Quoted(name))
         .WithParam(wire::Excerpt(name));
@@ -127,15 +125,15 @@ Status NoteUnknown(std::string_view name, const KserveReadOptions& options, Kser
   return OkStatus();
 }
 
-Status ReadInput(const Json& value, const KserveReadOptions& options, Blobs* blobs,
-                 KserveBody* body) {
+Status ReadInput(const Json& value, const JsonReadOptions& options, Blobs* blobs,
+                 RequestBody* body) {
   const JsonObject* object = value.if_object();
   if (object == nullptr) return Bad("each of 'inputs' must be an object");
-  kserve::Tensor tensor;
+  Tensor tensor;
   ASSIGN_OR_RETURN(tensor.name, RequiredText(*object, "name", " of an input"));
   const std::string where = " of input " + Quoted(tensor.name);
   ASSIGN_OR_RETURN(const std::string type, RequiredText(*object, "datatype", where));
-  tensor.type = kserve::DataTypeOf(type);
+  tensor.type = DataTypeOf(type);
   if (tensor.type == DataType::kInvalid)
     return Bad("'datatype'" + where + " is unknown: " + Quoted(type));
   ASSIGN_OR_RETURN(tensor.shape, ReadShape(*object, tensor.name));
@@ -148,7 +146,7 @@ Status ReadInput(const Json& value, const KserveReadOptions& options, Blobs* blo
     RETURN_IF_ERROR(blobs->Take(*size, &tensor));
   } else if (data != nullptr) {
     RETURN_IF_ERROR(ReadElements(*data, &tensor));
-  } else if (kserve::CountElements(tensor.shape) != 0) {
+  } else if (CountElements(tensor.shape) != 0) {
     return Bad("unable to find 'data'" + where + " in request.");
   }
   for (const auto& member : *object) {
@@ -162,7 +160,7 @@ Status ReadInput(const Json& value, const KserveReadOptions& options, Blobs* blo
   return OkStatus();
 }
 
-Status ReadOutput(const Json& value, const KserveReadOptions& options, KserveBody* body) {
+Status ReadOutput(const Json& value, const JsonReadOptions& options, RequestBody* body) {
   const JsonObject* object = value.if_object();
   if (object == nullptr) return Bad("each of 'outputs' must be an object");
   ASSIGN_OR_RETURN(std::string name, RequiredText(*object, "name", " of an output"));
@@ -196,13 +194,13 @@ Result<const wire::JsonArray*> ListOf(const JsonObject& object, std::string_view
 
 }  // namespace
 
-bool KserveBody::Binary(std::string_view output) const {
+bool RequestBody::Binary(std::string_view output) const {
   const auto found = std::find_if(outputs.begin(), outputs.end(),
                                   [&](const auto& each) { return each.first == output; });
   return found == outputs.end() ? binary_outputs : found->second;
 }
 
-Status ReadParameters(const Json& parameters, TimePoint now, KserveBody* body) {
+Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) {
   const JsonObject* object = parameters.if_object();
   if (object == nullptr) return Bad("'parameters' must be an object");
   for (const auto& member : *object) {
@@ -217,9 +215,9 @@ Status ReadParameters(const Json& parameters, TimePoint now, KserveBody* body) {
       return Bad("the name of a parameter has more than " + std::to_string(kMaxNameBytes) +
                  " bytes");
     }
-    ASSIGN_OR_RETURN(kserve::ParameterValue value, ReadParameterValue(name, member.value()));
+    ASSIGN_OR_RETURN(ParameterValue value, ReadParameterValue(name, member.value()));
     if (name == "headers") continue;  // reserved, for fields of the head, and no model's
-    RETURN_IF_ERROR(kserve::ReadParameter(name, std::move(value), now, &body->request));
+    RETURN_IF_ERROR(ReadParameter(name, std::move(value), now, &body->request));
   }
   return OkStatus();
 }
@@ -236,14 +234,14 @@ Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes) {
   return length;
 }
 
-Result<KserveBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
-                             const KserveReadOptions& options) {
+Result<RequestBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
+                              const JsonReadOptions& options) {
   const size_t header = json_bytes.value_or(body.size());
   ASSIGN_OR_RETURN(const wire::JsonDocument document,
-                   wire::ParseJson(body.substr(0, header), kMaxKserveValues));
+                   wire::ParseJson(body.substr(0, header), kMaxJsonValues));
   const JsonObject* object = document.root().if_object();
   if (object == nullptr) return Bad("the body must be a JSON object");
-  KserveBody out;
+  RequestBody out;
   if (const Json* id = Given(*object, "id")) {
     if (!id->is_string()) return Bad("'id' must be a string");
     out.request.id = View(id->get_string());
@@ -270,10 +268,10 @@ Result<KserveBody> ReadInfer(std::string_view body, std::optional<size_t> json_b
   return out;
 }
 
-Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string body) {
-  const kserve::TensorSpec* only = nullptr;
+Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body) {
+  const TensorSpec* only = nullptr;
   size_t count = 0;
-  for (const kserve::TensorSpec& input : config.inputs) {
+  for (const TensorSpec& input : config.inputs) {
     if (input.alias) continue;
     only = &input;
     ++count;
@@ -282,7 +280,7 @@ Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string b
     return Bad("a raw request is for models with 1 input, and model '" + config.name + "' has " +
                std::to_string(count));
   }
-  kserve::Tensor tensor{only->name, only->type, only->dims, {}};
+  Tensor tensor{only->name, only->type, only->dims, {}};
   const auto variable = std::count(tensor.shape.begin(), tensor.shape.end(), -1);
   if (variable > 1) {
     return Bad("the shape of input '" + only->name + "' of model '" + config.name +
@@ -298,19 +296,30 @@ Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string b
   }
   // A remainder is found when the amount of bytes is compared with the shape.
   const auto unit = static_cast<size_t>(std::max<int64_t>(fixed, 1)) *
-                    std::max<size_t>(kserve::ElementBytes(only->type), 1);
+                    std::max<size_t>(ElementBytes(only->type), 1);
   const auto fitting = texts ? int64_t{1} : static_cast<int64_t>(body.size() / unit);
   std::replace(tensor.shape.begin(), tensor.shape.end(), int64_t{-1}, fitting);
   if (config.max_batch_size > 0) tensor.shape.insert(tensor.shape.begin(), 1);
   if (texts) {
-    kserve::AppendBytesElement(body, &tensor.data);
+    AppendBytesElement(body, &tensor.data);
   } else {
     tensor.data = std::move(body);
   }
-  KserveBody out;
+  RequestBody out;
   out.binary_outputs = true;
   out.request.inputs.push_back(std::move(tensor));
   return out;
 }
 
-}  // namespace tutti::http
+Result<bool> ReadReadyOnly(std::string_view body) {
+  if (body.empty()) return false;
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body, kMaxIndexValues));
+  const JsonObject* object = document.root().if_object();
+  if (object == nullptr) return Bad("the body must be a JSON object");
+  const Json* ready = Given(*object, "ready");
+  if (ready == nullptr) return false;
+  if (!ready->is_bool()) return Bad("'ready' must be a bool");
+  return ready->get_bool();
+}
+
+}  // namespace tutti::kserve

@@ -11,17 +11,17 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "doors/http/kserve_request.h"
+#include "kserve/json/request.h"
 #include "kserve/model.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 
 // `stream`: where the model has an input of that name, it is true unless the client says otherwise.
-Result<KserveBody> ReadGenerate(const kserve::ModelConfig& config, std::string_view body,
-                                bool stream, const KserveReadOptions& options);
+Result<RequestBody> ReadGenerate(const ModelConfig& config, std::string_view body, bool stream,
+                                 const JsonReadOptions& options);
 
 // Errors: as WriteElements().
 Result<std::string> GenerateBody(const std::string& id, const std::string& model,
-                                 const kserve::InferResponse& response);
+                                 const InferResponse& response);
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve

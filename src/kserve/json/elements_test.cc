@@ -1,4 +1,4 @@
-#include "doors/http/kserve_json.h"
+#include "kserve/json/elements.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,21 +7,19 @@
 #include <string>
 #include <vector>
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
-using kserve::DataType;
-using kserve::Tensor;
 using ::testing::HasSubstr;
 
 template <typename T>
 std::string Raw(const std::vector<T>& numbers) {
   std::string data;
-  for (const T number : numbers) kserve::AppendElement(number, &data);
+  for (const T number : numbers) AppendElement(number, &data);
   return data;
 }
 
-Status Read(const std::string& list, DataType type, std::string* data, kserve::Shape shape = {}) {
+Status Read(const std::string& list, DataType type, std::string* data, Shape shape = {}) {
   Tensor tensor{"x", type, std::move(shape), {}};
   const Result<wire::JsonDocument> document = wire::ParseJson(list);
   EXPECT_TRUE(document.ok()) << list;
@@ -30,8 +28,7 @@ Status Read(const std::string& list, DataType type, std::string* data, kserve::S
   return status;
 }
 
-std::string Write(DataType type, kserve::Shape shape, const std::string& data,
-                  bool scalar = false) {
+std::string Write(DataType type, Shape shape, const std::string& data, bool scalar = false) {
   std::string text;
   wire::JsonWriter json(&text);
   const Status status = WriteElements({"x", type, std::move(shape), data}, scalar, &json);
@@ -46,7 +43,7 @@ void BothWays(DataType type, const std::string& data, const std::string& list, i
   EXPECT_TRUE(again == data) << list;
 }
 
-TEST(KserveJson, EveryTypeHasTheSameElementsBothWaysToTheEndsOfItsRange) {
+TEST(KserveElements, EveryTypeHasTheSameElementsBothWaysToTheEndsOfItsRange) {
   BothWays(DataType::kBool, std::string("\0\1", 2), "[false,true]", 2);
   BothWays(DataType::kUint8, Raw<uint8_t>({0, 255}), "[0,255]", 2);
   BothWays(DataType::kUint16, Raw<uint16_t>({0, 65535}), "[0,65535]", 2);
@@ -62,13 +59,13 @@ TEST(KserveJson, EveryTypeHasTheSameElementsBothWaysToTheEndsOfItsRange) {
   BothWays(DataType::kFp64, Raw<double>({0.1, -1.7976931348623157e308}),
            "[0.1,-1.7976931348623157e+308]", 2);
   std::string texts;
-  kserve::AppendBytesElement("a\"\n", &texts);
-  kserve::AppendBytesElement("", &texts);
+  AppendBytesElement("a\"\n", &texts);
+  AppendBytesElement("", &texts);
   BothWays(DataType::kBytes, texts, R"(["a\"\n",""])", 2);
   BothWays(DataType::kInt32, "", "[]", 0);
 }
 
-TEST(KserveJson, ValuesOutsideATypeAreNoneOfIt) {
+TEST(KserveElements, ValuesOutsideATypeAreNoneOfIt) {
   const std::vector<std::pair<DataType, std::vector<const char*>>> cases = {
       {DataType::kBool, {"1", "0", "\"true\"", "null", "[]"}},
       {DataType::kUint8, {"-1", "256", "1.5", "true", "\"1\"", "null"}},
@@ -84,7 +81,7 @@ TEST(KserveJson, ValuesOutsideATypeAreNoneOfIt) {
       std::string data;
       EXPECT_THAT(Read("[" + value + "]", type, &data).message(),
                   HasSubstr("'data' of input 'x' holds a value that is no"))
-          << kserve::NameOf(type) << " " << value;
+          << NameOf(type) << " " << value;
     }
   }
   std::string data;
@@ -96,18 +93,18 @@ TEST(KserveJson, ValuesOutsideATypeAreNoneOfIt) {
   }
 }
 
-TEST(KserveJson, WhatJsonCannotSayIsNotWritten) {
+TEST(KserveElements, WhatJsonCannotSayIsNotWritten) {
   constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   EXPECT_THAT(Write(DataType::kFp32, {2}, Raw<float>({1, kNan})), HasSubstr("no number"));
   EXPECT_THAT(Write(DataType::kFp32, {1}, Raw<float>({kNan}), true), HasSubstr("no number"));
   EXPECT_THAT(Write(DataType::kFp64, {1}, Raw<double>({kInfinity})), HasSubstr("no number"));
   std::string texts;
-  kserve::AppendBytesElement("\xff", &texts);
+  AppendBytesElement("\xff", &texts);
   EXPECT_THAT(Write(DataType::kBytes, {1}, texts), HasSubstr("no UTF-8 text"));
 }
 
-TEST(KserveJson, NestedListsFollowTheShapeAndOneElementMayStandAlone) {
+TEST(KserveElements, NestedListsFollowTheShapeAndOneElementMayStandAlone) {
   std::string data;
   EXPECT_TRUE(Read("[[[1,2]],[[3,4]]]", DataType::kInt8, &data, {2, 1, 2}).ok());
   EXPECT_EQ(data, Raw<int8_t>({1, 2, 3, 4}));
@@ -120,14 +117,14 @@ TEST(KserveJson, NestedListsFollowTheShapeAndOneElementMayStandAlone) {
   EXPECT_EQ(Write(DataType::kInt8, {1, 1}, "\7", false), "[7]");
   EXPECT_EQ(Write(DataType::kInt8, {2}, "\7\7", true), "[7,7]");
   EXPECT_EQ(Write(DataType::kInt8, {0}, "", true), "[]");
-  EXPECT_EQ(ShapeOf(wire::ParseJson("7")->root()), kserve::Shape{});
-  EXPECT_EQ(ShapeOf(wire::ParseJson("[[1,2,3],[4]]")->root()), (kserve::Shape{2, 3}));
-  EXPECT_EQ(ShapeOf(wire::ParseJson("[]")->root()), kserve::Shape{0});
+  EXPECT_EQ(ShapeOf(wire::ParseJson("7")->root()), Shape{});
+  EXPECT_EQ(ShapeOf(wire::ParseJson("[[1,2,3],[4]]")->root()), (Shape{2, 3}));
+  EXPECT_EQ(ShapeOf(wire::ParseJson("[]")->root()), Shape{0});
   const std::string deep = std::string(60, '[') + std::string(60, ']');
-  EXPECT_EQ(ShapeOf(wire::ParseJson(deep)->root()).size(), kserve::kMaxDimensions + 1);
+  EXPECT_EQ(ShapeOf(wire::ParseJson(deep)->root()).size(), kMaxDimensions + 1);
 }
 
-TEST(KserveJson, AnEstimateIsNoLessThanWhatIsWritten) {
+TEST(KserveElements, AnEstimateIsNoLessThanWhatIsWritten) {
   std::string all(4096, '\0');
   uint32_t state = 3;
   for (char& byte : all) {
@@ -137,12 +134,12 @@ TEST(KserveJson, AnEstimateIsNoLessThanWhatIsWritten) {
   for (int type = 1; type < 13; ++type) {
     const auto kind = static_cast<DataType>(type);
     if (kind == DataType::kFp16) continue;
-    const auto count = static_cast<int64_t>(all.size() / kserve::ElementBytes(kind));
+    const auto count = static_cast<int64_t>(all.size() / ElementBytes(kind));
     const std::string text = Write(kind, {count}, all);
     ASSERT_TRUE(text.starts_with('[')) << text;
-    EXPECT_LE(text.size(), EstimateElements({"x", kind, {count}, all}) + 2) << kserve::NameOf(kind);
+    EXPECT_LE(text.size(), EstimateElements({"x", kind, {count}, all}) + 2) << NameOf(kind);
   }
 }
 
 }  // namespace
-}  // namespace tutti::http
+}  // namespace tutti::kserve

@@ -6,21 +6,21 @@
 #include <string>
 
 #include "base/status.h"
-#include "doors/http/kserve_request.h"
+#include "kserve/json/request.h"
 #include "kserve/model.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 
-struct InferBody {
+struct ResponseBody {
   std::string text;
   std::optional<size_t> json_bytes;  // of the text, where tensors follow; then it is no JSON
 };
 
 // `asked`: which outputs are binary. Errors: as WriteElements().
-Result<InferBody> WriteInfer(const std::string& model, const KserveBody& asked,
-                             const kserve::InferResponse& response);
+Result<ResponseBody> WriteInfer(const std::string& model, const RequestBody& asked,
+                                const InferResponse& response);
 
 // About what that takes.
-size_t EstimateInfer(const KserveBody& asked, const kserve::InferResponse& response);
+size_t EstimateInfer(const RequestBody& asked, const InferResponse& response);
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve

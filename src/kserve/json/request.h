@@ -16,16 +16,16 @@
 #include "kserve/model.h"
 #include "wire/json.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 
-struct KserveReadOptions {
+struct JsonReadOptions {
   TimePoint now;        // what a `timeout` counts from
   bool strict = false;  // unknown fields are errors
 };
 
 // A body, understood. The request has no model yet.
-struct KserveBody {
-  kserve::InferRequest request;
+struct RequestBody {
+  InferRequest request;
   bool binary_outputs = false;                        // unless said otherwise
   std::vector<std::pair<std::string, bool>> outputs;  // what the request says of one
   std::vector<std::string> ignored;                   // names of unknown fields
@@ -34,18 +34,22 @@ struct KserveBody {
 };
 
 // POST .../infer. The JSON ends after `json_bytes`, or with the body.
-Result<KserveBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
-                             const KserveReadOptions& options);
+Result<RequestBody> ReadInfer(std::string_view body, std::optional<size_t> json_bytes,
+                              const JsonReadOptions& options);
 
 // The same with Inference-Header-Content-Length: 0: the body is the only input of the model, whose
 // shape is what the bytes make of it; batch 1. All outputs are binary.
-Result<KserveBody> ReadRawInput(const kserve::ModelConfig& config, std::string body);
+Result<RequestBody> ReadRawInput(const ModelConfig& config, std::string body);
 
 // Inference-Header-Content-Length: digits, at most `body_bytes`.
 Result<size_t> ReadHeaderLength(std::string_view field, size_t body_bytes);
 
 // The members of `parameters`, which must be an object; those that are null are absent. What is
 // HTTP's own among them (binary_data_output, headers) does not reach the model.
-Status ReadParameters(const wire::Json& parameters, TimePoint now, KserveBody* body);
+Status ReadParameters(const wire::Json& parameters, TimePoint now, RequestBody* body);
 
-}  // namespace tutti::http
+// POST .../repository/index: {"ready"?: bool}, or nothing at all. Whether only models that are
+// ready are asked for.
+Result<bool> ReadReadyOnly(std::string_view body);
+
+}  // namespace tutti::kserve

@@ -1,23 +1,22 @@
-#include "doors/http/kserve_generate.h"
+#include "kserve/json/generate.h"
 
 #include <utility>
 
-#include "doors/http/kserve_json.h"
+#include "kserve/json/elements.h"
 #include "kserve/refusal.h"
 #include "kserve/request.h"
 #include "wire/json_writer.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
-using kserve::Bad;
 using wire::Json;
 
-Status ReadTensor(const kserve::ModelConfig& config, const kserve::TensorSpec& spec,
-                  const Json& value, KserveBody* body) {
-  if (kserve::FindInput(body->request, spec.name) != nullptr)
+Status ReadTensor(const ModelConfig& config, const TensorSpec& spec, const Json& value,
+                  RequestBody* body) {
+  if (FindInput(body->request, spec.name) != nullptr)
     return Bad("input '" + spec.name + "' is given twice");
-  kserve::Tensor tensor{spec.name, spec.type, ShapeOf(value), {}};
+  Tensor tensor{spec.name, spec.type, ShapeOf(value), {}};
   if (tensor.shape.empty()) {
     tensor.shape = {1};
     RETURN_IF_ERROR(ReadElements(Json(wire::JsonArray{value}), &tensor));
@@ -29,8 +28,8 @@ Status ReadTensor(const kserve::ModelConfig& config, const kserve::TensorSpec& s
   return OkStatus();
 }
 
-Status ReadMembers(const kserve::ModelConfig& config, const wire::JsonObject& object, bool outer,
-                   TimePoint now, KserveBody* body) {
+Status ReadMembers(const ModelConfig& config, const wire::JsonObject& object, bool outer,
+                   TimePoint now, RequestBody* body) {
   for (const auto& member : object) {
     const std::string_view key = member.key();
     const Json& value = member.value();
@@ -41,7 +40,7 @@ Status ReadMembers(const kserve::ModelConfig& config, const wire::JsonObject& ob
     } else if (outer && key == "parameters") {
       if (!value.is_object()) return Bad("'parameters' must be an object");
       RETURN_IF_ERROR(ReadMembers(config, value.get_object(), false, now, body));
-    } else if (const kserve::TensorSpec* spec = kserve::FindSpec(config.inputs, key)) {
+    } else if (const TensorSpec* spec = FindSpec(config.inputs, key)) {
       RETURN_IF_ERROR(ReadTensor(config, *spec, value, body));
     } else {
       wire::JsonObject one;
@@ -54,29 +53,29 @@ Status ReadMembers(const kserve::ModelConfig& config, const wire::JsonObject& ob
 
 }  // namespace
 
-Result<KserveBody> ReadGenerate(const kserve::ModelConfig& config, std::string_view body,
-                                bool stream, const KserveReadOptions& options) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body, kMaxKserveValues));
+Result<RequestBody> ReadGenerate(const ModelConfig& config, std::string_view body, bool stream,
+                                 const JsonReadOptions& options) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body, kMaxJsonValues));
   if (!document.root().is_object()) return Bad("the body must be a JSON object");
-  KserveBody out;
+  RequestBody out;
   RETURN_IF_ERROR(ReadMembers(config, document.root().get_object(), true, options.now, &out));
-  const kserve::TensorSpec* flag = kserve::FindSpec(config.inputs, "stream");
-  if (stream && flag != nullptr && flag->type == kserve::DataType::kBool &&
-      kserve::FindInput(out.request, "stream") == nullptr) {
+  const TensorSpec* flag = FindSpec(config.inputs, "stream");
+  if (stream && flag != nullptr && flag->type == DataType::kBool &&
+      FindInput(out.request, "stream") == nullptr) {
     RETURN_IF_ERROR(ReadTensor(config, *flag, Json(true), &out));
   }
   return out;
 }
 
 Result<std::string> GenerateBody(const std::string& id, const std::string& model,
-                                 const kserve::InferResponse& response) {
+                                 const InferResponse& response) {
   std::string body;
   wire::JsonWriter json(&body);
   json.BeginObject();
   if (!id.empty()) json.Member("id", id);
-  json.Member("model_name", model).Member("model_version", kserve::kModelVersion);
+  json.Member("model_name", model).Member("model_version", kModelVersion);
   for (const auto& [name, value] : response.parameters) WriteParameter(name, value, &json);
-  for (const kserve::Tensor& output : response.outputs) {
+  for (const Tensor& output : response.outputs) {
     json.Key(output.name);
     RETURN_IF_ERROR(WriteElements(output, true, &json));
   }
@@ -84,4 +83,4 @@ Result<std::string> GenerateBody(const std::string& id, const std::string& model
   return body;
 }
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve

@@ -1,16 +1,16 @@
-#include "doors/http/kserve_response.h"
+#include "kserve/json/response.h"
 
-#include "doors/http/kserve_json.h"
+#include "kserve/json/elements.h"
 #include "wire/json_writer.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
 constexpr size_t kHeadBytes = 256;  // of an answer and of each output, with names of usual length
 
-Status WriteOutput(const kserve::Tensor& output, bool binary, wire::JsonWriter* json) {
+Status WriteOutput(const Tensor& output, bool binary, wire::JsonWriter* json) {
   json->BeginObject().Member("name", output.name);
-  json->Member("datatype", kserve::NameOf(output.type));
+  json->Member("datatype", NameOf(output.type));
   json->Key("shape").BeginArray();
   for (const int64_t dimension : output.shape) json->Int(dimension);
   json->EndArray();
@@ -27,13 +27,13 @@ Status WriteOutput(const kserve::Tensor& output, bool binary, wire::JsonWriter* 
 
 }  // namespace
 
-Result<InferBody> WriteInfer(const std::string& model, const KserveBody& asked,
-                             const kserve::InferResponse& response) {
-  InferBody body;
+Result<ResponseBody> WriteInfer(const std::string& model, const RequestBody& asked,
+                                const InferResponse& response) {
+  ResponseBody body;
   wire::JsonWriter json(&body.text);
   json.BeginObject();
   if (!asked.request.id.empty()) json.Member("id", asked.request.id);
-  json.Member("model_name", model).Member("model_version", kserve::kModelVersion);
+  json.Member("model_name", model).Member("model_version", kModelVersion);
   if (!response.parameters.empty()) {
     json.Key("parameters").BeginObject();
     for (const auto& [name, value] : response.parameters) WriteParameter(name, value, &json);
@@ -41,7 +41,7 @@ Result<InferBody> WriteInfer(const std::string& model, const KserveBody& asked,
   }
   json.Key("outputs").BeginArray();
   bool binary = false;
-  for (const kserve::Tensor& output : response.outputs) {
+  for (const Tensor& output : response.outputs) {
     const bool blob = asked.Binary(output.name);
     binary = binary || blob;
     RETURN_IF_ERROR(WriteOutput(output, blob, &json));
@@ -49,19 +49,19 @@ Result<InferBody> WriteInfer(const std::string& model, const KserveBody& asked,
   json.EndArray().EndObject();
   if (!binary) return body;
   body.json_bytes = body.text.size();
-  for (const kserve::Tensor& output : response.outputs) {
+  for (const Tensor& output : response.outputs) {
     if (asked.Binary(output.name)) body.text += output.data;
   }
   return body;
 }
 
-size_t EstimateInfer(const KserveBody& asked, const kserve::InferResponse& response) {
+size_t EstimateInfer(const RequestBody& asked, const InferResponse& response) {
   size_t bytes = kHeadBytes + asked.request.id.size();
-  for (const kserve::Tensor& output : response.outputs) {
+  for (const Tensor& output : response.outputs) {
     bytes += kHeadBytes;
     bytes += asked.Binary(output.name) ? output.data.size() : EstimateElements(output);
   }
   return bytes;
 }
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve

@@ -1,13 +1,13 @@
-#include "doors/http/kserve_request.h"
+#include "kserve/json/request.h"
 
 #include <gtest/gtest.h>
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
 // What is HTTP's own was known to the core, which dropped it for every door.
-TEST(KserveRequestTest, WhatIsHttpsOwnDoesNotReachTheModel) {
-  const Result<KserveBody> body =
+TEST(KserveRequestBody, WhatIsHttpsOwnDoesNotReachTheModel) {
+  const Result<RequestBody> body =
       ReadInfer(R"({"inputs":[],"parameters":{"binary_data_output":true,"headers":"x","top_k":3}})",
                 std::nullopt, {});
   ASSERT_TRUE(body.ok()) << body.status();
@@ -17,4 +17,4 @@ TEST(KserveRequestTest, WhatIsHttpsOwnDoesNotReachTheModel) {
 }
 
 }  // namespace
-}  // namespace tutti::http
+}  // namespace tutti::kserve

@@ -1,4 +1,4 @@
-#include "doors/http/kserve_answers.h"
+#include "kserve/json/answers.h"
 
 #include <chrono>
 
@@ -6,7 +6,7 @@
 #include "kserve/tensor.h"
 #include "wire/json_writer.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 namespace {
 
 using wire::JsonWriter;
@@ -15,25 +15,25 @@ void WriteCount(std::string_view name, uint64_t count, JsonWriter* json) {
   json->Key(name).Raw(std::to_string(count));
 }
 
-void WriteDimensions(const char* name, bool batched, const kserve::Shape& dims, JsonWriter* json) {
+void WriteDimensions(const char* name, bool batched, const Shape& dims, JsonWriter* json) {
   json->Key(name).BeginArray();
   if (batched) json->Int(-1);
   for (const int64_t dimension : dims) json->Int(dimension);
   json->EndArray();
 }
 
-void WriteMetadata(const kserve::TensorSpec& spec, bool batched, JsonWriter* json) {
+void WriteMetadata(const TensorSpec& spec, bool batched, JsonWriter* json) {
   json->BeginObject();
-  json->Member("name", spec.name).Member("datatype", kserve::NameOf(spec.type));
+  json->Member("name", spec.name).Member("datatype", NameOf(spec.type));
   WriteDimensions("shape", batched, spec.dims, json);
   json->EndObject();
 }
 
 // --- the configuration ---
 
-void WriteTensor(const kserve::TensorSpec& spec, bool input, JsonWriter* json) {
+void WriteTensor(const TensorSpec& spec, bool input, JsonWriter* json) {
   json->BeginObject();
-  json->Member("name", spec.name).Member("data_type", kserve::ConfigNameOf(spec.type));
+  json->Member("name", spec.name).Member("data_type", ConfigNameOf(spec.type));
   if (input) json->Member("format", "FORMAT_NONE");
   WriteDimensions("dims", false, spec.dims, json);
   if (input) json->Member("optional", spec.optional);
@@ -52,15 +52,15 @@ void WriteControl(const char* name, const char* kind, bool correlation_id, JsonW
   json->EndObject().EndArray().EndObject();
 }
 
-void WriteSequences(const kserve::ModelConfig& config, JsonWriter* json) {
+void WriteSequences(const ModelConfig& config, JsonWriter* json) {
   json->Key("sequence_batching").BeginObject();
-  const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(kserve::kSequenceIdle);
+  const auto idle = std::chrono::duration_cast<std::chrono::microseconds>(kSequenceIdle);
   json->Member("max_sequence_idle_microseconds", int64_t{idle.count()});
-  if (config.scheduling == kserve::ModelConfig::Scheduling::kSequence) {
+  if (config.scheduling == ModelConfig::Scheduling::kSequence) {
     json->Key("direct").BeginObject().EndObject();
   } else {
     json->Key("oldest").BeginObject();
-    json->Member("max_candidate_sequences", int64_t{kserve::kMaxSequences}).EndObject();
+    json->Member("max_candidate_sequences", int64_t{kMaxSequences}).EndObject();
   }
   json->Key("control_input").BeginArray();
   WriteControl("START", "CONTROL_SEQUENCE_START", false, json);
@@ -70,8 +70,8 @@ void WriteSequences(const kserve::ModelConfig& config, JsonWriter* json) {
   json->EndArray().EndObject();
 }
 
-void WriteScheduling(const kserve::ModelConfig& config, JsonWriter* json) {
-  using Scheduling = kserve::ModelConfig::Scheduling;
+void WriteScheduling(const ModelConfig& config, JsonWriter* json) {
+  using Scheduling = ModelConfig::Scheduling;
   switch (config.scheduling) {
     case Scheduling::kNone:
       return;
@@ -90,14 +90,14 @@ void WriteScheduling(const kserve::ModelConfig& config, JsonWriter* json) {
 
 // --- statistics ---
 
-void WriteStat(const char* name, const kserve::DurationStat& stat, JsonWriter* json) {
+void WriteStat(const char* name, const DurationStat& stat, JsonWriter* json) {
   json->Key(name).BeginObject();
   WriteCount("count", stat.count, json);
   WriteCount("ns", stat.ns, json);
   json->EndObject();
 }
 
-void WriteStatistics(const kserve::StatisticsSnapshot& model, JsonWriter* json) {
+void WriteStatistics(const StatisticsSnapshot& model, JsonWriter* json) {
   json->BeginObject();
   json->Member("name", model.name).Member("version", model.version);
   json->Member("last_inference", model.last_inference_ms);
@@ -114,7 +114,7 @@ void WriteStatistics(const kserve::StatisticsSnapshot& model, JsonWriter* json) 
   WriteStat("cache_miss", {}, json);
   json->EndObject();
   json->Key("batch_stats").BeginArray();
-  for (const kserve::BatchStat& batch : model.batches) {
+  for (const BatchStat& batch : model.batches) {
     json->BeginObject();
     WriteCount("batch_size", batch.batch_size, json);
     WriteStat("compute_input", batch.input, json);
@@ -128,7 +128,7 @@ void WriteStatistics(const kserve::StatisticsSnapshot& model, JsonWriter* json) 
 
 }  // namespace
 
-std::string ServerMetadataBody(const kserve::ServerMetadata& metadata) {
+std::string ServerMetadataBody(const ServerMetadata& metadata) {
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Member("name", metadata.name).Member("version", metadata.version);
@@ -138,24 +138,24 @@ std::string ServerMetadataBody(const kserve::ServerMetadata& metadata) {
   return body;
 }
 
-std::string ModelMetadataBody(const kserve::ModelConfig& config) {
+std::string ModelMetadataBody(const ModelConfig& config) {
   const bool batched = config.max_batch_size > 0;
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Member("name", config.name);
-  json.Key("versions").BeginArray().String(kserve::kModelVersion).EndArray();
+  json.Key("versions").BeginArray().String(kModelVersion).EndArray();
   json.Member("platform", config.platform);
   json.Key("inputs").BeginArray();
-  for (const kserve::TensorSpec& input : config.inputs) {
+  for (const TensorSpec& input : config.inputs) {
     if (!input.alias) WriteMetadata(input, batched, &json);
   }
   json.EndArray().Key("outputs").BeginArray();
-  for (const kserve::TensorSpec& output : config.outputs) WriteMetadata(output, batched, &json);
+  for (const TensorSpec& output : config.outputs) WriteMetadata(output, batched, &json);
   json.EndArray().EndObject();
   return body;
 }
 
-std::string ModelConfigBody(const kserve::ModelConfig& config) {
+std::string ModelConfigBody(const ModelConfig& config) {
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();
@@ -166,11 +166,11 @@ std::string ModelConfigBody(const kserve::ModelConfig& config) {
   json.Member("num_versions", 1).EndObject().EndObject();
   json.Member("max_batch_size", config.max_batch_size);
   json.Key("input").BeginArray();
-  for (const kserve::TensorSpec& input : config.inputs) {
+  for (const TensorSpec& input : config.inputs) {
     if (!input.alias) WriteTensor(input, true, &json);
   }
   json.EndArray().Key("output").BeginArray();
-  for (const kserve::TensorSpec& output : config.outputs) WriteTensor(output, false, &json);
+  for (const TensorSpec& output : config.outputs) WriteTensor(output, false, &json);
   json.EndArray();
   json.Key("instance_group").BeginArray().BeginObject();
   json.Member("name", config.name + "_0").Member("kind", "KIND_CPU").Member("count", 1);
@@ -187,20 +187,20 @@ std::string ModelConfigBody(const kserve::ModelConfig& config) {
   return body;
 }
 
-std::string StatisticsBody(const std::vector<kserve::StatisticsSnapshot>& models) {
+std::string StatisticsBody(const std::vector<StatisticsSnapshot>& models) {
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Key("model_stats").BeginArray();
-  for (const kserve::StatisticsSnapshot& model : models) WriteStatistics(model, &json);
+  for (const StatisticsSnapshot& model : models) WriteStatistics(model, &json);
   json.EndArray().EndObject();
   return body;
 }
 
-std::string IndexBody(const std::vector<kserve::IndexEntry>& index) {
+std::string IndexBody(const std::vector<IndexEntry>& index) {
   std::string body;
   JsonWriter json(&body);
   json.BeginArray();
-  for (const kserve::IndexEntry& entry : index) {
+  for (const IndexEntry& entry : index) {
     json.BeginObject().Member("name", entry.name).Member("version", entry.version);
     json.Member("state", entry.ready ? "READY" : "UNAVAILABLE").Member("reason", entry.reason);
     json.EndObject();
@@ -209,4 +209,13 @@ std::string IndexBody(const std::vector<kserve::IndexEntry>& index) {
   return body;
 }
 
-}  // namespace tutti::http
+std::string TruthBody(std::string_view model, const char* what, bool holds) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  if (!model.empty()) json.Member("name", model);
+  json.Member(what, holds).EndObject();
+  return body;
+}
+
+}  // namespace tutti::kserve

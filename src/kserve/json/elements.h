@@ -12,29 +12,28 @@
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
-namespace tutti::http {
+namespace tutti::kserve {
 
 // Values of one request's JSON: what a tensor in it may have. Larger ones are sent as binary data.
-inline constexpr size_t kMaxKserveValues = size_t{1} << 19;
+inline constexpr size_t kMaxJsonValues = size_t{1} << 19;
 
 // Appends the elements of `data` to tensor->data: a flat list, or lists nested as tensor->shape
 // says. How many there must be is not checked here. Errors: invalid_value, naming the tensor.
-Status ReadElements(const wire::Json& data, kserve::Tensor* tensor);
+Status ReadElements(const wire::Json& data, Tensor* tensor);
 
 // The shape that `value` has by itself: a scalar none, a list its length and that of its first
 // element. At most kMaxDimensions + 1 numbers.
-kserve::Shape ShapeOf(const wire::Json& value);
+Shape ShapeOf(const wire::Json& value);
 
 // Writes the elements, which are as many as the shape says: a flat list, or where `scalar` is set
 // and there is one element, that. Errors: invalid_value where they have no JSON form (FP16,
 // NaN, bytes that are no text); then something unfinished has been written.
-Status WriteElements(const kserve::Tensor& tensor, bool scalar, wire::JsonWriter* json);
+Status WriteElements(const Tensor& tensor, bool scalar, wire::JsonWriter* json);
 // At least what that takes, unless texts are full of escapes.
-size_t EstimateElements(const kserve::Tensor& tensor);
+size_t EstimateElements(const Tensor& tensor);
 
 // A parameter of a request. Errors: invalid_value for lists and objects.
-Result<kserve::ParameterValue> ReadParameterValue(std::string_view name, const wire::Json& value);
-void WriteParameter(const std::string& name, const kserve::ParameterValue& value,
-                    wire::JsonWriter* json);
+Result<ParameterValue> ReadParameterValue(std::string_view name, const wire::Json& value);
+void WriteParameter(const std::string& name, const ParameterValue& value, wire::JsonWriter* json);
 
-}  // namespace tutti::http
+}  // namespace tutti::kserve
