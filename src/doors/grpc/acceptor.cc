@@ -20,6 +20,8 @@
 #include <system_error>
 #include <utility>
 
+#include "doors/access/bind_rule.h"
+
 namespace tutti::rpc {
 namespace {
 
@@ -37,7 +39,7 @@ struct Address {
 
 Result<Address> ParseAddress(const std::string& host, int port) {
   Address out;
-  const std::string text = host == "localhost" ? "127.0.0.1" : host;
+  const std::string text = access::AddressOf(host);
   auto* v4 = reinterpret_cast<sockaddr_in*>(&out.storage);
   auto* v6 = reinterpret_cast<sockaddr_in6*>(&out.storage);
   if (inet_pton(AF_INET, text.c_str(), &v4->sin_addr) == 1) {
@@ -54,8 +56,7 @@ Result<Address> ParseAddress(const std::string& host, int port) {
     out.loopback = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) != 0;
     return out;
   }
-  return InvalidArgument("invalid_value", "--host must be an IP address or localhost")
-      .WithParam("host");
+  return access::BadHost();
 }
 
 bool IsV6(const Address& address) { return address.storage.ss_family == AF_INET6; }
@@ -140,7 +141,7 @@ Status Acceptor::Listen(const std::string& host, int port) {
                                        " for gRPC: " + why)
         .WithParam("grpc-port");
   }
-  host_ = IsV6(address) ? "[" + Digits(address) + "]" : Digits(address);
+  address_ = Digits(address);
   port_ = PortOf(address);
   return OkStatus();
 }

@@ -50,7 +50,7 @@ class Acceptor {
   void Stop();
 
   int port() const { return port_; }
-  const std::string& host() const { return host_; }  // as it is bound
+  const std::string& address() const { return address_; }  // that is bound, in digits
   int connections() const { return connections_.load(std::memory_order_relaxed); }
 
  private:
@@ -78,7 +78,7 @@ class Acceptor {
   ConnectionAccounts& accounts_;
   const Clock& clock_;
   const std::function<void(int)> take_;
-  std::string host_;
+  std::string address_;
   int port_ = 0;
   int listener_ = -1, epoll_ = -1, wake_ = -1;
   std::atomic<bool> closing_{false}, stopping_{false};

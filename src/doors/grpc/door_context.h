@@ -4,10 +4,10 @@
 #include <atomic>
 #include <string>
 
+#include "doors/access/key_check.h"
 #include "doors/grpc/connection_account.h"
 #include "doors/grpc/grpc_door.h"
 #include "doors/grpc/handlers.h"
-#include "doors/grpc/key_check.h"
 #include "doors/grpc/latency_window.h"
 #include "doors/grpc/pump.h"
 
@@ -20,7 +20,7 @@ struct DoorContext {
 
   const GrpcOptions options;
   const GrpcDoor::Dependencies deps;
-  const KeyCheck key;
+  const access::KeyCheck key;
   Pump pump;
   Handlers handlers;  // what waits there is run by the pump
   LatencyWindow window;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/log_pace.h"
+#include "doors/access/bind_rule.h"
 #include "doors/grpc/acceptor.h"
 #include "doors/grpc/door_context.h"
 #include "doors/grpc/grpc_door.h"
@@ -138,14 +139,11 @@ void SetLimits(const GrpcLimits& limits, grpc::ServerBuilder* builder) {
 
 Status CheckBind(const GrpcOptions& options) {
   ASSIGN_OR_RETURN(const bool loopback, IsLoopback(options.host));
-  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
-    return Bad("tls-cert", "--tls-cert and --tls-key belong together");
-  }
-  const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
-  if (loopback || safe) return OkStatus();
-  return Bad("host", "listening on " + options.host +
-                         " would show this server to a network: that needs a key (--api-key-file "
-                         "or TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
+  return access::CheckBind({.host = options.host,
+                            .loopback = loopback,
+                            .has_key = !options.api_key.empty(),
+                            .tls_cert_file = options.tls_cert_file,
+                            .tls_key_file = options.tls_key_file});
 }
 
 struct GrpcDoor::Impl {
@@ -244,8 +242,8 @@ Status GrpcDoor::Start() { return impl_->Start(); }
 int GrpcDoor::port() const { return impl_->acceptor.port(); }
 
 std::string GrpcDoor::address() const {
-  return std::string(impl_->context.options.tls_cert_file.empty() ? "grpc://" : "grpcs://") +
-         impl_->acceptor.host() + ":" + std::to_string(port());
+  return access::AddressUrl(impl_->context.options.tls_cert_file.empty() ? "grpc" : "grpcs",
+                            impl_->acceptor.address(), port());
 }
 
 bool GrpcDoor::Drain(Duration limit) { return impl_->Drain(limit); }

@@ -53,8 +53,7 @@ struct GrpcOptions {
   GrpcLimits limits;
 };
 
-// Refuses a bind that would show an unprotected server to a network: anything but loopback needs a
-// key and TLS.
+// Whether these may be listened with (access/bind_rule.h).
 Status CheckBind(const GrpcOptions& options);
 
 class GrpcDoor {

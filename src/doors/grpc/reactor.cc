@@ -73,8 +73,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     method_ = FindMethod(info_.method);
     if (method_ != nullptr) op_ = method_->op;
     if (!info_.authorized && (method_ == nullptr || !method_->open)) {
-      return End(Status(StatusCode::kUnauthenticated, "invalid_api_key",
-                        "a valid key is needed: authorization: Bearer <key>"));
+      return End(access::KeyNeeded("authorization"));
     }
     if (method_ == nullptr) {
       return End(

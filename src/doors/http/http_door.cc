@@ -2,17 +2,16 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <algorithm>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <fstream>
 #include <new>
 
 #include "base/memory_reserve.h"
 #include "base/mutex.h"
+#include "doors/access/bind_rule.h"
 #include "doors/http/connection.h"
 #include "doors/http/door_context.h"
 #include "doors/http/io_loop.h"
@@ -25,18 +24,13 @@ using boost::asio::ip::tcp;
 using boost::system::error_code;
 
 constexpr int kBacklog = 1024;
-constexpr size_t kMaxKeyBytes = 4096;
 constexpr Duration kAcceptPause =
     std::chrono::milliseconds(50);  // after a failure such as no descriptors
 
-Status Bad(const char* option, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
 Result<boost::asio::ip::address> ParseAddress(const std::string& host) {
   error_code ec;
-  const auto address = boost::asio::ip::make_address(host == "localhost" ? "127.0.0.1" : host, ec);
-  if (ec) return Bad("host", "--host must be an IP address or localhost");
+  const auto address = boost::asio::ip::make_address(access::AddressOf(host), ec);
+  if (ec) return access::BadHost();
   return address;
 }
 
@@ -60,47 +54,11 @@ void Tune(tcp::socket& socket, const HttpOptions& options) {
 
 Status CheckBind(const HttpOptions& options) {
   ASSIGN_OR_RETURN(const auto address, ParseAddress(options.host));
-  if (options.tls_cert_file.empty() != options.tls_key_file.empty()) {
-    return Bad("tls-cert", "--tls-cert and --tls-key belong together");
-  }
-  const bool safe = !options.api_key.empty() && !options.tls_cert_file.empty();
-  if (address.is_loopback() || safe) return OkStatus();
-  return Bad("host", "listening on " + options.host +
-                         " would show this server to a network: that needs a key (--api-key-file "
-                         "or TUTTI_API_KEY) "
-                         "and TLS (--tls-cert, --tls-key)");
-}
-
-Result<std::string> ReadApiKeyFile(const std::string& path) {
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) {
-    return Bad("api-key-file", "--api-key-file " + path + " is not a readable file");
-  }
-  if ((info.st_mode & (S_IROTH | S_IRGRP)) != 0) {
-    return Bad("api-key-file", "--api-key-file " + path + " can be read by others: chmod 600 it");
-  }
-  std::ifstream file(path);
-  std::string line;
-  if (!file || !std::getline(file, line))
-    return Bad("api-key-file", "--api-key-file " + path + " holds no key");
-  for (std::string more; std::getline(file, more);) {
-    if (more.find_first_not_of(" \t\r") == std::string::npos) continue;
-    return Bad("api-key-file", "--api-key-file " + path +
-                                   " holds more than one line: this release knows one key only");
-  }
-  return CheckApiKey(line, "--api-key-file " + path);
-}
-
-Result<std::string> CheckApiKey(std::string_view key, const std::string& source) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t begin = std::min(key.find_first_not_of(kBlank), key.size());
-  key = key.substr(begin, key.find_last_not_of(kBlank) + 1 - begin);
-  const bool printable =
-      std::all_of(key.begin(), key.end(), [](char c) { return c > 0x20 && c < 0x7F; });
-  if (key.empty() || key.size() > kMaxKeyBytes || !printable) {
-    return Bad("api-key-file", "the key in " + source + " must be 1 to 4096 printable characters");
-  }
-  return std::string(key);
+  return access::CheckBind({.host = options.host,
+                            .loopback = address.is_loopback(),
+                            .has_key = !options.api_key.empty(),
+                            .tls_cert_file = options.tls_cert_file,
+                            .tls_key_file = options.tls_key_file});
 }
 
 struct HttpDoor::Impl {
@@ -291,9 +249,8 @@ Status HttpDoor::Start() { return impl_->Start(); }
 int HttpDoor::port() const { return impl_->bound.port(); }
 
 std::string HttpDoor::address() const {
-  const std::string host = impl_->bound.address().to_string();
-  return std::string(impl_->tls != nullptr ? "https://" : "http://") +
-         (impl_->bound.address().is_v6() ? "[" + host + "]" : host) + ":" + std::to_string(port());
+  return access::AddressUrl(impl_->tls != nullptr ? "https" : "http",
+                            impl_->bound.address().to_string(), port());
 }
 
 bool HttpDoor::Drain(Duration limit) { return impl_->Drain(limit); }

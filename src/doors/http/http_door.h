@@ -66,15 +66,8 @@ struct HttpOptions {
   HttpLimits limits;
 };
 
-// Refuses a bind that would show an unprotected server to a network: anything but loopback needs a
-// key and TLS.
+// Whether these may be listened with (access/bind_rule.h).
 Status CheckBind(const HttpOptions& options);
-
-// The one key of `path`: its first line without surrounding blanks. A file that others may read is
-// refused.
-Result<std::string> ReadApiKeyFile(const std::string& path);
-// A key as it stands in `source`: without blanks around it, 1 to 4096 printable characters.
-Result<std::string> CheckApiKey(std::string_view key, const std::string& source);
 
 class HttpDoor {
  public:

@@ -1,8 +1,5 @@
 #include "doors/http/router.h"
 
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <optional>
 
@@ -280,12 +277,6 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   return OkStatus();
 }
 
-std::array<unsigned char, 32> Hash(std::string_view text) {
-  std::array<unsigned char, 32> digest{};
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(), digest.data());
-  return digest;
-}
-
 }  // namespace
 
 std::span<const Route> Routes() { return kRoutes; }
@@ -348,9 +339,7 @@ Router::Router(const HttpOptions& options, bool loopback)
     : origins_(options.cors_origins),
       hosts_(options.allowed_hosts),
       loopback_(loopback),
-      has_key_(!options.api_key.empty()) {
-  if (has_key_) key_hash_ = Hash(options.api_key);
-}
+      key_(options.api_key) {}
 
 // On a loopback address only local names are answered, so that a page whose name was made to point
 // at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
@@ -389,17 +378,10 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
 }
 
 bool Router::HasValidKey(const HttpRequest& request) const {
-  if (!has_key_) return true;
-  const std::string* field =
+  const std::string* const field =
       request.Count("authorization") == 1 ? request.Find("authorization") : nullptr;
-  // Always one hash and one compare of equal length, whatever was sent.
-  std::string_view key;
-  if (field != nullptr && field->size() > 7 &&
-      Lower(std::string_view(*field).substr(0, 7)) == "bearer ") {
-    key = std::string_view(*field).substr(7);
-  }
-  const auto digest = Hash(key);
-  return CRYPTO_memcmp(digest.data(), key_hash_.data(), digest.size()) == 0 && !key.empty();
+  const std::string_view value = field == nullptr ? std::string_view() : *field;
+  return key_.Accepts({&value, field == nullptr ? size_t{0} : size_t{1}});
 }
 
 Decision Router::Decide(const HttpRequest& request) const {
@@ -444,8 +426,7 @@ Decision Router::Decide(const HttpRequest& request) const {
                     (route != nullptr &&
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
   if (!open && !HasValidKey(request)) {
-    return refuse(Status(StatusCode::kUnauthenticated, "invalid_api_key",
-                         "a valid key is needed: Authorization: Bearer <key>"));
+    return refuse(access::KeyNeeded("Authorization"));
   }
 
   if (!IsKnownMethod(request.method)) {

@@ -3,7 +3,6 @@
 // pure but for the key compare.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "doors/access/key_check.h"
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
 #include "telemetry/labels.h"
@@ -126,8 +126,7 @@ class Router {
 
   const std::vector<std::string> origins_, hosts_;
   const bool loopback_;
-  const bool has_key_;
-  std::array<unsigned char, 32> key_hash_{};
+  const access::KeyCheck key_;
 };
 
 // The path of a request target without its query, or nothing when it is not in canonical form: no

@@ -1,11 +1,12 @@
-#include "doors/grpc/key_check.h"
+#include "doors/access/key_check.h"
 
 #include <openssl/crypto.h>
 #include <openssl/sha.h>
 
 #include <algorithm>
+#include <string>
 
-namespace tutti::rpc {
+namespace tutti::access {
 namespace {
 
 std::array<unsigned char, 32> Hash(std::string_view text) {
@@ -35,4 +36,9 @@ bool KeyCheck::Accepts(std::span<const std::string_view> authorization) const {
   return CRYPTO_memcmp(digest.data(), digest_.data(), digest.size()) == 0 && !key.empty();
 }
 
-}  // namespace tutti::rpc
+Status KeyNeeded(std::string_view field) {
+  return Status(StatusCode::kUnauthenticated, "invalid_api_key",
+                "a valid key is needed: " + std::string(field) + ": Bearer <key>");
+}
+
+}  // namespace tutti::access
