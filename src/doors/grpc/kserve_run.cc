@@ -3,26 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "doors/counting/request_counts.h"
 #include "doors/grpc/door_context.h"
 
 namespace tutti::rpc {
-namespace {
-
-telemetry::OpKind OpOf(kserve::ModelConfig::Task task) {
-  switch (task) {
-    case kserve::ModelConfig::Task::kEmbed:
-      return telemetry::OpKind::kEmbed;
-    case kserve::ModelConfig::Task::kScore:
-      return telemetry::OpKind::kScore;
-    case kserve::ModelConfig::Task::kGenerate:
-      return telemetry::OpKind::kGenerate;
-    case kserve::ModelConfig::Task::kOther:
-      break;
-  }
-  return telemetry::OpKind::kOther;
-}
-
-}  // namespace
 
 Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   Run run;
@@ -32,9 +16,8 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   const Result<std::shared_ptr<kserve::Model>> model =
       deps.repository->Find(message.model_name(), message.model_version());
   if (model.ok()) {
-    const telemetry::OpKind op = OpOf((*model)->config().task);
-    run.encodes = op == telemetry::OpKind::kEmbed || op == telemetry::OpKind::kScore;
-    call.CountAs(op);
+    run.op = counting::OpOf((*model)->config().task);
+    call.CountAs(run.op);
   }
   Result<kserve::InferRequest> request = ToRequest(message, deps.clock->Now());
   if (!request.ok()) {
@@ -59,11 +42,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
 }
 
 void Run::TellStages(const Call& call, const kserve::Spent& spent) const {
-  telemetry::DoorMetrics* const metrics = call.context().deps.metrics;
-  if (!encodes || metrics == nullptr) return;
-  metrics->Stage("tokenize", spent.input);
-  metrics->Stage("queue", spent.queue);
-  metrics->Stage("encode", spent.infer);
+  counting::CountStages(op, spent, call.context().deps.metrics);
 }
 
 void Run::Fill(kserve::InferResponse& response, inference::ModelInferResponse* message) const {

@@ -13,11 +13,11 @@
 namespace tutti::rpc {
 
 struct Run {
-  std::string id;     // the client's
-  std::string model;  // its name, as it is known here
+  std::string id;                                    // the client's
+  std::string model;                                 // its name, as it is known here
+  telemetry::OpKind op = telemetry::OpKind::kOther;  // what the model does
   bool decoupled = false;
   bool empty_final = false;  // the end is told in a response of its own
-  bool encodes = false;      // its model gives vectors or scores
   Status failure;            // why there is no execution
   std::unique_ptr<kserve::Execution> execution;
 

@@ -7,6 +7,7 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "doors/counting/request_counts.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 #include "wire/input_blame.h"
@@ -135,7 +136,7 @@ class EncodeExchange final : public Exchange {
     Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = api::Encoding();
     if (!result.ok()) return call_.Finish(Blame(list_, result.status()));
-    TellStages(result->timings);
+    counting::CountStages(result->timings, call_.context().deps.metrics);
     Response response;
     response.set_model(model_);
     ToResponse(*result, labels_, &response);
@@ -143,14 +144,6 @@ class EncodeExchange final : public Exchange {
   }
 
  private:
-  void TellStages(const api::EncodeTimings& timings) const {
-    telemetry::DoorMetrics* const metrics = call_.context().deps.metrics;
-    if (metrics == nullptr) return;
-    metrics->Stage("tokenize", timings.prepare);
-    metrics->Stage("queue", timings.queue);
-    metrics->Stage("encode", timings.inference);
-  }
-
   Status Submit(Request& message) {
     list_ = ListOf(message);
     ASSIGN_OR_RETURN(api::EncodeRequest request, ToRequest(message));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "api/validate.h"
+#include "doors/counting/request_counts.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 
@@ -172,7 +173,8 @@ class GenerateExchange final : public Exchange {
       if (event->kind == api::StreamEvent::Kind::kEnd) {
         ended_ = true;
         usage_ = event->usage;
-        if (generation_.stream().status().ok()) TellStages(event->timings);
+        if (generation_.stream().status().ok())
+          counting::CountStages(event->timings, call_.context().deps.metrics);
         return;
       }
       if (event->kind == api::StreamEvent::Kind::kStarted) continue;
@@ -190,15 +192,6 @@ class GenerateExchange final : public Exchange {
         choice.untold.set_stop_reason(*text);
       }
     }
-  }
-
-  void TellStages(const api::Timings& timings) const {
-    telemetry::DoorMetrics* const metrics = call_.context().deps.metrics;
-    if (metrics == nullptr) return;
-    metrics->Stage("tokenize", timings.prepare);
-    metrics->Stage("queue", timings.queue);
-    metrics->Stage("prefill", timings.prefill);
-    metrics->Stage("decode", timings.decode);
   }
 
   void Tell(Choice& choice) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "api/models.h"
+#include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/request_deadline.h"
@@ -142,7 +143,8 @@ class EncodingExchange final : public Exchange {
 
   void OnParsed(ParsedCall parsed) {
     parse_took_ = clock_.Now() - parse_start_;
-    Stage("parse", parse_took_);
+    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
+      serving->Stage("parse", parse_took_);
     connection_.set_error_form(parsed.errors);
     if (!parsed.call.ok()) return connection_.RespondError(parsed.call.status());
     const auto call = std::make_shared<wire::EncodingCall>(*std::move(parsed.call));
@@ -226,10 +228,7 @@ class EncodingExchange final : public Exchange {
   void Finish(const std::shared_ptr<Answer>& answer) {
     if (!answer->status.ok()) return connection_.RespondError(answer->status, answer->origin);
     const TimePoint done = clock_.Now();
-    const api::EncodeTimings& timings = answer->timings;
-    Stage("tokenize", timings.prepare);
-    Stage("queue", timings.queue);
-    Stage("encode", timings.inference);
+    counting::CountStages(answer->timings, connection_.context().deps.serving);
     HeaderList headers = JsonHeaders(call_->ignored);
     if (call_->tei()) AddTeiHeaders(*answer, done, &headers);
     if (connection_.request().Find("x-tutti-timings") != nullptr)
@@ -268,11 +267,6 @@ class EncodingExchange final : public Exchange {
         "encode;dur={:.3f}, handover;dur={:.3f}, serialise;dur={:.3f}, total;dur={:.3f}",
         ToMillis(read), ToMillis(parse_took_), ToMillis(timings.prepare), ToMillis(timings.queue),
         ToMillis(timings.inference), ToMillis(handover), ToMillis(serialise), ToMillis(total));
-  }
-
-  void Stage(std::string_view stage, Duration took) {
-    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
-      serving->Stage(stage, took);
   }
 
   const RouteId route_;

@@ -16,6 +16,7 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/request_deadline.h"
@@ -246,12 +247,7 @@ class GenerationExchange final : public Exchange {
 
   void Succeed(std::string* frames) {
     const TimePoint done = clock_.Now();
-    if (telemetry::DoorMetrics* serving = connection_.context().deps.serving) {
-      serving->Stage("tokenize", timings_.prepare);
-      serving->Stage("queue", timings_.queue);
-      serving->Stage("prefill", timings_.prefill);
-      serving->Stage("decode", timings_.decode);
-    }
+    counting::CountStages(timings_, connection_.context().deps.serving);
     writer_->OnDone(frames);
     connection_.WatchStreams(false);
     if (!call_->stream) {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/kserve_run.h"
@@ -120,18 +121,10 @@ class KserveInferExchange final : public Exchange {
     Pump();
   }
 
-  void TellStages(const kserve::Spent& spent) const {
-    telemetry::DoorMetrics* const serving = connection_.context().deps.serving;
-    if (!run_.encodes() || serving == nullptr) return;
-    serving->Stage("tokenize", spent.input);
-    serving->Stage("queue", spent.queue);
-    serving->Stage("encode", spent.infer);
-  }
-
   void MakeAnswer(kserve::InferResponse response) {
     connection_.WatchStreams(false);
     run_.execution.reset();
-    TellStages(response.spent);
+    counting::CountStages(run_.op, response.spent, connection_.context().deps.serving);
     const std::string* accepted = connection_.request().Find("accept-encoding");
     if (accepted != nullptr) coding_ = AcceptedCoding(*accepted);
     const bool small = RawBytes(response) <= kInlineTensorBytes;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "doors/counting/request_counts.h"
 #include "doors/http/exchange.h"
 #include "doors/http/request_deadline.h"
 #include "kserve/json/generate.h"
@@ -25,20 +26,6 @@ Result<kserve::RequestBody> Read(const KserveHead& head, const kserve::ModelConf
                    kserve::ReadHeaderLength(*head.json_bytes, text.size()));
   if (json_bytes == 0) return kserve::ReadRawInput(config, std::string(text));
   return kserve::ReadInfer(text, json_bytes, head.read);
-}
-
-telemetry::OpKind OpOf(kserve::ModelConfig::Task task) {
-  switch (task) {
-    case kserve::ModelConfig::Task::kEmbed:
-      return telemetry::OpKind::kEmbed;
-    case kserve::ModelConfig::Task::kScore:
-      return telemetry::OpKind::kScore;
-    case kserve::ModelConfig::Task::kGenerate:
-      return telemetry::OpKind::kGenerate;
-    case kserve::ModelConfig::Task::kOther:
-      break;
-  }
-  return telemetry::OpKind::kOther;
 }
 
 }  // namespace
@@ -80,7 +67,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
     return run;
   }
   run.model = (*model)->config().name;
-  run.op = OpOf((*model)->config().task);
+  run.op = counting::OpOf((*model)->config().task);
   Result<kserve::RequestBody> read = Read(head, (*model)->config(), body);
   if (!read.ok()) {
     run.failure = std::move(read).status();

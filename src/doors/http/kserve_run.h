@@ -44,10 +44,6 @@ struct KserveRun {
   Connection::Origin origin = Connection::Origin::kDoor;  // of the failure
   std::unique_ptr<kserve::Execution> execution;
 
-  bool encodes() const {
-    return op == telemetry::OpKind::kEmbed || op == telemetry::OpKind::kScore;
-  }
-
   // Understands `body` and starts its request. Any thread.
   static KserveRun Begin(const KserveHead& head, std::string_view body);
 };
