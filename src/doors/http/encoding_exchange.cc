@@ -18,6 +18,7 @@
 #include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/held_answer.h"
 #include "doors/http/request_deadline.h"
 #include "wire/encoding_request.h"
 #include "wire/encoding_response.h"
@@ -77,8 +78,7 @@ ParsedCall Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::strin
 struct Answer {
   Status status;
   Connection::Origin origin = Connection::Origin::kWaist;  // of a refusal
-  std::string body;
-  BudgetShare share;  // of the door's memory, for the body
+  HeldAnswer body;
   api::EncodeTimings timings;
   int64_t tokens = 0;
   TimePoint begin;  // of its making
@@ -97,16 +97,10 @@ Answer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
   answer.origin = Connection::Origin::kDoor;
   const api::EncodeResult result = *std::move(taken);
   const size_t floats = result.values.size() * sizeof(float);
-  const size_t estimate = wire::EstimateEncodingBody(call, result);
-  answer.share = BudgetShare(budget);
-  if (!answer.share.GrowTo(static_cast<int64_t>(floats + estimate))) {
-    answer.status = NoRoomForAnswer(floats + estimate, *budget);
-    return answer;
-  }
-  answer.body = wire::EncodingBody(call, head, result);
-  const auto bytes = static_cast<int64_t>(answer.body.capacity());
-  if (!answer.share.GrowTo(bytes)) answer.status = NoRoomForAnswer(answer.body.capacity(), *budget);
-  answer.share.ShrinkTo(bytes);
+  answer.body = HeldAnswer(budget);
+  answer.status = answer.body.Reserve(floats + wire::EstimateEncodingBody(call, result));
+  if (!answer.status.ok()) return answer;
+  answer.status = answer.body.Keep(wire::EncodingBody(call, head, result));
   answer.timings = result.timings;
   answer.tokens = std::accumulate(result.tokens.begin(), result.tokens.end(), int64_t{0});
   return answer;
@@ -215,26 +209,19 @@ class EncodingExchange final : public Exchange {
     }
     const auto work = [encoding = std::make_shared<api::Encoding>(std::move(encoding_)),
                        call = call_, head = head_, budget = &connection_.context().memory_budget,
-                       &clock = clock_] {
-      return std::make_shared<Answer>(Compose(*encoding, *call, head, budget, clock));
-    };
-    if (small_) return Finish(work());
-    connection_.Offload(connection_.context().answer_helper,
-                        [this, work]() -> Connection::Continuation {
-                          return [this, answer = work()] { Finish(answer); };
-                        });
+                       &clock = clock_] { return Compose(*encoding, *call, head, budget, clock); };
+    WithAnswer(connection_, small_, work, [this](Answer answer) { Finish(std::move(answer)); });
   }
 
-  void Finish(const std::shared_ptr<Answer>& answer) {
-    if (!answer->status.ok()) return connection_.RespondError(answer->status, answer->origin);
+  void Finish(Answer answer) {
+    if (!answer.status.ok()) return connection_.RespondError(answer.status, answer.origin);
     const TimePoint done = clock_.Now();
-    counting::CountStages(answer->timings, connection_.context().deps.serving);
+    counting::CountStages(answer.timings, connection_.context().deps.serving);
     HeaderList headers = JsonHeaders(call_->ignored);
-    if (call_->tei()) AddTeiHeaders(*answer, done, &headers);
+    if (call_->tei()) AddTeiHeaders(answer, done, &headers);
     if (connection_.request().Find("x-tutti-timings") != nullptr)
-      headers.emplace_back("Server-Timing", ServerTiming(*answer, done));
-    connection_.HoldAnswer(std::move(answer->share));
-    connection_.Respond(200, std::move(headers), std::move(answer->body));
+      headers.emplace_back("Server-Timing", ServerTiming(answer, done));
+    std::move(answer.body).Send(connection_, std::move(headers));
   }
 
   // Whole milliseconds, as TEI has them.

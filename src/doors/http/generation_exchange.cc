@@ -1,10 +1,9 @@
 // POST /v1/chat/completions, /v1/completions, /generate: JSON -> requests -> streams -> JSON or
 // SSE.
 //
-// The status line is held back until there is something to show (the first text or the first
-// keep-alive), so that a failure before it is an ordinary HTTP error. Reading stops while too much
-// waits for the socket; the unread log then pauses the sequence itself. Destroying the exchange
-// cancels its generations.
+// Reading stops while too much waits for the socket (event_stream.h); the unread log then pauses
+// the sequence itself. A failure before a stream has begun is an ordinary HTTP error. Destroying
+// the exchange cancels its generations.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -19,6 +18,7 @@
 #include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/event_stream.h"
 #include "doors/http/request_deadline.h"
 #include "wire/json.h"
 #include "wire/openai_request.h"
@@ -85,7 +85,10 @@ Result<ParsedCall> Parse(wire::Dialect dialect, std::string_view body,
 class GenerationExchange final : public Exchange {
  public:
   GenerationExchange(RouteId route, Connection& connection)
-      : dialect_(DialectOf(route)), connection_(connection), clock_(connection.loop()->clock()) {}
+      : dialect_(DialectOf(route)),
+        connection_(connection),
+        clock_(connection.loop()->clock()),
+        events_(connection) {}
 
   ~GenerationExchange() override { connection_.WatchStreams(false); }
 
@@ -105,10 +108,9 @@ class GenerationExchange final : public Exchange {
 
   void Pump() override {
     if (writer_ == nullptr) return;  // still being parsed
-    const size_t cap = connection_.context().options.limits.unsent_bytes;
     std::string frames;
     for (size_t i = 0; i < generations_.size(); ++i) {
-      while (connection_.unsent() + frames.size() < cap) {
+      while (events_.HasRoom(frames.size())) {
         const api::StreamEvent* event = generations_[i].Next();
         if (event == nullptr) break;
         generations_[i].Consumed(event->text.size());
@@ -123,22 +125,11 @@ class GenerationExchange final : public Exchange {
       }
     }
     if (running_ == 0) return Succeed(&frames);
-    Show(frames);
+    events_.Show(frames);
   }
 
-  TimePoint Due() const override {
-    if (writer_ == nullptr || !call_->stream || keepalive_ <= Duration::zero())
-      return TimePoint::max();
-    return std::max(quiet_since_, connection_.last_send()) + keepalive_;
-  }
-
-  void OnTimer(TimePoint now) override {
-    if (now < Due()) return;
-    if (!streaming_) Begin();
-    quiet_since_ = now;
-    // While the reader is behind, what waits for it keeps the connection alive.
-    if (connection_.unsent() == 0) connection_.Send(wire::kSsePing);
-  }
+  TimePoint Due() const override { return events_.KeepAliveDue(); }
+  void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
 
  private:
   void OnParsed(Result<ParsedCall> parsed) {
@@ -187,7 +178,7 @@ class GenerationExchange final : public Exchange {
       generations_.push_back(std::move(generation).value());
     }
     running_ = generations_.size();
-    quiet_since_ = clock_.Now();
+    if (call_->stream) events_.Open(keepalive_, call_->ignored);
     writer_ = wire::MakeResponseWriter(*call_, std::move(head), std::move(echo));
     Pump();
   }
@@ -224,51 +215,30 @@ class GenerationExchange final : public Exchange {
     return std::move(status).WithParam(std::move(param));
   }
 
-  HeaderList Headers() const {
-    HeaderList headers;
-    if (!call_->stream) return JsonHeaders(call_->ignored);
-    headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
-               {"Cache-Control", "no-cache"},
-               {"X-Accel-Buffering", "no"}};
-    AddIgnored(call_->ignored, &headers);
-    return headers;
-  }
-
-  void Begin() {
-    streaming_ = true;
-    connection_.BeginStream(200, Headers());
-  }
-
-  void Show(const std::string& frames) {
-    if (frames.empty()) return;
-    if (!streaming_) Begin();
-    connection_.Send(frames);
-  }
-
   void Succeed(std::string* frames) {
     const TimePoint done = clock_.Now();
     counting::CountStages(timings_, connection_.context().deps.serving);
     writer_->OnDone(frames);
     connection_.WatchStreams(false);
     if (!call_->stream) {
-      HeaderList headers = Headers();
+      HeaderList headers = JsonHeaders(call_->ignored);
       if (connection_.request().Find("x-tutti-timings") != nullptr) {
         headers.emplace_back("Server-Timing", ServerTiming(done));
       }
       return connection_.Respond(200, std::move(headers), std::move(*frames));
     }
-    Show(*frames);
-    connection_.EndStream();
+    events_.Show(*frames);
+    events_.End();
   }
 
   void Fail(const Status& status, const api::StreamEvent& end, std::string* frames) {
     connection_.WatchStreams(false);
     for (api::Generation& generation : generations_)
       generation.Cancel();  // the other prompts of this call
-    if (streaming_ || (call_->stream && !frames->empty())) {
+    if (events_.begun() || (call_->stream && !frames->empty())) {
       writer_->OnError(wire::ViewError(status, connection_.error_options()), frames);
-      Show(*frames);
-      return connection_.EndStream();
+      events_.Show(*frames);
+      return events_.End();
     }
     std::optional<wire::ContextNumbers> numbers;
     if (status.reason() == "context_length_exceeded" && end.usage.prompt_tokens > 0) {
@@ -293,14 +263,14 @@ class GenerationExchange final : public Exchange {
   const wire::Dialect dialect_;
   Connection& connection_;
   const Clock& clock_;
-  TimePoint parse_start_, quiet_since_;
+  TimePoint parse_start_;
   Duration parse_took_{0};
   Duration keepalive_{0};
   std::optional<wire::GenerationCall> call_;
   std::vector<api::Generation> generations_;  // one for each prompt
   size_t running_ = 0;                        // generations that have not ended
   std::unique_ptr<wire::ResponseWriter> writer_;
-  bool streaming_ = false;  // the head is out
+  EventStream events_;  // open if the call asks for a stream
   int context_tokens_ = 0;
   bool chat_prompt_ = false;
   api::Timings timings_;

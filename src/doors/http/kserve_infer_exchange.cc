@@ -12,6 +12,7 @@
 #include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/held_answer.h"
 #include "doors/http/kserve_run.h"
 #include "kserve/json/generate.h"
 #include "kserve/json/response.h"
@@ -24,8 +25,8 @@ constexpr size_t kInlineTensorBytes = 16 << 10;  // of outputs that an io thread
 
 struct Answer {
   Status status;
-  kserve::ResponseBody body;
-  BudgetShare share;  // of the door's memory, for the body
+  std::optional<size_t> json_bytes;  // of the body, before it was compressed
+  HeldAnswer body;
 };
 
 size_t RawBytes(const kserve::InferResponse& response) {
@@ -46,31 +47,26 @@ Result<kserve::ResponseBody> Write(RouteId route, const KserveRun& run,
 Answer Compose(RouteId route, const KserveRun& run, kserve::InferResponse response,
                std::optional<wire::Coding> coding, MemoryBudget* budget) {
   Answer answer;
-  answer.share = BudgetShare(budget);
+  answer.body = HeldAnswer(budget);
   const size_t estimate = RawBytes(response) + kserve::EstimateInfer(run.asked, response);
-  if (!answer.share.GrowTo(static_cast<int64_t>(estimate))) {
-    answer.status = NoRoomForAnswer(estimate, *budget);
-    return answer;
-  }
+  answer.status = answer.body.Reserve(estimate);
+  if (!answer.status.ok()) return answer;
   Result<kserve::ResponseBody> body = Write(route, run, response);
   if (!body.ok()) {
     answer.status = std::move(body).status();
     return answer;
   }
-  answer.body = *std::move(body);
   response = {};
+  answer.json_bytes = body->json_bytes;
   if (coding.has_value()) {
-    Result<std::string> small = wire::Deflate(*coding, answer.body.text);
+    Result<std::string> small = wire::Deflate(*coding, body->text);
     if (!small.ok()) {
       answer.status = std::move(small).status();
       return answer;
     }
-    answer.body.text = *std::move(small);
+    body->text = *std::move(small);
   }
-  const auto bytes = static_cast<int64_t>(answer.body.text.capacity());
-  if (!answer.share.GrowTo(bytes))
-    answer.status = NoRoomForAnswer(answer.body.text.capacity(), *budget);
-  answer.share.ShrinkTo(bytes);
+  answer.status = answer.body.Keep(std::move(body->text));
   return answer;
 }
 
@@ -131,31 +127,25 @@ class KserveInferExchange final : public Exchange {
     const auto work = [route = route_, run = std::make_shared<KserveRun>(std::move(run_)),
                        response = std::make_shared<kserve::InferResponse>(std::move(response)),
                        coding = coding_, budget = &connection_.context().memory_budget] {
-      return std::make_shared<Answer>(Compose(route, *run, std::move(*response), coding, budget));
+      return Compose(route, *run, std::move(*response), coding, budget);
     };
-    if (small) return Finish(work());
-    connection_.Offload(connection_.context().answer_helper,
-                        [this, work]() -> Connection::Continuation {
-                          return [this, answer = work()] { Finish(answer); };
-                        });
+    WithAnswer(connection_, small, work, [this](Answer answer) { Finish(std::move(answer)); });
   }
 
-  void Finish(const std::shared_ptr<Answer>& answer) {
-    if (!answer->status.ok()) return connection_.RespondError(answer->status);
-    const kserve::ResponseBody& body = answer->body;
+  void Finish(Answer answer) {
+    if (!answer.status.ok()) return connection_.RespondError(answer.status);
     HeaderList headers;
-    headers.emplace_back("Content-Type", body.json_bytes.has_value() ? "application/octet-stream"
-                                                                     : "application/json");
-    if (body.json_bytes.has_value()) {
-      headers.emplace_back("Inference-Header-Content-Length", std::to_string(*body.json_bytes));
+    headers.emplace_back("Content-Type", answer.json_bytes.has_value() ? "application/octet-stream"
+                                                                       : "application/json");
+    if (answer.json_bytes.has_value()) {
+      headers.emplace_back("Inference-Header-Content-Length", std::to_string(*answer.json_bytes));
     }
     if (coding_.has_value()) {
       headers.emplace_back("Content-Encoding", NameOf(*coding_));
       headers.emplace_back("Vary", "Accept-Encoding");
     }
     AddIgnored(ignored_, &headers);
-    connection_.HoldAnswer(std::move(answer->share));
-    connection_.Respond(200, std::move(headers), std::move(answer->body.text));
+    std::move(answer.body).Send(connection_, std::move(headers));
   }
 
   const RouteId route_;

@@ -1,8 +1,7 @@
 // POST .../generate_stream of KServe v2: one request, its responses as server-sent events.
 //
-// The status line waits for the first response or the first keep-alive, so that a failure before is
-// an ordinary HTTP error; later ones are an event, `data: {"error": text}`, the last. While too
-// much waits for the socket nothing is taken from the model.
+// A failure before the stream has begun (event_stream.h) is an ordinary HTTP error; later ones are
+// an event, `data: {"error": text}`, the last.
 #include <algorithm>
 #include <chrono>
 #include <memory>
@@ -11,9 +10,10 @@
 
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/event_stream.h"
 #include "doors/http/kserve_run.h"
 #include "kserve/json/generate.h"
-#include "wire/openai_response.h"
+#include "wire/error.h"
 
 namespace tutti::http {
 namespace {
@@ -21,7 +21,7 @@ namespace {
 class KserveStreamExchange final : public Exchange {
  public:
   explicit KserveStreamExchange(Connection& connection)
-      : connection_(connection), clock_(connection.loop()->clock()) {}
+      : connection_(connection), clock_(connection.loop()->clock()), events_(connection) {}
 
   ~KserveStreamExchange() override { connection_.WatchStreams(false); }
 
@@ -37,7 +37,7 @@ class KserveStreamExchange final : public Exchange {
 
   void Pump() override {
     std::string frames;
-    while (run_.execution != nullptr && HasRoom(frames.size())) {
+    while (run_.execution != nullptr && events_.HasRoom(frames.size())) {
       Result<std::optional<kserve::InferResponse>> next = run_.execution->Next();
       if (!next.ok()) return Fail(next.status(), Connection::Origin::kWaist, &frames);
       if (!next->has_value()) break;
@@ -51,27 +51,21 @@ class KserveStreamExchange final : public Exchange {
       if (!response.final) continue;
       run_.execution.reset();
       connection_.WatchStreams(false);
-      Show(frames);
-      if (!streaming_) Begin();  // a request without any response
-      return connection_.EndStream();
+      events_.Show(frames);
+      return events_.End();
     }
-    Show(frames);
+    events_.Show(frames);
   }
 
   TimePoint Due() const override {
     if (run_.execution == nullptr) return TimePoint::max();
-    const TimePoint due = HasRoom(0) ? run_.execution->due() : TimePoint::max();
-    return std::min(due, KeepAliveDue());
+    const TimePoint due = events_.HasRoom(0) ? run_.execution->due() : TimePoint::max();
+    return std::min(due, events_.KeepAliveDue());
   }
 
   void OnTimer(TimePoint now) override {
     if (run_.execution == nullptr) return;
-    if (now >= KeepAliveDue()) {
-      if (!streaming_) Begin();
-      quiet_since_ = now;
-      // While the reader is behind, what waits for it keeps the connection alive.
-      if (connection_.unsent() == 0) connection_.Send(wire::kSsePing);
-    }
+    events_.KeepAlive(now);
     Pump();
   }
 
@@ -81,18 +75,10 @@ class KserveStreamExchange final : public Exchange {
       serving->Stage("parse", clock_.Now() - parse_start_);
     run_ = std::move(run);
     if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);
-    keepalive_ = connection_.context().options.keepalive.value_or(std::chrono::seconds(15));
-    quiet_since_ = clock_.Now();
+    events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
+                 run_.asked.ignored);
     connection_.WatchStreams(true);
     Pump();
-  }
-
-  bool HasRoom(size_t more) const {
-    return connection_.unsent() + more < connection_.context().options.limits.unsent_bytes;
-  }
-  TimePoint KeepAliveDue() const {
-    if (keepalive_ <= Duration::zero()) return TimePoint::max();
-    return std::max(quiet_since_, connection_.last_send()) + keepalive_;
   }
 
   static void AppendEvent(std::string_view object, std::string* frames) {
@@ -101,36 +87,20 @@ class KserveStreamExchange final : public Exchange {
     *frames += "\n\n";
   }
 
-  void Begin() {
-    streaming_ = true;
-    HeaderList headers = {{"Content-Type", "text/event-stream; charset=utf-8"},
-                          {"Cache-Control", "no-cache"},
-                          {"X-Accel-Buffering", "no"}};
-    AddIgnored(run_.asked.ignored, &headers);
-    connection_.BeginStream(200, std::move(headers));
-  }
-
-  void Show(const std::string& frames) {
-    if (frames.empty()) return;
-    if (!streaming_) Begin();
-    connection_.Send(frames);
-  }
-
   void Fail(const Status& status, Connection::Origin origin, std::string* frames) {
     run_.execution.reset();
     connection_.WatchStreams(false);
-    if (!streaming_ && frames->empty()) return connection_.RespondError(status, origin);
+    if (!events_.begun() && frames->empty()) return connection_.RespondError(status, origin);
     AppendEvent(wire::ErrorBody(wire::ViewError(status, connection_.error_options())), frames);
-    Show(*frames);
-    connection_.EndStream();
+    events_.Show(*frames);
+    events_.End();
   }
 
   Connection& connection_;
   const Clock& clock_;
-  TimePoint parse_start_, quiet_since_;
-  Duration keepalive_{0};
+  TimePoint parse_start_;
   KserveRun run_;
-  bool streaming_ = false;  // the head is out
+  EventStream events_;
 };
 
 }  // namespace
