@@ -9,7 +9,7 @@
 #include "api/validate.h"
 #include "kserve/repository.h"
 #include "kserve/request.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace tutti::kserve {
 namespace {
@@ -67,7 +67,7 @@ class AdaptersTest : public ::testing::Test {
   std::string ErrorOf(InferRequest request) { return Ask(std::move(request)).status().message(); }
 
   SteadyClock clock_;
-  testing::FakeInference inference_;
+  testing::FakeInference inference_{testing::FakeModels()};
   Repository repository_;
 };
 
@@ -85,7 +85,7 @@ TEST_F(AdaptersTest, TextsBecomeVectorsInTheirOrder) {
       for (size_t i = 0; i < texts.size(); ++i) {
         const std::vector<float> row(values.begin() + static_cast<long>(4 * i),
                                      values.begin() + static_cast<long>(4 * i + 4));
-        EXPECT_EQ(row, FakeEncoding::Vector(texts[i]));
+        EXPECT_EQ(row, testing::VectorOf(texts[i]));
       }
       EXPECT_EQ(response->spent.items, 3u);
     }

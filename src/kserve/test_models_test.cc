@@ -8,7 +8,7 @@
 
 #include "kserve/repository.h"
 #include "kserve/request.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace tutti::kserve {
 namespace {
@@ -69,7 +69,7 @@ class TestModelsTest : public ::testing::Test {
   }
 
   ManualClock clock_;
-  testing::FakeInference inference_;
+  testing::FakeInference inference_{testing::FakeModels()};
   Repository repository_;
 };
 

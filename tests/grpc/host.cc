@@ -17,7 +17,7 @@
 
 #include "doors/grpc/grpc_door.h"
 #include "doors/http/http_door.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace {
 
@@ -65,7 +65,7 @@ int main(int argc, char** argv) {
     return settings.contains(key) ? std::atoi(settings[key].c_str()) : otherwise;
   };
   tutti::SteadyClock clock;
-  FakeInference inference;
+  FakeInference inference(tutti::kserve::testing::FakeModels());
   inference.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
     std::thread([generation] { Repeat(generation); }).detach();
     return tutti::OkStatus();

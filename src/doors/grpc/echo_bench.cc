@@ -18,7 +18,7 @@
 
 #include "base/check.h"
 #include "doors/grpc/grpc_door.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace tutti::rpc {
 namespace {
@@ -64,7 +64,7 @@ struct Door {
     return options;
   }
   SteadyClock clock;
-  kserve::testing::FakeInference inference;
+  kserve::testing::FakeInference inference{kserve::testing::FakeModels()};
   kserve::Repository repository;
   GrpcDoor door;
 };

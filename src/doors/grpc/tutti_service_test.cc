@@ -55,7 +55,7 @@ TEST_F(TuttiServiceTest, ThirtyTwoTextsAreThirtyTwoVectorsInOrder) {
   for (int i = 0; i < 32; ++i) {
     const auto& values = response.vectors(i).values();
     EXPECT_EQ(std::vector<float>(values.begin(), values.end()),
-              FakeEncoding::Vector(request.texts(i)));
+              kserve::testing::VectorOf(request.texts(i)));
   }
 }
 
@@ -130,9 +130,14 @@ TEST_F(TuttiServiceTest, WithoutANameTheModelIsThatOfTheOtherDoors) {
   classes.labels = {"good"};
   nli.pairs = true;
   nli.labels = {"follows", "contradicts", "neither"};
-  inference_.PutFirst("classes1", false, classes);
-  inference_.PutFirst("nli", false, nli);
-  inference_.PutFirst("chat1", true, vectors);
+  const auto put_first = [this](const char* id, bool generates, const api::EncoderInfo& encoder) {
+    kserve::testing::FakeModel model = kserve::testing::MakeFakeModel(id, generates);
+    model.info.encoder = encoder;
+    inference_.PutFirst(model);
+  };
+  put_first("classes1", false, classes);
+  put_first("nli", false, nli);
+  put_first("chat1", true, vectors);
   v1::EmbedRequest embed;
   embed.add_texts("a");
   v1::EmbedResponse embedded;

@@ -30,7 +30,7 @@ TEST_F(DoorTest, AStreamShowsEachTokenWhenItComes) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   ASSERT_NE(generation, nullptr);
   generation->Started(3);
   generation->Wake();

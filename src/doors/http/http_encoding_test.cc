@@ -98,7 +98,7 @@ TEST_F(EncodingTest, WhatIsAskedForReachesTheWaist) {
       R"("truncate_prompt_tokens":4,"truncation_side":"left","request_id":"mine","deadline_ms":60000})");
   EXPECT_EQ(Floats(body.at("data").at(0).at("embedding")), FakeRow("one", 3));
   EXPECT_EQ(body.at("usage").at("prompt_tokens").as_int64(), 4);
-  const api::EncodeRequest& request = inference_.NthEncoding(0)->request;
+  const api::EncodeRequest& request = inference_.Encoding(0)->request;
   EXPECT_EQ(request.model, "fake-embed");
   EXPECT_EQ(request.normalize, false);
   EXPECT_EQ(request.prompt_name, "query");
@@ -109,8 +109,8 @@ TEST_F(EncodingTest, WhatIsAskedForReachesTheWaist) {
   const RawResponse header =
       Ask(Post("/v1/embeddings", kOne, "X-Request-Id: theirs\r\nX-Request-Timeout-Ms: 5000\r\n"));
   EXPECT_EQ(header.Header("x-request-id"), "theirs");
-  EXPECT_EQ(inference_.NthEncoding(1)->request.request_id, "theirs");
-  EXPECT_LT(inference_.NthEncoding(1)->request.deadline, clock_.Now() + std::chrono::seconds(6));
+  EXPECT_EQ(inference_.Encoding(1)->request.request_id, "theirs");
+  EXPECT_LT(inference_.Encoding(1)->request.deadline, clock_.Now() + std::chrono::seconds(6));
   EXPECT_EQ(Ask(Post("/v1/embeddings", kOne, "X-Request-Timeout-Ms: 0\r\n")).status, 400);
 }
 
@@ -160,7 +160,7 @@ TEST_F(EncodingTest, TheRoutesOfTextEmbeddingsInference) {
   EXPECT_EQ(embed.Header("x-queue-time"), "2");
   EXPECT_EQ(embed.Header("x-inference-time"), "3");
   EXPECT_EQ(embed.Header("x-total-time"), embed.Header("x-compute-time"));
-  EXPECT_EQ(inference_.NthEncoding(0)->request.normalize, true);
+  EXPECT_EQ(inference_.Encoding(0)->request.normalize, true);
 
   const json::value all = Good("/embed_all", R"({"inputs":["one","a"]})");
   ASSERT_EQ(all.at(0).as_array().size(), 5u) << "a row for each token";
@@ -260,9 +260,7 @@ TEST_F(EncodingTest, RefusalsAreWrittenInTheDialectOfTheRoute) {
   EXPECT_EQ(Refusal("/v1/rerank", R"({"model":"fake-classes","query":"q","documents":["a"]})"),
             "400 invalid_request_error invalid_value model");
   EXPECT_EQ(Refusal("/tokenize", R"({"inputs":[7]})"), "422 Validation invalid_value inputs[0]");
-  inference_.on_encode = [](const api::EncodeRequest&) {
-    return Unavailable("queue_full", "there is no room");
-  };
+  inference_.on_encode = [](const auto&) { return Unavailable("queue_full", "there is no room"); };
   EXPECT_EQ(Refusal("/v1/embeddings", kOne), "503 server_error queue_full -");
   const RawResponse busy = Ask(Post("/embed", R"({"inputs":"a"})"));
   EXPECT_EQ(busy.status, 429);
@@ -275,17 +273,15 @@ TEST_F(EncodingTest, AFailureOfTheModelIsTheAnswer) {
   StartDoor();
   RawClient openai(port()), tei(port());
   openai.Send(Post("/v1/embeddings", R"({"model":"fake-embed","input":["a","b"]})"));
-  auto encoding = inference_.NthEncoding(0);
+  auto encoding = inference_.Encoding(0);
   ASSERT_NE(encoding, nullptr);
-  encoding->Fail(
+  encoding->Finish(
       InvalidArgument("context_length_exceeded", "input 1 is long").WithParam("input[1]"));
-  encoding->Wake();
   EXPECT_THAT(openai.Read().body, HasSubstr(R"("param":"input[1]")"));
   tei.Send(Post("/embed", R"({"inputs":["a","b"]})"));
-  encoding = inference_.NthEncoding(1);
+  encoding = inference_.Encoding(1);
   ASSERT_NE(encoding, nullptr);
-  encoding->Fail(Internal("row 3 at address 0x7f: NaN"));
-  encoding->Wake();
+  encoding->Finish(Internal("row 3 at address 0x7f: NaN"));
   const RawResponse failed = tei.Read();
   EXPECT_EQ(failed.status, 424);
   EXPECT_EQ(failed.body.find("0x7f"), std::string::npos) << "for the log alone";
@@ -300,7 +296,7 @@ TEST_F(EncodingTest, AClientThatLeavesCancels) {
   for (const bool reset : {false, true}) {
     RawClient client(port());
     client.Send(Post("/v1/embeddings", kOne));
-    const auto encoding = inference_.NthEncoding(reset);
+    const auto encoding = inference_.Encoding(reset);
     ASSERT_NE(encoding, nullptr);
     EXPECT_FALSE(encoding->cancelled);
     if (reset) {
@@ -310,7 +306,6 @@ TEST_F(EncodingTest, AClientThatLeavesCancels) {
     }
     EXPECT_TRUE(Eventually([&] { return encoding->cancelled.load(); }));
     encoding->Answer();  // too late, for nobody
-    encoding->Wake();
   }
   EXPECT_TRUE(Eventually([&] { return door_->active_requests() == 0; }));
   inference_.holds_encodings = false;
@@ -328,11 +323,11 @@ TEST_F(EncodingTest, NobodyWaitsForAnEncodingButItsClient) {
     clients.push_back(std::make_unique<RawClient>(port()));
     clients[i]->Send(Post("/v1/embeddings",
                           R"({"model":"fake-embed","input":"text )" + std::to_string(i) + "\"}"));
-    ASSERT_NE(inference_.NthEncoding(i), nullptr);
+    ASSERT_NE(inference_.Encoding(i), nullptr);
   }
   EXPECT_EQ(Ask(Get("/livez")).status, 200);
-  for (size_t i = kClients; i-- > 0;) inference_.NthEncoding(i)->Answer();
-  inference_.NthEncoding(0)->Wake();  // one wake, however many are done
+  for (size_t i = kClients; i-- > 0;) inference_.Encoding(i)->SetAnswer();
+  inference_.Encoding(0)->Wake();  // one wake, however many are done
   for (size_t i = 0; i < kClients; ++i) {
     const RawResponse response = clients[i]->Read();
     ASSERT_EQ(response.status, 200);

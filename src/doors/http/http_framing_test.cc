@@ -44,7 +44,7 @@ TEST_F(FramingTest, EverySmugglingAttemptGetsExactlyOneAnswerAndTheConnectionClo
     EXPECT_THAT(answer, HasSubstr("Connection: close\r\n")) << bad.name;
     EXPECT_TRUE(client.closed()) << bad.name;
   }
-  EXPECT_EQ(inference_.accepted(), 0u) << "none of them reached the model";
+  EXPECT_EQ(inference_.generations(), 0u) << "none of them reached the model";
 }
 
 TEST_F(FramingTest, BytesBehindARequestThatAreNoRequestGetNoSecondAnswer) {
@@ -124,7 +124,9 @@ TEST_F(FramingTest, AChunkedBodyOfOneByteChunksIsRead) {
           chunks + "0\r\n\r\n");
   EXPECT_EQ(response.status, 200) << response.body;
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
-  EXPECT_EQ(std::get<api::ChatPrompt>(inference_.Nth(0)->request.prompt).messages[0].content.size(),
+  EXPECT_EQ(std::get<api::ChatPrompt>(inference_.Generation(0)->request.prompt)
+                .messages[0]
+                .content.size(),
             100'000u);
 }
 

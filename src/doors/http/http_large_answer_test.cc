@@ -22,7 +22,7 @@ class LargeAnswerTest : public DoorTest {
   LargeAnswerTest() {
     api::EncoderInfo wide;
     wide.width = 384;
-    inference_.AddEncoder("wide", wide);
+    inference_.Add(MakeFakeEncoder("wide", wide));
   }
   // `count` texts, "t0" and so on.
   static std::string Body(int count, const std::string& more = "") {
@@ -94,7 +94,7 @@ TEST_F(LargeAnswerTest, NobodyWaitsWhileOneIsMade) {
   chat.Send(
       Post("/v1/chat/completions", R"({"model":"fake","messages":[{"role":"user","content":")" +
                                        std::string(64 << 10, 'x') + R"("}]})"));
-  EXPECT_NE(inference_.Nth(0), nullptr);
+  EXPECT_NE(inference_.Generation(0), nullptr);
   EXPECT_EQ(large.load(), 1);
   gate.set_value();
   ExpectAll(bulk.Read(), 2048);
@@ -108,7 +108,7 @@ TEST_F(LargeAnswerTest, AnswersThatNobodyFetchesCountAndAreDropped) {
   StartDoor(options);
   RawClient stopped(port(), 4096);
   stopped.Send(Post("/v1/embeddings", Body(2048)));
-  ASSERT_NE(inference_.NthEncoding(0), nullptr);
+  ASSERT_NE(inference_.Encoding(0), nullptr);
   RawResponse refused;
   EXPECT_TRUE(Eventually([&] {
     refused = Ask(Post("/v1/embeddings", Body(2048)));
@@ -141,14 +141,14 @@ TEST_F(LargeAnswerTest, DocumentsThatComeBackCountWhileTheyWait) {
       R"({"query":"q","truncate_prompt_tokens":-1,"documents":[")" + documents + "\"]}";
   RawClient first(port()), second(port());
   first.Send(Post("/v1/rerank", body));
-  ASSERT_NE(inference_.NthEncoding(0), nullptr);
+  ASSERT_NE(inference_.Encoding(0), nullptr);
   second.Send(Post("/v1/rerank", body));
   EXPECT_EQ(second.Read().status, 503);
   first.Close();
-  EXPECT_TRUE(Eventually([&] { return inference_.NthEncoding(0)->cancelled.load(); }));
+  EXPECT_TRUE(Eventually([&] { return inference_.Encoding(0)->cancelled.load(); }));
   RawClient third(port());
   third.Send(Post("/v1/rerank", body));
-  EXPECT_NE(inference_.NthEncoding(1), nullptr) << "all was given back";
+  EXPECT_NE(inference_.Encoding(1), nullptr) << "all was given back";
 }
 
 TEST_F(LargeAnswerTest, AnAnswerForAClientThatLeftIsNotMade) {
@@ -157,10 +157,9 @@ TEST_F(LargeAnswerTest, AnAnswerForAClientThatLeftIsNotMade) {
   for (size_t i = 0; i < 8; ++i) {
     RawClient client(port());
     client.Send(Post("/v1/embeddings", Body(1000)));
-    const auto encoding = inference_.NthEncoding(i);
+    const auto encoding = inference_.Encoding(i);
     ASSERT_NE(encoding, nullptr);
     encoding->Answer();
-    encoding->Wake();
     if (i % 2 == 0) client.Reset();  // while it is being made, perhaps
   }
   EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 0; }));
@@ -175,7 +174,7 @@ TEST_F(LargeAnswerTest, StoppingWaitsForNoAnswer) {
     clients.push_back(std::make_unique<RawClient>(port(), 4096));
     clients.back()->Send(Post("/v1/embeddings", Body(2048)));
   }
-  ASSERT_NE(inference_.NthEncoding(5), nullptr);
+  ASSERT_NE(inference_.Encoding(5), nullptr);
   door_->Stop();
   EXPECT_EQ(door_->open_connections(), 0);
 }

@@ -48,7 +48,7 @@ TEST_F(MemoryTest, LongTokenisingHoldsUpNoLargeChat) {
   chat.Send(
       Post("/v1/chat/completions", R"({"model":"fake","messages":[{"role":"user","content":")" +
                                        std::string(64 << 10, 'x') + R"("}]})"));
-  EXPECT_NE(inference_.Nth(0), nullptr);
+  EXPECT_NE(inference_.Generation(0), nullptr);
   Release();
   EXPECT_EQ(slow.Read().status, 200);
 }

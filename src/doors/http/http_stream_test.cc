@@ -28,7 +28,7 @@ class StreamTest : public DoorTest {
   void WakeAll(size_t generations) {
     std::set<api::StreamWaker*> wakers;
     for (size_t k = 0; k < generations; ++k)
-      wakers.insert(inference_.Nth(k)->stream->waker().get());
+      wakers.insert(inference_.Generation(k)->stream->waker().get());
     for (api::StreamWaker* waker : wakers) waker->Wake();
   }
   size_t Occurrences(const std::string& text, const std::string& what) {
@@ -42,7 +42,7 @@ TEST_F(StreamTest, AFailureBeforeTheFirstTokenIsAnOrdinaryHttpError) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   generation->Started(900);
   generation->End(
       InvalidArgument("context_length_exceeded", "900 tokens and none left").WithParam("messages"));
@@ -83,7 +83,7 @@ TEST_F(StreamTest, AFailureMidStreamIsAnErrorEventThenDone) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   generation->Started(3);
   generation->Token("partial");
   generation->Wake();
@@ -118,8 +118,8 @@ TEST_F(StreamTest, SeveralPromptsRunTogetherAndComeBackInOrder) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/completions", R"({"model":"fake","prompt":["a","b","c"],"n":2})"));
-  for (size_t k : {2, 0, 1}) inference_.Nth(k)->Answer({std::to_string(k)});
-  inference_.Nth(0)->Wake();
+  for (size_t k : {2, 0, 1}) inference_.Generation(k)->AppendAnswer({std::to_string(k)});
+  inference_.Generation(0)->Wake();
   const RawResponse response = client.Read();
   EXPECT_EQ(response.status, 200);
   for (int index = 0; index < 6; ++index) {
@@ -143,8 +143,8 @@ TEST_F(StreamTest, OnePromptThatIsRefusedRefusesAllAndCancelsTheOthers) {
   EXPECT_EQ(CodeOf(response), "queue_full");
   EXPECT_EQ(response.Header("retry-after"), "2");
   EXPECT_EQ(response.Header("retry-after-ms"), "1500");
-  EXPECT_TRUE(
-      Eventually([&] { return inference_.Nth(0)->cancelled && inference_.Nth(1)->cancelled; }));
+  EXPECT_TRUE(Eventually(
+      [&] { return inference_.Generation(0)->cancelled && inference_.Generation(1)->cancelled; }));
 }
 
 TEST_F(StreamTest, EchoRepeatsThePromptAlsoFromTokenIds) {
@@ -170,7 +170,7 @@ TEST_F(StreamTest, LeavingCancelsInEveryPhaseStreamedOrNot) {
       for (int phase = 0; phase < 3; ++phase) {  // queued; prompt known; tokens flow
         auto client = std::make_unique<RawClient>(port());
         client->Send(Post("/v1/chat/completions", stream ? kChatStreamBody : kChatBody));
-        const auto generation = inference_.Nth(k++);
+        const auto generation = inference_.Generation(k++);
         ASSERT_NE(generation, nullptr);
         if (phase >= 1) generation->Started(3);
         if (phase >= 2) generation->Token("x");
@@ -196,7 +196,7 @@ TEST_F(StreamTest, ClosingOnlyTheSendingSideCancelsARunningRequestButNotAFinishe
   StartDoor();
   RawClient running(port());
   running.Send(Post("/v1/chat/completions", kChatBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   running.ShutdownSend();
   EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
   RawClient finished(port());
@@ -214,8 +214,8 @@ TEST_F(StreamTest, AClientThatLeavesWhileItsBodyIsParsedElsewhereIsForgotten) {
     client.Send(Post("/v1/chat/completions", body));
   }
   EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 0; }));
-  for (size_t k = 0; k < inference_.accepted(); ++k) {
-    EXPECT_TRUE(Eventually([&] { return inference_.Nth(k)->cancelled.load(); }));
+  for (size_t k = 0; k < inference_.generations(); ++k) {
+    EXPECT_TRUE(Eventually([&] { return inference_.Generation(k)->cancelled.load(); }));
   }
   EXPECT_EQ(Ask(Get("/livez")).status, 200);
 }
@@ -249,9 +249,9 @@ TEST_F(StreamTest, AReaderThatStopsHoldsBackItsStreamAndIsDroppedOthersGoOn) {
   StartDoor(options);
   RawClient stopped(port(), 4096), reading(port());
   stopped.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto slow = inference_.Nth(0);
+  const auto slow = inference_.Generation(0);
   reading.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto fast = inference_.Nth(1);
+  const auto fast = inference_.Generation(1);
   const std::string text(200, 'x');
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < 5000; ++i) slow->Token(text);
@@ -293,12 +293,12 @@ TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
     readers.push_back(std::make_unique<RawClient>(port(), 4096));
     readers.back()->Send(Post("/v1/chat/completions", kChatStreamBody));
   }
-  ASSERT_NE(inference_.Nth(kReaders - 1), nullptr);
+  ASSERT_NE(inference_.Generation(kReaders - 1), nullptr);
   const size_t before = ResidentBytes();
   for (bool grew = true; grew;) {
     grew = false;
     for (size_t k = 0; k < kReaders; ++k) {
-      const auto generation = inference_.Nth(k);
+      const auto generation = inference_.Generation(k);
       for (int i = 0; i < 300 && generation->stream->unread_bytes() < kCap; ++i, grew = true)
         generation->Token(" tok");
     }
@@ -315,7 +315,7 @@ TEST_F(StreamTest, AThousandReadersThatStopCostTheirCapsAndAreAllDropped) {
   other.Send(Get("/livez"));
   EXPECT_EQ(other.Read().status, 200);
   EXPECT_TRUE(Eventually([&] { return door_->open_connections() <= 1; }, 15'000));
-  for (size_t k = 0; k < kReaders; ++k) ASSERT_TRUE(inference_.Nth(k)->cancelled) << k;
+  for (size_t k = 0; k < kReaders; ++k) ASSERT_TRUE(inference_.Generation(k)->cancelled) << k;
 }
 
 TEST_F(StreamTest, AReaderThatIsOnlySlowGetsEverything) {
@@ -325,7 +325,7 @@ TEST_F(StreamTest, AReaderThatIsOnlySlowGetsEverything) {
   StartDoor(options);
   RawClient client(port(), 4096);
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   for (int i = 0; i < 400; ++i) generation->Token("token" + std::to_string(i) + " ");
   generation->ChoiceEnd();
   generation->End();
@@ -353,7 +353,7 @@ TEST_F(StreamTest, SilenceIsBridgedByCommentsAndNeverBetweenTokens) {
   StartDoor(options);
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   ASSERT_TRUE(client.WaitFor(": ping\n\n", 1000))
       << "the prefill is long: the status line goes out with the first ping";
   ASSERT_TRUE(
@@ -381,8 +381,9 @@ TEST_F(StreamTest, AFailureAfterAPingIsAnErrorEvent) {
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatStreamBody));
   ASSERT_TRUE(client.WaitFor(": ping\n\n"));
-  inference_.Nth(0)->End(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "too late"));
-  inference_.Nth(0)->Wake();
+  inference_.Generation(0)->End(
+      Status(StatusCode::kDeadlineExceeded, "deadline_exceeded", "too late"));
+  inference_.Generation(0)->Wake();
   const RawResponse response = client.Read();
   EXPECT_EQ(response.status, 200);
   EXPECT_THAT(response.body, HasSubstr("\"code\":\"deadline_exceeded\""));
@@ -396,8 +397,7 @@ TEST_F(StreamTest, AWholeAnswerIsNeverPinged) {
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatBody));
   EXPECT_FALSE(client.Fill(200)) << client.buffer();
-  inference_.Nth(0)->Answer({"x"});
-  inference_.Nth(0)->Wake();
+  inference_.Generation(0)->Answer({"x"});
   EXPECT_EQ(client.Read().status, 200);
 }
 
@@ -408,7 +408,7 @@ TEST_F(StreamTest, DeadlinesComeFromHeaderAndBodyTheEarlierCounts) {
     const TimePoint now = clock_.Now();
     clients.push_back(std::make_unique<RawClient>(port()));
     clients.back()->Send(Post("/v1/chat/completions", body, field));
-    const TimePoint deadline = inference_.Nth(clients.size() - 1)->request.deadline;
+    const TimePoint deadline = inference_.Generation(clients.size() - 1)->request.deadline;
     return deadline == TimePoint::max() ? -1.0 : ToSeconds(deadline - now);
   };
   const std::string body_5s =
@@ -457,11 +457,11 @@ TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
     clients.back()->Send(Post("/v1/chat/completions", kChatStreamBody,
                               "X-Request-Id: s-" + std::to_string(i) + "\r\n"));
   }
-  ASSERT_NE(inference_.Nth(kStreams - 1), nullptr);
+  ASSERT_NE(inference_.Generation(kStreams - 1), nullptr);
   EXPECT_THAT(Ask(Get("/metrics")).body, HasSubstr("tutti_requests_in_flight{op=\"chat\"} 1000"));
   for (int step = 0; step < 5; ++step) {
     for (size_t k = 0; k < kStreams; ++k) {
-      const auto generation = inference_.Nth(k);
+      const auto generation = inference_.Generation(k);
       generation->Token(generation->request.request_id + "/" + std::to_string(step) + ";");
     }
     WakeAll(kStreams);
@@ -470,7 +470,7 @@ TEST_F(StreamTest, OneThousandStreamsAreServedAtOnceAndHealthStaysQuick) {
     EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(500));
   }
   for (size_t k = 0; k < kStreams; ++k) {
-    const auto generation = inference_.Nth(k);
+    const auto generation = inference_.Generation(k);
     generation->ChoiceEnd();
     generation->End();
     generation->Wake();
@@ -493,12 +493,11 @@ TEST_F(StreamTest, DrainLetsRequestsFinishAndClosesTheirConnections) {
   idle.Send(Get("/livez"));
   EXPECT_EQ(idle.Read().status, 200);
   busy.Send(Post("/v1/chat/completions", kChatStreamBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   bool drained = false;
   std::thread drain([&] { drained = door_->Drain(std::chrono::seconds(5)); });
   EXPECT_TRUE(idle.WaitClosed());
   generation->Answer({"last", " words"});
-  generation->Wake();
   const RawResponse response = busy.Read();
   EXPECT_THAT(response.body, HasSubstr("last"));
   EXPECT_EQ(response.Header("connection"), "close");
@@ -515,7 +514,7 @@ TEST_F(StreamTest, StopAfterAFailedDrainCancelsWhatStillRuns) {
   StartDoor();
   RawClient client(port());
   client.Send(Post("/v1/chat/completions", kChatBody));
-  const auto generation = inference_.Nth(0);
+  const auto generation = inference_.Generation(0);
   EXPECT_FALSE(door_->Drain(std::chrono::milliseconds(100)));
   EXPECT_FALSE(generation->cancelled);
   door_->Stop();

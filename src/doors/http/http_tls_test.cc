@@ -166,9 +166,9 @@ TEST_F(TlsTest, AClientThatLeavesCancels) {
   {
     TlsClient client(port());
     client.Send(Post("/v1/chat/completions", kChatBody));
-    ASSERT_NE(inference_.Nth(0), nullptr);
+    ASSERT_NE(inference_.Generation(0), nullptr);
   }
-  EXPECT_TRUE(Eventually([&] { return inference_.Nth(0)->cancelled.load(); }));
+  EXPECT_TRUE(Eventually([&] { return inference_.Generation(0)->cancelled.load(); }));
 }
 
 TEST_F(TlsTest, AHandshakeThatDoesNotEndIsGivenUp) {

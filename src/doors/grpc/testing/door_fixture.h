@@ -13,7 +13,7 @@
 #include "cpu_time.h"
 #include "doors/grpc/grpc_door.h"
 #include "doors/grpc/testing/test_client.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace tutti::rpc::testing {
 
@@ -117,7 +117,7 @@ class DoorTest : public ::testing::Test {
   telemetry::MetricsRegistry metrics_;
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   Logger log_{LogLevel::kInfo, lines_};
-  kserve::testing::FakeInference inference_;
+  kserve::testing::FakeInference inference_{kserve::testing::FakeModels()};
   std::unique_ptr<telemetry::DoorMetrics> doors_;
   std::unique_ptr<kserve::Repository> repository_;
   std::unique_ptr<GrpcDoor> door_;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "doors/http/http_door.h"
-#include "doors/http/testing/fake_inference.h"
+#include "doors/http/testing/fake_models.h"
 #include "doors/http/testing/raw_client.h"
 #include "kserve/repository.h"
 
@@ -95,7 +95,7 @@ class DoorTest : public ::testing::Test {
   telemetry::MetricsRegistry metrics_;
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
   Logger log_{LogLevel::kInfo, lines_};
-  FakeInference inference_;
+  FakeInference inference_{FakeModels()};
   std::unique_ptr<telemetry::DoorMetrics> serving_;
   std::unique_ptr<kserve::Repository> repository_;
   std::unique_ptr<HttpDoor> door_;

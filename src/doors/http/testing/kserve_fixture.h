@@ -1,4 +1,4 @@
-// A door over the models that KServe's doors are tested with: kserve::testing::FakeInference and
+// A door over the models that KServe's doors are tested with: kserve::testing::FakeModels() and
 // the built-in test models; and its requests and answers with tensors behind their JSON.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "doors/http/testing/door_fixture.h"
 #include "kserve/tensor.h"
-#include "kserve/testing/fake_inference.h"
+#include "kserve/testing/fake_models.h"
 
 namespace tutti::http::testing {
 
@@ -89,7 +89,7 @@ class KserveDoorTest : public DoorTest {
     return numbers;
   }
 
-  kserve::testing::FakeInference models_;
+  FakeInference models_{kserve::testing::FakeModels()};
 };
 
 }  // namespace tutti::http::testing
