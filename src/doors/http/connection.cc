@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
+#include "doors/http/request_path.h"
 #include "wire/request_placement.h"
 
 namespace tutti::http {

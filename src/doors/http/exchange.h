@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "doors/http/memory_budget.h"
 #include "doors/http/response.h"
-#include "doors/http/router.h"
+#include "doors/http/routes.h"
 
 namespace tutti::http {
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "doors/http/request_path.h"
 #include "doors/http/router.h"
 #include "doors/http/testing/door_fixture.h"
 

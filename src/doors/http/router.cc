@@ -1,172 +1,17 @@
 #include "doors/http/router.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
 
 #include "doors/http/content_coding.h"
+#include "doors/http/request_path.h"
 
 namespace tutti::http {
 namespace {
 
-using telemetry::OpKind;
-
-constexpr bool kOpen = true, kProbe = true;
-
-constexpr Route TeiRoute(std::string_view pattern, RouteId id, OpKind op) {
-  return {pattern, "POST", id, op, false, false, wire::ErrorForm::kTei};
-}
-
-// Of KServe v2 (Open Inference Protocol), with Triton's additions.
-constexpr Route KserveRoute(std::string_view pattern, std::string_view method, RouteId id,
-                            OpKind op = OpKind::kOther) {
-  constexpr std::string_view kModels = "/v2/models/{id}";
-  return {.pattern = pattern,
-          .method = method,
-          .id = id,
-          .op = op,
-          .open = id == RouteId::kKserveLive || id == RouteId::kKserveReady,
-          .errors = wire::ErrorForm::kKserve,
-          .body = BodyKind::kTensors,
-          .versioned = pattern.starts_with(kModels)};
-}
-
-// The first that fits counts.
-constexpr auto kRoutes = std::to_array<Route>({
-    {"/v1/chat/completions", "POST", RouteId::kChat, OpKind::kChat},
-    {"/v1/completions", "POST", RouteId::kText, OpKind::kCompletion},
-    {"/generate", "POST", RouteId::kGenerate, OpKind::kGenerate},
-    {"/tokenize", "POST", RouteId::kTokenize, OpKind::kTokenize},
-    {"/v1/tokenize", "POST", RouteId::kTokenize, OpKind::kTokenize},
-    {"/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
-    {"/v1/detokenize", "POST", RouteId::kDetokenize, OpKind::kTokenize},
-    {"/apply-template", "POST", RouteId::kApplyTemplate, OpKind::kTokenize},
-    {"/v1/embeddings", "POST", RouteId::kEmbeddings, OpKind::kEmbed},
-    {"/embeddings", "POST", RouteId::kEmbeddings, OpKind::kEmbed},
-    {"/v1/rerank", "POST", RouteId::kRerank, OpKind::kScore},
-    {"/v2/rerank", "POST", RouteId::kRerank, OpKind::kScore},
-    {"/rerank", "POST", RouteId::kRerankOrTei, OpKind::kScore},
-    {"/v1/score", "POST", RouteId::kScore, OpKind::kScore},
-    {"/score", "POST", RouteId::kScore, OpKind::kScore},
-    TeiRoute("/embed", RouteId::kTeiEmbed, OpKind::kEmbed),
-    TeiRoute("/embed_all", RouteId::kTeiEmbedAll, OpKind::kEmbed),
-    TeiRoute("/predict", RouteId::kTeiPredict, OpKind::kScore),
-    TeiRoute("/similarity", RouteId::kTeiSimilarity, OpKind::kEmbed),
-    TeiRoute("/", RouteId::kTeiRoot, OpKind::kEmbed),
-    TeiRoute("/decode", RouteId::kDecode, OpKind::kTokenize),
-    {"/info", "GET", RouteId::kInfo, OpKind::kOther, false, false, wire::ErrorForm::kTei},
-    {"/v1/models", "GET", RouteId::kModels},
-    {"/v1/models/{id}", "GET", RouteId::kModel},
-    {"/version", "GET", RouteId::kVersion},
-    {"/load", "GET", RouteId::kLoad},
-    {"/metrics", "GET", RouteId::kMetrics},
-    {"/livez", "GET", RouteId::kLive, OpKind::kOther, kOpen, kProbe},
-    {"/healthz", "GET", RouteId::kLive, OpKind::kOther, kOpen},
-    {"/ping", "GET", RouteId::kLive, OpKind::kOther, kOpen},
-    {"/readyz", "GET", RouteId::kReady, OpKind::kOther, kOpen, kProbe},
-    {"/startupz", "GET", RouteId::kStarted, OpKind::kOther, kOpen},
-    {"/health", "GET", RouteId::kHealth, OpKind::kOther, kOpen, kProbe},
-    KserveRoute("/v2", "GET", RouteId::kKserveServer),
-    KserveRoute("/v2/health/live", "GET", RouteId::kKserveLive),
-    KserveRoute("/v2/health/ready", "GET", RouteId::kKserveReady),
-    KserveRoute("/v2/models/stats", "GET", RouteId::kKserveStatistics),
-    KserveRoute("/v2/models/{id}/infer", "POST", RouteId::kKserveInfer),
-    KserveRoute("/v2/models/{id}/generate", "POST", RouteId::kKserveGenerate, OpKind::kGenerate),
-    KserveRoute("/v2/models/{id}/generate_stream", "POST", RouteId::kKserveGenerateStream,
-                OpKind::kGenerate),
-    KserveRoute("/v2/models/{id}/ready", "GET", RouteId::kKserveModelReady),
-    KserveRoute("/v2/models/{id}/config", "GET", RouteId::kKserveConfig),
-    KserveRoute("/v2/models/{id}/stats", "GET", RouteId::kKserveStatistics),
-    KserveRoute("/v2/models/{id}/trace/setting", "POST", RouteId::kLater),
-    KserveRoute("/v2/models/{id}", "GET", RouteId::kKserveModel),
-    KserveRoute("/v2/repository/index", "POST", RouteId::kKserveIndex),
-    KserveRoute("/v2/repository/models/{id}/load", "POST", RouteId::kKserveLoad),
-    KserveRoute("/v2/repository/models/{id}/unload", "POST", RouteId::kKserveUnload),
-    KserveRoute("/v2/systemsharedmemory/unregister", "POST", RouteId::kKserveUnregister),
-    KserveRoute("/v2/cudasharedmemory/unregister", "POST", RouteId::kKserveUnregister),
-    KserveRoute("/v2/systemsharedmemory/{id}", "POST", RouteId::kLater),
-    KserveRoute("/v2/cudasharedmemory/{id}", "POST", RouteId::kLater),
-    KserveRoute("/v2/trace/setting", "POST", RouteId::kLater),
-    KserveRoute("/v2/logging", "POST", RouteId::kLater),
-    {"/v1/responses", "POST", RouteId::kLater},
-    {"/v1/conversations", "POST", RouteId::kLater},
-    {"/v1/files", "POST", RouteId::kLater},
-    {"/v1/batches", "POST", RouteId::kLater},
-    {"/v1/messages", "POST", RouteId::kLater},
-});
-
 constexpr std::array<std::string_view, 9> kMethods = {
     "GET", "HEAD", "POST", "OPTIONS", "PUT", "PATCH", "DELETE", "CONNECT", "TRACE"};
-constexpr std::string_view kIdMark = "{id}";
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return out;
-}
-
-int Hex(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
-}
-
-// Characters that never need an escape, and those that must not hide behind one.
-bool EscapeIsSuspicious(int c) {
-  const bool unreserved = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-                          (c >= 'a' && c <= 'z') || c == '-' || c == '.' || c == '_' || c == '~';
-  return unreserved || c < 0x20 || c == 0x7F || c == '\\';
-}
-
-// Escapes undone; CanonicalPath has checked them.
-std::string Decoded(std::string_view text) {
-  std::string out;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%') {
-      out += static_cast<char>(Hex(text[i + 1]) * 16 + Hex(text[i + 2]));
-      i += 2;
-    } else {
-      out += text[i];
-    }
-  }
-  return out;
-}
-
-// Takes "/versions/V" from the end of `path`, if it stands there behind a name.
-std::string_view TakeVersion(std::string_view* path) {
-  constexpr std::string_view kVersions = "/versions/";
-  const size_t at = path->rfind(kVersions);
-  if (at == std::string_view::npos || at == 0) return {};
-  const std::string_view version = path->substr(at + kVersions.size());
-  if (version.empty() || version.find('/') != std::string_view::npos) return {};
-  path->remove_suffix(path->size() - at);
-  return version;
-}
-
-struct FoundRoute {
-  const Route* route = nullptr;
-  std::string argument, version;
-};
-
-FoundRoute FindRoute(std::string_view path) {
-  for (const Route& route : kRoutes) {
-    const size_t mark = route.pattern.find(kIdMark);
-    if (mark == std::string_view::npos) {
-      if (path == route.pattern) return {&route, "", ""};
-      continue;
-    }
-    const std::string_view before = route.pattern.substr(0, mark);
-    const std::string_view after = route.pattern.substr(mark + kIdMark.size());
-    if (path.size() <= before.size() + after.size() || !path.starts_with(before) ||
-        !path.ends_with(after)) {
-      continue;
-    }
-    std::string_view id = path.substr(before.size(), path.size() - before.size() - after.size());
-    const std::string_view version = route.versioned ? TakeVersion(&id) : std::string_view();
-    return {&route, Decoded(id), Decoded(version)};
-  }
-  return {};
-}
 
 // "there is no such route", and the one that was meant when only /v1 or a slash makes the
 // difference.
@@ -183,10 +28,6 @@ std::string NoSuchRoute(std::string_view target) {
   }
   if (path.starts_with("/v1/v1/")) return message + "; /v1 stands in it twice";
   return message;
-}
-
-std::string AllowOf(const Route& route) {
-  return route.method == "GET" ? "GET, HEAD, OPTIONS" : std::string(route.method) + ", OPTIONS";
 }
 
 // "127.0.0.1:8080" -> "127.0.0.1"; "[::1]:80" -> "::1". Nothing when it is not host[:port].
@@ -278,51 +119,6 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
 }
 
 }  // namespace
-
-std::span<const Route> Routes() { return kRoutes; }
-
-std::optional<std::string> CanonicalPath(std::string_view target) {
-  std::string_view path = target.substr(0, target.find('?'));
-  if (path == "/v2/") path = "/v2";  // the published descriptions of KServe have both
-  if (path.empty() || path[0] != '/' || target.find('#') != std::string_view::npos)
-    return std::nullopt;
-  for (size_t i = 0; i < path.size(); ++i) {
-    const char c = path[i];
-    if (c <= 0x20 || c >= 0x7F || c == '\\') return std::nullopt;
-    if (c == '%') {
-      if (i + 2 >= path.size()) return std::nullopt;
-      const int high = Hex(path[i + 1]), low = Hex(path[i + 2]);
-      if (high < 0 || low < 0 || EscapeIsSuspicious(high * 16 + low)) return std::nullopt;
-      i += 2;
-    }
-  }
-  for (std::string_view rest = path.substr(1); path.size() > 1;) {
-    const size_t slash = rest.find('/');
-    const std::string_view segment = rest.substr(0, slash);
-    if (segment.empty() || segment == "." || segment == "..") return std::nullopt;
-    if (slash == std::string_view::npos) break;
-    rest.remove_prefix(slash + 1);
-  }
-  return std::string(path);
-}
-
-std::string PathForLog(std::string_view target, std::string_view key) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
-    target.remove_prefix(std::min(target.find_first_of("/?#", scheme.size()), target.size()));
-    if (!target.starts_with('/')) return "/";
-  }
-  target = target.substr(0, target.find_first_of("?#"));
-  if (target != "*" && !target.starts_with('/')) return "-";  // an authority, or no target at all
-  std::string decoded;
-  for (size_t i = 0; i < target.size(); ++i) {
-    const bool escape = target[i] == '%' && i + 2 < target.size() && Hex(target[i + 1]) >= 0 &&
-                        Hex(target[i + 2]) >= 0;
-    decoded += escape ? static_cast<char>(Hex(target[i + 1]) * 16 + Hex(target[i + 2])) : target[i];
-    if (escape) i += 2;
-  }
-  return !key.empty() && decoded.find(key) != std::string::npos ? "-" : std::string(target);
-}
 
 bool IsKnownMethod(std::string_view method) {
   return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();

@@ -1,11 +1,8 @@
 // Router: what a request may do and which route answers it. Default deny: every route but the
-// health ones asks for the key, if there is one, before it is even looked up. One table of routes;
-// pure but for the key compare.
+// health ones asks for the key, if there is one, before it is even looked up. Pure.
 #pragma once
 
-#include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,77 +11,11 @@
 #include "doors/access/key_check.h"
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
+#include "doors/http/routes.h"
 #include "telemetry/labels.h"
 #include "wire/error.h"
 
 namespace tutti::http {
-
-enum class RouteId {
-  kChat,
-  kText,
-  kGenerate,
-  kEmbeddings,
-  kRerank,
-  kRerankOrTei,  // /rerank: Jina's form or TEI's
-  kScore,
-  kTeiEmbed,
-  kTeiEmbedAll,
-  kTeiPredict,
-  kTeiSimilarity,
-  kTeiRoot,  // POST /: whatever the model does
-  kInfo,
-  kDecode,
-  kTokenize,
-  kDetokenize,
-  kApplyTemplate,
-  kModels,
-  kModel,
-  kVersion,
-  kLoad,
-  kMetrics,
-  kLive,
-  kReady,
-  kStarted,
-  kHealth,
-  // KServe v2
-  kKserveServer,
-  kKserveLive,
-  kKserveReady,
-  kKserveModel,
-  kKserveModelReady,
-  kKserveConfig,
-  kKserveStatistics,
-  kKserveInfer,
-  kKserveGenerate,
-  kKserveGenerateStream,
-  kKserveIndex,
-  kKserveLoad,
-  kKserveUnload,
-  kKserveUnregister,  // all regions of shared memory
-  kLater,             // documented, not in this release
-};
-
-// What a route's body may be.
-enum class BodyKind : uint8_t {
-  kJson,     // application/json, as it is
-  kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
-};
-
-struct Route {
-  // "/v1/models/{id}": also what logs and metrics show. {id} takes all there is to the end of the
-  // path, or to what follows it in the pattern.
-  std::string_view pattern;
-  std::string_view method;  // GET (HEAD too) or POST
-  RouteId id;
-  telemetry::OpKind op = telemetry::OpKind::kOther;
-  bool open = false;        // GET needs no key
-  bool open_probe = false;  // HEAD and OPTIONS need no key
-  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
-  BodyKind body = BodyKind::kJson;
-  bool versioned = false;  // "/versions/V" may stand after {id}
-};
-
-std::span<const Route> Routes();
 
 // The verdict on a request's head.
 struct Decision {
@@ -129,18 +60,8 @@ class Router {
   const access::KeyCheck key_;
 };
 
-// The path of a request target without its query, or nothing when it is not in canonical form: no
-// empty, "." or ".." segments, no escapes of characters that need none, nothing outside printable
-// ASCII.
-std::optional<std::string> CanonicalPath(std::string_view target);
-
-// What the log shows of a target that may be anything: its path as sent, without scheme, authority
-// and query. "-" when it has none, or when the path holds `key`, escaped or not; an empty key is
-// held by none.
-std::string PathForLog(std::string_view target, std::string_view key);
-
-bool IsKnownMethod(
-    std::string_view method);  // registered ones; others are client data and not logged
+// Registered ones; others are client data and not logged.
+bool IsKnownMethod(std::string_view method);
 bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
 
 }  // namespace tutti::http

@@ -1,0 +1,91 @@
+// The table of routes: what there is to ask for, by path and method. Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "telemetry/labels.h"
+#include "wire/error.h"
+
+namespace tutti::http {
+
+enum class RouteId {
+  kChat,
+  kText,
+  kGenerate,
+  kEmbeddings,
+  kRerank,
+  kRerankOrTei,  // /rerank: Jina's form or TEI's
+  kScore,
+  kTeiEmbed,
+  kTeiEmbedAll,
+  kTeiPredict,
+  kTeiSimilarity,
+  kTeiRoot,  // POST /: whatever the model does
+  kInfo,
+  kDecode,
+  kTokenize,
+  kDetokenize,
+  kApplyTemplate,
+  kModels,
+  kModel,
+  kVersion,
+  kLoad,
+  kMetrics,
+  kLive,
+  kReady,
+  kStarted,
+  kHealth,
+  // KServe v2
+  kKserveServer,
+  kKserveLive,
+  kKserveReady,
+  kKserveModel,
+  kKserveModelReady,
+  kKserveConfig,
+  kKserveStatistics,
+  kKserveInfer,
+  kKserveGenerate,
+  kKserveGenerateStream,
+  kKserveIndex,
+  kKserveLoad,
+  kKserveUnload,
+  kKserveUnregister,  // all regions of shared memory
+  kLater,             // documented, not in this release
+};
+
+// What a route's body may be.
+enum class BodyKind : uint8_t {
+  kJson,     // application/json, as it is
+  kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
+};
+
+struct Route {
+  // "/v1/models/{id}": also what logs and metrics show. {id} takes all there is to the end of the
+  // path, or to what follows it in the pattern.
+  std::string_view pattern;
+  std::string_view method;  // GET (HEAD too) or POST
+  RouteId id;
+  telemetry::OpKind op = telemetry::OpKind::kOther;
+  bool open = false;        // GET needs no key
+  bool open_probe = false;  // HEAD and OPTIONS need no key
+  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
+  BodyKind body = BodyKind::kJson;
+  bool versioned = false;  // "/versions/V" may stand after {id}
+};
+
+std::span<const Route> Routes();
+
+struct FoundRoute {
+  const Route* route = nullptr;   // null: there is none
+  std::string argument, version;  // {id} and V, decoded
+};
+// Of a path in canonical form, whatever the method.
+FoundRoute FindRoute(std::string_view path);
+
+// The field Allow: "GET, HEAD, OPTIONS".
+std::string AllowOf(const Route& route);
+
+}  // namespace tutti::http
