@@ -23,7 +23,7 @@ std::string NoSuchRoute(std::string_view target) {
   for (const std::string_view prefix : {"", "/v1"}) {
     const Route* route = FindRoute(std::string(prefix) + std::string(path)).route;
     // Named from the table, never from what was sent.
-    if (route == nullptr || route->id == RouteId::kLater) continue;
+    if (route == nullptr || route->id == RouteId::kNotOffered) continue;
     return message + "; try " + std::string(route->pattern);
   }
   if (path.starts_with("/v1/v1/")) return message + "; /v1 stands in it twice";
@@ -242,10 +242,10 @@ Decision Router::Decide(const HttpRequest& request) const {
   }
   const bool fits =
       request.method == route->method || (request.method == "HEAD" && route->method == "GET");
-  if (!fits && route->id != RouteId::kLater) {
+  if (!fits && route->id != RouteId::kNotOffered) {
     return refuse(Unimplemented("method_not_allowed", "this route answers " + decision.allow));
   }
-  if (route->id == RouteId::kLater) {
+  if (route->id == RouteId::kNotOffered) {
     return refuse(Unimplemented("not_implemented", "this route is not in this release"));
   }
   if (route->method == "POST") {

@@ -53,7 +53,7 @@ enum class RouteId {
   kKserveLoad,
   kKserveUnload,
   kKserveUnregister,  // all regions of shared memory
-  kLater,             // documented, not in this release
+  kNotOffered,        // known, and refused as not implemented
 };
 
 // What a route's body may be.
