@@ -28,7 +28,7 @@ struct Rig {
 
   EncodeWork& Add(const std::string& tenant, std::vector<int> lengths,
                   api::Priority priority = api::Priority::kInteractive) {
-    EncoderRequest request =
+    TokenizedRequest request =
         testing::TestEncoding(static_cast<int>(works.size()) * 100, std::move(lengths));
     request.tenant = tenant;
     request.priority = priority;

@@ -32,19 +32,19 @@ std::span<float> EncodeWork::Out(const WorkItem& item) {
   return std::span(result.values).subspan(row * width, rows * width);
 }
 
-bool IsSmall(const EncoderRequest& request, const EncoderOptions& options) {
+bool IsSmall(const TokenizedRequest& request, const EncoderOptions& options) {
   return request.priority == api::Priority::kInteractive &&
          request.lengths.size() <= static_cast<size_t>(options.small_items) &&
          request.tokens.size() <= static_cast<size_t>(options.batch_tokens);
 }
 
-int64_t ResultFloats(const EncoderRequest& request, const EncoderLimits& limits) {
+int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limits) {
   const size_t rows =
       request.output == api::EncodeOutput::kTokens ? request.tokens.size() : request.lengths.size();
   return static_cast<int64_t>(rows) * RowWidth(request.output, limits);
 }
 
-std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, EncoderRequest request,
+std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, TokenizedRequest request,
                                            std::shared_ptr<api::EncodingState> state,
                                            const EncoderLimits& limits, bool small, TimePoint now) {
   auto work = std::make_unique<EncodeWork>();

@@ -11,11 +11,11 @@
 
 #include "api/encoding.h"
 #include "base/clock.h"
-#include "engine/encoder_request.h"
 #include "engine/encoder_runner.h"
 #include "engine/mailbox.h"
 #include "engine/options.h"
 #include "engine/request.h"
+#include "engine/tokenized_request.h"
 
 namespace tutti::engine {
 
@@ -64,7 +64,7 @@ struct ItemFlow {
 };
 
 struct EncodeWork final : Submission {
-  EncoderRequest request;
+  TokenizedRequest request;
   std::shared_ptr<api::EncodingState> state;
   std::shared_ptr<RequestControl> control;
   Ticket ticket;
@@ -86,13 +86,13 @@ struct EncodeWork final : Submission {
 };
 
 // Whether its items go ahead of others: few, urgent, and of one batch.
-bool IsSmall(const EncoderRequest& request, const EncoderOptions& options);
+bool IsSmall(const TokenizedRequest& request, const EncoderOptions& options);
 
 // Floats of a result.
-int64_t ResultFloats(const EncoderRequest& request, const EncoderLimits& limits);
+int64_t ResultFloats(const TokenizedRequest& request, const EncoderLimits& limits);
 
 // The caller's thread. `request` was checked against the limits.
-std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, EncoderRequest request,
+std::unique_ptr<EncodeWork> MakeEncodeWork(Ticket ticket, TokenizedRequest request,
                                            std::shared_ptr<api::EncodingState> state,
                                            const EncoderLimits& limits, bool small, TimePoint now);
 

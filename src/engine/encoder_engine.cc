@@ -15,7 +15,7 @@ namespace {
 std::string Input(size_t index) { return "input " + std::to_string(index); }
 
 // What can be known to be wrong with a request by its tokens alone.
-Status CheckRequest(const EncoderRequest& request, const EncoderLimits& limits) {
+Status CheckRequest(const TokenizedRequest& request, const EncoderLimits& limits) {
   const size_t items = request.lengths.size();
   if (items == 0 || items > static_cast<size_t>(api::kMaxEncodeInputs)) {
     return InvalidArgument("invalid_value",
@@ -147,7 +147,7 @@ Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, int64_t tokens) c
                      PredictedWait(false));
 }
 
-Status EncoderEngine::Submit(Ticket ticket, EncoderRequest request,
+Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
                              std::shared_ptr<api::EncodingState> state) {
   CHECK(ticket && state != nullptr);
   QueueLedger& ledger = *impl_->slot.ledger();
@@ -174,7 +174,7 @@ Status EncoderEngine::Submit(Ticket ticket, EncoderRequest request,
   return OkStatus();
 }
 
-Result<api::Encoding> EncoderEngine::Submit(EncoderRequest request,
+Result<api::Encoding> EncoderEngine::Submit(TokenizedRequest request,
                                             std::shared_ptr<api::StreamWaker> waker) {
   AdmitEncoding admit;
   admit.items = static_cast<int>(std::min<size_t>(request.lengths.size(), INT32_MAX));

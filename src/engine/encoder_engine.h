@@ -22,12 +22,12 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "engine/encoder_observer.h"
-#include "engine/encoder_request.h"
 #include "engine/encoder_runner.h"
 #include "engine/encoder_stats.h"
 #include "engine/options.h"
 #include "engine/pulse.h"
 #include "engine/request.h"
+#include "engine/tokenized_request.h"
 
 namespace tutti::engine {
 
@@ -70,10 +70,10 @@ class EncoderEngine {
   // token_out_of_range and context_length_exceeded with the input's index, unsupported_parameter
   // (an output that the model has not), never_fits and queue_full (memory for results; tokens),
   // deadline_exceeded, draining. May throw std::bad_alloc, having changed nothing.
-  Status Submit(Ticket ticket, EncoderRequest request, std::shared_ptr<api::EncodingState> state);
+  Status Submit(Ticket ticket, TokenizedRequest request, std::shared_ptr<api::EncodingState> state);
 
   // Admit, make a state, Submit: for callers that have tokens already.
-  Result<api::Encoding> Submit(EncoderRequest request, std::shared_ptr<api::StreamWaker> waker);
+  Result<api::Encoding> Submit(TokenizedRequest request, std::shared_ptr<api::StreamWaker> waker);
 
   // Refuses new work from now on; what is in flight goes on. Idempotent.
   void BeginDrain();

@@ -54,7 +54,7 @@ void ExpectNothingHeld(EncoderEngine& engine) {
 
 TEST(EncoderEngine, AnswersARequestWithOneRowForEachInputInOrder) {
   EncoderHarness h;
-  EncoderRequest request = TestEncoding(100, {7, 300, 3, 90, 1});
+  TokenizedRequest request = TestEncoding(100, {7, 300, 3, 90, 1});
   request.prepare = milliseconds(3);
   const size_t id = h.MustSubmit(request);
   EXPECT_TRUE(h.RunOnce());
@@ -75,14 +75,14 @@ TEST(EncoderEngine, AnswersARequestWithOneRowForEachInputInOrder) {
 
 TEST(EncoderEngine, EachInputGetsWhatItsRequestWants) {
   EncoderHarness h;
-  EncoderRequest tokens = TestEncoding(100, {5, 2}), scores = TestEncoding(200, {4, 4, 4});
+  TokenizedRequest tokens = TestEncoding(100, {5, 2}), scores = TestEncoding(200, {4, 4, 4});
   tokens.output = api::EncodeOutput::kTokens;
   scores.output = api::EncodeOutput::kScores;
   // Pairs: the second half of each item is of the other kind.
   scores.types = {0, 0, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1};
-  EncoderRequest other_types = scores;
+  TokenizedRequest other_types = scores;
   other_types.types[1] = 1;
-  for (const EncoderRequest& request : {tokens, scores, TestEncoding(300, {9}), other_types})
+  for (const TokenizedRequest& request : {tokens, scores, TestEncoding(300, {9}), other_types})
     h.MustSubmit(request);
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_EQ(h.engine().stats().batches, 1u);
@@ -113,7 +113,7 @@ TEST(EncoderEngine, ALongRequestIsSplitIntoBatchesAndGathered) {
 
 TEST(EncoderEngine, RefusesWhatTheModelCannotRead) {
   EncoderHarness h;
-  const auto refusal = [&](EncoderRequest request) {
+  const auto refusal = [&](TokenizedRequest request) {
     Result<size_t> result = h.Submit(std::move(request));
     EXPECT_FALSE(result.ok());
     return result.status();
@@ -127,22 +127,22 @@ TEST(EncoderEngine, RefusesWhatTheModelCannotRead) {
   EXPECT_EQ(longer.reason(), "context_length_exceeded");
   EXPECT_EQ(longer.message(), "input 2 has 513 tokens; the model reads 512");
   for (const TokenId outside : {-1, 1 << 20}) {
-    EncoderRequest request = TestEncoding(1, {3, 3});
+    TokenizedRequest request = TestEncoding(1, {3, 3});
     request.tokens[4] = outside;
     const Status status = refusal(request);
     EXPECT_EQ(status.reason(), "token_out_of_range");
     EXPECT_THAT(status.message(), ::testing::HasSubstr("input 1"));
   }
-  EncoderRequest typed = TestEncoding(1, {3});
+  TokenizedRequest typed = TestEncoding(1, {3});
   typed.types = {0, 1, 2};
   EXPECT_EQ(refusal(typed).reason(), "unsupported_parameter");
   EncoderLimits limits = FakeEncoderRunner::DefaultLimits();
   limits.labels = 0;
   EncoderHarness vectors_only({}, {}, limits);
-  EncoderRequest scores = TestEncoding(1, {3});
+  TokenizedRequest scores = TestEncoding(1, {3});
   scores.output = api::EncodeOutput::kScores;
   EXPECT_EQ(vectors_only.Submit(scores).status().message(), "the model gives no scores");
-  EncoderRequest torn = TestEncoding(1, {3, 3});
+  TokenizedRequest torn = TestEncoding(1, {3, 3});
   torn.lengths[1] = 4;
   EXPECT_EQ(refusal(torn).code(), StatusCode::kInternal);
   torn.lengths[1] = 2;
@@ -150,7 +150,7 @@ TEST(EncoderEngine, RefusesWhatTheModelCannotRead) {
   torn = TestEncoding(1, {3, 3});
   torn.types = {0, 0};
   EXPECT_EQ(refusal(torn).code(), StatusCode::kInternal);
-  EncoderRequest late = TestEncoding(1, {3});
+  TokenizedRequest late = TestEncoding(1, {3});
   late.deadline = h.clock().Now();
   EXPECT_EQ(refusal(late).reason(), "deadline_exceeded");
   ExpectNothingHeld(h.engine());
@@ -197,7 +197,7 @@ TEST(EncoderEngine, BoundsWhatWaitsInRequestsInputsBytesTokensAndResults) {
   EXPECT_EQ(tokens.reason(), "queue_full");
   EXPECT_EQ(tokens.message(), "the waiting inputs hold 120 tokens, the most allowed is 100");
   ASSERT_TRUE(h.RunToEnd());
-  EncoderRequest large = TestEncoding(1, {11});
+  TokenizedRequest large = TestEncoding(1, {11});
   large.output = api::EncodeOutput::kTokens;
   EXPECT_EQ(h.Submit(large).status().reason(), "never_fits");  // 176 bytes
   h.MustSubmit(TestEncoding(1, {1, 1, 1, 1, 1, 1}));           // 96
@@ -229,14 +229,14 @@ TEST(EncoderEngine, RefusesWhatWouldMissItsDeadlineAnyway) {
 #ifndef TUTTI_SANITIZED
 TEST(EncoderEngine, ARequestForWhichThereIsNoMemoryLeavesNothingBehind) {
   EncoderHarness h;
-  const EncoderRequest request = TestEncoding(1, std::vector<int>(100, 20));
+  const TokenizedRequest request = TestEncoding(1, std::vector<int>(100, 20));
   testing::AllocationCount& count = testing::allocation_count;
   int failures = 0;
   for (size_t fail_at = 1;; ++fail_at) {
     Result<Ticket> ticket = h.engine().Admit({.items = 100, .bytes = 8000});
     ASSERT_TRUE(ticket.ok());
     auto state = std::make_shared<api::EncodingState>(nullptr);
-    EncoderRequest copy = request;
+    TokenizedRequest copy = request;
     bool thrown = false;
     count = {.armed = true, .fail_at = fail_at};
     try {
@@ -279,7 +279,7 @@ TEST(EncoderEngine, APoisonedInputFailsAloneAndNamesItself) {
   EncoderHarness h;
   std::vector<size_t> ids;
   for (int i = 0; i < 10; ++i) ids.push_back(h.MustSubmit(TestEncoding(100 + 10 * i, {5, 6, 7})));
-  EncoderRequest bad = TestEncoding(900, {4, 4, 4, 4});
+  TokenizedRequest bad = TestEncoding(900, {4, 4, 4, 4});
   bad.tokens[9] = 777'777;  // in input 2
   const size_t poisoned = h.MustSubmit(bad);
   h.runner().poison = 777'777;
@@ -339,7 +339,7 @@ TEST(EncoderEngine, AValueThatIsNoNumberFailsItsOwnRequestOnly) {
 TEST(EncoderEngine, RepairsAndNewBatchesTakeTurns) {
   EncoderHarness h;
   h.runner().poison = 777'777;
-  EncoderRequest bad = TestEncoding(100'000, std::vector<int>(32, 5));
+  TokenizedRequest bad = TestEncoding(100'000, std::vector<int>(32, 5));
   bad.tokens.back() = 777'777;
   const size_t poisoned = h.MustSubmit(bad);
   h.RunOnce();  // the batch is down
@@ -520,7 +520,7 @@ TEST(EncoderEngine, AThousandConcurrentRequestsGetTheirOwnAnswers) {
       Random random(static_cast<uint64_t>(t) + 1);
       struct Sent {
         api::Encoding encoding;
-        EncoderRequest request;
+        TokenizedRequest request;
         bool poisoned = false;
       };
       std::vector<Sent> sent;

@@ -129,11 +129,11 @@ TEST(EncoderLatency, TwoBulkCallsShareTheDevice) {
 TEST(EncoderLatency, AnotherTenantsBulkCallsDoNotDelayMine) {
   EncoderHarness h;
   for (int i = 0; i < 9; ++i) {
-    EncoderRequest theirs = TestEncoding(100'000 * (i + 1), std::vector<int>(640, 20));
+    TokenizedRequest theirs = TestEncoding(100'000 * (i + 1), std::vector<int>(640, 20));
     theirs.tenant = "flood";
     h.MustSubmit(std::move(theirs));
   }
-  EncoderRequest mine = TestEncoding(50'000, std::vector<int>(640, 20));
+  TokenizedRequest mine = TestEncoding(50'000, std::vector<int>(640, 20));
   mine.tenant = "quiet";
   const size_t id = h.MustSubmit(std::move(mine));
   ASSERT_TRUE(h.RunUntil([&] { return h.client(id).done(); }));
@@ -142,7 +142,7 @@ TEST(EncoderLatency, AnotherTenantsBulkCallsDoNotDelayMine) {
 
 TEST(EncoderLatency, PriorityGoesFirstAmongBulkCallsAndWaitingLifts) {
   EncoderHarness h;
-  EncoderRequest later = TestEncoding(100'000, std::vector<int>(320, 20));
+  TokenizedRequest later = TestEncoding(100'000, std::vector<int>(320, 20));
   later.priority = api::Priority::kBatch;
   const size_t low = h.MustSubmit(later);
   const size_t high = h.MustSubmit(TestEncoding(200'000, std::vector<int>(320, 20)));
@@ -328,10 +328,10 @@ TEST(EncoderLatency, ACancelledBulkCallLeavesAtTheNextBatch) {
 
 TEST(EncoderLatency, ADeadlineEndsARequestInWhicheverPhase) {
   EncoderHarness h;
-  EncoderRequest bulk = TestEncoding(100'000, std::vector<int>(2000, 20));
+  TokenizedRequest bulk = TestEncoding(100'000, std::vector<int>(2000, 20));
   bulk.deadline = h.start() + milliseconds(100);
   h.MustSubmit(bulk);
-  EncoderRequest low = TestEncoding(200'000, std::vector<int>(20, 20));
+  TokenizedRequest low = TestEncoding(200'000, std::vector<int>(20, 20));
   low.priority = api::Priority::kBatch;
   low.deadline = h.start() + milliseconds(50);  // never gets a turn
   h.MustSubmit(low);

@@ -164,7 +164,7 @@ class Schedule {
     const int number = static_cast<int>(sent_);
     const EncoderLimits& limits = h.engine().limits();
     ++sent_;
-    EncoderRequest request;
+    TokenizedRequest request;
     const int64_t items = random_.Chance(0.7) ? random_.Between(1, 8) : random_.Between(9, 120);
     for (int64_t i = 0; i < items; ++i) {
       const auto length = static_cast<int32_t>(

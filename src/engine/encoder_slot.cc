@@ -221,7 +221,7 @@ void EncoderSlot::Assemble(BatchEvent& event) {
   for (const WorkItem* item : chosen_) typed |= !item->work->request.types.empty();
   for (WorkItem* item : chosen_) {
     EncodeWork& work = *item->work;
-    const EncoderRequest& request = work.request;
+    const TokenizedRequest& request = work.request;
     items_.push_back(
         {static_cast<int>(tokens_.size()), item->tokens, request.output, work.Out(*item)});
     const auto first = request.tokens.begin() + item->first;

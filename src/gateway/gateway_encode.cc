@@ -97,7 +97,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   const TimePoint begin = clock_.Now();
   api::EncodeRequest& in = pending.request;
   ASSIGN_OR_RETURN(EncodeTokens inputs, ReadEncodeInputs(*pending.model, in));
-  engine::EncoderRequest out;
+  engine::TokenizedRequest out;
   out.id = std::move(in.request_id);
   out.tokens = std::move(inputs.tokens);
   out.types = std::move(inputs.types);

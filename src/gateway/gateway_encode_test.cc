@@ -67,7 +67,7 @@ class EncodeTest : public ::testing::Test {
   // The raw rows of items with these tokens.
   std::vector<float> RowOf(std::vector<TokenId> tokens, std::vector<uint8_t> types = {},
                            api::EncodeOutput output = api::EncodeOutput::kPooled) const {
-    engine::EncoderRequest request;
+    engine::TokenizedRequest request;
     request.lengths = {static_cast<int32_t>(tokens.size())};
     request.tokens = std::move(tokens);
     request.types = std::move(types);

@@ -56,7 +56,7 @@ void EncoderHarness::Generate(Request request) {
   decoder_->streams.push_back({*std::move(generation), {}});
 }
 
-Result<size_t> EncoderHarness::Submit(EncoderRequest request) {
+Result<size_t> EncoderHarness::Submit(TokenizedRequest request) {
   auto client = std::make_unique<EncodeClient>();
   client->request = request;
   client->sent = clock_.Now();
@@ -67,7 +67,7 @@ Result<size_t> EncoderHarness::Submit(EncoderRequest request) {
   return clients_.size() - 1;
 }
 
-size_t EncoderHarness::MustSubmit(EncoderRequest request) {
+size_t EncoderHarness::MustSubmit(TokenizedRequest request) {
   Result<size_t> index = Submit(std::move(request));
   CHECK(index.ok()) << index.status();
   return *index;

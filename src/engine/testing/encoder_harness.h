@@ -17,7 +17,7 @@
 namespace tutti::engine::testing {
 
 struct EncodeClient {
-  EncoderRequest request;
+  TokenizedRequest request;
   std::optional<api::Encoding> encoding;  // reset() leaves
   std::optional<Result<api::EncodeResult>> result;
   TimePoint sent{}, ended_at = TimePoint::max();
@@ -47,8 +47,8 @@ class EncoderHarness {
                           const EncoderLimits& limits = FakeEncoderRunner::DefaultLimits());
 
   // The refusal, or the client's number.
-  Result<size_t> Submit(EncoderRequest request);
-  size_t MustSubmit(EncoderRequest request);
+  Result<size_t> Submit(TokenizedRequest request);
+  size_t MustSubmit(TokenizedRequest request);
   EncodeClient& client(size_t i) { return *clients_[i]; }
   size_t size() const { return clients_.size(); }
 

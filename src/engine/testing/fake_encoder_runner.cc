@@ -101,7 +101,7 @@ Status FakeEncoderRunner::Collect() {
   return std::move(status_);
 }
 
-std::vector<float> FakeEncoderRunner::Answer(const EncoderRequest& request) const {
+std::vector<float> FakeEncoderRunner::Answer(const TokenizedRequest& request) const {
   std::vector<float> values;
   size_t first = 0;
   for (const int32_t length : request.lengths) {
@@ -124,8 +124,8 @@ Duration EncodeTimingModel::TimeOf(const EncodeBatch& batch) const {
   return head + per_token * static_cast<int64_t>(batch.tokens.size()) + per_square * squares;
 }
 
-EncoderRequest TestEncoding(int name, const std::vector<int>& lengths) {
-  EncoderRequest request;
+TokenizedRequest TestEncoding(int name, const std::vector<int>& lengths) {
+  TokenizedRequest request;
   request.lengths.assign(lengths.begin(), lengths.end());
   for (size_t i = 0; i < lengths.size(); ++i) {
     const TokenId first = name + static_cast<TokenId>(i);

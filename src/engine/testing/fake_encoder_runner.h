@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "engine/encoder_request.h"
 #include "engine/encoder_runner.h"
+#include "engine/tokenized_request.h"
 
 namespace tutti::engine::testing {
 
@@ -36,7 +36,7 @@ class FakeEncoderRunner final : public EncoderRunner {
   Status Collect() override;
 
   // What the request's result must hold, computed from its tokens alone.
-  std::vector<float> Answer(const EncoderRequest& request) const;
+  std::vector<float> Answer(const TokenizedRequest& request) const;
 
   // Called for each batch: a status that is not OK is its result.
   std::function<Status(const EncodeBatch&)> fault;
@@ -78,6 +78,6 @@ struct EncodeTimingModel {
 
 // Items of the given lengths; the first token of each item is `name` + its index, the others follow
 // from it.
-EncoderRequest TestEncoding(int name, const std::vector<int>& lengths);
+TokenizedRequest TestEncoding(int name, const std::vector<int>& lengths);
 
 }  // namespace tutti::engine::testing

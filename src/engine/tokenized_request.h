@@ -1,4 +1,4 @@
-// EncoderRequest: what a door asks of an encoder, in tokens.
+// TokenizedRequest: an api::EncodeRequest behind the tokenizer: what the engine runs.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 namespace tutti::engine {
 
 // Moved into the engine by Submit and immutable from then on.
-struct EncoderRequest {
+struct TokenizedRequest {
   std::string id;                // for traces and logs
   std::vector<TokenId> tokens;   // of all items, one item after the other, special tokens included
   std::vector<uint8_t> types;    // the kind of each token; none: all 0
