@@ -17,12 +17,14 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
 
 LocalInference::~LocalInference() = default;
 
-Result<OpenedModel> LocalInference::Open(const ModelRef& ref) {
-  Result<OpenedModel> opened = OpenedModel::Open(
-      ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
+void LocalInference::Expect(size_t models) {
   const MutexLock lock(mutex_);
-  if (opened.ok()) ++opened_;
-  return opened;
+  expected_ = models;
+}
+
+Result<OpenedModel> LocalInference::Open(const ModelRef& ref) const {
+  return OpenedModel::Open(
+      ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
 }
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,
@@ -78,7 +80,7 @@ Status LocalInference::started() const {
   if (!load_failure_.empty()) {
     return Unavailable("model_loading", "the model could not be loaded: " + load_failure_);
   }
-  if (served_.empty() || served_.size() < opened_)
+  if (served_.size() < expected_)
     return Unavailable("model_loading", "the model is still being loaded");
   return OkStatus();
 }

@@ -26,8 +26,10 @@ class LocalInference final : public api::HealthProbe {
   LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics);
   ~LocalInference() override;
 
+  // So many models are to be served: started() and ready() wait for all. One, where nobody says.
+  void Expect(size_t models);
   // Reads the header of a model file and checks the options against it; see OpenedModel.
-  Result<OpenedModel> Open(const ModelRef& ref);
+  Result<OpenedModel> Open(const ModelRef& ref) const;
   // Loads an opened model and serves it beside those that were loaded before, on the same threads.
   // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.
@@ -63,7 +65,7 @@ class LocalInference final : public api::HealthProbe {
   std::atomic<bool> draining_{false};
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const gateway::ServedModel>> served_ GUARDED_BY(mutex_);
-  size_t opened_ GUARDED_BY(mutex_) = 0;         // models; ready when as many are served
+  size_t expected_ GUARDED_BY(mutex_) = 1;       // models
   std::string load_failure_ GUARDED_BY(mutex_);  // code; empty = none
 };
 

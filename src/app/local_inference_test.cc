@@ -158,6 +158,20 @@ TEST_F(LocalInferenceTest, BeforeAModelIsLoadedRequestsAreToldToComeBack) {
   EXPECT_EQ(inference_.ready().reason(), "model_loading");
 }
 
+TEST_F(LocalInferenceTest, ItIsReadyWhenAllModelsThatWereAnnouncedAreServed) {
+  inference_.Expect(2);
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  for (const char* const name : {"one", "two"}) {
+    EXPECT_EQ(inference_.started().reason(), "model_loading") << name;
+    EXPECT_EQ(inference_.ready().reason(), "model_loading") << name;
+    Result<OpenedModel> opened = inference_.Open({name, file.path()});
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    ASSERT_TRUE(inference_.Load(*std::move(opened)).ok());
+  }
+  EXPECT_TRUE(inference_.started().ok());
+  EXPECT_TRUE(inference_.ready().ok());
+}
+
 TEST_F(LocalInferenceTest, AnAnswerStartsWithItsPromptAndEndsOnce) {
   Load();
   EXPECT_TRUE(inference_.ready().ok());

@@ -72,7 +72,7 @@ Status CheckNames(const std::vector<ModelRef>& models, bool test_models) {
   return OkStatus();
 }
 
-Result<std::vector<OpenedModel>> OpenAll(LocalInference& inference,
+Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
                                          const std::vector<ModelRef>& models) {
   std::vector<OpenedModel> opened;
   for (const ModelRef& model : models) {
@@ -105,6 +105,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
                                             .door_metrics = &door_metrics,
                                             .log = &log}));
   RETURN_IF_ERROR(CheckNames(models, settings.On("kserve.test_models")));
+  inference.Expect(models.size());
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
   RETURN_IF_ERROR(doors->Start());
