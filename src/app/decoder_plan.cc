@@ -160,6 +160,11 @@ class DecoderPlan final : public ModelPlan {
   Result<std::shared_ptr<const gateway::ServedModel>> Load(
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
 
+  // The file and the options, one after the other; each may refuse.
+  Status ReadModel();   // hyper-parameters, tokenizer, template
+  Status SizeMemory();  // KV cache and context, the engine's and the runner's limits
+  Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
+
   // The last token's row as a vector of a text, normalised: what a decoder can give without having
   // been trained for it.
   Status AddVectors(const std::shared_ptr<DecoderInstance>& instance);
@@ -169,6 +174,8 @@ class DecoderPlan final : public ModelPlan {
   std::shared_ptr<const gguf::File> file;
   std::shared_ptr<gateway::ServedModel> served_model = std::make_shared<gateway::ServedModel>();
   model::WeightMode mode = model::WeightMode::kInt8;
+  model::ModelConfig config;
+  int64_t kv_blocks = 0;
   engine::EngineOptions engine_options;
   runner::CpuRunnerOptions runner_options;
 };
@@ -274,75 +281,86 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
   return OkStatus();
 }
 
-}  // namespace
-
-Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
-                                               std::shared_ptr<const gguf::File> file) {
-  const Settings& settings = *context.settings;
-  auto plan = std::make_unique<DecoderPlan>();
-  plan->context = context;
-  ASSIGN_OR_RETURN(plan->mode, ModeFrom(settings, ref));
-  ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(settings));
-  plan->file = std::move(file);
-  if (plan->file->tensors().empty()) {
+Status DecoderPlan::ReadModel() {
+  if (file->tensors().empty()) {
     return InvalidArgument(
         "model_tensor_missing",
         "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
   }
-  ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*plan->file));
-  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(plan->file->header()));
-  gateway::ServedModel& served = *plan->served_model;
+  ASSIGN_OR_RETURN(config, model::ReadModelConfig(*file));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
+  gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
-  RETURN_IF_ERROR(model::CheckVocabulary(config, *served.tokenizer));
+  return model::CheckVocabulary(config, *served.tokenizer);
+}
 
-  const size_t block_bytes = model::Decoder::KvBlockBytes(config, plan->mode, *plan->table);
-  const int64_t blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
-  ASSIGN_OR_RETURN(const int context_tokens,
-                   ChooseContext(settings, config.context_length, blocks * kBlockTokens,
-                                 block_bytes, plan->notice));
+Status DecoderPlan::SizeMemory() {
+  const Settings& settings = *context.settings;
+  const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table);
+  kv_blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
+  runner::CpuRunnerOptions& run = runner_options;
+  ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
+                                              kv_blocks * kBlockTokens, block_bytes, notice));
   RETURN_IF_ERROR(CheckKvFits(settings));
-  plan->engine_options = EngineOptionsFrom(settings);
-  const engine::SchedulerOptions& scheduler = plan->engine_options.scheduler;
-  runner::CpuRunnerOptions& run = plan->runner_options;
-  run.kernels = plan->table;
-  const int threads = ThreadsFromSettings(settings);
+  engine_options = EngineOptionsFrom(settings);
+  const engine::SchedulerOptions& scheduler = engine_options.scheduler;
+  run.kernels = table;
   run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
-  run.context = context_tokens;
   run.max_step_tokens =
       std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.lanes;
   run.max_step_slices = std::max(scheduler.lanes, scheduler.static_batch) + 1;
+  return OkStatus();
+}
 
+Status DecoderPlan::Describe(const ModelRef& ref) {
+  gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
   served.info.created_unix_s = std::chrono::duration_cast<std::chrono::seconds>(
                                    std::chrono::system_clock::now().time_since_epoch())
                                    .count();
-  served.info.max_model_len = context_tokens;
+  served.info.max_model_len = runner_options.context;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
-  served.info.quantisation = MainType(*plan->file);
-  ASSIGN_OR_RETURN(served.info.digest, plan->file->HeaderDigest());
+  served.info.quantisation = MainType(*file);
+  ASSIGN_OR_RETURN(served.info.digest, file->HeaderDigest());
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(
         *context.metrics,
         telemetry::ServingMetrics::Options{.model = ref.served_name,
-                                           .vllm_aliases = settings.On("metrics.vllm"),
-                                           .max_model_len = context_tokens,
+                                           .vllm_aliases = context.settings->On("metrics.vllm"),
+                                           .max_model_len = runner_options.context,
                                            .version = context.version,
-                                           .isa = std::string(kernels::IsaName(plan->table->isa)),
+                                           .isa = std::string(kernels::IsaName(table->isa)),
                                            .architecture = config.architecture,
                                            .quantisation = served.info.quantisation,
                                            .digest = served.info.digest,
                                            .block_tokens = kBlockTokens,
-                                           .kv_blocks = blocks});
+                                           .kv_blocks = kv_blocks});
   }
-  plan->summary =
-      fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}",
-                  config.architecture, served.info.quantisation, kernels::IsaName(plan->table->isa),
-                  threads, threads == 1 ? "" : "s", scheduler.lanes,
-                  scheduler.lanes == 1 ? "" : "s", context_tokens, blocks, blocks == 1 ? "" : "s");
-  served.summary = plan->summary;
+  const int threads = ThreadsFromSettings(*context.settings);
+  const int lanes = engine_options.scheduler.lanes;
+  summary = fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}",
+                        config.architecture, served.info.quantisation, kernels::IsaName(table->isa),
+                        threads, threads == 1 ? "" : "s", lanes, lanes == 1 ? "" : "s",
+                        runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s");
+  served.summary = summary;
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
+                                               std::shared_ptr<const gguf::File> file) {
+  auto plan = std::make_unique<DecoderPlan>();
   plan->generates = true;
+  plan->context = context;
+  plan->file = std::move(file);
+  ASSIGN_OR_RETURN(plan->mode, ModeFrom(*context.settings, ref));
+  ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
+  RETURN_IF_ERROR(plan->ReadModel());
+  RETURN_IF_ERROR(plan->SizeMemory());
+  RETURN_IF_ERROR(plan->Describe(ref));
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }
 
