@@ -7,9 +7,11 @@
 #include <atomic>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "app/doors.h"
@@ -90,6 +92,109 @@ void PrepareProcess() {
   signal(SIGPIPE, SIG_IGN);
 }
 
+// Loads the models one after the other on a thread of its own, and says of each where it is served.
+// What it is given outlives it. One thread, but for failed().
+class Loading {
+ public:
+  Loading(LocalInference& inference, const Doors& doors, const std::vector<ModelRef>& models,
+          std::vector<OpenedModel> opened)
+      : inference_(inference), doors_(doors), models_(models), opened_(std::move(opened)) {
+    thread_ = std::thread([this] { Main(); });
+  }
+  ~Loading() {
+    Abandon();
+    (void)Wait();
+  }
+
+  // Set when a model could not be loaded: Wait() tells why.
+  const std::atomic<bool>& failed() const { return failed_; }
+  // What is being loaded ends soon, and nothing after it begins.
+  void Abandon() { abandoned_.store(true, std::memory_order_release); }
+  // Until the thread has ended. An error unless all are served or it was abandoned.
+  Status Wait() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+
+ private:
+  bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
+
+  void Main() {
+    for (size_t i = 0; i < models_.size() && !abandoned(); ++i) {
+      const Status status = LoadOne(std::move(opened_[i]));
+      if (abandoned()) return;
+      if (!status.ok()) return Fail(InModelFile(status, models_[i]));
+      Announce(models_[i]);
+    }
+  }
+  Status LoadOne(OpenedModel model) {
+    ProgressLine progress;
+    return inference_.Load(std::move(model), [&](size_t done, size_t total) {
+      progress.Show(done, total);
+      return !abandoned();
+    });
+  }
+  void Fail(Status why) {
+    inference_.LoadFailed(why);
+    status_ = std::move(why);
+    failed_.store(true, std::memory_order_release);
+  }
+  void Announce(const ModelRef& model) {
+    const auto served = inference_.gateway().Find(model.served_name);
+    std::printf("tutti: serving %s at %s%s (%s)\n", model.served_name.c_str(),
+                doors_.address().c_str(), doors_.further_addresses().c_str(),
+                served.ok() ? (*served)->summary.c_str() : "");
+    std::fflush(stdout);
+  }
+
+  LocalInference& inference_;
+  const Doors& doors_;
+  const std::vector<ModelRef>& models_;
+  std::vector<OpenedModel> opened_;  // of the thread
+  Status status_;                    // of the thread until it has ended
+  std::atomic<bool> failed_{false}, abandoned_{false};
+  std::thread thread_;
+};
+
+// While it lives, a second signal ends the process at once, whatever is being waited for.
+class SecondSignal {
+ public:
+  SecondSignal() {
+    try {
+      thread_ = std::thread([this] {
+        const int signal = WaitForSignal(over_);
+        if (signal != 0) _exit(128 + signal);
+      });
+    } catch (const std::system_error&) {  // no memory for a thread: then the first has to do
+    }
+  }
+  ~SecondSignal() {
+    over_.store(true, std::memory_order_release);
+    if (thread_.joinable()) thread_.join();
+  }
+
+ private:
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+// Lets what runs finish within the limit, and ends the rest. True when all had finished.
+bool DrainAndStop(double limit_s, Loading& loading, LocalInference& inference, Doors& doors) {
+  if (const int busy = doors.active_requests(); busy > 0) {
+    std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", limit_s,
+                 busy, busy == 1 ? "" : "s");
+  }
+  inference.BeginDrain();
+  (void)loading.Wait();
+  const Duration limit = FromSeconds(limit_s);
+  const TimePoint deadline = inference.clock().Now() + limit;
+  const bool clean = inference.Drain(limit);
+  // Streams that have ended still hold their last bytes: give them a moment to leave.
+  doors.Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
+  doors.Stop();
+  return clean;
+}
+
 }  // namespace
 
 Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
@@ -109,68 +214,21 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
   RETURN_IF_ERROR(doors->Start());
-
   // The port answers health probes while the weights are read.
-  std::atomic<bool> failed{false}, stopping{false};
-  Status load_status;
-  std::jthread loader([&] {
-    const auto stop = [&] { return stopping.load(std::memory_order_acquire); };
-    for (size_t i = 0; i < models.size(); ++i) {
-      ProgressLine progress;
-      load_status = inference.Load(std::move(opened[i]), [&](size_t done, size_t total) {
-        progress.Show(done, total);
-        return !stop();
-      });
-      if (stop()) return;
-      if (!load_status.ok()) {
-        load_status = InModelFile(std::move(load_status), models[i]);
-        inference.LoadFailed(load_status);
-        failed.store(true, std::memory_order_release);
-        return;
-      }
-      const auto served = inference.gateway().Find(models[i].served_name);
-      std::printf("tutti: serving %s at %s%s (%s)\n", models[i].served_name.c_str(),
-                  doors->address().c_str(), doors->further_addresses().c_str(),
-                  served.ok() ? (*served)->summary.c_str() : "");
-      std::fflush(stdout);
-    }
-  });
-  const int signal = WaitForSignal(failed);
+  Loading loading(inference, *doors, models, std::move(opened));
+  const int signal = WaitForSignal(loading.failed());
   if (signal == 0) {
-    loader.join();
+    const Status status = loading.Wait();
     doors->Stop();
-    return load_status;
+    return status;
   }
-
-  stopping.store(true, std::memory_order_release);
-
-  // A second signal ends the process at once, whatever is being waited for.
-  std::atomic<bool> drained{false};
-  std::jthread second;
-  try {
-    second = std::jthread([&drained] {
-      const int again = WaitForSignal(drained);
-      if (again != 0) _exit(128 + again);
-    });
-  } catch (const std::system_error&) {  // no memory for a thread: then the first signal has to do
-  }
+  loading.Abandon();
+  std::optional<SecondSignal> second(std::in_place);
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
-  if (const int busy = doors->active_requests(); busy > 0) {
-    std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", drain_s,
-                 busy, busy == 1 ? "" : "s");
-  }
-  inference.BeginDrain();
-  loader.join();
-  const Duration limit = FromSeconds(drain_s);
-  const TimePoint deadline = inference.clock().Now() + limit;
-  const bool clean = inference.Drain(limit);
-  // Streams that have ended still hold their last bytes: give them a moment to leave.
-  doors->Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
-  doors->Stop();
-  drained.store(true, std::memory_order_release);
-  if (second.joinable()) second.join();
+  const bool clean = DrainAndStop(drain_s, loading, inference, *doors);
+  second.reset();
   log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
   return OkStatus();
 }
