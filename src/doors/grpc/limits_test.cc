@@ -1,0 +1,149 @@
+// What the library and the acceptor bound: connections, metadata, readers that take nothing.
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "doors/grpc/testing/small_calls.h"
+
+namespace tutti::rpc {
+namespace {
+
+using kserve::testing::FakeEncoding;
+using testing::CallOptions;
+using ::testing::ContainsRegex;
+using testing::GrpcDoorTest;
+using ::testing::HasSubstr;
+using testing::kInference;
+using testing::kTutti;
+using testing::kUnavailable;
+using testing::OneText;
+using testing::TestClient;
+
+// A blocking TCP connection that speaks no HTTP/2.
+class RawConnection {
+ public:
+  explicit RawConnection(int port) : fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    inet_pton(AF_INET, "127.0.0.1", &address.sin_addr);
+    connected_ = connect(fd_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  ~RawConnection() { close(fd_); }
+  bool connected() const { return connected_; }
+  void Send(const std::string& bytes) {
+    (void)!send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+  }
+  // Whether the other side closes within the time.
+  bool Closed(int timeout_ms) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+    while (true) {
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+                            end - std::chrono::steady_clock::now())
+                            .count();
+      pollfd p{fd_, POLLIN, 0};
+      if (left <= 0 || poll(&p, 1, static_cast<int>(left)) <= 0) return false;
+      char bytes[4096];
+      if (recv(fd_, bytes, sizeof bytes, 0) <= 0) return true;
+    }
+  }
+
+ private:
+  const int fd_;
+  bool connected_ = false;
+};
+
+TEST_F(GrpcDoorTest, ConnectionsAreBoundedAndOneThatEndsMakesRoom) {
+  GrpcOptions options;
+  options.limits.connections = 3;
+  StartDoor(options);
+  std::vector<std::unique_ptr<TestClient>> clients;
+  const auto live = [](TestClient& client, int timeout_ms) {
+    CallOptions call;
+    call.timeout = std::chrono::milliseconds(timeout_ms);
+    inference::ServerLiveResponse response;
+    return client.Unary(kInference + "ServerLive", inference::ServerLiveRequest(), &response, call)
+        .ok();
+  };
+  for (int i = 0; i < 3; ++i) {
+    clients.push_back(std::make_unique<TestClient>(door_->port()));
+    EXPECT_TRUE(live(*clients.back(), testing::kPatienceMs));
+  }
+  EXPECT_EQ(door_->open_connections(), 3);
+  TestClient fourth(door_->port());
+  EXPECT_FALSE(live(fourth, 300));
+  clients.pop_back();
+  EXPECT_TRUE(Eventually([&] { return live(fourth, 1000); }));
+  EXPECT_EQ(door_->open_connections(), 3);
+}
+
+TEST_F(GrpcDoorTest, AConnectionThatSpeaksNoHttp2IsClosed) {
+  GrpcOptions options;
+  options.limits.handshake = std::chrono::milliseconds(300);
+  StartDoor(options);
+  RawConnection wrong(door_->port()), half(door_->port()), silent(door_->port());
+  ASSERT_TRUE(wrong.connected());
+  wrong.Send("GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  half.Send("PRI * HTTP/2.0\r\n");
+  EXPECT_TRUE(wrong.Closed(testing::kPatienceMs));
+  EXPECT_TRUE(half.Closed(testing::kPatienceMs));
+  EXPECT_TRUE(silent.Closed(testing::kPatienceMs));
+  EXPECT_TRUE(Embed().ok());
+  EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 1; }));
+}
+
+TEST_F(GrpcDoorTest, AConnectionResetForAbuseIsLoggedAndCounted) {
+  GrpcOptions options;
+  options.limits.abuse.calls = 3;
+  StartDoor(options);
+  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
+  std::vector<std::unique_ptr<testing::TestCall>> calls;
+  EXPECT_TRUE(Eventually([&] {
+    calls.push_back(client_->Start(kTutti + "Embed"));
+    (void)calls.back()->Write(OneText());
+    return lines_->Joined().find("grpc.connection_reset") != std::string::npos;
+  }));
+  EXPECT_THAT(lines_->Joined(),
+              ContainsRegex("WARN grpc.connection_reset peer=ipv4:127.0.0.1:[0-9]+ why=calls "
+                            "untold=0\n"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("tutti_connections_reset_total{door=\"grpc\"} "));
+}
+
+TEST_F(GrpcDoorTest, MetadataIsBounded) {
+  StartDoor();
+  CallOptions options;
+  options.metadata = {{"x-large", std::string(40 << 10, 'a')}};
+  // Refused by the client once it has seen the server's settings; before, the connection goes.
+  const int code = Embed(options).code;
+  EXPECT_TRUE(code == 8 || code == kUnavailable) << code;
+  options.metadata = {{"x-large", std::string(10 << 10, 'a')}};
+  EXPECT_TRUE(Eventually([&] { return Embed(options).ok(); }));
+  EXPECT_EQ(inference_.encodings(), 1u);
+}
+
+TEST_F(GrpcDoorTest, AReaderThatTakesNothingIsGivenUp) {
+  GrpcOptions options;
+  options.limits.reader_stall = std::chrono::milliseconds(200);
+  StartDoor(options);
+  v1::GenerateRequest request;
+  request.set_prompt("x");
+  const auto call = client_->Start(kTutti + "Generate");
+  ASSERT_TRUE(call->Write(request));
+  const auto generation = inference_.Generation(0);
+  generation->Started();
+  for (int i = 0; i < 200; ++i) {
+    generation->Token(std::string(4096, 'x'));
+    generation->Wake();
+  }
+  EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }, 30'000));
+}
+
+}  // namespace
+}  // namespace tutti::rpc
