@@ -1,4 +1,14 @@
-// Models of api::Inference as KServe models.
+// Models of api::Inference as KServe models, chosen by what api::ModelInfo says:
+//
+//   kind           said by               class            file               made by
+//   decoder        generates             GenerationModel  generation_model   MakeGenerationModel
+//   cross-encoder  encoder->labels,      ScoringModel     scoring_model      MakeScoringModel
+//                  encoder->pairs
+//   classifier     encoder->labels       ScoringModel     scoring_model      MakeScoringModel
+//   encoder        encoder->width > 0    EmbeddingModel   embedding_model    MakeEmbeddingModel
+//
+// The first that fits counts. ScoringModel and EmbeddingModel are EncodingModels
+// (encoding_model.h).
 //
 // - Encoders: text BYTES [-1] or token_ids INT32 [-1,-1] -> embedding FP32 [-1,D]. Negative ids at
 //   the end of a row are padding. Also taken: text_input for text, [-1,1] for texts, INT64 for
