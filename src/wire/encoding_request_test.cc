@@ -180,6 +180,8 @@ TEST(Rerank, DocumentsAreTextsOrObjectsWithText) {
   ExpectBad(ParseRerank, R"({"query":"q","documents":["a",7]})", "invalid_value", "documents[1]");
   ExpectBad(ParseRerank, R"({"query":"q","documents":"a"})", "invalid_value", "documents");
   ExpectBad(ParseRerank, R"({"query":"","documents":["a"]})", "invalid_value", "query");
+  EXPECT_EQ(Try(ParseRerank, R"({"query":"","documents":["a"]})").status().message(),
+            "query must not be empty");
   ExpectBad(ParseRerank, R"({"query":"q","texts":["a"]})", "missing_required_parameter",
             "documents");
 }

@@ -40,10 +40,15 @@ bool InRange(const FieldSpec& field, double value) {
          value <= field.high;
 }
 
+Status Empty(const std::string& param) {
+  return InvalidArgument("invalid_value", param + " must not be empty").WithParam(param);
+}
+
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
   if (!value.is_string()) return Bad(param, "a string");
   const auto size = static_cast<double>(value.get_string().size());
   if (size >= field.low && size <= field.high) return OkStatus();
+  if (size == 0) return Empty(param);
   return Bad(param, "a string of " + Figure(field.low) + " to " + Figure(field.high) +
                         " bytes, not " + Figure(size));
 }
@@ -187,6 +192,7 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       if (!value.is_array()) return Bad(param, "a list");
       const auto size = static_cast<double>(value.get_array().size());
       if (size >= field.low && size <= field.high) return OkStatus();
+      if (size == 0) return Empty(param);
       return Bad(param,
                  "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
     }
