@@ -156,6 +156,10 @@ TEST_F(AdaptersTest, ParametersOfEncodersHaveTheirNamesFromOtherDoors) {
   EXPECT_FALSE(Ask(request).ok());
   request.parameters = {{"normalize", std::string("no")}};
   EXPECT_FALSE(Ask(request).ok());
+  request.parameters = {{"normalise", true}, {"normalize", true}, {"dim", int64_t{2}}};
+  EXPECT_THAT((*Start(request))->unread(), ElementsAre("normalise", "dim"));
+  request.strict = true;
+  EXPECT_EQ(Start(request).status().reason(), "unknown_parameter");
 }
 
 TEST_F(AdaptersTest, AQueryScoresEachDocument) {
@@ -308,6 +312,11 @@ TEST_F(AdaptersTest, SamplingParametersAreThoseOfTheCompletionsRoute) {
   EXPECT_EQ(got.sampling.seed, 7);
   EXPECT_EQ(got.n, 2);
   inference_.Generation(0)->Answer({"t"});
+
+  request.parameters = {{"max_token", int64_t{5}}, {"top_k", int64_t{9}}};
+  EXPECT_THAT((*Start(request))->unread(), ElementsAre("max_token"));
+  request.strict = true;
+  EXPECT_EQ(Start(request).status().reason(), "unknown_parameter");
 
   const auto refused = [&](const char* json) {
     return Start(

@@ -4,22 +4,27 @@
 
 #include "api/validate.h"
 #include "kserve/adapters.h"
+#include "kserve/refusal.h"
 #include "kserve/request.h"
+#include "wire/checked_object.h"
 #include "wire/input_blame.h"
+#include "wire/utf8.h"
 
 namespace tutti::kserve {
 
 class EncodingExecution final : public Execution {
  public:
   EncodingExecution(const EncodingModel& model, api::Encoding encoding, std::string input,
-                    std::vector<std::string> wanted, size_t items)
+                    std::vector<std::string> wanted, std::vector<std::string> unread, size_t items)
       : model_(model),
         encoding_(std::move(encoding)),
         input_(std::move(input)),
         wanted_(std::move(wanted)),
+        unread_(std::move(unread)),
         items_(items) {}
 
   bool prepared() const override { return encoding_.prepared(); }
+  std::vector<std::string> unread() const override { return unread_; }
 
   Result<std::optional<InferResponse>> Next() override {
     if (!encoding_.done()) return std::optional<InferResponse>();
@@ -44,14 +49,16 @@ class EncodingExecution final : public Execution {
   const EncodingModel& model_;  // kept by its repository's entry
   api::Encoding encoding_;
   const std::string input_;  // the tensor of its inputs
-  const std::vector<std::string> wanted_;
+  const std::vector<std::string> wanted_, unread_;
   const size_t items_;
 };
 
 namespace {
 
-// The parameters that change what an encoder gives, by the names they have elsewhere.
-Status ReadParameters(const Parameters& parameters, api::EncodeRequest* encode) {
+// The parameters that change what an encoder gives, by the names they have elsewhere; the others'
+// names are added to `unread`.
+Status ReadParameters(const Parameters& parameters, bool strict, api::EncodeRequest* encode,
+                      wire::IgnoredFields* unread) {
   const auto bad = [](const std::string& name, const char* what) {
     return InvalidArgument("invalid_value", "parameter '" + name + "' must be " + what)
         .WithParam(name);
@@ -77,6 +84,12 @@ Status ReadParameters(const Parameters& parameters, api::EncodeRequest* encode) 
     } else if (name == "prompt_name") {
       if (text == nullptr) return bad(name, "a string");
       encode->prompt_name = *text;
+    } else if (strict) {
+      return InvalidArgument("unknown_parameter",
+                             "there is no parameter " + Quoted(name) + " of encoders")
+          .WithParam(wire::Excerpt(name));
+    } else {
+      unread->Add(name);
     }
   }
   return OkStatus();
@@ -106,13 +119,15 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
   encode.priority = request.priority;
   encode.deadline = request.deadline;
   encode.tenant = std::move(request.tenant);
-  RETURN_IF_ERROR(ReadParameters(request.parameters, &encode));
+  wire::IgnoredFields unread;
+  RETURN_IF_ERROR(ReadParameters(request.parameters, request.strict, &encode, &unread));
   ASSIGN_OR_RETURN(std::string input, Read(request, &encode));
   const size_t items = encode.inputs.size();
   Result<api::Encoding> encoding = inference_.Encode(std::move(encode), std::move(waker));
   if (!encoding.ok()) return wire::BlameList(input, encoding.status());
-  return std::unique_ptr<Execution>(std::make_unique<EncodingExecution>(
-      *this, *std::move(encoding), std::move(input), std::move(request.outputs), items));
+  return std::unique_ptr<Execution>(
+      std::make_unique<EncodingExecution>(*this, *std::move(encoding), std::move(input),
+                                          std::move(request.outputs), unread.names(), items));
 }
 
 std::optional<std::pair<uint64_t, uint64_t>> EncodingModel::Executed() const {

@@ -55,15 +55,17 @@ Tensor TextTensor(const char* name, const std::vector<std::string>& texts) {
 
 class GenerationExecution final : public Execution {
  public:
-  GenerationExecution(api::Generation generation, std::vector<std::string> wanted, int n,
-                      bool stream, std::string before)
+  GenerationExecution(api::Generation generation, std::vector<std::string> wanted,
+                      std::vector<std::string> unread, int n, bool stream, std::string before)
       : generation_(std::move(generation)),
         wanted_(std::move(wanted)),
+        unread_(std::move(unread)),
         stream_(stream),
         texts_(static_cast<size_t>(n), before),
         reasons_(static_cast<size_t>(n)) {}
 
   bool prepared() const override { return generation_.stream().size() > 0; }
+  std::vector<std::string> unread() const override { return unread_; }
 
   Result<std::optional<InferResponse>> Next() override {
     bool ended = false;
@@ -113,7 +115,7 @@ class GenerationExecution final : public Execution {
   }
 
   api::Generation generation_;
-  const std::vector<std::string> wanted_;
+  const std::vector<std::string> wanted_, unread_;
   const bool stream_;
   std::vector<std::string> texts_;    // of each choice, not told yet
   std::vector<std::string> reasons_;  // of each choice, empty until it ends
@@ -154,14 +156,16 @@ class GenerationModel final : public Model {
     const Tensor& input = *FindInput(request, "text_input");
     std::string text(SplitBytes(input.data, 1)->front());
     RETURN_IF_ERROR(api::CheckUtf8(text, "text_input"));
-    ASSIGN_OR_RETURN(api::GenerateRequest generate, Parse(request));
+    wire::IgnoredFields unread;
+    ASSIGN_OR_RETURN(api::GenerateRequest generate, Parse(request, &unread));
     std::get<api::TextPrompt>(generate.prompt).text = text;
     if (exclude) text.clear();
     const int n = generate.n;
     ASSIGN_OR_RETURN(api::Generation generation,
                      inference_.Generate(std::move(generate), std::move(waker)));
-    return std::unique_ptr<Execution>(std::make_unique<GenerationExecution>(
-        std::move(generation), std::move(request.outputs), n, stream, std::move(text)));
+    return std::unique_ptr<Execution>(
+        std::make_unique<GenerationExecution>(std::move(generation), std::move(request.outputs),
+                                              unread.names(), n, stream, std::move(text)));
   }
 
   std::optional<std::pair<uint64_t, uint64_t>> Executed() const override {
@@ -170,12 +174,14 @@ class GenerationModel final : public Model {
 
  private:
   // Everything but the prompt's text, which need not go through JSON.
-  Result<api::GenerateRequest> Parse(const InferRequest& request) const {
+  Result<api::GenerateRequest> Parse(const InferRequest& request,
+                                     wire::IgnoredFields* unread) const {
     ASSIGN_OR_RETURN(wire::JsonObject fields, SamplingFields(request));
     wire::ParseOptions options;
     options.now = clock_.Now();
+    options.strict = request.strict;
     ASSIGN_OR_RETURN(api::GenerateRequest generate,
-                     wire::ParseSampling(Json(std::move(fields)), options));
+                     wire::ParseSampling(Json(std::move(fields)), options, unread));
     generate.model = config_.name;
     generate.request_id = request.request_id;
     generate.deadline = std::min(generate.deadline, request.deadline);

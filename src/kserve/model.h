@@ -70,6 +70,7 @@ struct InferRequest {
   std::vector<Tensor> inputs;
   std::vector<std::string> outputs;  // wanted; none = all
   Parameters parameters;             // those that are not reserved (request.h)
+  bool strict = false;               // parameters that the model does not know are errors
   CorrelationId sequence_id = uint64_t{0};
   bool sequence_start = false, sequence_end = false;
   api::Priority priority = api::Priority::kInteractive;
@@ -104,6 +105,8 @@ class Execution {
   virtual TimePoint due() const { return TimePoint::max(); }
   // False while the request is still being prepared (its prompt read) somewhere behind.
   virtual bool prepared() const { return true; }
+  // Names of parameters that the model knows nothing of, fit for a header. The same from its start.
+  virtual std::vector<std::string> unread() const { return {}; }
 };
 
 class Model {

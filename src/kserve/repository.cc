@@ -70,6 +70,7 @@ class Repository::Counted final : public Execution {
   }
   TimePoint due() const override { return inner_->due(); }
   bool prepared() const override { return inner_->prepared(); }
+  std::vector<std::string> unread() const override { return inner_->unread(); }
 
  private:
   const std::unique_ptr<Execution> inner_;

@@ -336,7 +336,8 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
   return call;
 }
 
-Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options) {
+Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options,
+                                           IgnoredFields* ignored) {
   for (const char* const elsewhere :
        {"model", "prompt", "stream", "echo", "logprobs", "prompt_logprobs"}) {
     const Json* given = fields.is_object() ? fields.get_object().if_contains(elsewhere) : nullptr;
@@ -345,12 +346,11 @@ Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOption
                            std::string(elsewhere) + " is no sampling parameter of this door")
         .WithParam(elsewhere);
   }
-  IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
-                   CheckedObject::CheckPart(kText, fields, "", options.strict, &ignored));
+                   CheckedObject::CheckPart(kText, fields, "", options.strict, ignored));
   GenerationCall call;
   ASSIGN_OR_RETURN(api::GenerateRequest request,
-                   ReadBesidePrompts(Dialect::kText, object, options, &ignored, &call));
+                   ReadBesidePrompts(Dialect::kText, object, options, ignored, &call));
   request.prompt = MakeText(object, "");
   return request;
 }

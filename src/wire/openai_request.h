@@ -41,9 +41,11 @@ Result<GenerationCall> ParseGeneration(Dialect dialect, const Json& body,
                                        const ParseOptions& options);
 
 // The fields of a completions request that stand beside its model, its prompt and the form of its
-// answer, for a door that has other places for these: the prompt is an empty text. Errors:
-// unsupported_parameter for a field that says one of the three.
-Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options);
+// answer, for a door that has other places for these: the prompt is an empty text. Unknown ones are
+// added to `ignored` unless `options` is strict. Errors: unsupported_parameter for a field that
+// says one of the three.
+Result<api::GenerateRequest> ParseSampling(const Json& fields, const ParseOptions& options,
+                                           IgnoredFields* ignored);
 
 // The messages of a chat request with everything that is checked about them (roles, parts, last
 // role). `object` has been checked against its scope and has `messages`.

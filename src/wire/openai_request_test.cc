@@ -318,8 +318,9 @@ TEST(TextRequest, FieldsOfItsOwnAreChecked) {
 
 // KServe's decoders made up a prompt to have these read.
 TEST(Sampling, IsReadWithoutAModelAndAPromptAndAsBesideThem) {
-  const auto sampling = [](const char* fields) {
-    return ParseSampling(boost::json::parse(fields), {});
+  IgnoredFields ignored;
+  const auto sampling = [&](const char* fields) {
+    return ParseSampling(boost::json::parse(fields), {}, &ignored);
   };
   const Result<api::GenerateRequest> none = sampling("{}");
   ASSERT_TRUE(none.ok()) << none.status();
@@ -328,6 +329,7 @@ TEST(Sampling, IsReadWithoutAModelAndAPromptAndAsBesideThem) {
   const Result<api::GenerateRequest> some = sampling(
       R"({"temperature":0.5,"n":2,"priority":1,"parse_special":false,"unknown":1,"model":null})");
   ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_EQ(ignored.names(), std::vector<std::string>{"unknown"});
   EXPECT_EQ(some->sampling.temperature, 0.5);
   EXPECT_EQ(some->n, 2);
   EXPECT_EQ(some->priority, api::Priority::kFlex);

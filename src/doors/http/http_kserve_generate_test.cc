@@ -72,6 +72,28 @@ TEST_F(KserveGenerateTest, OneObjectInAndOneOut) {
       << "parameters may stand outside";
 }
 
+// "max_token" was taken for a parameter of the model, and the answer was as long as it liked.
+TEST_F(KserveGenerateTest, MisspeltParametersAreToldOfOrInStrictModeRefused) {
+  AnswerAtOnce({"Hello"});
+  StartDoor();
+  const std::string misspelt =
+      R"({"text_input":"Hi","max_token":5,"parameters":{"temperature":0,"topp":1},)"
+      R"("sampling_parameters":"{\"sede\":1}"})";
+  for (const char* const path : {kGenerate, kStream}) {
+    const RawResponse told = Ask(Post(path, misspelt));
+    EXPECT_EQ(told.status, 200) << told.body;
+    EXPECT_EQ(told.Header("x-tutti-ignored"), "max_token, topp, sede") << path;
+  }
+  EXPECT_EQ(Ask(Post(kGenerate, R"({"text_input":"Hi","max_tokens":5})")).Header("x-tutti-ignored"),
+            "");
+  door_->Stop();
+  HttpOptions strict;
+  strict.strict = true;
+  StartDoor(strict);
+  EXPECT_THAT(ErrorOf(Post(kGenerate, misspelt)), StartsWith("400 "));
+  EXPECT_THAT(ErrorOf(Post(kGenerate, misspelt)), HasSubstr("max_token"));
+}
+
 TEST_F(KserveGenerateTest, AStreamIsEventsOfTheSameForm) {
   StartDoor();
   RawClient client(port());

@@ -451,6 +451,26 @@ TEST_F(KserveInferTest, UnknownFieldsAreToldOfOrInStrictModeRefused) {
   EXPECT_EQ(ErrorOf(Post(kSimple, odd)), "400 there is no field 'more'");
 }
 
+TEST_F(KserveInferTest, ParametersThatTheModelDoesNotKnowAreToldOfOrInStrictModeRefused) {
+  StartDoor();
+  const auto with = [](const std::string& parameters) {
+    return Post(kEmbed,
+                R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES","data":["ab"]}],)"
+                R"("odd":1,"parameters":{)" +
+                    parameters + "}}");
+  };
+  const RawResponse told = Ask(with(R"("normalise":true,"priority":1,"dimension":3)"));
+  EXPECT_EQ(told.status, 200) << told.body;
+  EXPECT_EQ(told.Header("x-tutti-ignored"), "odd, normalise, dimension");
+  door_->Stop();
+  HttpOptions strict;
+  strict.strict = true;
+  StartDoor(strict);
+  EXPECT_EQ(ErrorOf(Post(kEmbed, R"({"inputs":[{"name":"text","shape":[1],"datatype":"BYTES",)"
+                                 R"("data":["ab"]}],"parameters":{"normalise":true}})")),
+            "400 there is no parameter 'normalise' of encoders");
+}
+
 TEST_F(KserveInferTest, AFailureOfTheModelHasItsStatusAndAnInternalOneNoText) {
   StartDoor();
   const std::string request =

@@ -81,10 +81,12 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   request.version = head.version;
   request.deadline = std::min(request.deadline, head.deadline);
   request.request_id = head.request_id;
+  request.strict = head.read.strict;
   Result<std::unique_ptr<kserve::Execution>> started =
       head.repository->Infer(std::move(request), head.waker);
   if (started.ok()) {
     run.execution = *std::move(started);
+    for (std::string& name : run.execution->unread()) run.asked.Ignore(std::move(name));
   } else {
     run.failure = std::move(started).status();
     run.origin = Connection::Origin::kWaist;

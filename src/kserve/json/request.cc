@@ -118,10 +118,7 @@ Status NoteUnknown(std::string_view name, const JsonReadOptions& options, Reques
     return InvalidArgument("unknown_parameter", "there is no field " + Quoted(name))
         .WithParam(wire::Excerpt(name));
   }
-  std::string shown = wire::Excerpt(name);
-  const bool told =
-      std::find(body->ignored.begin(), body->ignored.end(), shown) != body->ignored.end();
-  if (!told && body->ignored.size() < kMaxIgnored) body->ignored.push_back(std::move(shown));
+  body->Ignore(wire::Excerpt(name));
   return OkStatus();
 }
 
@@ -198,6 +195,11 @@ bool RequestBody::Binary(std::string_view output) const {
   const auto found = std::find_if(outputs.begin(), outputs.end(),
                                   [&](const auto& each) { return each.first == output; });
   return found == outputs.end() ? binary_outputs : found->second;
+}
+
+void RequestBody::Ignore(std::string name) {
+  const bool told = std::find(ignored.begin(), ignored.end(), name) != ignored.end();
+  if (!told && ignored.size() < kMaxIgnored) ignored.push_back(std::move(name));
 }
 
 Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) {

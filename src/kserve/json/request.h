@@ -31,6 +31,7 @@ struct RequestBody {
   std::vector<std::string> ignored;                   // names of unknown fields
 
   bool Binary(std::string_view output) const;
+  void Ignore(std::string name);  // among the names to tell of, once and as far as there is room
 };
 
 // POST .../infer. The JSON ends after `json_bytes`, or with the body.
