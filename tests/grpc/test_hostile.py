@@ -252,6 +252,15 @@ class Hostile(HostCase):
         probe.stop()
         self.assertEqual(probe.failed, [])
 
+    def test_a_message_that_is_too_long_is_refused_with_its_length_and_the_limit(self):
+        """By the library, which leaves us no place for trailers; docs/grpc.md says so."""
+        request = b"\x12" + b"\x80\x80\xc0\x04" + b"x" * (9 << 20)  # tutti.v1.EmbedRequest: one text
+        with grpc.insecure_channel(self.host.url, options=[("grpc.max_send_message_length", -1)]) as channel:
+            with self.assertRaises(grpc.RpcError) as error:
+                channel.unary_unary("/tutti.v1.Tutti/Embed")(request, timeout=60)
+        self.assertEqual(error.exception.code(), grpc.StatusCode.RESOURCE_EXHAUSTED)
+        self.assertIn(f"larger than max ({len(request)} vs. {8 << 20})", error.exception.details())
+
     def test_readers_that_do_not_read(self):
         """Many streams of text to clients that never take a byte of them."""
         prompt = b"word " * 1000
