@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <iostream>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -15,22 +14,27 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"
+#include "cli/text_lines.h"
+#include "wire/input_blame.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
 namespace {
 
-// Texts of one request: a few batches, so that the device is never idle between two requests for
-// long and memory stays bounded however long the input is.
+// Texts of one request, at most: a few batches, so that the device is never idle between two
+// requests for long and memory stays bounded however long the input is.
 constexpr size_t kTextsAtOnce = 512;
-constexpr size_t kMaxLineBytes = size_t{1} << 20;
 
 class EmbedCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
     app_ = parent.add_subcommand("embed", "Turn texts into vectors");
     app_->footer(
-        "Without TEXT each line of standard input is one. Examples:\n"
+        "Without TEXT each line of standard input is a text; they are answered as they come. "
+        "Prints a line\n"
+        "of JSON for each text, in their order: its number from 0 (\"index\"), the \"tokens\" that "
+        "were read, and\n"
+        "its vector (\"embedding\"). Errors name a text by that number. Examples:\n"
         "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat\" \"Dogs bark\"\n"
         "  tutti embed all-minilm-l6-v2 < sentences.txt > vectors.jsonl\n"
         "  tutti embed all-minilm-l6-v2 --like \"where do cats sit?\" --top 3 < sentences.txt");
@@ -55,11 +59,6 @@ class EmbedCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
       return kExitOk;
     }
-    if (texts_.empty() && isatty(STDIN_FILENO) == 1) {
-      std::fputs("tutti: no text: give it as an argument, or a line each on standard input\n",
-                 stderr);
-      return kExitUsage;
-    }
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
     name_ = ref->served_name;
@@ -67,36 +66,68 @@ class EmbedCommand final : public Command {
     Result<app::OpenedModel> opened = inference.Open(*ref);
     if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
+    if (texts_.empty() && isatty(STDIN_FILENO) == 1)
+      std::fputs("tutti: ready for texts, one in each line; Ctrl-D ends\n", stderr);
     const Status status =
         app_->count("--like") > 0 ? Rank(inference.gateway()) : Print(inference.gateway());
     return status.ok() ? kExitOk : Fail(status);
   }
 
  private:
+  // What a text is called in errors.
+  std::string NameOf(size_t index) const {
+    const std::string name = "text " + std::to_string(index);
+    return texts_.empty() ? name + " (line " + std::to_string(index + 1) + " of standard input)"
+                          : name;
+  }
+
   // The next texts: arguments, else lines of standard input. Empty at the end.
   Result<std::vector<std::string>> NextTexts() {
     std::vector<std::string> texts;
-    if (!texts_.empty()) {
-      while (given_ < texts_.size() && texts.size() < kTextsAtOnce)
-        texts.push_back(texts_[given_++]);
-      return texts;
+    if (texts_.empty()) {
+      Result<std::vector<std::string>> lines = lines_.Next(kTextsAtOnce);
+      if (lines.ok() || lines.status().reason() == "io_error") return lines;
+      return InvalidArgument(lines.status().reason(),
+                             NameOf(taken_) + " " + lines.status().message());
     }
-    std::string line;
-    while (texts.size() < kTextsAtOnce && std::getline(std::cin, line)) {
-      ++lines_;
-      if (line.ends_with('\r')) line.pop_back();
-      if (line.size() > kMaxLineBytes) {
-        return InvalidArgument("invalid_value", "line " + std::to_string(lines_) +
-                                                    " of standard input is longer than 1 MiB");
-      }
-      if (line.empty()) {
-        return InvalidArgument("empty_prompt",
-                               "line " + std::to_string(lines_) + " of standard input is empty");
-      }
-      texts.push_back(std::move(line));
-    }
-    if (std::cin.bad()) return Unavailable("io_error", "cannot read standard input");
+    while (taken_ + texts.size() < texts_.size() && texts.size() < kTextsAtOnce)
+      texts.push_back(texts_[taken_ + texts.size()]);
     return texts;
+  }
+
+  // Hands the vectors of all texts on, in order and group by group: `take` gets a group's texts,
+  // which it may keep, and their vectors. Those before a text that is refused are handed on too.
+  template <typename Take>
+  Status ForEachGroup(api::Inference& inference, const Take& take) {
+    while (true) {
+      ASSIGN_OR_RETURN(std::vector<std::string> texts, NextTexts());
+      if (texts.empty()) return OkStatus();
+      Result<api::EncodeResult> result = Encode(inference, texts);
+      if (result.ok()) {
+        RETURN_IF_ERROR(take(texts, *result));
+        taken_ += texts.size();
+        continue;
+      }
+      const std::optional<size_t> refused = wire::BlamedInput(result.status().param());
+      if (!refused.has_value() || *refused >= texts.size()) return result.status();
+      const Status why = Named(result.status(), *refused);
+      texts.resize(*refused);
+      if (!texts.empty()) {
+        ASSIGN_OR_RETURN(const api::EncodeResult before, Encode(inference, texts));
+        RETURN_IF_ERROR(take(texts, before));
+      }
+      return why;
+    }
+  }
+
+  // The refusal of a group's text `index` under its own number.
+  Status Named(const Status& status, size_t index) const {
+    const std::string counted = "input " + std::to_string(index) + " ";
+    std::string why = ": " + status.message();
+    if (status.message().starts_with(counted)) why = status.message().substr(counted.size() - 1);
+    if (status.reason() == "empty_prompt") why = " is empty";
+    if (status.reason() == "context_length_exceeded") why += "; --truncate has its beginning read";
+    return Status(status.code(), status.reason(), NameOf(taken_ + index) + why);
   }
 
   Result<api::EncodeResult> Encode(api::Inference& inference,
@@ -114,26 +145,25 @@ class EmbedCommand final : public Command {
   }
 
   Status Print(api::Inference& inference) {
-    size_t index = 0;
-    while (true) {
-      ASSIGN_OR_RETURN(const std::vector<std::string> texts, NextTexts());
-      if (texts.empty()) return OkStatus();
-      ASSIGN_OR_RETURN(const api::EncodeResult result, Encode(inference, texts));
-      const auto width = static_cast<size_t>(result.width);
-      for (size_t i = 0; i < texts.size(); ++i, ++index) {
-        std::string line;
-        wire::JsonWriter json(&line);
-        json.BeginObject()
-            .Member("index", static_cast<int64_t>(index))
-            .Member("tokens", result.tokens[i])
-            .Key("embedding")
-            .BeginArray();
-        for (size_t c = 0; c < width; ++c) json.Float(result.values[i * width + c]);
-        json.EndArray().EndObject();
-        line += '\n';
-        RETURN_IF_ERROR(Write(line));
-      }
-    }
+    return ForEachGroup(
+        inference,
+        [&](const std::vector<std::string>& texts, const api::EncodeResult& result) -> Status {
+          const auto width = static_cast<size_t>(result.width);
+          for (size_t i = 0; i < texts.size(); ++i) {
+            std::string line;
+            wire::JsonWriter json(&line);
+            json.BeginObject()
+                .Member("index", static_cast<int64_t>(taken_ + i))
+                .Member("tokens", result.tokens[i])
+                .Key("embedding")
+                .BeginArray();
+            for (size_t c = 0; c < width; ++c) json.Float(result.values[i * width + c]);
+            json.EndArray().EndObject();
+            line += '\n';
+            RETURN_IF_ERROR(Write(line));
+          }
+          return std::fflush(stdout) == 0 ? OkStatus() : Unwritten();
+        });
   }
 
   Status Rank(api::Inference& inference) {
@@ -143,16 +173,15 @@ class EmbedCommand final : public Command {
       std::string text;
     };
     std::vector<Match> matches;
-    while (true) {
-      ASSIGN_OR_RETURN(std::vector<std::string> texts, NextTexts());
-      if (texts.empty()) break;
-      ASSIGN_OR_RETURN(const api::EncodeResult result, Encode(inference, texts));
+    RETURN_IF_ERROR(ForEachGroup(inference, [&](std::vector<std::string>& texts,
+                                                const api::EncodeResult& result) {
       const auto width = static_cast<size_t>(result.width);
       for (size_t i = 0; i < texts.size(); ++i) {
         const auto row = result.values.begin() + static_cast<std::ptrdiff_t>(i * width);
         matches.push_back({Cosine(query.values, {row, row + result.width}), std::move(texts[i])});
       }
-    }
+      return OkStatus();
+    }));
     std::stable_sort(matches.begin(), matches.end(),
                      [](const Match& a, const Match& b) { return a.cosine > b.cosine; });
     for (size_t i = 0; i < matches.size() && i < static_cast<size_t>(top_); ++i) {
@@ -172,13 +201,15 @@ class EmbedCommand final : public Command {
 
   static Status Write(const std::string& text) {
     if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size()) return OkStatus();
-    return Unavailable("io_error", "the vectors cannot be written");
+    return Unwritten();
   }
+  static Status Unwritten() { return Unavailable("io_error", "the vectors cannot be written"); }
 
   SettingsOptions options_;
   std::string model_, name_, like_, prompt_name_;
   std::vector<std::string> texts_;
-  size_t given_ = 0, lines_ = 0;
+  TextLines lines_{STDIN_FILENO};
+  size_t taken_ = 0;  // texts that were answered
   int top_ = 10, dimensions_ = 0;
   bool truncate_ = false, raw_ = false;
 };

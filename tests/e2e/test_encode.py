@@ -5,6 +5,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import threading
 import unittest
 import xml.dom.minidom
 
@@ -54,6 +55,34 @@ class Embed(unittest.TestCase):
         self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
 
     def test_the_nearest_texts_come_first(self):
+    def test_who_writes_a_line_and_waits_gets_its_vector_before_the_next(self):
+        texts = ["A cat sits on the mat.", "Dogs bark.", "x"]
+        process = subprocess.Popen([os.environ["E2E_BINARY"], "embed", EMBEDDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        stuck = threading.Timer(5 * STEP_S, process.kill)
+        stuck.start()
+        got = []
+        for text in texts:
+            process.stdin.write(text + "\n")
+            process.stdin.flush()
+            got.append(json.loads(process.stdout.readline()))
+        process.stdin.close()
+        self.assertEqual(process.stdout.read(), "")
+        self.assertEqual(process.wait(), 0)
+        stuck.cancel()
+        process.stdout.close()
+        self.assertEqual([line["index"] for line in got], [0, 1, 2])
+        self.assertEqual([line["embedding"] for line in got], self.vectors(text="\n".join(texts).encode()))
+
+    def test_texts_before_a_refused_one_are_answered_and_it_is_named_by_its_index(self):
+        count = 700  # more than a group
+        for bad, said in (("", "text 700 (line 701 of standard input) is empty"),
+                          ("word " * 400, "text 700 (line 701 of standard input) has 402 tokens, and the model reads at most 256; --truncate")):
+            done = tutti("embed", EMBEDDER, text=("word\n" * count + bad + "\nnever\n").encode())
+            self.assertEqual(len(done.stdout.splitlines()), count)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn(said, done.stderr.decode())
+        self.assertIn(b"text 1 is empty", tutti("embed", EMBEDDER, "a", "").stderr)
+
         done = tutti("embed", EMBEDDER, "--like", "where do cats sit?", "--top", "2",
                      text=b"The stock market fell\nCats like mats\nA dog barks\nKittens sleep on rugs\n")
         self.assertEqual(done.returncode, 0, done.stderr)
