@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "bench/encode_greeting.h"
 #include "bench/plot.h"
 
 namespace tutti::bench {
@@ -202,3 +203,9 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
 }
 
 }  // namespace tutti::bench
+    const Result<std::string> cut = Greet(*target, cell.shape);
+    if (!cut.ok()) {  // measured again by the next run
+      report.failures.push_back(cell.Name() + ": " + cut.status().ToString());
+      continue;
+    }
+    if (!cut->empty()) say(*cut);

@@ -6,6 +6,7 @@
 #include <boost/json/array.hpp>
 #include <cmath>
 
+#include "bench/encode_greeting.h"
 #include "bench/encode_load.h"
 
 namespace tutti::bench {
@@ -91,6 +92,8 @@ Result<Report> BenchKnee(EncodeTarget& target, const KneeOptions& options,
     return run;
   };
   say(target.summary());
+  ASSIGN_OR_RETURN(const std::string cut, Greet(target, {1, options.texts, options.tokens}));
+  if (!cut.empty()) say(cut);
   say(EncodeTableHead());
   std::vector<EncodeRun> runs;
   for (const int clients : options.levels) runs.push_back(run_level(clients, options.seed));

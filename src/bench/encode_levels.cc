@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/cpus.h"
+#include "bench/encode_greeting.h"
 #include "bench/encode_load.h"
 #include "bench/machine.h"
 #include "kernels/kernels.h"
@@ -22,6 +23,8 @@ Result<Report> BenchEncodeLevels(EncodeTarget& target, const EncodeLevelsOptions
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
   const kernels::MachineLimits limits = Calibration(table->isa, UsableCores(), false).best();
   say(target.summary());
+  ASSIGN_OR_RETURN(const std::string cut, Greet(target, {1, options.texts, options.tokens}));
+  if (!cut.empty()) say(cut);
   say(EncodeTableHead());
   boost::json::array rows;
   for (const int clients : options.levels) {

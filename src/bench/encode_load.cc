@@ -19,8 +19,7 @@ constexpr int kChecked = 4;  // requests whose answers are compared
 std::vector<std::string> TextsOf(const EncodeShape& shape, uint64_t seed, int request) {
   std::vector<std::string> texts;
   for (int i = 0; i < shape.texts; ++i) {
-    texts.push_back(PromptText(Workload::kRandom, std::max(1, shape.tokens - 2), seed,
-                               request * shape.texts + i));
+    texts.push_back(EncodeText(WordsOf(shape), seed, request * shape.texts + i));
   }
   return texts;
 }
@@ -75,6 +74,7 @@ class Loop {
       run_.work.busy = after->busy - before->busy;
     }
     run_.requests = static_cast<int>(run_.latency_s.size());
+    run_.tokens_read /= std::max(1, run_.requests * shape_.texts);
     for (double* mean : {&run_.prepare_s, &run_.queue_s, &run_.inference_s})
       *mean /= std::max(1, run_.requests);
     return std::move(run_);
@@ -99,6 +99,7 @@ class Loop {
       }
       run_.latency_s.push_back(ToSeconds(end - sent));
       run_.ends_s.push_back(ToSeconds(end - start_));
+      run_.tokens_read += static_cast<double>(reply->tokens);
       run_.prepare_s += ToSeconds(reply->timings.prepare);
       run_.queue_s += ToSeconds(reply->timings.queue);
       run_.inference_s += ToSeconds(reply->timings.inference);
@@ -137,6 +138,12 @@ class Loop {
 
 }  // namespace
 
+int WordsOf(const EncodeShape& shape) { return std::max(1, shape.tokens - 2); }
+
+std::string EncodeText(int words, uint64_t seed, int index) {
+  return PromptText(Workload::kRandom, words, seed, index);
+}
+
 double EncodeRun::texts_per_s() const {
   return seconds > 0 ? static_cast<double>(requests) * shape.texts / seconds : 0;
 }
@@ -174,6 +181,7 @@ boost::json::object EncodeRunJson(const EncodeRun& run) {
   return {{"concurrency", run.shape.clients},
           {"batch", run.shape.texts},
           {"tokens", run.shape.tokens},
+          {"tokens_read", run.tokens_read},
           {"requests", run.requests},
           {"seconds", run.seconds},
           {"texts_s", run.texts_per_s()},

@@ -26,12 +26,17 @@ struct EncodeShape {
   int tokens = 16;  // of a text, about: so many less two common words
 };
 
+// How many words that is, and the text of so many.
+int WordsOf(const EncodeShape& shape);
+std::string EncodeText(int words, uint64_t seed, int index);
+
 struct EncodeRun {
   EncodeShape shape;
   int requests = 0;                       // answered
   double seconds = 0;                     // from the first sent to the last answered
   std::vector<double> latency_s, ends_s;  // of each; ends since the run began
   int most_in_flight = 0;
+  double tokens_read = 0;                              // mean of a text, where the target tells
   double prepare_s = 0, queue_s = 0, inference_s = 0;  // means, where the target tells
   api::ModelStatistics work;                           // of the target, during the run
   std::vector<std::string> failures;                   // answers that differ or did not come

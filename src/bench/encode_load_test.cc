@@ -4,12 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <set>
 #include <thread>
 
 #include "base/mutex.h"
+#include "bench/encode_greeting.h"
 #include "bench/encode_knee.h"
 #include "bench/encode_levels.h"
 
@@ -32,8 +34,12 @@ class FakeTarget final : public EncodeTarget {
     return statistics_;
   }
   const std::string& summary() const override { return summary_; }
+  Status Explain(Status failure) override {
+    return Unavailable(failure.reason(), failure.message() + "; ask later");
+  }
 
   bool mixed = false;          // vectors depend on how many requests run
+  int64_t reads = 0;           // tokens of a text at most, two more than words; 0: it does not tell
   int refuse_after = 1 << 30;  // requests
   Duration took = std::chrono::milliseconds(1);
   std::set<std::string> texts() {
@@ -64,6 +70,8 @@ class FakeTarget final : public EncodeTarget {
       reply.values.push_back(value + (mixed ? static_cast<float>(running) : 0));
     }
     reply.timings.inference = took;
+    for (const std::string& text : texts)
+      reply.tokens += std::min<int64_t>(reads, 3 + std::count(text.begin(), text.end(), ' '));
     --running_;
     const MutexLock lock(mutex_);
     texts_.insert(texts.begin(), texts.end());
@@ -120,9 +128,31 @@ TEST(EncodeLoad, RequestsThatAreRefusedAreTold) {
   EXPECT_THAT(run.failures.front(), HasSubstr("queue_full"));
 }
 
+TEST(EncodeGreeting, TextsThatAreCutAreToldOfWithBothLengths) {
+  FakeTarget target;
+  EXPECT_EQ(*Greet(target, {1, 1, 64}), "") << "a target that tells no tokens";
+  target.reads = 32;
+  EXPECT_EQ(*Greet(target, {1, 1, 16}), "");
+  EXPECT_EQ(*Greet(target, {1, 1, 32}), "") << "just what the model reads";
+  EXPECT_THAT(*Greet(target, {1, 1, 33}), HasSubstr("about 33 tokens"));
+  EXPECT_THAT(*Greet(target, {1, 1, 512}), HasSubstr("reads 32 of each"));
+}
+
+TEST(EncodeGreeting, ATargetThatRefusesEverythingIsAnErrorAndNoTable) {
+  FakeTarget target;
+  target.refuse_after = 0;
+  std::vector<std::string> lines;
+  const auto report =
+      BenchEncodeLevels(target, {}, [&](const std::string& line) { lines.push_back(line); });
+  EXPECT_EQ(report.status().reason(), "queue_full");
+  EXPECT_EQ(report.status().message(), "no room; ask later") << "as the target explains it";
+  EXPECT_EQ(lines.size(), 1u);
+}
+
 TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
   FakeTarget target;
   EncodeLevelsOptions options;
+  target.reads = 12;
   options.levels = {1, 4};
   options.requests = 20;
   options.warmup = 0;
@@ -139,6 +169,7 @@ TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
   for (size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].at("concurrency").to_number<int>(), options.levels[i]);
     EXPECT_EQ(rows[i].at("requests").to_number<int>(), 20);
+    EXPECT_EQ(rows[i].at("tokens_read").to_number<int>(), 12);
   }
   ASSERT_GE(lines.size(), 4u);
   EXPECT_EQ(lines.front(), "a fake");

@@ -20,6 +20,7 @@ struct EncodeReply {
   int width = 0;
   std::vector<float> values;   // [texts][width]
   api::EncodeTimings timings;  // zero where the target does not tell
+  int64_t tokens = 0;          // read of all texts; 0 where the target does not tell
 };
 
 class EncodeClient {
@@ -35,6 +36,8 @@ class EncodeTarget {
   // Since the target's start.
   virtual Result<api::ModelStatistics> Statistics() = 0;
   virtual const std::string& summary() const = 0;  // one line for people
+  // A client's failure with what its user could do about it; may ask the server.
+  virtual Status Explain(Status failure) { return failure; }
 };
 
 // The model loaded in this process, behind the waist that every door uses. `settings`: keys of the
@@ -43,7 +46,8 @@ Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
     const std::string& model, const std::map<std::string, std::string>& settings);
 
 // /v1/embeddings of a server, one kept connection for each client; its own statistics are read from
-// /metrics. `model` empty: the first of its list that embeds.
+// /metrics. `model` empty: the first of its list that embeds. Errors: model_not_found, those of
+// the request.
 Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
                                                        const std::string& model,
                                                        const std::string& api_key);

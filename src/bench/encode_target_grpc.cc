@@ -1,7 +1,9 @@
+#include <inference/grpc_service.pb.h>
 #include <tutti/v1/tutti.pb.h>
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "app/grpc_loopback.h"
 #include "app/local_inference.h"
@@ -9,6 +11,7 @@
 #include "app/model_registry.h"
 #include "app/settings.h"
 #include "bench/encode_target.h"
+#include "bench/served_models.h"
 #include "client/grpc/grpc_channel.h"
 
 namespace tutti::bench {
@@ -40,6 +43,7 @@ class Client final : public EncodeClient {
       if (vector.values_size() != reply.width) return BadAnswer("vectors of different lengths");
       reply.values.insert(reply.values.end(), vector.values().begin(), vector.values().end());
     }
+    for (const int32_t tokens : response.tokens()) reply.tokens += tokens;
     return reply;
   }
 
@@ -50,8 +54,9 @@ class Client final : public EncodeClient {
 
 class Target : public GrpcTarget {
  public:
-  Target(std::unique_ptr<client::GrpcChannel> channel, std::string model)
+  Target(std::unique_ptr<client::GrpcChannel> channel, std::string model, std::string api_key)
       : channel_(std::move(channel)),
+        api_key_(std::move(api_key)),
         model_(std::move(model)),
         summary_((model_.empty() ? "the first model that gives vectors" : model_) + " at grpc://" +
                  channel_->target()) {}
@@ -66,9 +71,33 @@ class Target : public GrpcTarget {
   const std::string& summary() const override { return summary_; }
   int connections() const override { return channel_->connections(); }
 
+  Status Explain(Status failure) override {
+    if (failure.code() == StatusCode::kUnimplemented) {
+      return std::move(failure).WithContext("the server at grpc://" + channel_->target() +
+                                            " has no tutti.v1.Tutti/Embed");
+    }
+    if (failure.code() == StatusCode::kNotFound) {
+      const auto picked = PickModel(Models(), model_, "", "grpc://" + channel_->target());
+      return picked.ok() ? failure : picked.status();
+    }
+    return WithKeyHint(std::move(failure), api_key_);
+  }
+
  private:
+  // Those of KServe's index, without their tasks; none where the server does not tell.
+  std::vector<ListedModel> Models() {
+    std::vector<ListedModel> models;
+    const Result<std::string> bytes =
+        channel_->Call("/inference.GRPCInferenceService/RepositoryIndex",
+                       inference::RepositoryIndexRequest().SerializeAsString());
+    inference::RepositoryIndexResponse index;
+    if (!bytes.ok() || !index.ParseFromString(*bytes)) return models;
+    for (const auto& model : index.models()) models.push_back({model.name(), {}});
+    return models;
+  }
+
   const std::unique_ptr<client::GrpcChannel> channel_;
-  const std::string model_, summary_;
+  const std::string api_key_, model_, summary_;
 };
 
 // Owns what it calls: made first, destroyed last.
@@ -108,7 +137,7 @@ Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
                                                      const std::string& model,
                                                      const std::string& api_key) {
   ASSIGN_OR_RETURN(auto channel, client::GrpcChannel::Open(url, api_key, kPatience));
-  return std::unique_ptr<GrpcTarget>(std::make_unique<Target>(std::move(channel), model));
+  return std::unique_ptr<GrpcTarget>(std::make_unique<Target>(std::move(channel), model, api_key));
 }
 
 Result<std::unique_ptr<GrpcTarget>> LoadGrpcTarget(

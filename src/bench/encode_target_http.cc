@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "bench/encode_target.h"
+#include "bench/served_models.h"
 #include "client/http_connection.h"
 
 namespace tutti::bench {
@@ -44,9 +45,7 @@ class HttpEncodeClient final : public EncodeClient {
     body["input"] = boost::json::array(texts.begin(), texts.end());
     ASSIGN_OR_RETURN(const client::HttpConnection::Answer answer,
                      connection_.Post("/v1/embeddings", boost::json::serialize(body)));
-    if (answer.status != 200)
-      return Unavailable("http_status", "HTTP " + std::to_string(answer.status) + " " +
-                                            answer.body.substr(0, 300));
+    if (answer.status != 200) return client::AnswerError(answer.status, answer.body);
     boost::system::error_code failed;
     const boost::json::value json = boost::json::parse(answer.body, failed);
     const boost::json::value* data = failed ? nullptr : json.find_pointer("/data", failed);
@@ -60,6 +59,8 @@ class HttpEncodeClient final : public EncodeClient {
       RETURN_IF_ERROR(DecodeFloats({text.data(), text.size()}, reply.values));
     }
     reply.width = static_cast<int>(reply.values.size() / texts.size());
+    const boost::json::value* read = json.find_pointer("/usage/prompt_tokens", failed);
+    if (read != nullptr && read->is_int64()) reply.tokens = read->get_int64();
     return reply;
   }
 
@@ -88,21 +89,21 @@ double MetricOf(std::string_view exposition, std::string_view name, std::string_
 
 class HttpTarget final : public EncodeTarget {
  public:
-  HttpTarget(client::Server server, std::string model, std::string api_key)
-      : server_(std::move(server)),
+  HttpTarget(ModelServer at, std::string model)
+      : at_(std::move(at)),
         model_(std::move(model)),
-        api_key_(std::move(api_key)),
-        summary_(model_ + " at http://" + server_.host + ":" + server_.port) {}
+        summary_(model_ + " at http://" + at_.server.host + ":" + at_.server.port) {}
 
   Result<std::unique_ptr<EncodeClient>> Connect() override {
     ASSIGN_OR_RETURN(client::HttpConnection connection,
-                     client::HttpConnection::Open(server_, api_key_, kPatience));
+                     client::HttpConnection::Open(at_.server, at_.api_key, kPatience));
     return std::unique_ptr<EncodeClient>(
         std::make_unique<HttpEncodeClient>(std::move(connection), model_));
   }
 
   Result<api::ModelStatistics> Statistics() override {
-    ASSIGN_OR_RETURN(const std::string text, client::Get(server_, "/metrics", api_key_, kPatience));
+    ASSIGN_OR_RETURN(const std::string text,
+                     client::Get(at_.server, "/metrics", at_.api_key, kPatience));
     const std::string label = "model=\"" + model_ + "\"";
     api::ModelStatistics statistics;
     statistics.executions =
@@ -112,39 +113,24 @@ class HttpTarget final : public EncodeTarget {
     return statistics;
   }
   const std::string& summary() const override { return summary_; }
+  Status Explain(Status failure) override {
+    return Explained(at_, model_, "embed", std::move(failure));
+  }
 
  private:
-  const client::Server server_;
-  const std::string model_, api_key_, summary_;
+  const ModelServer at_;
+  const std::string model_, summary_;
 };
-
-Result<std::string> FirstThatEmbeds(const client::Server& server, const std::string& api_key) {
-  ASSIGN_OR_RETURN(const std::string text, client::Get(server, "/v1/models", api_key, kPatience));
-  boost::system::error_code failed;
-  const boost::json::value json = boost::json::parse(text, failed);
-  const boost::json::value* data = failed ? nullptr : json.find_pointer("/data", failed);
-  if (failed || data == nullptr || !data->is_array()) return BadAnswer("no list of models");
-  for (const boost::json::value& model : data->get_array()) {
-    const boost::json::value* tasks = model.find_pointer("/tasks", failed);
-    const boost::json::value* id = model.find_pointer("/id", failed);
-    if (tasks == nullptr || id == nullptr || !tasks->is_array() || !id->is_string()) continue;
-    for (const boost::json::value& task : tasks->get_array())
-      if (task == "embed") return std::string(id->get_string());
-  }
-  return NotFound("model_not_found", "the server has no model that embeds");
-}
 
 }  // namespace
 
 Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
                                                        const std::string& model,
                                                        const std::string& api_key) {
-  std::string name = model;
-  if (name.empty()) {
-    ASSIGN_OR_RETURN(name, FirstThatEmbeds(server, api_key));
-  }
+  ModelServer at{server, api_key, kPatience};
+  ASSIGN_OR_RETURN(std::string name, ChooseModel(at, model, "embed"));
   return std::unique_ptr<EncodeTarget>(
-      std::make_unique<HttpTarget>(server, std::move(name), api_key));
+      std::make_unique<HttpTarget>(std::move(at), std::move(name)));
 }
 
 }  // namespace tutti::bench

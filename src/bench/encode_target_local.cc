@@ -1,4 +1,5 @@
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "app/blocking_waker.h"
@@ -21,7 +22,8 @@ class LocalClient final : public EncodeClient {
     request.truncation = api::Truncation::kRight;
     ASSIGN_OR_RETURN(api::Encoding encoding, inference_.Encode(std::move(request), waker_));
     ASSIGN_OR_RETURN(api::EncodeResult result, waker_->Await(encoding));
-    return EncodeReply{result.width, std::move(result.values), result.timings};
+    return EncodeReply{result.width, std::move(result.values), result.timings,
+                       std::accumulate(result.tokens.begin(), result.tokens.end(), int64_t{0})};
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <boost/json/array.hpp>
 #include <limits>
 
+#include "bench/encode_greeting.h"
 #include "bench/encode_load.h"
 #include "bench/statistics.h"
 
@@ -59,6 +60,8 @@ Result<Report> BenchGrpc(GrpcTarget& target, const GrpcLoadOptions& options,
   const bool timed = options.seconds > 0;
   say(fmt::format("{}; {} text{} of about {} tokens a call", target.summary(), options.texts,
                   options.texts == 1 ? "" : "s", options.tokens));
+  ASSIGN_OR_RETURN(const std::string cut, Greet(target, {1, options.texts, options.tokens}));
+  if (!cut.empty()) say(cut);
   say(Head());
   boost::json::array rows;
   for (const int threads : options.levels) {

@@ -179,8 +179,11 @@ TEST_F(GrpcLoadModelTest, AServerElsewhereIsReachedByItsAddress) {
 
   target = GrpcEncodeTarget((*door)->address(), "nobody", "");
   ASSERT_TRUE(target.ok()) << target.status();
-  EXPECT_THAT(BenchGrpc(**target, options, nullptr)->failures,
-              Contains(HasSubstr("model_not_found")));
+  const Status unknown = BenchGrpc(**target, options, nullptr).status();
+  EXPECT_EQ(unknown.reason(), "model_not_found");
+  EXPECT_THAT(unknown.message(), HasSubstr("no model \"nobody\"; it has "));
+  const auto models = inference.gateway().Models();
+  EXPECT_THAT(unknown.message(), HasSubstr(models.front().id));
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 
 #include "base/cpus.h"
 #include "bench/machine.h"
+#include "bench/served_models.h"
 
 namespace tutti::bench {
 namespace {
@@ -105,23 +106,6 @@ RequestRecord RunRequest(const ServeOptions& options, const client::Server& serv
     record.status = Unavailable("no_text", "an answer without any text");
   if (record.tokens == 0) record.tokens = pieces;
   return record;
-}
-
-Result<std::string> FirstModel(const client::Server& server, const ServeOptions& options) {
-  ASSIGN_OR_RETURN(const std::string body,
-                   client::Get(server, "/v1/models", options.api_key, options.patience));
-  boost::system::error_code failed;
-  const boost::json::value parsed = boost::json::parse(body, failed);
-  const auto* object = failed ? nullptr : parsed.if_object();
-  const auto* data = object != nullptr ? object->if_contains("data") : nullptr;
-  if (data != nullptr && data->is_array() && !data->get_array().empty()) {
-    if (const auto* first = data->get_array()[0].if_object(); first != nullptr) {
-      if (const auto* id = first->if_contains("id"); id != nullptr && id->is_string()) {
-        return std::string(id->get_string());
-      }
-    }
-  }
-  return Unavailable("bad_response", "GET /v1/models names no model; give one with --model");
 }
 
 template <typename F>
@@ -236,10 +220,8 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
 Result<Report> BenchServe(const ServeOptions& options,
                           const std::function<void(const std::string&)>& progress) {
   ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(options.url));
-  std::string model = options.model;
-  if (model.empty()) {
-    ASSIGN_OR_RETURN(model, FirstModel(server, options));
-  }
+  const ModelServer at{server, options.api_key, options.patience};
+  ASSIGN_OR_RETURN(const std::string model, ChooseModel(at, options.model, "generate"));
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), options.calibrate);
 
@@ -262,7 +244,8 @@ Result<Report> BenchServe(const ServeOptions& options,
     warm.requests = 1;
     warm.seed = LevelSeed(options.seed, 0);
     const LevelResult first = RunLoad(warm, server, model, 1, {});
-    if (!first.records[0].status.ok()) return first.records[0].status;
+    const Status& status = first.records[0].status;
+    if (!status.ok()) return Explained(at, model, "generate", status);
   }
   int levels = 0;
   const auto run = [&](const std::string& name, int clients, double rate) {

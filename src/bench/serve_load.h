@@ -23,7 +23,7 @@ namespace tutti::bench {
 
 struct ServeOptions {
   std::string url;
-  std::string model;  // empty: the first of GET /v1/models
+  std::string model;  // empty: the first of GET /v1/models that generates
   std::string api_key;
   bool chat = true;  // /v1/chat/completions, else /v1/completions
   bool ignore_eos = true;

@@ -27,6 +27,28 @@ std::string ErrorText(const std::string& body) {
   return body.substr(0, 300);
 }
 
+StatusCode CodeOf(int http_status) {
+  switch (http_status) {
+    case 400:
+    case 413:
+    case 422:
+      return StatusCode::kInvalidArgument;
+    case 401:
+      return StatusCode::kUnauthenticated;
+    case 403:
+      return StatusCode::kPermissionDenied;
+    case 404:
+      return StatusCode::kNotFound;
+    case 405:
+    case 501:
+      return StatusCode::kUnimplemented;
+    case 429:
+      return StatusCode::kResourceExhausted;
+    default:
+      return StatusCode::kUnavailable;
+  }
+}
+
 Status Exchange(const Server& server, const std::string& request,
                 std::chrono::milliseconds patience, StreamResponse& response,
                 const std::function<void(std::string_view, TimePoint)>& on_event,
@@ -51,8 +73,7 @@ Status Exchange(const Server& server, const std::string& request,
     for (const std::string& event : events) on_event(event, now);
   }
   if (response.status_code() == 200) return OkStatus();
-  return Unavailable("http_status", "HTTP " + std::to_string(response.status_code()) + " " +
-                                        ErrorText(response.body()));
+  return AnswerError(response.status_code(), response.body());
 }
 
 std::string RequestHead(const char* method, const Server& server, const std::string& path,
@@ -104,6 +125,11 @@ Result<Server> ParseUrl(std::string_view url) {
   if (server.host.empty() || !digits)
     return InvalidArgument("invalid_value", "--url needs a host and a port from 1 to 65535");
   return server;
+}
+
+Status AnswerError(int http_status, const std::string& body) {
+  return Status(CodeOf(http_status), "http_status",
+                "HTTP " + std::to_string(http_status) + " " + ErrorText(body));
 }
 
 Status PostStream(const Server& server, const std::string& path, const std::string& body,

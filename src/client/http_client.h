@@ -19,11 +19,14 @@ struct Server {
 // "[http://]127.0.0.1:8080[/base][/v1]". Errors: invalid_value; https is refused by name.
 Result<Server> ParseUrl(std::string_view url);
 
+// An answer with another status than 200, by what its number means: "HTTP 401 " and the server's
+// message, or the start of `body`.
+Status AnswerError(int http_status, const std::string& body);
+
 // Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.
 // `stopped`, where given, is asked a few times a second and after each signal; true closes the
 // connection, which ends the request. Errors: unavailable (connect, closed early, no byte for
-// `patience`); cancelled (stopped); an answer other than 200 with its status and the server's
-// message, or the start of its body.
+// `patience`); cancelled (stopped); those of AnswerError() for an answer other than 200.
 Status PostStream(const Server& server, const std::string& path, const std::string& body,
                   const std::string& api_key, std::chrono::milliseconds patience,
                   const std::function<void(std::string_view data, TimePoint when)>& on_event,
