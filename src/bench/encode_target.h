@@ -41,7 +41,8 @@ class EncodeTarget {
 };
 
 // The model loaded in this process, behind the waist that every door uses. `settings`: keys of the
-// options table, as flags. Errors: of the options and the model.
+// options table, as flags; decoders give vectors unless they say otherwise. Errors: of the options
+// and the model.
 Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
     const std::string& model, const std::map<std::string, std::string>& settings);
 

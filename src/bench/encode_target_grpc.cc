@@ -144,6 +144,7 @@ Result<std::unique_ptr<GrpcTarget>> LoadGrpcTarget(
     const std::string& model, const std::map<std::string, std::string>& settings) {
   app::Settings::Inputs inputs;
   inputs.flags = settings;
+  inputs.flags.try_emplace("encode.decoders", "on");
   inputs.environment = app::TuttiEnvironment();
   ASSIGN_OR_RETURN(app::Settings resolved, app::Settings::Resolve(inputs));
   auto target = std::make_unique<LoadedTarget>(std::move(resolved));

@@ -64,6 +64,7 @@ Result<std::unique_ptr<EncodeTarget>> LoadEncodeTarget(
     const std::string& model, const std::map<std::string, std::string>& settings) {
   app::Settings::Inputs inputs;
   inputs.flags = settings;
+  inputs.flags.try_emplace("encode.decoders", "on");
   inputs.environment = app::TuttiEnvironment();
   ASSIGN_OR_RETURN(app::Settings resolved, app::Settings::Resolve(inputs));
   auto target = std::make_unique<LocalTarget>(std::move(resolved));

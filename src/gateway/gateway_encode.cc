@@ -36,9 +36,16 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
   const std::vector<api::ModelInfo> models = Models();
   if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Find(model->id);
   if (models.empty()) return Find("");  // says why there is none
-  const bool scores = request.output == api::EncodeOutput::kScores;
-  return InvalidArgument("invalid_value", std::string("none of the models here gives such ") +
-                                              (scores ? "scores" : "vectors"))
+  if (request.output == api::EncodeOutput::kScores) {
+    return InvalidArgument("invalid_value", "none of the models here gives such scores")
+        .WithParam("model");
+  }
+  const bool decoders = std::any_of(models.begin(), models.end(),
+                                    [](const api::ModelInfo& model) { return model.generates; });
+  return InvalidArgument(
+             "invalid_value",
+             std::string("none of the models here gives such vectors") +
+                 (decoders ? "; --encode-decoders on lets one that generates text" : ""))
       .WithParam("model");
 }
 

@@ -211,9 +211,11 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
   auto decoder = std::make_shared<ServedModel>();
   decoder->info.id = "chat";
   gateway_.AddModel(decoder);
-  Serve();
   api::EncodeRequest request = Request({std::string("a")});
   request.model = "";
+  EXPECT_THAT(Run(request).status().message(),
+              HasSubstr("gives such vectors; --encode-decoders on lets one"));
+  Serve();
   EXPECT_TRUE(Run(request).ok());
   model_->info.encoder->labels.clear();
   request.output = api::EncodeOutput::kScores;
