@@ -159,8 +159,9 @@ Result<GridPlan> ParseGridPlan(const std::string& text, const std::string& name)
   ASSIGN_OR_RETURN(const int seed, Number(table, "seed", 1, 0, 1 << 30));
   plan.seed = static_cast<uint64_t>(seed);
   ASSIGN_OR_RETURN(const auto combinations, Combinations(table));
-  if (!plan.url.empty() && combinations.size() > 1)
-    return BadKey("options", "a server has its options already");
+  if (!plan.url.empty() && !combinations.front().empty())
+    return BadKey("options." + combinations.front().begin()->first,
+                  "is of a model in here; the server at url has its options already");
   for (const Options& options : combinations) {
     for (const int t : tokens)
       for (const int b : batches)

@@ -59,7 +59,8 @@ TEST(GridPlan, FaultsNameTheKeyOrTheLine) {
   EXPECT_THAT(Refused("model = 'm'\nrequests = [1, 2]\n"), HasSubstr("requests: one number"));
   EXPECT_THAT(Refused("model = 'm'\n[options]\nport = 1\n"), HasSubstr("options.port"));
   EXPECT_THAT(Refused("model = 'm'\n[options]\nthreads = 0\n"), HasSubstr("threads"));
-  EXPECT_THAT(Refused("url = 'u'\n[options]\nthreads = [1, 2]\n"), HasSubstr("options"));
+  EXPECT_THAT(Refused("url = 'u'\n[options]\nthreads = [1, 2]\n"), HasSubstr("options.threads"));
+  EXPECT_THAT(Refused("url = 'u'\n[options]\nthreads = 1\n"), HasSubstr("options.threads"));
   EXPECT_THAT(Refused("model = 'm'\nbatch = [1\n"), HasSubstr("grid.toml: line"));
   EXPECT_THAT(ReadGridPlan("/there/is/none").status().message(), HasSubstr("/there/is/none"));
 }

@@ -13,18 +13,22 @@ namespace tutti::cli {
 void EncodeBenches::AddTarget(CLI::App& command) {
   command.add_option("MODEL", model_,
                      "an encoder's folder or a known model; with --url the served name");
-  command.add_option("--url", url_, "put the load on this server instead of a model in here");
-  AddOptions(command);
+  CLI::Option* const url =
+      command.add_option("--url", url_, "put the load on this server instead of a model in here");
+  // A server has its options already.
+  for (CLI::Option* const option : AddOptions(command)) url->excludes(option);
 }
 
-void EncodeBenches::AddOptions(CLI::App& command) {
+std::vector<CLI::Option*> EncodeBenches::AddOptions(CLI::App& command) {
+  std::vector<CLI::Option*> added;
   for (const app::OptionSpec& option : app::AllOptions()) {
     const std::string key = option.key;
     if (key != "threads" && key != "isa" && key != "dtype" && !key.starts_with("encode.")) continue;
-    command.add_option_function<std::string>(
+    added.push_back(command.add_option_function<std::string>(
         app::FlagName(option), [this, key](const std::string& text) { flags_[key] = text; },
-        option.help);
+        option.help));
   }
+  return added;
 }
 
 void EncodeBenches::AddShape(CLI::App& command) {
@@ -98,7 +102,8 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   AddShape(*grpc);
   AddNumbers(*grpc, "--concurrency", clients_, 1, 1024, "threads that send [1,4,8]");
   AddNumber(*grpc, "--seconds", seconds_, 0.0, 1e6,
-            "instead of --requests: for so long at each level; 0 = by requests [0]");
+            "instead of --requests: for so long at each level; 0 = by requests [0]")
+      ->excludes(grpc->get_option("--requests"));
 
   CLI::App* knee = add("knee", "Where more callers stop paying, and why; what to set for a p99",
                        [this, progress]() -> Result<bench::Report> {

@@ -27,7 +27,7 @@ class EncodeBenches {
 
  private:
   void AddTarget(CLI::App& command);
-  void AddOptions(CLI::App& command);  // of the model side
+  std::vector<CLI::Option*> AddOptions(CLI::App& command);  // of the model side
   void AddShape(CLI::App& command);
   Result<std::unique_ptr<bench::EncodeTarget>> Target() const;
   Result<bench::Report> RunLevels(const Progress& progress) const;

@@ -89,6 +89,20 @@ std::pair<int, std::string> Complaint(std::vector<std::string> arguments) {
   return {status, ::testing::internal::GetCapturedStderr()};
 }
 
+// They were taken and meant nothing: a server has its own.
+TEST(CommandLine, ABenchOfAServerRefusesOptionsOfAModelInHereByName) {
+  for (const char* const kind : {"encode", "grpc", "knee"}) {
+    for (const char* const option : {"--dtype", "--threads", "--encode-batch-items"}) {
+      const auto [status, said] =
+          Complaint({"bench", kind, "--url", "http://127.0.0.1:1", option, "1"});
+      EXPECT_EQ(status, 2) << kind << option;
+      EXPECT_NE(said.find(option), std::string::npos) << said;
+      EXPECT_NE(said.find("--url"), std::string::npos) << said;
+    }
+  }
+  EXPECT_EQ(Complaint({"bench", "grpc", "--seconds", "1", "--requests", "5"}).first, 2);
+}
+
 TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"run", "m.gguf", "-p", "x", "--temp", "1"}, "--temp: here it is --temperature"},
