@@ -22,10 +22,42 @@ constexpr char kSchema[] = "tutti.bench.grid.v1";
 // What was measured so far, by cell.
 using Results = std::map<std::string, boost::json::object>;
 
+std::string PlaceOf(const GridPlan& plan, const GridCell& cell) {
+  return fmt::format("{}{}; {}; ", plan.model, plan.url, cell.Name());
+}
+std::string AmountsOf(const GridPlan& plan) {
+  return fmt::format("{} requests after {}, seed {}", plan.requests, plan.warmup, plan.seed);
+}
 // Cells of other amounts are other measurements.
 std::string KeyOf(const GridPlan& plan, const GridCell& cell) {
-  return fmt::format("{}{}; {}; {} requests after {}, seed {}", plan.model, plan.url, cell.Name(),
-                     plan.requests, plan.warmup, plan.seed);
+  return PlaceOf(plan, cell) + AmountsOf(plan);
+}
+
+// The amounts with which a cell was measured before, where they are not those of the plan; or "".
+std::string OtherAmounts(const GridPlan& plan, const GridCell& cell, const Results& results) {
+  const std::string place = PlaceOf(plan, cell);
+  if (results.contains(place + AmountsOf(plan))) return "";
+  const auto found = results.lower_bound(place);
+  return found != results.end() && found->first.starts_with(place)
+             ? found->first.substr(place.size())
+             : "";
+}
+
+// A line that says which cells a file has with other amounts than are asked for now; or "".
+std::string MeasuredAgain(const GridPlan& plan, const Results& results, const std::string& path) {
+  size_t count = 0;
+  std::string before;
+  for (const GridCell& cell : plan.cells) {
+    const std::string other = OtherAmounts(plan, cell, results);
+    if (other.empty()) continue;
+    ++count;
+    if (before.empty()) before = other;
+  }
+  if (count == 0) return "";
+  return fmt::format(
+      "{} of {} cells are measured again: {} has them with {}, and {} are asked for; what it has "
+      "stays in it",
+      count, plan.cells.size(), path, before, AmountsOf(plan));
 }
 
 Status WriteFile(const std::string& path, const std::string& text) {
@@ -172,6 +204,8 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
   };
   // A path that cannot be written is told before anything is measured.
   RETURN_IF_ERROR(WriteFile(outputs.json, boost::json::serialize(document()) + "\n"));
+  if (const std::string again = MeasuredAgain(plan, results, outputs.json); !again.empty())
+    say(again);
   say(EncodeTableHead());
   size_t number = 0;
   for (const GridCell& cell : plan.cells) {
@@ -181,9 +215,17 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
       say(fmt::format("[{}/{}] {}: measured before", number, plan.cells.size(), cell.Name()));
       continue;
     }
-    say(fmt::format("[{}/{}] {}", number, plan.cells.size(), cell.Name()));
+    const std::string before = OtherAmounts(plan, cell, results);
+    say(fmt::format("[{}/{}] {}{}", number, plan.cells.size(), cell.Name(),
+                    before.empty() ? "" : ": measured again, before with " + before));
     ASSIGN_OR_RETURN(const std::unique_ptr<EncodeTarget> target, TargetOf(plan, cell, api_key));
     if (!plan.model.empty() && plan.url.empty()) summary = plan.model + ": " + target->summary();
+    const Result<std::string> cut = Greet(*target, cell.shape);
+    if (!cut.ok()) {  // measured again by the next run
+      report.failures.push_back(cell.Name() + ": " + cut.status().ToString());
+      continue;
+    }
+    if (!cut->empty()) say(*cut);
     const EncodeRun run = RunEncodeLoad(*target, cell.shape, plan.requests, plan.warmup, plan.seed);
     say(EncodeTableRow(run));
     for (const std::string& failure : run.failures)
@@ -203,9 +245,3 @@ Result<Report> BenchGrid(const GridPlan& plan, const GridOutputs& outputs,
 }
 
 }  // namespace tutti::bench
-    const Result<std::string> cut = Greet(*target, cell.shape);
-    if (!cut.ok()) {  // measured again by the next run
-      report.failures.push_back(cell.Name() + ": " + cut.status().ToString());
-      continue;
-    }
-    if (!cut->empty()) say(*cut);

@@ -154,7 +154,17 @@ void EncodeBenches::Declare(const Add& add, std::function<Progress()> progress) 
   grid->footer(
       "Example:\n  tutti bench grid docs/grid.toml --out results/grid\n"
       "Writes OUT.json after every cell, and OUT.md and OUT.svg at the end. Cells found in "
-      "OUT.json are not\nmeasured again; remove it for a new run.");
+      "OUT.json are not\nmeasured again; remove it for a new run. Cells that it has with other "
+      "requests, warmup or seed\nare, and it keeps both.\n"
+      "Keys of FILE: model = \"all-minilm-l6-v2\" or url = \"http://127.0.0.1:8080\"; lists or one "
+      "number each:\n"
+      "  batch [1,8,32], concurrency [1,4,8], tokens [16]; of each cell: requests [500], warmup "
+      "[50];\n"
+      "  order: shuffled, given or reversed [shuffled]; seed [1]; a table [options] of the model's "
+      "options\n"
+      "  (threads = 2, \"encode.window_ms\" = [0, 10]), where a list is one more dimension.\n"
+      "Fails when a request fails or an answer differs from that of the same texts alone, bit for "
+      "bit; no\nspeed fails it. A failed cell is measured again by the next run.");
   grid->add_option("FILE", grid_file_,
                    "TOML: model or url, batch, concurrency, tokens, requests, "
                    "[options]")

@@ -1,17 +1,18 @@
 """`tutti embed` and the benches of encoders, on the real all-MiniLM-L6-v2."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
-import time
 import threading
+import time
 import unittest
 import xml.dom.minidom
 
 import encoder_models
 from encoder_models import EMBEDDER, cosine
-from harness import STEP_S, amount
+from harness import STEP_S, Server, amount, free_port
 
 
 def tutti(*arguments, text=None):
@@ -54,7 +55,6 @@ class Embed(unittest.TestCase):
         self.assertEqual([len(vector) for vector in both], [576, 576])
         self.assertAlmostEqual(sum(x * x for x in alone), 1, places=5)
 
-    def test_the_nearest_texts_come_first(self):
     def test_who_writes_a_line_and_waits_gets_its_vector_before_the_next(self):
         texts = ["A cat sits on the mat.", "Dogs bark.", "x"]
         process = subprocess.Popen([os.environ["E2E_BINARY"], "embed", EMBEDDER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -83,6 +83,7 @@ class Embed(unittest.TestCase):
             self.assertIn(said, done.stderr.decode())
         self.assertIn(b"text 1 is empty", tutti("embed", EMBEDDER, "a", "").stderr)
 
+    def test_the_nearest_texts_come_first(self):
         done = tutti("embed", EMBEDDER, "--like", "where do cats sit?", "--top", "2",
                      text=b"The stock market fell\nCats like mats\nA dog barks\nKittens sleep on rugs\n")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -156,6 +157,39 @@ class Benches(unittest.TestCase):
         self.assertGreaterEqual(eight["busy"], 0.95 * one["busy"])
         self.assertLess(one["stages_ms"]["queue"], eight["stages_ms"]["queue"])
 
+    def test_cells_of_other_amounts_are_measured_again_and_that_is_said(self):
+        self.write_grid(10)
+        self.assertEqual(subprocess.run(self.grid(), capture_output=True, timeout=5 * STEP_S).returncode, 0)
+        self.write_grid(12)
+        done = subprocess.run(self.grid(), capture_output=True, timeout=5 * STEP_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"4 of 4 cells are measured again", done.stdout)
+        self.assertEqual(done.stdout.count(b"measured again, before with 10 requests after 5, seed 1"), 4)
+        self.assertEqual(sorted(cell["requests"] for cell in self.cells()), [10] * 4 + [12] * 4)
+        done = subprocess.run(self.grid(), capture_output=True, timeout=5 * STEP_S)
+        self.assertNotIn(b"measured again", done.stdout)
+        self.assertEqual(done.stdout.count(b"measured before"), 4)
+
+    def test_texts_that_the_model_cuts_are_told_of_before_they_are_measured(self):
+        for kind in ("encode", "grpc"):
+            done = tutti("bench", kind, EMBEDDER, "--concurrency", "1", "--requests", "3", "--warmup", "0", "--tokens", "300", "--json", self.path("r.json"))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            lines = done.stdout.decode().splitlines()
+            told = next(i for i, line in enumerate(lines) if "about 300 tokens are asked for" in line)
+            self.assertIn("reads 256 of each", lines[told])
+            self.assertIn("p99", "".join(lines[told + 1:]))
+            with open(self.path("r.json")) as file:
+                self.assertEqual(json.load(file)["rows"][0]["tokens_read"], 256)
+            done = tutti("bench", kind, EMBEDDER, "--concurrency", "1", "--requests", "3", "--warmup", "0", "--tokens", "256")
+            self.assertNotIn(b"is cut", done.stdout)
+
+    def test_a_decoder_is_measured_too(self):
+        done = tutti("bench", "encode", "smollm2-135m-instruct", "--concurrency", "1", "--requests", "3", "--warmup", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        done = tutti("bench", "encode", "smollm2-135m-instruct", "--encode-decoders", "off")
+        self.assertEqual(done.returncode, 78, done.stderr)
+        self.assertIn(b"--encode-decoders on", done.stderr)
+
     def test_files_that_are_no_grid_are_refused(self):
         self.write_grid(10, "colour = 3\n")
         done = subprocess.run(self.grid(), capture_output=True, timeout=STEP_S)
@@ -167,6 +201,49 @@ class Benches(unittest.TestCase):
         done = subprocess.run(self.grid(), capture_output=True, timeout=STEP_S)
         self.assertNotEqual(done.returncode, 0)
         self.assertIn(b"move it away", done.stderr)
+
+
+class BenchesOfAServer(unittest.TestCase):
+    KEY = "a-key-of-sixteen-bytes-or-more"
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("--grpc-port", "0", model=EMBEDDER)
+        cls.addClassCleanup(cls.server.stop)
+
+    def refused(self, *arguments):
+        done = tutti("bench", *arguments)
+        self.assertIn(done.returncode, (1, 2, 78), done.stdout)
+        self.assertEqual(done.stdout.count(b"FAILED"), 0, done.stdout)
+        return done.stderr.decode()
+
+    def test_options_of_a_model_in_here_are_refused_by_name(self):
+        for option in (("--dtype", "f32"), ("--threads", "1"), ("--encode-batch-items", "4")):
+            for kind in ("encode", "knee", "grpc"):
+                said = self.refused(kind, "--url", self.server.url, *option)
+                self.assertIn(option[0], said)
+                self.assertIn("--url", said)
+
+    def test_a_model_that_is_not_there_is_told_with_those_that_are(self):
+        for kind in ("encode", "knee"):
+            said = self.refused(kind, "other", "--url", self.server.url)
+            self.assertIn(f'"other"; it has {EMBEDDER} (embed)', said)
+        self.assertIn(f"no model for generate; it has {EMBEDDER} (embed)", self.refused("serve", "--url", self.server.url))
+        self.assertIn(f'"other"; it has {EMBEDDER} (embed)', self.refused("serve", "--url", self.server.url, "--model", "other"))
+
+    def test_texts_that_the_server_refuses_are_refused_at_once(self):
+        said = self.refused("encode", "--url", self.server.url, "--tokens", "300")
+        self.assertIn("at most 256", said)
+        done = tutti("bench", "encode", "--url", self.server.url, "--concurrency", "2", "--requests", "10", "--warmup", "0")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_a_key_that_is_missing_is_told_by_its_place(self):
+        server = Server("--grpc-port", str(free_port()), model=EMBEDDER, environment={"TUTTI_API_KEY": self.KEY})
+        self.addCleanup(server.stop)
+        grpc_url = re.search(r"grpc://[0-9.:]+", server.log() + "".join(server.output)).group()
+        for arguments in (("encode", "--url", server.url), ("encode", EMBEDDER, "--url", server.url),
+                          ("grpc", "--url", grpc_url), ("serve", "--url", server.url)):
+            self.assertIn("no key was sent: a bench takes it from TUTTI_API_KEY", self.refused(*arguments))
 
 
 if __name__ == "__main__":
