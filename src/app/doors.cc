@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -108,9 +109,19 @@ int Doors::active_requests() const {
 }
 
 void Doors::Drain(Duration limit) {
+  if (grpc_ == nullptr) {
+    http_.Drain(limit);
+    return;
+  }
+  const Clock& clock = deps_.inference->clock();
+  const TimePoint end = clock.Now() + limit;
   std::jthread grpc;
-  if (grpc_ != nullptr) grpc = std::jthread([&] { grpc_->Drain(limit); });
+  try {
+    grpc = std::jthread([&] { grpc_->Drain(limit); });
+  } catch (const std::system_error&) {  // no thread is to be had: then one after the other
+  }
   http_.Drain(limit);
+  if (!grpc.joinable()) grpc_->Drain(std::max(end - clock.Now(), Duration::zero()));
 }
 
 void Doors::Stop() {

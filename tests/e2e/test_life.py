@@ -1,11 +1,16 @@
 """A server's life as probes and signals see it: start, drain with clients in flight, a second signal."""
 import http.client
 import json
+import pathlib
+import re
+import resource
 import signal
 import time
 import unittest
 
-from harness import LONGER, MODEL, STEP_S, Server, eventually, raw_request
+from harness import LONGER, MODEL, STEP_S, Server, eventually, free_port, judged, raw_request
+
+MIB = 1 << 20
 
 
 def story(tokens, **more):
@@ -102,6 +107,25 @@ class Life(unittest.TestCase):
         self.assertNotIn('"finish_reason":"', text)
         self.assertIn('"code":"draining"', text)
         self.assertEqual(self.exit_status(server), 0)
+
+    def test_a_drain_for_which_no_thread_is_to_be_had_is_one_all_the_same(self):
+        """As at a limit of threads; here of addresses, which hold no further stack."""
+        if not judged("a drain without threads", "a sanitizer's addresses have no limit"):
+            return
+        before = resource.getrlimit(resource.RLIMIT_STACK)
+        resource.setrlimit(resource.RLIMIT_STACK, (64 * MIB, before[1]))
+        try:
+            server = self.start(environment={"TUTTI_GRPC_PORT": str(free_port())})
+        finally:
+            resource.setrlimit(resource.RLIMIT_STACK, before)
+        status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+        size = int(re.search(r"VmSize:\s+(\d+)", status).group(1)) << 10
+        # A little less than there is: the stack of the thread that loaded the model is given back in the drain.
+        resource.prlimit(server.process.pid, resource.RLIMIT_AS, (size - 4 * MIB,) * 2)
+        server.process.send_signal(signal.SIGTERM)
+        self.assertEqual(server.process.wait(STEP_S), 0, server.log())
+        self.assertIn("drain.end clean=yes", server.log())
+        server.stop()
 
     def test_a_second_signal_ends_at_once(self):
         for first, second, status in ((signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGTERM, signal.SIGINT, 130)):
