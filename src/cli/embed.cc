@@ -173,6 +173,13 @@ class EmbedCommand final : public Command {
       std::string text;
     };
     std::vector<Match> matches;
+    // The nearest first, the earlier of equal ones first, and no more than are asked for.
+    const auto keep_nearest = [&] {
+      std::stable_sort(matches.begin(), matches.end(),
+                       [](const Match& a, const Match& b) { return a.cosine > b.cosine; });
+      if (matches.size() > static_cast<size_t>(top_))
+        matches.erase(matches.begin() + top_, matches.end());
+    };
     RETURN_IF_ERROR(ForEachGroup(inference, [&](std::vector<std::string>& texts,
                                                 const api::EncodeResult& result) {
       const auto width = static_cast<size_t>(result.width);
@@ -180,14 +187,15 @@ class EmbedCommand final : public Command {
         const auto row = result.values.begin() + static_cast<std::ptrdiff_t>(i * width);
         matches.push_back({Cosine(query.values, {row, row + result.width}), std::move(texts[i])});
       }
+      // Not for each group: many may be asked for.
+      if (matches.size() >= 2 * static_cast<size_t>(top_)) keep_nearest();
       return OkStatus();
     }));
-    std::stable_sort(matches.begin(), matches.end(),
-                     [](const Match& a, const Match& b) { return a.cosine > b.cosine; });
-    for (size_t i = 0; i < matches.size() && i < static_cast<size_t>(top_); ++i) {
+    keep_nearest();
+    for (const Match& match : matches) {
       char cosine[32];
-      std::snprintf(cosine, sizeof cosine, "%7.4f  ", matches[i].cosine);
-      RETURN_IF_ERROR(Write(cosine + matches[i].text + "\n"));
+      std::snprintf(cosine, sizeof cosine, "%7.4f  ", match.cosine);
+      RETURN_IF_ERROR(Write(cosine + match.text + "\n"));
     }
     return OkStatus();
   }
