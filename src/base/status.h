@@ -7,6 +7,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -43,6 +44,12 @@ std::string_view StatusCodeName(StatusCode code);
 
 class [[nodiscard]] Status {
  public:
+  // Of a limit that was passed: how much it was, and the most there may be.
+  struct Excess {
+    int64_t asked = 0, most = 0;
+    friend bool operator==(const Excess&, const Excess&) = default;
+  };
+
   Status() = default;  // OK
   // `reason` is lower_snake and from the closed list of error codes; `message` is a sentence an
   // operator can act on, with the numbers that decided, and never more than 64 bytes of client
@@ -58,6 +65,8 @@ class [[nodiscard]] Status {
   const std::string& message() const { return message_; }
   const std::string& param() const { return param_; }  // "messages[2].content", or empty
   std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
+  // For doors that tell numbers beside the message.
+  std::optional<Excess> excess() const { return excess_; }
 
   Status&& WithParam(std::string param) && {
     param_ = std::move(param);
@@ -65,6 +74,10 @@ class [[nodiscard]] Status {
   }
   Status&& WithRetryAfter(std::chrono::milliseconds wait) && {
     retry_after_ = wait;
+    return std::move(*this);
+  }
+  Status&& WithExcess(int64_t asked, int64_t most) && {
+    excess_ = {asked, most};
     return std::move(*this);
   }
   // Puts context before the message ("model.gguf: ..."); code, reason and param stay.
@@ -85,6 +98,7 @@ class [[nodiscard]] Status {
   std::string message_;
   std::string param_;
   std::optional<std::chrono::milliseconds> retry_after_;
+  std::optional<Excess> excess_;
 };
 
 inline Status OkStatus() { return Status(); }

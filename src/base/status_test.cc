@@ -29,6 +29,15 @@ TEST(Status, ContextKeepsTheMachineCode) {
   EXPECT_EQ(status.reason(), "model_not_found");
 }
 
+TEST(Status, WhatWasTooMuchKeepsItsNumbersThroughParamAndContext) {
+  const Status status = InvalidArgument("context_length_exceeded", "900 tokens")
+                            .WithExcess(900, 512)
+                            .WithParam("input")
+                            .WithContext("m");
+  EXPECT_EQ(status.excess(), (Status::Excess{900, 512}));
+  EXPECT_FALSE(Quarter(6).status().excess().has_value());
+}
+
 TEST(StatusDeathTest, TakingAValueThatIsNotThereIsABug) {
   EXPECT_DEATH((void)Half(1).value(), "odd");
 }

@@ -106,7 +106,8 @@ class InputReader {
       return InvalidArgument("context_length_exceeded",
                              fmt::format("input {} has {} tokens, and the model reads at most {}",
                                          index, read.ids.size(), limit_))
-          .WithParam(Param(index));
+          .WithParam(Param(index))
+          .WithExcess(static_cast<int64_t>(read.ids.size()), limit_);
     }
     if (out_.tokens.size() + read.ids.size() > total_) {
       return InvalidArgument("invalid_value",

@@ -24,7 +24,8 @@ struct EncodeTokens {
 Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& request);
 
 // A checked request's inputs. Pairs that are too long lose tokens of the longer text first. Errors:
-// context_length_exceeded and invalid_utf8, naming the input; invalid_value beyond total_tokens.
+// context_length_exceeded (with the tokens as excess) and invalid_utf8, naming the input;
+// invalid_value beyond total_tokens.
 Result<EncodeTokens> ReadEncodeInputs(const ServedModel& model, const api::EncodeRequest& request);
 
 // Bytes a request holds while it waits: texts and ids.

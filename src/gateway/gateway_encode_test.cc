@@ -131,6 +131,7 @@ TEST_F(EncodeTest, TextsThatAreTooLongAreRefusedByNameOrCutAsAsked) {
   EXPECT_EQ(refused.reason(), "context_length_exceeded");
   EXPECT_EQ(refused.param(), "input[1]");
   EXPECT_THAT(refused.message(), HasSubstr("7 tokens"));
+  EXPECT_EQ(refused.excess(), (Status::Excess{7, 6}));
   api::EncodeRequest request = Request({text});
   request.truncation = api::Truncation::kRight;
   EXPECT_EQ(Run(request)->values, RowOf({kCls, kA, kB, kC, kA, kSep}));

@@ -388,6 +388,9 @@ void Connection::RespondError(const Status& status, Origin origin,
   // A body of KServe v2 has place for the text alone.
   if (error.form == wire::ErrorForm::kKserve)
     headers.emplace_back("x-tutti-error-code", error.code);
+  if (const auto excess = status.excess(); excess && error.code == "context_length_exceeded") {
+    numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};
+  }
   const bool counts = origin == Origin::kDoor && context_.deps.serving != nullptr;
   if (counts) context_.deps.serving->RequestRejected(error.code);
   Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));

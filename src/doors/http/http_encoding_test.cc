@@ -219,6 +219,9 @@ TEST_F(EncodingTest, OneBadInputRefusesTheRequestAndIsNamed) {
             "400 invalid_request_error context_length_exceeded input[1]");
   EXPECT_EQ(Refusal("/v1/embeddings", longer(R"({"model":"fake-embed","input":)", "}")),
             "400 invalid_request_error context_length_exceeded input");
+  const RawResponse refused =
+      Ask(Post("/v1/embeddings", longer(R"({"model":"fake-embed","input":["a",)", "]}")));
+  EXPECT_THAT(refused.body, HasSubstr(R"("n_prompt_tokens":65,"n_ctx":64)")) << "as of a prompt";
   EXPECT_EQ(Refusal("/v1/rerank", longer(R"({"query":"q","documents":["a",)", "]}")),
             "400 invalid_request_error context_length_exceeded documents[1]");
   EXPECT_EQ(Refusal("/score", longer(R"({"queries":"q","items":["a",)", "]}")),

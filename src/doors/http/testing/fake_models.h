@@ -54,7 +54,8 @@ inline Status RefuseLongTexts(const api::EncodeRequest& request, const api::Mode
                                                           std::to_string(tokens) +
                                                           " tokens, and the model reads at most " +
                                                           std::to_string(model.max_model_len))
-        .WithParam("input[" + std::to_string(i) + "]");
+        .WithParam("input[" + std::to_string(i) + "]")
+        .WithExcess(tokens, model.max_model_len);
   }
   return OkStatus();
 }
