@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <malloc.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -23,24 +24,35 @@ void HoldStandardStreams() {
 // megabytes made it keep hundreds.
 void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
 
+bool NobodyReadsOutput() {
+  pollfd output = {STDOUT_FILENO, POLLOUT, 0};
+  return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+}
+
+// What was printed and could not be written is a failure like any other; that nobody reads any more
+// is none.
+int CheckOutput() {
+  errno = 0;
+  const bool printed = std::cout.flush().good();
+  const bool flushed = std::fflush(stdout) == 0;
+  if ((printed && flushed && std::ferror(stdout) == 0) || errno == EPIPE) return 0;
+  if (errno != 0) {
+    std::perror("tutti: standard output");
+    return 1;
+  }
+  if (NobodyReadsOutput()) return 0;
+  std::fputs("tutti: standard output cannot be written\n", stderr);  // an earlier write failed
+  return 1;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   HoldStandardStreams();
   ReturnLargeBlocks();
   try {
-    int status = tutti::cli::Main(argc, argv);
-    // What was printed and could not be written is a failure like any other; that nobody reads any
-    // more is none.
-    errno = 0;
-    const bool printed = std::cout.flush().good();
-    const bool flushed = std::fflush(stdout) == 0;
-    const bool written = printed && flushed && std::ferror(stdout) == 0;
-    if (!written && status == 0 && errno != EPIPE) {
-      std::perror("tutti: standard output");
-      status = 1;
-    }
-    return status;
+    const int status = tutti::cli::Main(argc, argv);
+    return status != 0 ? status : CheckOutput();
   } catch (const std::exception& error) {  // of a library: no thread, no file descriptor, no memory
     std::fprintf(stderr, "tutti: the system refuses what is needed: %s\n", error.what());
     return 1;

@@ -60,6 +60,21 @@ class Commands(unittest.TestCase):
                 process.stdout.close()
                 self.assertEqual(process.wait(STEP_S), status)
 
+    def test_output_that_cannot_be_written_is_told_and_a_reader_that_left_is_no_failure(self):
+        """Also where it is an early write of many that fails."""
+        command = [os.environ["E2E_BINARY"], "inspect", default_model(), "--json"]
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=STEP_S)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("tutti: standard output", done.stderr)
+        self.assertNotIn("Success", done.stderr)
+        reader, writer = os.pipe()
+        os.close(reader)
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=STEP_S,
+                              restore_signals=False)  # SIGPIPE stays ignored
+        os.close(writer)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
     def test_ctrl_c_in_a_chat_stops_the_answer_and_a_second_one_the_program(self):
         process = self.start("chat", default_model(), "--threads", "1", "--temperature", "0")
         self.read_until(process, b"> ")
