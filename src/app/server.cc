@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "app/doors.h"
+#include "app/idle_memory.h"
 #include "app/local_inference.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
@@ -30,13 +31,16 @@ sigset_t EndingSignals() {
   return set;
 }
 
-// Waits for a signal that ends the server. Returns its number, or 0 when `stop` was set first.
-int WaitForSignal(const std::atomic<bool>& stop) {
+// Waits for a signal that ends the server, and calls `look` now and then. Returns its number, or 0
+// when `stop` was set first.
+template <typename Look>
+int WaitForSignal(const std::atomic<bool>& stop, const Look& look) {
   const sigset_t set = EndingSignals();
   const timespec poll{.tv_sec = 0, .tv_nsec = 200'000'000};
   while (!stop.load(std::memory_order_acquire)) {
     const int signal = sigtimedwait(&set, nullptr, &poll);
     if (signal == SIGTERM || signal == SIGINT) return signal;
+    look();
   }
   return 0;
 }
@@ -162,7 +166,7 @@ class SecondSignal {
   SecondSignal() {
     try {
       thread_ = std::thread([this] {
-        const int signal = WaitForSignal(over_);
+        const int signal = WaitForSignal(over_, [] {});
         if (signal != 0) _exit(128 + signal);
       });
     } catch (const std::system_error&) {  // no memory for a thread: then the first has to do
@@ -216,7 +220,9 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(doors->Start());
   // The port answers health probes while the weights are read.
   Loading loading(inference, *doors, models, std::move(opened));
-  const int signal = WaitForSignal(loading.failed());
+  IdleMemory idle;
+  const int signal = WaitForSignal(
+      loading.failed(), [&] { idle.Look(doors->active_requests() > 0, inference.clock().Now()); });
   if (signal == 0) {
     const Status status = loading.Wait();
     doors->Stop();

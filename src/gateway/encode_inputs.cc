@@ -61,7 +61,8 @@ Status CheckPromptName(const ServedModel& model, const api::EncodeRequest& reque
 Status CheckInput(const ServedModel& model, const api::EncodeRequest& request, size_t index) {
   const api::EncodeInput& input = request.inputs[index];
   if (IsEmpty(input)) {
-    return InvalidArgument("empty_prompt", "an input must not be empty").WithParam(Param(index));
+    return InvalidArgument("empty_prompt", fmt::format("input {} must not be empty", index))
+        .WithParam(Param(index));
   }
   if (const auto* ids = std::get_if<std::vector<TokenId>>(&input))
     return api::CheckTokens(*ids, model.info.vocab_size, Param(index));
