@@ -25,6 +25,16 @@ constexpr char kIntroduction[] =
     "TUTTI_LANES=8);\n"
     "flag > environment > file > default.";
 
+// Help without lists of the options that exclude each other: a refusal names them, and --url
+// excludes dozens.
+class Formatter : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string all = CLI::Formatter::make_option_opts(option);
+    return all.substr(0, all.find(" " + get_label("Excludes") + ":"));  // they come last
+  }
+};
+
 // Names that users of other servers type by habit, and what does the same here.
 struct FamiliarName {
   std::string_view name, here;  // `here`: an option of the command, or a sentence
@@ -222,6 +232,7 @@ Result<app::Settings> SettingsOptions::Resolve(
 }
 
 std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
+  parser.formatter(std::make_shared<Formatter>());  // the commands' too
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeServeCommand());
   commands.push_back(MakeRunCommand());

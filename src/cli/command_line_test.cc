@@ -75,6 +75,8 @@ TEST(CommandLine, EveryCommandShowsExamplesOrNeedsNone) {
   for (const CLI::App* command : parser.get_subcommands({})) {
     if (command->get_name() == "version" || command->get_name() == "doctor") continue;
     EXPECT_NE(HelpOf(*command).find("Example"), std::string::npos) << command->get_name();
+    for (const CLI::App* part : command->get_subcommands({}))
+      EXPECT_EQ(HelpOf(*part).find("Excludes"), std::string::npos) << part->get_name();
   }
 }
 

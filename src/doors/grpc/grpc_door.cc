@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <latch>
 #include <new>
@@ -78,16 +79,25 @@ void SilenceLibraries() {
 }
 
 // The library waits for ever for a thread of its own that the system has refused. At its start it
-// makes six and two groups by the number of cores; as many must start here first, all at once.
+// makes six and two groups by the number of cores; as many and some of ours must start here first,
+// all at once. Each takes memory, so that the allocator's share for it is there when the library's
+// threads come: it stays mapped, and could otherwise leave no room for the last of their stacks.
 Status CheckThreads() {
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
-  const int most = 6 + 2 * std::clamp(cores, 2, 16);
+  constexpr int kOurs = 4;  // acceptor, hand-on, pump, and one of who starts at the same time
+  const int most = 6 + 2 * std::clamp(cores, 2, 16) + kOurs;
   std::latch enough(1);
   std::vector<std::jthread> threads;
   threads.reserve(static_cast<size_t>(most));
   Status status;
   try {
-    for (int i = 0; i < most; ++i) threads.emplace_back([&enough] { enough.wait(); });
+    for (int i = 0; i < most; ++i) {
+      threads.emplace_back([&enough] {
+        void* volatile block = std::malloc(64);
+        std::free(block);
+        enough.wait();
+      });
+    }
   } catch (const std::system_error& error) {
     status = Unavailable("io_error", "the gRPC server cannot be started: only " +
                                          std::to_string(threads.size()) + " of " +
