@@ -77,7 +77,7 @@ void CheckElements(const kserve::Tensor& tensor) {
 }
 
 void CheckBody(const kserve::ModelConfig& config, const kserve::RequestBody& body, bool strict) {
-  CHECK(!strict || body.ignored.empty());
+  CHECK(!strict || body.ignored.names().empty());
   if (const tutti::Status fits = kserve::CheckRequest(config, body.request); !fits.ok())
     return CheckRefusal(fits);
   kserve::InferResponse response;

@@ -444,6 +444,10 @@ TEST_F(KserveInferTest, UnknownFieldsAreToldOfOrInStrictModeRefused) {
   const RawResponse told = Ask(Post(kSimple, odd));
   EXPECT_EQ(told.status, 200) << told.body;
   EXPECT_EQ(told.Header("x-tutti-ignored"), "more, odd");
+  const RawResponse hostile = Ask(Post(kSimple, Inputs(R"(,"odd\r\nX-Evil: é":1)")));
+  EXPECT_EQ(hostile.status, 200) << hostile.body;
+  EXPECT_EQ(hostile.Header("x-tutti-ignored"), "odd??X-Evil????");
+  EXPECT_EQ(hostile.Header("x-evil"), "");
   door_->Stop();
   HttpOptions strict;
   strict.strict = true;

@@ -111,7 +111,7 @@ class KserveInferExchange final : public Exchange {
       serving->Stage("parse", clock_.Now() - parse_start_);
     connection_.CountAs(run.op);
     run_ = std::move(run);
-    ignored_ = run_.asked.ignored;
+    ignored_ = run_.asked.ignored.names();
     if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);
     connection_.WatchStreams(true);
     Pump();

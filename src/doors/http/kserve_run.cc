@@ -86,7 +86,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
       head.repository->Infer(std::move(request), head.waker);
   if (started.ok()) {
     run.execution = *std::move(started);
-    for (std::string& name : run.execution->unread()) run.asked.Ignore(std::move(name));
+    for (const std::string& name : run.execution->unread()) run.asked.ignored.Add(name);
   } else {
     run.failure = std::move(started).status();
     run.origin = Connection::Origin::kWaist;

@@ -76,7 +76,7 @@ class KserveStreamExchange final : public Exchange {
     run_ = std::move(run);
     if (run_.execution == nullptr) return connection_.RespondError(run_.failure, run_.origin);
     events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
-                 run_.asked.ignored);
+                 run_.asked.ignored.names());
     connection_.WatchStreams(true);
     Pump();
   }

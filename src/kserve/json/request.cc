@@ -16,7 +16,6 @@ using wire::JsonObject;
 
 constexpr size_t kMaxIndexValues = 64;  // of an index request: more than it has members
 constexpr size_t kMaxTensors = 64;      // of a request: more than any model here has
-constexpr size_t kMaxIgnored = 32;      // names told of
 constexpr size_t kMaxNameBytes = 256;
 
 std::string_view View(const boost::json::string& text) { return {text.data(), text.size()}; }
@@ -118,7 +117,7 @@ Status NoteUnknown(std::string_view name, const JsonReadOptions& options, Reques
     return InvalidArgument("unknown_parameter", "there is no field " + Quoted(name))
         .WithParam(wire::Excerpt(name));
   }
-  body->Ignore(wire::Excerpt(name));
+  body->ignored.Add(name);
   return OkStatus();
 }
 
@@ -195,11 +194,6 @@ bool RequestBody::Binary(std::string_view output) const {
   const auto found = std::find_if(outputs.begin(), outputs.end(),
                                   [&](const auto& each) { return each.first == output; });
   return found == outputs.end() ? binary_outputs : found->second;
-}
-
-void RequestBody::Ignore(std::string name) {
-  const bool told = std::find(ignored.begin(), ignored.end(), name) != ignored.end();
-  if (!told && ignored.size() < kMaxIgnored) ignored.push_back(std::move(name));
 }
 
 Status ReadParameters(const Json& parameters, TimePoint now, RequestBody* body) {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "kserve/model.h"
+#include "wire/checked_object.h"
 #include "wire/json.h"
 
 namespace tutti::kserve {
@@ -28,10 +29,9 @@ struct RequestBody {
   InferRequest request;
   bool binary_outputs = false;                        // unless said otherwise
   std::vector<std::pair<std::string, bool>> outputs;  // what the request says of one
-  std::vector<std::string> ignored;                   // names of unknown fields
+  wire::IgnoredFields ignored;                        // unknown fields and parameters
 
   bool Binary(std::string_view output) const;
-  void Ignore(std::string name);  // among the names to tell of, once and as far as there is room
 };
 
 // POST .../infer. The JSON ends after `json_bytes`, or with the body.
