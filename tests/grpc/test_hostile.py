@@ -2,13 +2,13 @@
 import socket
 import statistics
 import struct
-import threading
 import time
 import unittest
 
 import grpc
 
 from host import SHORT, HostCase
+from probe import Probe
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
@@ -68,34 +68,6 @@ class Raw:
 
     def close(self):
         self.socket.close()
-
-
-class Probe(threading.Thread):
-    """A well-behaved client beside; its latencies in ms."""
-
-    def __init__(self, url):
-        super().__init__(daemon=True)
-        self.channel = grpc.insecure_channel(url)
-        self.live = self.channel.unary_unary("/inference.GRPCInferenceService/ServerLive")
-        self.took, self.failed, self.stopping, self.first = [], [], threading.Event(), threading.Event()
-        self.start()
-
-    def run(self):
-        while not self.stopping.is_set():
-            begin = time.perf_counter()
-            try:
-                self.live(b"", timeout=60)
-                self.took.append((time.perf_counter() - begin) * 1e3)
-                self.first.set()
-            except grpc.RpcError as error:
-                self.failed.append(error.code())
-            time.sleep(0.002)
-
-    def stop(self):
-        self.stopping.set()
-        self.join()
-        self.channel.close()
-        return self.took
 
 
 class Hostile(HostCase):
@@ -242,6 +214,7 @@ class Hostile(HostCase):
         request = b"\x12" + b"\x80\x80\x80\x60" + b"\0" * (192 << 20)  # tutti.v1.EmbedRequest: one text
         before = self.host.resident_kib()
         probe = Probe(self.host.url)
+        probe.first.wait(30)
         with grpc.insecure_channel(self.host.url, options=[("grpc.max_send_message_length", -1)]) as channel:
             embed = channel.unary_unary("/tutti.v1.Tutti/Embed")
             for _ in range(2 if SHORT else 4):
@@ -268,7 +241,7 @@ class Hostile(HostCase):
         message = b"\0" + struct.pack(">I", len(request)) + request
         block = head(path=b"/tutti.v1.Tutti/Generate")
         probe = Probe(self.host.url)
-        time.sleep(0.5)
+        probe.first.wait(30)
         before, quiet = self.host.resident_kib(), len(probe.took)
         for _ in range(2 if SHORT else 10):
             connection = self.raw()
@@ -287,14 +260,14 @@ class Hostile(HostCase):
             self.assertLess(self.flood(b"", one * 1000, amount), amount, f"frames {one[3]}: not closed")
 
     def test_streams_that_are_reset_at_once(self):
-        """Row N30 asks for others' p99 to be at most doubled. The attacker takes a core of what may be two, so the median is
-        judged by that, and the p99 only as a guard."""
+        """Row N30: others' p99 is at most doubled. The 5 ms are a turn of a processor that another process had."""
         amount = 50_000 if SHORT else 1_000_000
         block, cancel = head(), struct.pack(">I", 8)
         batches = [b"".join(frame(HEADERS, END_HEADERS, stream, block) + frame(RST, 0, stream, cancel)
                             for stream in range(first, first + 1000, 2)) for first in range(1, 100_000, 1000)]
         probe = Probe(self.host.url)
-        time.sleep(1)
+        probe.first.wait(30)
+        time.sleep(2)
         quiet, before = sorted(probe.took), self.host.resident_kib()
         done, connections, count = 0, 0, len(probe.took)
         begin = time.monotonic()
@@ -316,8 +289,7 @@ class Hostile(HostCase):
         print(f"\n    {done} resets of {connections} connections in {seconds:.1f} s; others' p99 {p99[0]:.2f} -> "
               f"{p99[1]:.2f} ms, p50 {statistics.median(quiet):.2f} -> {statistics.median(busy):.2f} ms", flush=True)
         if not SHORT:
-            self.assertLess(statistics.median(busy), 2 * statistics.median(quiet) + 5)
-            self.assertLess(p99[1], max(2 * p99[0], p99[0] + 250))
+            self.assertLess(p99[1], 2 * p99[0] + 5)
 
 
 if __name__ == "__main__":

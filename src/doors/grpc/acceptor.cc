@@ -86,6 +86,16 @@ std::string PeerName(const Address& address) {
   return "ipv6:%5B" + digits + "%5D" + port;
 }
 
+// Those that one client can be expected to have: an IPv4 address, or 64 bits of an IPv6 one.
+std::string NetworkOf(Address address) {
+  const std::string digits = Digits(address);
+  if (!IsV6(address)) return digits;
+  if (digits.starts_with("::ffff:")) return digits.substr(7);
+  auto* v6 = reinterpret_cast<sockaddr_in6*>(&address.storage);
+  std::fill(v6->sin6_addr.s6_addr + 8, v6->sin6_addr.s6_addr + 16, uint8_t{0});
+  return Digits(address);
+}
+
 // Bytes of a connection that its reader has taken; nothing where the system does not tell.
 std::optional<int64_t> TakenFrom(int fd) {
   tcp_info info{};
@@ -119,9 +129,16 @@ Result<bool> IsLoopback(const std::string& host) {
 
 Acceptor::Acceptor(const Options& options, ConnectionAccounts& accounts, const Clock& clock,
                    std::function<void(int)> take)
-    : options_(options), accounts_(accounts), clock_(clock), take_(std::move(take)) {}
+    : options_(options),
+      accounts_(accounts),
+      clock_(clock),
+      take_(std::move(take)),
+      penalties_(options.penalties) {}
 
-Acceptor::~Acceptor() { Stop(); }
+Acceptor::~Acceptor() {
+  Stop();
+  Close(&wake_);  // calls that outlast Stop() may use it
+}
 
 Status Acceptor::Listen(const std::string& host, int port) {
   ASSIGN_OR_RETURN(Address address, ParseAddress(host, port));
@@ -153,6 +170,10 @@ void Acceptor::Start() {
 
 void Acceptor::StopListening() {
   closing_.store(true);
+  Wake();
+}
+
+void Acceptor::Wake() const {
   const uint64_t one = 1;
   if (wake_ >= 0) (void)!write(wake_, &one, sizeof one);
 }
@@ -169,7 +190,6 @@ void Acceptor::Stop() {
   while (!watched_.empty()) Forget(watched_.begin()->first);
   Close(&listener_);
   Close(&epoll_);
-  Close(&wake_);
 }
 
 void Acceptor::Watch(int fd, bool on) const {
@@ -179,35 +199,71 @@ void Acceptor::Watch(int fd, bool on) const {
   epoll_ctl(epoll_, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, fd, &event);
 }
 
-bool Acceptor::Arm(int duplicate, bool first) const {
+bool Acceptor::Arm(int duplicate, bool first, bool bytes) const {
   epoll_event event{};
-  event.events = EPOLLIN | EPOLLONESHOT;
+  event.events = (bytes ? uint32_t{EPOLLIN} : 0) | EPOLLONESHOT;
   event.data.fd = duplicate;
   return epoll_ctl(epoll_, first ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, duplicate, &event) == 0;
 }
 
-// Hands it on too. False when descriptors or memory are short: nothing is left behind then.
-bool Acceptor::Remember(int fd, int duplicate, std::string peer) {
+void Acceptor::Serve(int fd) {
+  const MutexLock lock(mutex_);
+  to_hand_on_.push_back(fd);
+  accepted_.NotifyOne();
+}
+
+// Hands it on too, or holds it. False when descriptors or memory are short: nothing is left behind
+// then.
+bool Acceptor::Remember(int fd, int duplicate, std::string peer, std::string network) {
+  const TimePoint now = clock_.Now();
+  const TimePoint at = penalties_.ServedAt(network, now);
   Watched watched;
   watched.peer = std::move(peer);
+  watched.network = std::move(network);
+  if (at > now) watched.held = fd;
   try {
     watched.account =
-        std::make_shared<ConnectionAccount>(options_.abuse, options_.message_bytes, clock_.Now());
+        std::make_shared<ConnectionAccount>(options_.abuse, options_.message_bytes, now, [this] {
+          judge_now_.store(true);
+          Wake();
+        });
     talking_.reserve(watched_.size() + 1);
     accounts_.Add(watched.peer, watched.account);
     watched_.emplace(duplicate, watched);
-    if (Arm(duplicate, true)) {
-      const MutexLock lock(mutex_);
-      to_hand_on_.push_back(fd);
-      accepted_.NotifyOne();
+    if (at > now) {
+      held_.emplace(at, duplicate);
+      if (Arm(duplicate, true, false)) return true;
+    } else if (Arm(duplicate, true)) {
+      Serve(fd);
       return true;
     }
   } catch (const std::bad_alloc&) {
   }
   accounts_.Remove(watched.peer, watched.account);
   watched_.erase(duplicate);
+  std::erase_if(held_, [&](const auto& each) { return each.second == duplicate; });
   Watch(duplicate, false);
   return false;
+}
+
+void Acceptor::ServeHeld(TimePoint now) {
+  while (!held_.empty() && held_.begin()->first <= now) {
+    const int duplicate = held_.begin()->second;
+    held_.erase(held_.begin());
+    Watched& watched = watched_.at(duplicate);
+    const int fd = std::exchange(watched.held, -1);
+    try {
+      Serve(fd);
+      Arm(duplicate, false);
+    } catch (const std::bad_alloc&) {
+      watched.held = fd;
+      Forget(duplicate);
+    }
+  }
+}
+
+void Acceptor::DropHeld() {
+  while (!held_.empty()) Forget(held_.begin()->second);
 }
 
 void Acceptor::Forget(int duplicate) {
@@ -215,6 +271,10 @@ void Acceptor::Forget(int duplicate) {
   if (found == watched_.end()) return;
   all_debt_ -= found->second.debt;
   accounts_.Remove(found->second.peer, found->second.account);
+  if (found->second.held >= 0) {
+    std::erase_if(held_, [&](const auto& each) { return each.second == duplicate; });
+    close(found->second.held);
+  }
   watched_.erase(found);
   // Taken out by name: while the library has the socket open the entry would outlive the
   // descriptor, and its hang-ups would be taken for those of the next one with its number.
@@ -226,6 +286,10 @@ void Acceptor::Forget(int duplicate) {
 void Acceptor::ShutDown(int duplicate, Watched& watched, std::string_view why) {
   all_debt_ -= std::exchange(watched.debt, 0);
   watched.ended = true;
+  try {
+    penalties_.Add(watched.network, clock_.Now());
+  } catch (const std::bad_alloc&) {
+  }
   // Not by shutdown(), after which the library would go on to read what waits in the system.
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   if (connect(duplicate, &nobody, sizeof nobody) != 0) shutdown(duplicate, SHUT_RDWR);
@@ -272,8 +336,9 @@ void Acceptor::Main() {
     // While descriptors are short the listening socket is asked again a little later.
     const bool paused = !accepting_ && !closing_.load() && connections_.load() < options_.most;
     int wait_ms = paused ? kPauseMs : -1;
-    if (police_at_ != TimePoint::max()) {
-      const auto left = std::max(police_at_ - clock_.Now(), Duration::zero());
+    const TimePoint next = held_.empty() ? police_at_ : std::min(police_at_, held_.begin()->first);
+    if (next != TimePoint::max()) {
+      const auto left = std::max(next - clock_.Now(), Duration::zero());
       const int ms = static_cast<int>(left / std::chrono::milliseconds(1)) + 1;
       wait_ms = wait_ms < 0 ? ms : std::min(wait_ms, ms);
     }
@@ -294,8 +359,10 @@ void Acceptor::Main() {
         if (police_at_ == TimePoint::max()) police_at_ = clock_.Now() + kPolice;
       }
     }
-    if (clock_.Now() >= police_at_) Police();
+    if (judge_now_.exchange(false) || clock_.Now() >= police_at_) Police();
+    ServeHeld(clock_.Now());
     if (closing_.load()) {
+      DropHeld();
       accepting_ = false;
       Close(&listener_);
     } else if (again && !accepting_ && connections_.load() < options_.most) {
@@ -322,7 +389,7 @@ void Acceptor::Accept() {
   }
   Tune(fd);
   const int duplicate = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (duplicate < 0 || !Remember(fd, duplicate, PeerName(peer))) {
+  if (duplicate < 0 || !Remember(fd, duplicate, PeerName(peer), NetworkOf(peer))) {
     if (duplicate >= 0) close(duplicate);
     close(fd);
     return pause();

@@ -2,7 +2,8 @@
 // that abuse it.
 //
 // The gRPC library of Debian 12 has no limit on connections, so that accepting is ours: one thread,
-// which blocks in epoll only. A connection is handed on, and a duplicate of its descriptor kept: to
+// which blocks in epoll only. A connection is handed on, after a while where others of its address
+// were shut down for abuse (address_penalties.h), and a duplicate of its descriptor kept: to
 // see its end, as the library shuts a socket down before it closes it, and, while bytes come, to
 // look at their amount (connection_account.h). A second thread hands connections on: the library
 // may use it to read what they send, for as long as they send. Start and Stop belong to one thread.
@@ -11,6 +12,7 @@
 #include <atomic>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,6 +23,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "doors/grpc/address_penalties.h"
 #include "doors/grpc/connection_account.h"
 
 namespace tutti::rpc {
@@ -31,6 +34,7 @@ class Acceptor {
     int most = 1024;            // connections at once
     int64_t message_bytes = 0;  // of one message, at most
     AbuseLimits abuse;
+    PenaltyLimits penalties;
     // Told of each connection that is shut down for abuse, and what kind it was: that of its
     // verdict, or "all_bytes". On the acceptor's thread; may be null.
     std::function<void(std::string_view peer, std::string_view why)> on_abuse = nullptr;
@@ -56,19 +60,24 @@ class Acceptor {
  private:
   // One connection, by the duplicate of its descriptor.
   struct Watched {
-    std::string peer;
+    std::string peer, network;  // as calls name it; whose penalties it shares
     std::shared_ptr<ConnectionAccount> account;
     int64_t debt = 0;  // when it was judged
     bool suspect = false;
     bool ended = false;  // shut down by us
+    int held = -1;       // the descriptor that is yet to be handed on
   };
   void Main();
   void HandOn();
   void Accept();
   void Watch(int fd, bool on) const;  // whether a descriptor of our own is asked
-  // Told of the next byte of a connection, once; of its end always.
-  bool Arm(int duplicate, bool first) const;
-  bool Remember(int fd, int duplicate, std::string peer);
+  // Told of the next byte of a connection, once, or of none; of its end always.
+  bool Arm(int duplicate, bool first, bool bytes = true) const;
+  bool Remember(int fd, int duplicate, std::string peer, std::string network);
+  void Wake() const;
+  void Serve(int fd);
+  void ServeHeld(TimePoint now);
+  void DropHeld();
   void Forget(int duplicate);
   void Police();
   void Judge(int duplicate, Watched& watched, TimePoint now);
@@ -81,11 +90,13 @@ class Acceptor {
   std::string address_;
   int port_ = 0;
   int listener_ = -1, epoll_ = -1, wake_ = -1;
-  std::atomic<bool> closing_{false}, stopping_{false};
+  std::atomic<bool> closing_{false}, stopping_{false}, judge_now_{false};
   std::atomic<int> connections_{0};
   bool accepting_ = false;                    // of the thread
   std::unordered_map<int, Watched> watched_;  // of the thread
   std::vector<int> talking_;                  // of the thread: those that sent something
+  AddressPenalties penalties_;                // of the thread
+  std::multimap<TimePoint, int> held_;        // of the thread: when whose turn comes
   int64_t all_debt_ = 0;                      // of the thread
   TimePoint police_at_ = TimePoint::max();    // of the thread
   Mutex mutex_;

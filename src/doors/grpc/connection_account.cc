@@ -19,12 +19,15 @@ std::string WithoutZone(const std::string& peer) {
 
 void ConnectionAccount::Reset(Duration lived, TimePoint now) {
   if (lived >= limits_.quickly) return;  // the limit of calls at once bounds how many these can be
-  const MutexLock lock(mutex_);
-  resets_left_ = std::min<double>(limits_.resets,
-                                  resets_left_ + ToSeconds(now - refilled_) * limits_.resets_per_s);
-  refilled_ = now;
-  resets_left_ -= 1;
-  if (resets_left_ < 0) too_many_resets_.store(true, std::memory_order_relaxed);
+  {
+    const MutexLock lock(mutex_);
+    resets_left_ = std::min<double>(
+        limits_.resets, resets_left_ + ToSeconds(now - refilled_) * limits_.resets_per_s);
+    refilled_ = now;
+    resets_left_ -= 1;
+    if (resets_left_ >= 0 || too_many_resets_.exchange(true)) return;
+  }
+  if (judge_soon_) judge_soon_();
 }
 
 ConnectionAccount::Verdict ConnectionAccount::Judge(int64_t taken_bytes, TimePoint now) {

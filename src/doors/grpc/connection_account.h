@@ -10,10 +10,12 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -28,7 +30,7 @@ struct AbuseLimits {
   int64_t all_bytes = 384 << 20;  // of all together, messages on their way included
   int64_t bytes_per_s = 1024;     // of frames that belong to no message: pings, windows
   int64_t calls = 1000;           // begun and not yet done with, however given up
-  int resets = 1000;              // calls that the client gives up quickly, at once
+  int resets = 250;               // calls that the client gives up quickly, at once
   double resets_per_s = 100;      // and for ever
   Duration quickly = std::chrono::milliseconds(100);
 };
@@ -36,8 +38,15 @@ struct AbuseLimits {
 // Calls speak to it from any thread; one thread judges it.
 class ConnectionAccount {
  public:
-  ConnectionAccount(const AbuseLimits& limits, int64_t message_bytes, TimePoint now)
-      : limits_(limits), message_bytes_(message_bytes), judged_(now), refilled_(now) {
+  // `judge_soon` is called once, from the thread of a call, when it has come to be abuse between
+  // two judgements; may be null.
+  ConnectionAccount(const AbuseLimits& limits, int64_t message_bytes, TimePoint now,
+                    std::function<void()> judge_soon = nullptr)
+      : limits_(limits),
+        message_bytes_(message_bytes),
+        judge_soon_(std::move(judge_soon)),
+        judged_(now),
+        refilled_(now) {
     resets_left_ = limits.resets;
   }
 
@@ -89,6 +98,7 @@ class ConnectionAccount {
 
   const AbuseLimits limits_;
   const int64_t message_bytes_;
+  const std::function<void()> judge_soon_;
   std::atomic<int64_t> explained_{0};
   std::atomic<int64_t> calls_{0}, reading_{0};  // calls
   std::atomic<int64_t> came_{0}, lost_{0};      // messages since the last judgement

@@ -163,6 +163,7 @@ struct GrpcDoor::Impl {
         acceptor({.most = context.options.limits.connections,
                   .message_bytes = context.options.limits.message_bytes,
                   .abuse = AbuseOf(context.options.limits),
+                  .penalties = context.options.limits.penalties,
                   .on_abuse = [this](std::string_view peer,
                                      std::string_view why) { NoteAbuse(peer, why); }},
                  context.accounts, *deps.clock, [this](int fd) { Take(fd); }) {}

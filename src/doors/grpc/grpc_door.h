@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "doors/grpc/address_penalties.h"
 #include "doors/grpc/connection_account.h"
 #include "kserve/repository.h"
 #include "telemetry/door_metrics.h"
@@ -38,7 +39,8 @@ struct GrpcLimits {
   Duration ping_interval = std::chrono::seconds(5);  // between a client's keepalive pings, at least
   Duration reader_stall = std::chrono::seconds(30);  // a message waits and none leaves: cancelled
   Duration deadline_cap = std::chrono::hours(24);
-  AbuseLimits abuse;  // of one connection: then it is shut down
+  AbuseLimits abuse;        // of one connection: then it is shut down
+  PenaltyLimits penalties;  // of its address: new connections wait
 };
 
 struct GrpcOptions {

@@ -60,27 +60,28 @@ class RawConnection {
   bool connected_ = false;
 };
 
+bool Live(TestClient& client, int timeout_ms) {
+  CallOptions call;
+  call.timeout = std::chrono::milliseconds(timeout_ms);
+  inference::ServerLiveResponse response;
+  return client.Unary(kInference + "ServerLive", inference::ServerLiveRequest(), &response, call)
+      .ok();
+}
+
 TEST_F(GrpcDoorTest, ConnectionsAreBoundedAndOneThatEndsMakesRoom) {
   GrpcOptions options;
   options.limits.connections = 3;
   StartDoor(options);
   std::vector<std::unique_ptr<TestClient>> clients;
-  const auto live = [](TestClient& client, int timeout_ms) {
-    CallOptions call;
-    call.timeout = std::chrono::milliseconds(timeout_ms);
-    inference::ServerLiveResponse response;
-    return client.Unary(kInference + "ServerLive", inference::ServerLiveRequest(), &response, call)
-        .ok();
-  };
   for (int i = 0; i < 3; ++i) {
     clients.push_back(std::make_unique<TestClient>(door_->port()));
-    EXPECT_TRUE(live(*clients.back(), testing::kPatienceMs));
+    EXPECT_TRUE(Live(*clients.back(), testing::kPatienceMs));
   }
   EXPECT_EQ(door_->open_connections(), 3);
   TestClient fourth(door_->port());
-  EXPECT_FALSE(live(fourth, 300));
+  EXPECT_FALSE(Live(fourth, 300));
   clients.pop_back();
-  EXPECT_TRUE(Eventually([&] { return live(fourth, 1000); }));
+  EXPECT_TRUE(Eventually([&] { return Live(fourth, 1000); }));
   EXPECT_EQ(door_->open_connections(), 3);
 }
 
@@ -99,17 +100,45 @@ TEST_F(GrpcDoorTest, AConnectionThatSpeaksNoHttp2IsClosed) {
   EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 1; }));
 }
 
-TEST_F(GrpcDoorTest, AConnectionResetForAbuseIsLoggedAndCounted) {
-  GrpcOptions options;
-  options.limits.abuse.calls = 3;
-  StartDoor(options);
-  inference_.on_encode = [](const std::shared_ptr<FakeEncoding>&) { return OkStatus(); };
-  std::vector<std::unique_ptr<testing::TestCall>> calls;
-  EXPECT_TRUE(Eventually([&] {
-    calls.push_back(client_->Start(kTutti + "Embed"));
-    (void)calls.back()->Write(OneText());
-    return lines_->Joined().find("grpc.connection_reset") != std::string::npos;
-  }));
+class GrpcAbuseTest : public GrpcDoorTest {
+ protected:
+  void StartAndAbuse(Duration penalty) {
+    GrpcOptions options;
+    options.limits.abuse.calls = 3;
+    options.limits.penalties = {.first = penalty, .most = penalty};
+    StartDoor(options);
+    beside_ = std::make_unique<TestClient>(door_->port());
+    EXPECT_TRUE(Live(*beside_, testing::kPatienceMs));
+    for (int i = 0; i < 4; ++i) calls_.push_back(client_->Start(kTutti + "Embed"));
+    EXPECT_TRUE(Eventually(
+        [&] { return lines_->Joined().find("grpc.connection_reset") != std::string::npos; }));
+  }
+
+  std::unique_ptr<TestClient> beside_;
+  std::vector<std::unique_ptr<testing::TestCall>> calls_;
+};
+
+TEST_F(GrpcAbuseTest, AfterwardsNewConnectionsOfTheAddressWaitAndOpenOnesDoNot) {
+  StartAndAbuse(std::chrono::seconds(2));
+  TestClient late(door_->port());
+  EXPECT_FALSE(Live(late, 300));
+  EXPECT_TRUE(Live(*beside_, testing::kPatienceMs));
+  EXPECT_TRUE(Live(late, testing::kPatienceMs));
+}
+
+TEST_F(GrpcAbuseTest, ConnectionsThatWaitAreClosedWhenTheDoorDrains) {
+  StartAndAbuse(std::chrono::hours(1));
+  const int open = door_->open_connections();
+  RawConnection held(door_->port());
+  EXPECT_TRUE(Eventually([&] { return door_->open_connections() > open; }));
+  EXPECT_FALSE(held.Closed(100));
+  calls_.clear();
+  door_->Drain(std::chrono::seconds(1));
+  EXPECT_TRUE(held.Closed(testing::kPatienceMs));
+}
+
+TEST_F(GrpcAbuseTest, AConnectionResetForAbuseIsLoggedAndCounted) {
+  StartAndAbuse(std::chrono::milliseconds(1));
   EXPECT_THAT(lines_->Joined(),
               ContainsRegex("WARN grpc.connection_reset peer=ipv4:127.0.0.1:[0-9]+ why=calls "
                             "untold=0\n"));
