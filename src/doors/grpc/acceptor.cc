@@ -29,6 +29,10 @@ constexpr int kBacklog = 1024;
 constexpr int kPauseMs = 50;                 // after a failure such as no descriptors
 constexpr unsigned kUserTimeoutMs = 35'000;  // of a peer that vanished with bytes on their way
 constexpr int kSendBufferBytes = 256 << 10;
+// Of a connection whose address has abused the door: given up at once, and not yet done with; a
+// hundred may run.
+constexpr int kResetsOfHeld = 20;
+constexpr int64_t kCallsOfHeld = 200;
 constexpr Duration kPolice = std::chrono::milliseconds(20);  // between looks at what was sent
 
 struct Address {
@@ -220,10 +224,15 @@ bool Acceptor::Remember(int fd, int duplicate, std::string peer, std::string net
   Watched watched;
   watched.peer = std::move(peer);
   watched.network = std::move(network);
-  if (at > now) watched.held = fd;
+  AbuseLimits abuse = options_.abuse;
+  if (at > now) {
+    watched.held = fd;
+    abuse.resets = std::min(abuse.resets, kResetsOfHeld);
+    abuse.calls = std::min(abuse.calls, kCallsOfHeld);
+  }
   try {
     watched.account =
-        std::make_shared<ConnectionAccount>(options_.abuse, options_.message_bytes, now, [this] {
+        std::make_shared<ConnectionAccount>(abuse, options_.message_bytes, now, [this] {
           judge_now_.store(true);
           Wake();
         });
