@@ -1,0 +1,156 @@
+#include "store/store.h"
+
+#include <future>
+#include <new>
+#include <utility>
+
+namespace tutti::store {
+namespace {
+
+Status Guarded(const Store::Work& work, Database& database) {
+  try {
+    return work(database);
+  } catch (const std::bad_alloc&) {
+    return OutOfMemory();
+  }
+}
+
+// Not the caller's fault, and not a matter of room: the disk cannot be trusted any more.
+bool IsFatal(const Status& status) {
+  return status.reason() == "store_failed" || status.reason() == "store_corrupt";
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Store>> Store::Open(const Options& options,
+                                           std::span<const Migration> migrations) {
+  std::optional<FolderLock> lock;
+  std::string path;
+  if (!options.folder.empty()) {
+    ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(options.folder));
+    lock.emplace(std::move(taken));
+    path = options.folder + "/tutti.db";
+  }
+  ASSIGN_OR_RETURN(Database database, Database::Open(path));
+  RETURN_IF_ERROR(Migrate(migrations, &database));
+  return std::unique_ptr<Store>(new Store(options, std::move(lock), std::move(database)));
+}
+
+Store::Store(const Options& options, std::optional<FolderLock> lock, Database database)
+    : options_(options), lock_(std::move(lock)), database_(std::move(database)) {
+  thread_ = std::thread([this] { Main(); });
+}
+
+Store::~Store() {
+  {
+    const MutexLock guard(mutex_);
+    stopping_ = true;
+    changed_.NotifyAll();
+  }
+  thread_.join();
+}
+
+void Store::Write(Work work, Done done) { Add({std::move(work), std::move(done), true}); }
+void Store::Read(Work work, Done done) { Add({std::move(work), std::move(done), false}); }
+
+void Store::Add(Task task) {
+  Status refused;
+  {
+    const MutexLock guard(mutex_);
+    if (!health_.ok()) {
+      refused = health_;
+    } else if (waiting_.size() >= options_.most_waiting) {
+      refused = Unavailable("overloaded", "the store has " + std::to_string(waiting_.size()) +
+                                              " writes waiting for the disk");
+    } else {
+      waiting_.push_back(std::move(task));
+      changed_.NotifyAll();
+      return;
+    }
+  }
+  task.done(refused);
+}
+
+Status Store::WriteNow(const Work& work) {
+  std::promise<Status> result;
+  Write(work, [&](const Status& status) { result.set_value(status); });
+  return result.get_future().get();
+}
+
+Status Store::ReadNow(const Work& work) {
+  std::promise<Status> result;
+  Read(work, [&](const Status& status) { result.set_value(status); });
+  return result.get_future().get();
+}
+
+Status Store::health() const {
+  const MutexLock guard(mutex_);
+  return health_;
+}
+
+std::vector<Store::Task> Store::Next() {
+  const MutexLock guard(mutex_);
+  while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
+  std::vector<Task> group;
+  while (!waiting_.empty() && group.size() < options_.most_writes &&
+         (group.empty() || waiting_.front().writes == group.front().writes)) {
+    group.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+  }
+  return group;
+}
+
+void Store::Main() {
+  while (true) {
+    std::vector<Task> group = Next();
+    if (group.empty()) return;
+    if (group.front().writes) {
+      Commit(std::move(group));
+      continue;
+    }
+    for (Task& task : group) {
+      Status status = health();
+      if (status.ok()) status = Guarded(task.work, database_);
+      Note(status);
+      task.done(status);
+    }
+  }
+}
+
+// An error undoes this work alone, but for those after which SQLite has undone everything.
+Status Store::RunInGroup(const Work& work) {
+  RETURN_IF_ERROR(database_.Execute("SAVEPOINT work"));
+  const Status status = Guarded(work, database_);
+  if (status.ok()) return database_.Execute("RELEASE work");
+  if (database_.in_transaction())
+    RETURN_IF_ERROR(database_.Execute("ROLLBACK TO work; RELEASE work"));
+  return status;
+}
+
+void Store::Commit(std::vector<Task> group) {
+  std::vector<Status> results(group.size());
+  Status whole = health();
+  if (whole.ok()) whole = database_.Execute("BEGIN IMMEDIATE");
+  for (size_t i = 0; i < group.size() && whole.ok(); ++i) {
+    results[i] = RunInGroup(group[i].work);
+    if (!database_.in_transaction()) whole = results[i];
+  }
+  if (whole.ok()) whole = database_.Execute("COMMIT");
+  if (!whole.ok()) {
+    if (database_.in_transaction()) (void)database_.Execute("ROLLBACK");
+    Note(whole);
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    if (!whole.ok() && results[i].ok()) results[i] = whole;
+    Note(results[i]);
+    group[i].done(results[i]);
+  }
+}
+
+void Store::Note(const Status& status) {
+  if (!IsFatal(status)) return;
+  const MutexLock guard(mutex_);
+  if (health_.ok()) health_ = status;
+}
+
+}  // namespace tutti::store

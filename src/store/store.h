@@ -1,0 +1,90 @@
+// Store: what must outlast the process, in one SQLite file that one thread writes.
+//
+// What is handed in while a commit is on its way to the disk shares the next one (group commit): a
+// lone write is committed at once, and under load one flush serves up to `most_writes`. `done` is
+// called after the commit that makes it true, or with why there is none; what was told OK survives
+// the process and the machine. A write that fails leaves no trace and does not touch its
+// neighbours.
+//
+// After a failure of the disk nothing is acknowledged any more (a flush that failed must not be
+// tried again): every call is refused with store_failed until the process starts anew. A full disk
+// refuses what did not fit, and goes on.
+//
+// Any thread may call Write, Read and health; neither blocks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/status.h"
+#include "store/database.h"
+#include "store/folder_lock.h"
+#include "store/migrations.h"
+
+namespace tutti::store {
+
+class Store {
+ public:
+  struct Options {
+    std::string folder;  // holds tutti.db; "" keeps everything in memory, gone with the process
+    size_t most_writes = 256;    // in one commit
+    size_t most_waiting = 4096;  // works that were handed in and not begun; then overloaded
+  };
+  // Run on the store's thread.
+  using Work = std::function<Status(Database&)>;
+  using Done = std::function<void(const Status&)>;
+
+  // Errors: those of FolderLock, Migrate and Database.
+  static Result<std::unique_ptr<Store>> Open(const Options& options,
+                                             std::span<const Migration> migrations);
+  ~Store();  // does what was handed in, then closes
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  // `work` within a transaction; an error of it undoes what it did and is what `done` is told.
+  void Write(Work work, Done done);
+  // `work` after all that was handed in before is committed or refused. It changes nothing.
+  void Read(Work work, Done done);
+
+  // Waits. For starts, tools and tests.
+  Status WriteNow(const Work& work);
+  Status ReadNow(const Work& work);
+
+  // OK, or why nothing is stored any more.
+  Status health() const;
+
+ private:
+  struct Task {
+    Work work;
+    Done done;
+    bool writes = false;
+  };
+  Store(const Options& options, std::optional<FolderLock> lock, Database database);
+  void Main();
+  void Add(Task task);
+  // Some of what waits, in order: writes that share a commit, or reads; empty at the end.
+  std::vector<Task> Next();
+  void Commit(std::vector<Task> group);
+  Status RunInGroup(const Work& work);
+  void Note(const Status& status);
+
+  const Options options_;
+  const std::optional<FolderLock> lock_;
+  Database database_;  // of the thread
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::deque<Task> waiting_ GUARDED_BY(mutex_);
+  Status health_ GUARDED_BY(mutex_);
+  bool stopping_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace tutti::store
