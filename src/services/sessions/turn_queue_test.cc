@@ -1,0 +1,120 @@
+#include "services/sessions/turn_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace tutti::sessions {
+namespace {
+
+class TurnQueueTest : public ::testing::Test {
+ protected:
+  TurnQueue::Offer Add(const std::string& id, BusyPolicy policy = BusyPolicy::kEnqueue) {
+    const Result<TurnQueue::Offer> offer = queue_.Add(id, policy);
+    EXPECT_TRUE(offer.ok()) << offer.status();
+    return offer.ok() ? *offer : TurnQueue::Offer{};
+  }
+  std::vector<int64_t> RunAll() {
+    std::vector<int64_t> order;
+    if (queue_.running().has_value()) queue_.End();
+    while (const auto turn = queue_.Begin()) {
+      order.push_back(*turn);
+      queue_.End();
+    }
+    return order;
+  }
+
+  TurnQueue queue_{{}, 1};
+};
+
+TEST_F(TurnQueueTest, MessagesRunOneAfterTheOtherInTheirOrder) {
+  EXPECT_EQ(Add("a").turn, 1);
+  EXPECT_EQ(queue_.Begin(), 1);
+  EXPECT_EQ(Add("b").position, 1u);
+  EXPECT_EQ(Add("c").position, 2u);
+  EXPECT_EQ(queue_.Begin(), std::nullopt) << "one at a time";
+  EXPECT_EQ(RunAll(), (std::vector<int64_t>{2, 3}));
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(TurnQueueTest, TheSameIdIsTheSameTurnWhateverBecameOfIt) {
+  EXPECT_EQ(Add("a").turn, 1);
+  EXPECT_TRUE(Add("a").repeated);
+  EXPECT_EQ(queue_.Begin(), 1);
+  EXPECT_TRUE(Add("a").repeated);
+  queue_.End();
+  EXPECT_EQ(Add("a").turn, 1);
+  EXPECT_TRUE(Add("a", BusyPolicy::kReject).repeated);
+  EXPECT_TRUE(queue_.idle()) << "nothing was added";
+  EXPECT_EQ(Add("b").turn, 2);
+}
+
+TEST_F(TurnQueueTest, TheSeventeenthThatWaitsIsRefusedAndChangesNothing) {
+  Add("running");
+  queue_.Begin();
+  for (int i = 0; i < 16; ++i) Add(std::to_string(i));
+  const Result<TurnQueue::Offer> refused = queue_.Add("more", BusyPolicy::kEnqueue);
+  EXPECT_EQ(refused.status().reason(), "mailbox_full");
+  EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
+  EXPECT_EQ(queue_.Add("more", BusyPolicy::kInterrupt).status().reason(), "mailbox_full");
+  EXPECT_EQ(queue_.waiting(), 16u);
+  queue_.End();
+  queue_.Begin();
+  EXPECT_FALSE(Add("more").repeated) << "a refused id was not remembered";
+}
+
+TEST_F(TurnQueueTest, RejectIsRefusedWhileATurnRunsOrWaits) {
+  EXPECT_EQ(Add("a", BusyPolicy::kReject).turn, 1);
+  EXPECT_EQ(queue_.Add("b", BusyPolicy::kReject).status().reason(), "conversation_busy");
+  queue_.Begin();
+  EXPECT_EQ(queue_.Add("b", BusyPolicy::kReject).status().reason(), "conversation_busy");
+  queue_.End();
+  EXPECT_EQ(Add("b", BusyPolicy::kReject).turn, 2);
+}
+
+TEST_F(TurnQueueTest, InterruptAndRollbackCutTheRunningTurnShortAndGoFirst) {
+  for (const auto& [policy, cut] : {std::pair(BusyPolicy::kInterrupt, CutShort::kKeep),
+                                    {BusyPolicy::kRollback, CutShort::kForget}}) {
+    TurnQueue queue({}, 1);
+    EXPECT_TRUE(queue.Add("a", policy).ok()) << "nothing to cut";
+    EXPECT_EQ(queue.Begin(), 1);
+    EXPECT_TRUE(queue.Add("b", BusyPolicy::kEnqueue).ok());
+    const Result<TurnQueue::Offer> offer = queue.Add("c", policy);
+    ASSERT_TRUE(offer.ok());
+    EXPECT_EQ(offer->cancel, cut);
+    EXPECT_EQ(offer->position, 1u);
+    queue.End();
+    EXPECT_EQ(queue.Begin(), 3);
+    queue.End();
+    EXPECT_EQ(queue.Begin(), 2);
+  }
+}
+
+TEST_F(TurnQueueTest, SteerIsRefused) {
+  EXPECT_EQ(queue_.Add("a", BusyPolicy::kSteer).status().reason(), "steer_unsupported");
+  EXPECT_TRUE(queue_.idle());
+}
+
+TEST_F(TurnQueueTest, AWaitingTurnCanBeWithdrawnAndARunningOneCannot) {
+  Add("a");
+  queue_.Begin();
+  Add("b");
+  Add("c");
+  EXPECT_FALSE(queue_.Withdraw(1));
+  EXPECT_TRUE(queue_.Withdraw(2));
+  EXPECT_FALSE(queue_.Withdraw(2));
+  EXPECT_EQ(RunAll(), std::vector<int64_t>{3});
+}
+
+TEST_F(TurnQueueTest, OnlyTheNewestIdsAreRemembered) {
+  for (int i = 0; i < 65; ++i) {
+    Add(std::to_string(i));
+    queue_.Begin();
+    queue_.End();
+  }
+  EXPECT_TRUE(Add("1").repeated);
+  EXPECT_FALSE(Add("0").repeated);
+}
+
+}  // namespace
+}  // namespace tutti::sessions
