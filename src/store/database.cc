@@ -24,6 +24,8 @@ Status FromSqlite(int code, sqlite3* connection) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return Status(StatusCode::kDataLoss, "store_corrupt", why);
+    case SQLITE_TOOBIG:  // one value, not the disk
+      return InvalidArgument("invalid_value", why);
     case SQLITE_CONSTRAINT:
       return Status(StatusCode::kAlreadyExists, "store_conflict", why);
     default:

@@ -6,7 +6,7 @@
 //
 // Errors of all calls: store_full (no room on the disk), store_failed (it cannot be read or
 // written), store_corrupt, store_locked (another process has it), store_conflict (with another
-// row), overloaded (no memory).
+// row), invalid_value (longer than SQLite takes), overloaded (no memory).
 // Source: https://sqlite.org/c3ref/intro.html
 #pragma once
 
