@@ -20,3 +20,5 @@ file(RELATIVE_PATH pc_to_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefi
 configure_file(${CMAKE_CURRENT_LIST_DIR}/tutti.pc.in ${CMAKE_BINARY_DIR}/tutti.pc @ONLY)
 install(FILES ${CMAKE_BINARY_DIR}/tutti.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/THIRD_PARTY.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# For a broker between Tutti and its clients (docs/mqtt-broker.md).
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/share/mosquitto DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)

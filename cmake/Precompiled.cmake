@@ -27,6 +27,12 @@ if(TUTTI_PRECOMPILE)
   set(headers <algorithm> <array> <atomic> <charconv> <chrono> <cmath> <functional> <map> <memory> <optional> <span> <string>
               <string_view> <thread> <unordered_map> <utility> <vector>)
   tutti_precompiled(tutti_common_headers ${headers})
+  # Of the doors with sockets of their own, and of the command line.
+  tutti_precompiled(tutti_asio_headers ${headers} <boost/asio/buffer.hpp> <boost/asio/io_context.hpp> <boost/asio/ip/tcp.hpp>
+                    <boost/asio/post.hpp> <boost/asio/ssl/context.hpp> <boost/asio/ssl/stream.hpp> <boost/asio/steady_timer.hpp>)
+  target_link_libraries(tutti_asio_headers PRIVATE OpenSSL::SSL)
+  tutti_precompiled(tutti_cli11_headers ${headers} <CLI/CLI.hpp> <fmt/format.h>)
+  target_link_libraries(tutti_cli11_headers PRIVATE CLI11::CLI11 fmt::fmt)
   tutti_precompiled(tutti_test_headers ${headers} <gmock/gmock.h> <gtest/gtest.h>)
   target_link_libraries(tutti_test_headers PRIVATE GTest::gmock)
   # As a program's files are compiled.

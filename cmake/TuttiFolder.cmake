@@ -1,14 +1,15 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
 # become <folder>_bench. Files whose path matches one of EXCLUDE are left to the caller. DEPENDS are the only
-# folders whose headers this one may include, TEST_DEPENDS those that its tests, benches and what lies in testing/
+# folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
+# tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides; the declared graph is written to ranks.json, which tests/ranks_test.py compares with the
 # includes and the map.
 function(tutti_folder)
-  cmake_parse_arguments(F "" "NAME;RANK" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -27,7 +28,10 @@ function(tutti_folder)
 
   if(sources)
     add_library(tutti_${target} STATIC ${sources})
-    tutti_precompile(tutti_${target} tutti_common_headers)
+    if(NOT F_PRECOMPILED)
+      set(F_PRECOMPILED tutti_common_headers)
+    endif()
+    tutti_precompile(tutti_${target} ${F_PRECOMPILED})
     set(scope PUBLIC)
   else()
     add_library(tutti_${target} INTERFACE)

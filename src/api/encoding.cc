@@ -1,11 +1,35 @@
 #include "api/encoding.h"
 
+#include <memory>
+#include <numeric>
+#include <utility>
+
 #include "base/check.h"
 
 namespace tutti::api {
 
+namespace {
+
+Result<EncodeResult> Observed(RequestObserver& observer, Result<EncodeResult> result) {
+  Usage usage;
+  Timings timings;
+  if (result.ok()) {
+    usage.prompt_tokens = std::accumulate(result->tokens.begin(), result->tokens.end(), 0);
+    timings.prepare = result->timings.prepare;
+    timings.queue = result->timings.queue;
+    timings.prefill = result->timings.inference;
+  }
+  Status status = observer.End(result.ok() ? OkStatus() : result.status(), usage, timings);
+  if (status.ok()) return result;
+  return status;
+}
+
+}  // namespace
+
 void EncodingState::Finish(Result<EncodeResult> result) {
   CHECK(!result_.has_value());  // one end, whichever path writes it
+  if (const auto observer = std::exchange(observer_, nullptr))
+    result = Observed(*observer, std::move(result));
   result_.emplace(std::move(result));
   done_.store(true, std::memory_order_release);
 }

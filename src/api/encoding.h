@@ -16,6 +16,7 @@
 #include <variant>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/token_stream.h"
 #include "api/types.h"
 #include "base/clock.h"
@@ -59,7 +60,11 @@ struct EncodeRequest {
   std::optional<int> total_tokens;     // refuse to read more of all inputs together
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
+  std::shared_ptr<const Caller> caller;  // these as GenerateRequest's
+  std::shared_ptr<RateLimits> rate_limits;
   std::string tenant;
+  double tenant_weight = 1.0;
+  std::shared_ptr<RequestObserver> observer;
 };
 
 inline constexpr int kMaxEncodeInputs = 2048;
@@ -83,8 +88,9 @@ class EncodingState {
  public:
   // `finish` runs once, in Take(): what is left to do with a good result, by its reader.
   using Finisher = std::function<void(EncodeResult&)>;
-  explicit EncodingState(std::shared_ptr<StreamWaker> waker, Finisher finish = nullptr)
-      : waker_(std::move(waker)), finish_(std::move(finish)) {}
+  explicit EncodingState(std::shared_ptr<StreamWaker> waker, Finisher finish = nullptr,
+                         std::shared_ptr<RequestObserver> observer = nullptr)
+      : waker_(std::move(waker)), finish_(std::move(finish)), observer_(std::move(observer)) {}
   EncodingState(const EncodingState&) = delete;
   EncodingState& operator=(const EncodingState&) = delete;
 
@@ -105,6 +111,7 @@ class EncodingState {
  private:
   const std::shared_ptr<StreamWaker> waker_;
   const Finisher finish_;
+  std::shared_ptr<RequestObserver> observer_;   // writer only; null after the end
   std::optional<Result<EncodeResult>> result_;  // written before `done_`
   std::atomic<bool> prepared_{false}, done_{false};
 };
@@ -124,6 +131,8 @@ class Encoding {
   bool prepared() const { return state_->prepared(); }
   Result<EncodeResult> Take() { return state_->Take(); }
   void Cancel();
+  // For whoever may end the request beside its reader.
+  const std::shared_ptr<Cancellable>& control() const { return control_; }
 
  private:
   std::shared_ptr<EncodingState> state_;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "api/caller.h"
 #include "api/encoding.h"
 #include "api/token_stream.h"
 #include "api/types.h"
@@ -18,7 +19,8 @@ namespace tutti::api {
 struct TokenizeRequest {
   std::string model;  // empty = the default model
   Prompt prompt;
-  bool pieces = false;  // also each token's bytes and kind; of at most kMaxPieces tokens
+  bool pieces = false;    // also each token's bytes and kind; of at most kMaxPieces tokens
+  CallerRef caller = {};  // null: nobody in particular
 };
 
 struct TokenizeResult {
@@ -27,6 +29,13 @@ struct TokenizeResult {
   std::vector<bool> special;        // whether it is a special token; as many as pieces
   std::string text;                 // the rendered prompt
   int max_model_len = 0;
+};
+
+struct DetokenizeRequest {
+  std::string model = {};  // empty = the default model
+  std::vector<TokenId> tokens = {};
+  bool skip_special = false;  // special tokens leave no text
+  CallerRef caller = {};      // null: nobody in particular
 };
 
 // Thread-safe; every call returns without waiting for inference.
@@ -48,10 +57,7 @@ class Inference {
   virtual Result<Encoding> Encode(EncodeRequest request, std::shared_ptr<StreamWaker> waker) = 0;
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
-  // `skip_special`: special tokens leave no text.
-  virtual Result<std::string> Detokenize(const std::string& model,
-                                         const std::vector<TokenId>& tokens,
-                                         bool skip_special = false) = 0;
+  virtual Result<std::string> Detokenize(const DetokenizeRequest& request) = 0;
 
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;

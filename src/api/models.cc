@@ -49,4 +49,17 @@ const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeReque
   return DefaultEncoder(models, request.output, pairs);
 }
 
+bool MayUse(const Caller& caller, const ModelInfo& model) {
+  const auto given = [&](const std::string& name) {
+    return std::find(caller.models.begin(), caller.models.end(), name) != caller.models.end();
+  };
+  return caller.models.empty() || given(model.id) ||
+         std::any_of(model.aliases.begin(), model.aliases.end(), given);
+}
+
+std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models) {
+  std::erase_if(models, [&](const ModelInfo& model) { return !MayUse(caller, model); });
+  return models;
+}
+
 }  // namespace tutti::api

@@ -4,7 +4,9 @@
 
 #include <span>
 #include <string_view>
+#include <vector>
 
+#include "api/caller.h"
 #include "api/encoding.h"
 #include "api/types.h"
 
@@ -25,5 +27,10 @@ const ModelInfo* DefaultEncoder(std::span<const ModelInfo> models, EncodeOutput 
 // The model that `request` goes to: by its name, or DefaultEncoder() of what it asks for. Null when
 // there is none, which the waist says best.
 const ModelInfo* EncoderFor(std::span<const ModelInfo> models, const EncodeRequest& request);
+
+// Whether it was given to `caller`, by its name or an alias.
+bool MayUse(const Caller& caller, const ModelInfo& model);
+// Those that were.
+std::vector<ModelInfo> ModelsFor(const Caller& caller, std::vector<ModelInfo> models);
 
 }  // namespace tutti::api

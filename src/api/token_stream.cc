@@ -1,6 +1,7 @@
 #include "api/token_stream.h"
 
 #include <array>
+#include <utility>
 
 namespace tutti::api {
 
@@ -13,8 +14,12 @@ struct TokenStream::Chunk {
   std::unique_ptr<Chunk> next;  // published with the size that first reaches into it
 };
 
-TokenStream::TokenStream(std::shared_ptr<StreamWaker> waker)
-    : waker_(std::move(waker)), first_(std::make_unique<Chunk>()), last_(first_.get()) {}
+TokenStream::TokenStream(std::shared_ptr<StreamWaker> waker,
+                         std::shared_ptr<RequestObserver> observer)
+    : waker_(std::move(waker)),
+      observer_(std::move(observer)),
+      first_(std::make_unique<Chunk>()),
+      last_(first_.get()) {}
 
 TokenStream::~TokenStream() {
   // Iteratively: a long stream must not unwind one stack frame per chunk.
@@ -22,7 +27,29 @@ TokenStream::~TokenStream() {
     chunk = std::move(chunk->next);
 }
 
-void TokenStream::Append(StreamEvent event) { Publish(std::move(event), 0); }
+void TokenStream::FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices) {
+  reasoning_.clear();
+  if (mode == ReasoningMode::kKeep) return;
+  for (int i = 0; i < choices; ++i) reasoning_.emplace_back(mode, tags);
+}
+
+void TokenStream::Filter(StreamEvent* event) {
+  const bool ends = event->kind == StreamEvent::Kind::kChoiceEnd;
+  if (!ends && event->kind != StreamEvent::Kind::kToken) return;
+  ReasoningFilter& filter = reasoning_[static_cast<size_t>(event->choice)];
+  const std::string raw = std::exchange(event->text, {});
+  filter.Push(raw, &event->text, &event->reasoning);
+  if (ends) filter.Finish(&event->text, &event->reasoning);
+}
+
+void TokenStream::Append(StreamEvent event) {
+  if (!reasoning_.empty()) Filter(&event);
+  if (!has_token_ && event.kind != StreamEvent::Kind::kStarted) {
+    has_token_ = true;
+    if (observer_ != nullptr) observer_->FirstToken();
+  }
+  Publish(std::move(event), 0);
+}
 
 void TokenStream::Publish(StreamEvent event, size_t ended) {
   CHECK(!this->ended()) << "an event after the terminal one";
@@ -37,7 +64,7 @@ void TokenStream::Publish(StreamEvent event, size_t ended) {
 }
 
 size_t TokenStream::EventBytes(const StreamEvent& event) {
-  size_t bytes = sizeof(StreamEvent);
+  size_t bytes = sizeof(StreamEvent) + event.reasoning.size();
   if (!event.logprobs) return bytes;
   // By size, not capacity: both ends of the stream must come to the same figure.
   bytes += event.logprobs->chosen.bytes.size();
@@ -46,6 +73,8 @@ size_t TokenStream::EventBytes(const StreamEvent& event) {
 }
 
 void TokenStream::Finish(Status status, Usage usage, Timings timings) {
+  if (const auto observer = std::exchange(observer_, nullptr))
+    status = observer->End(std::move(status), usage, timings);
   status_ = std::move(status);
   StreamEvent end;
   end.kind = StreamEvent::Kind::kEnd;

@@ -13,7 +13,10 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
+#include "api/caller.h"
+#include "api/reasoning_filter.h"
 #include "api/types.h"
 #include "base/status.h"
 
@@ -30,12 +33,15 @@ class StreamWaker {
 
 class TokenStream {
  public:
-  explicit TokenStream(std::shared_ptr<StreamWaker> waker);
+  explicit TokenStream(std::shared_ptr<StreamWaker> waker,
+                       std::shared_ptr<RequestObserver> observer = nullptr);
   ~TokenStream();
   TokenStream(const TokenStream&) = delete;
   TokenStream& operator=(const TokenStream&) = delete;
 
   // --- writer ---
+  // Before the first token: what each of `choices` thinks between tags is taken out of its text.
+  void FilterReasoning(ReasoningMode mode, const ReasoningTags& tags, int choices);
   void Append(StreamEvent event);  // not kEnd; CHECKs that the stream has not ended
   void Finish(Status status, Usage usage, Timings timings);  // the one terminal event; exactly once
   const std::shared_ptr<StreamWaker>& waker() const { return waker_; }
@@ -58,10 +64,14 @@ class TokenStream {
   void Consumed(size_t bytes) { consumed_bytes_.fetch_add(bytes, std::memory_order_acq_rel); }
 
  private:
+  void Filter(StreamEvent* event);
   struct Chunk;  // fixed-size run of events; linked, so that events never move
   void Publish(StreamEvent event, size_t ended);  // `ended` 1 with the terminal event, else 0
 
   const std::shared_ptr<StreamWaker> waker_;
+  std::shared_ptr<RequestObserver> observer_;  // writer only; null after the end
+  bool has_token_ = false;                     // writer only
+  std::vector<ReasoningFilter> reasoning_;     // writer only; of each choice; empty: text passes
   std::unique_ptr<Chunk> first_;
   Chunk* last_;          // writer only
   size_t appended_ = 0;  // writer only
@@ -122,6 +132,8 @@ class Generation {
   // unread.
   void Consumed(size_t bytes) { stream_->Consumed(bytes); }
   void Cancel();
+  // For whoever may end the request beside its reader.
+  const std::shared_ptr<Cancellable>& control() const { return control_; }
 
  private:
   std::shared_ptr<TokenStream> stream_;

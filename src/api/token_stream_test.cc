@@ -142,5 +142,45 @@ TEST(Generation, AFinishedOneIsNotCancelledAndAMovedFromOneNeither) {
   EXPECT_EQ(control->cancels, 0);
 }
 
+// What comes out of a stream that was told to filter, for a text in pieces of `size`.
+std::pair<std::string, std::string> Filtered(ReasoningMode mode, const ReasoningTags& tags,
+                                             const std::string& text, size_t size) {
+  const auto stream = std::make_shared<TokenStream>(nullptr);
+  stream->FilterReasoning(mode, tags, 1);
+  for (size_t at = 0; at < text.size(); at += size) {
+    StreamEvent event;
+    event.text = text.substr(at, size);
+    stream->Append(std::move(event));
+  }
+  StreamEvent end;
+  end.kind = StreamEvent::Kind::kChoiceEnd;
+  stream->Append(std::move(end));
+  stream->Finish(OkStatus(), {}, {});
+  Generation generation(stream, nullptr);
+  std::pair<std::string, std::string> out;
+  while (const StreamEvent* event = generation.Next()) {
+    out.first += event->text;
+    out.second += event->reasoning;
+    generation.Consumed(event->text.size());
+  }
+  EXPECT_EQ(stream->unread_bytes(), 0u);
+  return out;
+}
+
+TEST(TokenStream, ReasoningIsTakenOutWhereverItsTagsAreCut) {
+  const std::string text = "<think>Why <not>?</think>\n\nBecause. 1 < 2";
+  using Pair = std::pair<std::string, std::string>;
+  for (size_t size = 1; size <= text.size(); ++size) {
+    EXPECT_EQ(Filtered(ReasoningMode::kKeep, {}, text, size), Pair(text, ""));
+    EXPECT_EQ(Filtered(ReasoningMode::kHide, {}, text, size), Pair("Because. 1 < 2", "")) << size;
+    EXPECT_EQ(Filtered(ReasoningMode::kSeparate, {}, text, size),
+              Pair("Because. 1 < 2", "Why <not>?"));
+    EXPECT_EQ(Filtered(ReasoningMode::kHide, {.begins_inside = true}, "Why?</think>So", size),
+              Pair("So", ""));
+    EXPECT_EQ(Filtered(ReasoningMode::kSeparate, {}, "So<think>never closed <", size),
+              Pair("So", "never closed <"));
+  }
+}
+
 }  // namespace
 }  // namespace tutti::api

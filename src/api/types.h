@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -14,6 +15,10 @@
 #include "base/types.h"
 
 namespace tutti::api {
+
+struct Caller;          // api/caller.h
+struct RateLimits;      // api/caller.h
+class RequestObserver;  // api/caller.h
 
 enum class Role { kSystem, kUser, kAssistant, kTool };
 
@@ -80,8 +85,14 @@ struct GenerateRequest {
   int n = 1;  // 1..8 sequences that share the prompt's blocks
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  std::string tenant;      // unit of isolation: keys the prefix cache and fair share
-  std::string cache_salt;  // further partition of the prefix cache
+  std::shared_ptr<const Caller> caller;     // who asks; null: nobody in particular
+  std::shared_ptr<RateLimits> rate_limits;  // set, where given, before Generate returns in any way
+  // Given by the service before the model (services/admission), not by doors:
+  std::string tenant;          // unit of isolation: keys the prefix cache and fair share
+  double tenant_weight = 1.0;  // its share beside other tenants', kMinTenantWeight to kMax...; of
+                               // several at once the newest request's holds for all of the tenant
+  std::shared_ptr<RequestObserver> observer;  // of this request alone
+  std::string cache_salt;                     // further partition of the prefix cache
   bool use_prefix_cache = true;
   std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
   // Of all prompts of the client's call, where it holds several: they are prepared one after the
@@ -135,7 +146,8 @@ struct StreamEvent {
   Kind kind = Kind::kToken;
   int choice = 0;
   TokenId token = kNoToken;
-  std::string text;  // complete UTF-8 characters only
+  std::string text;       // complete UTF-8 characters only
+  std::string reasoning;  // what the model thinks aloud, where that is told apart from its text
   std::optional<TokenLogprobs> logprobs;
   // kChoiceEnd
   FinishReason finish_reason = FinishReason::kStop;

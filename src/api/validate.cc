@@ -35,8 +35,13 @@ Status CheckSize(const char* param, size_t size, size_t limit) {
 
 }  // namespace
 
+Status CheckTenantWeight(double weight) {
+  return CheckRange("tenant_weight", weight, kMinTenantWeight, kMaxTenantWeight);
+}
+
 Status ValidateRequest(const GenerateRequest& request) {
   const SamplingParams& p = request.sampling;
+  RETURN_IF_ERROR(CheckTenantWeight(request.tenant_weight));
   RETURN_IF_ERROR(CheckRange("temperature", p.temperature, 0, kMaxTemperature));
   if (!(p.top_p > 0) || !(p.top_p <= 1))
     return Bad("top_p", "top_p must be greater than 0 and at most 1");

@@ -29,6 +29,8 @@ inline constexpr double kMaxTemperature = 2.0;
 inline constexpr double kMaxPenalty = 2.0;  // presence and frequency: [-2, 2]
 inline constexpr double kMaxRepetitionPenalty = 10.0;
 inline constexpr double kMaxLogitBiasValue = 100.0;
+// Of two tenants that want more than there is, one of twice the weight gets twice as much.
+inline constexpr double kMinTenantWeight = 0.01, kMaxTenantWeight = 100.0;
 
 // Roughly the memory a request holds while it waits, and the work of preparing it: texts, ids, and
 // a little for each message.
@@ -46,6 +48,9 @@ Status TooManyPieces(size_t tokens);
 // `document_bytes` together; `param` names them. Errors: request_too_large beyond kMaxPairBytes.
 Status CheckPairBytes(size_t query_bytes, size_t documents, size_t document_bytes,
                       const std::string& param);
+
+// Of a request of either kind.
+Status CheckTenantWeight(double weight);
 
 // What can be told without a model. `param` of the status names the OpenAI field.
 Status ValidateRequest(const GenerateRequest& request);

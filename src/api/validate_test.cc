@@ -53,6 +53,9 @@ TEST(ValidateRequest, EveryFieldOutOfRangeIsRefusedByItsName) {
       {"n", [](auto& r) { r.n = 9; }},
       {"request_id", [](auto& r) { r.request_id = std::string(129, 'x'); }},
       {"truncate_prompt_tokens", [](auto& r) { r.truncate_prompt_tokens = 0; }},
+      {"tenant_weight", [](auto& r) { r.tenant_weight = 0; }},
+      {"tenant_weight", [](auto& r) { r.tenant_weight = 100.1; }},
+      {"tenant_weight", [=](auto& r) { r.tenant_weight = kNan; }},
       {"messages", [](auto& r) { r.prompt = ChatPrompt{}; }},
       {"messages",
        [](auto& r) {

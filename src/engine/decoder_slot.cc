@@ -257,7 +257,10 @@ void DecoderSlot::NoteAdmissions(TimePoint now) {
     Work& work = *by_sequence_[p.sequence->id];
     ++work.preemptions;
     statistics_.count().wasted += static_cast<uint64_t>(p.lost_tokens);
-    if (deps_.observer != nullptr) deps_.observer->OnPreemption("kv", p.lost_tokens);
+    if (deps_.observer != nullptr) {
+      deps_.observer->OnPreemption(p.cause == Preempted::Cause::kLane ? "lane" : "kv",
+                                   p.lost_tokens);
+    }
   }
   for (const Admitted& a : scheduler_.admitted()) {
     Work& work = *by_sequence_[a.sequence->id];

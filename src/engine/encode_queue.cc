@@ -24,7 +24,8 @@ void EncodeQueue::Close(Line& line, ItemFlow& flow) {
 }
 
 void EncodeQueue::Join(EncodeWork& work) {
-  const uint32_t tenant = work.flow.tenant = shares_.Join(work.request.tenant);
+  const uint32_t tenant = work.flow.tenant =
+      shares_.Join(work.request.tenant, work.request.tenant_weight);
   while (single_flows_.size() < shares_.size()) {
     single_flows_.push_back(std::make_unique<ItemFlow>());
     single_flows_.back()->tenant = static_cast<uint32_t>(single_flows_.size() - 1);
@@ -118,7 +119,7 @@ void EncodeQueue::Walk(Line& line, size_t window, Duration aging, TimePoint now)
     line.candidates.push_back({item.tokens, item.passed, false});
     best->cursor = item.next;
     best->walked += item.tokens;
-    walked_[best->tenant] += item.tokens;
+    walked_[best->tenant] += shares_.ForWeight(best->tenant, item.tokens);
   }
 }
 

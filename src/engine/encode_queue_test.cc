@@ -27,11 +27,12 @@ struct Rig {
   double bulk_share = 0.25;
 
   EncodeWork& Add(const std::string& tenant, std::vector<int> lengths,
-                  api::Priority priority = api::Priority::kInteractive) {
+                  api::Priority priority = api::Priority::kInteractive, double weight = 1) {
     TokenizedRequest request =
         testing::TestEncoding(static_cast<int>(works.size()) * 100, std::move(lengths));
     request.tenant = tenant;
     request.priority = priority;
+    request.tenant_weight = weight;
     const bool small = request.lengths.size() <= 8 && priority == api::Priority::kInteractive;
     works.push_back(MakeEncodeWork(Ticket(), std::move(request), nullptr,
                                    testing::FakeEncoderRunner::DefaultLimits(), small, now));
@@ -69,6 +70,18 @@ TEST(EncodeQueue, TenantsShareABatchWhateverEachHasWaiting) {
   const EncodeWork& quiet = rig.Add("quiet", {5, 5, 5, 5, 5, 5});
   rig.Pick(8);
   EXPECT_EQ(rig.PickedOf(quiet), 4);
+}
+
+TEST(EncodeQueue, AHeavierTenantHasMoreOfEveryBatch) {
+  Rig rig;
+  const EncodeWork& light = rig.Add("light", std::vector<int>(100, 5));
+  const EncodeWork& heavy =
+      rig.Add("heavy", std::vector<int>(100, 5), api::Priority::kInteractive, 3);
+  for (int i = 0; i < 5; ++i) {
+    rig.Pick(12);
+    EXPECT_NEAR(rig.PickedOf(light), 3, 1);
+    EXPECT_NEAR(rig.PickedOf(heavy), 9, 1);
+  }
 }
 
 TEST(EncodeQueue, TenantsTakeTurnsWhereABatchHoldsOneItem) {

@@ -183,6 +183,7 @@ class Schedule {
     request.output = static_cast<api::EncodeOutput>(random_.Below(3));
     request.priority = static_cast<api::Priority>(random_.Chance(0.6) ? 0 : random_.Below(3));
     request.tenant = std::string(1, static_cast<char>('a' + random_.Below(3)));
+    request.tenant_weight = request.tenant == "b" ? 3 : 1;
     if (random_.Chance(0.1))
       request.deadline = h.clock().Now() + microseconds(random_.Between(1, 100'000));
     Result<size_t> id = h.Submit(request);

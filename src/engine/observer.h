@@ -49,7 +49,7 @@ class EngineObserver {
   virtual void OnFirstToken(Duration /*since accepted*/) {}
   virtual void OnNextToken(Duration /*since the choice's last token*/) {}
   virtual void OnPrefixLookup(int /*queried_tokens*/, int /*hit_tokens*/) {}
-  virtual void OnPreemption(std::string_view /*reason*/, int /*tokens_to_recompute*/) {}
+  virtual void OnPreemption(std::string_view /*kv | lane*/, int /*tokens_to_recompute*/) {}
   virtual void OnFinished(const RequestEvent& /*event*/) {}
 };
 

@@ -35,8 +35,9 @@ struct Request {
   int n = 1;                        // choices, 1..api::kMaxChoices; share the prompt's blocks
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  std::string tenant;      // unit of fair share and of prefix reuse
-  std::string cache_salt;  // further partition of prefix reuse
+  std::string tenant;          // unit of fair share and of prefix reuse
+  double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
+  std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
   bool score_only = false;  // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has

@@ -37,7 +37,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits
 
 void Scheduler::Add(Sequence& s, bool paused) {
   CHECK(s.state() == SequenceState::kWaiting);
-  s.tenant = waiting_.JoinTenant(s.request->tenant);
+  s.tenant = waiting_.JoinTenant(s.request->tenant, s.request->tenant_weight);
   if (options_.prefix_cache && s.request->use_prefix_cache) {
     s.root = pool_.index().AcquireRoot(s.request->tenant, s.request->cache_salt);
   }
@@ -127,9 +127,11 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     PlanAdmissions(now, /*with_slices=*/false);
     PlanTurn();
   } else {
+    PreemptForLane(now);
+    const size_t for_lanes = preempted_.size();
     PlanDecodes();
     PlanPrefills();
-    if (preempted_.empty()) PlanAdmissions(now, /*with_slices=*/true);
+    if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
   }
   // Running sequences that all wait for each other's blocks: the last in the order of keeping gives
   // way.
@@ -339,6 +341,28 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   }
 }
 
+LaneClaim Scheduler::ClaimOf(const Sequence& s, TimePoint now) const {
+  const api::Priority priority = s.request->priority;
+  return {.priority = static_cast<int>(priority),
+          .effective = EffectiveClass(priority, now - s.queued_at, options_.priority_aging)};
+}
+
+void Scheduler::PreemptForLane(TimePoint now) {
+  if (options_.strategy != Strategy::kContinuous || options_.admission == Admission::kNoEvict)
+    return;
+  if (running() < LaneLimit(options_) || waiting_.size() == 0) return;
+  const Sequence& first = *WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next();
+  const auto last = std::find_if(running_.rbegin(), running_.rend(),
+                                 [&](const Sequence* s) { return s->tenant == first.tenant; });
+  if (last == running_.rend() || (*last)->pinned || WaitsForSiblingOf(first)) return;
+  if (!TakesLaneFrom(ClaimOf(first, now), ClaimOf(**last, now))) return;
+  // Without what the prefix index may have of it: one that would only perhaps fit is not worth it.
+  const int needed = first.pinned ? WorstCaseBlocks(first.target_tokens)
+                                  : BlocksFor(static_cast<int>(first.tokens.size()));
+  if (needed - first.blocks.size() > SlackFor(PoolView()) + (*last)->blocks.size()) return;
+  Preempt(**last, Preempted::Cause::kLane);
+}
+
 bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
   if (!WaitsForSibling(options_.strategy) || s.computed > 0 || s.prompt_tokens < 2) return false;
   bool computing = false;
@@ -350,10 +374,8 @@ bool Scheduler::WaitsForSiblingOf(const Sequence& s) const {
   return computing;
 }
 
-Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
-  if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+AdmissionView Scheduler::PoolView() const {
   AdmissionView view;
-  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   for (const Sequence* r : running_) {
     if (r->blocks.promised() > 0 || r->pinned || options_.admission == Admission::kNoEvict)
       continue;
@@ -362,6 +384,13 @@ Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
         std::max(0, BlocksFor(static_cast<int>(r->tokens.size())) - r->blocks.size());
   }
   view.available = pool_.available();
+  return view;
+}
+
+Scheduler::Fit Scheduler::TryAdmit(Sequence& s) {
+  if (WaitsForSiblingOf(s)) return Fit::kWaitsForSibling;
+  AdmissionView view = PoolView();
+  view.reserve_worst = s.pinned || options_.admission == Admission::kNoEvict;
   // Nothing got better since it last did not fit: spare the look into the index.
   if (s.refused_at && SlackFor(view) <= *s.refused_at && memory_.idle_holders() == 0)
     return Fit::kDoesNotFit;
@@ -422,9 +451,9 @@ bool Scheduler::MakeRoom(const Sequence& s, int count, bool may_preempt) {
   return true;
 }
 
-void Scheduler::Preempt(Sequence& s) {
+void Scheduler::Preempt(Sequence& s, Preempted::Cause cause) {
   CHECK(!s.pinned && s.planned_in != step_);
-  preempted_.push_back({&s, s.computed});
+  preempted_.push_back({&s, s.computed, cause});
   ++preemptions_;
   EraseRunning(s);
   memory_.Release(s, /*keep_tail=*/true);

@@ -21,6 +21,8 @@
 #include "base/clock.h"
 #include "engine/model_runner.h"
 #include "engine/options.h"
+#include "engine/policy/admission.h"
+#include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
 #include "engine/sequence.h"
@@ -60,8 +62,10 @@ struct Admitted {
 };
 
 struct Preempted {
+  enum class Cause { kBlocks, kLane };
   Sequence* sequence = nullptr;
   int lost_tokens = 0;  // to be computed again, as far as the prefix index does not keep them
+  Cause cause = Cause::kBlocks;  // what it had that another needed
 };
 
 class Scheduler {
@@ -126,12 +130,17 @@ class Scheduler {
     return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices;
   }
 
+  // With all lanes taken: of the tenant of the first that waits the last in the order of keeping
+  // gives way, if it is of a lower class (policy/order.h) and leaves room enough. One a step.
+  void PreemptForLane(TimePoint now);
+  LaneClaim ClaimOf(const Sequence& sequence, TimePoint now) const;
+  AdmissionView PoolView() const;  // what a newcomer meets, all but what it needs itself
   Fit TryAdmit(Sequence& sequence);
   bool WaitsForSiblingOf(const Sequence& sequence) const;
   // Frees blocks until `sequence` can have `count` more; from idle holders, then, with
   // `may_preempt`, from running sequences behind it. False when that was not enough.
   bool MakeRoom(const Sequence& sequence, int count, bool may_preempt);
-  void Preempt(Sequence& sequence);
+  void Preempt(Sequence& sequence, Preempted::Cause cause = Preempted::Cause::kBlocks);
   void InsertRunning(Sequence& sequence);
   void EraseRunning(Sequence& sequence);
   void CommitSlice(size_t i, SliceResult& slice);

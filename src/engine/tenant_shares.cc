@@ -6,36 +6,67 @@
 
 namespace tutti::engine {
 
-uint32_t TenantShares::Join(const std::string& name) {
-  if (const auto it = index_.find(name); it != index_.end()) {
-    ++tenants_[it->second].live;
-    return it->second;
+std::optional<double> TenantShares::LeastService() const {
+  std::optional<double> least;
+  for (const Tenant& tenant : tenants_) {
+    if (tenant.live > 0) least = std::min(least.value_or(tenant.service), tenant.service);
   }
-  double least = 0;
-  bool any = false;
-  size_t slot = tenants_.size();
-  for (size_t i = 0; i < tenants_.size(); ++i) {
-    if (tenants_[i].live == 0) {
-      slot = std::min(slot, i);
-    } else if (!any || tenants_[i].service < least) {
-      least = tenants_[i].service;
-      any = true;
+  return least;
+}
+
+void TenantShares::Forget(Tenant& tenant) {
+  index_.erase(tenant.name);
+  tenant = Tenant();
+}
+
+uint32_t TenantShares::FreeIndex(std::optional<double> least) {
+  int remembered = 0;
+  Tenant* nearest = nullptr;  // of those remembered, to being caught up with
+  for (Tenant& tenant : tenants_) {
+    if (!tenant.known || tenant.live > 0) continue;
+    if (least.has_value() && tenant.service <= *least) {
+      Forget(tenant);
+      continue;
     }
+    ++remembered;
+    if (nearest == nullptr || tenant.service < nearest->service) nearest = &tenant;
   }
-  if (slot == tenants_.size()) tenants_.emplace_back();
-  Tenant& tenant = tenants_[slot];
-  tenant.name = name;
-  tenant.service = least;
-  tenant.live = 1;
-  index_.emplace(name, static_cast<uint32_t>(slot));
-  return static_cast<uint32_t>(slot);
+  if (remembered > kMostRemembered) Forget(*nearest);
+  const auto free =
+      std::find_if(tenants_.begin(), tenants_.end(), [](const Tenant& t) { return !t.known; });
+  if (free != tenants_.end()) return static_cast<uint32_t>(free - tenants_.begin());
+  tenants_.emplace_back();
+  return static_cast<uint32_t>(tenants_.size() - 1);
+}
+
+uint32_t TenantShares::Join(const std::string& name, double weight) {
+  CHECK(weight > 0);
+  const auto found = index_.find(name);
+  const std::optional<double> least = LeastService();
+  const uint32_t index = found != index_.end() ? found->second : FreeIndex(least);
+  Tenant& tenant = tenants_[index];
+  if (!tenant.known) {
+    tenant.name = name;
+    tenant.known = true;
+    index_.emplace(name, index);
+  }
+  if (tenant.live == 0 && least.has_value()) Lift(index, *least);
+  tenant.weight = weight;
+  ++tenant.live;
+  return index;
 }
 
 bool TenantShares::Leave(uint32_t tenant) {
-  Tenant& t = tenants_[tenant];
-  CHECK_GT(t.live, 0);
-  if (--t.live > 0) return false;
-  index_.erase(t.name);
+  CHECK_GT(tenants_[tenant].live, 0);
+  if (--tenants_[tenant].live > 0) return false;
+  const std::optional<double> least = LeastService();
+  if (!least.has_value()) {
+    for (Tenant& each : tenants_) {
+      if (each.known) Forget(each);
+    }
+  } else if (tenants_[tenant].service <= *least) {
+    Forget(tenants_[tenant]);
+  }
   return true;
 }
 

@@ -21,8 +21,9 @@ struct TokenizedRequest {
   api::EncodeOutput output = api::EncodeOutput::kPooled;
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
-  std::string tenant;   // unit of fair share
-  Duration prepare{0};  // time spent in the tokeniser, for the timings
+  std::string tenant;          // unit of fair share
+  double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
+  Duration prepare{0};         // time spent in the tokeniser, for the timings
 };
 
 }  // namespace tutti::engine

@@ -1,6 +1,7 @@
 #include "engine/waiting_queue.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/check.h"
 #include "engine/policy/order.h"
@@ -12,8 +13,8 @@ bool ArrivedBefore(const Sequence& a, const Sequence& b) {
 }
 }  // namespace
 
-uint32_t WaitingQueue::JoinTenant(const std::string& name) {
-  const uint32_t tenant = shares_.Join(name);
+uint32_t WaitingQueue::JoinTenant(const std::string& name, double weight) {
+  const uint32_t tenant = shares_.Join(name, weight);
   if (lists_.size() < shares_.size()) lists_.resize(shares_.size());
   return tenant;
 }
@@ -26,7 +27,16 @@ WaitingQueue::List& WaitingQueue::ListOf(Sequence& sequence) {
   return lists_[sequence.tenant].by_class[static_cast<size_t>(sequence.request->priority)];
 }
 
+void WaitingQueue::LiftToThoseWaiting(uint32_t tenant) {
+  std::optional<double> least;
+  for (uint32_t i = 0; i < lists_.size(); ++i) {
+    if (lists_[i].waiting > 0) least = std::min(least.value_or(service(i)), service(i));
+  }
+  if (least.has_value()) shares_.Lift(tenant, *least);
+}
+
 void WaitingQueue::Insert(Sequence& sequence) {
+  if (lists_[sequence.tenant].waiting == 0) LiftToThoseWaiting(sequence.tenant);
   List& list = ListOf(sequence);
   // New ones go to the end; those that come back are older than most and are found from the front.
   Sequence* after = list.last;

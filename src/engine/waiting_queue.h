@@ -14,13 +14,14 @@ namespace tutti::engine {
 
 class WaitingQueue {
  public:
-  // A tenant is known while it has live sequences. Joining lifts its service to the least of the
-  // others.
-  uint32_t JoinTenant(const std::string& name);
+  // For each live sequence, before all else. `weight` > 0.
+  uint32_t JoinTenant(const std::string& name, double weight);
   void LeaveTenant(uint32_t tenant);
   void Charge(uint32_t tenant, double service) { shares_.Charge(tenant, service); }
   double service(uint32_t tenant) const { return shares_.service(tenant); }
 
+  // A tenant of which none waited did not want all of its share: what it saved up is lifted to the
+  // least of those that wait, so that it comes back without a burst (as VTC does).
   void Insert(Sequence& sequence);
   void Remove(Sequence& sequence);
   int size() const { return size_; }
@@ -54,6 +55,7 @@ class WaitingQueue {
     std::array<List, kClasses> by_class;
   };
   List& ListOf(Sequence& sequence);
+  void LiftToThoseWaiting(uint32_t tenant);
 
   TenantShares shares_;
   std::vector<Lists> lists_;  // by tenant

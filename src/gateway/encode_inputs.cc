@@ -165,6 +165,7 @@ Status CheckEncodeRequest(const ServedModel& model, const api::EncodeRequest& re
                                        model.info.id))
         .WithParam("model");
   }
+  RETURN_IF_ERROR(api::CheckTenantWeight(request.tenant_weight));
   if (request.inputs.empty() || request.inputs.size() > api::kMaxEncodeInputs) {
     return InvalidArgument("invalid_value",
                            fmt::format("a request holds 1 to {} inputs, not {}",

@@ -5,6 +5,7 @@ namespace {
 
 using telemetry::CancelCause;
 using telemetry::FinishKind;
+using telemetry::PreemptionCause;
 using telemetry::PromptSource;
 using telemetry::RequestPhase;
 using telemetry::ServingMetrics;
@@ -41,8 +42,8 @@ void EngineMetrics::OnPrefixLookup(int queried_tokens, int hit_tokens) {
   if (hit_tokens > 0) metrics_.PromptTokens(PromptSource::kPrefix, hit_tokens);
 }
 
-void EngineMetrics::OnPreemption(std::string_view /*reason*/, int tokens_to_recompute) {
-  metrics_.Preemption();
+void EngineMetrics::OnPreemption(std::string_view reason, int tokens_to_recompute) {
+  metrics_.Preemption(reason == "lane" ? PreemptionCause::kLane : PreemptionCause::kBlocks);
   metrics_.WastedTokens(WasteCause::kPreemption, tokens_to_recompute);
 }
 

@@ -19,6 +19,12 @@ int64_t UnixSeconds() {
       .count();
 }
 
+// Whether the template has written the tag already: some begin the answer with it.
+bool EndsOpen(std::string_view prompt, std::string_view tag) {
+  const size_t last = prompt.find_last_not_of(" \t\r\n");
+  return last != std::string_view::npos && prompt.substr(0, last + 1).ends_with(tag);
+}
+
 }  // namespace
 
 struct Gateway::Pending {
@@ -86,7 +92,8 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   if (!queued.ok()) return reject(queued.status());
   const std::shared_ptr<Pending> pending = *std::move(queued);
   pending->stepwise = stepwise;
-  pending->stream = std::make_shared<api::TokenStream>(std::move(waker));
+  pending->stream = std::make_shared<api::TokenStream>(
+      std::move(waker), std::exchange(pending->request.observer, nullptr));
   const std::shared_ptr<engine::RequestControl> control = pending->ticket.control();
   Stepwise accepted{api::Generation(pending->stream, control), control};
   if (stepwise || work <= options_.inline_prompt_bytes) {
@@ -155,6 +162,11 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   api::GenerateRequest& in = pending.request;
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                         in.truncate_prompt_tokens));
+  if (std::holds_alternative<api::ChatPrompt>(in.prompt)) {
+    api::ReasoningTags tags;
+    tags.begins_inside = EndsOpen(prompt.text, tags.open);
+    pending.stream->FilterReasoning(options_.reasoning, tags, in.n);
+  }
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
@@ -170,6 +182,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.priority = in.priority;
   out.deadline = in.deadline;
   out.tenant = std::move(in.tenant);
+  out.tenant_weight = in.tenant_weight;
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
@@ -203,11 +216,10 @@ Result<api::TokenizeResult> Gateway::Tokenize(const api::TokenizeRequest& reques
   return result;
 }
 
-Result<std::string> Gateway::Detokenize(const std::string& name, const std::vector<TokenId>& tokens,
-                                        bool skip_special) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(name));
-  RETURN_IF_ERROR(api::CheckTokens(tokens, model->info.vocab_size, "tokens"));
-  return model->tokenizer->Decode(tokens, {.skip_special = skip_special});
+Result<std::string> Gateway::Detokenize(const api::DetokenizeRequest& request) {
+  ASSIGN_OR_RETURN(const std::shared_ptr<const ServedModel> model, Find(request.model));
+  RETURN_IF_ERROR(api::CheckTokens(request.tokens, model->info.vocab_size, "tokens"));
+  return model->tokenizer->Decode(request.tokens, {.skip_special = request.skip_special});
 }
 
 std::vector<api::ModelInfo> Gateway::Models() const {

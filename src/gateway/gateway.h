@@ -21,6 +21,8 @@ namespace tutti::gateway {
 struct GatewayOptions {
   int prep = 12;                      // most prompts prepared at once (prep_pool.h)
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
+  // What becomes of what a model thinks between <think> and </think> in answers to chats.
+  api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
 };
 
 class Gateway final : public api::Inference {
@@ -46,8 +48,7 @@ class Gateway final : public api::Inference {
   Result<api::Encoding> Encode(api::EncodeRequest request,
                                std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
-  Result<std::string> Detokenize(const std::string& model, const std::vector<TokenId>& tokens,
-                                 bool skip_special = false) override;
+  Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;

@@ -57,7 +57,8 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
   if (!queued.ok()) return Rejected(*model, queued.status());
   const std::shared_ptr<PendingEncoding> pending = *std::move(queued);
   pending->state = std::make_shared<api::EncodingState>(
-      std::move(waker), FinishFor(*pending->model->encoder, pending->request));
+      std::move(waker), FinishFor(*pending->model->encoder, pending->request),
+      std::exchange(pending->request.observer, nullptr));
   api::Encoding encoding(pending->state, pending->ticket.control());
   if (work <= options_.inline_prompt_bytes) {
     Status status = Prepare(*pending);
@@ -113,6 +114,7 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   out.priority = in.priority;
   out.deadline = in.deadline;
   out.tenant = std::move(in.tenant);
+  out.tenant_weight = in.tenant_weight;
   out.prepare = clock_.Now() - begin;
   const auto items = static_cast<int64_t>(out.lengths.size());
   const auto tokens = static_cast<int64_t>(out.tokens.size());

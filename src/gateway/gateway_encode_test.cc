@@ -164,6 +164,9 @@ TEST_F(EncodeTest, WhatTheModelCannotGiveIsRefusedWithItsReason) {
   EXPECT_EQ(Run(request).status().param(), "dimensions");
   request.dimensions = 0;
   EXPECT_EQ(Run(request).status().param(), "dimensions");
+  request = Request({std::string("a")});
+  request.tenant_weight = 0;
+  EXPECT_EQ(Run(request).status().param(), "tenant_weight");
   EXPECT_EQ(Run(Request({})).status().param(), "input");
   EXPECT_EQ(Run(Request(std::vector<api::EncodeInput>(api::kMaxEncodeInputs + 1, std::string("a"))))
                 .status()

@@ -1,23 +1,10 @@
 #include "gateway/prompt.h"
 
+#include "api/role.h"
 #include "api/validate.h"
 
 namespace tutti::gateway {
 namespace {
-
-const char* RoleName(api::Role role) {
-  switch (role) {
-    case api::Role::kSystem:
-      return "system";
-    case api::Role::kUser:
-      return "user";
-    case api::Role::kAssistant:
-      return "assistant";
-    case api::Role::kTool:
-      return "tool";
-  }
-  return "user";
-}
 
 Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& chat,
                                int64_t now_unix_s) {
@@ -32,7 +19,7 @@ Result<PreparedPrompt> Prepare(const ServedModel& model, const api::ChatPrompt& 
     RETURN_IF_ERROR(api::CheckUtf8(message.content, param + ".content"));
     RETURN_IF_ERROR(api::CheckUtf8(message.name, param + ".name"));
     tokenizer::ChatMessage& out = input.messages.emplace_back();
-    out.role = RoleName(message.role);
+    out.role = api::RoleName(message.role);
     out.content = tokenizer::jinja::Value::String(message.content);
     out.name = message.name;
   }

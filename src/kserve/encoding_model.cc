@@ -118,7 +118,8 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
   encode.model = config_.name;
   encode.priority = request.priority;
   encode.deadline = request.deadline;
-  encode.tenant = std::move(request.tenant);
+  encode.caller = std::move(request.caller);
+  encode.rate_limits = std::move(request.rate_limits);
   wire::IgnoredFields unread;
   RETURN_IF_ERROR(ReadParameters(request.parameters, request.strict, &encode, &unread));
   ASSIGN_OR_RETURN(std::string input, Read(request, &encode));

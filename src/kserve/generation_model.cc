@@ -186,7 +186,8 @@ class GenerationModel final : public Model {
     generate.request_id = request.request_id;
     generate.deadline = std::min(generate.deadline, request.deadline);
     if (generate.priority == api::Priority::kInteractive) generate.priority = request.priority;
-    generate.tenant = request.tenant;
+    generate.caller = request.caller;
+    generate.rate_limits = request.rate_limits;
     return generate;
   }
 

@@ -77,7 +77,8 @@ struct InferRequest {
   bool empty_final_response = false;  // of a decoupled model: tell the end in a response of its own
   TimePoint deadline = TimePoint::max();
   std::string request_id;  // of the call, for logs
-  std::string tenant;
+  api::CallerRef caller;
+  std::shared_ptr<api::RateLimits> rate_limits;  // as api::GenerateRequest's
 };
 
 // Where the time of a request went; counts towards the model's statistics.

@@ -237,7 +237,7 @@ Expected<std::vector<TokenId>> Model::Tokenize(const Prompt& prompt) const {
 }
 
 Expected<std::string> Model::Detokenize(const std::vector<TokenId>& tokens) const {
-  Result<std::string> text = state_->inference.gateway().Detokenize("", tokens);
+  Result<std::string> text = state_->inference.gateway().Detokenize({.tokens = tokens});
   if (!text.ok()) return library::ToError(text.status());
   return *std::move(text);
 }

@@ -17,7 +17,8 @@ constexpr std::array kCodes = {0,   1,   2,   3,   4,   5,   6,   7,   8,   9,  
                                11,  12,  13,  14,  15,  16,  200, 204, 400, 401, 403,
                                404, 405, 408, 409, 411, 413, 414, 415, 417, 421, 422,
                                424, 426, 429, 431, 499, 500, 501, 503, 504, 505};
-constexpr size_t kDoors = 2, kOps = 7;
+constexpr size_t kDoors = static_cast<size_t>(DoorKind::kGrpc) + 1;
+constexpr size_t kOps = static_cast<size_t>(OpKind::kOther) + 1;
 
 template <typename Values, typename Value>
 size_t IndexOf(const Values& values, const Value& value) {

@@ -10,8 +10,8 @@ const char* LabelOf(DoorKind door) {
   return kNames[static_cast<size_t>(door)];
 }
 const char* LabelOf(OpKind op) {
-  constexpr std::array kNames = {"chat",  "completion", "generate", "tokenize",
-                                 "embed", "score",      "other"};
+  constexpr std::array kNames = {"chat",     "completion", "generate", "response",
+                                 "tokenize", "embed",      "score",    "other"};
   return kNames[static_cast<size_t>(op)];
 }
 const char* LabelOf(CancelCause cause) {
@@ -32,6 +32,10 @@ const char* LabelOf(FinishKind kind) {
 }
 const char* LabelOf(WasteCause cause) {
   constexpr std::array kNames = {"preemption", "cancelled"};
+  return kNames[static_cast<size_t>(cause)];
+}
+const char* LabelOf(PreemptionCause cause) {
+  constexpr std::array kNames = {"kv", "lane"};
   return kNames[static_cast<size_t>(cause)];
 }
 const char* LabelOf(DispatchCause cause) {

@@ -4,13 +4,14 @@
 namespace tutti::telemetry {
 
 enum class DoorKind { kHttp, kGrpc };  // the next door adds itself
-enum class OpKind { kChat, kCompletion, kGenerate, kTokenize, kEmbed, kScore, kOther };
+enum class OpKind { kChat, kCompletion, kGenerate, kResponse, kTokenize, kEmbed, kScore, kOther };
 enum class CancelCause { kDisconnect, kDeadline, kDrain };
 enum class RequestPhase { kQueued, kPrefill, kDecode };
 enum class StepKind { kPrefill, kDecode, kMixed };
 enum class FinishKind { kStop, kLength, kAbort, kError };
 enum class PromptSource { kComputed, kPrefix };
 enum class WasteCause { kPreemption, kCancelled };
+enum class PreemptionCause { kBlocks, kLane };               // what another sequence needed
 enum class DispatchCause { kFull, kIdle, kDeadline, kAge };  // of a batch of texts
 
 const char* LabelOf(DoorKind door);
@@ -20,6 +21,7 @@ const char* LabelOf(RequestPhase phase);
 const char* LabelOf(StepKind kind);
 const char* LabelOf(FinishKind kind);
 const char* LabelOf(WasteCause cause);
+const char* LabelOf(PreemptionCause cause);
 const char* LabelOf(DispatchCause cause);
 
 }  // namespace tutti::telemetry

@@ -106,7 +106,7 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
       metrics.PrefixLookup(10, 4);
       metrics.OutputTokens(4);
       metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
-      metrics.Preemption();
+      metrics.Preemption(PreemptionCause::kLane);
     }
     metrics.RequestRejected("queue_full");
     metrics.RequestCancelled(CancelCause::kDisconnect, RequestPhase::kDecode);
@@ -125,6 +125,8 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
           "tutti_kv_usage_ratio{model=\"m\"} 0.3",
           "tutti_requests_rejected_total{code=\"queue_full\",model=\"m\"} 1",
           "tutti_requests_cancelled_total{cause=\"disconnect\",model=\"m\",phase=\"decode\"} 1",
+          "tutti_preemptions_total{model=\"m\",reason=\"kv\"} 0",
+          "tutti_preemptions_total{model=\"m\",reason=\"lane\"} 7",
           "tutti_step_seconds_count{kind=\"mixed\",model=\"m\"} 7"}) {
       EXPECT_THAT(text, HasSubstr(line));
     }

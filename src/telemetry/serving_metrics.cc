@@ -81,7 +81,8 @@ struct ServingMetrics::Impl {
                                                      Cancelled(CancelCause::kDeadline),
                                                      Cancelled(CancelCause::kDrain)};
   std::array<Counter, 2> wasted = {Wasted(WasteCause::kPreemption), Wasted(WasteCause::kCancelled)};
-  Counter preemptions = Count("tutti_preemptions_total", "Sequences preempted", {{"reason", "kv"}});
+  std::array<Counter, 2> preemptions = {Preemptions(PreemptionCause::kBlocks),
+                                        Preemptions(PreemptionCause::kLane)};
 
   Counter Finished(FinishKind reason) {
     return Count("tutti_requests_finished_total", "Requests finished",
@@ -93,6 +94,9 @@ struct ServingMetrics::Impl {
                    {{"cause", LabelOf(cause)}, {"phase", LabelOf(phase)}});
     };
     return {in(RequestPhase::kQueued), in(RequestPhase::kPrefill), in(RequestPhase::kDecode)};
+  }
+  Counter Preemptions(PreemptionCause cause) {
+    return Count("tutti_preemptions_total", "Sequences preempted", {{"reason", LabelOf(cause)}});
   }
   Counter Wasted(WasteCause cause) {
     return Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
@@ -242,8 +246,8 @@ void ServingMetrics::PrefixLookup(int64_t queried_tokens, int64_t hit_tokens) {
   if (impl_->vllm.has_value()) impl_->vllm->PrefixLookup(queried_tokens, hit_tokens);
 }
 
-void ServingMetrics::Preemption() {
-  impl_->preemptions.Add();
+void ServingMetrics::Preemption(PreemptionCause cause) {
+  impl_->preemptions[static_cast<size_t>(cause)].Add();
   if (impl_->vllm.has_value()) impl_->vllm->Preemption();
 }
 

@@ -74,7 +74,7 @@ class ServingMetrics {
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
-  void Preemption();  // for want of KV blocks, the one reason there is
+  void Preemption(PreemptionCause cause);
   void WastedTokens(WasteCause cause, int64_t tokens);
 
  private:

@@ -120,7 +120,7 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
     metrics.InterToken(std::chrono::milliseconds(5));
     metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
     metrics.PrefixLookup(10, 4);
-    metrics.Preemption();
+    metrics.Preemption(PreemptionCause::kBlocks);
     metrics.WastedTokens(WasteCause::kCancelled, 7);
     metrics.RequestCancelled(CancelCause::kDeadline, RequestPhase::kPrefill);
     metrics.RequestFinished({.reason = FinishKind::kAbort, .output_tokens = 4});

@@ -178,8 +178,9 @@ class FakeInference final : public Inference, public HealthProbe {
     if (Find(request.model, [](const ModelInfo& model) { return model.generates; }) == nullptr)
       return ModelNotFound(request.model);
     RETURN_IF_ERROR(ValidateRequest(request));
-    auto generation = std::make_shared<FakeGeneration>(
-        std::move(request), std::make_shared<TokenStream>(std::move(waker)));
+    const auto stream =
+        std::make_shared<TokenStream>(std::move(waker), std::exchange(request.observer, nullptr));
+    auto generation = std::make_shared<FakeGeneration>(std::move(request), stream);
     if (on_generate) RETURN_IF_ERROR(on_generate(generation));
     Keep(generation, &generations_);
     return api::Generation(generation->stream, generation);
@@ -197,11 +198,13 @@ class FakeInference final : public Inference, public HealthProbe {
     }
     if (model == nullptr) return ModelNotFound(request.model);
     RETURN_IF_ERROR(model->check(request, model->info));
-    auto encoding = std::make_shared<FakeEncoding>(
-        std::move(request), *model,
-        std::make_shared<EncodingState>(std::move(waker), [this](EncodeResult& result) {
+    const auto state = std::make_shared<EncodingState>(
+        std::move(waker),
+        [this](EncodeResult& result) {
           if (on_take) on_take(result.values.size());
-        }));
+        },
+        std::exchange(request.observer, nullptr));
+    auto encoding = std::make_shared<FakeEncoding>(std::move(request), *model, state);
     if (prepares) encoding->state->Prepared();
     if (on_encode) {
       RETURN_IF_ERROR(on_encode(encoding));
@@ -231,13 +234,12 @@ class FakeInference final : public Inference, public HealthProbe {
     }
     return result;
   }
-  Result<std::string> Detokenize(const std::string&, const std::vector<TokenId>& tokens,
-                                 bool skip_special) override {
+  Result<std::string> Detokenize(const DetokenizeRequest& request) override {
     std::string text;
-    for (const TokenId id : tokens) {
+    for (const TokenId id : request.tokens) {
       if (id > 255)
         return InvalidArgument("token_out_of_range", "no such token").WithParam("tokens");
-      if (!skip_special || id != '<') text += static_cast<char>(id);
+      if (!request.skip_special || id != '<') text += static_cast<char>(id);
     }
     return text;
   }

@@ -22,6 +22,18 @@ inline int EffectiveClass(api::Priority priority, Duration waited, Duration agin
   return lifted > 0 ? static_cast<int>(lifted) : 0;
 }
 
+// Of two sequences of a tenant, where all lanes are taken.
+struct LaneClaim {
+  int priority = 0;   // as asked for
+  int effective = 0;  // as lifted by the time since it was queued, also of one that runs
+};
+// Whether one that waits may have the lane of one that runs: only a higher class may, which waiting
+// alone does not bring, and not of one that is old enough to stand before it in the queue again.
+// Between tenants lanes are shared by service, and change hands when a sequence ends.
+inline bool TakesLaneFrom(const LaneClaim& waiting, const LaneClaim& running) {
+  return waiting.priority < running.priority && waiting.effective < running.effective;
+}
+
 // Order in which running sequences keep their blocks: the last one that may be preempted is the
 // victim.
 struct KeepKey {

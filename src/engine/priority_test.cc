@@ -1,0 +1,174 @@
+// Row U32 on the timing device: who goes first, and who takes whose lane.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "base/random.h"
+#include "engine/testing/engine_harness.h"
+
+namespace tutti::engine {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using testing::EngineHarness;
+using testing::FakeModelOptions;
+using testing::HarnessClient;
+using testing::TestPrompt;
+using testing::TestRequest;
+
+FakeModelOptions BigPool() {
+  FakeModelOptions model;
+  model.limits.kv_blocks = 2048;
+  model.sample_rows = false;
+  return model;
+}
+
+EngineOptions Lanes(int lanes) {
+  EngineOptions options;
+  options.scheduler.lanes = lanes;
+  options.queue.age = Duration::max();
+  options.queue.requests = 100'000;
+  return options;
+}
+
+void RunFor(EngineHarness& h, Duration time) {
+  while (h.now() < time && h.RunOnce()) {
+  }
+}
+
+TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBeen) {
+  EngineOptions options = Lanes(2);
+  EngineHarness h(options, BigPool());
+  for (int i = 0; i < 2; ++i) {
+    Request low = TestRequest(TestPrompt(i * 50, 20), 300, 0.8);
+    low.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(low));
+  }
+  RunFor(h, milliseconds(200));
+  const size_t high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(high).done(); }));
+  EXPECT_LE(h.client(high).timings.queue, milliseconds(20)) << "at the next step";
+  EXPECT_FALSE(h.client(0).done());
+  EXPECT_FALSE(h.client(1).done());
+  EXPECT_EQ(h.engine().stats().preemptions, 1u);
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_EQ(h.engine().stats().preemptions, 1u);
+  for (size_t i = 0; i < h.size(); ++i) {
+    EXPECT_TRUE(h.client(i).status().ok()) << h.client(i).status();
+    EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request)) << i;
+  }
+  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
+}
+
+TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
+  EngineHarness h(Lanes(1), BigPool());
+  Request running = TestRequest(TestPrompt(0, 20), 100);
+  running.tenant = "modest";
+  running.priority = api::Priority::kFlex;
+  h.MustSubmit(std::move(running));
+  RunFor(h, milliseconds(100));
+  Request equal = TestRequest(TestPrompt(50, 20), 10);
+  equal.tenant = "modest";
+  equal.priority = api::Priority::kFlex;
+  h.MustSubmit(std::move(equal));
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(0).done(); }));
+  EXPECT_EQ(h.engine().stats().preemptions, 0u);
+  ASSERT_TRUE(h.RunToEnd());
+
+  // Nor does another tenant's request, whatever its class: it has the next lane.
+  EngineHarness other(Lanes(2), BigPool());
+  for (int i = 0; i < 2; ++i) {
+    Request low = TestRequest(TestPrompt(i * 50, 20), 100);
+    low.tenant = "batches";
+    low.priority = api::Priority::kBatch;
+    other.MustSubmit(std::move(low));
+  }
+  RunFor(other, milliseconds(100));
+  Request high = TestRequest(TestPrompt(200, 20), 10);
+  high.tenant = "talks";
+  other.MustSubmit(std::move(high));
+  ASSERT_TRUE(other.RunToEnd());
+  EXPECT_EQ(other.engine().stats().preemptions, 0u);
+}
+
+TEST(Priority, NoEvictAndOtherStrategiesInterruptNobody) {
+  for (const bool no_evict : {true, false}) {
+    EngineOptions options = Lanes(1);
+    if (no_evict) {
+      options.scheduler.admission = Admission::kNoEvict;
+    } else {
+      options.scheduler.strategy = Strategy::kBlocking;
+    }
+    EngineHarness h(options, BigPool());
+    Request low = TestRequest(TestPrompt(0, 20), 100);
+    low.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(low));
+    RunFor(h, milliseconds(100));
+    h.MustSubmit(TestRequest(TestPrompt(50, 20), 10));
+    ASSERT_TRUE(h.RunToEnd());
+    EXPECT_EQ(h.engine().stats().preemptions, 0u);
+    EXPECT_LT(h.client(0).ended_at, h.client(1).ended_at);
+  }
+}
+
+// U32: high ones come without end, more than the lanes can serve, from before the low one and after
+// it had a lane: it is done within 60 s all the same.
+TEST(Priority, ALowRequestUnderConstantHighLoadIsDoneWithinItsAgeingBound) {
+  for (const bool first : {true, false}) {
+    for (const int lanes : {1, 4}) {
+      EngineHarness h(Lanes(lanes), BigPool());
+      const auto send_low = [&] {
+        Request request = TestRequest(TestPrompt(9, 30), 100);
+        request.priority = api::Priority::kBatch;
+        return h.MustSubmit(std::move(request));
+      };
+      size_t low = 0;
+      if (first) low = send_low();
+      for (int i = 0; i < 70 * 25 * lanes; ++i) {
+        h.At(milliseconds(40) * i / lanes + milliseconds(5),
+             [&h, i] { h.MustSubmit(TestRequest(TestPrompt(100 + i * 7, 5), 10)); });
+      }
+      if (!first) {
+        RunFor(h, seconds(1));
+        low = send_low();
+      }
+      const TimePoint sent = h.client(low).sent;
+      ASSERT_TRUE(h.RunUntil([&] { return h.client(low).done(); }));
+      EXPECT_LE(h.client(low).ended_at - sent, seconds(60)) << lanes;
+      EXPECT_GE(h.client(low).ended_at - sent, seconds(10)) << "the load was none";
+      EXPECT_EQ(h.client(low).choices[0].tokens, h.Solo(h.client(low).request));
+      // Interrupted while it was young; not once its age had brought it a lane.
+      EXPECT_EQ(h.engine().stats().preemptions, first ? 1u : 0u);
+    }
+  }
+}
+
+TEST(Priority, RequestsOfTheSameMomentAndClassKeepTheirOrder) {
+  EngineHarness h(Lanes(1), BigPool());
+  Random random(8);
+  for (int i = 0; i < 200; ++i) {
+    Request request = TestRequest(TestPrompt(i * 7, 1 + static_cast<int>(random.Below(30))),
+                                  1 + static_cast<int>(random.Below(8)));
+    request.priority = static_cast<api::Priority>(random.Below(3));
+    request.tenant = random.Chance(0.5) ? "a" : "";
+    request.tenant_weight = random.Chance(0.5) ? 1 : 3;
+    h.MustSubmit(std::move(request));
+    EXPECT_EQ(h.client(0).sent, h.client(static_cast<size_t>(i)).sent);
+  }
+  ASSERT_TRUE(h.RunToEnd());
+  std::map<std::pair<std::string, api::Priority>, Duration> last;
+  for (size_t i = 0; i < h.size(); ++i) {
+    const HarnessClient& c = h.client(i);
+    // The first of all found a free lane.
+    Duration& before = last[{c.request.tenant, c.request.priority}];
+    EXPECT_GE(c.timings.queue, before) << i;
+    before = c.timings.queue;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::engine
