@@ -41,6 +41,7 @@ class CheckedObject {
   static Result<CheckedObject> CheckPart(Scope scope, const Json& value, std::string path,
                                          bool strict, IgnoredFields* ignored);
 
+  Scope scope() const { return scope_; }
   const Json* Find(
       std::string_view name) const;  // null when absent; the name must be in the schema
   bool Has(std::string_view name) const { return Find(name) != nullptr; }

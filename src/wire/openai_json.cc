@@ -7,7 +7,7 @@ namespace tutti::wire {
 namespace {
 
 struct Choice {
-  std::string text;
+  std::string text, reasoning;
   std::vector<ShownToken> tokens;  // only when log-probabilities are shown
   OffsetCounter offsets;
   api::StreamEvent end;
@@ -39,10 +39,12 @@ class JsonAnswer final : public ResponseWriter {
         return;
       case api::StreamEvent::Kind::kToken:
         choice.text += event.text;
+        choice.reasoning += event.reasoning;
         AddToken(event, &choice);
         return;
       case api::StreamEvent::Kind::kChoiceEnd:
         choice.text += event.text;
+        choice.reasoning += event.reasoning;
         choice.end = event;
         return;
       case api::StreamEvent::Kind::kEnd:
@@ -101,10 +103,9 @@ class JsonAnswer final : public ResponseWriter {
     for (size_t i = 0; i < choices_.size(); ++i) {
       const Choice& choice = choices_[i];
       json->BeginObject().Member("index", static_cast<int64_t>(i)).Key("message").BeginObject();
-      json->Member("role", "assistant")
-          .Member("content", choice.text)
-          .Member("refusal", nullptr)
-          .EndObject();
+      json->Member("role", "assistant").Member("content", choice.text).Member("refusal", nullptr);
+      if (!choice.reasoning.empty()) WriteReasoning(choice.reasoning, json);
+      json->EndObject();
       json->Key("logprobs");
       if (call_.logprobs >= 0) {
         WriteChatLogprobs(choice.tokens, json);

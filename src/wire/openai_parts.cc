@@ -89,6 +89,10 @@ ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCoun
   return token;
 }
 
+void WriteReasoning(std::string_view reasoning, JsonWriter* json) {
+  json->Member("reasoning_content", reasoning).Member("reasoning", reasoning);
+}
+
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json) {
   json->BeginObject().Key("content").BeginArray();
   for (const ShownToken& token : tokens) {

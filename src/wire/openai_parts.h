@@ -39,6 +39,8 @@ ShownToken MakePromptToken(const api::StreamEvent& event, bool first, OffsetCoun
 void AppendAfterPrompt(const std::vector<ShownToken>& tokens, OffsetCounter prompt,
                        std::vector<ShownToken>* all);
 
+// What a model thought aloud, as members of a message or delta, under both names that clients know.
+void WriteReasoning(std::string_view reasoning, JsonWriter* json);
 void WriteChatLogprobs(const std::vector<ShownToken>& tokens, JsonWriter* json);
 // `depth` most probable tokens are listed beside the chosen one.
 void WriteTextLogprobs(const std::vector<ShownToken>& tokens, int depth, JsonWriter* json);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "api/role.h"
 #include "api/validate.h"
 #include "wire/field_check.h"
+#include "wire/sampling_fields.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
@@ -50,19 +52,12 @@ Result<std::string> ReadContent(const Json& content, const std::string& param, b
   return joined;
 }
 
-api::Role RoleOf(const std::string& word) {
-  if (word == "user") return api::Role::kUser;
-  if (word == "assistant") return api::Role::kAssistant;
-  if (word == "tool") return api::Role::kTool;
-  return api::Role::kSystem;  // system, developer
-}
-
 Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path, bool strict,
                                      IgnoredFields* ignored) {
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kMessage, value, path, strict, ignored));
   api::ChatMessage message;
-  message.role = RoleOf(*object.Text("role"));
+  message.role = api::FindRole(*object.Text("role")).value_or(api::Role::kSystem);
   message.name = object.Text("name").value_or("");
   if (message.role == api::Role::kTool && !object.Has("tool_call_id")) {
     return InvalidArgument("missing_required_parameter",
@@ -107,26 +102,6 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
     params->max_tokens = static_cast<int>(*most);
   }
   return OkStatus();
-}
-
-void ReadSampling(const CheckedObject& object, api::SamplingParams* params) {
-  params->temperature = object.Number("temperature").value_or(params->temperature);
-  params->top_p = object.Number("top_p").value_or(params->top_p);
-  params->top_k = static_cast<int>(object.Int("top_k").value_or(params->top_k));
-  params->min_p = object.Number("min_p").value_or(params->min_p);
-  params->frequency_penalty =
-      object.Number("frequency_penalty").value_or(params->frequency_penalty);
-  params->presence_penalty = object.Number("presence_penalty").value_or(params->presence_penalty);
-  params->repetition_penalty =
-      object.Number("repetition_penalty").value_or(params->repetition_penalty);
-  params->logit_bias = object.Bias("logit_bias");
-  params->allowed_token_ids = object.Tokens("allowed_token_ids");
-  params->seed = object.Int("seed");
-  params->ignore_eos = object.Bool("ignore_eos").value_or(false);
-  params->stop = object.Strings("stop");
-  params->stop_token_ids = object.Tokens("stop_token_ids");
-  params->include_stop_in_output = object.Bool("include_stop_str_in_output").value_or(false);
-  params->skip_special_tokens = object.Bool("skip_special_tokens").value_or(true);
 }
 
 Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall* call,

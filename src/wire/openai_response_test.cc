@@ -94,6 +94,40 @@ std::string Feed(const GenerationCall& call, const std::vector<api::StreamEvent>
   return Feed(call, numbered, std::move(echo));
 }
 
+TEST(OpenAiResponse, ReasoningStandsApartUnderBothItsNames) {
+  const auto thought = [](std::string reasoning, std::string text) {
+    api::StreamEvent event = Token(std::move(text));
+    event.reasoning = std::move(reasoning);
+    return event;
+  };
+  for (const bool stream : {true, false}) {
+    const GenerationCall call = Call(Dialect::kChat, stream);
+    const std::unique_ptr<ResponseWriter> writer = MakeResponseWriter(call, kHead, {});
+    std::string out;
+    for (const api::StreamEvent& event :
+         {Started(3), thought("Why", ""), thought("?", "So"), ChoiceEnd(), End({3, 0, 2})})
+      writer->OnEvent(0, event, &out);
+    writer->OnDone(&out);
+    if (stream) {
+      const std::string first =
+          kPrefix +
+          R"({"index":0,"delta":{"role":"assistant","reasoning_content":"Why","reasoning":"Why"},"logprobs":null,"finish_reason":null}]})" +
+          "\n\n";
+      const std::string second =
+          kPrefix +
+          R"({"index":0,"delta":{"reasoning_content":"?","reasoning":"?"},"logprobs":null,"finish_reason":null}]})" +
+          "\n\n" + kPrefix + R"({"index":0,"delta":{"content":"So"})";
+      EXPECT_EQ(out.substr(0, first.size()), first);
+      EXPECT_EQ(out.substr(first.size(), second.size()), second);
+    } else {
+      EXPECT_THAT(
+          out,
+          ::testing::HasSubstr(
+              R"("content":"So","refusal":null,"reasoning_content":"Why?","reasoning":"Why?")"));
+    }
+  }
+}
+
 TEST(ChatStream, RoleComesWithTheFirstTextThenDeltasThenTheFinishThenDone) {
   const std::string out = Feed(Call(Dialect::kChat, true), {Started(5), Token("He"), Token("llo"),
                                                             ChoiceEnd(), End({5, 0, 2})});

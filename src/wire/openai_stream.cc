@@ -45,9 +45,11 @@ class ChunkStream : public ResponseWriter {
       case api::StreamEvent::Kind::kToken:
         ++so_far_.completion_tokens;
         if (call_.logprobs >= 0 && event.logprobs.has_value()) AddToken(event, &choice);
+        if (!event.reasoning.empty()) WriteThought(index, event.reasoning, &choice, out);
         if (!event.text.empty()) WriteText(prompt, index, event.text, &choice, out);
         return;
       case api::StreamEvent::Kind::kChoiceEnd:
+        if (!event.reasoning.empty()) WriteThought(index, event.reasoning, &choice, out);
         // Also when no token had any text: every choice starts before it ends.
         if (!event.text.empty() || !choice.started || !choice.waiting.empty()) {
           WriteText(prompt, index, event.text, &choice, out);
@@ -95,6 +97,8 @@ class ChunkStream : public ResponseWriter {
   // One element of `choices` with text; `choice.started` is false the first time.
   virtual void WriteDelta(int prompt, int index, std::string_view text, const Choice& choice,
                           JsonWriter* json) = 0;
+  // One with reasoning, which only chats have.
+  virtual void WriteReasoningDelta(int, std::string_view, const Choice&, JsonWriter*) {}
   virtual void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) = 0;
 
   const GenerationCall& call_;
@@ -109,6 +113,12 @@ class ChunkStream : public ResponseWriter {
     WriteChunk(out, [&](JsonWriter* json) { WriteDelta(prompt, index, text, *choice, json); });
     choice->started = true;
     choice->waiting.clear();
+  }
+
+  void WriteThought(int index, std::string_view reasoning, Choice* choice, std::string* out) {
+    WriteChunk(out,
+               [&](JsonWriter* json) { WriteReasoningDelta(index, reasoning, *choice, json); });
+    choice->started = true;
   }
 
   void WriteChunk(std::string* out, const std::function<void(JsonWriter*)>& write_choice) {
@@ -152,6 +162,14 @@ class ChatStream final : public ChunkStream {
       json->Null();
     }
     json->Member("finish_reason", nullptr).EndObject();
+  }
+
+  void WriteReasoningDelta(int index, std::string_view reasoning, const Choice& choice,
+                           JsonWriter* json) override {
+    json->BeginObject().Member("index", index).Key("delta").BeginObject();
+    if (!choice.started) json->Member("role", "assistant");
+    WriteReasoning(reasoning, json);
+    json->EndObject().Member("logprobs", nullptr).Member("finish_reason", nullptr).EndObject();
   }
 
   void WriteFinish(int index, const api::StreamEvent& end, JsonWriter* json) override {

@@ -4,6 +4,7 @@
 
 #include "api/encoding.h"
 #include "api/validate.h"
+#include "wire/schema_dialogs.h"
 #include "wire/schema_encoding.h"
 #include "wire/schema_rows.h"
 
@@ -12,12 +13,12 @@ namespace {
 
 constexpr size_t kMaxPrompts = 128;  // of one completions request
 
-FieldSpec StopRow(unsigned scopes) {
+FieldSpec StopRow(ScopeSet scopes) {
   FieldSpec row = Row("stop", scopes, FieldType::kStrings, 1, api::kMaxStopBytes);
   row.count = api::kMaxStops;
   return row;
 }
-FieldSpec BiasRow(unsigned scopes) {
+FieldSpec BiasRow(ScopeSet scopes) {
   FieldSpec row = Row("logit_bias", scopes, FieldType::kBias, -api::kMaxLogitBiasValue,
                       api::kMaxLogitBiasValue);
   row.count = api::kMaxLogitBias;
@@ -25,8 +26,8 @@ FieldSpec BiasRow(unsigned scopes) {
 }
 
 std::vector<FieldSpec> GenerationRows() {
-  constexpr unsigned kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
-  constexpr unsigned kEverything = kAnyGeneration | kTokenize | kDetokenize | kApplyTemplate;
+  constexpr ScopeSet kPrompted = kChat | kGenerate | kTokenize | kApplyTemplate;  // take messages
+  constexpr ScopeSet kEverything = kSampled | kTokenize | kDetokenize | kApplyTemplate;
   constexpr std::string_view kLogprobsHint = "the routes of /v1 have log-probabilities";
   constexpr std::string_view kToolsHint = "tools are not available in this release";
   constexpr std::string_view kFormatHint = "constrained output is not available in this release";
@@ -41,35 +42,35 @@ std::vector<FieldSpec> GenerationRows() {
       Flag("add_generation_prompt", kPrompted),
       Flag("continue_final_message", kPrompted),
       Flag("add_special_tokens", kText | kGenerate | kTokenize),
-      Refused("add_special_tokens", kChat | kApplyTemplate, {"false"},
+      Refused("add_special_tokens", kChat | kApplyTemplate | kTurn, {"false"},
               "the chat template writes them"),
       Flag("parse_special", kText | kGenerate | kTokenize),
       Int("truncate_prompt_tokens", kAnyGeneration, 1, kInt32Max),
-      Refused("truncation_side", kAnyGeneration, {"\"left\""}, "prompts are cut at their start"),
+      Refused("truncation_side", kSampled, {"\"left\""}, "prompts are cut at their start"),
 
       // --- length ---
       Int("max_completion_tokens", kChat, 1, kInt32Max),
       Int("max_tokens", kChat | kGenerate, 1, kInt32Max),
       Int("max_tokens", kText, 0, kInt32Max),
       Refused("max_completion_tokens", kGenerate, {}, "use max_tokens"),
-      Int("min_tokens", kAnyGeneration, 0, kInt32Max),
-      Flag("ignore_eos", kAnyGeneration),
-      StopRow(kAnyGeneration),
-      Tokens("stop_token_ids", kAnyGeneration, 0, api::kMaxStopTokens),
-      Flag("include_stop_str_in_output", kAnyGeneration),
+      Int("min_tokens", kSampled, 0, kInt32Max),
+      Flag("ignore_eos", kSampled),
+      StopRow(kSampled),
+      Tokens("stop_token_ids", kSampled, 0, api::kMaxStopTokens),
+      Flag("include_stop_str_in_output", kSampled),
 
       // --- sampling ---
-      Num("temperature", kAnyGeneration, 0, api::kMaxTemperature),
-      AboveLow(Num("top_p", kAnyGeneration, 0, 1)),
-      Int("top_k", kAnyGeneration, -1, kInt32Max),
-      Num("min_p", kAnyGeneration, 0, 1),
-      Num("frequency_penalty", kAnyGeneration, -api::kMaxPenalty, api::kMaxPenalty),
-      Num("presence_penalty", kAnyGeneration, -api::kMaxPenalty, api::kMaxPenalty),
-      AboveLow(Num("repetition_penalty", kAnyGeneration, 0, api::kMaxRepetitionPenalty)),
-      BiasRow(kAnyGeneration),
-      Tokens("allowed_token_ids", kAnyGeneration, 1, api::kMaxTokenIdList),
-      Refused("bad_words", kAnyGeneration, {"[]"}, "use logit_bias"),
-      Int("seed", kAnyGeneration, kInt64Low, kInt64High),
+      Num("temperature", kSampled, 0, api::kMaxTemperature),
+      AboveLow(Num("top_p", kSampled, 0, 1)),
+      Int("top_k", kSampled, -1, kInt32Max),
+      Num("min_p", kSampled, 0, 1),
+      Num("frequency_penalty", kSampled, -api::kMaxPenalty, api::kMaxPenalty),
+      Num("presence_penalty", kSampled, -api::kMaxPenalty, api::kMaxPenalty),
+      AboveLow(Num("repetition_penalty", kSampled, 0, api::kMaxRepetitionPenalty)),
+      BiasRow(kSampled),
+      Tokens("allowed_token_ids", kSampled, 1, api::kMaxTokenIdList),
+      Refused("bad_words", kSampled, {"[]"}, "use logit_bias"),
+      Int("seed", kSampled, kInt64Low, kInt64High),
       Int("n", kChat | kText, 1, api::kMaxChoices),
       Refused("n", kGenerate, {"1"}, "/generate answers once"),
       Int("best_of", kText, 1, api::kMaxChoices),
@@ -91,86 +92,87 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("top_logprobs", kGenerate, {}, kLogprobsHint),
       Int("prompt_logprobs", kChat | kText, 0, api::kMaxLogprobs),
       Refused("prompt_logprobs", kGenerate, {}, kLogprobsHint),
-      Flag("skip_special_tokens", kAnyGeneration),
-      Refused("spaces_between_special_tokens", kAnyGeneration, {"true"}),
-      Refused("return_token_ids", kAnyGeneration, {"false"}, "use /tokenize"),
-      Refused("return_tokens_as_token_ids", kAnyGeneration, {"false"}),
+      Flag("skip_special_tokens", kSampled),
+      Refused("spaces_between_special_tokens", kSampled, {"true"}),
+      Refused("return_token_ids", kSampled, {"false"}, "use /tokenize"),
+      Refused("return_tokens_as_token_ids", kSampled, {"false"}),
       Flag("timings", kAnyGeneration),
       Flag("timings_per_token", kAnyGeneration),
 
       // --- when and where ---
-      Choice("service_tier", kAnyGeneration, "auto|default|flex|priority"),
-      Int("priority", kAnyGeneration, -kInt32Max, kInt32Max),
-      Int("deadline_ms", kAnyGeneration, 1, kDayMs),
-      Text("request_id", kAnyGeneration, 1, api::kMaxRequestIdBytes),
-      Text("cache_salt", kAnyGeneration, 1, kNameBytes),
-      Choice("cache", kAnyGeneration, "auto|bypass"),
+      Choice("service_tier", kSampled, "auto|default|flex|priority"),
+      Int("priority", kSampled, -kInt32Max, kInt32Max),
+      Int("deadline_ms", kSampled, 1, kDayMs),
+      Text("request_id", kSampled, 1, api::kMaxRequestIdBytes),
+      Text("cache_salt", kSampled, 1, kNameBytes),
+      Choice("cache", kSampled, "auto|bypass"),
       Refused("disconnect", kAnyGeneration, {"\"cancel\""}, "a request ends with its connection"),
-      Refused("session", kAnyGeneration),
+      Refused("session", kSampled),
 
       // --- accepted, without effect on the answer ---
       WithoutEffect(Text("user", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("safety_identifier", kEverything, 0, kMetadataBytes)),
-      WithoutEffect(Row("metadata", kEverything, FieldType::kObject, 0, kMetadataBytes)),
+      WithoutEffect(
+          Row("metadata", kEverything & ~kResponses, FieldType::kObject, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_key", kEverything, 0, kMetadataBytes)),
       WithoutEffect(Text("prompt_cache_retention", kEverything, 0, kNameBytes)),
 
       // --- would change the answer, not in this release ---
-      Refused("tools", kChat | kGenerate | kApplyTemplate | kTokenize, {"[]"}, kToolsHint),
-      Refused("tool_choice", kChat | kGenerate, {"\"none\"", "\"auto\""}, kToolsHint),
+      Refused("tools", kTurn | kChat | kGenerate | kApplyTemplate | kTokenize, {"[]"}, kToolsHint),
+      Refused("tool_choice", kChat | kGenerate | kTurn, {"\"none\"", "\"auto\""}, kToolsHint),
       Refused("parallel_tool_calls", kChat | kGenerate, {"true"}, kToolsHint),
-      Refused("functions", kChat | kGenerate, {"[]"}, "deprecated; use tools"),
-      Refused("function_call", kChat | kGenerate, {"\"none\"", "\"auto\""},
+      Refused("functions", kChat | kGenerate | kTurn, {"[]"}, "deprecated; use tools"),
+      Refused("function_call", kChat | kGenerate | kTurn, {"\"none\"", "\"auto\""},
               "deprecated; use tools"),
       Refused("response_format", kAnyGeneration, {"{\"type\":\"text\"}"}, kFormatHint),
-      Refused("structured_outputs", kAnyGeneration, {}, kFormatHint),
-      Refused("guided_json", kAnyGeneration, {}, kFormatHint),
-      Refused("guided_regex", kAnyGeneration, {}, kFormatHint),
-      Refused("guided_choice", kAnyGeneration, {}, kFormatHint),
-      Refused("guided_grammar", kAnyGeneration, {}, kFormatHint),
-      Refused("guided_decoding_backend", kAnyGeneration, {}, kFormatHint),
-      Refused("grammar", kAnyGeneration, {"\"\""}, kFormatHint),
-      Refused("json_schema", kAnyGeneration, {}, kFormatHint),
-      Refused("reasoning_effort", kAnyGeneration, {}, "the model's chat template does not name it"),
-      Refused("verbosity", kAnyGeneration, {}, "the model's chat template does not name it"),
-      Refused("chat_template", kPrompted, {}, "the template is the model's own"),
-      Refused("chat_template_kwargs", kPrompted, {"{}"}, "the template takes none"),
-      Refused("documents", kPrompted, {"[]"}),
-      Refused("audio", kChat | kGenerate),
-      Refused("modalities", kChat | kGenerate, {"[\"text\"]"}),
-      Refused("prediction", kChat | kGenerate),
-      Refused("web_search_options", kChat | kGenerate),
+      Refused("structured_outputs", kSampled, {}, kFormatHint),
+      Refused("guided_json", kSampled, {}, kFormatHint),
+      Refused("guided_regex", kSampled, {}, kFormatHint),
+      Refused("guided_choice", kSampled, {}, kFormatHint),
+      Refused("guided_grammar", kSampled, {}, kFormatHint),
+      Refused("guided_decoding_backend", kSampled, {}, kFormatHint),
+      Refused("grammar", kSampled, {"\"\""}, kFormatHint),
+      Refused("json_schema", kSampled, {}, kFormatHint),
+      Refused("reasoning_effort", kSampled, {}, "the model's chat template does not name it"),
+      Refused("verbosity", kSampled, {}, "the model's chat template does not name it"),
+      Refused("chat_template", kPrompted | kTurn, {}, "the template is the model's own"),
+      Refused("chat_template_kwargs", kPrompted | kTurn, {"{}"}, "the template takes none"),
+      Refused("documents", kPrompted | kTurn, {"[]"}),
+      Refused("audio", kChat | kGenerate | kTurn),
+      Refused("modalities", kChat | kGenerate | kTurn, {"[\"text\"]"}),
+      Refused("prediction", kChat | kGenerate | kTurn),
+      Refused("web_search_options", kChat | kGenerate | kTurn),
       Refused("store", kAnyGeneration, {"false"}, "nothing is stored"),
       Refused("background", kAnyGeneration, {"false"}),
-      Refused("use_beam_search", kAnyGeneration, {"false"}),
-      Refused("length_penalty", kAnyGeneration, {"1", "1.0"}, "beam search is not available"),
-      Refused("min_keep", kAnyGeneration, {"0", "1"}),
-      Refused("typical_p", kAnyGeneration, {"1", "1.0"}),
-      Refused("mirostat", kAnyGeneration, {"0"}),
-      Refused("repeat_penalty", kAnyGeneration, {"1", "1.0"}, "use repetition_penalty"),
-      Refused("repeat_last_n", kAnyGeneration, {}, "repetition_penalty looks at all tokens"),
-      Refused("n_predict", kAnyGeneration, {}, "use max_tokens"),
-      Refused("num_predict", kAnyGeneration, {}, "use max_tokens"),
-      Refused("options", kAnyGeneration, {"{}"}, "parameters stand beside model, not inside"),
-      Refused("dry_multiplier", kAnyGeneration, {"0", "0.0"}),
-      Refused("xtc_probability", kAnyGeneration, {"0", "0.0"}),
-      Refused("top_n_sigma", kAnyGeneration, {"-1", "0", "-1.0", "0.0"}),
-      Refused("dynatemp_range", kAnyGeneration, {"0", "0.0"}),
-      Refused("tfs_z", kAnyGeneration, {"1", "1.0"}),
-      Refused("top_a", kAnyGeneration, {"0", "0.0"}),
-      Refused("penalty_alpha", kAnyGeneration, {"0", "0.0"}),
-      Refused("samplers", kAnyGeneration, {}, "the order of the sampling chain is fixed"),
-      Refused("lora", kAnyGeneration, {"[]"}),
-      Refused("n_probs", kAnyGeneration, {"0"}, "use logprobs"),
-      Refused("n_indent", kAnyGeneration, {"0"}),
-      Refused("t_max_predict_ms", kAnyGeneration, {"-1", "0"}, "use deadline_ms"),
-      Refused("logits_processors", kAnyGeneration, {"[]"}),
-      Refused("max_new_tokens", kAnyGeneration, {}, "use max_tokens"),
-      Refused("do_sample", kAnyGeneration, {"true"}, "temperature 0 is greedy"),
-      Refused("num_beams", kAnyGeneration, {"1"}, "beam search is not available"),
-      Refused("no_repeat_ngram_size", kAnyGeneration, {"0"}),
-      Refused("ban_eos_token", kAnyGeneration, {"false"}, "use ignore_eos"),
-      Refused("format", kAnyGeneration, {"\"\""}),
+      Refused("use_beam_search", kSampled, {"false"}),
+      Refused("length_penalty", kSampled, {"1", "1.0"}, "beam search is not available"),
+      Refused("min_keep", kSampled, {"0", "1"}),
+      Refused("typical_p", kSampled, {"1", "1.0"}),
+      Refused("mirostat", kSampled, {"0"}),
+      Refused("repeat_penalty", kSampled, {"1", "1.0"}, "use repetition_penalty"),
+      Refused("repeat_last_n", kSampled, {}, "repetition_penalty looks at all tokens"),
+      Refused("n_predict", kSampled, {}, "use max_tokens"),
+      Refused("num_predict", kSampled, {}, "use max_tokens"),
+      Refused("options", kSampled, {"{}"}, "parameters stand beside model, not inside"),
+      Refused("dry_multiplier", kSampled, {"0", "0.0"}),
+      Refused("xtc_probability", kSampled, {"0", "0.0"}),
+      Refused("top_n_sigma", kSampled, {"-1", "0", "-1.0", "0.0"}),
+      Refused("dynatemp_range", kSampled, {"0", "0.0"}),
+      Refused("tfs_z", kSampled, {"1", "1.0"}),
+      Refused("top_a", kSampled, {"0", "0.0"}),
+      Refused("penalty_alpha", kSampled, {"0", "0.0"}),
+      Refused("samplers", kSampled, {}, "the order of the sampling chain is fixed"),
+      Refused("lora", kSampled, {"[]"}),
+      Refused("n_probs", kSampled, {"0"}, "use logprobs"),
+      Refused("n_indent", kSampled, {"0"}),
+      Refused("t_max_predict_ms", kSampled, {"-1", "0"}, "use deadline_ms"),
+      Refused("logits_processors", kSampled, {"[]"}),
+      Refused("max_new_tokens", kSampled, {}, "use max_tokens"),
+      Refused("do_sample", kSampled, {"true"}, "temperature 0 is greedy"),
+      Refused("num_beams", kSampled, {"1"}, "beam search is not available"),
+      Refused("no_repeat_ngram_size", kSampled, {"0"}),
+      Refused("ban_eos_token", kSampled, {"false"}, "use ignore_eos"),
+      Refused("format", kSampled, {"\"\""}),
 
       // --- messages ---
       Required(Choice("role", kMessage, "system|developer|user|assistant|tool")),
@@ -202,6 +204,7 @@ std::vector<FieldSpec> GenerationRows() {
 std::vector<FieldSpec> MakeSchema() {
   std::vector<FieldSpec> rows = GenerationRows();
   for (FieldSpec& row : EncodingRows()) rows.push_back(std::move(row));
+  for (FieldSpec& row : DialogRows()) rows.push_back(std::move(row));
   return rows;
 }
 

@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,31 +23,50 @@
 namespace tutti::wire {
 
 // The kinds of JSON object that have a schema; a bit each.
-enum Scope : unsigned {
-  kChat = 1 << 0,           // POST /v1/chat/completions
-  kText = 1 << 1,           // POST /v1/completions
-  kGenerate = 1 << 2,       // POST /generate
-  kTokenize = 1 << 3,       // POST /tokenize
-  kDetokenize = 1 << 4,     // POST /detokenize
-  kApplyTemplate = 1 << 5,  // POST /apply-template
-  kMessage = 1 << 6,        // an element of messages
-  kPart = 1 << 7,           // an element of a message's content
-  kStreamOptions = 1 << 8,
-  kEmbeddings = 1 << 9,             // POST /v1/embeddings
-  kRerank = 1 << 10,                // POST /v1/rerank, with documents
-  kScore = 1 << 11,                 // POST /v1/score
-  kTeiEmbed = 1 << 12,              // POST /embed
-  kTeiEmbedAll = 1 << 13,           // POST /embed_all
-  kTeiPredict = 1 << 14,            // POST /predict
-  kTeiRerank = 1 << 15,             // POST /rerank, with texts
-  kTeiSimilarity = 1 << 16,         // POST /similarity
-  kSimilarityInputs = 1 << 17,      // its inputs
-  kSimilarityParameters = 1 << 18,  // its parameters
-  kDocument = 1 << 19,              // an element of documents, or of what is scored
-  kDecode = 1 << 20,                // POST /decode
-  kLastScope = kDecode,
+enum Scope : uint64_t {
+  kChat = uint64_t{1} << 0,           // POST /v1/chat/completions
+  kText = uint64_t{1} << 1,           // POST /v1/completions
+  kGenerate = uint64_t{1} << 2,       // POST /generate
+  kTokenize = uint64_t{1} << 3,       // POST /tokenize
+  kDetokenize = uint64_t{1} << 4,     // POST /detokenize
+  kApplyTemplate = uint64_t{1} << 5,  // POST /apply-template
+  kMessage = uint64_t{1} << 6,        // an element of messages
+  kPart = uint64_t{1} << 7,           // an element of a message's content
+  kStreamOptions = uint64_t{1} << 8,
+  kEmbeddings = uint64_t{1} << 9,              // POST /v1/embeddings
+  kRerank = uint64_t{1} << 10,                 // POST /v1/rerank, with documents
+  kScore = uint64_t{1} << 11,                  // POST /v1/score
+  kTeiEmbed = uint64_t{1} << 12,               // POST /embed
+  kTeiEmbedAll = uint64_t{1} << 13,            // POST /embed_all
+  kTeiPredict = uint64_t{1} << 14,             // POST /predict
+  kTeiRerank = uint64_t{1} << 15,              // POST /rerank, with texts
+  kTeiSimilarity = uint64_t{1} << 16,          // POST /similarity
+  kSimilarityInputs = uint64_t{1} << 17,       // its inputs
+  kSimilarityParameters = uint64_t{1} << 18,   // its parameters
+  kDocument = uint64_t{1} << 19,               // an element of documents, or of what is scored
+  kDecode = uint64_t{1} << 20,                 // POST /decode
+  kResponses = uint64_t{1} << 21,              // POST /v1/responses
+  kTextOptions = uint64_t{1} << 22,            // its text
+  kReasoningOptions = uint64_t{1} << 23,       // its reasoning
+  kResponseStreamOptions = uint64_t{1} << 24,  // its stream_options
+  kConversationName = uint64_t{1} << 25,       // its conversation
+  kInputItem = uint64_t{1} << 26,              // an element of its input, or of items
+  kInputPart = uint64_t{1} << 27,              // an element of an item's content
+  kConversation = uint64_t{1} << 28,           // POST /v1/conversations
+  kConversationUpdate = uint64_t{1} << 29,     // POST /v1/conversations/{id}
+  kConversationItems = uint64_t{1} << 30,      // POST /v1/conversations/{id}/items
+  kConversationFork = uint64_t{1} << 31,       // POST /v1/conversations/{id}/fork
+  kMqttMessage = uint64_t{1} << 32,            // MQTT, native profile: .../in
+  kMqttControl = uint64_t{1} << 33,            // .../ctl
+  kProjectMessage = uint64_t{1} << 34,         // MQTT, project profile: .../user_input
+  kProjectVerb = uint64_t{1} << 35,            // .../template, .../clear, .../delete
+  kLastScope = kProjectVerb,
   kAnyGeneration = kChat | kText | kGenerate,
+  kTurn = kResponses | kMqttMessage,  // ask for one turn of a dialog
+  kSampled = kAnyGeneration | kTurn,  // take the fields of the sampling chain
 };
+
+using ScopeSet = uint64_t;  // of Scope;
 
 // Bounds of whole numbers, as rows hold them.
 constexpr double kInt32Max = 2147483647.0;
@@ -70,7 +90,7 @@ enum class FieldClass { kHonoured, kNoEffect, kRefused };
 
 struct FieldSpec {
   std::string_view name;
-  unsigned scopes = 0;
+  ScopeSet scopes = 0;
   FieldType type = FieldType::kAny;
   double low = 0, high = 0;
   FieldClass field_class = FieldClass::kHonoured;

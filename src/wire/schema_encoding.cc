@@ -7,10 +7,10 @@
 namespace tutti::wire {
 
 std::vector<FieldSpec> EncodingRows() {
-  constexpr unsigned kOpenAi = kEmbeddings | kRerank | kScore;
-  constexpr unsigned kTei = kTeiEmbed | kTeiEmbedAll | kTeiPredict | kTeiRerank | kTeiSimilarity;
-  constexpr unsigned kTeiVectors = kTeiEmbed | kTeiEmbedAll | kSimilarityParameters;
-  constexpr unsigned kTeiCut =
+  constexpr ScopeSet kOpenAi = kEmbeddings | kRerank | kScore;
+  constexpr ScopeSet kTei = kTeiEmbed | kTeiEmbedAll | kTeiPredict | kTeiRerank | kTeiSimilarity;
+  constexpr ScopeSet kTeiVectors = kTeiEmbed | kTeiEmbedAll | kSimilarityParameters;
+  constexpr ScopeSet kTeiCut =
       kTeiEmbed | kTeiEmbedAll | kTeiPredict | kTeiRerank | kSimilarityParameters;
   constexpr double kMost = api::kMaxEncodeInputs;
   constexpr std::string_view kCutHint = "use truncate_prompt_tokens";

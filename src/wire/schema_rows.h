@@ -16,7 +16,7 @@ inline constexpr double kTextBytes = 64.0 * (1 << 20);  // prompts: the body lim
 inline constexpr double kMetadataBytes = 64 << 10;
 inline constexpr double kDayMs = 24.0 * 3600 * 1000;
 
-inline FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, double low = 0,
+inline FieldSpec Row(std::string_view name, ScopeSet scopes, FieldType type, double low = 0,
                      double high = 0) {
   FieldSpec row;
   row.name = name;
@@ -26,24 +26,24 @@ inline FieldSpec Row(std::string_view name, unsigned scopes, FieldType type, dou
   row.high = high;
   return row;
 }
-inline FieldSpec Flag(std::string_view name, unsigned scopes) {
+inline FieldSpec Flag(std::string_view name, ScopeSet scopes) {
   return Row(name, scopes, FieldType::kBool);
 }
-inline FieldSpec Int(std::string_view name, unsigned scopes, double low, double high) {
+inline FieldSpec Int(std::string_view name, ScopeSet scopes, double low, double high) {
   return Row(name, scopes, FieldType::kInteger, low, high);
 }
-inline FieldSpec Num(std::string_view name, unsigned scopes, double low, double high) {
+inline FieldSpec Num(std::string_view name, ScopeSet scopes, double low, double high) {
   return Row(name, scopes, FieldType::kNumber, low, high);
 }
-inline FieldSpec Text(std::string_view name, unsigned scopes, double low, double high) {
+inline FieldSpec Text(std::string_view name, ScopeSet scopes, double low, double high) {
   return Row(name, scopes, FieldType::kString, low, high);
 }
-inline FieldSpec Choice(std::string_view name, unsigned scopes, std::string_view words) {
+inline FieldSpec Choice(std::string_view name, ScopeSet scopes, std::string_view words) {
   FieldSpec row = Row(name, scopes, FieldType::kChoice);
   row.words = words;
   return row;
 }
-inline FieldSpec Tokens(std::string_view name, unsigned scopes, size_t least, size_t most) {
+inline FieldSpec Tokens(std::string_view name, ScopeSet scopes, size_t least, size_t most) {
   FieldSpec row = Row(name, scopes, FieldType::kTokenIds, static_cast<double>(least),
                       static_cast<double>(most));
   row.count = most;
@@ -62,7 +62,7 @@ inline FieldSpec WithoutEffect(FieldSpec row) {
   row.field_class = FieldClass::kNoEffect;
   return row;
 }
-inline FieldSpec Refused(std::string_view name, unsigned scopes,
+inline FieldSpec Refused(std::string_view name, ScopeSet scopes,
                          std::vector<std::string> neutral = {}, std::string_view hint = "") {
   FieldSpec row = Row(name, scopes, FieldType::kAny);
   row.field_class = FieldClass::kRefused;

@@ -15,86 +15,14 @@
 
 #include "test_paths.h"
 #include "wire/checked_object.h"
-#include "wire/encoding_request.h"
 #include "wire/error.h"
 #include "wire/field_check.h"
 #include "wire/openai_request.h"
-#include "wire/tei_request.h"
-#include "wire/tokenizer_routes.h"
+#include "wire/testing/request_kinds.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
 namespace {
-
-struct Kind {
-  Scope scope;
-  const char* base;  // a valid request with the fields that others need
-  std::function<Status(const Json&, const ParseOptions&)> parse;
-};
-
-std::function<Status(const Json&, const ParseOptions&)> Tei(EncodingKind kind) {
-  return [kind](const Json& j, const ParseOptions& o) { return ParseTei(kind, j, o).status(); };
-}
-
-// An object inside a request for similarities; its faults are told without the path to it, as they
-// are of other kinds.
-std::function<Status(const Json&, const ParseOptions&)> Inside(const std::string& member) {
-  return [member](const Json& j, const ParseOptions& o) {
-    JsonObject body{{"inputs", {{"source_sentence", "q"}, {"sentences", {"x"}}}}};
-    body[member] = j;
-    Status status = ParseTei(EncodingKind::kTeiSimilarity, body, o).status();
-    if (status.ok() || !status.param().starts_with(member + ".")) return status;
-    std::string inner = status.param().substr(member.size() + 1);
-    return std::move(status).WithParam(std::move(inner));
-  };
-}
-
-const std::vector<Kind>& Kinds() {
-  static const std::vector<Kind> kinds = {
-      {kChat,
-       R"({"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"stream":true})",
-       [](const Json& j, const ParseOptions& o) {
-         return ParseGeneration(Dialect::kChat, j, o).status();
-       }},
-      {kText, R"({"model":"m","prompt":"x","echo":true,"max_tokens":2147483647})",
-       [](const Json& j, const ParseOptions& o) {
-         return ParseGeneration(Dialect::kText, j, o).status();
-       }},
-      {kGenerate, R"({"prompt":"x","max_tokens":2147483647})",
-       [](const Json& j, const ParseOptions& o) {
-         return ParseGeneration(Dialect::kGenerate, j, o).status();
-       }},
-      {kTokenize, R"({"prompt":"x"})",
-       [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
-      {kDetokenize, R"({"tokens":[1]})",
-       [](const Json& j, const ParseOptions& o) { return ParseDetokenize(j, o).status(); }},
-      {kDecode, R"({"ids":[1]})",
-       [](const Json& j, const ParseOptions& o) { return ParseDecode(j, o).status(); }},
-      {kEmbeddings, R"({"model":"m","input":"x"})",
-       [](const Json& j, const ParseOptions& o) { return ParseEmbeddings(j, o).status(); }},
-      {kRerank, R"({"query":"q","documents":["x"]})",
-       [](const Json& j, const ParseOptions& o) { return ParseRerank(j, o).status(); }},
-      {kScore, R"({"text_1":"q","text_2":["x"]})",
-       [](const Json& j, const ParseOptions& o) { return ParseScore(j, o).status(); }},
-      {kTeiEmbed, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbed)},
-      {kTeiEmbedAll, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbedAll)},
-      {kTeiPredict, R"({"inputs":"x"})", Tei(EncodingKind::kTeiPredict)},
-      {kTeiRerank, R"({"query":"q","texts":["x"]})", Tei(EncodingKind::kTeiRerank)},
-      {kTeiSimilarity, R"({"inputs":{"source_sentence":"q","sentences":["x"]}})",
-       Tei(EncodingKind::kTeiSimilarity)},
-      {kSimilarityInputs, R"({"source_sentence":"q","sentences":["x"]})", Inside("inputs")},
-      {kSimilarityParameters, R"({"truncate":true})", Inside("parameters")},
-      {kApplyTemplate, R"({"messages":[{"role":"user","content":"x"}]})",
-       [](const Json& j, const ParseOptions& o) { return ParseApplyTemplate(j, o).status(); }},
-  };
-  return kinds;
-}
-
-Json With(const Kind& kind, std::string_view field, const Json& value) {
-  Json body = boost::json::parse(kind.base);
-  body.as_object()[boost::json::string_view(field.data(), field.size())] = value;
-  return body;
-}
 
 Status CheckIn(const Kind& kind, std::string_view field, const Json& value) {
   IgnoredFields ignored;
@@ -115,14 +43,20 @@ void ForEachField(const std::function<void(const Kind&, const FieldSpec&)>& visi
   }
 }
 
+std::string Page(const char* path) {
+  std::ifstream file(support::SourcePath(path));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
 TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
-  std::ifstream file(support::SourcePath("docs/http.md"));
-  const std::string page((std::istreambuf_iterator<char>(file)), {});
-  ASSERT_FALSE(page.empty());
+  const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md");
+  ASSERT_FALSE(http.empty() || dialogs.empty());
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
+    // What dialogs share with the routes that have no dialogs stands on their page.
+    const std::string& page = (field.scopes & (kResponses - 1)) != 0 ? http : dialogs;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }
@@ -134,9 +68,9 @@ TEST(Schema, ABaseRequestOfEachKindPasses) {
 }
 
 TEST(Schema, NoFieldHasTwoRowsInOneScope) {
-  std::set<std::pair<std::string_view, unsigned>> seen;
+  std::set<std::pair<std::string_view, ScopeSet>> seen;
   for (const FieldSpec& field : Schema()) {
-    for (unsigned bit = 1; bit <= kLastScope; bit <<= 1) {
+    for (ScopeSet bit = 1; bit <= kLastScope; bit <<= 1) {
       if ((field.scopes & bit) != 0) {
         EXPECT_TRUE(seen.emplace(field.name, bit).second)
             << field.name << " twice in scope " << bit;

@@ -1,0 +1,264 @@
+#include "wire/response_events.h"
+
+#include "base/check.h"
+#include "wire/error.h"
+#include "wire/json_writer.h"
+
+namespace tutti::wire {
+namespace {
+
+JsonWriter& WriteText(std::string_view key, const std::string& text, JsonWriter* json) {
+  return text.empty() ? json->Member(key, nullptr) : json->Member(key, text);
+}
+
+// Of the output item: it is as complete as its response.
+std::string_view ItemStatus(ResponseStatus status) {
+  if (!IsFinal(status)) return "in_progress";
+  return status == ResponseStatus::kCompleted ? "completed" : "incomplete";
+}
+
+bool ShowsItem(const ResponseState& state) {
+  return !state.text.empty() || state.status == ResponseStatus::kCompleted ||
+         state.status == ResponseStatus::kIncomplete;
+}
+
+void WritePart(std::string_view text, JsonWriter* json) {
+  json->BeginObject().Member("type", "output_text").Member("text", text);
+  json->Key("annotations").BeginArray().EndArray();
+  json->Key("logprobs").BeginArray().EndArray();
+  json->EndObject();
+}
+
+// The output message; nullptr: before its one part was added.
+void WriteItem(const ResponseState& state, const std::string* text, std::string_view status,
+               JsonWriter* json) {
+  json->BeginObject().Member("id", state.item_id).Member("type", "message");
+  json->Member("role", "assistant").Member("status", status).Key("content").BeginArray();
+  if (text != nullptr) WritePart(*text, json);
+  json->EndArray().EndObject();
+}
+
+void WriteUsage(const api::Usage& usage, JsonWriter* json) {
+  json->BeginObject().Member("input_tokens", usage.prompt_tokens);
+  json->Key("input_tokens_details").BeginObject();
+  json->Member("cached_tokens", usage.cached_tokens).Member("cache_write_tokens", 0).EndObject();
+  json->Member("output_tokens", usage.completion_tokens);
+  json->Key("output_tokens_details").BeginObject().Member("reasoning_tokens", 0).EndObject();
+  json->Member("total_tokens", usage.prompt_tokens + usage.completion_tokens).EndObject();
+}
+
+void WriteError(const ResponseState& state, JsonWriter* json) {
+  json->Key("error");
+  if (state.error_code.empty() && state.error_message.empty()) {
+    json->Null();
+  } else {
+    json->BeginObject().Member("code", state.error_code);
+    json->Member("message", state.error_message).EndObject();
+  }
+}
+
+// What the response ended with, or has come to.
+void WriteOutcome(const ResponseState& state, JsonWriter* json) {
+  json->Member("status", ResponseStatusName(state.status)).Member("background", state.background);
+  WriteError(state, json);
+  json->Key("incomplete_details");
+  if (state.incomplete_reason.empty()) {
+    json->Null();
+  } else {
+    json->BeginObject().Member("reason", state.incomplete_reason).EndObject();
+  }
+}
+
+// What was asked for, and what this server always answers.
+void WriteSettings(const ResponseState& state, JsonWriter* json) {
+  json->Member("parallel_tool_calls", true);
+  WriteText("previous_response_id", state.previous_response_id, json);
+  json->Key("conversation");
+  if (state.conversation.empty()) {
+    json->Null();
+  } else {
+    json->BeginObject().Member("id", state.conversation).EndObject();
+  }
+  json->Key("reasoning").BeginObject().Member("effort", nullptr).Member("summary", nullptr);
+  json->EndObject().Member("service_tier", state.service_tier).Member("store", state.store);
+  json->Member("temperature", state.temperature).Member("top_p", state.top_p);
+  json->Key("text").BeginObject().Key("format").BeginObject().Member("type", "text").EndObject();
+  json->EndObject().Key("tools").BeginArray().EndArray().Member("tool_choice", "auto");
+  json->Member("truncation", state.truncation).Key("metadata");
+  WriteMetadata(state.metadata, json);
+}
+
+void WriteResponse(const ResponseState& state, JsonWriter* json) {
+  json->BeginObject().Member("id", state.id).Member("object", "response");
+  json->Member("created_at", state.created_s).Key("completed_at");
+  if (state.completed_s.has_value()) {
+    json->Int(*state.completed_s);
+  } else {
+    json->Null();
+  }
+  WriteOutcome(state, json);
+  json->Key("instructions");
+  if (state.instructions.has_value()) {
+    json->String(*state.instructions);
+  } else {
+    json->Null();
+  }
+  json->Key("max_output_tokens");
+  if (state.max_output_tokens.has_value()) {
+    json->Int(*state.max_output_tokens);
+  } else {
+    json->Null();
+  }
+  json->Member("model", state.model).Key("output").BeginArray();
+  if (ShowsItem(state)) WriteItem(state, &state.text, ItemStatus(state.status), json);
+  json->EndArray();
+  WriteSettings(state, json);
+  json->Key("usage");
+  if (state.usage.has_value()) {
+    WriteUsage(*state.usage, json);
+  } else {
+    json->Null();
+  }
+  json->EndObject();
+}
+
+// An event is opened here and closed by its caller.
+JsonWriter Open(std::string_view type, int64_t sequence, std::string* out) {
+  JsonWriter json(out);
+  json.BeginObject().Member("type", type).Member("sequence_number", sequence);
+  return json;
+}
+
+// Likewise, of the one part of the one item.
+JsonWriter OpenPart(std::string_view type, int64_t sequence, const ResponseState& state,
+                    std::string* out) {
+  JsonWriter json = Open(type, sequence, out);
+  json.Member("item_id", state.item_id).Member("output_index", 0).Member("content_index", 0);
+  return json;
+}
+
+}  // namespace
+
+std::string_view ResponseStatusName(ResponseStatus status) {
+  return LifecycleType(status).substr(std::string_view("response.").size());
+}
+
+std::string_view LifecycleType(ResponseStatus status) {
+  switch (status) {
+    case ResponseStatus::kQueued:
+      return "response.queued";
+    case ResponseStatus::kInProgress:
+      return "response.in_progress";
+    case ResponseStatus::kCompleted:
+      return "response.completed";
+    case ResponseStatus::kIncomplete:
+      return "response.incomplete";
+    case ResponseStatus::kFailed:
+      return "response.failed";
+    case ResponseStatus::kCancelled:
+      return "response.cancelled";
+  }
+  return "response.failed";
+}
+
+std::string ResponseJson(const ResponseState& state) {
+  std::string out;
+  JsonWriter json(&out);
+  WriteResponse(state, &json);
+  return out;
+}
+
+std::string LifecycleEvent(std::string_view type, int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = Open(type, sequence, &out);
+  json.Key("response");
+  WriteResponse(state, &json);
+  json.EndObject();
+  return out;
+}
+
+std::string ItemAddedEvent(int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = Open("response.output_item.added", sequence, &out);
+  json.Member("output_index", 0).Key("item");
+  WriteItem(state, nullptr, "in_progress", &json);
+  json.EndObject();
+  return out;
+}
+
+std::string PartAddedEvent(int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = OpenPart("response.content_part.added", sequence, state, &out);
+  json.Key("part");
+  WritePart("", &json);
+  json.EndObject();
+  return out;
+}
+
+std::string TextDeltaEvent(int64_t sequence, const ResponseState& state, std::string_view delta) {
+  std::string out;
+  JsonWriter json = OpenPart("response.output_text.delta", sequence, state, &out);
+  json.Member("delta", delta).Key("logprobs").BeginArray().EndArray().EndObject();
+  return out;
+}
+
+std::string Obfuscated(std::string event, size_t characters) {
+  CHECK(event.size() > 2 && event.back() == '}');
+  event.pop_back();
+  event += ",\"obfuscation\":\"" + std::string(characters, 'x') + "\"}";
+  return event;
+}
+
+std::string TextDoneEvent(int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = OpenPart("response.output_text.done", sequence, state, &out);
+  json.Member("text", state.text).Key("logprobs").BeginArray().EndArray().EndObject();
+  return out;
+}
+
+std::string PartDoneEvent(int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = OpenPart("response.content_part.done", sequence, state, &out);
+  json.Key("part");
+  WritePart(state.text, &json);
+  json.EndObject();
+  return out;
+}
+
+std::string ItemDoneEvent(int64_t sequence, const ResponseState& state) {
+  std::string out;
+  JsonWriter json = Open("response.output_item.done", sequence, &out);
+  json.Member("output_index", 0).Key("item");
+  WriteItem(state, &state.text, ItemStatus(state.status), &json);
+  json.EndObject();
+  return out;
+}
+
+std::string AcceptedEvent(int64_t sequence, std::string_view message_id,
+                          std::string_view response_id, int64_t turn, size_t position) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("type", "accepted").Member("id", message_id);
+  json.Member("response_id", response_id).Member("turn", turn);
+  json.Member("position", static_cast<int64_t>(position)).Member("sequence_number", sequence);
+  json.EndObject();
+  return out;
+}
+
+std::string ErrorEvent(std::optional<int64_t> sequence, const Status& error,
+                       std::string_view message_id) {
+  const ErrorView view = ViewError(error);
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("type", "error");
+  if (sequence.has_value()) json.Member("sequence_number", *sequence);
+  json.Member("code", view.code).Member("message", view.message);
+  WriteText("param", view.param, &json);
+  if (view.retry_after.has_value())
+    json.Member("retry_after_ms", static_cast<int64_t>(view.retry_after->count()));
+  if (!message_id.empty()) json.Member("id", message_id);
+  json.EndObject();
+  return out;
+}
+
+}  // namespace tutti::wire

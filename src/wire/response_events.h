@@ -1,0 +1,62 @@
+// A response and the events of its life as JSON, in the shapes of OpenAI's Responses API.
+//
+// Each event is one compact object with `type` and `sequence_number`, which the caller counts from
+// 0 without gaps; how it is framed (SSE, MQTT, WebSocket) is the door's business, so that all doors
+// carry the same bytes. The order for a text answer is
+//
+//   response.created, response.queued (background), response.in_progress
+//   response.output_item.added, response.content_part.added
+//   response.output_text.delta ...
+//   response.output_text.done, response.content_part.done, response.output_item.done
+//   response.completed | .incomplete | .failed | .cancelled
+//
+// There is one output item, a message with one part, both at index 0. It is part of the response
+// object once it has text or the response ended well. Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "wire/response_state.h"
+
+namespace tutti::wire {
+
+std::string_view ResponseStatusName(ResponseStatus status);  // "in_progress"
+
+// The type of the lifecycle event that tells of this status: "response.in_progress".
+std::string_view LifecycleType(ResponseStatus status);
+
+// The response object, as GET shows it.
+std::string ResponseJson(const ResponseState& state);
+
+// `type` is "response.created" or LifecycleType(state.status).
+std::string LifecycleEvent(std::string_view type, int64_t sequence, const ResponseState& state);
+
+std::string ItemAddedEvent(int64_t sequence, const ResponseState& state);
+std::string PartAddedEvent(int64_t sequence, const ResponseState& state);
+std::string TextDeltaEvent(int64_t sequence, const ResponseState& state, std::string_view delta);
+// A finished event for a reader that asked for obfuscation: with a member of so many characters
+// that has no meaning, so that sizes on the way do not tell the words. The event itself is shared.
+std::string Obfuscated(std::string event, size_t characters);
+// These three repeat the whole text. The state has its final status already: the item is
+// `completed` after a completed response, else `incomplete`.
+std::string TextDoneEvent(int64_t sequence, const ResponseState& state);
+std::string PartDoneEvent(int64_t sequence, const ResponseState& state);
+std::string ItemDoneEvent(int64_t sequence, const ResponseState& state);
+
+// Ours: the message is durable and will be answered once, as turn `turn` of its dialog, after
+// `position` turns that must end first. Stands before response.created.
+std::string AcceptedEvent(int64_t sequence, std::string_view message_id,
+                          std::string_view response_id, int64_t turn, size_t position);
+
+// Of a request that made no response, or a stream that cannot go on: flat, as the Responses API
+// has it. `message_id` is the client's, and left out where it is empty; so is `sequence` where the
+// event stands in no log.
+std::string ErrorEvent(std::optional<int64_t> sequence, const Status& error,
+                       std::string_view message_id);
+
+}  // namespace tutti::wire

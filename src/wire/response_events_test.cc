@@ -1,0 +1,208 @@
+#include "wire/response_events.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "wire/error.h"
+#include "wire/json.h"
+
+namespace tutti::wire {
+namespace {
+
+ResponseState Running() {
+  ResponseState state;
+  state.id = "resp_1";
+  state.item_id = "msg_1";
+  state.created_s = 1700000000;
+  state.model = "m";
+  return state;
+}
+
+ResponseState Ended(ResponseStatus status, std::string text) {
+  ResponseState state = Running();
+  state.status = status;
+  state.text = std::move(text);
+  state.usage = api::Usage{10, 4, 3};
+  if (status == ResponseStatus::kCompleted) state.completed_s = 1700000002;
+  return state;
+}
+
+Json Read(const std::string& text) {
+  const Result<JsonDocument> document = ParseJson(text);
+  EXPECT_TRUE(document.ok()) << document.status() << ": " << text;
+  return document.ok() ? Json(document->root()) : Json();
+}
+
+std::string Text(const Json& json, const char* member) {
+  const Json& value = json.at(member);
+  return {value.as_string().data(), value.as_string().size()};
+}
+
+TEST(ResponseJson, ACompletedResponseHasTheDocumentedShape) {
+  ResponseState state = Ended(ResponseStatus::kCompleted, "Hi \"there\"\n");
+  state.instructions = "Be brief.";
+  state.max_output_tokens = 64;
+  state.temperature = 0;
+  state.metadata = {{"b", "2"}, {"a", "1"}};
+  state.conversation = "conv_1";
+  EXPECT_EQ(
+      ResponseJson(state),
+      R"({"id":"resp_1","object":"response","created_at":1700000000,"completed_at":1700000002,)"
+      R"("status":"completed","background":false,"error":null,"incomplete_details":null,)"
+      R"("instructions":"Be brief.","max_output_tokens":64,"model":"m",)"
+      R"("output":[{"id":"msg_1","type":"message","role":"assistant","status":"completed",)"
+      R"("content":[{"type":"output_text","text":"Hi \"there\"\n","annotations":[],"logprobs":[]}]}],)"
+      R"("parallel_tool_calls":true,"previous_response_id":null,"conversation":{"id":"conv_1"},)"
+      R"("reasoning":{"effort":null,"summary":null},"service_tier":"default","store":true,)"
+      R"("temperature":0.0,"top_p":1.0,"text":{"format":{"type":"text"}},"tools":[],)"
+      R"("tool_choice":"auto","truncation":"disabled","metadata":{"b":"2","a":"1"},)"
+      R"("usage":{"input_tokens":10,"input_tokens_details":{"cached_tokens":4,"cache_write_tokens":0},)"
+      R"("output_tokens":3,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":13}})");
+}
+
+TEST(ResponseJson, AQueuedResponseHasNoOutputAndNothingThatIsNotKnown) {
+  ResponseState state = Running();
+  state.status = ResponseStatus::kQueued;
+  state.background = true;
+  const Json json = Read(ResponseJson(state));
+  EXPECT_EQ(Text(json, "status"), "queued");
+  EXPECT_TRUE(json.at("background").as_bool());
+  EXPECT_TRUE(json.at("output").as_array().empty());
+  for (const char* name : {"completed_at", "error", "incomplete_details", "instructions",
+                           "max_output_tokens", "previous_response_id", "conversation", "usage"}) {
+    EXPECT_TRUE(json.at(name).is_null()) << name;
+  }
+}
+
+TEST(ResponseJson, EachEndShowsTheItemAsItWasLeft) {
+  struct Case {
+    ResponseStatus status;
+    std::string text, item;  // item: its status, empty = none is shown
+  };
+  for (const Case& c : std::vector<Case>{{ResponseStatus::kInProgress, "", ""},
+                                         {ResponseStatus::kInProgress, "so far", "in_progress"},
+                                         {ResponseStatus::kCompleted, "", "completed"},
+                                         {ResponseStatus::kIncomplete, "cut", "incomplete"},
+                                         {ResponseStatus::kFailed, "", ""},
+                                         {ResponseStatus::kFailed, "part", "incomplete"},
+                                         {ResponseStatus::kCancelled, "", ""},
+                                         {ResponseStatus::kCancelled, "part", "incomplete"}}) {
+    const Json json = Read(ResponseJson(Ended(c.status, c.text)));
+    EXPECT_EQ(Text(json, "status"), ResponseStatusName(c.status));
+    const JsonArray& output = json.at("output").as_array();
+    ASSERT_EQ(output.empty(), c.item.empty()) << ResponseStatusName(c.status) << " " << c.text;
+    if (output.empty()) continue;
+    EXPECT_EQ(Text(output[0], "status"), c.item);
+    EXPECT_EQ(Text(output[0].at("content").at(0), "text"), c.text);
+  }
+}
+
+TEST(ResponseJson, AFailureAndAnEarlyEndSayWhy) {
+  ResponseState state = Ended(ResponseStatus::kFailed, "");
+  state.error_code = "server_error";
+  state.error_message = "it broke";
+  Json json = Read(ResponseJson(state));
+  EXPECT_EQ(PrintJson(json.at("error")), R"({"code":"server_error","message":"it broke"})");
+  state = Ended(ResponseStatus::kIncomplete, "a");
+  state.incomplete_reason = "max_output_tokens";
+  json = Read(ResponseJson(state));
+  EXPECT_EQ(PrintJson(json.at("incomplete_details")), R"({"reason":"max_output_tokens"})");
+  EXPECT_TRUE(json.at("error").is_null());
+}
+
+TEST(ResponseEvents, TheEventsOfATextHaveTheDocumentedShapes) {
+  const ResponseState running = Running();
+  const ResponseState done = Ended(ResponseStatus::kCompleted, "Hello");
+  EXPECT_EQ(ItemAddedEvent(2, running),
+            R"({"type":"response.output_item.added","sequence_number":2,"output_index":0,)"
+            R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"in_progress",)"
+            R"("content":[]}})");
+  EXPECT_EQ(PartAddedEvent(3, running),
+            R"({"type":"response.content_part.added","sequence_number":3,"item_id":"msg_1",)"
+            R"("output_index":0,"content_index":0,)"
+            R"("part":{"type":"output_text","text":"","annotations":[],"logprobs":[]}})");
+  EXPECT_EQ(TextDeltaEvent(4, running, "Hel"),
+            R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
+            R"("output_index":0,"content_index":0,"delta":"Hel","logprobs":[]})");
+  EXPECT_EQ(TextDoneEvent(5, done),
+            R"({"type":"response.output_text.done","sequence_number":5,"item_id":"msg_1",)"
+            R"("output_index":0,"content_index":0,"text":"Hello","logprobs":[]})");
+  EXPECT_EQ(PartDoneEvent(6, done),
+            R"({"type":"response.content_part.done","sequence_number":6,"item_id":"msg_1",)"
+            R"("output_index":0,"content_index":0,)"
+            R"("part":{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}})");
+  EXPECT_EQ(
+      ItemDoneEvent(7, done),
+      R"({"type":"response.output_item.done","sequence_number":7,"output_index":0,)"
+      R"("item":{"id":"msg_1","type":"message","role":"assistant","status":"completed",)"
+      R"("content":[{"type":"output_text","text":"Hello","annotations":[],"logprobs":[]}]}})");
+}
+
+TEST(ResponseEvents, ALifecycleEventCarriesTheResponseAsGetShowsIt) {
+  for (const auto status :
+       {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
+        ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
+    const ResponseState state = Ended(status, "x");
+    const std::string event = LifecycleEvent(LifecycleType(status), 8, state);
+    EXPECT_EQ(event, R"({"type":")" + std::string(LifecycleType(status)) +
+                         R"(","sequence_number":8,"response":)" + ResponseJson(state) + "}");
+    EXPECT_EQ("response." + std::string(ResponseStatusName(status)), LifecycleType(status));
+    EXPECT_EQ(IsFinal(status),
+              status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress);
+  }
+  EXPECT_TRUE(LifecycleEvent("response.created", 0, Running())
+                  .starts_with(R"({"type":"response.created","sequence_number":0,)"));
+}
+
+TEST(ResponseEvents, AnItemCutShortIsIncomplete) {
+  for (const auto status :
+       {ResponseStatus::kIncomplete, ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
+    const Json event = Read(ItemDoneEvent(1, Ended(status, "a")));
+    EXPECT_EQ(Text(event.at("item"), "status"), "incomplete") << ResponseStatusName(status);
+  }
+}
+
+TEST(ResponseEvents, ObfuscationIsAddedToAnEventThatIsWritten) {
+  EXPECT_EQ(Obfuscated(TextDeltaEvent(4, Running(), "}"), 3),
+            R"({"type":"response.output_text.delta","sequence_number":4,"item_id":"msg_1",)"
+            R"("output_index":0,"content_index":0,"delta":"}","logprobs":[],"obfuscation":"xxx"})");
+  EXPECT_EQ(Text(Read(Obfuscated(TextDeltaEvent(4, Running(), "a"), 0)), "obfuscation"), "");
+}
+
+TEST(ResponseEvents, AcceptedNamesTheTurnAndItsPlace) {
+  EXPECT_EQ(AcceptedEvent(0, "uuid \"1\"", "resp_1", 7, 2),
+            R"({"type":"accepted","id":"uuid \"1\"","response_id":"resp_1","turn":7,"position":2,)"
+            R"("sequence_number":0})");
+}
+
+TEST(ResponseEvents, AnErrorIsFlatAndSaysWhenToComeBack) {
+  const Status busy = ResourceExhausted("rate_limit_exceeded", "20 of 20 in 60 s")
+                          .WithRetryAfter(std::chrono::milliseconds(1200));
+  EXPECT_EQ(ErrorEvent(std::nullopt, busy, "id1"),
+            R"({"type":"error","code":"rate_limit_exceeded","message":"20 of 20 in 60 s",)"
+            R"("param":null,"retry_after_ms":1200,"id":"id1"})");
+  const Status bad = InvalidArgument("invalid_value", "no").WithParam("input");
+  EXPECT_EQ(ErrorEvent(3, bad, ""),
+            R"({"type":"error","sequence_number":3,"code":"invalid_value","message":"no",)"
+            R"("param":"input"})");
+}
+
+TEST(ResponseEvents, AFailureOfOursIsToldWithoutItsDetails) {
+  const std::string event = ErrorEvent(std::nullopt, Internal("/secret/path: errno 5"), "");
+  EXPECT_EQ(event.find("secret"), std::string::npos) << event;
+  EXPECT_NE(event.find(R"("code":"internal_error")"), std::string::npos) << event;
+}
+
+TEST(ResponseEvents, WhateverTheTextHoldsTheEventIsJson) {
+  const std::string odd("\xFF\x00\x1F\"\\\xE2\x82 \xF0\x9F\x98\x80\x7F", 14);
+  for (const std::string& event :
+       {TextDeltaEvent(0, Running(), odd), TextDoneEvent(0, Ended(ResponseStatus::kFailed, odd)),
+        ResponseJson(Ended(ResponseStatus::kCancelled, odd)), AcceptedEvent(0, odd, odd, 1, 0)}) {
+    EXPECT_TRUE(ParseJson(event).ok()) << event;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::wire

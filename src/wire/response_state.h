@@ -1,0 +1,43 @@
+// ResponseState: all that is shown of one answer of the Responses API, as a plain value. Whoever
+// owns the response keeps it up to date; response_events.h writes it. One writer at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "api/types.h"
+#include "wire/metadata.h"
+
+namespace tutti::wire {
+
+// queued -> in_progress -> one of the others, which are final; a queued one may be cancelled or
+// fail.
+enum class ResponseStatus { kQueued, kInProgress, kCompleted, kIncomplete, kFailed, kCancelled };
+
+constexpr bool IsFinal(ResponseStatus status) {
+  return status != ResponseStatus::kQueued && status != ResponseStatus::kInProgress;
+}
+
+struct ResponseState {
+  std::string id;                      // "resp_" and 32 hex digits that cannot be guessed
+  std::string item_id;                 // "msg_" and the same: of its one output message
+  int64_t created_s = 0;               // unix seconds
+  std::optional<int64_t> completed_s;  // of a completed one
+  ResponseStatus status = ResponseStatus::kInProgress;
+  bool background = false, store = true;
+  std::string model;  // as served
+  std::optional<std::string> instructions;
+  std::optional<int> max_output_tokens;
+  double temperature = 1, top_p = 1;
+  std::string service_tier = "default";
+  std::string truncation = "disabled";  // or "auto"
+  Metadata metadata;
+  std::string previous_response_id, conversation;  // empty: none
+  std::string text;                                // of the output message, so far
+  std::string incomplete_reason;                   // "max_output_tokens"; of an incomplete one
+  std::string error_code, error_message;           // of a failed one; both empty: none
+  std::optional<api::Usage> usage;                 // known at the end
+};
+
+}  // namespace tutti::wire

@@ -1,0 +1,50 @@
+// The Responses API, inbound: the body of POST /v1/responses -> ResponsesCall. Pure.
+//
+// A call asks for one turn. With `conversation` or `previous_response_id` the turn belongs to a
+// dialog that is stored: then whoever keeps it puts the dialog between instructions and input, and
+// the prompt here holds only what the call itself says.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "base/status.h"
+#include "wire/checked_object.h"
+#include "wire/input_items.h"
+#include "wire/json.h"
+#include "wire/metadata.h"
+#include "wire/request_placement.h"
+
+namespace tutti::wire {
+
+struct ResponsesCall {
+  api::GenerateRequest request;             // its prompt: the instructions, then the input
+  std::vector<InputItem> input;             // what is appended to the dialog, at least one
+  std::optional<std::string> instructions;  // of this turn only, never stored as an item
+  std::string model;                        // as asked; empty = the default model
+  std::string message_id;  // the client's; the same id again is the same turn. Empty: none
+  std::string policy;      // the name of a BusyPolicy; empty: the dialog's own
+  std::string previous_response_id, conversation;    // at most one; empty: none
+  std::optional<std::string> expected_last_item_id;  // of the conversation, else stale_item
+  bool truncate = false;    // leave out the oldest turns of a dialog that is too long, else refuse
+  bool background = false;  // answer at once; the response outlives its connection
+  bool store = true;        // can be asked for later
+  bool stream = false;
+  bool obfuscation = false;              // random padding of deltas
+  std::string service_tier = "default";  // echoed
+  Metadata metadata;
+  std::vector<std::string> ignored;  // unknown fields, for x-tutti-ignored
+};
+
+// Errors: those of the schema; unsupported_parameter for what would change the answer and is not
+// implemented; empty_prompt; invalid_value for fields that exclude or need each other.
+Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options);
+
+// The part that is the same wherever a turn is asked for: input, instructions, sampling, when and
+// where. `object` has been checked against a scope of kTurn.
+Status ReadTurn(const CheckedObject& object, const ParseOptions& options, IgnoredFields* ignored,
+                ResponsesCall* call);
+
+}  // namespace tutti::wire

@@ -1,0 +1,152 @@
+// Every kind of object that the schema table has rows of: a valid one, and the parser that reads
+// it. What is generated from the table (schema_test.cc) runs over all of them. For tests alone.
+#pragma once
+
+#include <boost/json/parse.hpp>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/status.h"
+#include "wire/conversations.h"
+#include "wire/encoding_request.h"
+#include "wire/json.h"
+#include "wire/mqtt_native.h"
+#include "wire/mqtt_project.h"
+#include "wire/openai_request.h"
+#include "wire/request_placement.h"
+#include "wire/responses_request.h"
+#include "wire/schema.h"
+#include "wire/tei_request.h"
+#include "wire/tokenizer_routes.h"
+
+namespace tutti::wire {
+
+using ParseKind = std::function<Status(const Json&, const ParseOptions&)>;
+
+struct Kind {
+  Scope scope;
+  const char* base;  // a valid request with the fields that others need
+  ParseKind parse;
+};
+
+// The faults of an object inside a request are told without the path to it, as those of others are.
+inline Status Below(const std::string& path, Status status) {
+  if (status.ok() || !status.param().starts_with(path + ".")) return status;
+  std::string inner = status.param().substr(path.size() + 1);
+  return std::move(status).WithParam(std::move(inner));
+}
+
+inline ParseKind Tei(EncodingKind kind) {
+  return [kind](const Json& j, const ParseOptions& o) { return ParseTei(kind, j, o).status(); };
+}
+
+inline ParseKind InSimilarity(const std::string& member) {
+  return [member](const Json& j, const ParseOptions& o) {
+    JsonObject body{{"inputs", {{"source_sentence", "q"}, {"sentences", {"x"}}}}};
+    body[member] = j;
+    return Below(member, ParseTei(EncodingKind::kTeiSimilarity, body, o).status());
+  };
+}
+
+inline ParseKind InResponses(const std::string& member) {
+  return [member](const Json& j, const ParseOptions& o) {
+    JsonObject body{{"model", "m"}, {"input", "x"}, {"stream", true}};
+    body[member] = j;
+    return Below(member, ParseResponses(body, o).status());
+  };
+}
+
+inline Status ParseItem(const Json& j, const ParseOptions& o) {
+  const Json body{{"model", "m"}, {"input", JsonArray{j}}};
+  return Below("input[0]", ParseResponses(body, o).status());
+}
+
+inline Status ParsePart(const Json& j, const ParseOptions& o) {
+  const JsonObject item{{"role", "user"}, {"content", JsonArray{j}}};
+  return Below("content[0]", ParseItem(item, o));
+}
+
+inline const std::vector<Kind>& Kinds() {
+  static const std::vector<Kind> kinds = {
+      {kChat,
+       R"({"model":"m","messages":[{"role":"user","content":"x"}],"logprobs":true,"stream":true})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kChat, j, o).status();
+       }},
+      {kText, R"({"model":"m","prompt":"x","echo":true,"max_tokens":2147483647})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kText, j, o).status();
+       }},
+      {kGenerate, R"({"prompt":"x","max_tokens":2147483647})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseGeneration(Dialect::kGenerate, j, o).status();
+       }},
+      {kTokenize, R"({"prompt":"x"})",
+       [](const Json& j, const ParseOptions& o) { return ParseTokenize(j, o).status(); }},
+      {kDetokenize, R"({"tokens":[1]})",
+       [](const Json& j, const ParseOptions& o) { return ParseDetokenize(j, o).status(); }},
+      {kDecode, R"({"ids":[1]})",
+       [](const Json& j, const ParseOptions& o) { return ParseDecode(j, o).status(); }},
+      {kEmbeddings, R"({"model":"m","input":"x"})",
+       [](const Json& j, const ParseOptions& o) { return ParseEmbeddings(j, o).status(); }},
+      {kRerank, R"({"query":"q","documents":["x"]})",
+       [](const Json& j, const ParseOptions& o) { return ParseRerank(j, o).status(); }},
+      {kScore, R"({"text_1":"q","text_2":["x"]})",
+       [](const Json& j, const ParseOptions& o) { return ParseScore(j, o).status(); }},
+      {kTeiEmbed, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbed)},
+      {kTeiEmbedAll, R"({"inputs":"x"})", Tei(EncodingKind::kTeiEmbedAll)},
+      {kTeiPredict, R"({"inputs":"x"})", Tei(EncodingKind::kTeiPredict)},
+      {kTeiRerank, R"({"query":"q","texts":["x"]})", Tei(EncodingKind::kTeiRerank)},
+      {kTeiSimilarity, R"({"inputs":{"source_sentence":"q","sentences":["x"]}})",
+       Tei(EncodingKind::kTeiSimilarity)},
+      {kSimilarityInputs, R"({"source_sentence":"q","sentences":["x"]})", InSimilarity("inputs")},
+      {kSimilarityParameters, R"({"truncate":true})", InSimilarity("parameters")},
+      {kApplyTemplate, R"({"messages":[{"role":"user","content":"x"}]})",
+       [](const Json& j, const ParseOptions& o) { return ParseApplyTemplate(j, o).status(); }},
+      {kResponses,
+       R"({"model":"m","input":"x","stream":true,"conversation":"c","max_output_tokens":2147483647})",
+       [](const Json& j, const ParseOptions& o) { return ParseResponses(j, o).status(); }},
+      {kTextOptions, "{}", InResponses("text")},
+      {kReasoningOptions, "{}", InResponses("reasoning")},
+      {kResponseStreamOptions, "{}", InResponses("stream_options")},
+      {kConversationName, R"({"id":"c"})", InResponses("conversation")},
+      {kInputItem, R"({"role":"user","content":"x"})", ParseItem},
+      {kInputPart, R"({"type":"input_text","text":"x"})", ParsePart},
+      {kConversation, "{}",
+       [](const Json& j, const ParseOptions& o) { return ParseConversationCreate(j, o).status(); }},
+      {kConversationUpdate, R"({"metadata":{}})",
+       [](const Json& j, const ParseOptions& o) { return ParseConversationUpdate(j, o).status(); }},
+      {kConversationItems, R"({"items":[{"role":"user","content":"x"}]})",
+       [](const Json& j, const ParseOptions& o) { return ParseItemsCreate(j, o).status(); }},
+      {kConversationFork, "{}",
+       [](const Json& j, const ParseOptions& o) { return ParseConversationFork(j, o).status(); }},
+      {kMqttMessage, R"({"id":"1","input":"x","max_output_tokens":2147483647})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseMqttMessage(PrintJson(j), o).status();
+       }},
+      {kMqttControl, R"({"type":"ping"})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseMqttControl(PrintJson(j), o).status();
+       }},
+      {kProjectMessage, R"({"message":"x"})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseProjectMessage("p", PrintJson(j), "01234567", o).message.status();
+       }},
+      {kProjectVerb, R"({"reset":true})",
+       [](const Json& j, const ParseOptions& o) {
+         return ParseProjectVerb("p", ProjectOp::kTemplate, "", PrintJson(j), o).verb.status();
+       }},
+  };
+  return kinds;
+}
+
+inline Json With(const Kind& kind, std::string_view field, const Json& value) {
+  Json body = boost::json::parse(kind.base);
+  body.as_object()[boost::json::string_view(field.data(), field.size())] = value;
+  return body;
+}
+
+}  // namespace tutti::wire
