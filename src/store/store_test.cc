@@ -198,6 +198,19 @@ TEST_F(StoreTest, AFullDiskRefusesWhatDoesNotFitAndGoesOn) {
   EXPECT_EQ(Ids(*store), (std::vector<int64_t>{1, 3}));
 }
 
+TEST_F(StoreTest, AValueTooLongIsItsCallersMistakeAndNotTheDisks) {
+  const auto store = Opened();
+  const Status status = store->WriteNow([](Database& database) -> Status {
+    ASSIGN_OR_RETURN(Statement insert,
+                     database.Prepare("INSERT INTO item VALUES(1, zeroblob(1000000001))"));
+    return insert.Run();
+  });
+  EXPECT_EQ(status.reason(), "invalid_value") << status.message();
+  EXPECT_TRUE(store->health().ok());
+  EXPECT_TRUE(store->WriteNow(Insert(2)).ok());
+  EXPECT_EQ(Ids(*store), std::vector<int64_t>{2});
+}
+
 TEST_F(StoreTest, AFolderThatCannotBeWrittenIsAnError) {
   std::string file = folder_.path() + "/file";
   close(open(file.c_str(), O_CREAT | O_WRONLY, 0600));

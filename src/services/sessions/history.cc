@@ -1,10 +1,13 @@
 #include "services/sessions/history.h"
 
-#include <array>
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
+#include "api/role.h"
 #include "base/check.h"
+#include "services/responses/request_json.h"
+#include "services/sessions/branch.h"
 
 namespace tutti::sessions {
 namespace {
@@ -12,93 +15,105 @@ namespace {
 using store::Database;
 using store::Statement;
 
-constexpr std::array<std::pair<api::Role, std::string_view>, 4> kRoles = {
-    {{api::Role::kSystem, "system"},
-     {api::Role::kUser, "user"},
-     {api::Role::kAssistant, "assistant"},
-     {api::Role::kTool, "tool"}}};
+constexpr size_t kMostNameBytes = 512;
 
-std::string_view NameOf(api::Role role) {
-  for (const auto& [each, name] : kRoles) {
-    if (each == role) return name;
-  }
-  CHECK(false) << "an unknown role";
-  return {};
+bool IsName(const std::string& name) {
+  return name.size() <= kMostNameBytes && std::none_of(name.begin(), name.end(), [](char c) {
+           return static_cast<unsigned char>(c) < ' ';
+         });
 }
 
-Result<api::Role> RoleOf(std::string_view name) {
-  for (const auto& [role, each] : kRoles) {
-    if (each == name) return role;
-  }
-  return Status(StatusCode::kDataLoss, "store_corrupt", "the store has an item of no known role");
-}
-
-template <typename... Values>
-Status Run(Database& database, std::string_view sql, const Values&... values) {
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
-  return statement.Bind(values...).Run();
-}
-
-Result<std::vector<Item>> ItemsOf(Database& database, int64_t dialog) {
-  ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT turn, role, content, tokens, incomplete FROM item "
-                                    "WHERE dialog=?1 ORDER BY turn, seq"));
-  rows.Bind(dialog);
-  std::vector<Item> items;
+Result<std::vector<Accepted>> ReadTurns(Statement& rows) {
+  std::vector<Accepted> turns;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return items;
-    ASSIGN_OR_RETURN(const api::Role role, RoleOf(rows.Text(1)));
-    items.push_back({.turn = rows.Int(0),
-                     .role = role,
-                     .content = std::string(rows.Text(2)),
-                     .tokens = static_cast<int>(rows.Int(3)),
-                     .incomplete = rows.Int(4) != 0});
+    if (!row) return turns;
+    turns.push_back({.turn = rows.Int(0),
+                     .message_id = std::string(rows.Text(1)),
+                     .request = std::string(rows.Text(2)),
+                     .response_id = std::string(rows.Text(3))});
   }
+}
+
+// Behind all that it has and shares.
+Result<int64_t> NextPlace(Database& database, int64_t dialog) {
+  ASSIGN_OR_RETURN(
+      Statement row,
+      database.Prepare("SELECT max(parent_place, coalesce((SELECT max(place) FROM item WHERE "
+                       "dialog=?1), 0)) + 1 FROM dialog WHERE id=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(dialog).Step());
+  return found ? row.Int(0) : int64_t{1};
 }
 
 }  // namespace
 
-const store::Migration kHistoryTables = {
-    R"(CREATE TABLE dialog(
-         id INTEGER PRIMARY KEY, tenant TEXT NOT NULL, project TEXT NOT NULL, session TEXT NOT NULL,
-         version INTEGER NOT NULL DEFAULT 0, turns INTEGER NOT NULL DEFAULT 0,
-         first_turn INTEGER NOT NULL DEFAULT 1, system_prompt TEXT NOT NULL DEFAULT '',
-         used_s INTEGER NOT NULL, UNIQUE(tenant, project, session));
-       CREATE INDEX dialog_used ON dialog(used_s);
-       CREATE TABLE item(
-         dialog INTEGER NOT NULL REFERENCES dialog(id) ON DELETE CASCADE, turn INTEGER NOT NULL,
-         seq INTEGER NOT NULL, role TEXT NOT NULL, content TEXT NOT NULL, tokens INTEGER NOT NULL,
-         incomplete INTEGER NOT NULL, PRIMARY KEY(dialog, turn, seq)) WITHOUT ROWID;
-       CREATE TABLE turn(
-         dialog INTEGER NOT NULL REFERENCES dialog(id) ON DELETE CASCADE, turn INTEGER NOT NULL,
-         message_id TEXT NOT NULL, request TEXT NOT NULL, ended INTEGER NOT NULL DEFAULT 0,
-         error TEXT NOT NULL DEFAULT '', PRIMARY KEY(dialog, turn), UNIQUE(dialog, message_id))
-         WITHOUT ROWID)",
-    "DROP TABLE turn; DROP TABLE item; DROP TABLE dialog"};
+Status CheckKey(const SessionKey& key) {
+  if (!key.session.empty() && IsName(key.session) && IsName(key.project) &&
+      key.project.find('/') == std::string::npos)
+    return OkStatus();
+  return InvalidArgument("invalid_value", "this can be no session's name").WithParam("session");
+}
 
-Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& key) {
+Result<std::vector<Item>> ReadItems(Statement& rows) {
+  std::vector<Item> items;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return items;
+    items.push_back({.turn = rows.Int(0),
+                     .role = api::FindRole(rows.Text(1)).value_or(api::Role::kUser),
+                     .content = std::string(rows.Text(2)),
+                     .tokens = static_cast<int>(rows.Int(3)),
+                     .incomplete = rows.Int(4) != 0,
+                     .id = std::string(rows.Text(5)),
+                     .place = rows.Int(6)});
+  }
+}
+
+Status InsertItem(Database& database, int64_t dialog, int64_t seq, const Item& item) {
+  return RunSql(database,
+                "INSERT INTO item(dialog, turn, seq, role, content, tokens, incomplete, item_id, "
+                "place) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                dialog, item.turn, seq, api::RoleName(item.role), item.content, item.tokens,
+                item.incomplete, item.id, item.place);
+}
+
+Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& key,
+                                         std::optional<int64_t> from_place) {
+  Dialog dialog;
+  {
+    ASSIGN_OR_RETURN(
+        Statement row,
+        database.Prepare("SELECT id, version, turns, first_place, system_prompt, used_s, "
+                         "created_s, metadata FROM dialog "
+                         "WHERE tenant=?1 AND project=?2 AND session=?3"));
+    ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
+    if (!found) return std::optional<Dialog>();
+    dialog = {.id = row.Int(0),
+              .version = row.Int(1),
+              .turns = row.Int(2),
+              .first_place = row.Int(3),
+              .system_prompt = std::string(row.Text(4)),
+              .items = {},
+              .used_s = row.Int(5),
+              .created_s = row.Int(6),
+              .metadata = std::string(row.Text(7))};
+  }
+  ASSIGN_OR_RETURN(dialog.next_place, NextPlace(database, dialog.id));
   ASSIGN_OR_RETURN(
-      Statement row,
-      database.Prepare("SELECT id, version, turns, first_turn, system_prompt, used_s FROM dialog "
-                       "WHERE tenant=?1 AND project=?2 AND session=?3"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
-  if (!found) return std::optional<Dialog>();
-  Dialog dialog{.id = row.Int(0),
-                .version = row.Int(1),
-                .turns = row.Int(2),
-                .first_turn = row.Int(3),
-                .system_prompt = std::string(row.Text(4)),
-                .items = {},
-                .used_s = row.Int(5)};
-  ASSIGN_OR_RETURN(dialog.items, ItemsOf(database, dialog.id));
+      Statement rows,
+      database.Prepare(std::string(kItemsOfLine) + "SELECT " + std::string(kItemColumns) +
+                       " FROM line JOIN item i ON i.dialog=line.id AND "
+                       "i.place BETWEEN ?2 AND line.most "
+                       "ORDER BY i.place, i.turn, i.seq"));
+  rows.Bind(dialog.id, from_place.value_or(dialog.first_place));
+  ASSIGN_OR_RETURN(dialog.items, ReadItems(rows));
   return std::optional<Dialog>(std::move(dialog));
 }
 
 Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t now_s) {
   ASSIGN_OR_RETURN(Statement insert,
-                   database.Prepare("INSERT INTO dialog(tenant, project, session, used_s) "
-                                    "VALUES(?1, ?2, ?3, ?4) RETURNING id"));
+                   database.Prepare("INSERT INTO dialog(tenant, project, session, used_s, "
+                                    "created_s) VALUES(?1, ?2, ?3, ?4, ?4) RETURNING id"));
   ASSIGN_OR_RETURN(const bool row, insert.Bind(key.tenant, key.project, key.session, now_s).Step());
   CHECK(row);
   const int64_t id = insert.Int(0);
@@ -107,73 +122,135 @@ Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t 
 }
 
 Status AcceptTurn(Database& database, int64_t dialog, const Accepted& message, int64_t now_s) {
-  RETURN_IF_ERROR(Run(database,
-                      "INSERT INTO turn(dialog, turn, message_id, request) VALUES(?1, ?2, ?3, ?4)",
-                      dialog, message.turn, message.message_id, message.request));
-  return Run(database, "UPDATE dialog SET turns=max(turns, ?2), used_s=?3 WHERE id=?1", dialog,
-             message.turn, now_s);
+  RETURN_IF_ERROR(RunSql(database, "DELETE FROM turn WHERE dialog=?1 AND ended=1 AND turn<=?2",
+                         dialog, message.turn - kRememberedTurns));
+  RETURN_IF_ERROR(RunSql(database,
+                         "INSERT INTO turn(dialog, turn, message_id, request, response_id) "
+                         "VALUES(?1, ?2, ?3, ?4, ?5)",
+                         dialog, message.turn, message.message_id, message.request,
+                         message.response_id));
+  return RunSql(database, "UPDATE dialog SET turns=max(turns, ?2), used_s=?3 WHERE id=?1", dialog,
+                message.turn, now_s);
 }
 
 Result<std::vector<Accepted>> PendingTurns(Database& database, int64_t dialog) {
-  ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT turn, message_id, request FROM turn "
-                                                    "WHERE dialog=?1 AND ended=0 ORDER BY turn"));
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT turn, message_id, request, response_id FROM turn "
+                                    "WHERE dialog=?1 AND ended=0 ORDER BY turn"));
   rows.Bind(dialog);
-  std::vector<Accepted> pending;
+  return ReadTurns(rows);
+}
+
+Result<std::vector<Accepted>> EndedTurns(Database& database, int64_t dialog) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT turn, message_id, '', response_id FROM turn "
+                                    "WHERE dialog=?1 AND ended=1 ORDER BY turn"));
+  rows.Bind(dialog);
+  return ReadTurns(rows);
+}
+
+Result<std::vector<SessionKey>> PendingSessions(Database& database) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT tenant, project, session FROM dialog WHERE id IN "
+                                    "(SELECT dialog FROM turn WHERE ended=0) ORDER BY used_s"));
+  std::vector<SessionKey> keys;
   while (true) {
     ASSIGN_OR_RETURN(const bool row, rows.Step());
-    if (!row) return pending;
-    pending.push_back({rows.Int(0), std::string(rows.Text(1)), std::string(rows.Text(2))});
+    if (!row) return keys;
+    keys.push_back(
+        {std::string(rows.Text(0)), std::string(rows.Text(1)), std::string(rows.Text(2))});
   }
 }
 
-Status EndTurn(Database& database, int64_t dialog, int64_t version, const Outcome& outcome,
-               int64_t now_s) {
-  RETURN_IF_ERROR(Run(database,
-                      "UPDATE dialog SET version=version+?3, first_turn=?4, used_s=?5 "
-                      "WHERE id=?1 AND version=?2",
-                      dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_turn, now_s));
-  if (database.changes() == 0)
-    return Status(StatusCode::kAborted, "version_mismatch",
+Status EndTurn(Database& database, int64_t dialog, std::optional<int64_t> version,
+               const Outcome& outcome, int64_t now_s) {
+  RETURN_IF_ERROR(RunSql(database,
+                         "UPDATE dialog SET version=version+?3, first_place=max(first_place, ?4), "
+                         "used_s=?5 WHERE id=?1 AND version=coalesce(?2, version)",
+                         dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_place,
+                         now_s));
+  if (database.changes() == 0) {
+    return Status(StatusCode::kFailedPrecondition, "version_mismatch",
                   "the history of this dialog has changed meanwhile");
-  RETURN_IF_ERROR(Run(database,
-                      "UPDATE turn SET ended=1, error=?3, request='' "
-                      "WHERE dialog=?1 AND turn=?2 AND ended=0",
-                      dialog, outcome.turn, outcome.error));
+  }
+  RETURN_IF_ERROR(RunSql(database,
+                         "UPDATE turn SET ended=1, error=?3, request='' "
+                         "WHERE dialog=?1 AND turn=?2 AND ended=0",
+                         dialog, outcome.turn, outcome.error));
   if (database.changes() == 0)
     return Status(StatusCode::kFailedPrecondition, "turn_ended", "this turn has ended already");
   int64_t seq = 0;
-  for (const Item& item : outcome.items) {
-    RETURN_IF_ERROR(Run(database, "INSERT INTO item VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)", dialog,
-                        outcome.turn, seq++, NameOf(item.role), item.content, item.tokens,
-                        item.incomplete));
+  for (Item item : outcome.items) {
+    item.turn = outcome.turn;
+    item.place = outcome.place == 0 ? outcome.turn : outcome.place;
+    RETURN_IF_ERROR(InsertItem(database, dialog, seq++, item));
   }
-  return OkStatus();
+  return outcome.items.empty() ? OkStatus() : PruneItems(database, dialog);
 }
 
-Status ClearDialog(Database& database, int64_t dialog, int64_t now_s) {
-  RETURN_IF_ERROR(Run(database, "DELETE FROM item WHERE dialog=?1", dialog));
-  RETURN_IF_ERROR(Run(database, "DELETE FROM turn WHERE dialog=?1", dialog));
-  return Run(database,
-             "UPDATE dialog SET version=version+1, first_turn=turns+1, used_s=?2 WHERE id=?1",
-             dialog, now_s);
+Status PruneItems(Database& database, int64_t dialog, const DialogLimits& limits) {
+  while (true) {
+    {
+      ASSIGN_OR_RETURN(Statement row,
+                       database.Prepare("SELECT items<=?2 AND bytes<=?3 FROM dialog WHERE id=?1"));
+      ASSIGN_OR_RETURN(const bool found, row.Bind(dialog, limits.items, limits.bytes).Step());
+      if (!found || row.Int(0) != 0) return OkStatus();
+    }
+    RETURN_IF_ERROR(RunSql(database,
+                           "DELETE FROM item WHERE dialog=?1 AND place=(SELECT min(place) FROM "
+                           "item WHERE dialog=?1) AND place<(SELECT first_place FROM dialog WHERE "
+                           "id=?1)",
+                           dialog));
+    if (database.changes() == 0) return OkStatus();
+  }
 }
 
-Status DeleteDialog(Database& database, int64_t dialog) {
-  return Run(database, "DELETE FROM dialog WHERE id=?1", dialog);
+Status CheckRoom(Database& database, int64_t dialog, int64_t items, int64_t bytes,
+                 const DialogLimits& limits) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT items, bytes FROM dialog WHERE id=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(dialog).Step());
+  if (!found || (row.Int(0) + items <= limits.items && row.Int(1) + bytes <= limits.bytes))
+    return OkStatus();
+  return ResourceExhausted("request_too_large", "the dialog has " + std::to_string(row.Int(0)) +
+                                                    " items of " + std::to_string(row.Int(1)) +
+                                                    " bytes already");
 }
+
+Status ClearDialog(Database& database, int64_t dialog, int64_t now_s, int64_t last_turn) {
+  RETURN_IF_ERROR(
+      RunSql(database, "DELETE FROM turn WHERE dialog=?1 AND turn<=?2", dialog, last_turn));
+  RETURN_IF_ERROR(DetachItems(database, dialog, now_s));
+  return RunSql(database,
+                "UPDATE dialog SET version=version+1, first_place=1, used_s=?2 WHERE id=?1", dialog,
+                now_s);
+}
+
+Status DeleteDialog(Database& database, int64_t dialog) { return RemoveDialog(database, dialog); }
 
 Status SetSystemPrompt(Database& database, int64_t dialog, const std::string& prompt,
                        int64_t now_s) {
-  return Run(database, "UPDATE dialog SET system_prompt=?2, used_s=?3 WHERE id=?1", dialog, prompt,
-             now_s);
+  return RunSql(database, "UPDATE dialog SET system_prompt=?2, used_s=?3 WHERE id=?1", dialog,
+                prompt, now_s);
 }
 
-Result<int64_t> DeleteUnused(Database& database, int64_t before_s) {
-  RETURN_IF_ERROR(Run(database,
-                      "DELETE FROM dialog WHERE used_s<?1 AND NOT EXISTS "
-                      "(SELECT 1 FROM turn WHERE turn.dialog=dialog.id AND ended=0)",
-                      before_s));
-  return database.changes();
+Result<int64_t> DeleteUnused(Database& database, int64_t before_s, int64_t conversations_before_s) {
+  std::vector<int64_t> unused;
+  {
+    ASSIGN_OR_RETURN(
+        Statement rows,
+        database.Prepare(
+            "SELECT id FROM dialog WHERE hidden=0 AND used_s<max(?1, ?2) AND "
+            "used_s<iif(project='', ?2, ?1) AND NOT EXISTS "
+            "(SELECT 1 FROM turn WHERE turn.dialog=dialog.id AND ended=0) LIMIT 1000"));
+    rows.Bind(before_s, conversations_before_s);
+    while (true) {
+      ASSIGN_OR_RETURN(const bool row, rows.Step());
+      if (!row) break;
+      unused.push_back(rows.Int(0));
+    }
+  }
+  for (const int64_t dialog : unused) RETURN_IF_ERROR(RemoveDialog(database, dialog));
+  return static_cast<int64_t>(unused.size());
 }
 
 }  // namespace tutti::sessions

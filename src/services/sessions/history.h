@@ -1,16 +1,23 @@
 // The dialogs of the store: what was said, and the messages that were accepted and not yet
 // answered.
 //
-// A dialog is a list of committed turns, numbered from 1, and a version that each commit raises by
-// one. An accepted message is a row before its sender is told, so that after a crash it is still
-// there to be answered; its answer and its end are one transaction. Items are never changed. All
-// functions run on the store's thread, inside a work of it; their errors are the database's and
+// A dialog is a list of items, in the order of the places that its turns had when they began, and a
+// version that each change of it raises by one. An accepted message is a row before its sender is
+// told, so that after a crash it is still there to be answered; its answer and its end are one
+// transaction. Items are never changed.
+//
+// A dialog may go on from another's (a fork, branch.h): then what was said up to there is the
+// other's rows, which it shares.
+//
+// All functions run on the store's thread, inside a work of it; their errors are the database's and
 // those that they name.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/types.h"
@@ -21,45 +28,60 @@
 namespace tutti::sessions {
 
 extern const store::Migration kHistoryTables;
+extern const store::Migration kBranchTables;  // behind it: forks, places, ids of items, projects
 
-// The same session id in two projects, or of two tenants, is two dialogs.
+// The same session id in two projects, or of two tenants, is two dialogs. The project "" is that of
+// the Conversations API.
 struct SessionKey {
   std::string tenant, project, session;
   friend auto operator<=>(const SessionKey&, const SessionKey&) = default;
 };
+
+// invalid_value for what cannot be a key: names without control characters, of at most 512 bytes;
+// the session's not empty, the project's without '/'.
+Status CheckKey(const SessionKey& key);
 
 struct Item {
   int64_t turn = 0;
   api::Role role = api::Role::kUser;
   std::string content;
   int tokens = 0;           // with what the template puts around it
-  bool incomplete = false;  // an answer that was interrupted
+  bool incomplete = false;  // an answer that was interrupted, or longer than it might be
+  std::string id = {};      // "msg_..."; empty: none was given
+  int64_t place = 0;        // of its turn
 };
 
 struct Dialog {
   int64_t id = 0;
-  int64_t version = 0;        // of the history: commits so far
+  int64_t version = 0;        // of the history: changes so far
   int64_t turns = 0;          // numbers given to messages so far
-  int64_t first_turn = 1;     // that goes into prompts (context_window.h)
+  int64_t first_place = 1;    // that goes into prompts (context_window.h)
+  int64_t next_place = 1;     // of the turn that begins next
   std::string system_prompt;  // of this session; empty: the project's
-  std::vector<Item> items;    // in order of turn, the user's before the assistant's
+  std::vector<Item> items;    // in order of place, the user's before the assistant's
   int64_t used_s = 0;         // wall time of the last change, seconds since 1970
+  int64_t created_s = 0;
+  std::string metadata = {};  // of its owner, as JSON; empty: none
 };
 
 // A message that was accepted: `request` is what its turn needs, in the caller's encoding.
 struct Accepted {
   int64_t turn = 0;
   std::string message_id, request;
+  std::string response_id = {};
 };
 
 struct Outcome {
   int64_t turn = 0;
   std::vector<Item> items;  // none: the turn failed or was rolled back
   std::string error = {};   // its code, or empty
-  int64_t first_turn = 1;   // from here on
+  int64_t first_place = 1;  // from here on
+  int64_t place = 0;        // of the turn; 0: its number
 };
 
-Result<std::optional<Dialog>> LoadDialog(store::Database& database, const SessionKey& key);
+// `from_place`: only the items from there on; absent: those that go into prompts.
+Result<std::optional<Dialog>> LoadDialog(store::Database& database, const SessionKey& key,
+                                         std::optional<int64_t> from_place = 1);
 // The dialog's id; it is there from then on.
 Result<int64_t> CreateDialog(store::Database& database, const SessionKey& key, int64_t now_s);
 
@@ -68,16 +90,56 @@ Status AcceptTurn(store::Database& database, int64_t dialog, const Accepted& mes
                   int64_t now_s);
 // Those accepted and not ended, in the order of their turns.
 Result<std::vector<Accepted>> PendingTurns(store::Database& database, int64_t dialog);
-// Ends a turn. Errors: version_mismatch (the history is not at `version`), turn_ended.
-Status EndTurn(store::Database& database, int64_t dialog, int64_t version, const Outcome& outcome,
-               int64_t now_s);
+// The last messages that were accepted and have ended, oldest first; without their requests.
+Result<std::vector<Accepted>> EndedTurns(store::Database& database, int64_t dialog);
+// Sessions with messages that wait.
+Result<std::vector<SessionKey>> PendingSessions(store::Database& database);
+// Ends a turn. `version`: that the history must be at; absent: at whichever. Errors:
+// version_mismatch, turn_ended.
+Status EndTurn(store::Database& database, int64_t dialog, std::optional<int64_t> version,
+               const Outcome& outcome, int64_t now_s);
 
-// Everything said, and the messages that wait; the dialog itself stays.
-Status ClearDialog(store::Database& database, int64_t dialog, int64_t now_s);
+// Everything said, and the messages up to that turn, answered or not; the dialog itself stays, with
+// what was accepted since.
+Status ClearDialog(store::Database& database, int64_t dialog, int64_t now_s,
+                   int64_t last_turn = INT64_MAX);
 Status DeleteDialog(store::Database& database, int64_t dialog);
 Status SetSystemPrompt(store::Database& database, int64_t dialog, const std::string& prompt,
                        int64_t now_s);
-// Dialogs that nothing changed since `before_s` and that no message waits for; how many went.
-Result<int64_t> DeleteUnused(store::Database& database, int64_t before_s);
+// Dialogs that nothing changed since `before_s` (of the Conversations API: since
+// `conversations_before_s`) and that no message waits for; how many went, at most a thousand.
+Result<int64_t> DeleteUnused(store::Database& database, int64_t before_s,
+                             int64_t conversations_before_s = 0);
+
+// What one dialog may hold. Turns drop its oldest items beyond that, of those that are in no prompt
+// any more; the Conversations API is refused. A fork loses what it shared with them.
+struct DialogLimits {
+  int64_t items = 4000;
+  int64_t bytes = 8 << 20;
+};
+Status PruneItems(store::Database& database, int64_t dialog, const DialogLimits& limits = {});
+// Errors: request_too_large.
+Status CheckRoom(store::Database& database, int64_t dialog, int64_t items, int64_t bytes,
+                 const DialogLimits& limits = {});
+
+// Ids of messages and their turns are kept for so many turns.
+inline constexpr int64_t kRememberedTurns = 64;
+
+// For the other files of rows: a statement to its end; the items that a query of ItemColumns()
+// gives.
+template <typename... Values>
+Status RunSql(store::Database& database, std::string_view sql, const Values&... values) {
+  ASSIGN_OR_RETURN(store::Statement statement, database.Prepare(sql));
+  return statement.Bind(values...).Run();
+}
+inline constexpr std::string_view kItemColumns =
+    "i.turn, i.role, i.content, i.tokens, i.incomplete, i.item_id, i.place";
+Result<std::vector<Item>> ReadItems(store::Statement& rows);
+Status InsertItem(store::Database& database, int64_t dialog, int64_t seq, const Item& item);
+// FROM clause of all items of dialog ?1, with those it shares: items are `i`.
+inline constexpr std::string_view kItemsOfLine =
+    "WITH RECURSIVE line(id, most) AS (SELECT ?1, 9000000000000000000 UNION ALL "
+    "SELECT d.parent, min(line.most, d.parent_place) FROM line JOIN dialog d ON d.id=line.id "
+    "WHERE d.parent IS NOT NULL) ";
 
 }  // namespace tutti::sessions

@@ -14,7 +14,10 @@ using ::testing::IsEmpty;
 
 class HistoryTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(store::Migrate({&kHistoryTables, 1}, &database_).ok()); }
+  void SetUp() override {
+    const store::Migration tables[] = {kHistoryTables, kBranchTables};
+    ASSERT_TRUE(store::Migrate(tables, &database_).ok());
+  }
 
   static store::Database Opened() {
     Result<store::Database> database = store::Database::Open("");
@@ -122,7 +125,8 @@ TEST_F(HistoryTest, ClearKeepsTheDialogAndItsCountOfTurns) {
   EXPECT_THAT(dialog.items, IsEmpty());
   EXPECT_EQ(dialog.system_prompt, "be brief");
   EXPECT_EQ(dialog.turns, 1);
-  EXPECT_EQ(dialog.first_turn, 2);
+  EXPECT_EQ(dialog.first_place, 1);
+  EXPECT_EQ(dialog.next_place, 1);
   EXPECT_TRUE(Accept(id, 2, "a").ok()) << "its ids are forgotten with it";
 }
 

@@ -6,9 +6,9 @@
 
 namespace tutti::sessions {
 
-Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy) {
-  if (const auto known = turns_.find(id); known != turns_.end())
-    return Offer{.turn = known->second, .repeated = true, .position = PositionOf(known->second)};
+Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy, bool parallel) {
+  if (const auto known = Find(id); known.has_value())
+    return Offer{.turn = *known, .repeated = true, .position = PositionOf(*known)};
   const bool busy = !idle();
   if (policy == BusyPolicy::kSteer)
     return Status(StatusCode::kFailedPrecondition, "steer_unsupported",
@@ -25,36 +25,30 @@ Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy
   Remember(id, offer.turn);
   const bool first = busy && (policy == BusyPolicy::kInterrupt || policy == BusyPolicy::kRollback);
   if (first) {
-    waiting_.push_front(offer.turn);
-    if (running_.has_value())
+    waiting_.push_front({offer.turn, parallel});
+    if (!running_.empty())
       offer.cancel = policy == BusyPolicy::kInterrupt ? CutShort::kKeep : CutShort::kForget;
   } else {
-    waiting_.push_back(offer.turn);
+    waiting_.push_back({offer.turn, parallel});
   }
   offer.position = PositionOf(offer.turn);
   return offer;
 }
 
-std::optional<int64_t> TurnQueue::Begin() {
-  if (running_.has_value() || waiting_.empty()) return std::nullopt;
-  running_ = waiting_.front();
-  waiting_.pop_front();
-  return running_;
+std::optional<int64_t> TurnQueue::Find(const std::string& id) const {
+  const auto known = turns_.find(id);
+  if (known == turns_.end()) return std::nullopt;
+  return known->second;
 }
 
-void TurnQueue::End() {
-  CHECK(running_.has_value());
-  running_.reset();
-}
-
-bool TurnQueue::Withdraw(int64_t turn) {
-  const auto found = std::find(waiting_.begin(), waiting_.end(), turn);
-  if (found == waiting_.end()) return false;
-  waiting_.erase(found);
-  return true;
+int64_t TurnQueue::Skip(int64_t numbers) {
+  const int64_t first = next_;
+  next_ += numbers;
+  return first;
 }
 
 void TurnQueue::Remember(const std::string& id, int64_t turn) {
+  next_ = std::max(next_, turn + 1);
   turns_.emplace(id, turn);
   ids_.push_back(id);
   if (ids_.size() <= limits_.remembered) return;
@@ -62,10 +56,66 @@ void TurnQueue::Remember(const std::string& id, int64_t turn) {
   ids_.pop_front();
 }
 
+void TurnQueue::Restore(const std::string& id, int64_t turn, bool parallel) {
+  Remember(id, turn);
+  waiting_.push_back({turn, parallel});
+}
+
+void TurnQueue::ForgetEnded() {
+  std::erase_if(ids_, [this](const std::string& id) {
+    const int64_t turn = turns_.at(id);
+    const bool runs = std::find(running_.begin(), running_.end(), turn) != running_.end();
+    if (runs || Locate(turn) != waiting_.end()) return false;
+    turns_.erase(id);
+    return true;
+  });
+}
+
+std::optional<int64_t> TurnQueue::next() const {
+  if (waiting_.empty()) return std::nullopt;
+  const Waiting& front = waiting_.front();
+  const bool beside = front.parallel && all_parallel_ && running_.size() < limits_.parallel;
+  if (!running_.empty() && !beside) return std::nullopt;
+  return front.turn;
+}
+
+std::optional<int64_t> TurnQueue::Begin() {
+  const std::optional<int64_t> turn = next();
+  if (!turn.has_value()) return std::nullopt;
+  all_parallel_ = waiting_.front().parallel;
+  running_.push_back(*turn);
+  waiting_.pop_front();
+  return turn;
+}
+
+void TurnQueue::End(int64_t turn) {
+  const auto found = std::find(running_.begin(), running_.end(), turn);
+  CHECK(found != running_.end());
+  running_.erase(found);
+}
+
+bool TurnQueue::Withdraw(int64_t turn) {
+  const auto found = Locate(turn);
+  if (found == waiting_.end()) return false;
+  waiting_.erase(found);
+  return true;
+}
+
+void TurnQueue::TakeBack(const std::string& id, int64_t turn) {
+  (void)Withdraw(turn);
+  turns_.erase(id);
+  ids_.erase(std::remove(ids_.begin(), ids_.end(), id), ids_.end());
+}
+
+std::deque<TurnQueue::Waiting>::const_iterator TurnQueue::Locate(int64_t turn) const {
+  return std::find_if(waiting_.begin(), waiting_.end(),
+                      [turn](const Waiting& each) { return each.turn == turn; });
+}
+
 size_t TurnQueue::PositionOf(int64_t turn) const {
-  const auto found = std::find(waiting_.begin(), waiting_.end(), turn);
+  const auto found = Locate(turn);
   if (found == waiting_.end()) return 0;
-  return static_cast<size_t>(found - waiting_.begin()) + (running_.has_value() ? 1 : 0);
+  return static_cast<size_t>(found - waiting_.begin()) + running_.size();
 }
 
 }  // namespace tutti::sessions

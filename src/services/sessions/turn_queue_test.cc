@@ -16,10 +16,10 @@ class TurnQueueTest : public ::testing::Test {
   }
   std::vector<int64_t> RunAll() {
     std::vector<int64_t> order;
-    if (queue_.running().has_value()) queue_.End();
+    if (!queue_.running().empty()) queue_.End(queue_.running().front());
     while (const auto turn = queue_.Begin()) {
       order.push_back(*turn);
-      queue_.End();
+      queue_.End(*turn);
     }
     return order;
   }
@@ -42,7 +42,7 @@ TEST_F(TurnQueueTest, TheSameIdIsTheSameTurnWhateverBecameOfIt) {
   EXPECT_TRUE(Add("a").repeated);
   EXPECT_EQ(queue_.Begin(), 1);
   EXPECT_TRUE(Add("a").repeated);
-  queue_.End();
+  queue_.End(queue_.running().front());
   EXPECT_EQ(Add("a").turn, 1);
   EXPECT_TRUE(Add("a", BusyPolicy::kReject).repeated);
   EXPECT_TRUE(queue_.idle()) << "nothing was added";
@@ -58,7 +58,7 @@ TEST_F(TurnQueueTest, TheSeventeenthThatWaitsIsRefusedAndChangesNothing) {
   EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
   EXPECT_EQ(queue_.Add("more", BusyPolicy::kInterrupt).status().reason(), "mailbox_full");
   EXPECT_EQ(queue_.waiting(), 16u);
-  queue_.End();
+  queue_.End(queue_.running().front());
   queue_.Begin();
   EXPECT_FALSE(Add("more").repeated) << "a refused id was not remembered";
 }
@@ -68,7 +68,7 @@ TEST_F(TurnQueueTest, RejectIsRefusedWhileATurnRunsOrWaits) {
   EXPECT_EQ(queue_.Add("b", BusyPolicy::kReject).status().reason(), "conversation_busy");
   queue_.Begin();
   EXPECT_EQ(queue_.Add("b", BusyPolicy::kReject).status().reason(), "conversation_busy");
-  queue_.End();
+  queue_.End(queue_.running().front());
   EXPECT_EQ(Add("b", BusyPolicy::kReject).turn, 2);
 }
 
@@ -83,9 +83,9 @@ TEST_F(TurnQueueTest, InterruptAndRollbackCutTheRunningTurnShortAndGoFirst) {
     ASSERT_TRUE(offer.ok());
     EXPECT_EQ(offer->cancel, cut);
     EXPECT_EQ(offer->position, 1u);
-    queue.End();
+    queue.End(queue.running().front());
     EXPECT_EQ(queue.Begin(), 3);
-    queue.End();
+    queue.End(queue.running().front());
     EXPECT_EQ(queue.Begin(), 2);
   }
 }
@@ -106,11 +106,45 @@ TEST_F(TurnQueueTest, AWaitingTurnCanBeWithdrawnAndARunningOneCannot) {
   EXPECT_EQ(RunAll(), std::vector<int64_t>{3});
 }
 
+TEST_F(TurnQueueTest, ParallelMessagesRunBesideEachOtherAndOthersWaitForAllOfThem) {
+  TurnQueue queue({.waiting = 16, .remembered = 64, .parallel = 2}, 1);
+  const auto add = [&](const char* id, bool parallel) {
+    const Result<TurnQueue::Offer> offer = queue.Add(id, BusyPolicy::kEnqueue, parallel);
+    EXPECT_TRUE(offer.ok());
+  };
+  for (const char* id : {"a", "b", "c"}) add(id, true);
+  add("d", false);
+  EXPECT_EQ(queue.Begin(), 1);
+  EXPECT_EQ(queue.Begin(), 2);
+  EXPECT_EQ(queue.Begin(), std::nullopt) << "two at once";
+  queue.End(2);
+  EXPECT_EQ(queue.Begin(), 3);
+  queue.End(1);
+  EXPECT_EQ(queue.Begin(), std::nullopt) << "the next is not parallel";
+  queue.End(3);
+  EXPECT_EQ(queue.Begin(), 4);
+  add("e", true);
+  EXPECT_EQ(queue.Begin(), std::nullopt) << "what runs is not parallel";
+}
+
+TEST_F(TurnQueueTest, WhatWaitedWhenAProcessEndedWaitsInTheNext) {
+  TurnQueue queue({}, 3);
+  queue.Remember("a", 1);
+  queue.Restore("b", 2, false);
+  queue.Restore("c", 5, false);
+  EXPECT_EQ(queue.Find("a"), 1);
+  EXPECT_EQ(queue.Begin(), 2);
+  EXPECT_EQ(queue.PositionOf(5), 1u);
+  const Result<TurnQueue::Offer> offer = queue.Add("d", BusyPolicy::kEnqueue);
+  ASSERT_TRUE(offer.ok());
+  EXPECT_EQ(offer->turn, 6) << "no number is given twice";
+}
+
 TEST_F(TurnQueueTest, OnlyTheNewestIdsAreRemembered) {
   for (int i = 0; i < 65; ++i) {
     Add(std::to_string(i));
     queue_.Begin();
-    queue_.End();
+    queue_.End(queue_.running().front());
   }
   EXPECT_TRUE(Add("1").repeated);
   EXPECT_FALSE(Add("0").repeated);

@@ -1,0 +1,37 @@
+#include "services/responses/active.h"
+
+#include "wire/error.h"
+
+namespace tutti::responses {
+
+using wire::ResponseState;
+using wire::ResponseStatus;
+
+ResponseState Failed(ResponseState state, const Status& why) {
+  const wire::ErrorView view = wire::ViewError(why);
+  state.status = ResponseStatus::kFailed;
+  state.error_code = view.code;
+  state.error_message = view.message;
+  return state;
+}
+
+ResponseState EndOf(const Response& response, const api::TokenStream& stream,
+                    const api::StreamEvent& end, api::FinishReason finish, bool cancelled,
+                    int64_t now_s) {
+  ResponseState state = response.State();
+  state.usage = end.usage;
+  if (cancelled) {
+    state.status = ResponseStatus::kCancelled;
+  } else if (!stream.status().ok()) {
+    return Failed(std::move(state), stream.status());
+  } else if (finish == api::FinishReason::kLength) {
+    state.status = ResponseStatus::kIncomplete;
+    state.incomplete_reason = "max_output_tokens";
+  } else {
+    state.status = ResponseStatus::kCompleted;
+    state.completed_s = now_s;
+  }
+  return state;
+}
+
+}  // namespace tutti::responses

@@ -1,0 +1,150 @@
+#include "services/responses/record_json.h"
+
+#include <utility>
+
+#include "services/responses/request_json.h"
+#include "wire/response_events.h"
+
+namespace tutti::responses {
+namespace {
+
+using wire::Json;
+using wire::JsonWriter;
+using wire::ResponseState;
+using wire::ResponseStatus;
+
+ResponseStatus StatusOf(std::string_view name) {
+  for (const ResponseStatus status :
+       {ResponseStatus::kQueued, ResponseStatus::kInProgress, ResponseStatus::kCompleted,
+        ResponseStatus::kIncomplete, ResponseStatus::kCancelled}) {
+    if (wire::ResponseStatusName(status) == name) return status;
+  }
+  return ResponseStatus::kFailed;
+}
+
+void WriteUsage(const api::Usage& usage, JsonWriter* json) {
+  json->Key("usage").BeginArray().Int(usage.prompt_tokens).Int(usage.cached_tokens);
+  json->Int(usage.completion_tokens).EndArray();
+}
+
+std::optional<api::Usage> ReadUsage(const wire::JsonArray& list) {
+  if (list.size() != 3) return std::nullopt;
+  const auto at = [&](size_t i) {
+    return list[i].is_int64() ? static_cast<int>(list[i].get_int64()) : 0;
+  };
+  return api::Usage{at(0), at(1), at(2)};
+}
+
+// What differs between the beginning and the end of a response.
+void WriteEnd(const ResponseState& state, JsonWriter* json) {
+  json->Member("status", wire::ResponseStatusName(state.status)).Member("text", state.text);
+  if (state.completed_s.has_value()) json->Member("completed_s", *state.completed_s);
+  json->Member("incomplete_reason", state.incomplete_reason);
+  json->Member("error_code", state.error_code).Member("error_message", state.error_message);
+  if (state.usage.has_value()) WriteUsage(*state.usage, json);
+}
+
+void ReadEnd(const StoredObject& fields, ResponseState* state) {
+  state->status = StatusOf(fields.Text("status"));
+  state->text = fields.Text("text");
+  if (fields.Has("completed_s")) state->completed_s = fields.Int("completed_s");
+  state->incomplete_reason = fields.Text("incomplete_reason");
+  state->error_code = fields.Text("error_code");
+  state->error_message = fields.Text("error_message");
+  state->usage = ReadUsage(fields.List("usage"));
+}
+
+}  // namespace
+
+void WriteState(const ResponseState& state, JsonWriter* json) {
+  json->BeginObject().Member("id", state.id).Member("item_id", state.item_id);
+  json->Member("created_s", state.created_s).Member("background", state.background);
+  json->Member("store", state.store).Member("model", state.model);
+  if (state.instructions.has_value()) json->Member("instructions", *state.instructions);
+  if (state.max_output_tokens.has_value())
+    json->Member("max_output_tokens", *state.max_output_tokens);
+  json->Member("temperature", state.temperature).Member("top_p", state.top_p);
+  json->Member("service_tier", state.service_tier).Member("truncation", state.truncation);
+  json->Key("metadata").BeginArray();
+  for (const auto& [key, value] : state.metadata) json->String(key).String(value);
+  json->EndArray().Member("previous", state.previous_response_id);
+  json->Member("conversation", state.conversation);
+  WriteEnd(state, json);
+  json->EndObject();
+}
+
+ResponseState ReadState(const StoredObject& fields) {
+  ResponseState state;
+  state.id = fields.Text("id");
+  state.item_id = fields.Text("item_id");
+  state.created_s = fields.Int("created_s");
+  state.background = fields.Flag("background");
+  state.store = fields.Flag("store");
+  state.model = fields.Text("model");
+  if (fields.Has("instructions")) state.instructions = fields.Text("instructions");
+  if (fields.Has("max_output_tokens"))
+    state.max_output_tokens = static_cast<int>(fields.Int("max_output_tokens"));
+  state.temperature = fields.Real("temperature", 1);
+  state.top_p = fields.Real("top_p", 1);
+  state.service_tier = fields.Text("service_tier");
+  state.truncation = fields.Text("truncation");
+  const wire::JsonArray& metadata = fields.List("metadata");
+  const auto text = [](const Json& value) {
+    return value.is_string() ? std::string(value.get_string().data(), value.get_string().size())
+                             : std::string();
+  };
+  for (size_t i = 0; i + 1 < metadata.size(); i += 2)
+    state.metadata.emplace_back(text(metadata[i]), text(metadata[i + 1]));
+  state.previous_response_id = fields.Text("previous");
+  state.conversation = fields.Text("conversation");
+  ReadEnd(fields, &state);
+  return state;
+}
+
+std::string EncodeRecord(const ResponseRecord& record) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("owner", record.base.owner).Key("first");
+  WriteState(record.base.state, &json);
+  json.Key("input");
+  WriteMessages(record.base.input, &json);
+  if (record.base.turn.has_value()) {
+    json.Member("message_id", record.base.turn->message_id).Member("turn", record.base.turn->turn);
+    json.Member("position", record.base.turn->position);
+  }
+  json.Key("end").BeginObject();
+  WriteEnd(record.end, &json);
+  json.EndObject().Member("begun", record.begun).Member("dropped_turns", record.dropped_turns);
+  json.Key("pieces").BeginArray();
+  for (const uint32_t bytes : record.pieces) json.Int(bytes);
+  json.EndArray().EndObject();
+  return out;
+}
+
+Result<ResponseRecord> DecodeRecord(std::string_view text) {
+  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  if (!document.ok()) return CorruptRecord("a response that is no JSON");
+  const StoredObject fields(document->root());
+  const Json* first = fields.Find("first");
+  const Json* end = fields.Find("end");
+  if (first == nullptr || end == nullptr) return CorruptRecord("a response without its state");
+  ResponseRecord record;
+  record.base.owner = fields.Text("owner");
+  record.base.state = ReadState(StoredObject(*first));
+  record.base.input = ReadMessages(fields.List("input"));
+  if (fields.Has("turn")) {
+    record.base.turn = TurnNote{.message_id = fields.Text("message_id"),
+                                .turn = fields.Int("turn"),
+                                .position = fields.Int("position")};
+  }
+  record.end = record.base.state;
+  ReadEnd(StoredObject(*end), &record.end);
+  record.begun = fields.Flag("begun");
+  record.dropped_turns = fields.Int("dropped_turns");
+  for (const Json& bytes : fields.List("pieces")) {
+    if (bytes.is_int64()) record.pieces.push_back(static_cast<uint32_t>(bytes.get_int64()));
+  }
+  return record;
+}
+
+}  // namespace tutti::responses

@@ -1,0 +1,22 @@
+// A response as the store keeps it, as JSON: what it began with and what it ended with. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "services/responses/response_writer.h"
+#include "services/responses/stored_json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::responses {
+
+std::string EncodeRecord(const ResponseRecord& record);
+// Errors: store_corrupt.
+Result<ResponseRecord> DecodeRecord(std::string_view text);
+
+// A state as one value.
+void WriteState(const wire::ResponseState& state, wire::JsonWriter* json);
+wire::ResponseState ReadState(const StoredObject& fields);
+
+}  // namespace tutti::responses

@@ -1,0 +1,218 @@
+#include "services/responses/request_json.h"
+
+#include <array>
+#include <memory>
+#include <utility>
+
+#include "api/caller.h"
+#include "api/role.h"
+
+namespace tutti::responses {
+namespace {
+
+using wire::Json;
+using wire::JsonArray;
+using wire::JsonWriter;
+
+void WriteIds(std::string_view name, const std::vector<TokenId>& ids, JsonWriter* json) {
+  json->Key(name).BeginArray();
+  for (const TokenId id : ids) json->Int(id);
+  json->EndArray();
+}
+
+std::vector<TokenId> ReadIds(const JsonArray& list) {
+  std::vector<TokenId> ids;
+  for (const Json& id : list) {
+    if (id.is_int64()) ids.push_back(static_cast<TokenId>(id.get_int64()));
+  }
+  return ids;
+}
+
+void WriteSampling(const api::SamplingParams& params, JsonWriter* json) {
+  json->Member("temperature", params.temperature).Member("top_p", params.top_p);
+  json->Member("top_k", params.top_k).Member("min_p", params.min_p);
+  json->Member("repetition_penalty", params.repetition_penalty);
+  json->Member("presence_penalty", params.presence_penalty);
+  json->Member("frequency_penalty", params.frequency_penalty);
+  json->Key("logit_bias").BeginArray();
+  for (const auto& [id, bias] : params.logit_bias) json->Int(id).Float(bias);
+  json->EndArray();
+  WriteIds("allowed_token_ids", params.allowed_token_ids, json);
+  WriteIds("banned_token_ids", params.banned_token_ids, json);
+  if (params.seed.has_value()) json->Member("seed", *params.seed);
+  if (params.max_tokens.has_value()) json->Member("max_tokens", *params.max_tokens);
+  json->Member("min_tokens", params.min_tokens).Key("stop").BeginArray();
+  for (const std::string& stop : params.stop) json->String(stop);
+  json->EndArray();
+  WriteIds("stop_token_ids", params.stop_token_ids, json);
+  json->Member("ignore_eos", params.ignore_eos);
+  json->Member("include_stop", params.include_stop_in_output);
+  json->Member("skip_special_tokens", params.skip_special_tokens);
+}
+
+api::SamplingParams ReadSampling(const StoredObject& fields) {
+  api::SamplingParams params;
+  params.temperature = fields.Real("temperature", params.temperature);
+  params.top_p = fields.Real("top_p", params.top_p);
+  params.top_k = static_cast<int>(fields.Int("top_k"));
+  params.min_p = fields.Real("min_p", params.min_p);
+  params.repetition_penalty = fields.Real("repetition_penalty", params.repetition_penalty);
+  params.presence_penalty = fields.Real("presence_penalty", params.presence_penalty);
+  params.frequency_penalty = fields.Real("frequency_penalty", params.frequency_penalty);
+  const JsonArray& biases = fields.List("logit_bias");
+  for (size_t i = 0; i + 1 < biases.size(); i += 2) {
+    if (!biases[i].is_int64() || !biases[i + 1].is_number()) continue;
+    params.logit_bias.emplace_back(static_cast<TokenId>(biases[i].get_int64()),
+                                   static_cast<float>(biases[i + 1].to_number<double>()));
+  }
+  params.allowed_token_ids = ReadIds(fields.List("allowed_token_ids"));
+  params.banned_token_ids = ReadIds(fields.List("banned_token_ids"));
+  if (fields.Has("seed")) params.seed = fields.Int("seed");
+  if (fields.Has("max_tokens")) params.max_tokens = static_cast<int>(fields.Int("max_tokens"));
+  params.min_tokens = static_cast<int>(fields.Int("min_tokens"));
+  for (const Json& stop : fields.List("stop")) {
+    if (stop.is_string())
+      params.stop.emplace_back(stop.get_string().data(), stop.get_string().size());
+  }
+  params.stop_token_ids = ReadIds(fields.List("stop_token_ids"));
+  params.ignore_eos = fields.Flag("ignore_eos");
+  params.include_stop_in_output = fields.Flag("include_stop");
+  params.skip_special_tokens = fields.Flag("skip_special_tokens", true);
+  return params;
+}
+
+void WritePrompt(const api::Prompt& prompt, JsonWriter* json) {
+  if (const auto* chat = std::get_if<api::ChatPrompt>(&prompt)) {
+    json->Key("messages");
+    WriteMessages(chat->messages, json);
+    json->Member("add_generation_prompt", chat->add_generation_prompt);
+    json->Member("continue_final_message", chat->continue_final_message);
+  } else if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
+    json->Member("text", text->text).Member("add_special", text->add_special);
+    json->Member("parse_special", text->parse_special);
+  } else {
+    WriteIds("tokens", std::get<api::TokenPrompt>(prompt).tokens, json);
+  }
+}
+
+Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
+  if (fields.Has("messages")) {
+    return api::Prompt(
+        api::ChatPrompt{.messages = ReadMessages(fields.List("messages")),
+                        .add_generation_prompt = fields.Flag("add_generation_prompt", true),
+                        .continue_final_message = fields.Flag("continue_final_message")});
+  }
+  if (fields.Has("text")) {
+    return api::Prompt(api::TextPrompt{.text = fields.Text("text"),
+                                       .add_special = fields.Flag("add_special", true),
+                                       .parse_special = fields.Flag("parse_special", true)});
+  }
+  if (fields.Has("tokens")) return api::Prompt(api::TokenPrompt{ReadIds(fields.List("tokens"))});
+  return CorruptRecord("a request without a prompt");
+}
+
+void WriteCaller(const api::Caller& caller, JsonWriter* json) {
+  json->Member("tenant", caller.tenant).Member("credential", caller.credential);
+  json->Key("models").BeginArray();
+  for (const std::string& model : caller.models) json->String(model);
+  json->EndArray();
+  json->Key("limits").BeginObject();
+  for (const auto& [name, member] : api::kCallerLimits) {
+    if ((caller.limits.*member).has_value()) json->Member(name, *(caller.limits.*member));
+  }
+  json->EndObject();
+}
+
+api::CallerRef ReadCaller(const StoredObject& fields) {
+  if (!fields.Has("credential")) return nullptr;
+  const auto caller = std::make_shared<api::Caller>();
+  caller->tenant = fields.Text("tenant");
+  caller->credential = fields.Text("credential");
+  for (const Json& model : fields.List("models")) {
+    if (model.is_string())
+      caller->models.emplace_back(model.get_string().data(), model.get_string().size());
+  }
+  if (const Json* limits = fields.Find("limits")) {
+    const StoredObject set(*limits);
+    for (const auto& [name, member] : api::kCallerLimits) {
+      if (set.Has(name)) (*caller).limits.*member = set.Int(name);
+    }
+  }
+  return caller;
+}
+
+}  // namespace
+
+Status CorruptRecord(std::string_view what) {
+  return {StatusCode::kDataLoss, "store_corrupt", "the store has " + std::string(what)};
+}
+
+void WriteMessages(const std::vector<api::ChatMessage>& messages, JsonWriter* json) {
+  json->BeginArray();
+  for (const api::ChatMessage& message : messages) {
+    json->BeginObject()
+        .Member("role", api::RoleName(message.role))
+        .Member("content", message.content);
+    if (!message.name.empty()) json->Member("name", message.name);
+    json->EndObject();
+  }
+  json->EndArray();
+}
+
+std::vector<api::ChatMessage> ReadMessages(const JsonArray& list) {
+  std::vector<api::ChatMessage> messages;
+  for (const Json& each : list) {
+    const StoredObject fields(each);
+    messages.push_back({.role = api::FindRole(fields.Text("role")).value_or(api::Role::kUser),
+                        .content = fields.Text("content"),
+                        .name = fields.Text("name")});
+  }
+  return messages;
+}
+
+void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
+  json->Member("request_id", request.request_id).Member("model", request.model);
+  json->Member("priority", static_cast<int>(request.priority));
+  if (request.caller != nullptr) WriteCaller(*request.caller, json);
+  json->Member("cache_salt", request.cache_salt);
+  json->Member("use_prefix_cache", request.use_prefix_cache);
+  if (request.truncate_prompt_tokens.has_value())
+    json->Member("truncate_prompt_tokens", *request.truncate_prompt_tokens);
+  WriteSampling(request.sampling, json);
+}
+
+void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request) {
+  request->request_id = fields.Text("request_id");
+  request->model = fields.Text("model");
+  const int64_t priority = fields.Int("priority");
+  if (priority >= 0 && priority <= static_cast<int64_t>(api::Priority::kBatch))
+    request->priority = static_cast<api::Priority>(priority);
+  request->caller = ReadCaller(fields);
+  request->cache_salt = fields.Text("cache_salt");
+  request->use_prefix_cache = fields.Flag("use_prefix_cache", true);
+  if (fields.Has("truncate_prompt_tokens"))
+    request->truncate_prompt_tokens = static_cast<int>(fields.Int("truncate_prompt_tokens"));
+  request->sampling = ReadSampling(fields);
+}
+
+std::string EncodeRequest(const api::GenerateRequest& request) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  WriteRequestFields(request, &json);
+  WritePrompt(request.prompt, &json);
+  json.EndObject();
+  return out;
+}
+
+Result<api::GenerateRequest> DecodeRequest(std::string_view text) {
+  Result<wire::JsonDocument> document = wire::ParseJson(text);
+  if (!document.ok()) return CorruptRecord("a request that is no JSON");
+  const StoredObject fields(document->root());
+  api::GenerateRequest request;
+  ReadRequestFields(fields, &request);
+  ASSIGN_OR_RETURN(request.prompt, ReadPrompt(fields));
+  return request;
+}
+
+}  // namespace tutti::responses

@@ -1,0 +1,30 @@
+// A generation's request as the store keeps it, so that it can be run again after a crash: all that
+// decides the text (prompt, model, parameters, seed), whose it is, and how urgent. The deadline is
+// a time of this process and is not kept. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/types.h"
+#include "base/status.h"
+#include "services/responses/stored_json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::responses {
+
+std::string EncodeRequest(const api::GenerateRequest& request);
+// Errors: store_corrupt.
+Result<api::GenerateRequest> DecodeRequest(std::string_view text);
+
+// Parts of the above: everything but the prompt, as members of an open object; messages as a list.
+void WriteRequestFields(const api::GenerateRequest& request, wire::JsonWriter* json);
+void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request);
+void WriteMessages(const std::vector<api::ChatMessage>& messages, wire::JsonWriter* json);
+std::vector<api::ChatMessage> ReadMessages(const wire::JsonArray& list);
+
+// Of a record that cannot be read.
+Status CorruptRecord(std::string_view what);
+
+}  // namespace tutti::responses

@@ -1,0 +1,37 @@
+#include "services/responses/response.h"
+
+#include <utility>
+
+namespace tutti::responses {
+
+wire::ResponseState Response::State() const {
+  const MutexLock lock(mutex_);
+  return state_;
+}
+
+int64_t Response::dropped_turns() const {
+  const MutexLock lock(mutex_);
+  return dropped_turns_;
+}
+
+Result<ResponseReader> ResponseReader::Attach(std::shared_ptr<Response> response,
+                                              int64_t starting_after,
+                                              std::shared_ptr<api::StreamWaker> waker) {
+  if (waker != nullptr && !response->log().Watch(waker))
+    return ResourceExhausted("tenant_concurrency", "this response has too many readers");
+  return ResponseReader(std::move(response), starting_after, std::move(waker));
+}
+
+ResponseReader::~ResponseReader() {
+  if (response_ != nullptr && waker_ != nullptr) response_->log().Unwatch(waker_);
+}
+
+Result<std::vector<ResponseLog::Entry>> ResponseReader::Next(size_t most) {
+  ASSIGN_OR_RETURN(std::vector<ResponseLog::Entry> entries, response_->log().Read(seen_, most));
+  if (entries.empty()) return entries;
+  seen_ = entries.back()->sequence;
+  ended_ = entries.back()->terminal;
+  return entries;
+}
+
+}  // namespace tutti::responses

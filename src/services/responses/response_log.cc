@@ -1,0 +1,90 @@
+#include "services/responses/response_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::responses {
+namespace {
+
+constexpr size_t kMostWatchers = 64;
+
+// What an entry costs beside its text.
+size_t BytesOf(const LogEntry& entry) { return sizeof(LogEntry) + entry.json.size() + 48; }
+
+}  // namespace
+
+int64_t ResponseLog::next() const {
+  const MutexLock lock(mutex_);
+  return next_;
+}
+
+void ResponseLog::Append(std::string_view type, std::string json, bool terminal) {
+  const MutexLock lock(mutex_);
+  CHECK(!ended_) << "an event after the terminal one";
+  auto entry = std::make_shared<LogEntry>();
+  *entry = {next_++, type, std::move(json), terminal};
+  bytes_ += BytesOf(*entry);
+  entries_.push_back(std::move(entry));
+  ended_ = terminal;
+  while (bytes_ > most_bytes_ && entries_.size() > 1) {
+    bytes_ -= BytesOf(*entries_.front());
+    entries_.pop_front();
+  }
+}
+
+void ResponseLog::Announce() {
+  std::vector<std::shared_ptr<api::StreamWaker>> watchers;
+  {
+    const MutexLock lock(mutex_);
+    for (const auto& [waker, readers] : watchers_) watchers.push_back(waker);
+  }
+  for (const auto& waker : watchers) waker->Wake();
+}
+
+Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after,
+                                                          size_t most) const {
+  const MutexLock lock(mutex_);
+  const int64_t first = next_ - static_cast<int64_t>(entries_.size());
+  const int64_t from = std::max<int64_t>(starting_after, -1) + 1;
+  if (from < first) {
+    return NotFound("expired", "the events of this response up to number " +
+                                   std::to_string(first - 1) + " are no longer kept");
+  }
+  std::vector<Entry> read;
+  for (int64_t at = from; at < next_ && read.size() < most; ++at)
+    read.push_back(entries_[static_cast<size_t>(at - first)]);
+  return read;
+}
+
+bool ResponseLog::ended() const {
+  const MutexLock lock(mutex_);
+  return ended_;
+}
+
+int64_t ResponseLog::first() const {
+  const MutexLock lock(mutex_);
+  return next_ - static_cast<int64_t>(entries_.size());
+}
+
+size_t ResponseLog::bytes() const {
+  const MutexLock lock(mutex_);
+  return bytes_;
+}
+
+bool ResponseLog::Watch(const std::shared_ptr<api::StreamWaker>& waker) {
+  const MutexLock lock(mutex_);
+  const auto known = watchers_.find(waker);
+  if (known == watchers_.end() && watchers_.size() >= kMostWatchers) return false;
+  ++watchers_[waker];
+  return true;
+}
+
+void ResponseLog::Unwatch(const std::shared_ptr<api::StreamWaker>& waker) {
+  const MutexLock lock(mutex_);
+  const auto known = watchers_.find(waker);
+  if (known != watchers_.end() && --known->second == 0) watchers_.erase(known);
+}
+
+}  // namespace tutti::responses

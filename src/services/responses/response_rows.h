@@ -1,0 +1,55 @@
+// The responses of the store: those that run, with the request they can be run again from, and
+// those that ended, to be shown.
+//
+// All functions run on the store's thread, inside a work of it; their errors are the database's and
+// store_corrupt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "services/responses/response_writer.h"
+#include "store/database.h"
+#include "store/migrations.h"
+
+namespace tutti::responses {
+
+extern const store::Migration kResponseTables;
+
+struct StoredLimits {
+  int64_t responses = 10'000;          // ended ones of one owner; the oldest go first
+  int64_t bytes = int64_t{256} << 20;  // likewise
+};
+
+// A response that runs; `request` as EncodeRequest() gives it.
+Status SaveRunning(store::Database& database, const ResponseRecord& record,
+                   const std::string& request);
+// Whether it ran or not, it has ended; it is kept until `expires_s`, or until the owner's limits
+// drop it.
+Status SaveEnded(store::Database& database, const ResponseRecord& record, int64_t expires_s,
+                 const StoredLimits& limits);
+
+// Of this owner, ended and not expired at `now_s`.
+Result<std::optional<ResponseRecord>> LoadEnded(store::Database& database, const std::string& owner,
+                                                const std::string& id, int64_t now_s);
+// Whether there was one.
+Result<bool> DeleteResponse(store::Database& database, const std::string& owner,
+                            const std::string& id);
+// All of the owner's, but for dialogs' turns under way.
+Status DeleteResponses(store::Database& database, const std::string& owner);
+
+struct Unfinished {
+  ResponseRecord record;  // as it began
+  std::string request;
+};
+// Of those that run, the oldest behind `after_row`, with the row to go on from; at most `most`.
+Result<std::pair<std::vector<Unfinished>, int64_t>> LoadRunning(store::Database& database,
+                                                                int64_t after_row, int64_t most);
+
+// Those whose time has passed, at most `most`; how many went.
+Result<int64_t> DropExpired(store::Database& database, int64_t now_s, int64_t most);
+
+}  // namespace tutti::responses

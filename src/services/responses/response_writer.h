@@ -1,0 +1,58 @@
+// ResponseWriter: the events of a response's life in their order, as a function of what happens to
+// it and of nothing else. So a log can be made again, number for number, from what the store keeps
+// (Replay), and a run that is repeated after a crash with the same seed writes the same log.
+//
+//   [accepted] created [queued] [context.truncated] [in_progress]
+//   [item added, part added, delta ..., [text done, part done, item done]] terminal
+//
+// `queued`: background responses and turns of dialogs. One delta for each piece of text that the
+// model's stream gives. The three `done` events follow an answer that ended well, the item's
+// beginning also one without text. Belongs to the strand.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "services/responses/response.h"
+
+namespace tutti::responses {
+
+// All that is needed to show an ended response again.
+struct ResponseRecord {
+  ResponseBase base;
+  wire::ResponseState end;       // final
+  std::vector<uint32_t> pieces;  // bytes of each delta; together the text
+  bool begun = false;            // its prompt was read
+  int64_t dropped_turns = 0;
+};
+
+class ResponseWriter {
+ public:
+  explicit ResponseWriter(std::shared_ptr<Response> response) : response_(std::move(response)) {}
+
+  void Open();                        // first
+  void Truncated(int64_t turns);      // at most once, before Begin()
+  void Begin();                       // the prompt was read
+  void Piece(std::string_view text);  // not empty
+  // Exactly once, last. `end` is final, with the same text.
+  void End(const wire::ResponseState& end);
+
+  bool begun() const { return begun_; }
+  const std::shared_ptr<Response>& response() const { return response_; }
+  ResponseRecord Record(const wire::ResponseState& end) const;
+
+ private:
+  void Add(std::string_view type, std::string json, bool terminal = false);
+  void AddItem();
+
+  std::shared_ptr<Response> response_;
+  std::vector<uint32_t> pieces_;
+  bool begun_ = false;
+  bool item_ = false;  // the item was added
+};
+
+std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes);
+
+}  // namespace tutti::responses

@@ -1,0 +1,139 @@
+#include "services/responses/response_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "services/responses/record_json.h"
+
+namespace tutti::responses {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ResponseBase BaseOf(bool background = false, bool turn = false) {
+  ResponseBase base;
+  base.owner = "t";
+  base.state.id = "resp_1";
+  base.state.item_id = "msg_1";
+  base.state.created_s = 100;
+  base.state.background = background;
+  base.state.model = "small";
+  base.state.instructions = "be brief";
+  base.state.metadata = {{"k", "v"}, {"l", ""}};
+  base.input = {{api::Role::kUser, "hello", ""}};
+  if (turn) base.turn = TurnNote{"m1", 7, 2};
+  return base;
+}
+
+std::vector<std::string> Types(const Response& response) {
+  std::vector<std::string> types;
+  const auto entries = response.log().Read(-1, 1000);
+  EXPECT_TRUE(entries.ok());
+  for (const auto& entry : *entries) types.emplace_back(entry->type);
+  return types;
+}
+
+std::vector<std::string> Events(const Response& response) {
+  std::vector<std::string> events;
+  const auto entries = response.log().Read(-1, 1000);
+  EXPECT_TRUE(entries.ok());
+  for (const auto& entry : *entries) events.push_back(entry->json);
+  return events;
+}
+
+wire::ResponseState EndOf(const ResponseWriter& writer, wire::ResponseStatus status) {
+  wire::ResponseState end = writer.response()->State();
+  end.status = status;
+  end.usage = api::Usage{5, 3, 2};
+  if (status == wire::ResponseStatus::kCompleted) end.completed_s = 103;
+  if (status == wire::ResponseStatus::kFailed) end.error_code = "overloaded";
+  return end;
+}
+
+TEST(ResponseWriterTest, AnAnswersEventsComeInTheOrderOfTheResponsesApi) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(), 1 << 20));
+  writer.Open();
+  writer.Begin();
+  writer.Piece("Hel");
+  writer.Piece("lo");
+  EXPECT_EQ(writer.response()->State().text, "Hello");
+  EXPECT_FALSE(writer.response()->ended());
+  writer.End(EndOf(writer, wire::ResponseStatus::kCompleted));
+  EXPECT_THAT(
+      Types(*writer.response()),
+      ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                  "response.content_part.added", "response.output_text.delta",
+                  "response.output_text.delta", "response.output_text.done",
+                  "response.content_part.done", "response.output_item.done", "response.completed"));
+  EXPECT_TRUE(writer.response()->ended());
+  EXPECT_EQ(writer.response()->State().usage->completion_tokens, 2);
+}
+
+TEST(ResponseWriterTest, ATurnIsAcceptedFirstAndWaits) {
+  ResponseWriter writer(std::make_shared<Response>(BaseOf(false, true), 1 << 20));
+  writer.Open();
+  EXPECT_THAT(Types(*writer.response()),
+              ElementsAre("accepted", "response.created", "response.queued"));
+  EXPECT_THAT(Events(*writer.response())[0], HasSubstr("\"turn\":7,\"position\":2"));
+  EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kQueued);
+  writer.Truncated(3);
+  writer.Begin();
+  EXPECT_EQ(writer.response()->dropped_turns(), 3);
+  EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kInProgress);
+}
+
+TEST(ResponseWriterTest, AnEmptyAnswerIsAnItemAndAFailureIsNot) {
+  ResponseWriter empty(std::make_shared<Response>(BaseOf(), 1 << 20));
+  empty.Open();
+  empty.Begin();
+  empty.End(EndOf(empty, wire::ResponseStatus::kIncomplete));
+  EXPECT_THAT(Types(*empty.response()),
+              ElementsAre("response.created", "response.in_progress", "response.output_item.added",
+                          "response.content_part.added", "response.output_text.done",
+                          "response.content_part.done", "response.output_item.done",
+                          "response.incomplete"));
+  ResponseWriter failed(std::make_shared<Response>(BaseOf(), 1 << 20));
+  failed.Open();
+  failed.End(EndOf(failed, wire::ResponseStatus::kFailed));
+  EXPECT_THAT(Types(*failed.response()), ElementsAre("response.created", "response.failed"));
+}
+
+TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
+  using wire::ResponseStatus;
+  for (const bool turn : {false, true}) {
+    for (const ResponseStatus status : {ResponseStatus::kCompleted, ResponseStatus::kIncomplete,
+                                        ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
+      ResponseWriter writer(std::make_shared<Response>(BaseOf(!turn, turn), 1 << 20));
+      writer.Open();
+      if (turn) writer.Truncated(2);
+      writer.Begin();
+      for (const char* piece : {"a", "\xC3\xA9", "longer \"piece\""}) writer.Piece(piece);
+      const wire::ResponseState end = EndOf(writer, status);
+      const ResponseRecord record = writer.Record(end);
+      writer.End(end);
+      const Result<ResponseRecord> stored = DecodeRecord(EncodeRecord(record));
+      ASSERT_TRUE(stored.ok()) << stored.status();
+      const std::shared_ptr<Response> again = Replay(*stored, 1 << 20);
+      EXPECT_EQ(Events(*again), Events(*writer.response()));
+      EXPECT_EQ(again->owner(), "t");
+      EXPECT_EQ(again->base().input[0].content, "hello");
+      EXPECT_EQ(again->dropped_turns(), turn ? 2 : 0);
+    }
+  }
+}
+
+TEST(ResponseWriterTest, ARecordThatIsBrokenGivesNoMoreThanItHas) {
+  ResponseRecord record;
+  record.base = BaseOf();
+  record.end = record.base.state;
+  record.end.status = wire::ResponseStatus::kCompleted;
+  record.end.text = "ab";
+  record.pieces = {1, 5, 1};
+  EXPECT_EQ(Replay(record, 1 << 20)->State().text, "ab");
+  for (const char* text : {"", "{}", "{\"first\":{}}", "[1"})
+    EXPECT_EQ(DecodeRecord(text).status().reason(), "store_corrupt") << text;
+}
+
+}  // namespace
+}  // namespace tutti::responses

@@ -1,0 +1,220 @@
+#include "services/responses/responses.h"
+
+#include <utility>
+
+#include "services/responses/active.h"
+#include "services/responses/ids.h"
+#include "services/responses/inference_guard.h"
+#include "services/responses/request_json.h"
+
+namespace tutti::responses {
+namespace {
+
+Status NoSuchResponse() { return NotFound("not_found", "there is no such response"); }
+
+// Ids and times that the caller left open.
+void Complete(wire::ResponseState* state, int64_t now_s) {
+  if (state->id.empty()) state->id = NewId("resp_");
+  if (state->item_id.empty()) state->item_id = NewId("msg_");
+  if (state->created_s == 0) state->created_s = now_s;
+}
+
+}  // namespace
+
+Status StoreStatus(const Status& status) {
+  if (status.ok() || status.code() == StatusCode::kInvalidArgument) return status;
+  const std::string& reason = status.reason();
+  if (reason == "store_full") return Unavailable("storage_full", "the disk of the store is full");
+  if (reason == "store_failed" || reason == "store_corrupt" || reason == "store_locked" ||
+      reason == "store_conflict") {
+    return Unavailable("storage_error", "the store cannot keep this now");
+  }
+  return status;  // of the service that asked
+}
+
+bool MayPass(const Status& refusal) {
+  const std::string& reason = refusal.reason();
+  return reason == "queue_full" || reason == "overloaded" || reason == "model_loading" ||
+         reason == "kv_exhausted";
+}
+
+Attachment::~Attachment() {
+  if (leave_) leave_();
+}
+
+Attachment& Attachment::operator=(Attachment&& other) noexcept {
+  if (this != &other) {
+    if (leave_) leave_();
+    response_ = std::move(other.response_);
+    leave_ = std::exchange(other.leave_, nullptr);
+  }
+  return *this;
+}
+
+Responses::Responses(const Options& options, api::Inference& inference, store::Store& store,
+                     const Clock& clock, std::function<int64_t()> unix_s)
+    : options_(options),
+      inference_(inference),
+      store_(store),
+      clock_(clock),
+      unix_s_(std::move(unix_s)),
+      strand_(std::make_shared<Strand>(clock)),
+      registry_(options.memory) {
+  strand_->OnWake([this] { Pump(); });
+  strand_->PostAt(clock_.Now() + options_.sweep, [this] { Sweep(); });
+}
+
+Responses::~Responses() { strand_->Stop(); }
+
+Result<Attachment> Responses::Start(Call call) {
+  if (call.state.background && !call.state.store) {
+    return InvalidArgument("invalid_value", "a background response is stored").WithParam("store");
+  }
+  Complete(&call.state, unix_s_());
+  call.request.n = 1;
+  call.request.tenant = call.owner;
+  if (!call.request.sampling.seed.has_value()) call.request.sampling.seed = NewSeed();
+  const bool lasts = call.state.store;
+  const std::string request = lasts ? EncodeRequest(call.request) : std::string();
+  auto response = std::make_shared<Response>(
+      ResponseBase{std::move(call.owner), std::move(call.state), std::move(call.input), {}},
+      options_.log_bytes);
+  auto active = std::make_shared<Active>(response);
+  if (!lasts) active->writer.Open();  // else when it is in the store
+  active->durable = lasts;
+  active->shown = !lasts;
+  RETURN_IF_ERROR(registry_.Add(response));
+  CheckNoSection();
+  Result<api::Generation> generation = inference_.Generate(std::move(call.request), strand_);
+  if (!generation.ok()) {
+    registry_.Remove(response->id());
+    return generation.status();
+  }
+  active->generation = *std::move(generation);
+  strand_->Post([this, active, request] { Adopt(active, request); });
+  const OnLeave on_leave = call.on_leave.value_or(lasts ? OnLeave::kDetach : OnLeave::kCancel);
+  if (on_leave == OnLeave::kDetach) return Attachment(std::move(response), nullptr);
+  return Attachment(response, [this, strand = strand_, response] {
+    if (!response->ended()) strand->Post([this, response] { CancelNow(*response); });
+  });
+}
+
+void Responses::Load(const std::string& owner, const std::string& id, Found done) {
+  auto loaded = std::make_shared<std::shared_ptr<Response>>();
+  store_.Read(
+      [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes](store::Database& rows) {
+        ASSIGN_OR_RETURN(const std::optional<ResponseRecord> record,
+                         LoadEnded(rows, owner, id, now_s));
+        if (!record.has_value()) return NoSuchResponse();
+        *loaded = Replay(*record, bytes);
+        return OkStatus();
+      },
+      [strand = strand_, loaded, done = std::move(done)](const Status& status) {
+        strand->Post([loaded, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(*loaded);
+        });
+      });
+}
+
+void Responses::Find(const std::string& owner, const std::string& id, Found done) {
+  std::shared_ptr<Response> response = registry_.Find(owner, id);
+  if (response == nullptr) return Load(owner, id, std::move(done));
+  strand_->Post([response = std::move(response), done = std::move(done)] { done(response); });
+}
+
+void Responses::CancelNow(const Response& response) {
+  if (CancelRun(response)) return;
+  const auto waiting = waiting_.find(response.id());
+  if (waiting == waiting_.end()) return;
+  const std::function<void()> cancel = waiting->second.cancel;  // the entry may go meanwhile
+  cancel();
+}
+
+void Responses::Cancel(const std::string& owner, const std::string& id, Found done) {
+  std::shared_ptr<Response> response = registry_.Find(owner, id);
+  if (response == nullptr) return Load(owner, id, std::move(done));
+  strand_->Post([this, response = std::move(response), done = std::move(done)] {
+    CancelNow(*response);
+    done(response);
+  });
+}
+
+void Responses::Delete(const std::string& owner, const std::string& id,
+                       std::function<void(Status)> done) {
+  strand_->Post([this, owner, id, done = std::move(done)] {
+    const std::shared_ptr<Response> response = registry_.Find(owner, id);
+    if (response != nullptr) {
+      if (const auto running = running_.find(id); running != running_.end())
+        running->second->deleted = true;
+      if (const auto waiting = waiting_.find(id); waiting != waiting_.end())
+        waiting->second.active->deleted = true;
+      CancelNow(*response);
+      registry_.Remove(id);
+    }
+    auto existed = std::make_shared<bool>(response != nullptr);
+    store_.Write(
+        [owner, id, existed](store::Database& rows) {
+          ASSIGN_OR_RETURN(const bool deleted, DeleteResponse(rows, owner, id));
+          *existed = *existed || deleted;
+          return OkStatus();
+        },
+        [strand = strand_, existed, done](const Status& status) {
+          const Status result = status.ok() && !*existed ? NoSuchResponse() : StoreStatus(status);
+          strand->Post([done, result] { done(result); });
+        });
+  });
+}
+
+void Responses::DeleteAll(const std::string& owner, std::function<void(Status)> done) {
+  strand_->Post([this, owner, done = std::move(done)] {
+    for (const auto& [id, active] : running_) {
+      const Response& response = *active->writer.response();
+      if (response.owner() != owner) continue;
+      active->deleted = true;
+      (void)CancelRun(response);
+      registry_.Remove(id);
+    }
+    registry_.RemoveEnded(owner);
+    store_.Write([owner](store::Database& rows) { return DeleteResponses(rows, owner); },
+                 [strand = strand_, done](const Status& status) {
+                   strand->Post([done, status] { done(StoreStatus(status)); });
+                 });
+  });
+}
+
+void Responses::Chain(const std::string& owner, const std::string& id,
+                      std::function<void(Result<Messages>)> done) {
+  auto messages = std::make_shared<Messages>();
+  const auto follow = [owner, id, messages, now_s = unix_s_(),
+                       most = options_.chain](store::Database& rows) -> Status {
+    std::vector<ResponseRecord> links;  // the newest first
+    for (std::string next = id; !next.empty();) {
+      if (static_cast<int>(links.size()) >= most) {
+        return InvalidArgument("invalid_value", "more than " + std::to_string(most) +
+                                                    " responses stand before this one")
+            .WithParam("previous_response_id");
+      }
+      ASSIGN_OR_RETURN(std::optional<ResponseRecord> link, LoadEnded(rows, owner, next, now_s));
+      if (!link.has_value() || !link->base.state.store) {
+        return NotFound("not_found", "there is no such response, or one before it is gone")
+            .WithParam("previous_response_id");
+      }
+      next = link->base.state.previous_response_id;
+      links.push_back(*std::move(link));
+    }
+    for (auto link = links.rbegin(); link != links.rend(); ++link) {
+      messages->insert(messages->end(), link->base.input.begin(), link->base.input.end());
+      messages->push_back({.role = api::Role::kAssistant, .content = link->end.text, .name = {}});
+    }
+    return OkStatus();
+  };
+  store_.Read(follow, [strand = strand_, messages, done = std::move(done)](const Status& status) {
+    strand->Post([messages, done, status] {
+      if (!status.ok()) return done(StoreStatus(status));
+      done(std::move(*messages));
+    });
+  });
+}
+
+}  // namespace tutti::responses

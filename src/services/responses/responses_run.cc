@@ -1,0 +1,191 @@
+// Responses, on the strand: from the events of generations to those of responses, and the end.
+#include <utility>
+
+#include "services/responses/active.h"
+#include "services/responses/inference_guard.h"
+#include "services/responses/responses.h"
+
+namespace tutti::responses {
+
+using wire::ResponseState;
+using wire::ResponseStatus;
+
+namespace {
+constexpr Duration kStoreRetry = std::chrono::milliseconds(50);
+}
+
+// Its request reaches the store before there is any event of it.
+void Responses::Adopt(const ActivePointer& active, const std::string& request) {
+  const std::shared_ptr<Response>& response = active->writer.response();
+  running_[response->id()] = active;
+  if (active->shown) return Read(active);
+  store_.Write([record = active->writer.Record(response->base().state),
+                request](store::Database& rows) { return SaveRunning(rows, record, request); },
+               [this, strand = strand_, active](const Status& status) {
+                 strand->Post([this, active, status] {
+                   if (!running_.contains(active->writer.response()->id())) return;
+                   active->shown = true;
+                   active->writer.Open();
+                   active->writer.response()->log().Announce();
+                   if (status.ok()) return Read(active);
+                   active->durable = false;
+                   Finish(active, Failed(active->writer.response()->State(), StoreStatus(status)));
+                 });
+               });
+}
+
+Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base,
+                                                    std::function<void()> cancel) {
+  auto response = std::make_shared<Response>(std::move(base), options_.log_bytes);
+  auto active = std::make_shared<Active>(response);
+  active->writer.Open();
+  active->durable = true;
+  RETURN_IF_ERROR(registry_.Add(response));
+  waiting_[response->id()] = {std::move(active), std::move(cancel)};
+  return response;
+}
+
+void Responses::Abandon(const Response& response) {
+  waiting_.erase(response.id());
+  registry_.Remove(response.id());
+}
+
+Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRequest request,
+                      int64_t dropped_turns, TurnHooks hooks) {
+  const auto waiting = waiting_.find(response->id());
+  CHECK(waiting != waiting_.end());
+  CheckNoSection();
+  ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
+  const ActivePointer active = waiting->second.active;
+  waiting_.erase(waiting);
+  active->generation = std::move(generation);
+  active->hooks = std::move(hooks);
+  if (dropped_turns > 0) active->writer.Truncated(dropped_turns);
+  running_[response->id()] = active;
+  strand_->Wake();  // a prompt that is refused after all ends its stream without telling
+  return OkStatus();
+}
+
+void Responses::EndUnrun(const std::shared_ptr<Response>& response, const Status& why,
+                         TurnHooks hooks) {
+  const auto waiting = waiting_.find(response->id());
+  CHECK(waiting != waiting_.end());
+  const ActivePointer active = waiting->second.active;
+  waiting_.erase(waiting);
+  active->hooks = std::move(hooks);
+  ResponseState end = response->State();
+  end.status = ResponseStatus::kCancelled;
+  Finish(active, why.ok() ? std::move(end) : Failed(std::move(end), why));
+}
+
+bool Responses::CancelRun(const Response& response) {
+  const auto running = running_.find(response.id());
+  if (running == running_.end()) return false;
+  running->second->cancelled = true;
+  running->second->generation.Cancel();
+  return true;
+}
+
+void Responses::Pump() {
+  std::vector<ActivePointer> grown;  // what is read may end, and another may begin
+  for (const auto& [id, active] : running_) {
+    if (active->shown) grown.push_back(active);
+  }
+  for (const ActivePointer& active : grown) Read(active);
+}
+
+void Responses::Read(const ActivePointer& active) {
+  ResponseWriter& writer = active->writer;
+  const int64_t before = writer.response()->log().next();
+  size_t bytes = 0;
+  const auto say = [&](const std::string& text) {
+    if (text.empty()) return;
+    if (!writer.begun()) writer.Begin();
+    writer.Piece(text);
+    bytes += text.size();
+  };
+  while (const api::StreamEvent* event = active->generation.Next()) {
+    switch (event->kind) {
+      case api::StreamEvent::Kind::kStarted:
+        if (!writer.begun()) writer.Begin();
+        break;
+      case api::StreamEvent::Kind::kToken:
+        say(event->text);
+        break;
+      case api::StreamEvent::Kind::kChoiceEnd:
+        active->finish = event->finish_reason;
+        say(event->text);
+        break;
+      case api::StreamEvent::Kind::kPromptToken:
+        break;
+      case api::StreamEvent::Kind::kEnd: {
+        const api::TokenStream& stream = active->generation.stream();
+        if (active->durable && !active->cancelled && stream.status().reason() == "draining") {
+          // The process ends. The store has it as running, and the next process runs it again.
+          running_.erase(writer.response()->id());
+          return;
+        }
+        if (stream.status().ok() && !writer.begun()) writer.Begin();
+        return Finish(active, EndOf(*writer.response(), stream, *event, active->finish,
+                                    active->cancelled, unix_s_()));
+      }
+    }
+  }
+  active->generation.Consumed(bytes);
+  if (writer.response()->log().next() != before) writer.response()->log().Announce();
+}
+
+void Responses::Finish(const ActivePointer& active, ResponseState end) {
+  running_.erase(active->writer.response()->id());
+  active->generation = {};
+  if (!active->durable && !active->hooks.commit) return Announce(*active, end, OkStatus());
+  Save(active, end, /*again=*/false);
+}
+
+void Responses::Save(const ActivePointer& active, const ResponseState& end, bool again) {
+  const ResponseBase& base = active->writer.response()->base();
+  store::Store::Work commit;
+  if (active->hooks.commit) commit = active->hooks.commit(end);
+  store_.Write(
+      [record = active->writer.Record(end), keep = active->durable && !active->deleted, commit,
+       expires_s = ExpiresAt(base), limits = options_.stored](store::Database& rows) {
+        if (keep) RETURN_IF_ERROR(SaveEnded(rows, record, expires_s, limits));
+        return commit ? commit(rows) : OkStatus();
+      },
+      [this, strand = strand_, active, end, again](const Status& status) {
+        strand->Post([this, active, end, again, status] {
+          if (status.ok()) return Announce(*active, end, status);
+          if (status.reason() == "overloaded") {  // the disk is behind, and will be there
+            return strand_->PostAt(clock_.Now() + kStoreRetry,
+                                   [this, active, end, again] { Save(active, end, again); });
+          }
+          const ResponseState failed = Failed(end, StoreStatus(status));
+          // What it says cannot be kept, but perhaps that it failed can.
+          if (!again) return Save(active, failed, /*again=*/true);
+          Announce(*active, failed, StoreStatus(status));
+        });
+      });
+}
+
+void Responses::Announce(Active& active, const ResponseState& end, const Status& stored) {
+  const std::shared_ptr<Response>& response = active.writer.response();
+  active.writer.End(end);
+  response->log().Announce();
+  const ResponseBase& base = response->base();
+  if (base.state.store || base.turn.has_value()) {
+    registry_.Ended(*response);
+    strand_->PostAt(
+        clock_.Now() + (base.state.background ? options_.keep_background : options_.keep_stored),
+        [this, id = response->id()] { registry_.Remove(id); });
+  } else {
+    registry_.Remove(response->id());
+  }
+  const TurnHooks hooks = std::exchange(active.hooks, {});  // they refer to the dialog
+  if (hooks.ended) hooks.ended(end, stored);
+}
+
+int64_t Responses::ExpiresAt(const ResponseBase& base) const {
+  return unix_s_() + (base.state.store ? options_.stored_s : options_.turn_s);
+}
+
+}  // namespace tutti::responses

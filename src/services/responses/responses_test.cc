@@ -1,0 +1,331 @@
+#include "services/responses/responses.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "services/responses/inference_guard.h"
+#include "services/responses/testing/responses_fixture.h"
+
+namespace tutti::responses {
+namespace {
+
+using testing::Eventually;
+using ::testing::HasSubstr;
+using wire::ResponseStatus;
+
+using ResponsesTest = testing::ResponsesFixture;
+
+TEST_F(ResponsesTest, AnAnswerIsReadAsItComes) {
+  const Attachment attachment = Begin(CallOf("hello", false));
+  const std::shared_ptr<Response> response = attachment.response();
+  EXPECT_THAT(response->id(), ::testing::StartsWith("resp_"));
+  EXPECT_EQ(response->State().status, ResponseStatus::kInProgress);
+  Settle();
+  inference_->Step();
+  EXPECT_TRUE(Eventually([&] { return response->State().text == "[he"; }));
+  EXPECT_FALSE(response->ended());
+  StepAll();
+  ASSERT_TRUE(Ended(response));
+  const wire::ResponseState end = response->State();
+  EXPECT_EQ(end.text, "[hello]");
+  EXPECT_EQ(end.status, ResponseStatus::kCompleted);
+  EXPECT_EQ(end.usage->completion_tokens, 3);
+  EXPECT_TRUE(end.completed_s.has_value());
+}
+
+TEST_F(ResponsesTest, WhatTheEngineRefusesIsRefusedAndLeavesNothing) {
+  inference_->refuse = [](const api::GenerateRequest&) {
+    return Unavailable("queue_full", "full");
+  };
+  EXPECT_EQ(responses_->Start(CallOf("hello")).status().reason(), "queue_full");
+  EXPECT_EQ(responses_->in_memory(), 0u);
+  EXPECT_EQ(responses_->Start(CallOf("hello", false, true)).status().reason(), "invalid_value");
+}
+
+TEST_F(ResponsesTest, AFailureInTheMiddleEndsItAsFailedWithItsCode) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return testing::Script{.pieces = {"so", " far"}, .end = Unavailable("overloaded", "too long")};
+  };
+  const Attachment attachment = Begin(CallOf("hello"));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  const wire::ResponseState end = attachment.response()->State();
+  EXPECT_EQ(end.status, ResponseStatus::kFailed);
+  EXPECT_EQ(end.error_code, "overloaded");
+  EXPECT_EQ(end.text, "so far");
+}
+
+TEST_F(ResponsesTest, AnAnswerThatReachesItsLimitIsIncomplete) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return testing::Script{.pieces = {"so"}, .finish = api::FinishReason::kLength};
+  };
+  const Attachment attachment = Begin(CallOf("hello"));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  EXPECT_EQ(attachment.response()->State().status, ResponseStatus::kIncomplete);
+  EXPECT_EQ(attachment.response()->State().incomplete_reason, "max_output_tokens");
+}
+
+TEST_F(ResponsesTest, WhoeverLeavesAnAnswerThatIsNotStoredCancelsItWithinAStep) {
+  std::shared_ptr<Response> response;
+  {
+    const Attachment attachment = Begin(CallOf("a long story", false));
+    response = attachment.response();
+    Settle();
+    inference_->Step();
+    Settle();
+  }
+  Settle();
+  EXPECT_TRUE(inference_->Step());
+  EXPECT_EQ(inference_->active(), 0u) << "one step";
+  ASSERT_TRUE(Ended(response));
+  EXPECT_EQ(response->State().status, ResponseStatus::kCancelled);
+  Settle();
+  EXPECT_EQ(responses_->in_memory(), 0u);
+  EXPECT_EQ(Find(response->id()).status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, WhoeverLeavesAStoredOneFindsItAgain) {
+  std::string id;
+  for (const bool background : {false, true}) {
+    { id = Begin(CallOf("hello", true, background)).response()->id(); }
+    StepAll();
+    const auto found = Find(id);
+    ASSERT_TRUE(found.ok()) << found.status();
+    ASSERT_TRUE(Ended(*found));
+    EXPECT_EQ((*found)->State().text, "[hello]");
+    EXPECT_EQ(Find(id, "another").status().reason(), "not_found");
+  }
+}
+
+TEST_F(ResponsesTest, NothingIsShownBeforeTheRequestIsInTheStore) {
+  auto gate = std::make_shared<std::promise<void>>();
+  store_->Read(
+      [open = gate->get_future().share()](store::Database&) {
+        open.wait();
+        return OkStatus();
+      },
+      [](const Status&) {});
+  const Attachment attachment = Begin(CallOf("hello"));
+  inference_->Step();
+  testing::Call<int> barrier;
+  responses_->strand()->Post([done = barrier.done()] { done(0); });
+  barrier.Get();
+  EXPECT_EQ(attachment.response()->log().next(), 0) << "not even that it was made";
+  gate->set_value();
+  EXPECT_TRUE(Eventually([&] { return attachment.response()->State().text == "[he"; }));
+  StepAll();
+}
+
+TEST_F(ResponsesTest, WhatTheStoreDoesNotTakeFailsAndSaysSo) {
+  const auto full = [](store::Database& rows) {
+    return rows.Execute(
+        "CREATE TRIGGER full BEFORE INSERT ON response BEGIN "
+        "SELECT RAISE(ABORT, 'full'); END");
+  };
+  ASSERT_TRUE(store_->WriteNow(full).ok());
+  const Attachment refused = Begin(CallOf("hello"));
+  StepAll();
+  ASSERT_TRUE(Ended(refused.response()));
+  EXPECT_EQ(refused.response()->State().status, ResponseStatus::kFailed);
+  EXPECT_THAT(Events(*refused.response())[0], HasSubstr("response.created"));
+  ASSERT_TRUE(
+      store_->WriteNow([](store::Database& rows) { return rows.Execute("DROP TRIGGER full"); })
+          .ok());
+  const Attachment late = Begin(CallOf("hello"));
+  Settle();
+  ASSERT_TRUE(store_->WriteNow(full).ok());
+  StepAll();
+  ASSERT_TRUE(Ended(late.response()));
+  EXPECT_EQ(late.response()->State().status, ResponseStatus::kFailed);
+}
+
+TEST_F(ResponsesTest, CancelKeepsWhatWasSaidAndCanBeRepeated) {
+  const Attachment attachment = Begin(CallOf("a long story", true, true));
+  Settle();
+  inference_->Step();
+  Settle();
+  for (int i = 0; i < 3; ++i) {
+    testing::Call<Result<std::shared_ptr<Response>>> cancel;
+    responses_->Cancel("t", attachment.response()->id(), cancel.done());
+    EXPECT_TRUE(cancel.Get().ok());
+    StepAll();
+  }
+  ASSERT_TRUE(Ended(attachment.response()));
+  EXPECT_EQ(attachment.response()->State().status, ResponseStatus::kCancelled);
+  EXPECT_EQ(attachment.response()->State().text, "[a ");
+  testing::Call<Result<std::shared_ptr<Response>>> foreign;
+  responses_->Cancel("another", attachment.response()->id(), foreign.done());
+  EXPECT_EQ(foreign.Get().status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, DeleteTakesItFromMemoryAndStoreAndCancelsIt) {
+  const Attachment attachment = Begin(CallOf("a long story", true, true));
+  const std::string id = attachment.response()->id();
+  Settle();
+  inference_->Step();
+  Settle();
+  for (const char* expected : {"", "not_found"}) {
+    testing::Call<Status> deleted;
+    responses_->Delete("t", id, deleted.done());
+    EXPECT_EQ(deleted.Get().reason(), expected);
+  }
+  StepAll();
+  EXPECT_TRUE(Ended(attachment.response())) << "its readers see an end";
+  EXPECT_EQ(attachment.response()->State().status, ResponseStatus::kCancelled);
+  Settle();
+  EXPECT_EQ(Find(id).status().reason(), "not_found");
+  Restart();
+  EXPECT_EQ(Find(id).status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, AfterARestartAnEndedOneIsShownEventForEvent) {
+  const Attachment attachment = Begin(CallOf("hello", true, true));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  const std::vector<std::string> events = Events(*attachment.response());
+  const std::string id = attachment.response()->id();
+  Restart();
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(Events(**found), events);
+}
+
+TEST_F(ResponsesTest, OneThatRanWhenTheProcessEndedRunsAgainWithTheSameSeedAndNumbers) {
+  const auto text_of_seed = [](const api::GenerateRequest& request) {
+    const std::string seed = std::to_string(request.sampling.seed.value_or(-1));
+    return testing::Script{.pieces = {seed.substr(0, 3), seed.substr(3), "."}};
+  };
+  inference_->script = text_of_seed;
+  std::vector<std::string> seen;
+  std::string id;
+  {
+    const Attachment attachment = Begin(CallOf("hello", true, false));
+    id = attachment.response()->id();
+    Settle();
+    inference_->Step();
+    inference_->Step();
+    Settle();
+    seen = Events(*attachment.response());
+    ASSERT_THAT(seen.back(), HasSubstr("output_text.delta"));
+    Stop();
+  }
+  Start();
+  inference_->script = text_of_seed;
+  responses_->Resume();
+  Settle();
+  StepAll();
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  ASSERT_TRUE(Ended(*found));
+  EXPECT_EQ((*found)->State().status, ResponseStatus::kCompleted);
+  const std::vector<std::string> events = Events(**found);
+  ASSERT_GT(events.size(), seen.size());
+  for (size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(events[i], seen[i]);
+  Restart();
+  responses_->Resume();
+  Settle();
+  EXPECT_EQ(inference_->active(), 0u) << "it has ended, once";
+}
+
+TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
+  inference_->script = [](const api::GenerateRequest&) {
+    return testing::Script{.pieces = {"so"}, .end = Unavailable("draining", "shutting down")};
+  };
+  const Attachment stored = Begin(CallOf("hello", true));
+  const Attachment fleeting = Begin(CallOf("hello", false));
+  StepAll();
+  ASSERT_TRUE(Ended(fleeting.response()));
+  EXPECT_EQ(fleeting.response()->State().error_code, "draining");
+  EXPECT_FALSE(stored.response()->ended());
+  Restart();
+  responses_->Resume();
+  Settle();
+  StepAll();
+  const auto found = Find(stored.response()->id());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ((*found)->State().text, "[hello]");
+}
+
+TEST_F(ResponsesTest, AnEndedOneLeavesMemoryAfterAWhileAndTheStoreAfterALongerOne) {
+  const Attachment attachment = Begin(CallOf("hello", true, true));
+  StepAll();
+  ASSERT_TRUE(Ended(attachment.response()));
+  Settle();
+  Pass(std::chrono::minutes(9));
+  Settle();
+  EXPECT_EQ(responses_->in_memory(), 1u);
+  Pass(std::chrono::minutes(2));
+  EXPECT_TRUE(Eventually([&] { return responses_->in_memory() == 0; }));
+  EXPECT_TRUE(Find(attachment.response()->id()).ok());
+  Pass(std::chrono::hours(24 * 31));
+  EXPECT_EQ(Find(attachment.response()->id()).status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, AChainOfResponsesGivesAllThatWasSaid) {
+  std::string previous;
+  for (const char* text : {"one", "two", "three"}) {
+    Call call = CallOf(text);
+    call.state.previous_response_id = previous;
+    const Attachment attachment = Begin(std::move(call));
+    StepAll();
+    ASSERT_TRUE(Ended(attachment.response()));
+    previous = attachment.response()->id();
+  }
+  testing::Call<Result<Responses::Messages>> call;
+  responses_->Chain("t", previous, call.done());
+  const auto chain = call.Get();
+  ASSERT_TRUE(chain.ok()) << chain.status();
+  std::string said;
+  for (const api::ChatMessage& message : *chain) said += message.content + " ";
+  EXPECT_EQ(said, "one [one] two [two] three [three] ");
+  testing::Call<Result<Responses::Messages>> foreign;
+  responses_->Chain("another", previous, foreign.done());
+  EXPECT_EQ(foreign.Get().status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, AChainWithoutItsMiddleIsRefused) {
+  const Attachment first = Begin(CallOf("one"));
+  StepAll();
+  Call call = CallOf("two");
+  call.state.previous_response_id = first.response()->id();
+  const Attachment second = Begin(std::move(call));
+  StepAll();
+  testing::Call<Status> deleted;
+  responses_->Delete("t", first.response()->id(), deleted.done());
+  EXPECT_TRUE(deleted.Get().ok());
+  testing::Call<Result<Responses::Messages>> chain;
+  responses_->Chain("t", second.response()->id(), chain.done());
+  EXPECT_EQ(chain.Get().status().reason(), "not_found");
+}
+
+TEST_F(ResponsesTest, ManyRunBesideEachOtherOnOneThreadAndAreReadByMany) {
+  options_.memory.per_owner = 10'000;
+  lanes_ = 64;
+  Restart();
+  inference_->Run();
+  std::vector<Attachment> attachments;
+  for (int i = 0; i < 300; ++i)
+    attachments.push_back(Begin(CallOf("number " + std::to_string(i), i % 2 == 0)));
+  for (size_t i = 0; i < attachments.size(); ++i) {
+    const std::shared_ptr<Response>& response = attachments[i].response();
+    ASSERT_TRUE(Ended(response));
+    EXPECT_EQ(response->State().text, "[number " + std::to_string(i) + "]");
+    EXPECT_EQ(Events(*response).size(), static_cast<size_t>(response->log().next()));
+  }
+}
+
+using ResponsesDeathTest = ResponsesTest;
+
+TEST_F(ResponsesDeathTest, InferenceThatBeginsInACriticalSectionEndsTheProcess) {
+  ::testing::FLAGS_gtest_death_test_style = "threadsafe";
+  EXPECT_DEATH(
+      {
+        const CriticalSection section(nullptr);
+        (void)responses_->Start(CallOf("hello"));
+      },
+      "inference begins with a dialog's data held");
+}
+
+}  // namespace
+}  // namespace tutti::responses

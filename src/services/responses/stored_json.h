@@ -1,0 +1,55 @@
+// Reading back what we wrote ourselves, as JSON, into the store: members by name, with what stands
+// for those that are absent or of another kind (a record of an older version has fewer). Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "wire/json.h"
+
+namespace tutti::responses {
+
+class StoredObject {
+ public:
+  // Refers to `value`; what is no object has no members.
+  explicit StoredObject(const wire::Json& value) : object_(value.if_object()) {}
+
+  const wire::Json* Find(std::string_view name) const {
+    return object_ == nullptr ? nullptr : object_->if_contains(name);
+  }
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
+  std::string Text(std::string_view name) const {
+    const wire::Json* value = Find(name);
+    if (value == nullptr || !value->is_string()) return {};
+    return std::string(value->get_string().data(), value->get_string().size());
+  }
+  int64_t Int(std::string_view name, int64_t otherwise = 0) const {
+    const wire::Json* value = Find(name);
+    if (value == nullptr) return otherwise;
+    if (value->is_int64()) return value->get_int64();
+    return otherwise;
+  }
+  double Real(std::string_view name, double otherwise) const {
+    const wire::Json* value = Find(name);
+    if (value == nullptr) return otherwise;
+    if (value->is_double()) return value->get_double();
+    if (value->is_int64()) return static_cast<double>(value->get_int64());
+    return otherwise;
+  }
+  bool Flag(std::string_view name, bool otherwise = false) const {
+    const wire::Json* value = Find(name);
+    return value != nullptr && value->is_bool() ? value->get_bool() : otherwise;
+  }
+  // The elements of a list; none where there is none.
+  const wire::JsonArray& List(std::string_view name) const {
+    static const wire::JsonArray kNone;
+    const wire::Json* value = Find(name);
+    return value != nullptr && value->is_array() ? value->get_array() : kNone;
+  }
+
+ private:
+  const wire::JsonObject* object_;
+};
+
+}  // namespace tutti::responses

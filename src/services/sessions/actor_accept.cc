@@ -1,0 +1,236 @@
+// SessionActor: a message on its way to being accepted, or given up.
+#include <algorithm>
+#include <utility>
+
+#include "services/responses/ids.h"
+#include "services/sessions/conversations.h"
+#include "services/sessions/owed.h"
+#include "services/sessions/session_actor.h"
+#include "services/sessions/turn_record.h"
+
+namespace tutti::sessions {
+namespace {
+
+constexpr size_t kMostIdBytes = 128;
+constexpr size_t kMostReplyToBytes = 16 << 10;
+
+Status CheckMessage(const Message& message, size_t most_bytes) {
+  if (message.input.empty())
+    return InvalidArgument("empty_prompt", "a message says something").WithParam("input");
+  if (message.id.size() > kMostIdBytes)
+    return InvalidArgument("invalid_value", "an id has at most 128 bytes").WithParam("id");
+  if (message.reply_to.size() > kMostReplyToBytes)
+    return InvalidArgument("invalid_value", "where the answer belongs has at most 16384 bytes");
+  size_t bytes = message.system_prompt.value_or("").size();
+  for (const api::ChatMessage& each : message.input) bytes += each.content.size();
+  if (bytes <= most_bytes) return OkStatus();
+  return ResourceExhausted("request_too_large", "the message has " + std::to_string(bytes) +
+                                                    " bytes, at most " +
+                                                    std::to_string(most_bytes) + " are taken")
+      .WithParam("input")
+      .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(most_bytes));
+}
+
+Acceptance AcceptanceOf(const Turn& turn) {
+  return {.turn = turn.number,
+          .response_id = turn.response->id(),
+          .position = turn.position,
+          .repeated = false,
+          .response = turn.response};
+}
+
+}  // namespace
+
+void SessionActor::Submit(const SessionKey& key, Message message, Done<Acceptance> done) {
+  if (Status status = CheckMessage(message, options_.message_bytes); !status.ok())
+    return done(status);
+  Open(key, [this, message = std::move(message), done](const Result<SessionPointer>& session) {
+    session.ok() ? Accept(*session, message, done) : done(session.status());
+  });
+}
+
+// What the sender knows of the dialog must still be so when its turn comes: nothing may be before.
+Status SessionActor::CheckExpectations(const Session& session, const Message& message) const {
+  const bool still = session.queue->idle() && session.barriers.empty() && !session.barrier_runs;
+  if (message.expected_version.has_value() &&
+      (!still || *message.expected_version != session.version)) {
+    return Status(StatusCode::kFailedPrecondition, "version_mismatch",
+                  "the dialog is at version " + std::to_string(session.version) +
+                      (still ? "" : ", and another turn is under way"));
+  }
+  const std::string last = session.items.empty() ? "" : session.items.back().id;
+  if (message.expected_last_item_id.has_value() &&
+      (!still || *message.expected_last_item_id != last)) {
+    return Status(StatusCode::kAborted, "stale_item", "the dialog's last item is another")
+        .WithParam("expected_last_item_id");
+  }
+  return OkStatus();
+}
+
+// The same message again, by its id: the same turn and response, whatever became of it.
+void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> done) {
+  const auto told = [done](Result<Acceptance> acceptance) {
+    if (acceptance.ok()) acceptance->repeated = true;
+    done(std::move(acceptance));
+  };
+  if (const auto turn = session.turns.find(number); turn != session.turns.end()) {
+    if (!turn->second.durable) return turn->second.senders.push_back(told);
+    Acceptance acceptance = AcceptanceOf(turn->second);
+    acceptance.position = session.queue->PositionOf(number);
+    return told(std::move(acceptance));
+  }
+  const std::string& id = session.response_ids[number];
+  told(Acceptance{.turn = number,
+                  .response_id = id,
+                  .position = 0,
+                  .repeated = true,
+                  .response = responses_.FindInMemory(session.key.tenant, id)});
+}
+
+void SessionActor::Accept(const SessionPointer& session, Message message, Done<Acceptance> done) {
+  // Outside of the section: whoever is told may ask for inference.
+  const Result<TurnQueue::Offer> offer = Enqueue(session, std::move(message));
+  if (!offer.ok()) return done(offer.status());
+  if (offer->repeated) return Repeat(*session, offer->turn, std::move(done));
+  Turn& turn = session->turns.at(offer->turn);
+  turn.senders.push_back(std::move(done));
+  if (const auto admit = std::exchange(turn.message.admit, nullptr)) {
+    if (const Status status = admit(); !status.ok()) return Refuse(session, offer->turn, status);
+  }
+  Save(session, turn, offer->cancel);
+}
+
+Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Message message) {
+  const responses::CriticalSection section(&hold_times_);
+  TurnQueue& queue = *session->queue;
+  if (const auto known = queue.Find(message.id); known.has_value())
+    return TurnQueue::Offer{.turn = *known, .repeated = true, .position = 0};
+  RETURN_IF_ERROR(CheckExpectations(*session, message));
+  if (message.id.empty()) message.id = responses::NewId("");
+  ASSIGN_OR_RETURN(const TurnQueue::Offer offer,
+                   queue.Add(message.id, message.policy, message.parallel));
+  const int64_t number = offer.turn;
+  wire::ResponseState& state = message.state;
+  state.id = responses::NewId("resp_");
+  state.item_id = responses::NewId("msg_");
+  state.created_s = unix_s_();
+  if (session->key.project == kConversations) state.conversation = session->key.session;
+  if (!message.request.sampling.seed.has_value())
+    message.request.sampling.seed = responses::NewSeed();
+  Result<std::shared_ptr<responses::Response>> response = responses_.Create(
+      {session->key.tenant, state, message.input,
+       responses::TurnNote{message.id, number, static_cast<int64_t>(offer.position)}},
+      [this, session, number] { GiveUp(session, number, CutShort::kForget); });
+  if (!response.ok()) {
+    queue.TakeBack(message.id, number);
+    return response.status();
+  }
+  Turn& turn = session->turns[number];
+  turn.number = number;
+  turn.message = std::move(message);
+  turn.response = *std::move(response);
+  turn.position = offer.position;
+  std::map<int64_t, std::string>& ids = session->response_ids;
+  ids[number] = turn.response->id();
+  while (ids.size() > options_.queue.remembered && !session->turns.contains(ids.begin()->first))
+    ids.erase(ids.begin());
+  return offer;
+}
+
+void SessionActor::Save(const SessionPointer& session, Turn& turn, std::optional<CutShort> cuts) {
+  TurnRecord record{
+      .message = turn.message, .position = static_cast<int64_t>(turn.position), .deadline_s = {}};
+  const TimePoint deadline = turn.message.request.deadline;
+  if (deadline != TimePoint::max()) {
+    record.deadline_s =
+        unix_s_() + std::chrono::ceil<std::chrono::seconds>(deadline - clock_.Now()).count();
+  }
+  AskStore<DialogId>(
+      true,
+      [key = session->key,
+       row = sessions::Accepted{turn.number, turn.message.id, EncodeTurn(record),
+                                turn.response->id()},
+       reply_to = turn.message.reply_to, now_s = unix_s_(),
+       most = options_.dialogs_per_tenant](store::Database& rows) -> Result<DialogId> {
+        ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, now_s, most));
+        RETURN_IF_ERROR(AcceptTurn(rows, dialog.id, row, now_s));
+        if (!reply_to.empty()) RETURN_IF_ERROR(Owe(rows, dialog.id, row.turn, reply_to));
+        return dialog;
+      },
+      [this, session, number = turn.number, cuts](const Result<DialogId>& dialog) {
+        Saved(session, number, cuts, dialog);
+      });
+}
+
+void SessionActor::Saved(const SessionPointer& session, int64_t number,
+                         std::optional<CutShort> cuts, const Result<DialogId>& dialog) {
+  if (!dialog.ok()) return Refuse(session, number, dialog.status());
+  Turn& turn = session->turns.at(number);
+  {
+    const responses::CriticalSection section(&hold_times_);
+    if (dialog->created) Forget(*session, /*whole=*/true);  // the store had dropped it meanwhile
+    session->dialog = dialog->id;
+    session->used_s = unix_s_();
+    turn.durable = true;
+  }
+  if (options_.watcher != nullptr) options_.watcher->Asked(session->key, number, turn.message);
+  for (const auto& sender : std::exchange(turn.senders, {})) sender(AcceptanceOf(turn));
+  if (cuts.has_value()) {
+    const std::vector<int64_t> running = session->queue->running();
+    for (const int64_t each : running) GiveUp(session, each, *cuts);
+  }
+  if (turn.cut.has_value()) GiveUp(session, number, *turn.cut);
+  Advance(session);
+}
+
+// It was never accepted.
+void SessionActor::Refuse(const SessionPointer& session, int64_t number, const Status& why) {
+  const auto place = session->turns.find(number);
+  const Turn turn = std::move(place->second);
+  session->turns.erase(place);
+  session->response_ids.erase(number);
+  session->queue->TakeBack(turn.message.id, number);
+  responses_.Abandon(*turn.response);
+  for (const auto& sender : turn.senders) sender(why);
+  Advance(session);
+}
+
+void SessionActor::Again(const SessionKey& key, const std::string& message_id,
+                         Done<Acceptance> done) {
+  Open(key, [this, message_id, done](const Result<SessionPointer>& session) {
+    if (!session.ok()) return done(session.status());
+    const std::optional<int64_t> turn = (*session)->queue->Find(message_id);
+    if (!turn.has_value()) return done(NotFound("not_found", "there is no such message"));
+    Repeat(**session, *turn, done);
+  });
+}
+
+void SessionActor::Cancel(const SessionKey& key, const std::string& message_id, Told done) {
+  Open(key, [this, message_id, done](const Result<SessionPointer>& session) {
+    if (!session.ok()) return done(session.status());
+    const std::optional<int64_t> turn = (*session)->queue->Find(message_id);
+    if (!turn.has_value()) return done(NotFound("not_found", "there is no such message"));
+    if (!(*session)->turns.contains(*turn)) {
+      return done(Status(StatusCode::kAborted, "already_finished", "this message was answered"));
+    }
+    GiveUp(*session, *turn, CutShort::kForget);
+    done(OkStatus());
+  });
+}
+
+// A turn that runs ends within a step, one that waits at once.
+void SessionActor::GiveUp(const SessionPointer& session, int64_t number, CutShort cut) {
+  const auto place = session->turns.find(number);
+  if (place == session->turns.end() || place->second.ending) return;
+  Turn& turn = place->second;
+  if (turn.cut != CutShort::kForget) turn.cut = cut;
+  if (!turn.durable) return;  // its sender is told first
+  if (turn.generating) {
+    (void)responses_.CancelRun(*turn.response);  // false: it is ending already
+    return;
+  }
+  if (!turn.running) (void)session->queue->Withdraw(number);
+  EndUnrun(session, turn, OkStatus());
+}
+
+}  // namespace tutti::sessions

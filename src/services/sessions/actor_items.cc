@@ -1,0 +1,136 @@
+// SessionActor: items that enter or leave a dialog by other ways than a turn.
+#include <algorithm>
+#include <utility>
+
+#include "services/responses/ids.h"
+#include "services/sessions/conversations.h"
+#include "services/sessions/session_actor.h"
+
+namespace tutti::sessions {
+
+// Counted with the default model's tokenizer: which model will answer is not known yet.
+Result<std::vector<Item>> SessionActor::ItemsOf(const std::vector<api::ChatMessage>& messages) {
+  size_t bytes = 0;
+  for (const api::ChatMessage& message : messages) bytes += message.content.size();
+  if (bytes > options_.message_bytes) {
+    return ResourceExhausted("request_too_large", "the items are too long")
+        .WithExcess(static_cast<int64_t>(bytes), static_cast<int64_t>(options_.message_bytes));
+  }
+  ASSIGN_OR_RETURN(const TokenCounter::Template around, counter_.TemplateOf(""));
+  std::vector<Item> items;
+  for (const api::ChatMessage& message : messages) {
+    ASSIGN_OR_RETURN(const int tokens, counter_.Count("", message.content));
+    items.push_back({.turn = 0,
+                     .role = message.role,
+                     .content = message.content,
+                     .tokens = tokens + around.message,
+                     .incomplete = false,
+                     .id = responses::NewId("msg_"),
+                     .place = 0});
+  }
+  return items;
+}
+
+void SessionActor::AppendItems(const SessionKey& key, std::vector<api::ChatMessage> messages,
+                               std::optional<int64_t> expected_version, Done<ItemList> done) {
+  Open(key, [this, messages = std::move(messages), expected_version,
+             done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    if (Status room = HasRoom(*session); !room.ok()) return done(room);
+    Result<std::vector<Item>> items = ItemsOf(messages);
+    if (!items.ok()) return done(items.status());
+    int64_t turn = session->queue->Skip(static_cast<int64_t>(items->size()));
+    for (Item& item : *items) item.turn = turn++;
+    const int64_t after = session->turns.empty() ? 0 : session->turns.rbegin()->first;
+    AddBarrier(session, after, [this, session, expected_version, items = *items, done]() mutable {
+      for (Item& item : items) item.place = session->next_place++;
+      AskStore<ItemList>(
+          true,
+          [key = session->key, expected_version, items, now_s = unix_s_()](store::Database& rows) {
+            return AddItems(rows, key, expected_version, items, now_s);
+          },
+          [this, session, done](Result<ItemList> added) {
+            if (added.ok()) {
+              const responses::CriticalSection section(&hold_times_);
+              session->version = added->version;
+              session->used_s = unix_s_();
+              session->items.insert(session->items.end(), added->items.begin(), added->items.end());
+            }
+            done(std::move(added));
+            BarrierEnded(session);
+          });
+    });
+  });
+}
+
+void SessionActor::DeleteItem(const SessionKey& key, const std::string& item_id,
+                              std::optional<int64_t> expected_version, Done<Conversation> done) {
+  Open(key, [this, item_id, expected_version, done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    if (Status room = HasRoom(*session); !room.ok()) return done(room);
+    const int64_t after = session->turns.empty() ? 0 : session->turns.rbegin()->first;
+    AddBarrier(session, after, [this, session, item_id, expected_version, done] {
+      AskStore<Conversation>(
+          true,
+          [key = session->key, item_id, expected_version,
+           now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
+            RETURN_IF_ERROR(RemoveItem(rows, key, expected_version, item_id, now_s));
+            return LoadConversation(rows, key);
+          },
+          [this, session, item_id, done](Result<Conversation> conversation) {
+            if (conversation.ok()) {
+              const responses::CriticalSection section(&hold_times_);
+              session->version = conversation->version;
+              session->used_s = unix_s_();
+              std::erase_if(session->items, [&](const Item& each) { return each.id == item_id; });
+            }
+            done(std::move(conversation));
+            BarrierEnded(session);
+          });
+    });
+  });
+}
+
+void SessionActor::CreateConversation(const std::string& tenant, const std::string& metadata,
+                                      const std::vector<api::ChatMessage>& messages,
+                                      Done<Conversation> done) {
+  Result<std::vector<Item>> items = messages.empty() ? std::vector<Item>() : ItemsOf(messages);
+  if (!items.ok()) return done(items.status());
+  AskStore<Conversation>(
+      true,
+      [key = SessionKey{tenant, kConversations, responses::NewId("conv_")}, metadata,
+       items = *std::move(items), now_s = unix_s_(),
+       most = options_.dialogs_per_tenant](store::Database& rows) {
+        return CreateConversationRow(rows, key, metadata, items, now_s, most);
+      },
+      std::move(done));
+}
+
+void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadata,
+                               Done<Conversation> done) {
+  AskStore<Conversation>(
+      true,
+      [key, metadata, now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
+        RETURN_IF_ERROR(SetMetadataRow(rows, key, metadata, now_s));
+        return LoadConversation(rows, key);
+      },
+      std::move(done));
+}
+
+void SessionActor::Import(const Subject& subject, const std::string& line, Told done) {
+  AskStore<bool>(
+      true,
+      [subject, line, now_s = unix_s_(),
+       most = options_.dialogs_per_tenant](store::Database& rows) -> Result<bool> {
+        const Status status = ImportLine(rows, subject, line, now_s, most);
+        if (status.reason() == "store_conflict")
+          return InvalidArgument("invalid_value", "there is such a dialog or project already");
+        RETURN_IF_ERROR(status);
+        return true;
+      },
+      [done](const Result<bool>& imported) { done(imported.status()); });
+}
+
+}  // namespace tutti::sessions

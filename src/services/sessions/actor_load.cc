@@ -1,0 +1,164 @@
+// SessionActor: into memory and out of it.
+#include <algorithm>
+#include <utility>
+
+#include "services/responses/ids.h"
+#include "services/sessions/session_actor.h"
+#include "services/sessions/turn_record.h"
+
+namespace tutti::sessions {
+namespace {
+
+constexpr size_t kMostWhileLoading = 64;
+
+}  // namespace
+
+struct SessionActor::Loaded {
+  std::optional<Dialog> dialog;
+  Profile profile;
+  std::vector<Accepted> ended, pending;
+};
+
+SessionActor::SessionActor(const SessionOptions& options, api::Inference& inference,
+                           store::Store& store, responses::Responses& responses, const Clock& clock,
+                           std::function<int64_t()> unix_s)
+    : options_(options),
+      store_(store),
+      responses_(responses),
+      clock_(clock),
+      unix_s_(std::move(unix_s)),
+      counter_(inference),
+      residency_({options.resident, options.active, options.active_per_tenant}) {
+  responses_.strand()->PostAt(clock_.Now() + options_.sweep, [this] { Sweep(); });
+}
+
+void SessionActor::Open(const SessionKey& key, std::function<void(Result<SessionPointer>)> then) {
+  if (Status status = CheckKey(key); !status.ok()) return then(status);
+  Result<SessionPointer> used = residency_.Use(key);
+  if (!used.ok()) return then(used.status());
+  const SessionPointer session = *used;
+  if (session->loaded) {
+    then(session);
+    return residency_.Settle(session);
+  }
+  if (session->when_loaded.size() >= kMostWhileLoading)
+    return then(Unavailable("overloaded", "the session is being read from the store"));
+  const bool first = session->when_loaded.empty();
+  session->when_loaded.push_back([session, then = std::move(then)](const Status& status) {
+    status.ok() ? then(session) : then(status);
+  });
+  if (first) Load(session);
+}
+
+void SessionActor::Load(const SessionPointer& session) {
+  AskStore<Loaded>(
+      false,
+      [key = session->key](store::Database& rows) -> Result<Loaded> {
+        Loaded loaded;
+        ASSIGN_OR_RETURN(loaded.dialog, LoadDialog(rows, key, std::nullopt));
+        ASSIGN_OR_RETURN(loaded.profile, LoadProfile(rows, key.tenant, key.project));
+        if (!loaded.dialog.has_value()) return loaded;
+        ASSIGN_OR_RETURN(loaded.ended, EndedTurns(rows, loaded.dialog->id));
+        ASSIGN_OR_RETURN(loaded.pending, PendingTurns(rows, loaded.dialog->id));
+        return loaded;
+      },
+      [this, session](Result<Loaded> loaded) {
+        const Status status = loaded.status();
+        if (status.ok()) Restore(*session, *std::move(loaded));
+        const auto waiting = std::exchange(session->when_loaded, {});
+        if (!status.ok()) residency_.Remove(session);
+        for (const auto& then : waiting) then(status);
+        if (!status.ok()) return;
+        Advance(session);
+      });
+}
+
+void SessionActor::Restore(Session& session, Loaded loaded) {
+  const responses::CriticalSection section(&hold_times_);
+  session.loaded = true;
+  session.used_s = unix_s_();
+  session.profile = std::move(loaded.profile);
+  const int64_t turns = loaded.dialog.has_value() ? loaded.dialog->turns : 0;
+  session.queue = std::make_unique<TurnQueue>(options_.queue, turns + 1);
+  if (!loaded.dialog.has_value()) return;
+  session.dialog = loaded.dialog->id;
+  session.version = loaded.dialog->version;
+  session.first_place = loaded.dialog->first_place;
+  session.next_place = loaded.dialog->next_place;
+  session.system_prompt = std::move(loaded.dialog->system_prompt);
+  session.items = std::move(loaded.dialog->items);
+  session.used_s = loaded.dialog->used_s;
+  for (const Accepted& row : loaded.ended) {
+    session.queue->Remember(row.message_id, row.turn);
+    session.response_ids[row.turn] = row.response_id;
+  }
+  for (const Accepted& row : loaded.pending) RestoreTurn(session, row);
+}
+
+// Under the same response id, with the same seed: what readers saw of it keeps its numbers.
+void SessionActor::RestoreTurn(Session& session, const Accepted& row) {
+  Result<TurnRecord> record = DecodeTurn(row.request);
+  Turn& turn = session.turns[row.turn];
+  turn.number = row.turn;
+  turn.durable = true;
+  if (record.ok()) {
+    turn.message = std::move(record->message);
+    if (record->deadline_s.has_value()) {
+      turn.message.request.deadline =
+          After(clock_.Now(), std::chrono::seconds(*record->deadline_s - unix_s_()));
+    }
+  }
+  turn.message.id = row.message_id;
+  turn.position = record.ok() ? static_cast<size_t>(std::max<int64_t>(record->position, 0)) : 0;
+  wire::ResponseState state = turn.message.state;
+  state.id = row.response_id;  // also of one whose record cannot be read
+  const SessionKey key = session.key;
+  const std::string message_id = row.message_id;
+  Result<std::shared_ptr<responses::Response>> response = responses_.Create(
+      {session.key.tenant, state, turn.message.input,
+       responses::TurnNote{row.message_id, row.turn, static_cast<int64_t>(turn.position)}},
+      [this, key, message_id] { Cancel(key, message_id, [](const Status&) {}); });
+  if (!response.ok()) {  // no room in memory now; its row stays
+    session.turns.erase(row.turn);
+    session.queue->Remember(row.message_id, row.turn);
+    session.response_ids[row.turn] = row.response_id;
+    return;
+  }
+  turn.response = *std::move(response);
+  session.response_ids[row.turn] = row.response_id;
+  session.queue->Restore(row.message_id, row.turn, turn.message.parallel);
+}
+
+void SessionActor::Resume() {
+  AskStore<std::vector<SessionKey>>(
+      false, [](store::Database& rows) { return PendingSessions(rows); },
+      [this](Result<std::vector<SessionKey>> keys) {
+        if (!keys.ok()) return;  // the store says so to everybody
+        resumes_again_ = false;
+        for (const SessionKey& key : *keys) {
+          // Where too many are active the rest comes when these have been answered.
+          Open(key, [this](const Result<SessionPointer>& session) {
+            resumes_again_ = resumes_again_ || !session.ok();
+          });
+        }
+        if (resumes_again_) {
+          responses_.strand()->PostAt(clock_.Now() + std::chrono::seconds(1), [this] { Resume(); });
+        }
+      });
+}
+
+void SessionActor::Sweep() {
+  const int64_t now_s = unix_s_();
+  const int64_t before_s = now_s - options_.ttl_s;
+  const int64_t conversations_before_s = now_s - options_.conversation_ttl_s;
+  residency_.RemoveUnused(before_s, conversations_before_s);
+  AskStore<int64_t>(
+      true,
+      [before_s, conversations_before_s](store::Database& rows) {
+        return DeleteUnused(rows, before_s, conversations_before_s);
+      },
+      [](const Result<int64_t>&) {});
+  responses_.strand()->PostAt(clock_.Now() + options_.sweep, [this] { Sweep(); });
+}
+
+}  // namespace tutti::sessions

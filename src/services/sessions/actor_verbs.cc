@@ -1,0 +1,226 @@
+// SessionActor: what is done to a session, or to all of a project.
+#include <algorithm>
+#include <utility>
+
+#include "services/sessions/branch.h"
+#include "services/sessions/conversations.h"
+#include "services/sessions/session_actor.h"
+
+namespace tutti::sessions {
+
+// Something that came back from the store has had its effect.
+void SessionActor::Leave(const SessionPointer& session) {
+  --session->pending;
+  Advance(session);
+}
+
+void SessionActor::CancelAll(const SessionPointer& session) {
+  std::vector<int64_t> turns;
+  for (const auto& [number, turn] : session->turns) turns.push_back(number);
+  for (const int64_t number : turns) GiveUp(session, number, CutShort::kForget);
+}
+
+// What the store no longer has. `whole`: not the session either.
+void SessionActor::Forget(Session& session, bool whole) {
+  session.items.clear();
+  session.first_place = 1;
+  session.next_place = 1;
+  for (auto id = session.response_ids.begin(); id != session.response_ids.end();) {
+    id = session.turns.contains(id->first) ? std::next(id) : session.response_ids.erase(id);
+  }
+  session.queue->ForgetEnded();
+  if (!whole) {
+    ++session.version;
+    return;
+  }
+  session.dialog = 0;
+  session.version = 0;
+  session.system_prompt.clear();
+}
+
+void SessionActor::Clear(const SessionKey& key, bool whole, Told done) {
+  Open(key, [this, whole, done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    if (Status room = HasRoom(*session); !room.ok()) return done(room);
+    CancelAll(session);
+    const int64_t last_turn = session->queue->Skip(0) - 1;
+    AddBarrier(session, 0, [this, session, last_turn, removes = whole, done] {
+      if (session->dialog == 0) {  // it was never used
+        done(OkStatus());
+        return BarrierEnded(session);
+      }
+      // A session that was written to since goes on, as one just made.
+      const bool all = removes && session->turns.empty();
+      AskStore<bool>(
+          true,
+          [dialog = session->dialog, last_turn, all, removes,
+           now_s = unix_s_()](store::Database& rows) -> Result<bool> {
+            if (all) {
+              RETURN_IF_ERROR(DeleteDialog(rows, dialog));
+              return true;
+            }
+            RETURN_IF_ERROR(ClearDialog(rows, dialog, now_s, last_turn));
+            if (removes) RETURN_IF_ERROR(sessions::SetSystemPrompt(rows, dialog, "", now_s));
+            return true;
+          },
+          [this, session, all, removes, done](const Result<bool>& cleared) {
+            if (cleared.ok()) {
+              const responses::CriticalSection section(&hold_times_);
+              Forget(*session, all);
+              if (removes) session->system_prompt.clear();
+            }
+            done(cleared.status());
+            BarrierEnded(session);
+          });
+    });
+  });
+}
+
+// Those in memory one by one, with their turns; all others at once.
+void SessionActor::ClearAll(Which which, bool whole, Done<int64_t> done) {
+  AskStore<std::vector<SessionKey>>(
+      false, std::move(which), [this, whole, done](Result<std::vector<SessionKey>> keys) {
+        if (!keys.ok()) return done(keys.status());
+        struct Progress {
+          size_t left = 1;
+          Status failed;
+        };
+        const auto progress = std::make_shared<Progress>();
+        const auto count = static_cast<int64_t>(keys->size());
+        const auto one = [progress, count, done](const Status& status) {
+          if (!status.ok()) progress->failed = status;
+          if (--progress->left > 0) return;
+          progress->failed.ok() ? done(count) : done(progress->failed);
+        };
+        std::vector<SessionKey> away;
+        for (const SessionKey& key : *keys) {
+          if (residency_.Find(key) == nullptr) {
+            away.push_back(key);
+            continue;
+          }
+          ++progress->left;
+          Clear(key, whole, one);
+        }
+        AskStore<bool>(
+            true,
+            [away, whole, now_s = unix_s_()](store::Database& rows) -> Result<bool> {
+              for (const SessionKey& key : away) {
+                ASSIGN_OR_RETURN(const std::optional<Dialog> dialog,
+                                 LoadDialog(rows, key, INT64_MAX));
+                if (!dialog.has_value()) continue;
+                RETURN_IF_ERROR(whole ? DeleteDialog(rows, dialog->id)
+                                      : ClearDialog(rows, dialog->id, now_s));
+              }
+              return true;
+            },
+            [one](const Result<bool>& cleared) { one(cleared.status()); });
+      });
+}
+
+void SessionActor::DeleteAll(const Subject& subject, Done<int64_t> done) {
+  const auto rest = [this, subject, done](Result<int64_t> dialogs) {
+    if (!dialogs.ok() || !subject.session_prefix.empty()) return done(std::move(dialogs));
+    AskStore<int64_t>(
+        true,
+        [tenant = subject.tenant, count = *dialogs](store::Database& rows) -> Result<int64_t> {
+          RETURN_IF_ERROR(DeleteProfiles(rows, tenant));
+          return count;
+        },
+        [this, subject, done](const Result<int64_t>& count) {
+          if (!count.ok()) return done(count);
+          residency_.ForEach([&](const SessionPointer& session) {
+            if (session->key.tenant == subject.tenant) session->profile = {};
+          });
+          responses_.DeleteAll(subject.tenant, [done, count](const Status& status) {
+            status.ok() ? done(count) : done(status);
+          });
+        });
+  };
+  ClearAll([subject](store::Database& rows) { return SessionsOf(rows, subject); }, /*whole=*/true,
+           rest);
+}
+
+void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& prompt, Told done) {
+  if (prompt.size() > options_.message_bytes)
+    return done(ResourceExhausted("request_too_large", "the system prompt is too long"));
+  Open(key, [this, prompt, done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    ++session->pending;
+    AskStore<DialogId>(
+        true,
+        [key = session->key, prompt, now_s = unix_s_(),
+         most = options_.dialogs_per_tenant](store::Database& rows) -> Result<DialogId> {
+          ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, now_s, most));
+          RETURN_IF_ERROR(sessions::SetSystemPrompt(rows, dialog.id, prompt, now_s));
+          return dialog;
+        },
+        [this, session, prompt, done](const Result<DialogId>& dialog) {
+          if (dialog.ok()) {
+            const responses::CriticalSection section(&hold_times_);
+            if (dialog->created) Forget(*session, /*whole=*/true);
+            session->dialog = dialog->id;
+            session->system_prompt = prompt;
+            session->used_s = unix_s_();
+          }
+          done(dialog.status());
+          Leave(session);
+        });
+  });
+}
+
+void SessionActor::SetProjectPrompt(const std::string& tenant, const std::string& project,
+                                    const std::string& prompt, Done<int64_t> done) {
+  if (prompt.size() > options_.message_bytes)
+    return done(ResourceExhausted("request_too_large", "the system prompt is too long"));
+  AskStore<int64_t>(
+      true,
+      [tenant, project, prompt, most = options_.projects_per_tenant](store::Database& rows) {
+        return SetProfile(rows, tenant, project, prompt, most);
+      },
+      [this, tenant, project, prompt, done](const Result<int64_t>& version) {
+        if (!version.ok()) return done(version);
+        residency_.ForEach([&](const SessionPointer& session) {
+          if (session->key.tenant == tenant && session->key.project == project)
+            session->profile = {*version, prompt};
+        });
+        done(version);
+      });
+}
+
+void SessionActor::Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done) {
+  if (Status status = CheckKey(to); !status.ok()) return done(status);
+  const Status taken = InvalidArgument("invalid_value", "there is such a session already");
+  if (const SessionPointer resident = residency_.Find(to); resident != nullptr) {
+    if (!resident->idle() || resident->dialog != 0) return done(taken);
+    residency_.Remove(resident);  // known by name only
+  }
+  Open(from, [this, to, taken, done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    // A turn that runs is not part of it, nor what began after it and has ended before.
+    int64_t place = session->next_place - 1;
+    for (const int64_t running : session->queue->running())
+      place = std::min(place, session->turns.at(running).place - 1);
+    ++session->pending;
+    AskStore<Conversation>(
+        true,
+        [from = session->key, to, place, taken, now_s = unix_s_(),
+         most = options_.dialogs_per_tenant](store::Database& rows) -> Result<Conversation> {
+          ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));
+          if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
+          ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));
+          if (there.has_value()) return taken;
+          RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most));
+          RETURN_IF_ERROR(ForkDialog(rows, dialog->id, place, to, now_s).status());
+          return LoadConversation(rows, to);
+        },
+        [this, session, done](Result<Conversation> fork) {
+          done(std::move(fork));
+          Leave(session);
+        });
+  });
+}
+
+}  // namespace tutti::sessions

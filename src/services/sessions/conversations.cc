@@ -1,0 +1,47 @@
+#include "services/sessions/conversations.h"
+
+#include <utility>
+
+#include "services/sessions/dialog_quota.h"
+#include "services/sessions/items.h"
+
+namespace tutti::sessions {
+
+using store::Database;
+
+Result<Conversation> CreateConversationRow(Database& database, const SessionKey& key,
+                                           const std::string& metadata, std::vector<Item> items,
+                                           int64_t now_s, int64_t most_dialogs) {
+  RETURN_IF_ERROR(EnsureDialog(database, key, now_s, most_dialogs).status());
+  RETURN_IF_ERROR(SetMetadataRow(database, key, metadata, now_s));
+  ItemList added;
+  if (!items.empty()) {
+    ASSIGN_OR_RETURN(added, AddItems(database, key, std::nullopt, std::move(items), now_s));
+  }
+  ASSIGN_OR_RETURN(Conversation conversation, LoadConversation(database, key));
+  conversation.items = std::move(added.items);
+  return conversation;
+}
+
+Result<Conversation> LoadConversation(Database& database, const SessionKey& key) {
+  ASSIGN_OR_RETURN(std::optional<Dialog> dialog, LoadDialog(database, key, INT64_MAX));
+  if (!dialog.has_value()) return NotFound("not_found", "there is no such conversation");
+  return Conversation{.id = key.session,
+                      .created_s = dialog->created_s,
+                      .version = dialog->version,
+                      .metadata = dialog->metadata.empty() ? "{}" : std::move(dialog->metadata),
+                      .system_prompt = std::move(dialog->system_prompt),
+                      .items = {}};
+}
+
+Status SetMetadataRow(Database& database, const SessionKey& key, const std::string& metadata,
+                      int64_t now_s) {
+  RETURN_IF_ERROR(RunSql(database,
+                         "UPDATE dialog SET metadata=?4, used_s=?5 WHERE tenant=?1 AND project=?2 "
+                         "AND session=?3",
+                         key.tenant, key.project, key.session, metadata, now_s));
+  if (database.changes() > 0) return OkStatus();
+  return NotFound("not_found", "there is no such conversation");
+}
+
+}  // namespace tutti::sessions

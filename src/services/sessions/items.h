@@ -1,0 +1,42 @@
+// The items of a dialog, one by one and by the page, as the Conversations API shows them. All run
+// on the store's thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "services/sessions/history.h"
+#include "store/database.h"
+
+namespace tutti::sessions {
+
+struct ItemPage {
+  int64_t limit = 20;      // 1..100
+  bool ascending = false;  // oldest first
+  std::string after;       // id of the item before the first; empty: from the beginning
+};
+
+struct ItemList {
+  int64_t version = 0;  // of the dialog
+  std::vector<Item> items;
+  bool has_more = false;
+};
+
+// Errors: not_found (the dialog, or the item that the page begins behind).
+Result<ItemList> ListItems(store::Database& database, const SessionKey& key, const ItemPage& page);
+Result<Item> LoadItem(store::Database& database, const SessionKey& key, const std::string& item_id);
+// Behind what is there. Numbers of turns, places and ids are given to those that have none. Raises
+// the version. Errors: not_found, version_mismatch, request_too_large.
+Result<ItemList> AddItems(store::Database& database, const SessionKey& key,
+                          std::optional<int64_t> expected_version, std::vector<Item> items,
+                          int64_t now_s);
+// One that the dialog shares with the one it was forked from cannot be taken from it:
+// invalid_value. Errors: not_found, version_mismatch.
+Status RemoveItem(store::Database& database, const SessionKey& key,
+                  std::optional<int64_t> expected_version, const std::string& item_id,
+                  int64_t now_s);
+
+}  // namespace tutti::sessions

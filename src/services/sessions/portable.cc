@@ -1,0 +1,184 @@
+#include "services/sessions/portable.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "api/role.h"
+#include "services/responses/request_json.h"
+#include "services/responses/stored_json.h"
+#include "services/sessions/dialog_quota.h"
+#include "services/sessions/profiles.h"
+#include "wire/json_writer.h"
+
+namespace tutti::sessions {
+namespace {
+
+using responses::StoredObject;
+using store::Database;
+using store::Statement;
+
+constexpr size_t kPageBytes = 4 << 20;
+constexpr size_t kMostText = 256 << 10;  // of a prompt or metadata
+constexpr int64_t kMostCount = 1'000'000'000'000;
+constexpr int64_t kMostTokens = 256 << 10;  // of an item
+
+std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
+  std::string out;
+  wire::JsonWriter json(&out);
+  json.BeginObject().Member("object", "dialog").Member("project", key.project);
+  json.Member("session", key.session).Member("version", dialog.version);
+  json.Member("turns", dialog.turns).Member("first_place", dialog.first_place);
+  json.Member("system_prompt", dialog.system_prompt).Member("created_at", dialog.created_s);
+  json.Member("metadata", dialog.metadata).Key("items").BeginArray();
+  for (const Item& item : dialog.items) {
+    json.BeginObject().Member("id", item.id).Member("turn", item.turn).Member("place", item.place);
+    json.Member("role", api::RoleName(item.role)).Member("content", item.content);
+    json.Member("tokens", item.tokens).Member("incomplete", item.incomplete).EndObject();
+  }
+  json.EndArray().EndObject();
+  return out;
+}
+
+std::string WriteProfile(const std::string& project, const Profile& profile) {
+  std::string out;
+  wire::JsonWriter json(&out);
+  json.BeginObject().Member("object", "project").Member("project", project);
+  json.Member("version", profile.version).Member("system_prompt", profile.system_prompt);
+  json.EndObject();
+  return out;
+}
+
+Status Foreign(std::string what) { return InvalidArgument("invalid_value", std::move(what)); }
+
+// The projects' prompts, all at once: they are bounded in number.
+Status ExportProfiles(Database& database, const std::string& tenant, ExportedLines* out) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT project, version, system_prompt FROM profile WHERE "
+                                    "tenant=?1 ORDER BY project"));
+  rows.Bind(tenant);
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return OkStatus();
+    out->lines.push_back(
+        WriteProfile(std::string(rows.Text(0)), {rows.Int(1), std::string(rows.Text(2))}));
+  }
+}
+
+// Numbers of a line are counted on from: none may be near the end of its type.
+Result<int64_t> CountIn(const StoredObject& fields, std::string_view name, int64_t least,
+                        int64_t most) {
+  const int64_t value = fields.Int(name, least);
+  if (value >= least && value <= most) return value;
+  return Foreign(std::string(name) + " is out of range");
+}
+
+Status ImportItems(Database& database, int64_t dialog, const wire::JsonArray& items) {
+  int64_t last_place = 0, last_turn = 0, seq = 0;
+  for (const wire::Json& each : items) {
+    const StoredObject fields(each);
+    Item item{.role = api::FindRole(fields.Text("role")).value_or(api::Role::kUser),
+              .content = fields.Text("content"),
+              .incomplete = fields.Flag("incomplete"),
+              .id = fields.Text("id")};
+    ASSIGN_OR_RETURN(item.place, CountIn(fields, "place", 1, kMostCount));
+    ASSIGN_OR_RETURN(item.turn, CountIn(fields, "turn", 0, kMostCount));
+    ASSIGN_OR_RETURN(const int64_t tokens, CountIn(fields, "tokens", 0, kMostTokens));
+    item.tokens = static_cast<int>(tokens);
+    if (item.place < last_place) return Foreign("items are not in the order of places");
+    seq = item.place == last_place && item.turn == last_turn ? seq + 1 : 0;
+    last_place = item.place;
+    last_turn = item.turn;
+    RETURN_IF_ERROR(CheckRoom(database, dialog, 1, static_cast<int64_t>(item.content.size())));
+    RETURN_IF_ERROR(InsertItem(database, dialog, seq, item));
+  }
+  return OkStatus();
+}
+
+Status ImportDialog(Database& database, const SessionKey& key, const StoredObject& fields,
+                    int64_t now_s, int64_t most_dialogs) {
+  ASSIGN_OR_RETURN(const DialogId dialog, EnsureDialog(database, key, now_s, most_dialogs));
+  if (!dialog.created)
+    return Status(StatusCode::kAlreadyExists, "store_conflict", "there is such a dialog already");
+  const std::string prompt = fields.Text("system_prompt"), metadata = fields.Text("metadata");
+  if (prompt.size() > kMostText || metadata.size() > kMostText) return Foreign("too long a text");
+  ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMostCount));
+  ASSIGN_OR_RETURN(const int64_t turns, CountIn(fields, "turns", 0, kMostCount));
+  ASSIGN_OR_RETURN(const int64_t first_place, CountIn(fields, "first_place", 1, kMostCount));
+  RETURN_IF_ERROR(RunSql(database,
+                         "UPDATE dialog SET version=?2, turns=?3, first_place=?4, "
+                         "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
+                         dialog.id, version, turns, first_place, prompt, fields.Int("created_at"),
+                         metadata));
+  return ImportItems(database, dialog.id, fields.List("items"));
+}
+
+}  // namespace
+
+Result<std::vector<SessionKey>> SessionsOf(Database& database, const Subject& subject) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT project, session FROM dialog WHERE tenant=?1 AND "
+                                    "hidden=0 AND substr(session, 1, length(?2))=?2 "
+                                    "ORDER BY project, session"));
+  rows.Bind(subject.tenant, subject.session_prefix);
+  std::vector<SessionKey> keys;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool row, rows.Step());
+    if (!row) return keys;
+    keys.push_back({subject.tenant, std::string(rows.Text(0)), std::string(rows.Text(1))});
+  }
+}
+
+Result<ExportedLines> ExportDialogs(Database& database, const Subject& subject,
+                                    const ExportPage& page) {
+  ExportedLines out;
+  if (page.after.empty() && subject.session_prefix.empty())
+    RETURN_IF_ERROR(ExportProfiles(database, subject.tenant, &out));
+  ASSIGN_OR_RETURN(const std::vector<SessionKey> keys, SessionsOf(database, subject));
+  size_t bytes = 0;
+  int64_t dialogs = 0;
+  for (const SessionKey& key : keys) {
+    // A name that no page ends with in the middle: '/' parts project and session, and the first of
+    // the two has none.
+    const std::string name = key.project + "/" + key.session;
+    if (!page.after.empty() && std::pair(key.project, key.session) <=
+                                   std::pair(page.after.substr(0, page.after.find('/')),
+                                             page.after.substr(page.after.find('/') + 1)))
+      continue;
+    ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(database, key));
+    if (!dialog.has_value()) continue;
+    out.lines.push_back(WriteDialog(key, *dialog));
+    bytes += out.lines.back().size();
+    if (++dialogs < page.dialogs && bytes < kPageBytes) continue;
+    if (key != keys.back()) out.next = name;
+    break;
+  }
+  return out;
+}
+
+Status ImportLine(Database& database, const Subject& subject, std::string_view line, int64_t now_s,
+                  int64_t most_dialogs) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(line, 1 << 20));
+  const StoredObject fields(document.root());
+  const std::string object = fields.Text("object"), project = fields.Text("project");
+  if (object == "project") {
+    if (!subject.session_prefix.empty()) return Foreign("a user has no projects of its own");
+    RETURN_IF_ERROR(CheckKey({subject.tenant, project, "any"}));
+    const std::string prompt = fields.Text("system_prompt");
+    if (prompt.size() > kMostText) return Foreign("too long a text");
+    ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 1, kMostCount));
+    return RunSql(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant, project,
+                  version, prompt);
+  }
+  const SessionKey key{subject.tenant, project, fields.Text("session")};
+  if (object != "dialog") return Foreign("this is no line of an export");
+  RETURN_IF_ERROR(CheckKey(key));
+  if (key.session.compare(0, subject.session_prefix.size(), subject.session_prefix) != 0)
+    return Foreign("the dialog is another user's");
+  return ImportDialog(database, key, fields, now_s, most_dialogs);
+}
+
+Status DeleteProfiles(Database& database, const std::string& tenant) {
+  return RunSql(database, "DELETE FROM profile WHERE tenant=?1", tenant);
+}
+
+}  // namespace tutti::sessions

@@ -1,0 +1,43 @@
+// All that is kept of a user, out and in again, a dialog a line: JSON that any program can read. A
+// fork goes out with what it shares, so each line stands alone; importing what was exported and
+// exporting it again gives the same lines. Run on the store's thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "services/sessions/history.h"
+#include "store/database.h"
+
+namespace tutti::sessions {
+
+// Whose. A tenant's users that share it name their sessions "user/..."; then the prefix tells them
+// apart. Empty: all of the tenant, with its projects' prompts.
+struct Subject {
+  std::string tenant;
+  std::string session_prefix;
+};
+
+struct ExportPage {
+  std::string after;      // where the page before ended; empty: from the beginning
+  int64_t dialogs = 100;  // at most; fewer once there are 4 MiB
+};
+struct ExportedLines {
+  std::vector<std::string> lines;  // JSON objects, without the line's end
+  std::string next;                // empty: that was all
+};
+
+Result<ExportedLines> ExportDialogs(store::Database& database, const Subject& subject,
+                                    const ExportPage& page);
+// Errors: invalid_value (not a line of ours, or another's), store_conflict (there is such a
+// dialog), those of EnsureDialog.
+Status ImportLine(store::Database& database, const Subject& subject, std::string_view line,
+                  int64_t now_s, int64_t most_dialogs);
+// Sessions of the subject.
+Result<std::vector<SessionKey>> SessionsOf(store::Database& database, const Subject& subject);
+Status DeleteProfiles(store::Database& database, const std::string& tenant);
+
+}  // namespace tutti::sessions

@@ -1,0 +1,84 @@
+// Session: one dialog's actor as it stands in memory, and Turn, one message of it on its way. Plain
+// state of the strand; what happens to it is in session_actor.h.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "services/responses/response.h"
+#include "services/sessions/history.h"
+#include "services/sessions/message.h"
+#include "services/sessions/profiles.h"
+#include "services/sessions/turn_queue.h"
+
+namespace tutti::sessions {
+
+struct Turn {
+  int64_t number = 0;
+  Message message;
+  std::shared_ptr<responses::Response> response;
+  size_t position = 0;
+  bool durable = false;                   // its acceptance is in the store
+  bool running = false;                   // in the queue's sense
+  bool generating = false;                // its inference was taken
+  bool ending = false;                    // without one: it is on its way to its end
+  int64_t place = 0;                      // of its items; given when it begins
+  int64_t first_place = 1;                // of its prompt
+  std::optional<CutShort> cut;            // it was cancelled, to end so
+  std::vector<int> input_tokens;          // of each message of its input
+  TimePoint patience = TimePoint::max();  // tries to run until then
+  // Whoever sent it, and sent it again, before it was durable.
+  std::vector<std::function<void(Result<Acceptance>)>> senders;
+};
+
+// Something that happens to a dialog between turns.
+struct Barrier {
+  int64_t after = 0;            // the turn that must have ended; 0: as soon as none runs
+  std::function<void()> begin;  // it ends with SessionActor::BarrierEnded()
+};
+
+struct Session {
+  explicit Session(SessionKey k) : key(std::move(k)) {}
+
+  const SessionKey key;
+  bool loaded = false;
+  std::vector<std::function<void(Status)>> when_loaded;
+
+  // As the store has it.
+  int64_t dialog = 0;  // its id; 0: it has no row
+  int64_t version = 0;
+  int64_t first_place = 1;  // of the last prompt
+  int64_t next_place = 1;
+  std::string system_prompt;
+  Profile profile;
+  std::vector<Item> items;  // from first_place on, in order of place
+  int64_t used_s = 0;
+
+  // Of the system prompt that was last counted, and the model for which it was.
+  std::string counted_system, counted_model;
+  int system_tokens = 0;
+
+  std::unique_ptr<TurnQueue> queue;
+  std::map<int64_t, Turn> turns;                // that wait or run
+  std::map<int64_t, std::string> response_ids;  // of the turns that are remembered
+  std::deque<Barrier> barriers;
+  bool barrier_runs = false;
+  int pending = 0;  // writes and reads under way that come back here
+
+  bool in_idle = false;  // Residency's: in its list of idle ones, here
+  std::list<SessionKey>::iterator idle_place = {};
+
+  bool idle() const {
+    return loaded && turns.empty() && barriers.empty() && !barrier_runs && pending == 0;
+  }
+};
+
+}  // namespace tutti::sessions

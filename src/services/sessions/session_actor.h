@@ -1,0 +1,147 @@
+// SessionActor: what happens to sessions, one thing after the other on the responses' strand. The
+// inside of Sessions, whose comments say what its verbs mean; nothing here is for other threads.
+//
+// A message: Submit (refused, repeated, or added to its session's queue) - its row - Saved (its
+// sender is told) - Advance (its turn has come) - TryRun (prompt, inference) - CommitOf (rows of
+// its end) - Ended - Advance. Nothing waits in between: each step ends with what will call the
+// next.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "services/responses/inference_guard.h"
+#include "services/responses/responses.h"
+#include "services/sessions/dialog_quota.h"
+#include "services/sessions/residency.h"
+#include "services/sessions/session.h"
+#include "services/sessions/sessions.h"
+#include "services/sessions/token_counter.h"
+#include "services/sessions/turn_prompt.h"
+
+namespace tutti::sessions {
+
+class SessionActor {
+ public:
+  SessionActor(const SessionOptions& options, api::Inference& inference, store::Store& store,
+               responses::Responses& responses, const Clock& clock,
+               std::function<int64_t()> unix_s);
+
+  using SessionPointer = std::shared_ptr<Session>;
+  template <typename T>
+  using Done = Sessions::Done<T>;
+  using Told = Sessions::Told;
+
+  // actor_accept.cc
+  void Submit(const SessionKey& key, Message message, Done<Acceptance> done);
+  void Again(const SessionKey& key, const std::string& message_id, Done<Acceptance> done);
+  void Cancel(const SessionKey& key, const std::string& message_id, Told done);
+
+  // actor_load.cc
+  void Resume();
+  void Sweep();
+
+  // actor_verbs.cc
+  void Clear(const SessionKey& key, bool whole, Told done);
+  void SetSystemPrompt(const SessionKey& key, const std::string& prompt, Told done);
+  using Which = std::function<Result<std::vector<SessionKey>>(store::Database&)>;
+  void ClearAll(Which which, bool whole, Done<int64_t> done);
+  void DeleteAll(const Subject& subject, Done<int64_t> done);
+  void SetProjectPrompt(const std::string& tenant, const std::string& project,
+                        const std::string& prompt, Done<int64_t> done);
+  void Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done);
+
+  // actor_items.cc
+  void AppendItems(const SessionKey& key, std::vector<api::ChatMessage> messages,
+                   std::optional<int64_t> expected_version, Done<ItemList> done);
+  void DeleteItem(const SessionKey& key, const std::string& item_id,
+                  std::optional<int64_t> expected_version, Done<Conversation> done);
+  void CreateConversation(const std::string& tenant, const std::string& metadata,
+                          const std::vector<api::ChatMessage>& messages, Done<Conversation> done);
+  void SetMetadata(const SessionKey& key, const std::string& metadata, Done<Conversation> done);
+  void Import(const Subject& subject, const std::string& line, Told done);
+
+  const responses::HoldTimes& hold_times() const { return hold_times_; }
+  size_t resident() const { return residency_.size(); }
+  size_t idle() const { return residency_.idle(); }
+
+  // `work` on the store's thread, a transaction of its own if `writes`; `then` on the strand with
+  // its result.
+  template <typename T>
+  void AskStore(bool writes, std::function<Result<T>(store::Database&)> work,
+                std::function<void(Result<T>)> then) {
+    auto result = std::make_shared<std::optional<Result<T>>>();
+    store::Store::Work run = [result, work = std::move(work)](store::Database& rows) {
+      result->emplace(work(rows));
+      return (*result)->status();
+    };
+    store::Store::Done told = [strand = responses_.strand(), result,
+                               then = std::move(then)](const Status& status) {
+      strand->Post([result, then, status] {
+        if (!status.ok()) return then(responses::StoreStatus(status));
+        then(std::move(**result));
+      });
+    };
+    writes ? store_.Write(std::move(run), std::move(told))
+           : store_.Read(std::move(run), std::move(told));
+  }
+
+ private:
+  // actor_load.cc
+  void Open(const SessionKey& key, std::function<void(Result<SessionPointer>)> then);
+  void Load(const SessionPointer& session);
+  struct Loaded;
+  void Restore(Session& session, Loaded loaded);
+  void RestoreTurn(Session& session, const Accepted& row);
+
+  // actor_accept.cc
+  void Accept(const SessionPointer& session, Message message, Done<Acceptance> done);
+  Result<TurnQueue::Offer> Enqueue(const SessionPointer& session, Message message);
+  Status CheckExpectations(const Session& session, const Message& message) const;
+  void Repeat(Session& session, int64_t turn, Done<Acceptance> done);
+  void Save(const SessionPointer& session, Turn& turn, std::optional<CutShort> cuts);
+  void Saved(const SessionPointer& session, int64_t turn, std::optional<CutShort> cuts,
+             const Result<DialogId>& dialog);
+  void Refuse(const SessionPointer& session, int64_t turn, const Status& why);
+  void GiveUp(const SessionPointer& session, int64_t turn, CutShort cut);
+
+  // actor_turns.cc
+  void Advance(const SessionPointer& session);
+  void TryRun(const SessionPointer& session, int64_t turn);
+  Status RunTurn(const SessionPointer& session, Turn& turn);
+  Result<TurnPrompt> PromptOf(Session& session, Turn& turn);
+  Status CountInput(Turn& turn, const TokenCounter::Template& around);
+  Result<int> CountSystem(Session& session, const std::string& model, const std::string& system);
+  void EndUnrun(const SessionPointer& session, Turn& turn, const Status& why);
+  responses::TurnHooks HooksOf(const SessionPointer& session, int64_t turn);
+  Outcome OutcomeOf(const Turn& turn, const wire::ResponseState& end);
+  void Ended(const SessionPointer& session, int64_t turn, const Outcome& outcome,
+             const Status& stored);
+  Status HasRoom(const Session& session) const;
+  void AddBarrier(const SessionPointer& session, int64_t after, std::function<void()> begin);
+  void BarrierEnded(const SessionPointer& session);
+
+  // actor_items.cc
+  Result<std::vector<Item>> ItemsOf(const std::vector<api::ChatMessage>& messages);
+
+  // actor_verbs.cc
+  void CancelAll(const SessionPointer& session);
+  void Forget(Session& session, bool whole);
+  void Leave(const SessionPointer& session);
+
+  const SessionOptions options_;
+  store::Store& store_;
+  responses::Responses& responses_;
+  const Clock& clock_;
+  const std::function<int64_t()> unix_s_;
+  TokenCounter counter_;
+  Residency residency_;
+  responses::HoldTimes hold_times_;
+  bool resumes_again_ = false;
+};
+
+}  // namespace tutti::sessions

@@ -1,0 +1,129 @@
+// Which sessions are in memory and in the store, and for how long.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "services/sessions/testing/sessions_fixture.h"
+
+namespace tutti::sessions {
+namespace {
+
+using testing::Eventually;
+
+using SessionsResidencyTest = testing::SessionsFixture;
+
+TEST_F(SessionsResidencyTest, TheOldestIdleSessionIsUnloadedAndGoesOnWhereItWas) {
+  session_options_.resident = 3;
+  Restart();
+  for (const char* session : {"a", "b", "c", "d", "e"}) Answer(Key(session), "u1");
+  Settle();
+  EXPECT_EQ(Counts().resident, 3u);
+  EXPECT_EQ(Counts().idle, 3u);
+  Answer(Key("a"), "u2");
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u2");
+  EXPECT_EQ(Counts().resident, 3u);
+}
+
+TEST_F(SessionsResidencyTest, AnActiveSessionIsNeverUnloaded) {
+  session_options_.resident = 2;
+  Restart();
+  std::vector<Acceptance> active;
+  for (int i = 0; i < 6; ++i) active.push_back(Accepted(Key("s" + std::to_string(i)), Say("u1")));
+  Settle();
+  EXPECT_EQ(Counts().resident, 6u);
+  EXPECT_EQ(Counts().idle, 0u);
+  StepAll();
+  for (const Acceptance& each : active) EXPECT_EQ(each.response->State().text, "[u1]");
+  Settle();
+  EXPECT_EQ(Counts().resident, 2u);
+}
+
+TEST_F(SessionsResidencyTest, ExpiredSessionsAreGoneFromMemoryAndStore) {
+  Answer(Key("old"), "u1");
+  Pass(std::chrono::seconds(3000));
+  Answer(Key("new"), "u1");
+  const auto conversation = Ask<Result<Conversation>>(
+      &Sessions::CreateConversation, "t", std::string("{}"), std::vector<api::ChatMessage>());
+  ASSERT_TRUE(conversation.ok());
+  Pass(std::chrono::seconds(590));  // 3,590 s after the old one's last use
+  Settle();
+  EXPECT_EQ(Counts().resident, 2u);
+  Pass(std::chrono::seconds(310));
+  EXPECT_TRUE(Eventually([&] { return Counts().resident == 1; }));
+  Settle();
+  EXPECT_EQ(AskStore("SELECT count(*) FROM dialog WHERE project<>''"), 1);
+  EXPECT_EQ(AskStore("SELECT count(*) FROM item"), 2);
+  Answer(Key("old"), "u2");
+  EXPECT_EQ(LastPrompt(), "u2") << "it begins anew";
+  Pass(std::chrono::seconds(4000));
+  EXPECT_TRUE(Eventually([&] { return Counts().resident == 0; }));
+  Settle();
+  EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 1) << "a conversation lives longer";
+  Pass(std::chrono::hours(24 * 31));
+  EXPECT_TRUE(Eventually([&] { return AskStore("SELECT count(*) FROM dialog") == 0; }));
+}
+
+TEST_F(SessionsResidencyTest, ASessionThatIsAnsweredDoesNotExpire) {
+  const Acceptance slow = Accepted(Key(), Say("u1"));
+  Settle();
+  Pass(std::chrono::hours(2));
+  Settle();
+  EXPECT_EQ(Counts().resident, 1u);
+  StepAll();
+  ASSERT_TRUE(Ended(slow.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+}
+
+TEST_F(SessionsResidencyTest, TenThousandSessionsOfOneClientStayBoundedAndTouchNobodyElses) {
+  session_options_.dialogs_per_tenant = 50;
+  Restart();
+  inference_->Run();
+  Acceptance others = Accepted(Key("s", "p", "other"), Say("u1"));
+  ASSERT_TRUE(Ended(others.response));
+  std::vector<Told> told(10'000);
+  size_t ended = 0;
+  for (size_t i = 0; i < told.size(); ++i) {
+    sessions_->Submit(Key("s" + std::to_string(i)), Say("hello"), told[i].done());
+    if (i % 32 != 31 && i + 1 < told.size()) continue;
+    for (; ended <= i; ++ended) {
+      const Result<Acceptance> accepted = told[ended].Get();
+      ASSERT_TRUE(accepted.ok()) << accepted.status();
+      ASSERT_TRUE(Ended(accepted->response));
+    }
+  }
+  Settle();
+  EXPECT_LE(AskStore("SELECT count(*) FROM dialog WHERE tenant='t'"), 50);
+  EXPECT_LE(Counts().resident, 100u);
+  EXPECT_LE(responses_->in_memory(), 1001u);
+  EXPECT_EQ(Said(Key("s", "p", "other")), "u1 [u1]");
+  EXPECT_EQ(Said(Key("s9999")), "hello [hello]");
+}
+
+TEST_F(SessionsResidencyTest, SessionsThatWaitForAnswersAreBoundedForEachTenant) {
+  session_options_.active_per_tenant = 4;
+  Restart();
+  for (int i = 0; i < 4; ++i) Accepted(Key("s" + std::to_string(i)), Say("u1"));
+  EXPECT_EQ(Submit(Key("s4"), Say("u1")).status().reason(), "tenant_concurrency");
+  EXPECT_TRUE(Submit(Key("s0"), Say("u2")).ok());
+  EXPECT_TRUE(Submit(Key("s4", "p", "other"), Say("u1")).ok());
+  StepAll();
+  Settle();
+  EXPECT_TRUE(Submit(Key("s4"), Say("u1")).ok());
+  StepAll();
+}
+
+TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBeginsAnew) {
+  session_options_.dialogs_per_tenant = 2;
+  Restart();
+  Answer(Key("a"), "u1");
+  Pass(std::chrono::seconds(1));
+  Answer(Key("b"), "u1");
+  Pass(std::chrono::seconds(1));
+  Answer(Key("c"), "u1");  // "a" goes
+  EXPECT_EQ(Answer(Key("a"), "u2").status, wire::ResponseStatus::kCompleted);
+  EXPECT_EQ(Said(Key("a")), "u2 [u2]");
+  Answer(Key("a"), "u3");
+  EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
+}
+
+}  // namespace
+}  // namespace tutti::sessions

@@ -1,0 +1,417 @@
+#include "services/sessions/sessions.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "services/sessions/testing/sessions_fixture.h"
+
+namespace tutti::sessions {
+namespace {
+
+using testing::Eventually;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using wire::ResponseStatus;
+
+using SessionsTest = testing::SessionsFixture;
+
+TEST_F(SessionsTest, ATurnIsAcceptedAnsweredAndRemembered) {
+  const Acceptance first = Accepted(Key(), Say("u1", "m1"));
+  EXPECT_EQ(first.turn, 1);
+  EXPECT_EQ(first.position, 0u);
+  EXPECT_EQ(first.response_id, first.response->id());
+  EXPECT_THAT(Events(*first.response)[0], StartsWith("{\"type\":\"accepted\",\"id\":\"m1\""));
+  StepAll();
+  ASSERT_TRUE(Ended(first.response));
+  EXPECT_EQ(first.response->State().text, "[u1]");
+  Answer(Key(), "u2");
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u2");
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_EQ(History(Key()).version, 2);
+}
+
+TEST_F(SessionsTest, ThreeRapidMessagesAreAnsweredInOrderEachKnowingTheAnswersBefore) {
+  std::vector<Acceptance> accepted;
+  for (const char* text : {"u1", "u2", "u3"}) accepted.push_back(Accepted(Key(), Say(text)));
+  EXPECT_EQ(accepted[1].position, 1u);
+  EXPECT_EQ(accepted[2].position, 2u);
+  EXPECT_EQ(inference_->active(), 1u) << "one turn runs";
+  StepAll();
+  for (const Acceptance& each : accepted) ASSERT_TRUE(Ended(each.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2] u3 [u3]");
+  EXPECT_EQ(Prompt(1), "u1 [u1] u2");
+  EXPECT_EQ(Prompt(2), "u1 [u1] u2 [u2] u3");
+}
+
+TEST_F(SessionsTest, SessionsRunBesideEachOtherAndNeverShareAHistory) {
+  const SessionKey driving = Key("s", "driving"), general = Key("s", "general");
+  const Acceptance a = Accepted(driving, Say("left"));
+  const Acceptance b = Accepted(general, Say("hello"));
+  Settle();
+  EXPECT_EQ(inference_->active(), 2u) << "neither waits for the other";
+  StepAll();
+  Answer(general, "again");
+  EXPECT_EQ(LastPrompt(), "hello [hello] again");
+  EXPECT_EQ(Said(driving), "left [left]");
+  EXPECT_EQ(Said(Key("s", "general", "another")), "");
+}
+
+TEST_F(SessionsTest, TenSessionsOnEightLanesAreAllAnswered) {
+  std::vector<Acceptance> accepted;
+  for (int i = 0; i < 10; ++i)
+    accepted.push_back(Accepted(Key("session-" + std::to_string(i)), Say("Hello!")));
+  Settle();
+  EXPECT_EQ(inference_->active(), 10u) << "no turn holds back another session's";
+  StepAll();
+  for (const Acceptance& each : accepted) {
+    ASSERT_TRUE(Ended(each.response));
+    EXPECT_EQ(each.response->State().text, "[Hello!]");
+  }
+  EXPECT_EQ(inference_->most_lanes(), 8u);
+}
+
+TEST_F(SessionsTest, TheSameMessageAgainIsTheSameTurnBeforeAndAfterItsEndAndARestart) {
+  const Acceptance first = Accepted(Key(), Say("u1", "m1"));
+  const auto again = [&] {
+    const Acceptance repeated = Accepted(Key(), Say("u1", "m1"));
+    EXPECT_TRUE(repeated.repeated);
+    EXPECT_EQ(repeated.turn, first.turn);
+    EXPECT_EQ(repeated.response_id, first.response_id);
+  };
+  again();
+  StepAll();
+  again();
+  Restart();
+  again();
+  Settle();
+  EXPECT_EQ(inference_->active(), 0u);
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+}
+
+TEST_F(SessionsTest, TheSameMessageTwiceAtOnceIsOneTurn) {
+  Told first, second;
+  sessions_->Submit(Key(), Say("u1", "m1"), first.done());
+  sessions_->Submit(Key(), Say("u1", "m1"), second.done());
+  const Result<Acceptance> a = first.Get(), b = second.Get();
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_FALSE(a->repeated);
+  EXPECT_TRUE(b->repeated);
+  EXPECT_EQ(a->response_id, b->response_id);
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+}
+
+TEST_F(SessionsTest, AFailedTurnLeavesNoTextAndTheNextOneGoesOn) {
+  inference_->script = [](const api::GenerateRequest& request) {
+    responses::testing::Script script = responses::testing::EchoScript(request);
+    if (script.pieces.front() == "[ba") script.end = Unavailable("overloaded", "it failed");
+    return script;
+  };
+  Answer(Key(), "u1");
+  const wire::ResponseState failed = Answer(Key(), "bad");
+  EXPECT_EQ(failed.status, ResponseStatus::kFailed);
+  EXPECT_EQ(failed.error_code, "overloaded");
+  Answer(Key(), "u3");
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u3");
+  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+}
+
+TEST_F(SessionsTest, WhatIsRefusedBeforeItRunsEndsItsTurnAsFailed) {
+  inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
+  const wire::ResponseState failed = Answer(Key(), "u1");
+  EXPECT_EQ(failed.status, ResponseStatus::kFailed);
+  EXPECT_EQ(failed.error_code, "model_not_found");
+  EXPECT_EQ(Said(Key()), "");
+}
+
+TEST_F(SessionsTest, AFullQueueIsTriedAgain) {
+  std::atomic<int> refusals{2};
+  inference_->refuse = [&](const api::GenerateRequest&) {
+    return refusals.fetch_sub(1) > 0 ? Unavailable("queue_full", "full") : OkStatus();
+  };
+  const Acceptance accepted = Accepted(Key(), Say("u1"));
+  Settle();
+  EXPECT_EQ(inference_->active(), 0u);
+  for (int i = 0; i < 2; ++i) {
+    Pass(std::chrono::milliseconds(200));
+    Settle();
+  }
+  StepAll();
+  ASSERT_TRUE(Ended(accepted.response));
+  EXPECT_EQ(accepted.response->State().text, "[u1]");
+}
+
+TEST_F(SessionsTest, AQueueThatStaysFullFailsTheTurnInTheEnd) {
+  inference_->refuse = [](const api::GenerateRequest&) {
+    return Unavailable("queue_full", "full");
+  };
+  const Acceptance accepted = Accepted(Key(), Say("u1"));
+  Settle();
+  Pass(std::chrono::seconds(61));
+  ASSERT_TRUE(Ended(accepted.response));
+  EXPECT_EQ(accepted.response->State().error_code, "queue_full");
+}
+
+TEST_F(SessionsTest, ACancelledTurnLeavesNothingWhetherItRanOrWaited) {
+  Answer(Key(), "u1");
+  const Acceptance running = Accepted(Key(), Say("to be cancelled", "m2"));
+  const Acceptance waiting = Accepted(Key(), Say("waits", "m3"));
+  Settle();
+  inference_->Step();
+  Settle();
+  for (const char* id : {"m3", "m2"})
+    EXPECT_TRUE(Ask<Status>(&Sessions::Cancel, Key(), std::string(id)).ok());
+  StepAll();
+  for (const Acceptance& each : {running, waiting}) {
+    ASSERT_TRUE(Ended(each.response));
+    EXPECT_EQ(each.response->State().status, ResponseStatus::kCancelled);
+  }
+  Settle();
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(Ask<Status>(&Sessions::Cancel, Key(), std::string("m2")).reason(), "already_finished");
+  EXPECT_EQ(Ask<Status>(&Sessions::Cancel, Key(), std::string("m9")).reason(), "not_found");
+  Answer(Key(), "u4");
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u4");
+}
+
+TEST_F(SessionsTest, AResponseThatWaitsCanBeCancelledByItsId) {
+  const Acceptance running = Accepted(Key(), Say("u1"));
+  const Acceptance waiting = Accepted(Key(), Say("u2"));
+  responses::testing::Call<Result<std::shared_ptr<responses::Response>>> cancel;
+  responses_->Cancel("t", waiting.response_id, cancel.done());
+  EXPECT_TRUE(cancel.Get().ok());
+  ASSERT_TRUE(Ended(waiting.response));
+  EXPECT_FALSE(running.response->ended());
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+}
+
+TEST_F(SessionsTest, RejectIsRefusedWhileATurnRuns) {
+  Accepted(Key(), Say("u1"));
+  EXPECT_EQ(Submit(Key(), Say("u2", "", BusyPolicy::kReject)).status().reason(),
+            "conversation_busy");
+  StepAll();
+  Settle();
+  EXPECT_TRUE(Submit(Key(), Say("u3", "", BusyPolicy::kReject)).ok());
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+}
+
+TEST_F(SessionsTest, InterruptKeepsThePartialAnswerAndRollbackForgetsTheTurn) {
+  for (const BusyPolicy policy : {BusyPolicy::kInterrupt, BusyPolicy::kRollback}) {
+    const SessionKey key = Key("s" + std::to_string(static_cast<int>(policy)));
+    const Acceptance cut = Accepted(key, Say("long question"));
+    const Acceptance waits = Accepted(key, Say("later"));
+    Settle();
+    inference_->Step();
+    Settle();
+    const Acceptance next = Accepted(key, Say("wait", "", policy));
+    EXPECT_EQ(next.position, 1u);
+    StepAll();
+    for (const Acceptance& each : {cut, waits, next}) ASSERT_TRUE(Ended(each.response));
+    EXPECT_EQ(cut.response->State().status, ResponseStatus::kCancelled);
+    const bool keeps = policy == BusyPolicy::kInterrupt;
+    const std::string kept = keeps ? "long question [lo~ " : "";
+    EXPECT_EQ(Said(key), kept + "wait [wait] later [later]");
+    Restart();
+    EXPECT_EQ(Said(key), kept + "wait [wait] later [later]") << "the order of the answers";
+    Answer(key, "more");
+    EXPECT_THAT(LastPrompt(), HasSubstr("wait [wait] later [later] more"));
+  }
+}
+
+TEST_F(SessionsTest, SteerIsRefused) {
+  EXPECT_EQ(Submit(Key(), Say("u1", "", BusyPolicy::kSteer)).status().reason(),
+            "steer_unsupported");
+}
+
+TEST_F(SessionsTest, TheSeventeenthThatWaitsIsRefusedWithItsPositionAndNobodyElseIs) {
+  Accepted(Key(), Say("runs"));
+  for (int i = 0; i < 16; ++i) Accepted(Key(), Say("waits"));
+  const Result<Acceptance> refused = Submit(Key(), Say("too many"));
+  EXPECT_EQ(refused.status().reason(), "mailbox_full");
+  EXPECT_EQ(refused.status().excess(), (Status::Excess{17, 16}));
+  Accepted(Key("another"), Say("hello"));
+  Settle();
+  EXPECT_EQ(inference_->active(), 2u);
+  StepAll();
+  EXPECT_EQ(History(Key()).items.size(), 34u);
+}
+
+// A limit of the sender's is asked last: what is refused or repeated costs nothing of it.
+TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
+  int asked = 0;
+  const auto say = [&](const std::string& id, const Status& answer = OkStatus()) {
+    Message message = Say("x", id);
+    message.admit = [&asked, answer] {
+      ++asked;
+      return answer;
+    };
+    return Submit(Key(), std::move(message));
+  };
+  EXPECT_EQ(say("m1").value().turn, 1);
+  EXPECT_TRUE(say("m1").value().repeated);
+  EXPECT_EQ(asked, 1);
+  for (int i = 0; i < 15; ++i) EXPECT_TRUE(say("").ok());
+  const Status limited = ResourceExhausted("rate_limit_exceeded", "too often");
+  EXPECT_EQ(say("late", limited).status().reason(), "rate_limit_exceeded");
+  EXPECT_EQ(asked, 17);
+  EXPECT_FALSE(say("late").value().repeated) << "it was never accepted, and left its place";
+  EXPECT_EQ(say("").status().reason(), "mailbox_full");
+  EXPECT_EQ(asked, 18);
+  StepAll();
+  EXPECT_EQ(History(Key()).items.size(), 34u);
+  EXPECT_TRUE(say("late").value().repeated);
+  EXPECT_EQ(asked, 18) << "also of one that has ended";
+}
+
+TEST_F(SessionsTest, ParallelTurnsRunAtOnceAndStandInTheOrderOfTheirNumbers) {
+  inference_->script = [](const api::GenerateRequest& request) {
+    const std::string& text = std::get<api::ChatPrompt>(request.prompt).messages.back().content;
+    // The first takes longest.
+    return responses::testing::Script{
+        .pieces = std::vector<std::string>(text == "u1" ? 5 : 1, "a" + text.substr(1))};
+  };
+  std::vector<Acceptance> accepted;
+  for (const char* text : {"u1", "u2", "u3"}) {
+    Message message = Say(text);
+    message.parallel = true;
+    accepted.push_back(Accepted(Key(), std::move(message)));
+  }
+  Settle();
+  EXPECT_EQ(inference_->active(), 3u);
+  inference_->Step();
+  inference_->Step();
+  ASSERT_TRUE(Ended(accepted[1].response));
+  ASSERT_TRUE(Ended(accepted[2].response));
+  EXPECT_FALSE(accepted[0].response->ended());
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(accepted[i].turn, static_cast<int64_t>(i) + 1);
+    EXPECT_THAT(Events(*accepted[i].response)[0], HasSubstr("\"turn\":" + std::to_string(i + 1)));
+  }
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 a1a1a1a1a1 u2 a2 u3 a3");
+  Answer(Key(), "u4");
+  EXPECT_EQ(LastPrompt(), "u1 a1a1a1a1a1 u2 a2 u3 a3 u4");
+}
+
+TEST_F(SessionsTest, WhatTheClientExpectsOfTheDialogMustStillBeSo) {
+  Answer(Key(), "u1");
+  const ItemList list = History(Key());
+  Message stale = Say("u2");
+  stale.expected_version = 0;
+  EXPECT_EQ(Submit(Key(), stale).status().reason(), "version_mismatch");
+  stale = Say("u2");
+  stale.expected_last_item_id = list.items.front().id;
+  EXPECT_EQ(Submit(Key(), stale).status().reason(), "stale_item");
+  Message right = Say("u2");
+  right.expected_version = list.version;
+  right.expected_last_item_id = list.items.back().id;
+  EXPECT_TRUE(Submit(Key(), right).ok());
+  EXPECT_EQ(Submit(Key(), right).status().reason(), "version_mismatch") << "a turn is under way";
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+}
+
+TEST_F(SessionsTest, TheAnswersItemHasTheIdOfItsResponsesItem) {
+  const wire::ResponseState answer = Answer(Key(), "u1");
+  EXPECT_EQ(History(Key()).items.back().id, answer.item_id);
+}
+
+TEST_F(SessionsTest, SystemPromptsOfTurnSessionAndProjectGoBeforeEachOther) {
+  EXPECT_EQ(*Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "project"), 1);
+  Answer(Key(), "u1");
+  EXPECT_EQ(LastPrompt(), "<project> u1");
+  EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "session").ok());
+  Answer(Key(), "u2");
+  EXPECT_EQ(LastPrompt(), "<session> u1 [u1] u2");
+  Message message = Say("u3");
+  message.system_prompt = "turn";
+  Answer(Key(), message);
+  EXPECT_EQ(LastPrompt(), "<turn> u1 [u1] u2 [u2] u3");
+  Answer(Key(), "u4");
+  EXPECT_THAT(LastPrompt(), StartsWith("<session> u1"));
+  Answer(Key("other"), "v1");
+  EXPECT_EQ(LastPrompt(), "<project> v1");
+  Restart();
+  Answer(Key(), "u5");
+  EXPECT_THAT(LastPrompt(), StartsWith("<session> u1"));
+}
+
+TEST_F(SessionsTest, AProjectsNewPromptIsANewVersionAndAnotherKeyOfTheCache) {
+  Answer(Key(), "u1");
+  EXPECT_EQ(*Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "one"), 1);
+  Answer(Key(), "u2");
+  EXPECT_EQ(*Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "two"), 2);
+  EXPECT_EQ(*Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "two"), 2) << "as it is";
+  Answer(Key(), "u3");
+  EXPECT_EQ(LastPrompt(), "<two> u1 [u1] u2 [u2] u3") << "also of sessions in memory";
+  const auto requests = inference_->requests();
+  EXPECT_NE(requests[0].cache_salt, requests[1].cache_salt);
+  EXPECT_NE(requests[1].cache_salt, requests[2].cache_salt);
+  Answer(Key("s", "q"), "v1");
+  EXPECT_EQ(LastPrompt(), "v1");
+}
+
+TEST_F(SessionsTest, PromptsStayWithinTheWindowAndTellWhatTheyDropped) {
+  session_options_.window.limit = 400;
+  Restart();
+  EXPECT_TRUE(Ask<Status>(&Sessions::SetSystemPrompt, Key(), "be brief").ok());
+  int64_t dropped = 0, cuts = 0;
+  for (int turn = 0; turn < 100; ++turn) {
+    const Acceptance accepted = Accepted(Key(), Say("message number " + std::to_string(turn)));
+    StepAll();
+    ASSERT_TRUE(Ended(accepted.response));
+    const auto requests = inference_->requests();
+    EXPECT_LE(responses::testing::ScriptedInference::CountOf(requests.back().prompt), 400);
+    EXPECT_THAT(LastPrompt(), StartsWith("<be brief>"));
+    if (accepted.response->dropped_turns() > 0) {
+      ++cuts;
+      dropped += accepted.response->dropped_turns();
+      EXPECT_THAT(Events(*accepted.response)[3], HasSubstr("context.truncated"));
+    }
+  }
+  const auto left = std::get<api::ChatPrompt>(inference_->requests().back().prompt).messages;
+  EXPECT_EQ(dropped + static_cast<int64_t>(left.size() - 2) / 2, 99) << "none is lost unsaid";
+  EXPECT_LE(cuts, 100 * 42 / 100 + 1) << "a quarter of the window at once";
+  EXPECT_EQ(AskStore("SELECT count(*) FROM item"), 200) << "the history keeps all";
+}
+
+TEST_F(SessionsTest, AWindowThatMayNotBeCutRefusesWhatDoesNotFit) {
+  Message message = Say(std::string(300, 'x'));
+  message.window = ContextWindow{.limit = 200, .truncate = false};
+  const wire::ResponseState failed = Answer(Key(), message);
+  EXPECT_EQ(failed.error_code, "context_length_exceeded");
+  EXPECT_EQ(Said(Key()), "");
+}
+
+TEST_F(SessionsTest, OnlyWhatIsNewIsTokenised) {
+  Answer(Key(), std::string(500, 'a'));
+  const int before = inference_->tokenized_bytes;
+  Answer(Key(), "short");
+  EXPECT_LT(inference_->tokenized_bytes - before, 100);
+}
+
+TEST_F(SessionsTest, WhatIsTooLargeOrNamelessIsRefused) {
+  EXPECT_EQ(Submit(Key(), Say(std::string(300 << 10, 'x'))).status().reason(), "request_too_large");
+  EXPECT_EQ(Submit(Key(""), Say("u")).status().reason(), "invalid_value");
+  EXPECT_EQ(Submit(Key("s", "a/b"), Say("u")).status().reason(), "invalid_value");
+  EXPECT_EQ(Submit(Key(std::string("s\1", 2)), Say("u")).status().reason(), "invalid_value");
+  EXPECT_EQ(Submit(Key(), Say("u", std::string(129, 'i'))).status().reason(), "invalid_value");
+  Message silent = Say("");
+  silent.input.clear();
+  EXPECT_EQ(Submit(Key(), silent).status().reason(), "empty_prompt");
+}
+
+TEST_F(SessionsTest, SectionsAreMeasuredAndShort) {
+  inference_->Run();
+  std::vector<Acceptance> accepted;
+  for (int i = 0; i < 200; ++i)
+    accepted.push_back(Accepted(Key("s" + std::to_string(i % 10)), Say("hello")));
+  for (const Acceptance& each : accepted) ASSERT_TRUE(Ended(each.response));
+  EXPECT_GE(sessions_->hold_times().count(), 600u);
+  RecordProperty("p99_us", std::to_string(sessions_->hold_times().Quantile(0.99).count() / 1000));
+}
+
+}  // namespace
+}  // namespace tutti::sessions

@@ -1,0 +1,29 @@
+// The prompt of a turn: what the system says, as much of the dialog as fits, and the new message.
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "base/status.h"
+#include "services/sessions/context_window.h"
+#include "services/sessions/history.h"
+
+namespace tutti::sessions {
+
+struct TurnPrompt {
+  api::ChatPrompt prompt;
+  int64_t first_place = 1;    // of the dialog's turns that went in, from here on
+  int64_t dropped_turns = 0;  // left out now that were not before
+};
+
+// `items` in order of place, of which those before `first_place` were left out already.
+// `fixed_tokens`: of all but the items. Errors: context_length_exceeded.
+Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& system,
+                               std::span<const Item> items, int64_t first_place,
+                               const std::vector<api::ChatMessage>& input, int fixed_tokens);
+
+}  // namespace tutti::sessions

@@ -1,0 +1,25 @@
+// A message as the store keeps it from its acceptance to the end of its turn: all that its answer
+// needs after a crash, to be the same answer. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "services/sessions/message.h"
+
+namespace tutti::sessions {
+
+struct TurnRecord {
+  Message message;       // without its policy and what it expected, which have had their effect
+  int64_t position = 0;  // as told when it was accepted
+  std::optional<int64_t> deadline_s;  // unix time; the message's own is of one process
+};
+
+std::string EncodeTurn(const TurnRecord& record);
+// Errors: store_corrupt.
+Result<TurnRecord> DecodeTurn(std::string_view text);
+
+}  // namespace tutti::sessions
