@@ -1,0 +1,270 @@
+#include "services/admission/admission.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "api/models.h"
+#include "api/validate.h"
+#include "base/quote.h"
+
+namespace tutti::admission {
+namespace {
+
+Status NobodyAsks() { return Internal("a request came without saying who asks"); }
+
+Status Revoked() {
+  return {StatusCode::kUnauthenticated, "key_revoked", "the key of this request was revoked"};
+}
+
+int64_t Millis(Duration duration) {
+  return std::clamp<int64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(duration).count(), 0,
+      usage::kMostInRow);
+}
+
+// The tokens of a prompt, as far as they can be told before it is read.
+int64_t PromptTokens(const api::Prompt& prompt) {
+  if (const auto* ids = std::get_if<api::TokenPrompt>(&prompt))
+    return static_cast<int64_t>(ids->tokens.size());
+  int64_t bytes = 0;
+  if (const auto* text = std::get_if<api::TextPrompt>(&prompt)) {
+    bytes = static_cast<int64_t>(text->text.size());
+  } else {
+    for (const api::ChatMessage& message : std::get<api::ChatPrompt>(prompt).messages)
+      bytes += static_cast<int64_t>(message.content.size());
+  }
+  return bytes / kBytesPerToken + 1;
+}
+
+int64_t InputTokens(const api::EncodeInput& input) {
+  if (const auto* ids = std::get_if<std::vector<TokenId>>(&input))
+    return static_cast<int64_t>(ids->size());
+  size_t bytes = 0;
+  if (const auto* text = std::get_if<std::string>(&input)) {
+    bytes = text->size();
+  } else {
+    const auto& pair = std::get<api::TextPair>(input);
+    bytes = pair.first.size() + pair.second.size();
+  }
+  return static_cast<int64_t>(bytes) / kBytesPerToken + 1;
+}
+
+limits::Estimate EstimateOf(const api::GenerateRequest& request) {
+  const int64_t prompt = PromptTokens(request.prompt);
+  const int64_t output =
+      request.score_only ? 0 : request.sampling.max_tokens.value_or(kExpectedOutput);
+  return {.tokens = prompt + output * request.n, .queued_tokens = prompt};
+}
+
+limits::Estimate EstimateOf(const api::EncodeRequest& request) {
+  int64_t tokens = 0;
+  for (const api::EncodeInput& input : request.inputs) tokens += InputTokens(input);
+  return {.tokens = tokens, .queued_tokens = tokens};
+}
+
+std::string_view RouteOf(const api::GenerateRequest& request) {
+  return std::holds_alternative<api::ChatPrompt>(request.prompt) ? "chat" : "completions";
+}
+
+std::string_view RouteOf(const api::EncodeRequest& request) {
+  return request.output == api::EncodeOutput::kScores ? "scores" : "embeddings";
+}
+
+std::optional<api::RateLimit> Shown(const std::optional<limits::LimitView>& view) {
+  if (!view.has_value()) return std::nullopt;
+  return api::RateLimit{view->limit, view->remaining, view->reset};
+}
+
+}  // namespace
+
+// What is held for one request until its end.
+class Admission::Request final : public api::RequestObserver {
+ public:
+  Request(std::shared_ptr<Running> running, std::string credential)
+      : running_(std::move(running)), endable_(std::make_shared<Endable>(std::move(credential))) {
+    running_->Hold();
+    running_->Add(endable_);
+  }
+  ~Request() override {
+    running_->Remove(*endable_);
+    { const limits::Reservation back = std::move(reservation_); }
+    { const usage::Ledger::Place back = std::move(place_); }
+    running_->LetGo();
+  }
+
+  void Hold(limits::Reservation reservation) { reservation_ = std::move(reservation); }
+  void Hold(usage::Ledger* ledger, usage::Ledger::Place place, usage::Row row) {
+    ledger_ = ledger;
+    place_ = std::move(place);
+    row_ = std::move(row);
+  }
+  const std::shared_ptr<Endable>& endable() const { return endable_; }
+
+  void FirstToken() noexcept override {
+    if (reservation_) reservation_.LeaveQueue();
+  }
+
+  Status End(Status status, const api::Usage& usage,
+             const api::Timings& timings) noexcept override {
+    running_->Remove(*endable_);
+    if (!status.ok() && endable_->revoked()) status = Revoked();
+    // What never had a turn has read nothing, however long its prompt is.
+    const bool ran = status.ok() || usage.completion_tokens > 0 || timings.prefill > Duration(0);
+    if (ran) {
+      row_.prompt_tokens = usage.prompt_tokens;
+      row_.cached_tokens = usage.cached_tokens;
+      row_.output_tokens = usage.completion_tokens;
+    }
+    const int64_t charged = usage::ChargedTokens(row_);
+    if (reservation_) reservation_.Settle(charged);
+    if (place_) {
+      row_.outcome = status.ok() ? "ok" : status.reason();
+      row_.queue_ms = Millis(timings.queue);
+      row_.compute_ms = Millis(timings.prefill + timings.decode);
+      ledger_->Record(std::move(place_), std::move(row_));
+    }
+    return status;
+  }
+
+ private:
+  const std::shared_ptr<Running> running_;
+  const std::shared_ptr<Endable> endable_;
+  limits::Reservation reservation_;
+  usage::Ledger* ledger_ = nullptr;
+  usage::Ledger::Place place_;
+  usage::Row row_;
+};
+
+Admission::Admission(Policy policy, const Dependencies& dependencies)
+    : policy_(std::move(policy)), deps_(dependencies) {}
+
+Admission::~Admission() { running_->WaitUntilNoneIsHeld(); }
+
+Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std::string& name,
+                                        const api::EncodeRequest* encode) const {
+  if (caller == nullptr || caller->credential.empty()) return NobodyAsks();
+  const std::vector<api::ModelInfo> models = deps_.inference->Models();
+  const api::ModelInfo* model = nullptr;
+  if (!name.empty()) {
+    model = api::FindModel(models, name);
+  } else if (encode != nullptr) {
+    model = api::EncoderFor(models, *encode);
+  } else {
+    const auto found = std::find_if(models.begin(), models.end(),
+                                    [](const api::ModelInfo& each) { return each.generates; });
+    if (found != models.end()) model = &*found;
+  }
+  if (model == nullptr) return name;  // the inference says what is wrong with it
+  if (!api::MayUse(*caller, *model)) {
+    return Status(StatusCode::kPermissionDenied, "insufficient_scope",
+                  "the caller was not given the model " + Quote(name.empty() ? model->id : name))
+        .WithParam("model");
+  }
+  return model->id;
+}
+
+Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
+  const api::Caller& caller = *asked.caller;
+  const std::string at_model = caller.tenant + "/" + asked.model;
+  const std::array<limits::Subject, 3> all = {{
+      {limits::SubjectKind::kTenant, caller.tenant, policy_.tenant},
+      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy_.key)},
+      {limits::SubjectKind::kModel, at_model, policy_.model},
+  }};
+  std::array<limits::Subject, 3> limited;
+  size_t count = 0;
+  int64_t least_tokens = limits::kMostUnits;
+  for (const limits::Subject& subject : all) {
+    if (subject.rules == limits::Rules()) continue;
+    limited[count++] = subject;
+    for (const int64_t rule : {subject.rules.tokens_per_minute, subject.rules.tokens_per_day})
+      if (rule > 0) least_tokens = std::min(least_tokens, rule);
+  }
+  if (count == 0) return limits::Reservation();
+  // An answer may be shorter than it might be: only a prompt that can never pass is refused as
+  // such.
+  limits::Estimate estimate = asked.estimate;
+  estimate.tokens = std::min(estimate.tokens, std::max(least_tokens, estimate.queued_tokens));
+  limits::RateLimitView view;
+  Result<limits::Reservation> reserved =
+      deps_.limiter->Reserve(std::span(limited.data(), count), estimate, &view);
+  if (asked.told != nullptr) *asked.told = {Shown(view.requests), Shown(view.tokens)};
+  return reserved;
+}
+
+Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked) {
+  const auto request = std::make_shared<Request>(running_, asked.caller->credential);
+  // Asked when a revocation already finds it: it is refused here or ended there.
+  RETURN_IF_ERROR(deps_.valid(*asked.caller));
+  ASSIGN_OR_RETURN(limits::Reservation reservation, Reserve(asked));
+  request->Hold(std::move(reservation));
+  if (deps_.ledger != nullptr && deps_.counted(*asked.caller)) {
+    ASSIGN_OR_RETURN(usage::Ledger::Place place, deps_.ledger->Open());
+    usage::Row row;
+    row.time_ms = deps_.unix_ms();
+    row.tenant = asked.caller->tenant;
+    row.key_id = asked.caller->credential;
+    row.model = asked.model;
+    row.route = asked.route;
+    request->Hold(deps_.ledger, std::move(place), std::move(row));
+  }
+  return request;
+}
+
+Result<api::Generation> Admission::Generate(api::GenerateRequest request,
+                                            std::shared_ptr<api::StreamWaker> waker) {
+  ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, nullptr));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
+                   Admit({request.caller, model, RouteOf(request), EstimateOf(request),
+                          request.rate_limits.get()}));
+  request.tenant = request.caller->tenant;
+  request.tenant_weight = policy_.WeightOf(request.tenant);
+  request.observer = admitted;
+  ASSIGN_OR_RETURN(api::Generation generation,
+                   deps_.inference->Generate(std::move(request), std::move(waker)));
+  admitted->endable()->SetControl(generation.control());
+  return generation;
+}
+
+Result<api::Encoding> Admission::Encode(api::EncodeRequest request,
+                                        std::shared_ptr<api::StreamWaker> waker) {
+  ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, &request));
+  ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
+                   Admit({request.caller, model, RouteOf(request), EstimateOf(request),
+                          request.rate_limits.get()}));
+  request.tenant = request.caller->tenant;
+  request.tenant_weight = policy_.WeightOf(request.tenant);
+  request.observer = admitted;
+  ASSIGN_OR_RETURN(api::Encoding encoding,
+                   deps_.inference->Encode(std::move(request), std::move(waker)));
+  admitted->endable()->SetControl(encoding.control());
+  return encoding;
+}
+
+Result<api::TokenizeResult> Admission::Tokenize(const api::TokenizeRequest& request) {
+  RETURN_IF_ERROR(ModelFor(request.caller, request.model, nullptr).status());
+  return deps_.inference->Tokenize(request);
+}
+
+Result<std::string> Admission::Detokenize(const api::DetokenizeRequest& request) {
+  RETURN_IF_ERROR(ModelFor(request.caller, request.model, nullptr).status());
+  return deps_.inference->Detokenize(request);
+}
+
+Status Admission::AddToDay(const usage::KeyTokens& used, const api::CallerLimits& own) {
+  const limits::Rules key = RulesOf(own, policy_.key);
+  if (key.tokens_per_day > 0) {
+    RETURN_IF_ERROR(
+        deps_.limiter->AddToDay({limits::SubjectKind::kKey, used.key_id, key}, used.tokens));
+  }
+  if (policy_.tenant.tokens_per_day == 0) return OkStatus();
+  return deps_.limiter->AddToDay({limits::SubjectKind::kTenant, used.tenant, policy_.tenant},
+                                 used.tokens);
+}
+
+}  // namespace tutti::admission

@@ -1,0 +1,424 @@
+#include "services/admission/admission.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "api/testing/fake_inference.h"
+#include "base/clock.h"
+#include "services/usage/ledger_rows.h"
+#include "store/store.h"
+
+namespace tutti::admission {
+namespace {
+
+using api::testing::FakeEncoding;
+using api::testing::FakeGeneration;
+using api::testing::FakeInference;
+using api::testing::FakeModel;
+
+constexpr int64_t kNow = 1'800'000'000;  // seconds since 1970
+
+FakeModel Model(const std::string& id, bool generates) {
+  FakeModel model;
+  model.info.id = id;
+  model.info.aliases = {id + "-alias"};
+  model.info.generates = generates;
+  if (!generates) model.info.encoder.emplace().width = 2;
+  model.check = [](const api::EncodeRequest&, const api::ModelInfo&) { return OkStatus(); };
+  model.answer = [](const api::EncodeRequest& request, const api::ModelInfo&) {
+    api::EncodeResult result;
+    result.width = 2;
+    result.values.assign(request.inputs.size() * 2, 0.5F);
+    result.tokens.assign(request.inputs.size(), 4);
+    return result;
+  };
+  return model;
+}
+
+class AdmissionTest : public ::testing::Test {
+ protected:
+  AdmissionTest() {
+    const std::array tables = {usage::kLedgerTable};
+    store_ = *store::Store::Open({}, tables);
+    ledger_ = std::make_unique<usage::Ledger>(usage::Ledger::Options{}, store_.get(), &clock_);
+  }
+
+  void Start(Policy policy = {}) {
+    admission_ = std::make_unique<Admission>(
+        std::move(policy),
+        Admission::Dependencies{.inference = &inference_,
+                                .limiter = &limiter_,
+                                .ledger = ledger_.get(),
+                                .unix_ms = [] { return kNow * 1000; },
+                                .valid =
+                                    [this](const api::Caller& caller) {
+                                      if (caller.credential != revoked_) return OkStatus();
+                                      return Status(StatusCode::kUnauthenticated, "key_revoked",
+                                                    "revoked");
+                                    },
+                                .counted = [](const api::Caller&) { return true; }});
+  }
+
+  static api::CallerRef Caller(api::CallerLimits limits = {}, std::vector<std::string> models = {},
+                               std::string credential = "key:a", std::string tenant = "acme") {
+    return std::make_shared<const api::Caller>(api::Caller{.tenant = std::move(tenant),
+                                                           .credential = std::move(credential),
+                                                           .models = std::move(models),
+                                                           .limits = limits});
+  }
+  static api::GenerateRequest Ask(api::CallerRef caller, const std::string& model = "m") {
+    api::GenerateRequest request;
+    request.model = model;
+    request.caller = std::move(caller);
+    request.prompt = api::TextPrompt{.text = "four words of prompt"};  // reckoned as 6 tokens
+    request.sampling.max_tokens = 10;
+    return request;
+  }
+  static api::EncodeRequest AskVector(api::CallerRef caller) {
+    api::EncodeRequest request;
+    request.caller = std::move(caller);
+    request.inputs = {std::string("text")};
+    return request;
+  }
+
+  std::vector<usage::Row> Rows() {
+    EXPECT_TRUE(ledger_->Flush().ok());
+    std::vector<usage::Row> rows;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& database) -> Status {
+                      usage::Cursor cursor;
+                      ASSIGN_OR_RETURN(rows,
+                                       usage::ReadRows(database, INT64_MAX, 1'000'000, &cursor));
+                      return OkStatus();
+                    })
+                    .ok());
+    return rows;
+  }
+
+  ManualClock clock_;
+  FakeInference inference_{{Model("m", true), Model("n", true), Model("e", false)}};
+  limits::Limiter limiter_{{}, &clock_, [] { return kNow; }};
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<usage::Ledger> ledger_;
+  std::string revoked_ = "none";
+  std::unique_ptr<Admission> admission_;
+};
+
+TEST_F(AdmissionTest, WhoSaysNotWhoAsksIsRefused) {
+  Start();
+  EXPECT_EQ(admission_->Generate(Ask(nullptr), nullptr).status().reason(), "internal_error");
+  EXPECT_EQ(admission_->Generate(Ask(Caller({}, {}, "")), nullptr).status().reason(),
+            "internal_error");
+  EXPECT_EQ(admission_->Encode(AskVector(nullptr), nullptr).status().reason(), "internal_error");
+  EXPECT_EQ(admission_->Tokenize({}).status().reason(), "internal_error");
+  EXPECT_EQ(admission_->Detokenize({}).status().reason(), "internal_error");
+  EXPECT_EQ(inference_.generations() + inference_.encodings(), 0u);
+}
+
+TEST_F(AdmissionTest, AModelThatWasNotGivenIsRefusedByEveryName) {
+  Start();
+  const api::CallerRef only_n = Caller({}, {"n-alias"});
+  for (const char* model : {"m", "m-alias", ""}) {  // "" means the first, m
+    EXPECT_EQ(admission_->Generate(Ask(only_n, model), nullptr).status().reason(),
+              "insufficient_scope")
+        << model;
+    EXPECT_EQ(
+        admission_->Tokenize({.model = model, .prompt = {}, .caller = only_n}).status().reason(),
+        "insufficient_scope");
+    EXPECT_EQ(admission_->Detokenize({.model = model, .caller = only_n}).status().reason(),
+              "insufficient_scope");
+  }
+  EXPECT_EQ(admission_->Encode(AskVector(only_n), nullptr).status().reason(), "insufficient_scope");
+  EXPECT_EQ(admission_->Generate(Ask(only_n, "none"), nullptr).status().reason(),
+            "model_not_found");
+  for (const char* model : {"n", "n-alias"}) {
+    const auto generation = admission_->Generate(Ask(only_n, model), nullptr);
+    ASSERT_TRUE(generation.ok()) << generation.status();
+  }
+  for (size_t k = 0; k < 2; ++k) inference_.Generation(k)->End();
+}
+
+TEST_F(AdmissionTest, TheTenantAndItsWeightGoOn) {
+  Policy policy;
+  policy.weights = {{"acme", 4.0}};
+  Start(policy);
+  const auto generation = admission_->Generate(Ask(Caller()), nullptr);
+  ASSERT_TRUE(generation.ok());
+  EXPECT_EQ(inference_.Generation(0)->request.tenant, "acme");
+  EXPECT_EQ(inference_.Generation(0)->request.tenant_weight, 4.0);
+  const auto encoding = admission_->Encode(AskVector(Caller({}, {}, "key:b", "other")), nullptr);
+  ASSERT_TRUE(encoding.ok());
+  EXPECT_EQ(inference_.Encoding(0)->request.tenant, "other");
+  EXPECT_EQ(inference_.Encoding(0)->request.tenant_weight, 1.0);
+  inference_.Generation(0)->End();
+}
+
+TEST_F(AdmissionTest, OfAThousandParallelRequestsAtALimitOfAHundredAHundredPass) {
+  Start();
+  const api::CallerRef caller = Caller({.requests_per_minute = 100});
+  std::atomic<int> passed{0}, refused{0};
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < 10; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 100; ++i) {
+        api::GenerateRequest request = Ask(caller);
+        request.rate_limits = std::make_shared<api::RateLimits>();
+        const auto told = request.rate_limits;
+        const auto generation = admission_->Generate(std::move(request), nullptr);
+        EXPECT_TRUE(told->requests.has_value());
+        EXPECT_EQ(told->requests->limit, 100);
+        if (generation.ok()) {
+          ++passed;
+          continue;
+        }
+        ++refused;
+        EXPECT_EQ(generation.status().reason(), "rate_limit_exceeded");
+        EXPECT_TRUE(generation.status().retry_after().has_value());
+        EXPECT_EQ(told->requests->remaining, 0);
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(passed.load(), 100);
+  EXPECT_EQ(refused.load(), 900);
+  EXPECT_EQ(Rows().size(), 100u) << "none for a request that was refused";
+}
+
+// 10^5 requests whose clients go at once leave nothing behind.
+TEST_F(AdmissionTest, NothingLeaksWithClientsThatGo) {
+  Start();
+  inference_.keeps = false;
+  const api::CallerRef caller = Caller({.concurrency = 1, .queued_tokens = 20});
+  std::shared_ptr<FakeGeneration> last;
+  inference_.on_generate = [&](const std::shared_ptr<FakeGeneration>& generation) {
+    last = generation;
+    return OkStatus();
+  };
+  for (int i = 0; i < 100'000; ++i) {
+    {
+      const auto generation = admission_->Generate(Ask(caller), nullptr);
+      ASSERT_TRUE(generation.ok()) << i << generation.status();
+    }
+    ASSERT_TRUE(last->cancelled.load());
+    last->End(Status(StatusCode::kCancelled, "cancelled", "the client left"));
+  }
+  last.reset();
+  EXPECT_EQ(admission_->running(), 0u);
+  clock_.Advance(std::chrono::minutes(2));
+  limiter_.DropIdle();
+  EXPECT_EQ(limiter_.subjects(), 0u);
+}
+
+TEST_F(AdmissionTest, TokensAreReservedAndSettledByWhatWasComputed) {
+  Start();
+  const api::CallerRef caller = Caller({.tokens_per_minute = 100});
+  const auto ask = [&] {
+    api::GenerateRequest request = Ask(caller);  // 6 and 10 tokens
+    request.rate_limits = std::make_shared<api::RateLimits>();
+    const auto told = request.rate_limits;
+    return std::pair(admission_->Generate(std::move(request), nullptr), told);
+  };
+  const auto [first, told_first] = ask();
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(told_first->tokens->remaining, 84);
+  inference_.Generation(0)->Started(20, 15);
+  inference_.Generation(0)->Token("a");
+  inference_.Generation(0)->End();  // five of the prompt and one of the answer
+  const auto [second, told_second] = ask();
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(told_second->tokens->remaining, 78);
+  // Cancelled before it had a turn: nothing was computed.
+  inference_.Generation(1)->Started(20, 0);
+  inference_.Generation(1)->End(Status(StatusCode::kCancelled, "cancelled", "the client left"));
+  const auto [third, told_third] = ask();
+  ASSERT_TRUE(third.ok());
+  EXPECT_EQ(told_third->tokens->remaining, 78);
+  inference_.Generation(2)->End();
+}
+
+TEST_F(AdmissionTest, APromptAboveTheLimitCanNeverPassButALongAnswerIsCut) {
+  Start();
+  const api::CallerRef caller = Caller({.tokens_per_minute = 100});
+  api::GenerateRequest request = Ask(caller);
+  request.prompt = api::TextPrompt{.text = std::string(1000, 'a')};
+  EXPECT_EQ(admission_->Generate(std::move(request), nullptr).status().reason(),
+            "request_exceeds_limit");
+  api::GenerateRequest answer = Ask(caller);
+  answer.sampling.max_tokens = 8000;
+  const auto generation = admission_->Generate(std::move(answer), nullptr);
+  ASSERT_TRUE(generation.ok()) << generation.status();
+  inference_.Generation(0)->End();
+}
+
+TEST_F(AdmissionTest, ConcurrencyEndsWithTheStreamAndWaitingTokensWithTheFirst) {
+  Start();
+  const api::CallerRef caller = Caller({.concurrency = 2, .queued_tokens = 8});
+  const auto first = admission_->Generate(Ask(caller), nullptr);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(admission_->Generate(Ask(caller), nullptr).status().reason(), "rate_limit_exceeded")
+      << "six tokens wait, and eight may";
+  inference_.Generation(0)->Started();
+  inference_.Generation(0)->Token("a");
+  const auto second = admission_->Generate(Ask(caller), nullptr);
+  ASSERT_TRUE(second.ok()) << second.status();
+  inference_.Generation(1)->Token("a");
+  EXPECT_FALSE(admission_->Generate(Ask(caller), nullptr).ok()) << "two run";
+  inference_.Generation(0)->End();
+  EXPECT_TRUE(admission_->Generate(Ask(caller), nullptr).ok());
+  inference_.Generation(1)->End();
+  inference_.Generation(2)->End();
+}
+
+TEST_F(AdmissionTest, WhatTheInferenceRefusesNeverWas) {
+  Start();
+  const api::CallerRef caller = Caller({.requests_per_minute = 1});
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>&) {
+    return Unavailable("queue_full", "full");
+  };
+  for (int i = 0; i < 3; ++i)
+    EXPECT_EQ(admission_->Generate(Ask(caller), nullptr).status().reason(), "queue_full");
+  EXPECT_TRUE(Rows().empty());
+  EXPECT_EQ(admission_->running(), 0u);
+}
+
+TEST_F(AdmissionTest, TheLimitsOfATenantHoldForItsKeysTogether) {
+  Policy policy;
+  policy.tenant.requests_per_minute = 2;
+  policy.key.requests_per_minute = 5;
+  Start(policy);
+  inference_.on_generate = [](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  EXPECT_TRUE(admission_->Generate(Ask(Caller({}, {}, "key:a")), nullptr).ok());
+  EXPECT_TRUE(admission_->Generate(Ask(Caller({}, {}, "key:b")), nullptr).ok());
+  EXPECT_FALSE(admission_->Generate(Ask(Caller({}, {}, "key:c")), nullptr).ok());
+  EXPECT_TRUE(admission_->Generate(Ask(Caller({}, {}, "key:c", "other")), nullptr).ok());
+}
+
+// Ends of every kind: the sum of the rows is the sum of what the streams told.
+TEST_F(AdmissionTest, TheLedgerAddsUp) {
+  Start();
+  int64_t prompt = 0, cached = 0, output = 0;
+  for (int i = 0; i < 10'000; ++i) {
+    if (i % 4 == 3) {
+      ASSERT_TRUE(admission_->Encode(AskVector(Caller()), nullptr).ok());
+      prompt += 4;
+      continue;
+    }
+    auto generation = admission_->Generate(Ask(Caller()), nullptr);
+    ASSERT_TRUE(generation.ok());
+    const auto written = inference_.Generation(inference_.generations() - 1);
+    written->Started(10 + i % 7, i % 3);
+    for (int token = 0; token < i % 5; ++token) written->Token("a");
+    written->timings.prefill = std::chrono::milliseconds(1);
+    written->End(i % 4 == 0 ? Status(StatusCode::kCancelled, "cancelled", "") : OkStatus());
+    const api::StreamEvent* event = nullptr;
+    api::Generation reader = *std::move(generation);
+    while ((event = reader.Next()) != nullptr) {
+      if (event->kind != api::StreamEvent::Kind::kEnd) continue;
+      prompt += event->usage.prompt_tokens;
+      cached += event->usage.cached_tokens;
+      output += event->usage.completion_tokens;
+    }
+  }
+  const std::vector<usage::Row> rows = Rows();
+  ASSERT_EQ(rows.size(), 10'000u);
+  for (const usage::Row& row : rows) {
+    prompt -= row.prompt_tokens;
+    cached -= row.cached_tokens;
+    output -= row.output_tokens;
+  }
+  EXPECT_EQ(prompt, 0);
+  EXPECT_EQ(cached, 0);
+  EXPECT_EQ(output, 0);
+  EXPECT_EQ(rows[0].tenant, "acme");
+  EXPECT_EQ(rows[0].key_id, "key:a");
+  EXPECT_EQ(rows[0].model, "m");
+  EXPECT_EQ(rows[0].route, "completions");
+  EXPECT_EQ(rows[0].outcome, "cancelled");
+  EXPECT_EQ(rows[3].model, "e");
+  EXPECT_EQ(rows[3].route, "embeddings");
+}
+
+TEST_F(AdmissionTest, ARevokedKeyEndsWhatRunsAndBeginsNothing) {
+  Start();
+  inference_.holds_encodings = true;
+  const auto generation = admission_->Generate(Ask(Caller()), nullptr);
+  const auto encoding = admission_->Encode(AskVector(Caller()), nullptr);
+  const auto other = admission_->Generate(Ask(Caller({}, {}, "key:b")), nullptr);
+  ASSERT_TRUE(generation.ok() && encoding.ok() && other.ok());
+  revoked_ = "key:a";
+  EXPECT_EQ(admission_->Revoke("key:a"), 2u);
+  EXPECT_TRUE(inference_.Generation(0)->cancelled.load());
+  EXPECT_TRUE(inference_.Encoding(0)->cancelled.load());
+  EXPECT_FALSE(inference_.Generation(1)->cancelled.load());
+  EXPECT_EQ(admission_->Generate(Ask(Caller()), nullptr).status().reason(), "key_revoked");
+  const Status cancelled(StatusCode::kCancelled, "cancelled", "");
+  inference_.Generation(0)->End(cancelled);
+  inference_.Encoding(0)->Finish(cancelled);
+  inference_.Generation(1)->End();
+  EXPECT_EQ(generation->stream().status().reason(), "key_revoked");
+  EXPECT_TRUE(other->stream().status().ok());
+}
+
+// Whatever the moment of a revocation, nothing of the key goes on.
+TEST_F(AdmissionTest, ARevocationBesideABeginningMissesNothing) {
+  for (int round = 0; round < 500; ++round) {
+    std::atomic<bool> revoked{false};
+    Admission admission({}, {.inference = &inference_,
+                             .limiter = &limiter_,
+                             .unix_ms = [] { return kNow * 1000; },
+                             .valid =
+                                 [&](const api::Caller&) {
+                                   if (!revoked.load()) return OkStatus();
+                                   return Status(StatusCode::kUnauthenticated, "key_revoked", "");
+                                 },
+                             .counted = [](const api::Caller&) { return false; }});
+    const size_t before = inference_.generations();
+    Result<api::Generation> begun = api::Generation();
+    std::jthread client([&] { begun = admission.Generate(Ask(Caller()), nullptr); });
+    revoked.store(true);
+    admission.Revoke("key:a");
+    client.join();
+    if (!begun.ok()) continue;
+    ASSERT_TRUE(inference_.Generation(before)->cancelled.load()) << round;
+    inference_.Generation(before)->End(Status(StatusCode::kCancelled, "cancelled", ""));
+  }
+}
+
+TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
+  Start();
+  const api::CallerLimits limits{.daily_tokens = 100};
+  ASSERT_TRUE(
+      admission_->AddToDay({.tenant = "acme", .key_id = "key:a", .tokens = 90}, limits).ok());
+  EXPECT_EQ(admission_->Generate(Ask(Caller(limits)), nullptr).status().reason(),
+            "insufficient_quota");
+}
+
+TEST(PolicyTest, WeightsAreReadOrNamed) {
+  const auto weights = ReadWeights("gold=4,trial=0.5");
+  ASSERT_TRUE(weights.ok());
+  EXPECT_THAT(*weights, ::testing::ElementsAre(std::pair<const std::string, double>("gold", 4),
+                                               std::pair<const std::string, double>("trial", 0.5)));
+  EXPECT_TRUE(ReadWeights("")->empty());
+  for (const char* bad : {"gold", "=4", "gold=", "gold=x", "gold=4x", "gold=0", "gold=1000",
+                          "gold=nan", "gold=1,gold=2", "gold=1,,"}) {
+    EXPECT_EQ(ReadWeights(bad).status().reason(), "invalid_value") << bad;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::admission

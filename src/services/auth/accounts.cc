@@ -1,0 +1,225 @@
+#include "services/auth/accounts.h"
+
+#include <algorithm>
+#include <future>
+#include <utility>
+
+#include "base/quote.h"
+
+namespace tutti::auth {
+namespace {
+
+using store::Database;
+
+// How far the note of a key's last use may be behind: one small write an hour for each key.
+constexpr int64_t kUseStepS = 3600;
+
+Result<IssuedKey> NewKey(std::string name, Grant grant, std::optional<int64_t> expires_s,
+                         int64_t now_s) {
+  ASSIGN_OR_RETURN(std::string text, MakeKeyText());
+  const std::optional<std::string_view> id = KeyIdOf(text);
+  CHECK(id.has_value());
+  KeyRecord record{.id = std::string(*id),
+                   .name = std::move(name),
+                   .digest = DigestOf(text),
+                   .grant = std::move(grant),
+                   .created_s = now_s,
+                   .expires_s = expires_s,
+                   .revoked_s = {},
+                   .used_s = {}};
+  return IssuedKey{std::move(record), std::move(text)};
+}
+
+Status NoKey(std::string_view id_or_name) {
+  return NotFound("not_found", "there is no active key " + Quote(id_or_name));
+}
+
+void KeepActive(std::vector<KeyRecord>* keys, int64_t now_s) {
+  std::erase_if(*keys, [now_s](const KeyRecord& key) { return !IsActive(key, now_s); });
+}
+
+// The active key of that id, or else those of that name.
+Result<std::vector<KeyRecord>> ActiveKeys(Database& database, std::string_view id_or_name,
+                                          int64_t now_s) {
+  ASSIGN_OR_RETURN(std::vector<KeyRecord> keys, LoadKeys(database));
+  KeepActive(&keys, now_s);
+  const bool is_id = std::any_of(keys.begin(), keys.end(),
+                                 [&](const KeyRecord& key) { return key.id == id_or_name; });
+  std::erase_if(keys,
+                [&](const KeyRecord& key) { return (is_id ? key.id : key.name) != id_or_name; });
+  return keys;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Accounts>> Accounts::Open(store::Store* store) {
+  SnapshotRef first;
+  RETURN_IF_ERROR(store->ReadNow([&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(first, LoadSnapshot(database));
+    return OkStatus();
+  }));
+  return std::unique_ptr<Accounts>(new Accounts(store, std::move(first)));
+}
+
+Accounts::Accounts(store::Store* store, SnapshotRef first)
+    : store_(store), core_(std::make_shared<Core>()) {
+  core_->Install(std::move(first));
+}
+
+void Accounts::ChangeLater(store::Store::Work work, store::Store::Done done) {
+  const auto next = std::make_shared<SnapshotRef>();
+  store_->Write(
+      [work = std::move(work), next](Database& database) -> Status {
+        RETURN_IF_ERROR(work(database));
+        ASSIGN_OR_RETURN(*next, LoadSnapshot(database));
+        return OkStatus();
+      },
+      [done = std::move(done), core = core_, next](const Status& status) {
+        if (status.ok()) core->Install(std::move(*next));
+        done(status);
+      });
+}
+
+Status Accounts::Change(const store::Store::Work& work) {
+  std::promise<Status> result;
+  ChangeLater(work, [&](const Status& status) { result.set_value(status); });
+  return result.get_future().get();
+}
+
+std::shared_ptr<const void> Accounts::Listen(Listener listener) {
+  auto token = std::make_shared<const Listener>(std::move(listener));
+  const MutexLock guard(listeners_mutex_);
+  std::erase_if(listeners_, [](const auto& each) { return each.expired(); });
+  listeners_.push_back(token);
+  return token;
+}
+
+void Accounts::Tell(PrincipalKind kind, std::string_view id) {
+  std::vector<std::weak_ptr<const Listener>> listeners;
+  {
+    const MutexLock guard(listeners_mutex_);
+    listeners = listeners_;
+  }
+  for (const auto& each : listeners) {
+    if (const auto listener = each.lock()) (*listener)({kind, std::string(id)});
+  }
+}
+
+Result<IssuedKey> Accounts::CreateKey(const KeySpec& spec, int64_t now_s) {
+  RETURN_IF_ERROR(CheckName(spec.name, "name"));
+  RETURN_IF_ERROR(CheckName(spec.grant.tenant, "tenant"));
+  if (spec.expires_s.has_value() && *spec.expires_s <= now_s)
+    return InvalidArgument("invalid_value", "the key would have expired already")
+        .WithParam("expires_s");
+  ASSIGN_OR_RETURN(IssuedKey key, NewKey(spec.name, spec.grant, spec.expires_s, now_s));
+  RETURN_IF_ERROR(Change([&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(std::vector<KeyRecord> others, LoadKeysNamed(database, spec.name));
+    KeepActive(&others, now_s);
+    if (!others.empty())
+      return Status(
+          StatusCode::kAlreadyExists, "name_taken",
+          "there is an active key " + Quote(spec.name) + " already: rotate it, or revoke it first");
+    return InsertKey(database, key.record, now_s);
+  }));
+  return key;
+}
+
+Result<IssuedKey> Accounts::RotateKey(std::string_view name, int64_t grace_s, int64_t now_s) {
+  std::optional<IssuedKey> made;
+  const auto rotate = [&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(std::vector<KeyRecord> active, LoadKeysNamed(database, name));
+    KeepActive(&active, now_s);
+    if (active.empty()) return NoKey(name);
+    if (active.size() > 1)
+      return Status(StatusCode::kFailedPrecondition, "two_keys_active",
+                    "two keys " + Quote(name) + " are active already: revoke " + active[0].id +
+                        ", or wait until it ends");
+    KeyRecord& before = active.front();
+    // The new key lives as long as the first was meant to.
+    std::optional<int64_t> expires_s;
+    if (before.expires_s.has_value()) expires_s = now_s + (*before.expires_s - before.created_s);
+    ASSIGN_OR_RETURN(made,
+                     NewKey(std::move(before.name), std::move(before.grant), expires_s, now_s));
+    RETURN_IF_ERROR(ExpireKey(database, before.id, now_s + grace_s));
+    return InsertKey(database, made->record, now_s);
+  };
+  RETURN_IF_ERROR(Change(rotate));
+  return *std::move(made);
+}
+
+Result<std::vector<std::string>> Accounts::RevokeKeys(std::string_view id_or_name, int64_t now_s) {
+  std::vector<std::string> revoked;
+  const auto revoke = [&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys, ActiveKeys(database, id_or_name, now_s));
+    if (keys.empty()) return NoKey(id_or_name);
+    for (const KeyRecord& key : keys) {
+      RETURN_IF_ERROR(RevokeKey(database, key.id, now_s));
+      revoked.push_back(key.id);
+    }
+    return OkStatus();
+  };
+  RETURN_IF_ERROR(Change(revoke));
+  for (const std::string& id : revoked) Tell(PrincipalKind::kKey, id);
+  return revoked;
+}
+
+Result<std::vector<KeyRecord>> Accounts::Keys() {
+  std::vector<KeyRecord> keys;
+  RETURN_IF_ERROR(store_->ReadNow([&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(keys, LoadKeys(database));
+    return OkStatus();
+  }));
+  return keys;
+}
+
+Status Accounts::CreateUser(const UserRecord& user) {
+  RETURN_IF_ERROR(CheckName(user.name, "name"));
+  RETURN_IF_ERROR(CheckName(user.grant.tenant, "tenant"));
+  return Change([&](Database& database) { return InsertUser(database, user); });
+}
+
+Status Accounts::RemoveUser(std::string_view name) {
+  RETURN_IF_ERROR(Change([&](Database& database) { return DeleteUser(database, name); }));
+  Tell(PrincipalKind::kUser, name);
+  return OkStatus();
+}
+
+Status Accounts::EnableUser(std::string_view name, bool enabled) {
+  RETURN_IF_ERROR(
+      Change([&](Database& database) { return SetUserEnabled(database, name, enabled); }));
+  if (!enabled) Tell(PrincipalKind::kUser, name);
+  return OkStatus();
+}
+
+Status Accounts::ChangePassword(std::string_view name, std::string_view hash) {
+  RETURN_IF_ERROR(
+      Change([&](Database& database) { return SetUserPassword(database, name, hash); }));
+  Tell(PrincipalKind::kUser, name);
+  return OkStatus();
+}
+
+Result<std::vector<UserRecord>> Accounts::Users() {
+  std::vector<UserRecord> users;
+  RETURN_IF_ERROR(store_->ReadNow([&](Database& database) -> Status {
+    ASSIGN_OR_RETURN(users, LoadUsers(database));
+    return OkStatus();
+  }));
+  return users;
+}
+
+void Accounts::NoteUse(const KeyEntry& key, int64_t now_s) const {
+  int64_t before = key.used_s.load(std::memory_order_relaxed);
+  if (now_s - before < kUseStepS) return;
+  if (!key.used_s.compare_exchange_strong(before, now_s, std::memory_order_relaxed)) return;
+  store_->Write([id = key.principal->id,
+                 now_s](Database& database) { return NoteKeyUse(database, id, now_s); },
+                [](const Status&) {});
+}
+
+void Accounts::Rehash(const std::string& name, const std::string& before,
+                      const std::string& after) {
+  ChangeLater([=](Database& database) { return RehashUser(database, name, before, after); },
+              [](const Status&) {});
+}
+
+}  // namespace tutti::auth

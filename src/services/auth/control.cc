@@ -1,0 +1,264 @@
+#include "services/auth/control.h"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <utility>
+
+#include "base/quote.h"
+#include "wire/json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::auth {
+namespace {
+
+using wire::Json;
+using wire::JsonObject;
+using wire::JsonWriter;
+
+Status Bad(std::string_view param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+}
+
+// The members of a request, whose names were all checked.
+class Members {
+ public:
+  explicit Members(const JsonObject& object) : object_(object) {}
+
+  Result<std::string> Text(std::string_view name) const {
+    const Json* const value = Find(name);
+    if (value == nullptr)
+      return InvalidArgument("missing_required_parameter", std::string(name) + " is needed")
+          .WithParam(std::string(name));
+    if (!value->is_string()) return Bad(name, std::string(name) + " must be a string");
+    return std::string(value->get_string());
+  }
+
+  // Seconds from 1 to kMostSpanS.
+  Result<std::optional<int64_t>> Span(std::string_view name) const {
+    const Json* const value = Find(name);
+    if (value == nullptr) return std::optional<int64_t>();
+    if (!value->is_int64() || value->get_int64() < 1 || value->get_int64() > kMostSpanS)
+      return Bad(name, std::string(name) + " must be from 1 to " + std::to_string(kMostSpanS) +
+                           " seconds");
+    return std::optional(value->get_int64());
+  }
+
+  Result<Grant> ReadGrant() const {
+    Grant grant;
+    if (Find("tenant") != nullptr) {
+      ASSIGN_OR_RETURN(grant.tenant, Text("tenant"));
+    }
+    if (const Json* const scopes = Find("scopes")) {
+      ASSIGN_OR_RETURN(grant.scopes, ReadScopes(*scopes));
+    }
+    if (const Json* const limits = Find("limits")) {
+      ASSIGN_OR_RETURN(grant.limits, ReadLimits(*limits));
+    }
+    return grant;
+  }
+
+ private:
+  const Json* Find(std::string_view name) const {  // null counts as absent
+    const Json* const value = object_.if_contains(name);
+    return value == nullptr || value->is_null() ? nullptr : value;
+  }
+
+  const JsonObject& object_;
+};
+
+void MemberOrNull(std::string_view name, std::optional<int64_t> value, JsonWriter* json) {
+  json->Key(name);
+  if (value.has_value()) {
+    json->Int(*value);
+  } else {
+    json->Null();
+  }
+}
+
+void WriteGrant(const Grant& grant, JsonWriter* json) {
+  json->Member("tenant", grant.tenant).Key("scopes");
+  WriteScopes(grant.scopes, json);
+  json->Key("limits");
+  WriteLimits(grant.limits, json);
+}
+
+void WriteKey(const KeyRecord& key, int64_t now_s, JsonWriter* json) {
+  json->BeginObject().Member("id", key.id).Member("name", key.name);
+  json->Member("state", key.revoked_s.has_value() ? "revoked"
+                        : IsActive(key, now_s)    ? "active"
+                                                  : "expired");
+  WriteGrant(key.grant, json);
+  json->Member("created_s", key.created_s);
+  MemberOrNull("expires_s", key.expires_s, json);
+  MemberOrNull("revoked_s", key.revoked_s, json);
+  MemberOrNull("used_s", key.used_s, json);
+  json->EndObject();
+}
+
+void WriteUser(const UserRecord& user, JsonWriter* json) {
+  json->BeginObject().Member("name", user.name).Member("enabled", user.enabled);
+  WriteGrant(user.grant, json);
+  json->Member("created_s", user.created_s).EndObject();
+}
+
+// Each writes the members of its answer behind "ok".
+struct Call {
+  Authority& authority;
+  Members members;
+  int64_t now_s;
+  JsonWriter* json;
+};
+
+void WriteIssued(const IssuedKey& key, const Call& call) {
+  call.json->Key("key");
+  WriteKey(key.record, call.now_s, call.json);
+  call.json->Member("secret", key.text);
+}
+
+Status CreateKey(const Call& call) {
+  KeySpec spec;
+  ASSIGN_OR_RETURN(spec.name, call.members.Text("name"));
+  ASSIGN_OR_RETURN(spec.grant, call.members.ReadGrant());
+  ASSIGN_OR_RETURN(const std::optional<int64_t> life_s, call.members.Span("expires_in_s"));
+  if (life_s.has_value()) spec.expires_s = call.now_s + *life_s;
+  ASSIGN_OR_RETURN(const IssuedKey key, call.authority.accounts().CreateKey(spec, call.now_s));
+  WriteIssued(key, call);
+  return OkStatus();
+}
+
+Status RotateKey(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
+  ASSIGN_OR_RETURN(const std::optional<int64_t> grace_s, call.members.Span("grace_s"));
+  ASSIGN_OR_RETURN(const IssuedKey key, call.authority.accounts().RotateKey(
+                                            name, grace_s.value_or(kDefaultGraceS), call.now_s));
+  WriteIssued(key, call);
+  return OkStatus();
+}
+
+Status RevokeKeys(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string key, call.members.Text("key"));
+  ASSIGN_OR_RETURN(const std::vector<std::string> ids,
+                   call.authority.accounts().RevokeKeys(key, call.now_s));
+  call.json->Key("revoked").BeginArray();
+  for (const std::string& id : ids) call.json->String(id);
+  call.json->EndArray();
+  return OkStatus();
+}
+
+Status ListKeys(const Call& call) {
+  ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys, call.authority.accounts().Keys());
+  call.json->Key("keys").BeginArray();
+  for (const KeyRecord& key : keys) WriteKey(key, call.now_s, call.json);
+  call.json->EndArray();
+  return OkStatus();
+}
+
+Status CreateUser(const Call& call) {
+  UserRecord user{.name = {}, .password_hash = {}, .grant = {}, .created_s = call.now_s};
+  ASSIGN_OR_RETURN(user.name, call.members.Text("name"));
+  RETURN_IF_ERROR(CheckName(user.name, "name"));  // before the work of a hash
+  ASSIGN_OR_RETURN(user.grant, call.members.ReadGrant());
+  ASSIGN_OR_RETURN(const std::string password, call.members.Text("password"));
+  ASSIGN_OR_RETURN(user.password_hash, call.authority.HashNewPassword(password));
+  return call.authority.accounts().CreateUser(user);
+}
+
+Status ChangePassword(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
+  ASSIGN_OR_RETURN(const std::string password, call.members.Text("password"));
+  ASSIGN_OR_RETURN(const std::string hash, call.authority.HashNewPassword(password));
+  return call.authority.accounts().ChangePassword(name, hash);
+}
+
+Status EnableUser(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
+  return call.authority.accounts().EnableUser(name, true);
+}
+
+Status DisableUser(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
+  return call.authority.accounts().EnableUser(name, false);
+}
+
+Status RemoveUser(const Call& call) {
+  ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
+  return call.authority.accounts().RemoveUser(name);
+}
+
+Status ListUsers(const Call& call) {
+  ASSIGN_OR_RETURN(const std::vector<UserRecord> users, call.authority.accounts().Users());
+  call.json->Key("users").BeginArray();
+  for (const UserRecord& user : users) WriteUser(user, call.json);
+  call.json->EndArray();
+  return OkStatus();
+}
+
+struct Operation {
+  std::string_view name;
+  Status (*run)(const Call&);
+  std::array<std::string_view, 5> members;  // that it knows, beside "op"
+};
+
+constexpr auto kOperations = std::to_array<Operation>({
+    {"keys.create", &CreateKey, {"name", "tenant", "scopes", "limits", "expires_in_s"}},
+    {"keys.list", &ListKeys, {}},
+    {"keys.revoke", &RevokeKeys, {"key"}},
+    {"keys.rotate", &RotateKey, {"name", "grace_s"}},
+    {"users.create", &CreateUser, {"name", "password", "tenant", "scopes", "limits"}},
+    {"users.list", &ListUsers, {}},
+    {"users.password", &ChangePassword, {"name", "password"}},
+    {"users.enable", &EnableUser, {"name"}},
+    {"users.disable", &DisableUser, {"name"}},
+    {"users.delete", &RemoveUser, {"name"}},
+});
+
+Result<const Operation*> FindOperation(const JsonObject& request) {
+  const Json* const op = request.if_contains("op");
+  const std::string_view name =
+      op != nullptr && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
+  const auto found = std::find_if(kOperations.begin(), kOperations.end(),
+                                  [&](const Operation& each) { return each.name == name; });
+  if (found == kOperations.end()) return Bad("op", "there is no operation " + Quote(name));
+  for (const auto& [member, value] : request) {
+    const std::string_view key = member;
+    const auto known = std::find(found->members.begin(), found->members.end(), key);
+    if (key != "op" && (key.empty() || known == found->members.end()))
+      return InvalidArgument("unknown_parameter",
+                             std::string(name) + " has no member " + Quote(key));
+  }
+  return &*found;
+}
+
+Status Answer(Authority& authority, std::string_view request, int64_t now_s, JsonWriter* json) {
+  if (request.size() > kMostControlRequestBytes)
+    return ResourceExhausted("request_too_large", "the request is longer than 64 KiB");
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(request, 1024));
+  if (!document.root().is_object()) return Bad("", "the request must be an object");
+  const JsonObject& object = document.root().get_object();
+  ASSIGN_OR_RETURN(const Operation* const operation, FindOperation(object));
+  json->BeginObject().Member("ok", true);
+  RETURN_IF_ERROR(operation->run({authority, Members(object), now_s, json}));
+  json->EndObject();
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string HandleControl(Authority& authority, std::string_view request, int64_t now_s) {
+  std::string answer;
+  JsonWriter json(&answer);
+  const Status status = Answer(authority, request, now_s, &json);
+  if (status.ok()) return answer;
+  std::string refusal;
+  JsonWriter(&refusal)
+      .BeginObject()
+      .Member("ok", false)
+      .Member("code", status.reason())
+      .Member("message", status.message())
+      .EndObject();
+  return refusal;
+}
+
+}  // namespace tutti::auth

@@ -1,0 +1,35 @@
+// What `tutti keys` and `tutti users` ask for, as one JSON object, and the answer as another. The
+// same whether it comes through a server's control socket or the command has the store itself.
+//
+// {"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],"models":[]},
+//  "limits":{"requests_per_minute":60},"expires_in_s":86400}
+//     -> {"ok":true,"key":{...},"secret":"tutti-..."}
+// {"op":"keys.list"}                              -> {"ok":true,"keys":[{...}]}
+// {"op":"keys.revoke","key":"ID or NAME"}         -> {"ok":true,"revoked":["ID"]}
+// {"op":"keys.rotate","name":"ci","grace_s":3600} -> {"ok":true,"key":{...},"secret":"tutti-..."}
+// {"op":"users.create","name":"ann","password":"...","tenant":...,"scopes":...,"limits":...}
+//     -> {"ok":true}; likewise users.password (name, password), users.enable, users.disable,
+// users.delete (name)
+// {"op":"users.list"}                             -> {"ok":true,"users":[{...}]}
+// or {"ok":false,"code":"name_taken","message":"..."}.
+//
+// All but `op` and what names the object may be left out. A member that the operation does not
+// know is refused.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "services/auth/authority.h"
+
+namespace tutti::auth {
+
+inline constexpr size_t kMostControlRequestBytes = 64 << 10;
+inline constexpr int64_t kDefaultGraceS = int64_t{7} * 86400;
+inline constexpr int64_t kMostSpanS = int64_t{3650} * 86400;  // of lives and graces
+
+// Waits for the disk, and for the hash of a password: not for an io thread. Any other.
+std::string HandleControl(Authority& authority, std::string_view request, int64_t now_s);
+
+}  // namespace tutti::auth

@@ -1,0 +1,138 @@
+#include "services/auth/control.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "base/random.h"
+#include "services/auth/testing/opened_store.h"
+#include "wire/json.h"
+
+namespace tutti::auth {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr int64_t kNow = 1'700'000'000;
+
+class ControlTest : public ::testing::Test {
+ protected:
+  std::string Ask(const std::string& request, int64_t now_s = kNow) {
+    std::string answer = HandleControl(*authority_, request, now_s);
+    EXPECT_TRUE(wire::ParseJson(answer).ok()) << answer;
+    EXPECT_THAT(answer, Not(HasSubstr("\n"))) << "one line";
+    return answer;
+  }
+  // The text of a member, also of one within `key`.
+  static std::string Member(const std::string& answer, std::string_view name) {
+    const auto document = wire::ParseJson(answer);
+    CHECK(document.ok());
+    const wire::Json* value = document->root().get_object().if_contains(name);
+    if (value == nullptr) value = document->root().at("key").get_object().if_contains(name);
+    CHECK(value != nullptr) << answer;
+    return value->is_string() ? std::string(value->get_string()) : wire::PrintJson(*value);
+  }
+
+  std::unique_ptr<store::Store> store_ = OpenedStore();
+  std::unique_ptr<Accounts> accounts_ = *Accounts::Open(store_.get());
+  std::unique_ptr<Authority> authority_ =
+      *Authority::Create(accounts_.get(), {.configured_key = "",
+                                           .issuers = {},
+                                           .hash = {.memory_kib = 64, .passes = 1, .lanes = 1},
+                                           .pool = {}});
+};
+
+TEST_F(ControlTest, AKeyIsMadeShownOnceListedRotatedAndRevoked) {
+  const std::string made =
+      Ask(R"({"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],)"
+          R"("models":["m"]},"limits":{"requests_per_minute":60},"expires_in_s":86400})");
+  EXPECT_EQ(Member(made, "ok"), "true") << made;
+  EXPECT_EQ(Member(made, "state"), "active");
+  EXPECT_EQ(Member(made, "expires_s"), std::to_string(kNow + 86400));
+  const std::string secret = Member(made, "secret"), id = Member(made, "id");
+  const auto who = authority_->FromBearer(secret, kNow);
+  ASSERT_TRUE(who.ok());
+  EXPECT_EQ((*who)->grant.tenant, "acme");
+  EXPECT_EQ((*who)->grant.limits.requests_per_minute, 60);
+  EXPECT_TRUE(Authorize(**who, RouteClass::kEmbed, "m").ok());
+  EXPECT_FALSE(Authorize(**who, RouteClass::kEmbed, "n").ok());
+
+  const std::string list = Ask(R"({"op":"keys.list"})");
+  EXPECT_THAT(list, HasSubstr(id));
+  EXPECT_THAT(list, Not(HasSubstr(secret.substr(19)))) << "a secret is shown once";
+
+  const std::string second = Ask(R"({"op":"keys.rotate","name":"ci","grace_s":100})");
+  EXPECT_TRUE(authority_->FromBearer(Member(second, "secret"), kNow + 99).ok());
+  EXPECT_TRUE(authority_->FromBearer(secret, kNow + 99).ok());
+  EXPECT_FALSE(authority_->FromBearer(secret, kNow + 100).ok());
+
+  EXPECT_EQ(Ask(R"({"op":"keys.revoke","key":")" + id + "\"}"),
+            R"({"ok":true,"revoked":[")" + id + R"("]})");
+  EXPECT_THAT(Ask(R"({"op":"keys.list"})"), HasSubstr(R"("state":"revoked")"));
+}
+
+TEST_F(ControlTest, AUserIsMadeChangedDisabledAndDeleted) {
+  const std::string ok = R"({"ok":true})";
+  EXPECT_EQ(Ask(R"({"op":"users.create","name":"ann","password":"correct horse"})"), ok);
+  const std::string list = Ask(R"({"op":"users.list"})");
+  EXPECT_THAT(list, HasSubstr(R"({"name":"ann","enabled":true,"tenant":"default")"));
+  EXPECT_THAT(list, Not(HasSubstr("argon2"))) << "hashes stay in the store";
+  const std::string before = accounts_->snapshot()->FindUser("ann")->password_hash;
+  EXPECT_EQ(Ask(R"({"op":"users.password","name":"ann","password":"another horse"})"), ok);
+  EXPECT_NE(accounts_->snapshot()->FindUser("ann")->password_hash, before);
+  EXPECT_EQ(Ask(R"({"op":"users.disable","name":"ann"})"), ok);
+  EXPECT_FALSE(accounts_->snapshot()->FindUser("ann")->enabled);
+  EXPECT_EQ(Ask(R"({"op":"users.enable","name":"ann"})"), ok);
+  EXPECT_TRUE(accounts_->snapshot()->FindUser("ann")->enabled);
+  EXPECT_EQ(Ask(R"({"op":"users.delete","name":"ann"})"), ok);
+  EXPECT_EQ(Member(Ask(R"({"op":"users.delete","name":"ann"})"), "code"), "not_found");
+}
+
+TEST_F(ControlTest, WhatIsAskedWronglyIsRefusedWithItsCode) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"", "invalid_json"},
+      {"{", "invalid_json"},
+      {"[]", "invalid_value"},
+      {"{}", "invalid_value"},
+      {R"({"op":"keys.destroy"})", "invalid_value"},
+      {R"({"op":7})", "invalid_value"},
+      {R"({"op":"keys.list","op":"keys.list"})", "duplicate_key"},
+      {R"({"op":"keys.list","x":1})", "unknown_parameter"},
+      {R"({"op":"keys.list","":1})", "unknown_parameter"},
+      {R"({"op":"keys.create"})", "missing_required_parameter"},
+      {R"({"op":"keys.create","name":7})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a b"})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","tenant":"#"})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","expires_in_s":0})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","expires_in_s":1e30})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","limits":{"concurrency":-1}})", "invalid_value"},
+      {R"({"op":"keys.create","name":"a","scopes":{"route":[]}})", "unknown_parameter"},
+      {R"({"op":"keys.revoke","key":"nobody"})", "not_found"},
+      {R"({"op":"keys.rotate","name":"nobody"})", "not_found"},
+      {R"({"op":"users.create","name":"ann","password":"short"})", "invalid_value"},
+      {R"({"op":"users.create","name":"ann"})", "missing_required_parameter"},
+      {R"({"op":"users.password","name":"ann","password":"correct horse"})", "not_found"},
+  };
+  for (const auto& [request, code] : cases)
+    EXPECT_EQ(Member(Ask(request), "code"), code) << request;
+  EXPECT_EQ(Member(Ask(std::string(kMostControlRequestBytes + 1, ' ')), "code"),
+            "request_too_large");
+  EXPECT_TRUE(accounts_->snapshot()->empty());
+}
+
+TEST_F(ControlTest, NoBytesAreTooStrangeToBeAnswered) {
+  Random random(5);
+  const std::string request =
+      R"({"op":"keys.create","name":"ci","scopes":{"routes":["embed"]},"expires_in_s":86400})";
+  for (int i = 0; i < 2000; ++i) {
+    std::string strange = request;
+    for (int64_t n = random.Between(1, 4); n > 0; --n)
+      strange[random.Below(strange.size())] = static_cast<char>(random.Below(256));
+    Ask(strange);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::auth

@@ -1,0 +1,165 @@
+#include "services/auth/grant.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/utf8.h"
+
+namespace tutti::auth {
+namespace {
+
+using wire::Json;
+using wire::JsonWriter;
+
+Status Bad(std::string_view param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+}
+
+Status Unknown(std::string_view scope, std::string_view name) {
+  return InvalidArgument("unknown_parameter", std::string(scope) + " has no member " + Quote(name))
+      .WithParam(std::string(scope));
+}
+
+std::string RouteNames() {
+  std::string names;
+  for (const RouteClass route : kAllRouteClasses) {
+    if (route == RouteClass::kPublic) continue;
+    names += (names.empty() ? "" : ", ") + std::string(RouteClassName(route));
+  }
+  return names;
+}
+
+Result<RouteClasses> ReadRoutes(const Json& value) {
+  if (!value.is_array()) return Bad("routes", "routes must be a list");
+  if (value.get_array().empty()) return kAllButAdmin;
+  RouteClasses routes;
+  for (const Json& each : value.get_array()) {
+    const std::optional<RouteClass> route =
+        each.is_string() ? FindRouteClass(std::string_view(each.get_string())) : std::nullopt;
+    if (!route.has_value() || *route == RouteClass::kPublic)
+      return Bad("routes", "a route class is one of " + RouteNames());
+    routes.Add(*route);
+  }
+  return routes;
+}
+
+Result<std::vector<std::string>> ReadModels(const Json& value) {
+  if (!value.is_array() || value.get_array().size() > kMostModelsOfAScope)
+    return Bad("models", "models must be a list of at most " + std::to_string(kMostModelsOfAScope) +
+                             " names");
+  std::vector<std::string> models;
+  for (const Json& each : value.get_array()) {
+    const std::string_view name =
+        each.is_string() ? std::string_view(each.get_string()) : std::string_view();
+    if (name.empty() || name.size() > kMostModelNameBytes || !IsValidUtf8(name))
+      return Bad("models", "a model's name has 1 to " + std::to_string(kMostModelNameBytes) +
+                               " bytes of UTF-8");
+    models.emplace_back(name);
+  }
+  std::sort(models.begin(), models.end());
+  models.erase(std::unique(models.begin(), models.end()), models.end());
+  return models;
+}
+
+Status Corrupt(const Status& why) {
+  return {StatusCode::kDataLoss, "store_corrupt",
+          "the store has a key or user that cannot be read: " + why.message()};
+}
+
+}  // namespace
+
+bool IsName(std::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+}
+
+Status CheckName(std::string_view name, std::string_view param) {
+  if (IsName(name)) return OkStatus();
+  return Bad(param, "a " + std::string(param) +
+                        " has 1 to 64 characters of A-Z a-z 0-9 _ . -, not " + Quote(name));
+}
+
+void WriteScopes(const Scopes& scopes, JsonWriter* json) {
+  json->BeginObject().Key("routes").BeginArray();
+  if (scopes.routes != kAllButAdmin) {
+    for (const RouteClass route : kAllRouteClasses) {
+      if (route != RouteClass::kPublic && scopes.routes.Has(route))
+        json->String(RouteClassName(route));
+    }
+  }
+  json->EndArray().Key("models").BeginArray();
+  for (const std::string& model : scopes.models) json->String(model);
+  json->EndArray().EndObject();
+}
+
+void WriteLimits(const Limits& limits, JsonWriter* json) {
+  json->BeginObject();
+  for (const auto& [name, member] : api::kCallerLimits) {
+    if ((limits.*member).has_value()) json->Member(name, *(limits.*member));
+  }
+  json->EndObject();
+}
+
+Result<Scopes> ReadScopes(const Json& value) {
+  if (!value.is_object()) return Bad("scopes", "scopes must be an object");
+  Scopes scopes;
+  for (const auto& [name, each] : value.get_object()) {
+    if (name == "routes") {
+      ASSIGN_OR_RETURN(scopes.routes, ReadRoutes(each));
+    } else if (name == "models") {
+      ASSIGN_OR_RETURN(scopes.models, ReadModels(each));
+    } else {
+      return Unknown("scopes", std::string_view(name));
+    }
+  }
+  return scopes;
+}
+
+Result<Limits> ReadLimits(const Json& value) {
+  if (!value.is_object()) return Bad("limits", "limits must be an object");
+  Limits limits;
+  for (const auto& [name, each] : value.get_object()) {
+    const auto found = std::find_if(
+        api::kCallerLimits.begin(), api::kCallerLimits.end(),
+        [key = std::string_view(name)](const auto& limit) { return limit.first == key; });
+    if (found == api::kCallerLimits.end()) return Unknown("limits", std::string_view(name));
+    if (each.is_null()) continue;
+    if (!each.is_int64() || each.get_int64() < 1 || each.get_int64() > kMostOfALimit)
+      return Bad(found->first, std::string(found->first) + " must be a whole number from 1 to " +
+                                   std::to_string(kMostOfALimit));
+    limits.*found->second = each.get_int64();
+  }
+  return limits;
+}
+
+std::string ScopesText(const Scopes& scopes) {
+  std::string text;
+  JsonWriter json(&text);
+  WriteScopes(scopes, &json);
+  return text;
+}
+
+std::string LimitsText(const Limits& limits) {
+  std::string text;
+  JsonWriter json(&text);
+  WriteLimits(limits, &json);
+  return text;
+}
+
+Result<Grant> GrantOfRow(std::string_view tenant, std::string_view scopes,
+                         std::string_view limits) {
+  const Result<wire::JsonDocument> scopes_json = wire::ParseJson(scopes);
+  if (!scopes_json.ok()) return Corrupt(scopes_json.status());
+  const Result<wire::JsonDocument> limits_json = wire::ParseJson(limits);
+  if (!limits_json.ok()) return Corrupt(limits_json.status());
+  Result<Scopes> read_scopes = ReadScopes(scopes_json->root());
+  if (!read_scopes.ok()) return Corrupt(read_scopes.status());
+  const Result<Limits> read_limits = ReadLimits(limits_json->root());
+  if (!read_limits.ok()) return Corrupt(read_limits.status());
+  return Grant{std::string(tenant), *std::move(read_scopes), *read_limits};
+}
+
+}  // namespace tutti::auth

@@ -1,0 +1,51 @@
+// The API keys of the store, as rows. A key's secret is in none of them (key_text.h).
+//
+// All functions run on the store's thread, inside a work of it; their errors are the database's and
+// those that they name. Times are seconds since 1970.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "services/auth/grant.h"
+#include "services/auth/key_text.h"
+#include "store/database.h"
+
+namespace tutti::auth {
+
+// Rows in all, with those that are revoked or expired: every one is also held in memory.
+inline constexpr int64_t kMostKeys = 16384;
+// How long a key that ended is remembered, so that its holder is told why.
+inline constexpr int64_t kKeptAfterEndS = int64_t{90} * 86400;
+
+struct KeyRecord {
+  std::string id;
+  std::string name;  // of several keys at most two are active (rotation)
+  Digest digest{};   // of the key's text
+  Grant grant;
+  int64_t created_s = 0;
+  std::optional<int64_t> expires_s;
+  std::optional<int64_t> revoked_s;
+  std::optional<int64_t> used_s;  // coarse: at most an hour behind
+};
+
+// Neither revoked nor expired.
+bool IsActive(const KeyRecord& key, int64_t now_s);
+
+// In the order of their making.
+Result<std::vector<KeyRecord>> LoadKeys(store::Database& database);
+// Those of that name.
+Result<std::vector<KeyRecord>> LoadKeysNamed(store::Database& database, std::string_view name);
+
+// Errors: store_conflict (the id is taken), too_many_keys. Forgets keys that ended long ago.
+Status InsertKey(store::Database& database, const KeyRecord& key, int64_t now_s);
+// Never later than it would have expired anyway.
+Status ExpireKey(store::Database& database, std::string_view id, int64_t expires_s);
+Status RevokeKey(store::Database& database, std::string_view id, int64_t now_s);
+Status NoteKeyUse(store::Database& database, std::string_view id, int64_t now_s);
+
+}  // namespace tutti::auth

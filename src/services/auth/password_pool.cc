@@ -1,0 +1,68 @@
+#include "services/auth/password_pool.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "base/cpus.h"
+
+namespace tutti::auth {
+namespace {
+
+int ThreadsOf(const PasswordPool::Options& options) {
+  const int wanted = options.threads > 0 ? options.threads : UsableCores() / 2;
+  return std::clamp(wanted, 1, PasswordPool::kMostThreads);
+}
+
+}  // namespace
+
+PasswordPool::PasswordPool(const Options& options) : options_(options) {
+  for (int i = ThreadsOf(options); i > 0; --i) threads_.emplace_back([this] { Main(); });
+}
+
+PasswordPool::~PasswordPool() {
+  std::deque<Job> left;
+  {
+    const MutexLock guard(mutex_);
+    stopping_ = true;
+    left.swap(waiting_);
+    changed_.NotifyAll();
+  }
+  for (std::thread& thread : threads_) thread.join();
+  for (const Job& job : left) job(Unavailable("draining", "the server is ending"));
+}
+
+void PasswordPool::Run(Job job) {
+  Status refused;
+  {
+    const MutexLock guard(mutex_);
+    if (waiting_.size() < options_.most_waiting) {
+      waiting_.push_back(std::move(job));
+      changed_.NotifyOne();
+      return;
+    }
+    refused = Unavailable("overloaded", std::to_string(waiting_.size()) +
+                                            " logins wait for their passwords to be checked")
+                  .WithRetryAfter(std::chrono::seconds(2));
+  }
+  job(refused);
+}
+
+void PasswordPool::Main() {
+  (void)setpriority(PRIO_PROCESS, 0, options_.nice);  // of this thread alone, as Linux has it
+  while (true) {
+    Job job;
+    {
+      const MutexLock guard(mutex_);
+      while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
+      if (stopping_) return;
+      job = std::move(waiting_.front());
+      waiting_.pop_front();
+    }
+    job(OkStatus());
+  }
+}
+
+}  // namespace tutti::auth

@@ -1,0 +1,18 @@
+// The rules that routes of every door have: who may ask has one of these scopes.
+#pragma once
+
+#include "services/auth/scopes.h"
+
+namespace tutti::auth::rules {
+
+inline constexpr RouteClasses kAnybody = {RouteClass::kPublic}, kGenerate = {RouteClass::kGenerate},
+                              kEmbed = {RouteClass::kEmbed}, kTokenize = {RouteClass::kTokenize},
+                              kModels = {RouteClass::kModels}, kMetrics = {RouteClass::kMetrics};
+// Where the model decides what is done.
+inline constexpr RouteClasses kWork = {RouteClass::kGenerate, RouteClass::kEmbed};
+// What is not offered is told to all whom the server knows.
+inline constexpr RouteClasses kKnown = {RouteClass::kGenerate, RouteClass::kEmbed,
+                                        RouteClass::kTokenize, RouteClass::kModels,
+                                        RouteClass::kMetrics,  RouteClass::kAdmin};
+
+}  // namespace tutti::auth::rules

@@ -1,0 +1,37 @@
+// Tokens and the keys that sign them, for tests.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "services/auth/jwt_key.h"
+
+struct evp_pkey_st;
+
+namespace tutti::auth {
+
+std::string Base64url(std::string_view bytes);
+std::string HmacOf(std::string_view secret, std::string_view message);  // SHA-256
+
+// A key of an issuer, made anew for each.
+class SigningKey {
+ public:
+  explicit SigningKey(JwtAlgorithm algorithm, int rsa_bits = 2048);
+
+  // What the configuration of a verifier holds: PEM, or the secret.
+  const std::string& public_text() const { return public_text_; }
+  // As a token has it: bytes, of ES256 r and s.
+  std::string Sign(std::string_view message) const;
+  // `header` and `claims` as JSON texts; three parts.
+  std::string Token(std::string_view header, std::string_view claims) const;
+  // With the header that fits.
+  std::string Token(std::string_view claims) const;
+
+ private:
+  JwtAlgorithm algorithm_;
+  std::shared_ptr<evp_pkey_st> key_;
+  std::string public_text_;
+};
+
+}  // namespace tutti::auth

@@ -1,0 +1,23 @@
+// Whether two kinds of input take the same time: Welch's t-test over interleaved measurements, as
+// in "Dude, is my code constant time?" (Reparaz, Balasch, Verbauwhede, DATE 2017).
+//
+// The kinds are drawn at random before each measurement, so that whatever else the machine does
+// meets both alike, and times above a percentile of all are left out: an interrupt is no signal.
+// |t| above 4.5 is a difference that chance makes once in 10^5 times.
+#pragma once
+
+#include <functional>
+
+namespace tutti::auth {
+
+struct TimingResult {
+  double t = 0;
+  double mean_a_ns = 0, mean_b_ns = 0;
+};
+
+// Times `run` after `prepare(false)` and after `prepare(true)`, `samples` in all. What is prepared
+// is to stand in the same place for both: that is not timed, but where it lies would be.
+TimingResult CompareTimes(int samples, const std::function<void(bool second)>& prepare,
+                          const std::function<void()>& run);
+
+}  // namespace tutti::auth

@@ -1,0 +1,96 @@
+// Nothing about a key can be learnt from the time of its refusal.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "services/auth/accounts.h"
+#include "services/auth/testing/opened_store.h"
+#include "services/auth/testing/timing_test_rig.h"
+
+namespace tutti::auth {
+namespace {
+
+constexpr int64_t kNow = 1'700'000'000;
+constexpr int kSamples = 1'000'000;
+
+std::string With(std::string text, size_t at) {
+  text[at] = text[at] == 'A' ? 'B' : 'A';
+  return text;
+}
+
+class TimingTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto key = accounts_->CreateKey({.name = "ci", .grant = {}, .expires_s = {}}, kNow);
+    ASSERT_TRUE(key.ok());
+    text_ = key->text;
+  }
+
+  // Two texts, each on a line of the cache of its own: where they lie is alike for both.
+  struct Texts {
+    Texts(const std::string& a, const std::string& b) {
+      CHECK(a.size() == b.size() && a.size() <= sizeof texts[0]);
+      std::memcpy(texts[0], a.data(), a.size());
+      std::memcpy(texts[1], b.data(), b.size());
+    }
+    alignas(64) char texts[2][64] = {};
+  };
+
+  // Of two wrong keys, drawn at random and tried from the same place in memory. A difference counts
+  // only if it is there every time: one of chance is not.
+  double LeastDifference(const std::string& a, const std::string& b) {
+    const Texts texts(a, b);
+    const SnapshotRef snapshot = accounts_->snapshot();
+    std::string shown = a;
+    double least = INFINITY;
+    int accepted = 0;
+    for (int round = 0; round < 3 && least >= 4.5; ++round) {
+      const TimingResult result = CompareTimes(
+          kSamples,
+          [&](bool second) {
+            std::memcpy(shown.data(), texts.texts[second ? 1 : 0], shown.size());
+          },
+          [&] {
+            if (CheckKey(*snapshot, shown, kNow).ok()) ++accepted;
+          });
+      least = std::min(least, std::abs(result.t));
+    }
+    EXPECT_EQ(accepted, 0);
+    RecordProperty("t", std::to_string(least));
+    return least;
+  }
+
+  std::unique_ptr<store::Store> store_ = OpenedStore();
+  std::unique_ptr<Accounts> accounts_ = *Accounts::Open(store_.get());
+  std::string text_;
+};
+
+TEST_F(TimingTest, AKeyWrongAtItsFirstLetterTakesAsLongAsOneWrongAtItsLast) {
+  const size_t first = text_.size() - kKeySecretChars;
+  EXPECT_LT(LeastDifference(With(text_, first), With(text_, text_.size() - 1)), 4.5);
+}
+
+// The rig sees what it is there to see: a comparison that stops at the first wrong letter.
+TEST_F(TimingTest, AComparisonThatStopsEarlyIsFound) {
+  const Texts texts(With(text_, 0), With(text_, text_.size() - 1));
+  std::string shown = text_;
+  volatile int equal = 0;
+  const TimingResult result = CompareTimes(
+      kSamples / 10,
+      [&](bool second) { std::memcpy(shown.data(), texts.texts[second ? 1 : 0], shown.size()); },
+      [&] {
+        int same = 1;
+        for (size_t i = 0; i < shown.size() && same != 0; ++i) {
+          const volatile char* const letter = &shown[i];
+          same = *letter == text_[i] ? 1 : 0;
+        }
+        equal = equal + same;
+      });
+  EXPECT_GT(std::abs(result.t), 4.5);
+  EXPECT_LT(result.mean_a_ns, result.mean_b_ns);
+}
+
+}  // namespace
+}  // namespace tutti::auth

@@ -1,0 +1,42 @@
+// The users of the store, as rows: of a password only its hash (password_hash.h).
+//
+// All functions run on the store's thread, inside a work of it; their errors are the database's and
+// those that they name. Times are seconds since 1970.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "services/auth/grant.h"
+#include "store/database.h"
+
+namespace tutti::auth {
+
+// Every one is also held in memory.
+inline constexpr int64_t kMostUsers = 16384;
+
+struct UserRecord {
+  std::string name;
+  std::string password_hash;
+  Grant grant;
+  bool enabled = true;
+  int64_t created_s = 0;
+};
+
+// By name.
+Result<std::vector<UserRecord>> LoadUsers(store::Database& database);
+
+// Errors: name_taken, too_many_users.
+Status InsertUser(store::Database& database, const UserRecord& user);
+// Errors of these: not_found.
+Status DeleteUser(store::Database& database, std::string_view name);
+Status SetUserEnabled(store::Database& database, std::string_view name, bool enabled);
+Status SetUserPassword(store::Database& database, std::string_view name, std::string_view hash);
+// The same password under another hash; nothing where it was changed meanwhile.
+Status RehashUser(store::Database& database, std::string_view name, std::string_view before,
+                  std::string_view after);
+
+}  // namespace tutti::auth

@@ -1,0 +1,42 @@
+#include "services/auth/who_asks.h"
+
+#include <algorithm>
+
+namespace tutti::auth {
+namespace {
+
+bool SameLetters(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
+    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
+  });
+}
+
+}  // namespace
+
+std::string_view BearerOf(std::span<const std::string_view> authorization) {
+  constexpr std::string_view kScheme = "bearer ";
+  if (authorization.size() != 1 ||
+      !SameLetters(authorization[0].substr(0, kScheme.size()), kScheme))
+    return {};
+  return authorization[0].substr(kScheme.size());
+}
+
+Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback,
+                             std::span<const std::string_view> authorization, int64_t now_s) {
+  if (authority.IsOpen(loopback)) return OpenPrincipal();
+  const std::string_view shown = BearerOf(authorization);
+  if (shown.empty()) return NotAuthenticated();
+  return authority.FromBearer(shown, now_s);
+}
+
+Status MayUse(const Principal& who, RouteClasses rule) {
+  Status refusal;
+  for (const RouteClass each : kAllRouteClasses) {
+    if (each == RouteClass::kPublic || !rule.Has(each)) continue;
+    refusal = Authorize(who, each);
+    if (refusal.ok()) return refusal;
+  }
+  return refusal;
+}
+
+}  // namespace tutti::auth

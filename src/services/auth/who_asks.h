@@ -1,0 +1,29 @@
+// Who asks, by what stands in the field "authorization" of HTTP and gRPC, and whether they may. Any
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "base/status.h"
+#include "services/auth/authority.h"
+#include "services/auth/principal.h"
+#include "services/auth/scopes.h"
+
+namespace tutti::auth {
+
+// What stands behind "Bearer ", the word in any case, in the one value of that field; empty where
+// there is none, another scheme or a second value.
+std::string_view BearerOf(std::span<const std::string_view> authorization);
+
+// `authorization`: all values of the field. Nobody in particular where the server is open: clients
+// that must send something send anything to a server that asks for nothing. `now_s`: seconds since
+// 1970. Errors: as Authority::FromBearer.
+Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback,
+                             std::span<const std::string_view> authorization, int64_t now_s);
+
+// Whether `who` has one of the scopes of `rule`. Errors: insufficient_scope.
+Status MayUse(const Principal& who, RouteClasses rule);
+
+}  // namespace tutti::auth

@@ -1,0 +1,74 @@
+#include "services/auth/who_asks.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "services/auth/testing/one_key.h"
+
+namespace tutti::auth {
+namespace {
+
+using Fields = std::vector<std::string_view>;
+
+bool Known(testing::OneKey& known, const Fields& fields, bool loopback = true) {
+  return WhoAsks(known.authority(), loopback, fields, 1000).ok();
+}
+
+TEST(WhoAsksTest, OneKeyAsABearerIsTakenAndNothingElse) {
+  testing::OneKey known("sk-test");
+  EXPECT_TRUE(Known(known, {"Bearer sk-test"}));
+  EXPECT_TRUE(Known(known, {"bEARER sk-test"}));
+  EXPECT_FALSE(Known(known, {}));
+  EXPECT_FALSE(Known(known, {"Bearer sk-test", "Bearer sk-test"}));
+  const std::string long_key = "Bearer " + std::string(5000, 'k');
+  for (const std::string_view wrong :
+       {std::string_view(""), std::string_view("sk-test"), std::string_view("Bearer"),
+        std::string_view("Bearer "), std::string_view("Basic sk-test"),
+        std::string_view("Bearer  sk-test"), std::string_view("Bearer sk-tes"),
+        std::string_view("Bearer sk-test "), std::string_view("Bearer SK-TEST"),
+        std::string_view(long_key)}) {
+    EXPECT_FALSE(Known(known, {wrong})) << wrong;
+  }
+}
+
+TEST(WhoAsksTest, WithoutAKeyEverybodyOfThisMachineIsServedAndNobodyElse) {
+  testing::OneKey known;
+  EXPECT_TRUE(Known(known, {}));
+  EXPECT_TRUE(Known(known, {"Bearer whatever"}));
+  EXPECT_FALSE(Known(known, {}, /*loopback=*/false));
+  EXPECT_FALSE(Known(known, {"Bearer whatever"}, /*loopback=*/false));
+}
+
+TEST(WhoAsksTest, FromTheFirstKeyOnItIsAskedFor) {
+  testing::OneKey known;
+  const Result<IssuedKey> key =
+      known.accounts().CreateKey({.name = "a", .grant = {}, .expires_s = {}}, 1000);
+  ASSERT_TRUE(key.ok()) << key.status();
+  EXPECT_FALSE(Known(known, {}));
+  EXPECT_TRUE(Known(known, {"Bearer " + key->text}));
+  ASSERT_TRUE(known.accounts().RevokeKeys("a", 1000).ok());
+  EXPECT_FALSE(Known(known, {"Bearer " + key->text}));
+  EXPECT_FALSE(Known(known, {})) << "a server that has had keys does not open by itself";
+}
+
+TEST(BearerTest, WhatABearerShowsIsReadWhateverItIs) {
+  EXPECT_EQ(BearerOf(Fields{"Bearer a.b-c"}), "a.b-c");
+  EXPECT_EQ(BearerOf(Fields{"bEARER  x"}), " x");
+  for (const Fields& none : {Fields{}, Fields{""}, Fields{"Bearer"}, Fields{"Bearer "},
+                             Fields{"Basic eA=="}, Fields{"Bearer a", "Bearer a"}})
+    EXPECT_EQ(BearerOf(none), "");
+}
+
+TEST(MayUseTest, OneOfTheRulesScopesIsEnough) {
+  Principal who;
+  who.grant.scopes.routes = {RouteClass::kEmbed};
+  EXPECT_TRUE(MayUse(who, {RouteClass::kEmbed}).ok());
+  EXPECT_TRUE(MayUse(who, {RouteClass::kGenerate, RouteClass::kEmbed}).ok());
+  EXPECT_EQ(MayUse(who, {RouteClass::kGenerate}).reason(), "insufficient_scope");
+  EXPECT_EQ(MayUse(who, {RouteClass::kAdmin}).reason(), "insufficient_scope");
+}
+
+}  // namespace
+}  // namespace tutti::auth

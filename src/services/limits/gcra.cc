@@ -1,0 +1,70 @@
+#include "services/limits/gcra.h"
+
+#include <algorithm>
+
+#include "base/check.h"
+
+namespace tutti::limits {
+namespace {
+
+using Parts = __int128;
+
+Parts PartsOf(const Rate& rate, TimePoint time) {
+  return Parts{time.time_since_epoch().count()} * rate.limit;
+}
+Parts PartsOf(const Rate& rate, int64_t units) {
+  return Parts{std::clamp<int64_t>(units, 0, kMostUnits)} * rate.period.count();
+}
+// The first nanosecond at which so many parts have passed.
+Duration Time(const Rate& rate, Parts parts) {
+  return Duration(static_cast<int64_t>((parts + rate.limit - 1) / rate.limit));
+}
+
+}  // namespace
+
+Gcra::Parts Gcra::Missing(const Rate& rate, TimePoint now) const {
+  return std::max<Parts>(full_at_ - PartsOf(rate, now), 0);
+}
+
+Duration Gcra::RetryAfter(const Rate& rate, int64_t units, TimePoint now) const {
+  if (units > rate.burst) return Duration::max();
+  const Parts over = Missing(rate, now) + PartsOf(rate, units) - PartsOf(rate, rate.burst);
+  return over > 0 ? Time(rate, over) : Duration(0);
+}
+
+bool Gcra::Take(const Rate& rate, int64_t units, TimePoint now) {
+  if (RetryAfter(rate, units, now) > Duration(0)) return false;
+  Charge(rate, units, now);
+  return true;
+}
+
+void Gcra::Charge(const Rate& rate, int64_t units, TimePoint now) {
+  const Parts missing = Missing(rate, now);
+  if (missing == 0) busy_since_ = now;
+  // A debt is bounded too, so that no sum of them can leave the range.
+  const Parts most = PartsOf(rate, kMostUnits);
+  full_at_ = PartsOf(rate, now) + std::min(missing + PartsOf(rate, units), most);
+}
+
+void Gcra::Settle(const Rate& rate, int64_t reserved, int64_t used, TimePoint taken_at,
+                  TimePoint now) {
+  if (used > reserved) return Charge(rate, used - reserved, now);
+  if (used == reserved || taken_at < busy_since_) return;
+  full_at_ -= std::min(Missing(rate, now), PartsOf(rate, reserved - used));
+}
+
+void Gcra::Change(const Rate& from, const Rate& to, TimePoint now) {
+  CHECK(from.period == to.period);
+  full_at_ = PartsOf(to, now) + Missing(from, now);
+}
+
+int64_t Gcra::Remaining(const Rate& rate, TimePoint now) const {
+  const Parts left = PartsOf(rate, rate.burst) - Missing(rate, now);
+  return left > 0 ? static_cast<int64_t>(left / rate.period.count()) : 0;
+}
+
+Duration Gcra::UntilFull(const Rate& rate, TimePoint now) const {
+  return Time(rate, Missing(rate, now));
+}
+
+}  // namespace tutti::limits

@@ -1,0 +1,57 @@
+// Gcra: a bucket that refills evenly, as one number: the moment at which it will be full again (the
+// "theoretical arrival time" of the generic cell rate algorithm). Pure; one thread at a time.
+//
+// From any moment at which the bucket is full, what is taken and not given back stays within
+// burst + limit * time / period, but for what Settle() says was used beyond its reservation.
+// Nothing is rounded: time is counted in parts of 1 / limit nanosecond, so that a unit takes
+// exactly `period` of them, and a bucket that was emptied piece by piece is as empty as one emptied
+// at once. Source: ITU-T I.371, annex A (virtual scheduling).
+#pragma once
+
+#include <cstdint>
+
+#include "base/clock.h"
+
+namespace tutti::limits {
+
+// Units of any kind; a request, a token. Also of debts: more is counted as so much.
+inline constexpr int64_t kMostUnits = int64_t{1} << 40;
+
+struct Rate {
+  int64_t limit = 0;                          // units in a period, 1..kMostUnits
+  Duration period = std::chrono::minutes(1);  // at most a day
+  int64_t burst = 0;                          // at once, of a full bucket; 1..kMostUnits
+  friend bool operator==(const Rate&, const Rate&) = default;
+};
+inline Rate PerMinute(int64_t limit) { return {limit, std::chrono::minutes(1), limit}; }
+
+// All calls of one bucket with the same rate, and `now` never going back.
+class Gcra {
+ public:
+  // Takes `units` if they are there.
+  bool Take(const Rate& rate, int64_t units, TimePoint now);
+  // Until Take would give `units`: 0 where it would at once, max() where it never will.
+  Duration RetryAfter(const Rate& rate, int64_t units, TimePoint now) const;
+  // Takes `units` whether they are there or not; what is missing is a debt.
+  void Charge(const Rate& rate, int64_t units, TimePoint now);
+  // `reserved` units, taken at `taken_at`, turned out to be `used`. What is given back never makes
+  // the bucket fuller than full, and nothing is where it has been full since: it came back by
+  // itself.
+  void Settle(const Rate& rate, int64_t reserved, int64_t used, TimePoint taken_at, TimePoint now);
+  // From now on at another rate of the same period: what is missing stays missing.
+  void Change(const Rate& from, const Rate& to, TimePoint now);
+
+  int64_t Remaining(const Rate& rate, TimePoint now) const;  // whole units; 0 in debt
+  Duration UntilFull(const Rate& rate, TimePoint now) const;
+  // A full bucket is as good as a new one.
+  bool AtRest(const Rate& rate, TimePoint now) const { return Missing(rate, now) == 0; }
+
+ private:
+  using Parts = __int128;  // below 2^104 each way
+  Parts Missing(const Rate& rate, TimePoint now) const;
+
+  Parts full_at_ = -(Parts{1} << 120);  // always was
+  TimePoint busy_since_{};              // when it was last full and something was taken
+};
+
+}  // namespace tutti::limits

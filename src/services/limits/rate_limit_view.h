@@ -1,0 +1,33 @@
+// What a caller is told of its limits: the x-ratelimit-* headers of an answer, or what a refusal
+// needs. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/clock.h"
+#include "services/limits/rules.h"
+
+namespace tutti::limits {
+
+struct LimitView {
+  int64_t limit = 0;
+  int64_t remaining = 0;  // 0..limit
+  Duration reset{0};      // until all of it is there again, if nobody takes any
+};
+
+// Of all subjects' limits the tightest: the one with the least left, then the longest reset.
+struct RateLimitView {
+  std::optional<LimitView> requests, tokens;  // none: no such limit
+  std::optional<Refusal> refused;             // set where the request was refused for a limit
+
+  void TellRequests(const LimitView& limit);
+  void TellTokens(const LimitView& limit);
+};
+
+// The value of an x-ratelimit-reset-* header: "17ms", "7.66s", "6m0s", "1h2m3s". Never earlier than
+// it is: rounded up, to milliseconds below a minute, to seconds above.
+std::string ResetText(Duration reset);
+
+}  // namespace tutti::limits

@@ -1,0 +1,64 @@
+// What one subject (a tenant, a key, a model, a session, an address) may use, and how a refusal
+// tells which of it was used up. Plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "services/limits/gcra.h"
+#include "services/limits/sliding_window.h"
+
+namespace tutti::limits {
+
+// 0 is no limit. Tokens are the uncached ones of prompts and those of answers.
+struct Rules {
+  int64_t requests_per_minute = 0;  // as many at once from rest, then evenly
+  int64_t tokens_per_minute = 0;    // likewise
+  int64_t concurrency = 0;          // requests from their reservation to their settlement
+  int64_t queued_tokens = 0;        // of requests that wait for their first turn
+  int64_t tokens_per_day = 0;       // of requests that began on the same day, by UTC
+  Window window = {};               // of requests: exactly so many in any such stretch
+  friend bool operator==(const Rules&, const Rules&) = default;
+};
+
+// Errors: invalid_value, with the rule's name.
+Status CheckRules(const Rules& rules);
+
+enum class LimitKind : uint8_t {
+  kRequests,      // requests_per_minute
+  kWindow,        // window
+  kTokens,        // tokens_per_minute
+  kConcurrency,   // concurrency
+  kQueuedTokens,  // queued_tokens
+  kDayTokens,     // tokens_per_day
+};
+inline constexpr int kLimitKinds = 6;
+
+std::string_view NameOf(LimitKind kind);  // "tokens_per_minute"
+// The `type` of an error body: "requests", "tokens" or "concurrency".
+std::string_view TypeOf(LimitKind kind);
+
+enum class SubjectKind : uint8_t { kTenant, kKey, kModel, kSession, kAddress };
+inline constexpr int kSubjectKinds = 5;
+
+std::string_view NameOf(SubjectKind kind);  // "tenant"
+
+struct Refusal {
+  SubjectKind subject = SubjectKind::kTenant;
+  LimitKind limit = LimitKind::kRequests;
+  int64_t most = 0;         // as the rule says
+  int64_t asked = 0;        // by this request
+  int64_t remaining = 0;    // 0..most
+  Duration reset{0};        // until all of it is there again, if nobody takes any; unknown: 0
+  Duration retry_after{0};  // until this request would pass, if nobody else takes any; never: max()
+};
+
+// rate_limit_exceeded; insufficient_quota where the day's tokens are used up; request_exceeds_limit
+// where it can never pass. With the numbers, and when to try again.
+Status ToStatus(const Refusal& refusal);
+
+}  // namespace tutti::limits

@@ -1,0 +1,39 @@
+// SlidingWindow: at most so many in any stretch of time, by remembering when each was. Exact where
+// Gcra would let nearly twice as many into one stretch (a full bucket, and what it gains
+// meanwhile); for small counts, since each is remembered. Pure; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "base/clock.h"
+
+namespace tutti::limits {
+
+inline constexpr int kMostInWindow = 1000;
+
+struct Window {
+  int limit = 0;                              // 1..kMostInWindow; 0: no such rule
+  Duration period = std::chrono::minutes(1);  // one that was counted so long ago counts no more
+  friend bool operator==(const Window&, const Window&) = default;
+};
+
+class SlidingWindow {
+ public:
+  bool Take(const Window& window, TimePoint now);
+  // Until Take would succeed: 0 where it would at once.
+  Duration RetryAfter(const Window& window, TimePoint now) const;
+  void Charge(const Window& window, TimePoint now);  // whether there is room or not
+  void Undo(TimePoint taken_at);                     // one that was taken then never was
+
+  int Remaining(const Window& window, TimePoint now) const;
+  Duration UntilFull(const Window& window, TimePoint now) const;  // until none counts any more
+  bool AtRest(const Window& window, TimePoint now) const {
+    return UntilFull(window, now) == Duration(0);
+  }
+
+ private:
+  std::deque<TimePoint> times_;  // oldest first
+};
+
+}  // namespace tutti::limits

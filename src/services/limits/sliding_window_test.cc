@@ -1,0 +1,79 @@
+#include "services/limits/sliding_window.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <vector>
+
+#include "base/random.h"
+
+namespace tutti::limits {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+constexpr TimePoint kStart{seconds(1000)};
+constexpr Window kTwentyAMinute = {.limit = 20};
+
+TEST(SlidingWindow, The21stWithin60SecondsIsRefusedWithTheWaitUntilTheFirstIsOut) {
+  SlidingWindow window;
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i))) << i;
+  const TimePoint now = kStart + seconds(20);
+  EXPECT_FALSE(window.Take(kTwentyAMinute, now));
+  EXPECT_EQ(window.RetryAfter(kTwentyAMinute, now), seconds(40));
+  EXPECT_EQ(window.Remaining(kTwentyAMinute, now), 0);
+  EXPECT_EQ(window.UntilFull(kTwentyAMinute, now), seconds(59));
+}
+
+TEST(SlidingWindow, ItSlides) {
+  SlidingWindow window;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i)));
+  // As each of the first leaves, one more has room.
+  for (int i = 0; i < 20; ++i) {
+    const TimePoint out = kStart + seconds(60 + i);
+    EXPECT_FALSE(window.Take(kTwentyAMinute, out - nanoseconds(1)));
+    EXPECT_TRUE(window.Take(kTwentyAMinute, out));
+    EXPECT_FALSE(window.Take(kTwentyAMinute, out));
+  }
+}
+
+TEST(SlidingWindow, NoStretchOfItsLengthHoldsMoreThanItsLimit) {
+  Random random(3);
+  SlidingWindow window;
+  std::vector<TimePoint> taken;
+  TimePoint now = kStart;
+  for (int i = 0; i < 20'000; ++i) {
+    now += milliseconds(random.Chance(0.02) ? random.Between(0, 90'000) : random.Between(0, 500));
+    const Duration wait = window.RetryAfter(kTwentyAMinute, now);
+    const bool took = window.Take(kTwentyAMinute, now);
+    ASSERT_EQ(took, wait == Duration(0));
+    if (took) taken.push_back(now);
+  }
+  ASSERT_GT(taken.size(), 1000u);
+  for (size_t i = 20; i < taken.size(); ++i) ASSERT_GE(taken[i] - taken[i - 20], seconds(60)) << i;
+}
+
+TEST(SlidingWindow, OneThatNeverWasLeavesItsRoom) {
+  SlidingWindow window;
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(window.Take(kTwentyAMinute, kStart + seconds(i)));
+  window.Undo(kStart + seconds(7));
+  window.Undo(kStart + seconds(7));  // there is none
+  const TimePoint now = kStart + seconds(20);
+  EXPECT_EQ(window.Remaining(kTwentyAMinute, now), 1);
+  EXPECT_TRUE(window.Take(kTwentyAMinute, now));
+  EXPECT_FALSE(window.Take(kTwentyAMinute, now));
+  EXPECT_EQ(window.RetryAfter(kTwentyAMinute, now), seconds(40));
+}
+
+TEST(SlidingWindow, AtRestWhenTheLastIsOut) {
+  SlidingWindow window;
+  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kStart));
+  ASSERT_TRUE(window.Take(kTwentyAMinute, kStart));
+  EXPECT_FALSE(window.AtRest(kTwentyAMinute, kStart + seconds(60) - nanoseconds(1)));
+  EXPECT_TRUE(window.AtRest(kTwentyAMinute, kStart + seconds(60)));
+}
+
+}  // namespace
+}  // namespace tutti::limits

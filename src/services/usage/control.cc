@@ -1,0 +1,157 @@
+#include "services/usage/control.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "services/usage/export.h"
+#include "services/usage/ledger_rows.h"
+#include "wire/json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::usage {
+namespace {
+
+using wire::Json;
+using wire::JsonObject;
+using wire::JsonWriter;
+
+constexpr size_t kMostRequestBytes = 4096;
+constexpr int kRowsOfPage = 500;  // about 150 KiB, and some milliseconds of the store's thread
+
+constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
+    {"tenant", GroupBy::kTenant},
+    {"key", GroupBy::kKey},
+    {"user", GroupBy::kUser},
+    {"model", GroupBy::kModel},
+    {"route", GroupBy::kRoute},
+    {"day", GroupBy::kDay},
+});
+
+Status Bad(std::string_view param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+}
+
+std::string_view TextOf(const JsonObject& request, std::string_view name) {
+  const Json* const value = request.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string_view(value->get_string())
+                                                : std::string_view();
+}
+
+Result<int64_t> NumberOf(const JsonObject& request, std::string_view name, int64_t otherwise) {
+  const Json* const value = request.if_contains(name);
+  if (value == nullptr) return otherwise;
+  if (!value->is_int64() || value->get_int64() < 0)
+    return Bad(name, std::string(name) + " must be a whole number from 0");
+  return value->get_int64();
+}
+
+struct Stretch {
+  int64_t from_ms = 0, to_ms = 0;
+};
+
+Result<Stretch> StretchOf(const JsonObject& request) {
+  Stretch stretch;
+  ASSIGN_OR_RETURN(stretch.from_ms, NumberOf(request, "from_ms", 0));
+  ASSIGN_OR_RETURN(stretch.to_ms, NumberOf(request, "to_ms", std::numeric_limits<int64_t>::max()));
+  return stretch;
+}
+
+Status Sums(store::Store& store, const JsonObject& request, JsonWriter* json) {
+  const std::string_view by = TextOf(request, "by");
+  const auto group = std::find_if(kGroups.begin(), kGroups.end(),
+                                  [&](const auto& each) { return each.first == by; });
+  if (group == kGroups.end())
+    return Bad("by", "usage is summed by tenant, key, user, model, route or day, not " + Quote(by));
+  ASSIGN_OR_RETURN(const Stretch stretch, StretchOf(request));
+  std::vector<Summary> sums;
+  RETURN_IF_ERROR(store.ReadNow([&](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(sums, Summaries(rows, stretch.from_ms, stretch.to_ms, group->second));
+    return OkStatus();
+  }));
+  json->Key("sums").BeginArray();
+  for (const Summary& each : sums) {
+    json->BeginObject()
+        .Member("group", each.group)
+        .Member("requests", each.requests)
+        .Member("prompt_tokens", each.prompt_tokens)
+        .Member("cached_tokens", each.cached_tokens)
+        .Member("output_tokens", each.output_tokens)
+        .Member("queue_ms", each.queue_ms)
+        .Member("compute_ms", each.compute_ms)
+        .EndObject();
+  }
+  json->EndArray();
+  return OkStatus();
+}
+
+Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
+  const std::string_view form = TextOf(request, "form");
+  if (form != "csv" && form != "json")
+    return Bad("form", "rows are written as csv or json, not " + Quote(form));
+  ASSIGN_OR_RETURN(const Stretch stretch, StretchOf(request));
+  Cursor cursor;
+  ASSIGN_OR_RETURN(cursor.time_ms, NumberOf(request, "after_ms", stretch.from_ms));
+  ASSIGN_OR_RETURN(cursor.id, NumberOf(request, "after_id", 0));
+  cursor.time_ms = std::max(cursor.time_ms, stretch.from_ms);
+  std::vector<Row> page;
+  RETURN_IF_ERROR(store.ReadNow([&](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(page, ReadRows(rows, stretch.to_ms, kRowsOfPage, &cursor));
+    return OkStatus();
+  }));
+  std::string lines;
+  for (const Row& row : page)
+    form == "csv" ? AppendCsvLine(row, &lines) : AppendJsonLine(row, &lines);
+  json->Member("lines", lines).Member("rows", static_cast<int64_t>(page.size()));
+  json->Member("after_ms", cursor.time_ms).Member("after_id", cursor.id);
+  return OkStatus();
+}
+
+Status Answer(store::Store& store, std::string_view request, JsonWriter* json) {
+  if (request.size() > kMostRequestBytes)
+    return ResourceExhausted("request_too_large", "the request is longer than 4 KiB");
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(request, 64));
+  if (!document.root().is_object()) return Bad("", "the request must be an object");
+  const JsonObject& object = document.root().get_object();
+  const std::string_view op = TextOf(object, "op");
+  json->BeginObject().Member("ok", true);
+  if (op == "usage.sums") {
+    RETURN_IF_ERROR(Sums(store, object, json));
+  } else if (op == "usage.rows") {
+    RETURN_IF_ERROR(Rows(store, object, json));
+  } else {
+    return Bad("op", "there is no operation " + Quote(op));
+  }
+  json->EndObject();
+  return OkStatus();
+}
+
+}  // namespace
+
+bool IsUsageRequest(std::string_view request) {
+  if (request.size() > kMostRequestBytes) return false;
+  const Result<wire::JsonDocument> document = wire::ParseJson(request, 64);
+  return document.ok() && document->root().is_object() &&
+         TextOf(document->root().get_object(), "op").starts_with("usage.");
+}
+
+std::string HandleControl(store::Store& store, std::string_view request) {
+  std::string answer;
+  JsonWriter json(&answer);
+  const Status status = Answer(store, request, &json);
+  if (status.ok()) return answer;
+  std::string refusal;
+  JsonWriter(&refusal)
+      .BeginObject()
+      .Member("ok", false)
+      .Member("code", status.reason())
+      .Member("message", status.message())
+      .EndObject();
+  return refusal;
+}
+
+}  // namespace tutti::usage

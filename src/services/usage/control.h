@@ -1,0 +1,29 @@
+// What `tutti usage` asks for, as one JSON object, and the answer as another. The same whether it
+// comes through a server's control socket or the command has the store itself.
+//
+// {"op":"usage.sums","by":"key","from_ms":0,"to_ms":1800000000000}
+//     -> {"ok":true,"sums":[{"group":"key:a1","requests":2,"prompt_tokens":...},...]}
+// {"op":"usage.rows","form":"csv","from_ms":0,"to_ms":...,"after_ms":0,"after_id":0}
+//     -> {"ok":true,"lines":"...","rows":500,"after_ms":...,"after_id":...}: a page, and where the
+//        next one begins; one without rows is the last
+// or {"ok":false,"code":"invalid_value","message":"..."}.
+//
+// `by`: tenant, key, user, model, route or day. `form`: csv or json (a line each). Times are
+// milliseconds since 1970; a stretch of them is [from, to). What may be left out: from_ms (0),
+// to_ms (for ever), the place after which to read (the beginning).
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "store/store.h"
+
+namespace tutti::usage {
+
+// Whether a request is one of these, by its `op`.
+bool IsUsageRequest(std::string_view request);
+
+// Waits for the disk: not for an io thread.
+std::string HandleControl(store::Store& store, std::string_view request);
+
+}  // namespace tutti::usage
