@@ -1,0 +1,96 @@
+// Loop: the bridge's thread. It opens links to the broker, feeds the session with what comes and
+// with the time, and sends what the session says. All but Start, Stop, Wake and the statistics run
+// on it.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/mutex.h"
+#include "doors/mqtt/bridge/bridge.h"
+#include "doors/mqtt/bridge/inbox.h"
+#include "doors/mqtt/bridge/link.h"
+#include "doors/mqtt/bridge/outbox.h"
+#include "doors/mqtt/bridge/oversize_skip.h"
+#include "doors/mqtt/bridge/session.h"
+
+namespace tutti::mqtt::bridge {
+
+class Bridge::Loop {
+ public:
+  Loop(BridgeOptions options, Address address, Credentials credentials,
+       std::shared_ptr<boost::asio::ssl::context> tls, const Dependencies& dependencies);
+  ~Loop();
+
+  const BridgeOptions& options() const { return options_; }
+  Outbox& outbox() { return outbox_; }
+  Inbox& inbox() { return inbox_; }  // before Start
+  void OnConnected(std::function<void()> connected) { on_connected_ = std::move(connected); }
+
+  void Start();
+  Status Stop(Duration limit);
+  void Wake();  // any thread: there is something to send, or a receipt
+  BridgeStatistics Statistics() const;
+
+ private:
+  enum class Life { kRunning, kFlushing, kLeaving, kOver };
+
+  void Connect();
+  void OnOpened();
+  void OnReceived(std::string_view bytes);
+  size_t Split(std::string_view bytes);  // how many it took: up to the end of a packet
+  void OnTimer();
+  void Pump();
+  void NoteReady();
+  void ControlReading();
+  void Lost(const Status& why);
+  void BeginStop(Duration limit);
+  void StopWhenDone();
+  void End();
+  void Arm();
+  bool reading() const;
+  TimePoint now() const { return deps_.clock->Now(); }
+
+  // Constant after construction.
+  const BridgeOptions options_;
+  const Address address_;
+  const Credentials credentials_;
+  const std::shared_ptr<boost::asio::ssl::context> tls_;
+  const Dependencies deps_;
+  std::function<void()> on_connected_;
+
+  // The bridge's thread.
+  boost::asio::io_context io_{1};
+  boost::asio::steady_timer timer_{io_};
+  TimePoint armed_ = TimePoint::max();  // when timer_ fires
+  Outbox outbox_;                       // has a lock of its own
+  Inbox inbox_;
+  Session session_;
+  ReconnectBackoff backoff_;
+  std::shared_ptr<Link> link_;  // null between two tries
+  std::optional<FrameSplitter> splitter_;
+  std::string header_;                     // the first bytes of the packet that splitter_ is in
+  std::optional<OversizeSkip> skip_;       // in place of splitter_ until that packet is over
+  TimePoint next_try_ = TimePoint::max();  // while there is no link
+  TimePoint connect_limit_ = TimePoint::max();  // while the broker has not let us in
+  bool announced_ = false;                      // OnConnected was called for this connection
+  Life life_ = Life::kRunning;
+  TimePoint stop_limit_ = TimePoint::max();
+  Status stopped_;  // what Stop() gives
+
+  std::atomic<bool> woken_ = false;
+  std::atomic<bool> connected_ = false;
+  std::atomic<uint64_t> connects_ = 0, tries_failed_ = 0;
+  mutable Mutex mutex_;
+  Status last_failure_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+}  // namespace tutti::mqtt::bridge

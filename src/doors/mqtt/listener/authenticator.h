@@ -1,0 +1,34 @@
+// Authenticator: the port through which the listener asks who a client is. Passwords are hashed
+// elsewhere (services, a pool): the answer comes later, on any thread.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "doors/mqtt/listener/principal.h"
+
+namespace tutti::mqtt::listener {
+
+// As CONNECT has it. Secret: never logged.
+struct Credentials {
+  std::optional<std::string> user_name;
+  std::optional<std::string> password;  // bytes
+  std::string client_id;
+  std::string address;  // of the client, in digits
+};
+
+class Authenticator {
+ public:
+  // Unauthenticated: 0x86. Permission denied: 0x87. Resource exhausted (too many tries): 0x9F.
+  // Unavailable: 0x88.
+  using Done = std::function<void(Result<Principal>)>;
+
+  virtual ~Authenticator() = default;
+  // Calls `done` once, now or later, on any thread. Must not block. The listener gives up on it at
+  // its login deadline; how many are asked for at once its limits bound (Limits::logins).
+  virtual void Check(Credentials credentials, Done done) = 0;
+};
+
+}  // namespace tutti::mqtt::listener

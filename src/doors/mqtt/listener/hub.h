@@ -1,0 +1,89 @@
+// Hub: the sessions of all clients, and how a message finds them and the sinks of this process.
+//
+// No sockets, no threads, no waiting. Within a call no connection is entered but by
+// SessionLink::OnTakenOver; who has something to send is collected, and served by Flush(), so that
+// no call changes what another is walking over. The io thread's.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "doors/mqtt/listener/limits.h"
+#include "doors/mqtt/listener/session.h"
+#include "doors/mqtt/listener/topic_index.h"
+#include "mqtt/message_port.h"
+#include "mqtt/packet.h"
+
+namespace tutti::mqtt::listener {
+
+class Hub {
+ public:
+  Hub(const Limits& limits, const Clock& clock) : limits_(limits), clock_(clock) {}
+
+  // --- sessions ---
+  struct Opened {
+    Session* session;
+    bool present;  // there was one, and it goes on
+  };
+  // Of a client id within what one user of one tenant has: nobody can take over another's. The
+  // connection that has it is told so.
+  Opened Open(const Principal& principal, const std::string& client_id, bool clean_start,
+              uint32_t expiry_s, std::optional<StoredWill> will, SessionLink* link);
+  // The connection of `session` has ended; `publish_will`: otherwise than it should.
+  void Close(Session* session, bool publish_will);
+
+  // --- subscriptions ---
+  // Granted QoS 0 or 1, or why not: 0x87, 0x8F, 0x97, 0x9E. Retained messages follow.
+  ReasonCode Subscribe(Session* session, const Subscription& subscription,
+                       std::optional<uint32_t> id);
+  bool Unsubscribe(Session* session, const std::string& filter);  // false: there was none
+
+  // --- messages ---
+  // To every subscriber; keeps it if it is retained. `from`: who is not told of what it published
+  // itself, where it asked for that. Returns how many it was queued for.
+  size_t Publish(Message message, const Session* from);
+
+  void AddSink(std::string filter, MessagePort::Sink sink);
+  std::vector<const MessagePort::Sink*> SinksOf(std::string_view topic) const;
+
+  // --- time ---
+  void OnTime();  // ends sessions, publishes Wills that were delayed
+  TimePoint due() const { return timers_.empty() ? TimePoint::max() : timers_.begin()->first; }
+  void Flush();  // SessionLink::Serve() of each session that may have something to send
+
+  size_t sessions() const { return sessions_.size(); }
+  size_t retained() const { return retained_.size(); }
+  bool RoomToRetain(const std::string& topic) const {
+    return retained_.contains(topic) || retained_.size() < limits_.retained;
+  }
+
+ private:
+  void Queue(Session* session, Delivery delivery);
+  void Keep(const SharedMessage& message);
+  void SendRetained(Session* session, const Subscription& subscription);
+  void PublishWill(Session* session);
+  void End(Session* session);  // destroys it
+  void SetTimer(Session* session);
+  void MakeRoom(const Principal& principal);
+
+  const Limits& limits_;
+  const Clock& clock_;
+  std::map<std::string, std::unique_ptr<Session>> sessions_;  // by key
+  TopicIndex index_;
+  std::map<std::string, SharedMessage> retained_;  // by topic
+  struct SinkEntry {
+    std::string filter;
+    MessagePort::Sink sink;
+  };
+  std::vector<SinkEntry> sinks_;
+  std::set<std::pair<TimePoint, Session*>> timers_;  // of sessions without a connection
+  std::vector<Session*> ready_;
+};
+
+}  // namespace tutti::mqtt::listener

@@ -1,0 +1,150 @@
+// The same over TLS and WebSocket.
+#include <gtest/gtest.h>
+#include <openssl/ec.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/x509.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "doors/mqtt/listener/testing/listener_fixture.h"
+#include "temp_folder.h"
+
+namespace tutti::mqtt::listener::testing {
+namespace {
+
+class ListenerTransportTest : public ListenerFixture {
+ protected:
+  // A self-signed certificate and its key.
+  ListenerOptions WithTls(const std::string& name = "server") {
+    ListenerOptions options;
+    options.tls_cert_file = folder_.File(name + ".crt");
+    options.tls_key_file = folder_.File(name + ".key");
+    EVP_PKEY* key = EVP_EC_gen("P-256");
+    X509* cert = X509_new();
+    ASN1_INTEGER_set(X509_get_serialNumber(cert), 1);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+    X509_set_pubkey(cert, key);
+    X509_sign(cert, key, EVP_sha256());
+    FILE* out = std::fopen(options.tls_cert_file.c_str(), "w");
+    PEM_write_X509(out, cert);
+    std::fclose(out);
+    out = std::fopen(options.tls_key_file.c_str(), "w");
+    PEM_write_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr);
+    std::fclose(out);
+    chmod(options.tls_key_file.c_str(), 0600);
+    X509_free(cert);
+    EVP_PKEY_free(key);
+    return options;
+  }
+  // A turn there and back, larger than any buffer on its way.
+  void ExpectEcho(std::unique_ptr<Wire> wire, Version version) {
+    SocketClient client(std::move(wire), version);
+    ASSERT_EQ(client.Connect("alice", "c"), ReasonCode::kSuccess);
+    ASSERT_EQ(client.Subscribe("llm/v1/alice/+/out"), ReasonCode::kGrantedQos1);
+    for (const size_t size : {1u, 100u, 100'000u}) {
+      const std::string text(size, 'x');
+      client.Send(mqtt::Publish{.topic = "llm/v1/alice/s/in", .payload = text});
+      const auto answer = client.Next<mqtt::Publish>();
+      ASSERT_TRUE(answer.has_value()) << size;
+      EXPECT_EQ(answer->payload, text);
+      client.Send(Puback{.packet_id = answer->packet_id});
+    }
+    client.Send(Disconnect());
+    EXPECT_TRUE(client.WaitClosed());
+  }
+  const support::TempFolder folder_;
+};
+
+TEST_F(ListenerTransportTest, TlsCarriesBothVersions) {
+  StartListener(WithTls());
+  for (const Version version : {Version::k311, Version::k5}) {
+    ExpectEcho(std::make_unique<TlsWire>(port()), version);
+  }
+}
+
+TEST_F(ListenerTransportTest, PlainBytesOnTheTlsPortAreClosed) {
+  StartListener(WithTls());
+  SocketClient plain(port(), Version::k5);
+  plain.Send(mqtt::Connect{.client_id = "c"});
+  EXPECT_TRUE(plain.WaitClosed());
+}
+
+TEST_F(ListenerTransportTest, WebSocketCarriesBothVersions) {
+  StartListener();
+  for (const Version version : {Version::k311, Version::k5}) {
+    auto wire = std::make_unique<WebSocketWire>(listener_->websocket_port(), "/mqtt", "mqtt");
+    ASSERT_TRUE(wire->accepted());
+    EXPECT_EQ(wire->protocol(), "mqtt");
+    ExpectEcho(std::move(wire), version);
+  }
+}
+
+TEST_F(ListenerTransportTest, PacketsMaySpanWebSocketMessagesAndShareThem) {
+  StartListener();
+  auto owned = std::make_unique<WebSocketWire>(listener_->websocket_port(), "/mqtt", "v0, mqtt");
+  WebSocketWire& wire = *owned;
+  SocketClient client(std::move(owned), Version::k5);
+  const std::string bytes = *Encode(Version::k5, mqtt::Connect{.client_id = "c",
+                                                               .user_name = "alice",
+                                                               .password = "secret of alice"}) +
+                            *Encode(Version::k5, Pingreq()) + *Encode(Version::k5, Pingreq());
+  for (size_t at = 0; at < bytes.size(); at += 7) wire.Send(bytes.substr(at, 7));
+  EXPECT_TRUE(client.Next<Connack>().has_value());
+  EXPECT_TRUE(client.Next<Pingresp>().has_value());
+  EXPECT_TRUE(client.Next<Pingresp>().has_value());
+}
+
+TEST_F(ListenerTransportTest, TextMessagesCarryNoMqtt) {
+  StartListener();
+  WebSocketWire wire(listener_->websocket_port(), "/mqtt", "mqtt");
+  ASSERT_TRUE(wire.accepted());
+  wire.SendText(std::string("\x10\0", 2));
+  std::string ignored;
+  while (!wire.closed() && wire.Fill(ignored, kPatienceMs)) {
+  }
+  EXPECT_TRUE(wire.closed());
+}
+
+TEST_F(ListenerTransportTest, UpgradesThatAreNotForMqttAreRefusedInHttp) {
+  StartListener();
+  const auto status = [&](const std::string& path, const std::string& protocol) {
+    WebSocketWire wire(listener_->websocket_port(), path, protocol);
+    EXPECT_FALSE(wire.accepted());
+    return wire.status();
+  };
+  EXPECT_EQ(status("/", "mqtt"), 404);
+  EXPECT_EQ(status("/mqtt?token=secret", "mqtt"), 404);
+  EXPECT_EQ(status("/mqtt", ""), 400);
+  EXPECT_EQ(status("/mqtt", "mqttv3.1"), 400);
+  TcpWire plain(listener_->websocket_port());
+  plain.Send("GET /mqtt HTTP/1.1\r\nHost: a\r\n\r\n");
+  std::string answer;
+  while (plain.Fill(answer, kPatienceMs)) {
+  }
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 426 ")) << answer;
+}
+
+TEST_F(ListenerTransportTest, FilesThatDoNotFitAreNamedAtStart) {
+  const ListenerOptions one = WithTls("one"), other = WithTls("other");
+  const auto start = [&](const std::string& cert, const std::string& key) {
+    ListenerOptions options;
+    options.port = 0;
+    options.tls_cert_file = cert;
+    options.tls_key_file = key;
+    Listener listener(options, {&authenticator_, nullptr, &clock_});
+    return listener.Start();
+  };
+  EXPECT_TRUE(start(one.tls_cert_file, one.tls_key_file).ok());
+  EXPECT_EQ(start(one.tls_cert_file + ".none", one.tls_key_file).param(), "tls-cert");
+  EXPECT_EQ(start(one.tls_cert_file, one.tls_key_file + ".none").param(), "tls-key");
+  EXPECT_EQ(start(one.tls_cert_file, other.tls_key_file).param(), "tls-key");
+  chmod(one.tls_key_file.c_str(), 0644);
+  EXPECT_EQ(start(one.tls_cert_file, one.tls_key_file).param(), "tls-key") << "others can read it";
+}
+
+}  // namespace
+}  // namespace tutti::mqtt::listener::testing

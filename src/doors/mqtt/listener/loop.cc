@@ -1,0 +1,108 @@
+#include "doors/mqtt/listener/loop.h"
+
+#include <boost/asio/post.hpp>
+#include <exception>
+#include <future>
+#include <utility>
+
+#include "base/memory_reserve.h"
+#include "doors/mqtt/listener/connection.h"
+
+namespace tutti::mqtt::listener {
+
+Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
+           Authenticator& listener_authenticator, Logger* log)
+    : limits(listener_limits),
+      clock(listener_clock),
+      authenticator(listener_authenticator),
+      hub(limits, clock),
+      gate(limits),
+      log_(log),
+      work_(context_.get_executor()),
+      hub_timer_(context_),
+      inbox_(std::make_shared<Inbox>(context_, [this] { Settle(); })) {}
+
+Loop::~Loop() { Stop(); }
+
+void Loop::Start() {
+  thread_ = std::thread([this] {
+    KeepMemoryReserve();
+    while (true) {
+      try {
+        context_.run();
+        return;
+      } catch (const std::exception& error) {  // a library threw through a handler
+        NoteFailure(error.what());             // the others go on
+      }
+    }
+  });
+}
+
+void Loop::NoteFailure(const char* what) noexcept {
+  OpenMemoryReserve();
+  try {
+    if (log_ != nullptr) log_->Error("mqtt.handler_failed", {{"what", what}});
+  } catch (const std::exception&) {  // not even for a line of the log
+  }
+  KeepMemoryReserve();
+}
+
+void Loop::Do(const std::function<void()>& work) {
+  if (!thread_.joinable()) return work();
+  std::promise<void> done;
+  boost::asio::post(context_, [&] {
+    work();
+    done.set_value();
+  });
+  done.get_future().wait();
+}
+
+void Loop::Stop() {
+  Do([this] {
+    inbox_->Close();
+    ForEach([](Connection& connection) { connection.Abort(); });
+    hub_timer_.cancel();
+    work_.reset();
+  });
+  if (thread_.joinable()) thread_.join();
+  context_.restart();
+  context_.poll();  // handlers that were left
+}
+
+void Loop::Add(std::shared_ptr<Connection> connection) {
+  connections_.insert(std::move(connection));
+  count_.fetch_add(1);
+}
+
+void Loop::Remove(const std::shared_ptr<Connection>& connection) {
+  if (connections_.erase(connection) == 0) return;
+  count_.fetch_sub(1);
+  if (on_closed) on_closed();
+}
+
+void Loop::Settle() {
+  hub.Flush();
+  const TimePoint due = hub.due();
+  if (due >= armed_for_) return;  // an earlier one asks again
+  armed_for_ = due;
+  hub_timer_.expires_after(due - clock.Now());
+  hub_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (cancelled) return;
+    armed_for_ = TimePoint::max();
+    hub.OnTime();
+    Settle();
+  });
+}
+
+// Clients can bring these about as often as they like: a line a second.
+void Loop::NoteEnd(const std::string& peer, const std::string& user, ReasonCode why) {
+  if (log_ == nullptr || !IsFailure(why)) return;
+  const auto untold = end_lines_.Next(clock.Now());
+  if (!untold) return;
+  log_->Warn("mqtt.connection_ended", {{"peer", peer},
+                                       {"user", user.empty() ? "-" : user},
+                                       {"reason", static_cast<int>(why)},
+                                       {"untold", *untold}});
+}
+
+}  // namespace tutti::mqtt::listener

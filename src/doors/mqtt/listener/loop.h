@@ -1,0 +1,78 @@
+// Loop: the listener's one io thread, with all that belongs to it: the hub, the connections, the
+// login gate, the inbox.
+#pragma once
+
+#include <atomic>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/log_pace.h"
+#include "doors/mqtt/listener/authenticator.h"
+#include "doors/mqtt/listener/hub.h"
+#include "doors/mqtt/listener/inbox.h"
+#include "doors/mqtt/listener/limits.h"
+#include "doors/mqtt/listener/login_gate.h"
+
+namespace tutti::mqtt::listener {
+
+class Connection;
+
+class Loop {
+ public:
+  Loop(const Limits& limits, const Clock& clock, Authenticator& authenticator, Logger* log);
+  ~Loop();
+
+  // --- owner ---
+  void Start();
+  // `work` on the io thread, and waits for it; on the caller's where the thread does not run.
+  void Do(const std::function<void()>& work);
+  void Stop();  // closes every connection, then joins
+
+  // --- io thread ---
+  boost::asio::io_context& context() { return context_; }
+  void Add(std::shared_ptr<Connection> connection);
+  void Remove(const std::shared_ptr<Connection>& connection);
+  template <typename Visit>
+  void ForEach(Visit visit) {
+    const auto copy = connections_;  // a visit may remove
+    for (const auto& connection : copy) visit(*connection);
+  }
+  // After every event: what the hub has for its sessions goes out, and its timer is set.
+  void Settle();
+  void NoteEnd(const std::string& peer, const std::string& user, ReasonCode why);
+
+  const Limits& limits;
+  const Clock& clock;
+  Authenticator& authenticator;
+  Hub hub;
+  LoginGate gate;
+  std::function<void()> on_closed;  // a connection is gone: accepting may go on
+  // --- any thread ---
+  const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
+  int connections() const { return count_.load(); }
+  Logger* log() const { return log_; }
+
+ private:
+  void NoteFailure(const char* what) noexcept;
+
+  Logger* const log_;
+  LogPace end_lines_;
+  boost::asio::io_context context_{1};
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  boost::asio::steady_timer hub_timer_;
+  TimePoint armed_for_ = TimePoint::max();
+  std::shared_ptr<Inbox> inbox_;
+  std::set<std::shared_ptr<Connection>> connections_;
+  std::atomic<int> count_{0};
+  std::thread thread_;
+};
+
+}  // namespace tutti::mqtt::listener

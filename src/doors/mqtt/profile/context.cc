@@ -1,0 +1,76 @@
+#include "doors/mqtt/profile/context.h"
+
+#include "wire/error.h"
+
+namespace tutti::mqtt::profile {
+
+void Context::Publish(Message message) {
+  const std::string topic = message.topic;
+  const Status status = services.port.Publish(std::move(message));
+  if (!status.ok())
+    services.log.Warn("mqtt.not_published", {{"topic", topic}, {"code", status.reason()}});
+}
+
+void Context::LogRefusal(std::string_view topic, std::string_view user, const Status& why) {
+  services.log.Warn("mqtt.refused", {{"topic", topic}, {"user", user}, {"code", why.reason()}});
+}
+
+Result<WaitingRoom::Ticket> Context::Enter(std::string user) {
+  Result<WaitingRoom::Ticket> ticket = room.Enter(std::move(user), Now());
+  NoteCrowding();
+  return ticket;
+}
+
+std::function<Status()> Context::AdmissionOf(const sessions::SessionKey& key) const {
+  if (!services.admit) return nullptr;
+  return [admit = services.admit, key] { return admit(key); };
+}
+
+void Context::Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome) {
+  if (!*ticket) return room.Count(outcome);
+  ticket->Leave(outcome, Now());
+  NoteCrowding();
+}
+
+void Context::NoteCrowding() {
+  const int change = room.CrowdingChange();
+  if (change == 0) return;
+  const auto waiting = static_cast<int64_t>(room.statistics().waiting);
+  const auto most = static_cast<int64_t>(options.waiting.all);
+  if (change > 0) services.log.Warn("mqtt.crowded", {{"waiting", waiting}, {"most", most}});
+  if (change < 0) services.log.Info("mqtt.crowd_gone", {{"waiting", waiting}, {"most", most}});
+}
+
+std::function<void()> Context::WhenArrived(const sessions::SessionKey& key, int64_t turn,
+                                           const std::string& response_id) {
+  return [this, key, turn, response_id] {
+    arrivals.Add(response_id);
+    services.sessions.Arrived(key, turn);
+  };
+}
+
+std::string Context::ModelFor(const std::string& name) const {
+  if (!name.empty()) return name;
+  for (const api::ModelInfo& model : services.inference.Models()) {
+    if (model.generates) return model.id;
+  }
+  return name;
+}
+
+WaitingRoom::Outcome OutcomeOf(const Status& refusal) {
+  return wire::FindError(refusal).retry == wire::Retry::kYes ? WaitingRoom::Outcome::kRejected
+                                                             : WaitingRoom::Outcome::kError;
+}
+
+WaitingRoom::Outcome OutcomeOf(const responses::Response& response) {
+  return response.State().status == wire::ResponseStatus::kFailed
+             ? WaitingRoom::Outcome::kError
+             : WaitingRoom::Outcome::kProcessed;
+}
+
+// Keys have no line breaks.
+std::string DialogOf(const sessions::SessionKey& key) {
+  return key.tenant + "\n" + key.project + "\n" + key.session;
+}
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,49 @@
+// DeltaCoalescer: which deltas of a text are sent together, so that a stream of tokens is not as
+// many messages. Pure; one owner at a time.
+//
+// The first goes at once, and so does any that comes after a pause. Those that come sooner are held
+// until `hold` has passed since the first of them, or until they have `bytes`: 100 streams of 50
+// tokens a second are 2,500 messages.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+
+namespace tutti::mqtt::profile {
+
+// Deltas with successive numbers, and their texts one after the other.
+struct Deltas {
+  int64_t first = 0, last = 0;
+  std::string text;
+};
+
+class DeltaCoalescer {
+ public:
+  struct Options {
+    Duration hold = std::chrono::milliseconds(30);
+    size_t bytes = 256;
+  };
+  explicit DeltaCoalescer(const Options& options) : options_(options) {}
+
+  // `sequence` follows that of the delta before.
+  void Add(int64_t sequence, std::string_view text, TimePoint now);
+  const Deltas* held() const { return held_.has_value() ? &*held_ : nullptr; }
+  // When what is held is to be sent; max(): nothing is held.
+  TimePoint due() const { return due_; }
+  // What was held has been sent, or is given up.
+  void Sent(TimePoint now);
+
+ private:
+  const Options options_;
+  std::optional<Deltas> held_;
+  TimePoint due_ = TimePoint::max();
+  std::optional<TimePoint> sent_;  // when the last was
+};
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,50 @@
+#include "doors/mqtt/profile/native_address.h"
+
+namespace tutti::mqtt::profile {
+namespace {
+
+// Repeated in every event: it is not to make them much larger.
+constexpr size_t kMostCorrelationBytes = 4 << 10;
+
+}  // namespace
+
+Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& message,
+                                const std::string& tenant) {
+  const std::optional<wire::NativeTopic> topic = topics.Parse(message.topic);
+  if (!topic.has_value()) return InvalidArgument("invalid_value", "no topic of a session");
+  NativeAddress address;
+  address.user = topic->user;
+  address.session = topic->session;
+  address.authenticated = !message.user.empty();
+  if (address.authenticated && message.user != address.user) {
+    return Status(StatusCode::kPermissionDenied, "insufficient_scope",
+                  "the topic belongs to another user");
+  }
+  address.credential = message.credential;
+  address.tenant = address.authenticated ? message.tenant : tenant;
+  address.reply_topic = topics.Out(address.user, address.session);
+  address.correlation = message.correlation_data;
+  if (address.correlation.has_value() && address.correlation->size() > kMostCorrelationBytes) {
+    address.correlation.reset();
+    address.refused =
+        InvalidArgument("invalid_value", "correlation data has at most " +
+                                             std::to_string(kMostCorrelationBytes) + " bytes");
+    return address;
+  }
+  if (message.response_topic.empty()) return address;
+  address.refused = topics.CheckResponse(address.user, message.response_topic);
+  if (address.refused.ok()) address.reply_topic = message.response_topic;
+  return address;
+}
+
+sessions::SessionKey KeyOf(const NativeAddress& address, const std::string& project,
+                           std::string_view session) {
+  return {address.tenant, project, address.user + "/" + std::string(session)};
+}
+
+bool MayRead(const NativeAddress& address, std::string_view conversation) {
+  if (conversation.starts_with(address.user + "/")) return true;
+  return address.authenticated && conversation.find('/') == std::string_view::npos;
+}
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,190 @@
+#include "doors/mqtt/profile/native_control.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "doors/mqtt/profile/native_events.h"
+#include "doors/mqtt/profile/native_reply.h"
+#include "wire/json.h"
+
+namespace tutti::mqtt::profile {
+namespace {
+
+// A history is one message, and brokers have their limits.
+constexpr size_t kMostHistoryBytes = 1 << 20;
+
+bool SaysOffline(std::string_view payload) {
+  const Result<wire::JsonDocument> document = wire::ParseJson(payload);
+  if (!document.ok() || !document->root().is_object()) return false;
+  const wire::Json* online = document->root().get_object().if_contains("online");
+  return online != nullptr && online->is_bool() && !online->get_bool();
+}
+
+}  // namespace
+
+void NativeControl::Take(const Message& message, Receipt receipt) {
+  const Result<NativeAddress> address =
+      AddressOf(context_.topics, message, context_.options.tenant);
+  if (!address.ok()) {
+    context_.LogRefusal(message.topic, message.user, address.status());
+    return receipt.Refuse(address.status());
+  }
+  receipt.Accept();  // nothing of it is durable: who gets no answer asks again
+  const std::string id = wire::MessageIdOf(message.payload);
+  if (!address->refused.ok()) {
+    context_.LogRefusal(message.topic, address->user, address->refused);
+    return Refuse(*address, id, address->refused);
+  }
+  const Result<wire::MqttControl> control =
+      wire::ParseMqttControl(message.payload, context_.Parsing());
+  if (!control.ok()) return Refuse(*address, id, control.status());
+  Carry(*address, *control);
+}
+
+void NativeControl::TakeStatus(const Message& message, Receipt receipt) {
+  receipt.Accept();
+  const std::optional<std::string> user = context_.topics.ClientOf(message.topic);
+  if (!user.has_value()) return;
+  if (!message.user.empty() && message.user != *user) return;
+  if (SaysOffline(message.payload)) context_.streams.DetachUser(*user);
+}
+
+void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl& control) {
+  using Verb = wire::MqttControl::Verb;
+  switch (control.verb) {
+    case Verb::kCancel:
+      return Cancel(address, control);
+    case Verb::kResume:
+      return Resume(address, control);
+    case Verb::kHistory:
+      return History(address, control);
+    case Verb::kFork:
+      return Fork(address, control);
+    case Verb::kPing:
+      return Tell(address, wire::PongEvent(control.id, context_.services.unix_ms()));
+  }
+}
+
+void NativeControl::Cancel(const NativeAddress& address, const wire::MqttControl& control) {
+  if (!control.response_id.empty()) {
+    return Find(
+        address, control,
+        [this, address, id = control.id](const std::shared_ptr<responses::Response>& response) {
+          CancelOf(address, id, response);
+        });
+  }
+  const std::shared_ptr<responses::Response> running =
+      context_.streams.RunningOf(DialogOf(KeyOf(address, control, address.session)));
+  if (running == nullptr) return Tell(address, wire::CancelledEvent(control.id, ""));
+  CancelOf(address, control.id, running);
+}
+
+void NativeControl::CancelOf(const NativeAddress& address, const std::string& id,
+                             const std::shared_ptr<responses::Response>& response) {
+  ReplyStreams::Setup setup;
+  setup.topic = address.reply_topic;
+  setup.user = address.user;
+  setup.purpose = ReplyStreams::Purpose::kWord;
+  setup.response = response;
+  // From the entry before the one to come: of one that has ended, the terminal one.
+  setup.starting_after = response->log().next() - 2;
+  setup.form =
+      std::make_unique<WordAtEnd>(EventMessage(address, wire::CancelledEvent(id, response->id())));
+  if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
+    return Refuse(address, id, status);
+  context_.services.responses.Cancel(response->owner(), response->id(), [](const auto&) {});
+}
+
+void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl& control) {
+  Find(address, control,
+       [this, address, control](const std::shared_ptr<responses::Response>& response) {
+         ReplyStreams::Setup setup;
+         setup.topic = address.reply_topic;
+         setup.user = address.user;
+         setup.dialog = DialogOf(KeyOf(address, control, address.session));
+         setup.response = response;
+         setup.starting_after = control.starting_after.value_or(-1);
+         setup.form = std::make_unique<NativeReply>(address, control.id, response);
+         if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
+           Refuse(address, control.id, status);
+       });
+}
+
+void NativeControl::History(const NativeAddress& address, const wire::MqttControl& control) {
+  context_.services.sessions.History(
+      KeyOf(address, control, address.session),
+      {.limit = control.limit, .ascending = false, .after = {}},
+      context_.tasks.WhileAlive([this, address, id = control.id](Result<sessions::ItemList> list) {
+        if (!list.ok()) return Refuse(address, id, list.status());
+        std::vector<wire::HistoryItem> items;
+        for (auto item = list->items.rbegin(); item != list->items.rend(); ++item)
+          items.push_back({item->role, std::move(item->content), item->turn});
+        std::string event = wire::HistoryEvent(id, address.session, list->version, items);
+        if (event.size() <= kMostHistoryBytes) return Tell(address, std::move(event));
+        Refuse(address, id,
+               ResourceExhausted(
+                   "request_too_large",
+                   "so many items have " + std::to_string(event.size()) + " bytes; ask for fewer")
+                   .WithParam("limit"));
+      }));
+}
+
+void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& control) {
+  const sessions::SessionKey from = KeyOf(address, control, address.session);
+  const sessions::SessionKey to = KeyOf(address, control, control.into);
+  const auto fork = [this, address, control, from, to] {
+    context_.services.sessions.Fork(
+        from, to,
+        context_.tasks.WhileAlive(
+            [this, address, control](const Result<sessions::Conversation>& made) {
+              if (!made.ok()) return Refuse(address, control.id, made.status());
+              Tell(address,
+                   wire::ForkedEvent(control.id, address.session, control.into, made->version));
+            }));
+  };
+  if (!control.version.has_value()) return fork();
+  // A fork is made of what is there now; where that is no longer what was meant, it is refused.
+  context_.services.sessions.History(
+      from, {.limit = 1, .ascending = false, .after = {}},
+      context_.tasks.WhileAlive(
+          [this, address, control, fork](const Result<sessions::ItemList>& list) {
+            if (!list.ok()) return Refuse(address, control.id, list.status());
+            if (list->version == *control.version) return fork();
+            Refuse(address, control.id,
+                   Status(StatusCode::kFailedPrecondition, "version_mismatch",
+                          "the session is at version " + std::to_string(list->version))
+                       .WithParam("version"));
+          }));
+}
+
+void NativeControl::Find(const NativeAddress& address, const wire::MqttControl& control,
+                         std::function<void(std::shared_ptr<responses::Response>)> then) {
+  context_.services.responses.Find(
+      address.tenant, control.response_id,
+      context_.tasks.WhileAlive([this, address, id = control.id,
+                                 then](const Result<std::shared_ptr<responses::Response>>& found) {
+        if (!found.ok()) return Refuse(address, id, found.status());
+        if (MayRead(address, (*found)->base().state.conversation)) return then(*found);
+        context_.LogRefusal("", address.user, NotFound("not_found", "another's response"));
+        Refuse(address, id, NotFound("not_found", "there is no such response"));
+      }));
+}
+
+sessions::SessionKey NativeControl::KeyOf(const NativeAddress& address,
+                                          const wire::MqttControl& control,
+                                          std::string_view session) const {
+  return profile::KeyOf(
+      address, control.project.empty() ? context_.options.default_project : control.project,
+      session);
+}
+
+void NativeControl::Tell(const NativeAddress& address, std::string event) {
+  context_.Publish(EventMessage(address, std::move(event)));
+}
+
+void NativeControl::Refuse(const NativeAddress& address, const std::string& id,
+                           const Status& error) {
+  context_.Publish(ErrorMessage(address, error, id));
+}
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,42 @@
+// NativeControl: what clients want of their turns and sessions, `.../ctl`. Of the strand. Each verb
+// is answered by one event, or by an error, with the verb's own `id`; a resume by the events it
+// asks for.
+#pragma once
+
+#include <string>
+
+#include "doors/mqtt/profile/context.h"
+#include "doors/mqtt/profile/native_address.h"
+#include "mqtt/message_port.h"
+#include "wire/mqtt_native.h"
+
+namespace tutti::mqtt::profile {
+
+class NativeControl {
+ public:
+  explicit NativeControl(Context& context) : context_(context) {}
+  void Take(const Message& message, Receipt receipt);
+  // A client's status, which may be its Will: nobody listens for that user any more.
+  void TakeStatus(const Message& message, Receipt receipt);
+
+ private:
+  void Carry(const NativeAddress& address, const wire::MqttControl& control);
+  void Cancel(const NativeAddress& address, const wire::MqttControl& control);
+  void CancelOf(const NativeAddress& address, const std::string& id,
+                const std::shared_ptr<responses::Response>& response);
+  void Resume(const NativeAddress& address, const wire::MqttControl& control);
+  void History(const NativeAddress& address, const wire::MqttControl& control);
+  void Fork(const NativeAddress& address, const wire::MqttControl& control);
+
+  // The response of that id, if the user may see it.
+  void Find(const NativeAddress& address, const wire::MqttControl& control,
+            std::function<void(std::shared_ptr<responses::Response>)> then);
+  sessions::SessionKey KeyOf(const NativeAddress& address, const wire::MqttControl& control,
+                             std::string_view session) const;
+  void Tell(const NativeAddress& address, std::string event);
+  void Refuse(const NativeAddress& address, const std::string& id, const Status& error);
+
+  Context& context_;
+};
+
+}  // namespace tutti::mqtt::profile

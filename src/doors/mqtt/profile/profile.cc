@@ -1,0 +1,187 @@
+#include "doors/mqtt/profile/profile.h"
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "doors/mqtt/profile/context.h"
+#include "doors/mqtt/profile/inbox.h"
+#include "doors/mqtt/profile/native_control.h"
+#include "doors/mqtt/profile/native_messages.h"
+#include "doors/mqtt/profile/owed_answers.h"
+#include "doors/mqtt/profile/presence.h"
+#include "doors/mqtt/profile/project_messages.h"
+#include "doors/mqtt/profile/project_topics.h"
+#include "doors/mqtt/profile/project_verbs.h"
+#include "wire/utf8.h"
+
+namespace tutti::mqtt::profile {
+namespace {
+
+Status CheckLevel(std::string_view what, const std::string& name) {
+  if (wire::IsTopicLevel(name) && name.size() <= 128) return OkStatus();
+  return InvalidArgument(
+      "invalid_value", std::string(what) + " cannot be a level of a topic: " + wire::Excerpt(name));
+}
+
+Status Check(const ProfileOptions& options) {
+  RETURN_IF_ERROR(CheckLevel("the node's name", options.node));
+  RETURN_IF_ERROR(CheckLevel("the default project's name", options.default_project));
+  std::set<std::string> names;
+  for (const ProjectSettings& project : options.projects) {
+    RETURN_IF_ERROR(CheckLevel("a project's name", project.name));
+    if (!names.insert(project.name).second)
+      return InvalidArgument("invalid_value", "the project " + project.name + " is named twice");
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+struct Profile::Parts {
+  Parts(ProfileOptions options, Services services, NativeTopics topics)
+      : context(std::move(options), std::move(services), std::move(topics)),
+        inbox(std::make_shared<Inbox>(
+            Inbox::Limits{context.options.inbox_messages, context.options.inbox_bytes},
+            context.tasks.strand())) {}
+
+  Status Subscribe(std::string filter, Inbox::Take take);
+  void LogStatistics();
+  void AwaitLastMessages();
+  void Stop(bool says_so);
+
+  Context context;
+  const std::shared_ptr<Inbox> inbox;
+  NativeMessages native_messages{context};
+  NativeControl native_control{context};
+  ProjectMessages project_messages{context};
+  ProjectVerbs project_verbs{context};
+  OwedAnswers owed_answers{context, native_messages, project_messages};
+  Presence presence{context};
+};
+
+// Of an answer that is on its way, the next process would say it once more.
+void Profile::Parts::AwaitLastMessages() {
+  std::promise<void> promise;
+  const std::future<void> settled = promise.get_future();
+  const auto told = std::make_shared<std::promise<void>>(std::move(promise));
+  context.tasks.Post([this, told] { context.streams.OnceSettled([told] { told->set_value(); }); });
+  settled.wait_for(std::chrono::seconds(1));
+}
+
+Status Profile::Parts::Subscribe(std::string filter, Inbox::Take take) {
+  const size_t most = context.options.payload_bytes;
+  Inbox::Take taken = context.tasks.WhileAlive(std::move(take));
+  return context.services.port.Subscribe(
+      std::move(filter),
+      [inbox = inbox, most, taken, &log = context.services.log](Message message, Receipt receipt) {
+        // A retained message comes again with every subscription: it would be asked, or cleared,
+        // each time that a connection is made.
+        if (message.retain) {
+          log.Warn("mqtt.retained", {{"topic", message.topic}});
+          return receipt.Accept();
+        }
+        if (message.payload.size() <= most)
+          return inbox->Put(std::move(message), std::move(receipt), taken);
+        receipt.Refuse(ResourceExhausted(
+            "request_too_large", "a message has at most " + std::to_string(most) + " bytes"));
+      });
+}
+
+void Profile::Parts::LogStatistics() {
+  const Statistics now = context.room.statistics();
+  context.services.log.Info("mqtt.statistics", {{"processed", now.processed},
+                                                {"errors", now.errors},
+                                                {"rejected", now.rejected},
+                                                {"queue", now.waiting},
+                                                {"average_ms", ToMillis(now.average)}});
+  context.tasks.PostAt(context.Now() + context.options.statistics, [this] { LogStatistics(); });
+}
+
+void Profile::Parts::Stop(bool says_so) {
+  inbox->Close();
+  if (says_so) AwaitLastMessages();
+  context.tasks.Stop([this, says_so] {
+    if (says_so) presence.SayOffline();
+    owed_answers.Clear();
+    context.streams.Clear();
+    native_messages.Clear();
+    project_messages.Clear();
+  });
+}
+
+Result<std::unique_ptr<Profile>> Profile::Make(ProfileOptions options, Services services) {
+  RETURN_IF_ERROR(Check(options));
+  ASSIGN_OR_RETURN(NativeTopics topics, NativeTopics::Make(options.prefix));
+  return std::unique_ptr<Profile>(new Profile(
+      std::make_unique<Parts>(std::move(options), std::move(services), std::move(topics))));
+}
+
+Profile::Profile(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
+
+Profile::~Profile() { Stop(); }
+
+Status Profile::Subscribe() {
+  Parts& parts = *parts_;
+  const NativeTopics& topics = parts.context.topics;
+  if (parts.context.options.native) {
+    RETURN_IF_ERROR(
+        parts.Subscribe(topics.AllIn(), [&parts](const Message& message, Receipt receipt) {
+          parts.native_messages.Take(message, std::move(receipt));
+        }));
+    RETURN_IF_ERROR(
+        parts.Subscribe(topics.AllControl(), [&parts](const Message& message, Receipt receipt) {
+          parts.native_control.Take(message, std::move(receipt));
+        }));
+    RETURN_IF_ERROR(parts.Subscribe(topics.AllClientStatus(),
+                                    [&parts](const Message& message, Receipt receipt) {
+                                      parts.native_control.TakeStatus(message, std::move(receipt));
+                                    }));
+  }
+  for (const ProjectSettings& project : parts.context.options.projects) {
+    RETURN_IF_ERROR(parts.Subscribe(
+        project.name + "/user_input", [&parts, &project](const Message& message, Receipt receipt) {
+          parts.project_messages.Take(project, message, std::move(receipt));
+        }));
+    for (std::string& filter : VerbFilters(project.name)) {
+      RETURN_IF_ERROR(parts.Subscribe(
+          std::move(filter), [&parts, &project](const Message& message, Receipt receipt) {
+            parts.project_verbs.Take(project, message, std::move(receipt));
+          }));
+    }
+  }
+  return OkStatus();
+}
+
+void Profile::Start() {
+  started_ = true;
+  parts_->context.tasks.Post([parts = parts_.get()] {
+    parts->owed_answers.Read();
+    parts->presence.Start();
+    parts->context.tasks.PostAt(parts->context.Now() + parts->context.options.statistics,
+                                [parts] { parts->LogStatistics(); });
+  });
+}
+
+void Profile::Resume() {
+  parts_->context.tasks.Post([parts = parts_.get()] { parts->owed_answers.Tell(); });
+}
+
+void Profile::Announce() {
+  parts_->context.tasks.Post([parts = parts_.get()] { parts->presence.SayOnline(); });
+}
+
+void Profile::Stop() {
+  if (std::exchange(stopped_, true)) return;
+  parts_->Stop(started_);
+}
+
+Message Profile::Will() const {
+  return Presence::Will(parts_->context.options, parts_->context.topics);
+}
+
+Statistics Profile::statistics() const { return parts_->context.room.statistics(); }
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,56 @@
+// What the project profile publishes, as messages, and ProjectAnswer, the form of an answer in it.
+//
+// Every message is of QoS 1 and has the user properties `type` (reply, chunk, error, ack), `seq`
+// and `requestId` (where one was given). An answer is plain text unless the project says otherwise;
+// an error is always JSON.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "doors/mqtt/profile/options.h"
+#include "doors/mqtt/profile/reply_form.h"
+#include "mqtt/message_port.h"
+#include "services/responses/response.h"
+#include "wire/mqtt_project_reply.h"
+
+namespace tutti::mqtt::profile {
+
+struct ProjectAddress {
+  wire::ProjectReply reply;
+  std::optional<std::string> correlation;
+};
+
+// `seq`: of the turn that it is about; 0: of none.
+Message ProjectJson(const ProjectAddress& address, std::string type, int64_t seq,
+                    std::string payload);
+Message ProjectError(const ProjectAddress& address, int64_t seq, const Status& error);
+
+class ProjectAnswer final : public ReplyForm {
+ public:
+  ProjectAnswer(ProjectAddress address, int64_t seq, ReplyFormat format, bool stream,
+                std::shared_ptr<responses::Response> response)
+      : address_(std::move(address)),
+        seq_(seq),
+        format_(format),
+        stream_(stream),
+        response_(std::move(response)) {}
+
+  std::optional<Message> OfDeltas(const Deltas& deltas, int64_t index) const override;
+  std::optional<Message> OfEvent(const responses::LogEntry& entry, int64_t index) const override;
+  std::optional<Message> OfError(const Status& error) const override;
+
+ private:
+  Message Whole(const wire::ResponseState& end, int64_t index) const;
+
+  const ProjectAddress address_;
+  const int64_t seq_;
+  const ReplyFormat format_;
+  const bool stream_;
+  const std::shared_ptr<responses::Response> response_;
+};
+
+}  // namespace tutti::mqtt::profile

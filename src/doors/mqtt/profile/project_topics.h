@@ -1,0 +1,21 @@
+// The topics of the project profile that its clients' own words decide about (MQTT 5's Response
+// Topic); the others are wire/mqtt_project.h's. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::mqtt::profile {
+
+// Whether answers of `session` may go to `topic`: its own topic, or one below it. Error:
+// invalid_value.
+Status CheckProjectResponse(std::string_view project, std::string_view session,
+                            std::string_view topic);
+
+// What is subscribed to for a project, but for what its clients say (`project`/user_input).
+std::vector<std::string> VerbFilters(const std::string& project);
+
+}  // namespace tutti::mqtt::profile

@@ -1,0 +1,31 @@
+// ProjectVerbs: `{project}/template`, `/clear` and `/delete`, of one session or of all. Of the
+// strand. Each is acknowledged where its answers go, when it has been carried out; it is in effect
+// from the next turn on.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "doors/mqtt/profile/context.h"
+#include "doors/mqtt/profile/project_reply.h"
+#include "mqtt/message_port.h"
+#include "wire/mqtt_project.h"
+
+namespace tutti::mqtt::profile {
+
+class ProjectVerbs {
+ public:
+  explicit ProjectVerbs(Context& context) : context_(context) {}
+  void Take(const ProjectSettings& project, const Message& message, Receipt receipt);
+
+ private:
+  void OfAll(const ProjectSettings& project, const ProjectAddress& address,
+             const wire::ProjectVerb& verb);
+  void OfOne(const sessions::SessionKey& key, const ProjectAddress& address,
+             const wire::ProjectVerb& verb, int64_t seq);
+  void Tell(const ProjectAddress& address, wire::ProjectOp op, int64_t seq, const Status& status);
+
+  Context& context_;
+};
+
+}  // namespace tutti::mqtt::profile

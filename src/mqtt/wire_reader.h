@@ -1,0 +1,42 @@
+// WireReader: takes MQTT's data types (5.0 section 1.5) off the bytes of one packet.
+//
+// The first fault stays; from then on every read gives zero or nothing, so that a packet's reader
+// is one straight list of its fields and asks once at the end. Never reads beyond the bytes it was
+// given. A value over borrowed bytes; one thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "mqtt/reason_code.h"
+
+namespace tutti::mqtt {
+
+class WireReader {
+ public:
+  explicit WireReader(std::string_view bytes) : rest_(bytes) {}
+
+  uint8_t Byte();
+  uint16_t TwoBytes();
+  uint32_t FourBytes();
+  uint32_t VariableByteInteger();  // of the minimal form only; at most 268,435,455
+  std::string Binary();            // with its two-byte length
+  std::string Utf8();              // likewise; well-formed, without U+0000 (section 1.5.4)
+  std::string_view Take(size_t bytes);
+  std::string_view Rest() { return Take(rest_.size()); }
+
+  bool empty() const { return rest_.empty(); }
+  bool ok() const { return !fault_.has_value(); }
+  const std::optional<Fault>& fault() const { return fault_; }
+  void Fail(ReasonCode code, std::string_view why);  // `why`: a literal
+  void Malformed(std::string_view why) { Fail(ReasonCode::kMalformedPacket, why); }
+  void ProtocolError(std::string_view why) { Fail(ReasonCode::kProtocolError, why); }
+
+ private:
+  std::string_view rest_;
+  std::optional<Fault> fault_;
+};
+
+}  // namespace tutti::mqtt
