@@ -231,12 +231,13 @@ bool Acceptor::Remember(int fd, int duplicate, std::string peer, std::string net
     abuse.calls = std::min(abuse.calls, kCallsOfHeld);
   }
   try {
-    watched.account =
-        std::make_shared<ConnectionAccount>(abuse, options_.message_bytes, now, [this] {
-          judge_now_.store(true);
-          Wake();
-        });
+    watched.account = std::make_shared<ConnectionAccount>(
+        abuse, options_.message_bytes, now, [this, duplicate] { JudgeSoon(duplicate); });
     talking_.reserve(watched_.size() + 1);
+    {
+      const MutexLock lock(mutex_);
+      to_judge_.reserve(watched_.size() + 1);
+    }
     accounts_.Add(watched.peer, watched.account);
     watched_.emplace(duplicate, watched);
     if (at > now) {
@@ -314,6 +315,30 @@ void Acceptor::Judge(int duplicate, Watched& watched, TimePoint now) {
   if (verdict.abuse) ShutDown(duplicate, watched, verdict.why);
 }
 
+void Acceptor::JudgeSoon(int duplicate) {
+  {
+    const MutexLock lock(mutex_);
+    const bool named = std::find(to_judge_.begin(), to_judge_.end(), duplicate) != to_judge_.end();
+    if (!named && to_judge_.size() < to_judge_.capacity()) to_judge_.push_back(duplicate);
+  }
+  judge_now_.store(true);
+  Wake();
+}
+
+void Acceptor::JudgeNamed() {
+  std::vector<int> named;
+  {
+    const MutexLock lock(mutex_);
+    named = to_judge_;
+    to_judge_.clear();
+  }
+  const TimePoint now = clock_.Now();
+  for (const int duplicate : named) {
+    const auto found = watched_.find(duplicate);
+    if (found != watched_.end()) Judge(duplicate, found->second, now);
+  }
+}
+
 // Looks at those that sent something, and waits for their next byte; suspects are looked at again.
 void Acceptor::Police() {
   const TimePoint now = clock_.Now();
@@ -368,7 +393,8 @@ void Acceptor::Main() {
         if (police_at_ == TimePoint::max()) police_at_ = clock_.Now() + kPolice;
       }
     }
-    if (judge_now_.exchange(false) || clock_.Now() >= police_at_) Police();
+    if (judge_now_.exchange(false)) JudgeNamed();
+    if (clock_.Now() >= police_at_) Police();
     ServeHeld(clock_.Now());
     if (closing_.load()) {
       DropHeld();

@@ -79,6 +79,8 @@ class Acceptor {
   void ServeHeld(TimePoint now);
   void DropHeld();
   void Forget(int duplicate);
+  void JudgeSoon(int duplicate);  // any thread
+  void JudgeNamed();
   void Police();
   void Judge(int duplicate, Watched& watched, TimePoint now);
   void ShutDown(int duplicate, Watched& watched, std::string_view why);
@@ -102,6 +104,9 @@ class Acceptor {
   Mutex mutex_;
   CondVar accepted_;
   std::deque<int> to_hand_on_ GUARDED_BY(mutex_);  // descriptors
+  // Whose calls have come to be abuse, whether they still send or not. By then the number may be
+  // another connection's: judging that one too does no harm.
+  std::vector<int> to_judge_ GUARDED_BY(mutex_);  // none twice; with room for all connections
   std::thread thread_, hand_on_;
 };
 

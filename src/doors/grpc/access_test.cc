@@ -20,11 +20,7 @@ using testing::Outcome;
 
 class KeyTest : public GrpcDoorTest {
  protected:
-  void SetUp() override {
-    GrpcOptions options;
-    options.api_key = "sk-test-0123456789";
-    StartDoor(options);
-  }
+  void SetUp() override { StartDoor({}, "sk-test-0123456789"); }
   static CallOptions Bearer(const std::string& value) {
     CallOptions options;
     options.metadata = {{"authorization", value}};
@@ -98,7 +94,7 @@ TEST(GrpcBindTest, ANetworkIsServedWithKeyAndTlsOnly) {
     options = GrpcOptions();
     options.host = open;
     EXPECT_EQ(CheckBind(options).reason(), "invalid_value") << open;
-    options.api_key = "k";
+    options.has_keys = true;
     EXPECT_FALSE(CheckBind(options).ok()) << open;
     options.tls_cert_file = options.tls_key_file = "x.pem";
     EXPECT_TRUE(CheckBind(options).ok()) << open;
@@ -111,8 +107,8 @@ TEST_F(GrpcDoorTest, APortThatIsTakenIsToldAtStart) {
   StartDoor();
   GrpcOptions options;
   options.port = door_->port();
-  GrpcDoor second(options,
-                  {&inference_, &inference_, repository_.get(), nullptr, nullptr, &clock_});
+  GrpcDoor second(options, {&inference_, &known_->authority(), &inference_, repository_.get(),
+                            nullptr, nullptr, &clock_});
   const Status status = second.Start();
   EXPECT_EQ(status.reason(), "io_error");
   EXPECT_EQ(status.param(), "grpc-port");

@@ -16,6 +16,7 @@
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/status.h"
+#include "services/auth/principal.h"
 #include "telemetry/labels.h"
 
 namespace tutti::rpc {
@@ -28,7 +29,7 @@ struct CallInfo {
   std::string request_id;  // the client's, or one of ours; also a trailer
   TimePoint start;
   TimePoint deadline = TimePoint::max();
-  bool authorized = false;         // it has the key, or there is none
+  auth::PrincipalRef principal;    // who asks; null: nobody whom the server knows
   bool stream_errors_end = false;  // metadata triton_grpc_error: an error ends its stream
 };
 

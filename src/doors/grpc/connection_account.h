@@ -38,8 +38,8 @@ struct AbuseLimits {
 // Calls speak to it from any thread; one thread judges it.
 class ConnectionAccount {
  public:
-  // `judge_soon` is called once, from the thread of a call, when it has come to be abuse between
-  // two judgements; may be null.
+  // `judge_soon` is called from the thread of a call that made it abuse: the connection may send
+  // nothing more, and would not be looked at again. May be null.
   ConnectionAccount(const AbuseLimits& limits, int64_t message_bytes, TimePoint now,
                     std::function<void()> judge_soon = nullptr)
       : limits_(limits),
@@ -53,7 +53,7 @@ class ConnectionAccount {
   // --- calls ---
   void CallBegins(int64_t metadata_bytes) {
     Explain(metadata_bytes + kFrames);
-    calls_.fetch_add(1);
+    if (calls_.fetch_add(1) == limits_.calls && judge_soon_) judge_soon_();
   }
   void CallEnds() { calls_.fetch_sub(1); }
   // From the first read of a call to its end a message of it may be on its way.

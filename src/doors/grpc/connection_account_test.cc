@@ -155,6 +155,25 @@ TEST_F(ConnectionAccountTest, CallsThatAreNotDoneWithAreBounded) {
   EXPECT_FALSE(Abuses(0));
 }
 
+// The library tells of calls after their bytes were taken and judged: without a word of the account
+// nobody would look again at a client that sends nothing more.
+TEST_F(ConnectionAccountTest, ItSaysSoWhenItsCallsBecomeTooMany) {
+  int told = 0;
+  AbuseLimits limits;
+  limits.calls = 3;
+  limits.resets = 2;
+  ConnectionAccount account(limits, kMessage, now_, [&] { ++told; });
+  for (int i = 0; i < 3; ++i) account.CallBegins(100);
+  EXPECT_EQ(told, 0);
+  account.CallBegins(100);
+  EXPECT_EQ(told, 1);
+  EXPECT_EQ(account.Judge(0, now_).why, "calls");
+  account.CallBegins(100);
+  EXPECT_EQ(told, 1);
+  for (int i = 0; i < 5; ++i) account.Reset(milliseconds(1), now_);
+  EXPECT_EQ(told, 2);
+}
+
 TEST_F(ConnectionAccountTest, CallsGivenUpQuicklyAreCountedAndThoseOfPatientClientsAreNot) {
   for (int i = 0; i < limits_.resets; ++i) account_.Reset(milliseconds(1), now_);
   EXPECT_FALSE(account_.Judge(0, now_).abuse);

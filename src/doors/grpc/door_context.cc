@@ -7,7 +7,9 @@
 #include <random>
 #include <utility>
 
+#include "base/check.h"
 #include "base/random.h"
+#include "doors/grpc/acceptor.h"
 
 namespace tutti::rpc {
 namespace {
@@ -22,13 +24,15 @@ uint64_t DrawKey() {
 DoorContext::DoorContext(GrpcOptions door_options, const GrpcDoor::Dependencies& dependencies)
     : options(std::move(door_options)),
       deps(dependencies),
-      key(options.api_key),
+      loopback(IsLoopback(options.host).ok() && *IsLoopback(options.host)),
       pump(*dependencies.clock,
            std::min<Duration>(std::chrono::seconds(5), options.limits.reader_stall / 2)),
       handlers(options.handlers, options.limits.waiting_calls, options.limits.waiting_bytes,
                [this](std::function<void()> run) { pump.Post(std::move(run)); }),
       window(*dependencies.clock),
-      id_key_(DrawKey()) {}
+      id_key_(DrawKey()) {
+  CHECK(deps.authority != nullptr) << "a door that asks nobody who may call";
+}
 
 std::string DoorContext::NewRequestId() {
   const uint64_t n = next_id_.fetch_add(1, std::memory_order_relaxed);

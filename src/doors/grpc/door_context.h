@@ -4,7 +4,6 @@
 #include <atomic>
 #include <string>
 
-#include "doors/access/key_check.h"
 #include "doors/grpc/connection_account.h"
 #include "doors/grpc/grpc_door.h"
 #include "doors/grpc/handlers.h"
@@ -20,7 +19,7 @@ struct DoorContext {
 
   const GrpcOptions options;
   const GrpcDoor::Dependencies deps;
-  const access::KeyCheck key;
+  const bool loopback;
   Pump pump;
   Handlers handlers;  // what waits there is run by the pump
   LatencyWindow window;

@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "doors/grpc/grpc_door.h"
 #include "kserve/testing/fake_models.h"
+#include "services/auth/testing/one_key.h"
 
 namespace tutti::rpc {
 namespace {
@@ -55,7 +56,8 @@ struct Echo {
 struct Door {
   Door()
       : repository({.test_models = true}, {&inference, &inference, &clock}),
-        door(FreePort(), {&inference, &inference, &repository, nullptr, nullptr, &clock}) {
+        door(FreePort(),
+             {&inference, &known.authority(), &inference, &repository, nullptr, nullptr, &clock}) {
     CHECK(door.Start().ok());
   }
   static GrpcOptions FreePort() {
@@ -65,6 +67,7 @@ struct Door {
   }
   SteadyClock clock;
   kserve::testing::FakeInference inference{kserve::testing::FakeModels()};
+  auth::testing::OneKey known;
   kserve::Repository repository;
   GrpcDoor door;
 };

@@ -151,7 +151,7 @@ Status CheckBind(const GrpcOptions& options) {
   ASSIGN_OR_RETURN(const bool loopback, IsLoopback(options.host));
   return access::CheckBind({.host = options.host,
                             .loopback = loopback,
-                            .has_key = !options.api_key.empty(),
+                            .has_key = options.has_keys,
                             .tls_cert_file = options.tls_cert_file,
                             .tls_key_file = options.tls_key_file});
 }

@@ -22,6 +22,10 @@
 #include "kserve/repository.h"
 #include "telemetry/door_metrics.h"
 
+namespace tutti::auth {
+class Authority;
+}
+
 namespace tutti::rpc {
 
 // What an untrusted client may cost. Configurable so that tests reach them quickly.
@@ -49,7 +53,8 @@ struct GrpcOptions {
   // Calls being prepared at once: read, checked, their prompts tokenised. Further ones wait without
   // a thread, and without a lane of the model.
   int handlers = 10;
-  std::string api_key;  // empty = none; else every method but health asks for it
+  bool has_keys = false;  // somebody is known to the authority: an address of a network may be
+                          // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   bool access_log = true;
   GrpcLimits limits;
@@ -62,6 +67,7 @@ class GrpcDoor {
  public:
   struct Dependencies {  // all outlive the door
     api::Inference* inference = nullptr;
+    const auth::Authority* authority = nullptr;  // who may ask
     const api::HealthProbe* health = nullptr;
     kserve::Repository* repository = nullptr;
     telemetry::DoorMetrics* metrics = nullptr;  // may be null

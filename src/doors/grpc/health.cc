@@ -53,7 +53,7 @@ Status Unauthorized() {
 }
 
 Status Check(Call& call, const HealthCheckRequest& request, HealthCheckResponse* response) {
-  if (!call.info().authorized && !IsService(request.service())) return Unauthorized();
+  if (call.info().principal == nullptr && !IsService(request.service())) return Unauthorized();
   const std::optional<Serving> status = StatusOf(call, request.service());
   if (!status.has_value()) {
     return NotFound("not_found", "there is no service or model of that name");
@@ -69,7 +69,7 @@ class WatchExchange final : public Exchange {
   void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) override {
     HealthCheckRequest request;
     if (!request.ParseFromZeroCopyStream(&message)) return call_.Finish(Unreadable());
-    if (!call_.info().authorized && !IsService(request.service())) {
+    if (call_.info().principal == nullptr && !IsService(request.service())) {
       return call_.Finish(Unauthorized());
     }
     service_ = request.service();

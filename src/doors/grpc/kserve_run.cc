@@ -5,6 +5,7 @@
 
 #include "doors/counting/request_counts.h"
 #include "doors/grpc/door_context.h"
+#include "services/auth/caller.h"
 
 namespace tutti::rpc {
 
@@ -26,6 +27,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   }
   request->deadline = std::min(request->deadline, call.info().deadline);
   request->request_id = call.info().request_id;
+  request->caller = auth::CallerOf(*call.info().principal);
   run.empty_final = request->empty_final_response;
   if (model.ok()) {
     run.model = (*model)->config().name;

@@ -3,6 +3,7 @@
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
 #include <algorithm>
+#include <ctime>
 #include <new>
 #include <optional>
 #include <utility>
@@ -13,6 +14,7 @@
 #include "doors/grpc/router.h"
 #include "doors/grpc/unary.h"
 #include "doors/grpc/wire_status.h"
+#include "services/auth/who_asks.h"
 #include "wire/compression.h"
 #include "wire/openai_request.h"
 
@@ -72,12 +74,14 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     if (account_ != nullptr) account_->CallBegins(MetadataBytes());
     method_ = FindMethod(info_.method);
     if (method_ != nullptr) op_ = method_->op;
-    if (!info_.authorized && (method_ == nullptr || !method_->open)) {
-      return End(access::KeyNeeded("authorization"));
-    }
+    if (info_.principal == nullptr && (method_ == nullptr || !method_->open)) return End(unknown_);
     if (method_ == nullptr) {
       return End(
           Status(StatusCode::kUnimplemented, "not_implemented", "this server has no such method"));
+    }
+    if (!method_->open) {
+      if (Status refusal = auth::MayUse(*info_.principal, method_->rule); !refusal.ok())
+        return End(refusal);
     }
     if (!method_->watches) {
       counted_ = true;
@@ -231,7 +235,13 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     std::vector<std::string_view> keys;
     const auto [first, last] = call_.client_metadata().equal_range("authorization");
     for (auto it = first; it != last; ++it) keys.emplace_back(it->second.data(), it->second.size());
-    info_.authorized = context_.key.Accepts(keys);
+    Result<auth::PrincipalRef> who =
+        auth::WhoAsks(*context_.deps.authority, context_.loopback, keys, std::time(nullptr));
+    if (who.ok()) {
+      info_.principal = *std::move(who);
+    } else {
+      unknown_ = std::move(who).status();
+    }
     const std::optional<std::string> id = Metadata(call_, "x-request-id");
     info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
     info_.stream_errors_end = Metadata(call_, "triton_grpc_error") == "true";
@@ -350,7 +360,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   void Account() {
     const Duration took = context_.deps.clock->Now() - info_.start;
     if (counted_) context_.active.fetch_sub(1);
-    if (account_ != nullptr && unread_ && info_.authorized) account_->MessageLost();
+    if (account_ != nullptr && unread_ && info_.principal != nullptr) account_->MessageLost();
     if (expects_) account_->ReadsEnd();
     if (account_ != nullptr) account_->CallEnds();
     if (telemetry::DoorMetrics* metrics = context_.deps.metrics) {
@@ -371,6 +381,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   DoorContext& context_;
   grpc::GenericCallbackServerContext& call_;  // until OnDone
   CallInfo info_;
+  Status unknown_;  // why there is no principal
   const Method* method_ = nullptr;
   telemetry::OpKind op_ = telemetry::OpKind::kOther;
   std::shared_ptr<ConnectionAccount> account_;  // of its connection; null when that has ended

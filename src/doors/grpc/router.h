@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "doors/grpc/call.h"
+#include "services/auth/scopes.h"
 #include "telemetry/labels.h"
 
 namespace tutti::rpc {
@@ -13,6 +14,7 @@ namespace tutti::rpc {
 struct Method {
   std::string_view path;  // "/grpc.health.v1.Health/Check"
   std::unique_ptr<Exchange> (*make)(Call& call);
+  auth::RouteClasses rule;  // who may ask has one of these scopes; kPublic: nobody is asked
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;  // asked without a key; what it then tells is its own business
   bool watches =

@@ -80,7 +80,9 @@ TEST_F(GrpcDoorTest, FilesThatAreNoCertificateAreToldAtStart) {
     options.port = 0;
     options.tls_cert_file = cert;
     options.tls_key_file = key;
-    GrpcDoor door(options, {&inference_, &inference_, nullptr, nullptr, nullptr, &clock_});
+    auth::testing::OneKey known;
+    GrpcDoor door(options, {&inference_, &known.authority(), &inference_, nullptr, nullptr, nullptr,
+                            &clock_});
     return door.Start().reason();
   };
   EXPECT_EQ(start(a.cert, a.key), "");

@@ -10,6 +10,7 @@
 #include "doors/counting/request_counts.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
+#include "services/auth/caller.h"
 #include "wire/input_blame.h"
 
 namespace tutti::rpc {
@@ -152,6 +153,7 @@ class EncodeExchange final : public Exchange {
     request.model = model_ = message.model();
     Choose(&request);
     request.request_id = call_.info().request_id;
+    request.caller = auth::CallerOf(*call_.info().principal);
     request.deadline = call_.info().deadline;
     Result<api::Encoding> encoding =
         call_.context().deps.inference->Encode(std::move(request), call_.waker());

@@ -9,6 +9,7 @@
 #include "doors/counting/request_counts.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
+#include "services/auth/caller.h"
 
 namespace tutti::rpc {
 namespace {
@@ -116,6 +117,7 @@ class GenerateExchange final : public Exchange {
     Result<api::GenerateRequest> request = ToRequest(message);
     if (!request.ok()) return call_.Finish(request.status());
     request->request_id = call_.info().request_id;
+    request->caller = auth::CallerOf(*call_.info().principal);
     request->deadline = call_.info().deadline;
     choices_.resize(static_cast<size_t>(request->n));
     Result<api::Generation> generation =

@@ -10,6 +10,8 @@
 
 #include "base/memory_reserve.h"
 #include "doors/http/request_path.h"
+#include "services/auth/caller.h"
+#include "services/limits/rate_limit_view.h"
 #include "wire/request_placement.h"
 
 namespace tutti::http {
@@ -263,8 +265,19 @@ void Connection::OnMessage() {
     return Respond(204, std::move(headers), "");
   }
   ++exchange_serial_;
+  Recognise();
   exchange_ = MakeExchange(*decision_.route, *this);
   RunExchange([this] { exchange_->Start(); });
+}
+
+void Connection::Recognise() {
+  const auth::PrincipalRef& who =
+      decision_.principal == nullptr ? auth::OpenPrincipal() : decision_.principal;
+  if (who != principal_) {
+    principal_ = who;
+    caller_ = auth::CallerOf(*who);
+  }
+  rate_limits_ = std::make_shared<api::RateLimits>();
 }
 
 // --- the exchange ---
@@ -310,7 +323,7 @@ void Connection::Pump() {
 
 void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
   boost::asio::post(helper, [self = shared_from_this(), serial = exchange_serial_.load(),
-                             work = std::move(work)]() mutable {
+                             then_here = Return(), work = std::move(work)]() mutable {
     if (self->exchange_serial_.load() != serial) return;
     KeepMemoryReserve();
     Continuation then;
@@ -322,6 +335,12 @@ void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continu
         then = [failure = std::current_exception()] { std::rethrow_exception(failure); };
       });
     }
+    then_here(std::move(then));
+  });
+}
+
+std::function<void(Connection::Continuation)> Connection::Return() {
+  return [self = shared_from_this(), serial = exchange_serial_.load()](const Continuation& then) {
     UntilMemory([&] {
       boost::asio::post(self->loop_->context(), [self, serial, then] {
         if (self->exchange_ != nullptr && self->exchange_serial_.load() == serial) {
@@ -329,10 +348,27 @@ void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continu
         }
       });
     });
-  });
+  };
 }
 
 // --- the answer ---
+
+namespace {
+
+void TellRateLimit(const std::string& kind, const std::optional<api::RateLimit>& limit,
+                   HeaderList* headers) {
+  if (!limit.has_value()) return;
+  headers->emplace_back("x-ratelimit-limit-" + kind, std::to_string(limit->limit));
+  headers->emplace_back("x-ratelimit-remaining-" + kind, std::to_string(limit->remaining));
+  headers->emplace_back("x-ratelimit-reset-" + kind, limits::ResetText(limit->reset));
+}
+
+void TellRateLimits(const api::RateLimits& told, HeaderList* headers) {
+  TellRateLimit("requests", told.requests, headers);
+  TellRateLimit("tokens", told.tokens, headers);
+}
+
+}  // namespace
 
 void Connection::WriteHead(HeadSpec head) {
   head.headers.emplace_back("X-Request-Id", request_id_);
@@ -340,9 +376,13 @@ void Connection::WriteHead(HeadSpec head) {
   if (!decision_.cors_origin.empty()) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
     head.headers.emplace_back("Access-Control-Expose-Headers",
-                              "x-request-id, retry-after, x-tutti-ignored");
+                              "x-request-id, retry-after, x-tutti-ignored, "
+                              "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+                              "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
+                              "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     head.headers.emplace_back("Vary", "Origin");
   }
+  if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
   if (context_.draining.load()) close_after_ = true;
   head.keep_alive = !close_after_;
   head.http_1_0 = request_.http_1_0;

@@ -14,12 +14,14 @@
 #include <string>
 #include <string_view>
 
+#include "api/caller.h"
 #include "doors/http/door_context.h"
 #include "doors/http/exchange.h"
 #include "doors/http/io_loop.h"
 #include "doors/http/message_parser.h"
 #include "doors/http/response.h"
 #include "doors/http/transport.h"
+#include "services/auth/principal.h"
 #include "wire/error.h"
 
 namespace tutti::http {
@@ -58,6 +60,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // ended. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
   void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
+  // What others call when they have an answer: from any thread, it runs a continuation here, unless
+  // the exchange has ended.
+  std::function<void(Continuation)> Return();
   // Counts an answer of so many bytes against the door's memory until it is sent. False: no room.
   bool HoldAnswer(size_t bytes) { return answer_share_.GrowTo(static_cast<int64_t>(bytes)); }
   void HoldAnswer(BudgetShare share) { answer_share_ = std::move(share); }
@@ -70,6 +75,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
   Body TakeBody();  // once
   const std::string& request_id() const { return request_id_; }
+  // Whose responses and dialogs these are.
+  const std::string& tenant() const { return caller()->tenant; }
+  const api::CallerRef& caller() const { return caller_; }
+  // Every request to the waist says who asks, and tells this answer's head what is left of their
+  // limits.
+  template <typename Request>
+  void Sign(Request* request) const {
+    request->caller = caller_;
+    request->rate_limits = rate_limits_;
+  }
   // The body's own id for the request; counts unless the header gave one.
   void AdoptRequestId(const std::string& id);
   // Of the errors of this request, where the route alone does not tell.
@@ -93,6 +108,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
+  void Recognise();      // who asks, from decision_
   void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);
@@ -139,6 +155,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<MessageParser> parser_;
   HttpRequest request_;
   Decision decision_;
+  // Who asks: made once for all requests of one principal.
+  auth::PrincipalRef principal_;
+  api::CallerRef caller_;
+  std::shared_ptr<api::RateLimits> rate_limits_;  // of this request; null once its head is written
   std::string request_id_;
   TimePoint request_start_;
   std::optional<Status> refused_;  // answered once the body has been read

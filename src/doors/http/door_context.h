@@ -5,6 +5,7 @@
 #include <boost/asio/thread_pool.hpp>
 #include <functional>
 
+#include "base/check.h"
 #include "base/log_pace.h"
 #include "base/mutex.h"
 #include "doors/http/http_door.h"
@@ -15,7 +16,14 @@ namespace tutti::http {
 
 struct DoorContext {
   DoorContext(HttpOptions door_options, const HttpDoor::Dependencies& dependencies, bool loopback)
-      : options(std::move(door_options)), deps(dependencies), router(options, loopback) {}
+      : options(std::move(door_options)),
+        deps(dependencies),
+        router(options, loopback, AuthorityOf(dependencies)) {}
+
+  static const auth::Authority& AuthorityOf(const HttpDoor::Dependencies& dependencies) {
+    CHECK(dependencies.authority != nullptr) << "a door that asks nobody who may call";
+    return *dependencies.authority;
+  }
 
   const HttpOptions options;
   const HttpDoor::Dependencies deps;

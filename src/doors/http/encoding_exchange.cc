@@ -148,6 +148,7 @@ class EncodingExchange final : public Exchange {
     if (!deadline.ok()) return connection_.RespondError(deadline.status());
     connection_.AdoptRequestId(call->request.request_id);
     call->request.request_id = connection_.request_id();
+    connection_.Sign(&call->request);
     call->request.deadline = std::min(call->request.deadline, *deadline);
     Submit(call);
   }

@@ -45,9 +45,9 @@ class ImmediateExchange final : public Exchange {
       case RouteId::kInfo:
         return Info();
       case RouteId::kModels:
-        return Json(wire::ModelListBody(deps.inference->Models()));
+        return Json(wire::ModelListBody(Models()));
       case RouteId::kModel: {
-        const std::vector<api::ModelInfo> models = deps.inference->Models();
+        const std::vector<api::ModelInfo> models = Models();
         const std::string& id = connection_.decision().argument;
         if (const api::ModelInfo* model = api::FindModel(models, id))
           return Json(wire::ModelBody(*model, id));
@@ -59,8 +59,12 @@ class ImmediateExchange final : public Exchange {
   }
 
  private:
+  // Others than were given to the caller are not there for it.
+  std::vector<api::ModelInfo> Models() const {
+    return api::ModelsFor(*connection_.caller(), connection_.context().deps.inference->Models());
+  }
   void Info() {
-    const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
+    const std::vector<api::ModelInfo> models = Models();
     if (models.empty())
       return connection_.RespondError(Unavailable("model_loading", "the model is being loaded"));
     const HttpOptions& options = connection_.context().options;
@@ -100,6 +104,23 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kText:
     case RouteId::kGenerate:
       return MakeGenerationExchange(route.id, connection);
+    case RouteId::kResponses:
+      return MakeResponsesExchange(connection);
+    case RouteId::kResponse:
+    case RouteId::kResponseCancel:
+    case RouteId::kResponseDelete:
+    case RouteId::kResponseInput:
+      return MakeStoredResponseExchange(route.id, connection);
+    case RouteId::kConversationCreate:
+    case RouteId::kConversation:
+    case RouteId::kConversationUpdate:
+    case RouteId::kConversationDelete:
+    case RouteId::kConversationFork:
+    case RouteId::kItems:
+    case RouteId::kItemsCreate:
+    case RouteId::kItem:
+    case RouteId::kItemDelete:
+      return MakeConversationsExchange(route.id, connection);
     case RouteId::kTokenize:
     case RouteId::kDetokenize:
     case RouteId::kApplyTemplate:

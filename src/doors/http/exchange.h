@@ -31,6 +31,11 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
 std::unique_ptr<Exchange> MakeGenerationExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeEncodingExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& connection);
+// Of the Responses API: making one (responses_exchange.cc), and what can be done with one that is
+// there (stored_response_exchange.cc).
+std::unique_ptr<Exchange> MakeResponsesExchange(Connection& connection);
+std::unique_ptr<Exchange> MakeStoredResponseExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& connection);
 // Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
 // stream (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);

@@ -58,6 +58,7 @@ struct ParsedCall {
 
 // As sent, or decoded from the token ids.
 Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
+                                           const api::CallerRef& caller,
                                            api::Inference& inference) {
   std::vector<std::string> texts;
   if (!call.echo) return texts;
@@ -65,7 +66,9 @@ Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
     if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
       texts.push_back(text->text);
     } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
-      ASSIGN_OR_RETURN(std::string decoded, inference.Detokenize(request.model, tokens->tokens));
+      ASSIGN_OR_RETURN(std::string decoded,
+                       inference.Detokenize(
+                           {.model = request.model, .tokens = tokens->tokens, .caller = caller}));
       texts.push_back(std::move(decoded));
     }
   }
@@ -74,11 +77,12 @@ Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
 
 // Thread-safe: what it uses is.
 Result<ParsedCall> Parse(wire::Dialect dialect, std::string_view body,
-                         const wire::ParseOptions& options, api::Inference& inference) {
+                         const wire::ParseOptions& options, const api::CallerRef& caller,
+                         api::Inference& inference) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
   ASSIGN_OR_RETURN(wire::GenerationCall call,
                    wire::ParseGeneration(dialect, document.root(), options));
-  ASSIGN_OR_RETURN(std::vector<std::string> echo, EchoTexts(call, inference));
+  ASSIGN_OR_RETURN(std::vector<std::string> echo, EchoTexts(call, caller, inference));
   return ParsedCall{std::move(call), std::move(echo)};
 }
 
@@ -100,9 +104,8 @@ class GenerationExchange final : public Exchange {
     api::Inference& inference = *connection_.context().deps.inference;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [dialect = dialect_, parse, &inference](std::string_view body) {
-          return Parse(dialect, body, parse, inference);
-        },
+        [dialect = dialect_, parse, caller = connection_.caller(), &inference](
+            std::string_view body) { return Parse(dialect, body, parse, caller, inference); },
         [this](Result<ParsedCall> parsed) { OnParsed(std::move(parsed)); });
   }
 
@@ -151,6 +154,7 @@ class GenerationExchange final : public Exchange {
     }
     for (api::GenerateRequest& request : call_->requests) {
       request.request_id = connection_.request_id();
+      connection_.Sign(&request);
       request.call_bytes = call_bytes;
       request.deadline = std::min(request.deadline, *deadline);
     }

@@ -56,7 +56,7 @@ Status CheckBind(const HttpOptions& options) {
   ASSIGN_OR_RETURN(const auto address, ParseAddress(options.host));
   return access::CheckBind({.host = options.host,
                             .loopback = address.is_loopback(),
-                            .has_key = !options.api_key.empty(),
+                            .has_key = options.has_keys,
                             .tls_cert_file = options.tls_cert_file,
                             .tls_key_file = options.tls_key_file});
 }

@@ -22,8 +22,17 @@
 #include "telemetry/metrics.h"
 #include "wire/http_framing.h"
 
+namespace tutti::auth {
+class Authority;
+}
 namespace tutti::kserve {
 class Repository;
+}
+namespace tutti::responses {
+class Responses;
+}
+namespace tutti::sessions {
+class Sessions;
 }
 
 namespace tutti::http {
@@ -45,11 +54,13 @@ struct HttpLimits {
 };
 
 struct HttpOptions {
-  std::string host = "127.0.0.1";           // an address; "localhost" = 127.0.0.1
-  int port = 8080;                          // 0 = a free one, see HttpDoor::port()
-  int io_threads = 2;                       // 1..4
-  int max_connections = 4096;               // further ones wait to be accepted
-  std::string api_key;                      // empty = none; else every route but health asks for it
+  std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
+  int port = 8080;                 // 0 = a free one, see HttpDoor::port()
+  int io_threads = 2;              // 1..4
+  int max_connections = 4096;      // further ones wait to be accepted
+  std::string api_key;    // of --api-key-file, which the authority knows too: kept out of logs
+  bool has_keys = false;  // somebody is known to the authority: an address of a network may be
+                          // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   std::vector<std::string> cors_origins;    // "https://app.example", or "*"
   // Names this server may be called by, in lower case. On a loopback address they come beside the
@@ -73,12 +84,15 @@ class HttpDoor {
  public:
   struct Dependencies {  // all outlive the door
     api::Inference* inference = nullptr;
+    const auth::Authority* authority = nullptr;  // who may ask
     const api::HealthProbe* health = nullptr;
     telemetry::MetricsRegistry* metrics = nullptr;  // exposed by GET /metrics
     telemetry::DoorMetrics* serving = nullptr;      // may be null
     Logger* log = nullptr;                          // may be null
     const Clock* clock = nullptr;
-    kserve::Repository* repository = nullptr;  // of the routes below /v2
+    kserve::Repository* repository = nullptr;   // of the routes below /v2
+    responses::Responses* responses = nullptr;  // of those below /v1/responses
+    sessions::Sessions* sessions = nullptr;     // of those below /v1/conversations
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

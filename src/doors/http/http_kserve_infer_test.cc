@@ -400,10 +400,18 @@ TEST_F(KserveInferTest, AnAnswerThatIsLargerThanAllThatMayBeHeldIsRefused) {
                           std::to_string(blob.size()) + "}}]}",
                       blob);
   };
+  // A client may have an answer before the door has counted it as sent: until then there is no
+  // room.
+  const auto settled = [&](size_t bytes) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    int status = 503;
+    while (status == 503 && std::chrono::steady_clock::now() < end) status = Ask(ask(bytes)).status;
+    return status;
+  };
   EXPECT_EQ(ErrorOf(ask(200'000)).substr(0, 27), "413 the answer would take a");
   for (int i = 0; i < 5; ++i) {
-    EXPECT_EQ(Ask(ask(100'000)).status, 200) << "what was counted is given back";
-    EXPECT_EQ(Ask(ask(200'000)).status, 413);
+    EXPECT_EQ(settled(100'000), 200) << "what was counted is given back";
+    EXPECT_EQ(settled(200'000), 413);
   }
   EXPECT_THAT(ErrorOf(Post(kIdentity, std::string(100'000, 'x'), "Content-Encoding: gzip\r\n")),
               StartsWith("503 too many large requests"))

@@ -17,7 +17,10 @@ class RoutesTest : public DoorTest {
  protected:
   static std::string PathOf(const Route& route) {
     std::string path(route.pattern);
-    if (const size_t at = path.find("{id}"); at != std::string::npos) path.replace(at, 4, "fake");
+    for (const std::string mark : {"{id}", "{part}"}) {
+      for (size_t at = path.find(mark); at != std::string::npos; at = path.find(mark))
+        path.replace(at, mark.size(), "fake");
+    }
     return path;
   }
   static std::string Request(std::string_view method, const std::string& path,
@@ -69,6 +72,87 @@ TEST_F(RoutesTest, EveryRouteAndMethodWithoutAKeyIsRefusedUnlessItIsAHealthProbe
   EXPECT_GT(refused, 400);
   EXPECT_EQ(Ask(Get("/nothing")).status, 401) << "also where there is no route";
   EXPECT_EQ(Ask(Get("/nothing", bearer_)).status, 404);
+}
+
+// Whose share of the machine and whose part of the prefix cache it is, on every route with work.
+TEST_F(RoutesTest, RequestsCarryTheTenantOfWhoAsks) {
+  std::vector<std::string> tenants;
+  inference_.on_generate = [&](const std::shared_ptr<FakeGeneration>& generation) {
+    tenants.push_back(generation->request.caller->tenant);
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  inference_.on_encode = [&](const std::shared_ptr<FakeEncoding>& encoding) {
+    tenants.push_back(encoding->request.caller->tenant);
+    encoding->SetAnswer();
+    return OkStatus();
+  };
+  StartDoor(WithKey());
+  auth::KeySpec spec{.name = "ci", .grant = {}, .expires_s = {}};
+  spec.grant.tenant = "acme";
+  const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+  ASSERT_TRUE(key.ok()) << key.status();
+  for (const auto& [secret, tenant] :
+       {std::pair{std::string(kKey), "default"}, std::pair{key->text, "acme"}}) {
+    tenants.clear();
+    const std::string fields = "Authorization: Bearer " + secret + "\r\n";
+    for (const auto& [path, body] :
+         {std::pair{"/v1/chat/completions", kChatBody},
+          std::pair{"/v1/completions", std::string(R"({"model":"fake","prompt":"hi"})")},
+          std::pair{"/v1/embeddings", std::string(R"({"model":"fake-embed","input":"hi"})")},
+          std::pair{"/v2/models/fake/generate", std::string(R"({"text_input":"hi"})")},
+          std::pair{"/v1/responses", std::string(R"({"model":"fake","input":"hi"})")}}) {
+      const RawResponse response = Ask(Post(path, body, fields));
+      EXPECT_EQ(response.status, 200) << path << response.body;
+    }
+    EXPECT_THAT(tenants, ::testing::AllOf(::testing::SizeIs(5), ::testing::Each(tenant)));
+  }
+}
+
+TEST_F(RoutesTest, WhatIsAnotherTenantsIsNotFound) {
+  inference_.on_generate = [&](const std::shared_ptr<FakeGeneration>& generation) {
+    generation->AppendAnswer({"one"});
+    return OkStatus();
+  };
+  StartDoor(WithKey());
+  auth::KeySpec spec{.name = "ci", .grant = {}, .expires_s = {}};
+  spec.grant.tenant = "acme";
+  const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+  ASSERT_TRUE(key.ok()) << key.status();
+  const std::string theirs = "Authorization: Bearer " + key->text + "\r\n";
+  const auto id_of = [](const RawResponse& made) {
+    const size_t start = made.body.find("\"id\":\"") + 6;
+    return made.body.substr(start, made.body.find('"', start) - start);
+  };
+  const std::string response =
+      "/v1/responses/" +
+      id_of(Ask(Post("/v1/responses", R"({"model":"fake","input":"hi"})", bearer_)));
+  const std::string conversation =
+      "/v1/conversations/" + id_of(Ask(Post("/v1/conversations", "{}", bearer_)));
+  for (const std::string& path :
+       {response, response + "/input_items", conversation, conversation + "/items"}) {
+    EXPECT_EQ(Ask(Get(path, theirs)).status, 404) << path;
+    EXPECT_EQ(Ask(Get(path, bearer_)).status, 200) << path;
+  }
+  EXPECT_EQ(Ask(Request("DELETE", response, theirs)).status, 404);
+  EXPECT_EQ(Ask(Request("DELETE", conversation, theirs)).status, 404);
+  EXPECT_EQ(Ask(Get(conversation, bearer_)).status, 200);
+}
+
+TEST_F(RoutesTest, AKeyWithoutTheScopeOfARouteIsRefusedThere) {
+  StartDoor(WithKey());
+  auth::KeySpec spec{.name = "ci", .grant = {}, .expires_s = {}};
+  spec.grant.scopes.routes = {auth::RouteClass::kEmbed};
+  const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+  ASSERT_TRUE(key.ok()) << key.status();
+  const std::string fields = "Authorization: Bearer " + key->text + "\r\n";
+  for (const Route& route : Routes()) {
+    const RawResponse response = Ask(Request(route.method, PathOf(route), fields));
+    const bool may = route.rule.Has(auth::RouteClass::kEmbed) || route.open;
+    EXPECT_EQ(response.status == 403, !may) << route.method << " " << route.pattern;
+  }
+  ASSERT_TRUE(known_->accounts().RevokeKeys("ci", time(nullptr)).ok());
+  EXPECT_EQ(CodeOf(Ask(Get("/v1/models", fields))), "key_revoked");
 }
 
 TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
@@ -185,7 +269,7 @@ TEST_F(RoutesTest, HealthTellsWhatTheProbeSays) {
 
 TEST_F(RoutesTest, RoutesOfLaterReleasesSaySo) {
   StartDoor();
-  for (const char* path : {"/v1/responses", "/v1/conversations", "/v1/files", "/v1/messages"}) {
+  for (const char* path : {"/v1/files", "/v1/batches", "/v1/messages"}) {
     const RawResponse response = Ask(Post(path, "{}"));
     EXPECT_EQ(response.status, 501) << path;
     EXPECT_EQ(CodeOf(response), "not_implemented");
@@ -239,15 +323,16 @@ TEST(Router, OnANetworkListedNamesAndAddressesAreAnsweredOrAllNamesWithoutAList)
     HttpRequest request;
     request.method = "GET";
     request.target = "/livez";
-    request.fields = {{"host", host}};
+    request.fields = {{"host", host}, {"authorization", "Bearer k"}};
     return std::string(router.Decide(request).refusal.reason());
   };
   HttpOptions options;
-  const Router open(options, /*loopback=*/false);
+  auth::testing::OneKey known("k");
+  const Router open(options, /*loopback=*/false, known.authority());
   for (const char* host : {"any.example", "10.0.0.1:8080", "localhost"})
     EXPECT_EQ(code(open, host), "");
   options.allowed_hosts = {"llm.example"};
-  const Router listed(options, /*loopback=*/false);
+  const Router listed(options, /*loopback=*/false, known.authority());
   for (const char* host : {"llm.example", "LLM.Example:8443", "10.0.0.1:8080", "[fd00::1]:443"})
     EXPECT_EQ(code(listed, host), "") << host;
   for (const char* host : {"evil.example", "llm.example.evil.example", "10.0.0.1.evil.example",
@@ -420,7 +505,7 @@ TEST(CheckBind, OnlyLoopbackMayBeOpen) {
     options = HttpOptions();
     options.host = host;
     EXPECT_EQ(CheckBind(options).param(), "host") << host;
-    options.api_key = "k";
+    options.has_keys = true;
     EXPECT_FALSE(CheckBind(options).ok()) << host;
     options.tls_cert_file = options.tls_key_file = "x";
     EXPECT_TRUE(CheckBind(options).ok()) << host;
@@ -434,7 +519,8 @@ TEST_F(RoutesTest, APortInUseFailsTheStartAsUnavailable) {
   StartDoor();
   HttpOptions options;
   options.port = port();
-  HttpDoor second(options, {&inference_, &inference_, &metrics_, nullptr, &log_, &clock_});
+  HttpDoor second(options, {&inference_, &known_->authority(), &inference_, &metrics_, nullptr,
+                            &log_, &clock_});
   const Status status = second.Start();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable) << status;
   EXPECT_NE(status.reason(), "invalid_value");

@@ -189,7 +189,9 @@ TEST_F(TlsTest, FilesThatDoNotFitAreNamedAtStart) {
     options.port = 0;
     options.tls_cert_file = cert;
     options.tls_key_file = key;
-    HttpDoor door(options, {&inference_, &inference_, &metrics_, nullptr, &log_, &clock_});
+    auth::testing::OneKey known;
+    HttpDoor door(options, {&inference_, &known.authority(), &inference_, &metrics_, nullptr, &log_,
+                            &clock_});
     return door.Start();
   };
   EXPECT_TRUE(start(one.cert, one.key).ok());

@@ -48,6 +48,7 @@ Result<KserveHead> KserveHead::Of(RouteId route, Connection& connection) {
   ASSIGN_OR_RETURN(head.deadline, HeaderDeadline(request, connection.request_start(),
                                                  context.options.limits.deadline_cap));
   head.request_id = connection.request_id();
+  connection.Sign(&head);
   head.repository = context.deps.repository;
   head.budget = &context.memory_budget;
   head.waker = connection.loop();
@@ -81,6 +82,8 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   request.version = head.version;
   request.deadline = std::min(request.deadline, head.deadline);
   request.request_id = head.request_id;
+  request.caller = head.caller;
+  request.rate_limits = head.rate_limits;
   request.strict = head.read.strict;
   Result<std::unique_ptr<kserve::Execution>> started =
       head.repository->Infer(std::move(request), head.waker);

@@ -25,6 +25,8 @@ struct KserveHead {
   kserve::JsonReadOptions read;
   TimePoint deadline = TimePoint::max();
   std::string request_id;
+  api::CallerRef caller;
+  std::shared_ptr<api::RateLimits> rate_limits;
   kserve::Repository* repository = nullptr;
   MemoryBudget* budget = nullptr;
   std::shared_ptr<api::StreamWaker> waker;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "services/auth/key_text.h"
+
 namespace tutti::http {
 namespace {
 
@@ -61,7 +63,9 @@ std::string PathForLog(std::string_view target, std::string_view key) {
     decoded += escape ? static_cast<char>(Hex(target[i + 1]) * 16 + Hex(target[i + 2])) : target[i];
     if (escape) i += 2;
   }
-  return !key.empty() && decoded.find(key) != std::string::npos ? "-" : std::string(target);
+  const bool secret = (!key.empty() && decoded.find(key) != std::string::npos) ||
+                      decoded.find(auth::kKeyPrefix) != std::string::npos;
+  return secret ? "-" : std::string(target);
 }
 
 std::string DecodedPath(std::string_view text) {

@@ -13,8 +13,8 @@ namespace tutti::http {
 std::optional<std::string> CanonicalPath(std::string_view target);
 
 // What the log shows of a target that may be anything: its path as sent, without scheme, authority
-// and query. "-" when it has none, or when the path holds `key`, escaped or not; an empty key is
-// held by none.
+// and query. "-" when it has none, or when the path holds `key` or the text of one of ours, escaped
+// or not; an empty key is held by none.
 std::string PathForLog(std::string_view target, std::string_view key);
 
 // Of a path, or a part of one, in canonical form: its escapes undone.

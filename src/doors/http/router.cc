@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <optional>
 
 #include "doors/http/content_coding.h"
 #include "doors/http/request_path.h"
+#include "services/auth/who_asks.h"
 
 namespace tutti::http {
 namespace {
@@ -21,7 +23,7 @@ std::string NoSuchRoute(std::string_view target) {
   while (path.size() > 1 && path.ends_with('/')) path.remove_suffix(1);
   if (!CanonicalPath(path).has_value()) return message;
   for (const std::string_view prefix : {"", "/v1"}) {
-    const Route* route = FindRoute(std::string(prefix) + std::string(path)).route;
+    const Route* route = FindRoute(std::string(prefix) + std::string(path)).For("");
     // Named from the table, never from what was sent.
     if (route == nullptr || route->id == RouteId::kNotOffered) continue;
     return message + "; try " + std::string(route->pattern);
@@ -131,11 +133,11 @@ bool IsLoopbackAddress(std::string_view host) {
   return host == "localhost" || host == "::1" || (dotted && host.starts_with("127."));
 }
 
-Router::Router(const HttpOptions& options, bool loopback)
+Router::Router(const HttpOptions& options, bool loopback, const auth::Authority& authority)
     : origins_(options.cors_origins),
       hosts_(options.allowed_hosts),
       loopback_(loopback),
-      key_(options.api_key) {}
+      authority_(authority) {}
 
 // On a loopback address only local names are answered, so that a page whose name was made to point
 // at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
@@ -173,11 +175,12 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
   return Forbidden("this origin may not call this server; see --cors-origin");
 }
 
-bool Router::HasValidKey(const HttpRequest& request) const {
-  const std::string* const field =
-      request.Count("authorization") == 1 ? request.Find("authorization") : nullptr;
+Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request) const {
+  const std::string* const field = request.Find("authorization");
   const std::string_view value = field == nullptr ? std::string_view() : *field;
-  return key_.Accepts({&value, field == nullptr ? size_t{0} : size_t{1}});
+  const bool one = request.Count("authorization") == 1;
+  return auth::WhoAsks(authority_, loopback_, {&value, one ? size_t{1} : size_t{0}},
+                       std::time(nullptr));
 }
 
 Decision Router::Decide(const HttpRequest& request) const {
@@ -210,8 +213,9 @@ Decision Router::Decide(const HttpRequest& request) const {
 
   const std::optional<std::string> path = CanonicalPath(target);
   FoundRoute found = path.has_value() ? FindRoute(*path) : FoundRoute();
-  const Route* const route = found.route;
+  const Route* const route = found.For(request.method);
   decision.argument = std::move(found.argument);
+  decision.item = std::move(found.item);
   decision.version = std::move(found.version);
   if (route != nullptr ? route->errors == wire::ErrorForm::kKserve
                        : path.has_value() && path->starts_with("/v2/")) {
@@ -221,29 +225,33 @@ Decision Router::Decide(const HttpRequest& request) const {
   const bool open = decision.preflight ||
                     (route != nullptr &&
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
-  if (!open && !HasValidKey(request)) {
-    return refuse(access::KeyNeeded("Authorization"));
+  if (!open) {
+    Result<auth::PrincipalRef> who = WhoAsks(request);
+    if (!who.ok()) return refuse(std::move(who).status());
+    decision.principal = *std::move(who);
   }
 
   if (!IsKnownMethod(request.method)) {
     return refuse(Unimplemented("not_implemented", "this method is not known here"));
   }
   if (request.method == "CONNECT" || request.method == "TRACE") {
-    decision.allow = route == nullptr ? "GET, HEAD, POST, OPTIONS" : AllowOf(*route);
+    decision.allow = route == nullptr ? "GET, HEAD, POST, DELETE, OPTIONS" : AllowOf(found.methods);
     return refuse(
         Unimplemented("method_not_allowed", "this server is no proxy and does not echo requests"));
   }
   if (route == nullptr) return refuse(NotFound("not_found", NoSuchRoute(target)));
   decision.route = route;
-  decision.allow = AllowOf(*route);
+  decision.allow = AllowOf(found.methods);
   if (request.method == "OPTIONS") {
     decision.options = true;
     return decision;
   }
-  const bool fits =
-      request.method == route->method || (request.method == "HEAD" && route->method == "GET");
-  if (!fits && route->id != RouteId::kNotOffered) {
+  if (!Answers(*route, request.method) && route->id != RouteId::kNotOffered) {
     return refuse(Unimplemented("method_not_allowed", "this route answers " + decision.allow));
+  }
+  if (decision.principal != nullptr) {
+    if (Status status = auth::MayUse(*decision.principal, route->rule); !status.ok())
+      return refuse(std::move(status));
   }
   if (route->id == RouteId::kNotOffered) {
     return refuse(Unimplemented("not_implemented", "this route is not in this release"));

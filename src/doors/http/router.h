@@ -1,5 +1,6 @@
 // Router: what a request may do and which route answers it. Default deny: every route but the
-// health ones asks for the key, if there is one, before it is even looked up. Pure.
+// health ones asks for a credential, unless the server is open, before it is even looked up.
+// Immutable; what it knows of keys is the authority's. Any thread.
 #pragma once
 
 #include <optional>
@@ -8,10 +9,10 @@
 #include <vector>
 
 #include "base/status.h"
-#include "doors/access/key_check.h"
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
 #include "doors/http/routes.h"
+#include "services/auth/authority.h"
 #include "telemetry/labels.h"
 #include "wire/error.h"
 
@@ -20,8 +21,9 @@ namespace tutti::http {
 // The verdict on a request's head.
 struct Decision {
   const Route* route = nullptr;  // null when there is none, or the key was missing
+  auth::PrincipalRef principal;  // who asks; null where nobody was asked for a credential
   Status refusal;                // OK = go on, and there is a route
-  std::string argument;          // {id}, decoded
+  std::string argument, item;    // {id} or the {part}s, decoded
   std::string version;           // of a versioned route, decoded; empty = none was given
   std::string allow;             // for 405 and OPTIONS
   std::string cors_origin;       // to be echoed; empty = none
@@ -44,20 +46,22 @@ struct Decision {
 
 class Router {
  public:
-  // `options` is copied; `loopback` tells whether the listening address is one.
-  Router(const HttpOptions& options, bool loopback);
+  // `options` is copied; `loopback` tells whether the listening address is one; `authority`
+  // outlives it.
+  Router(const HttpOptions& options, bool loopback, const auth::Authority& authority);
 
-  // The order: host, origin, key, path, method, media type, expectation.
+  // The order: host, origin, credential, path, method, scope, media type, expectation.
   Decision Decide(const HttpRequest& request) const;
 
  private:
   Status CheckHost(const HttpRequest& request) const;
   Status CheckOrigin(const HttpRequest& request, std::string* echo) const;
-  bool HasValidKey(const HttpRequest& request) const;
+  // Who asks: nobody in particular where the server is open. Errors: invalid_api_key, key_revoked.
+  Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request) const;
 
   const std::vector<std::string> origins_, hosts_;
   const bool loopback_;
-  const access::KeyCheck key_;
+  const auth::Authority& authority_;
 };
 
 // Registered ones; others are client data and not logged.

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "services/auth/scopes.h"
 #include "telemetry/labels.h"
 #include "wire/error.h"
 
@@ -15,6 +16,20 @@ enum class RouteId {
   kChat,
   kText,
   kGenerate,
+  kResponses,  // POST /v1/responses
+  kResponse,
+  kResponseCancel,
+  kResponseDelete,
+  kResponseInput,
+  kConversationCreate,
+  kConversation,
+  kConversationUpdate,
+  kConversationDelete,
+  kConversationFork,
+  kItems,
+  kItemsCreate,
+  kItem,
+  kItemDelete,
   kEmbeddings,
   kRerank,
   kRerankOrTei,  // /rerank: Jina's form or TEI's
@@ -64,10 +79,11 @@ enum class BodyKind : uint8_t {
 
 struct Route {
   // "/v1/models/{id}": also what logs and metrics show. {id} takes all there is to the end of the
-  // path, or to what follows it in the pattern.
+  // path, or to what follows it in the pattern; {part} takes one segment.
   std::string_view pattern;
-  std::string_view method;  // GET (HEAD too) or POST
+  std::string_view method;  // GET (HEAD too), POST or DELETE; rows of one pattern stand together
   RouteId id;
+  auth::RouteClasses rule;  // who may ask has one of these scopes; kPublic: nobody is asked
   telemetry::OpKind op = telemetry::OpKind::kOther;
   bool open = false;        // GET needs no key
   bool open_probe = false;  // HEAD and OPTIONS need no key
@@ -79,13 +95,18 @@ struct Route {
 std::span<const Route> Routes();
 
 struct FoundRoute {
-  const Route* route = nullptr;   // null: there is none
-  std::string argument, version;  // {id} and V, decoded
+  std::span<const Route> methods;  // of the path's pattern, one row each; empty: there is no route
+  std::string argument, version;   // {id} or the first {part}, and V, decoded
+  std::string item;                // the second {part}, decoded
+
+  // The row that answers `method`, or the first: errors take its form.
+  const Route* For(std::string_view method) const;
 };
 // Of a path in canonical form, whatever the method.
 FoundRoute FindRoute(std::string_view path);
 
+bool Answers(const Route& route, std::string_view method);
 // The field Allow: "GET, HEAD, OPTIONS".
-std::string AllowOf(const Route& route);
+std::string AllowOf(std::span<const Route> methods);
 
 }  // namespace tutti::http

@@ -36,8 +36,13 @@ void ChooseEncoder(const api::Inference& inference, std::string* model) {
   if (!models.empty()) *model = wire::MainEncoder(models).id;
 }
 
-Answer Tokenize(api::Inference& inference, const wire::Json& body,
-                const wire::ParseOptions& options) {
+// The waist, and who asks it.
+struct Asker {
+  api::Inference& inference;
+  api::CallerRef caller;
+};
+
+Answer Tokenize(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
   const bool tei = wire::HasField(body, "inputs");
   const auto errors = tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
@@ -45,8 +50,9 @@ Answer Tokenize(api::Inference& inference, const wire::Json& body,
   std::vector<api::TokenizeResult> results;
   size_t pieces = 0;
   for (api::TokenizeRequest& request : call->requests) {
-    if (tei) ChooseEncoder(inference, &request.model);
-    Result<api::TokenizeResult> result = inference.Tokenize(request);
+    if (tei) ChooseEncoder(asker.inference, &request.model);
+    request.caller = asker.caller;
+    Result<api::TokenizeResult> result = asker.inference.Tokenize(request);
     if (!result.ok()) return Failed(result.status(), errors);
     pieces += result->pieces.size();
     if (pieces > api::kMaxPieces) return Failed(api::TooManyPieces(pieces), errors);
@@ -55,24 +61,26 @@ Answer Tokenize(api::Inference& inference, const wire::Json& body,
   return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
 }
 
-Answer Detokenize(api::Inference& inference, const wire::Json& body,
-                  const wire::ParseOptions& options) {
+Answer Detokenize(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
   Result<wire::DetokenizeCall> call = wire::ParseDetokenize(body, options);
   if (!call.ok()) return Failed(call.status());
-  Result<std::string> text = inference.Detokenize(call->model, call->tokens);
+  Result<std::string> text = asker.inference.Detokenize(
+      {.model = call->model, .tokens = std::move(call->tokens), .caller = asker.caller});
   if (!text.ok()) return Failed(text.status());
   return {OkStatus(), wire::DetokenizeBody(*text), call->ignored};
 }
 
-Answer Decode(api::Inference& inference, const wire::Json& body,
-              const wire::ParseOptions& options) {
+Answer Decode(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
   constexpr auto kErrors = wire::ErrorForm::kTei;
   Result<wire::DecodeCall> call = wire::ParseDecode(body, options);
   if (!call.ok()) return Failed(call.status(), kErrors);
-  ChooseEncoder(inference, &call->model);
+  ChooseEncoder(asker.inference, &call->model);
   std::vector<std::string> texts;
   for (size_t i = 0; i < call->ids.size(); ++i) {
-    Result<std::string> text = inference.Detokenize(call->model, call->ids[i], call->skip_special);
+    Result<std::string> text = asker.inference.Detokenize({.model = call->model,
+                                                           .tokens = std::move(call->ids[i]),
+                                                           .skip_special = call->skip_special,
+                                                           .caller = asker.caller});
     if (!text.ok()) {
       const std::string param = call->listed ? "ids[" + std::to_string(i) + "]" : "ids";
       return Failed(
@@ -84,30 +92,31 @@ Answer Decode(api::Inference& inference, const wire::Json& body,
   return {OkStatus(), wire::DecodeBody(texts), call->ignored};
 }
 
-Answer ApplyTemplate(api::Inference& inference, const wire::Json& body,
+Answer ApplyTemplate(const Asker& asker, const wire::Json& body,
                      const wire::ParseOptions& options) {
   Result<wire::ApplyTemplateCall> call = wire::ParseApplyTemplate(body, options);
   if (!call.ok()) return Failed(call.status());
-  Result<api::TokenizeResult> result = inference.Tokenize(call->request);
+  call->request.caller = asker.caller;
+  Result<api::TokenizeResult> result = asker.inference.Tokenize(call->request);
   if (!result.ok()) return Failed(result.status());
   return {OkStatus(), wire::ApplyTemplateBody(*result), call->ignored};
 }
 
 // Thread-safe: what it uses is.
-Answer Compute(RouteId route, api::Inference& inference, std::string_view body,
+Answer Compute(RouteId route, const Asker& asker, std::string_view body,
                const wire::ParseOptions& options) {
   const auto errors = route == RouteId::kDecode ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::JsonDocument> document = wire::ParseJson(body);
   if (!document.ok()) return Failed(document.status(), errors);
   switch (route) {
     case RouteId::kTokenize:
-      return Tokenize(inference, document->root(), options);
+      return Tokenize(asker, document->root(), options);
     case RouteId::kDecode:
-      return Decode(inference, document->root(), options);
+      return Decode(asker, document->root(), options);
     case RouteId::kDetokenize:
-      return Detokenize(inference, document->root(), options);
+      return Detokenize(asker, document->root(), options);
     default:
-      return ApplyTemplate(inference, document->root(), options);
+      return ApplyTemplate(asker, document->root(), options);
   }
 }
 
@@ -117,12 +126,12 @@ class TokenizerExchange final : public Exchange {
       : route_(route), connection_(connection) {}
 
   void Start() override {
-    api::Inference& inference = *connection_.context().deps.inference;
+    const Asker asker{*connection_.context().deps.inference, connection_.caller()};
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
     WithBody(
         connection_, kInlineTokenizerBytes, connection_.context().tokenizer_helper,
-        [route = route_, &inference, options](std::string_view body) {
-          return Compute(route, inference, body, options);
+        [route = route_, asker, options](std::string_view body) {
+          return Compute(route, asker, body, options);
         },
         [this](Answer answer) { Finish(std::move(answer)); });
   }

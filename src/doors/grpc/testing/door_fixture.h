@@ -14,6 +14,7 @@
 #include "doors/grpc/grpc_door.h"
 #include "doors/grpc/testing/test_client.h"
 #include "kserve/testing/fake_models.h"
+#include "services/auth/testing/one_key.h"
 
 namespace tutti::rpc::testing {
 
@@ -41,15 +42,18 @@ class LogLines final : public Logger::Sink {
 
 class DoorTest : public ::testing::Test {
  protected:
-  void StartDoor(GrpcOptions options = {}) {
+  // `key`: empty = none is asked for.
+  void StartDoor(GrpcOptions options = {}, const std::string& key = "") {
     options.port = 0;
+    known_ = std::make_unique<auth::testing::OneKey>(key);
     doors_ = std::make_unique<telemetry::DoorMetrics>(metrics_);
     repository_ = std::make_unique<kserve::Repository>(
         kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},
         kserve::Repository::Dependencies{&inference_, &inference_, &clock_});
     door_ = std::make_unique<GrpcDoor>(
-        std::move(options), GrpcDoor::Dependencies{&inference_, &inference_, repository_.get(),
-                                                   doors_.get(), &log_, &clock_});
+        std::move(options),
+        GrpcDoor::Dependencies{&inference_, &known_->authority(), &inference_, repository_.get(),
+                               doors_.get(), &log_, &clock_});
     const Status status = door_->Start();
     ASSERT_TRUE(status.ok()) << status;
     client_ = std::make_unique<TestClient>(door_->port());
@@ -120,6 +124,7 @@ class DoorTest : public ::testing::Test {
   kserve::testing::FakeInference inference_{kserve::testing::FakeModels()};
   std::unique_ptr<telemetry::DoorMetrics> doors_;
   std::unique_ptr<kserve::Repository> repository_;
+  std::unique_ptr<auth::testing::OneKey> known_;
   std::unique_ptr<GrpcDoor> door_;
   std::unique_ptr<TestClient> client_;
 };

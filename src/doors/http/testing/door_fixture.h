@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <ctime>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -13,6 +15,12 @@
 #include "doors/http/testing/fake_models.h"
 #include "doors/http/testing/raw_client.h"
 #include "kserve/repository.h"
+#include "services/auth/testing/one_key.h"
+#include "services/responses/response_rows.h"
+#include "services/responses/responses.h"
+#include "services/sessions/history.h"
+#include "services/sessions/sessions.h"
+#include "store/store.h"
 
 namespace tutti::http::testing {
 
@@ -42,14 +50,31 @@ class DoorTest : public ::testing::Test {
   void StartDoor(HttpOptions options = {}) {
     options.port = 0;
     options.version = "1.2.3";
+    options.has_keys = !options.api_key.empty();
     serving_ = std::make_unique<telemetry::DoorMetrics>(metrics_);
     repository_ = std::make_unique<kserve::Repository>(
         kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},
         kserve::Repository::Dependencies{&waist(), &health(), &clock_});
+    known_ = std::make_unique<auth::testing::OneKey>(options.api_key);
+    if (has_services_) StartServices();
     door_ = std::make_unique<HttpDoor>(
-        options, HttpDoor::Dependencies{&waist(), &health(), &metrics_, serving_.get(), &log_,
-                                        &clock_, repository_.get()});
+        options, HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_,
+                                        serving_.get(), &log_, &clock_, repository_.get(),
+                                        responses_.get(), sessions_.get()});
     ASSERT_TRUE(door_->Start().ok());
+  }
+  // In memory.
+  void StartServices() {
+    const std::array tables = {sessions::kHistoryTables, sessions::kBranchTables,
+                               responses::kResponseTables};
+    auto store = store::Store::Open({}, tables);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    const auto unix_s = [] { return static_cast<int64_t>(time(nullptr)); };
+    responses_ = std::make_unique<responses::Responses>(responses::Responses::Options(), waist(),
+                                                        *store_, clock_, unix_s);
+    sessions_ = std::make_unique<sessions::Sessions>(sessions::SessionOptions(), waist(), *store_,
+                                                     *responses_, clock_, unix_s);
   }
   int port() const { return door_->port(); }
 
@@ -91,6 +116,7 @@ class DoorTest : public ::testing::Test {
   const std::string kChatStreamBody =
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
+  bool has_services_ = true;  // of responses and conversations; set before StartDoor()
   SteadyClock clock_;
   telemetry::MetricsRegistry metrics_;
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
@@ -98,6 +124,10 @@ class DoorTest : public ::testing::Test {
   FakeInference inference_{FakeModels()};
   std::unique_ptr<telemetry::DoorMetrics> serving_;
   std::unique_ptr<kserve::Repository> repository_;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<auth::testing::OneKey> known_;
+  std::unique_ptr<responses::Responses> responses_;
+  std::unique_ptr<sessions::Sessions> sessions_;
   std::unique_ptr<HttpDoor> door_;
 };
 

@@ -1,0 +1,136 @@
+#include "doors/control/control_door.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+namespace tutti::control {
+namespace {
+
+constexpr int kMostWaiting = 8;  // connections that are not served yet
+
+Status Failed(const std::string& path, int error) {
+  return Unavailable("control_failed", path + ": " + std::generic_category().message(error));
+}
+
+// A descriptor that nobody else closes.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+bool MayAsk(int fd) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         (peer.uid == geteuid() || peer.uid == 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ControlDoor>> ControlDoor::Open(const std::string& folder, Handler handler,
+                                                       const Limits& limits) {
+  const std::string path = folder + "/control.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return Failed(path, ENAMETOOLONG);
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  Descriptor listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  Descriptor stop(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (listener.get() < 0 || stop.get() < 0) return Failed(path, errno);
+  if (unlink(path.c_str()) != 0 && errno != ENOENT) return Failed(path, errno);
+  // Nobody can connect before it listens, and by then its mode is right.
+  if (bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+      chmod(path.c_str(), 0600) != 0 || listen(listener.get(), kMostWaiting) != 0)
+    return Failed(path, errno);
+  return std::unique_ptr<ControlDoor>(
+      new ControlDoor(path, listener.release(), stop.release(), std::move(handler), limits));
+}
+
+ControlDoor::ControlDoor(std::string path, int listener, int stop, Handler handler,
+                         const Limits& limits)
+    : path_(std::move(path)),
+      listener_(listener),
+      stop_(stop),
+      handler_(std::move(handler)),
+      limits_(limits) {
+  thread_ = std::thread([this] { Main(); });
+}
+
+ControlDoor::~ControlDoor() {
+  const uint64_t one = 1;
+  (void)!write(stop_, &one, sizeof one);
+  thread_.join();
+  unlink(path_.c_str());
+  close(listener_);
+  close(stop_);
+}
+
+void ControlDoor::Main() {
+  while (Await(listener_, POLLIN, -1)) {
+    const Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (connection.get() >= 0) {
+      if (MayAsk(connection.get())) Serve(connection.get());
+    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+      (void)Await(stop_, POLLIN, 100);  // none to be had: not again and again at once
+    }
+  }
+}
+
+bool ControlDoor::Await(int fd, short events, int wait_ms) const {
+  while (true) {
+    std::array<pollfd, 2> ready = {{{fd, events, 0}, {stop_, POLLIN, 0}}};
+    const int count = poll(ready.data(), ready.size(), wait_ms);
+    if (count < 0 && errno == EINTR) continue;
+    return count > 0 && ready[1].revents == 0;
+  }
+}
+
+void ControlDoor::Serve(int fd) {
+  std::string input;
+  while (true) {
+    if (const size_t end = input.find('\n'); end != std::string::npos) {
+      const std::string answer = handler_(std::string_view(input).substr(0, end)) + "\n";
+      explicit_bzero(input.data(), end);  // it may have held a password
+      input.erase(0, end + 1);
+      if (!Send(fd, answer)) return;
+      continue;
+    }
+    if (input.size() > limits_.request_bytes || !Await(fd, POLLIN, limits_.silence_ms)) return;
+    std::array<char, 4096> bytes;
+    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
+    if (got > 0) input.append(bytes.data(), static_cast<size_t>(got));
+  }
+}
+
+bool ControlDoor::Send(int fd, std::string_view bytes) const {
+  while (!bytes.empty()) {
+    if (!Await(fd, POLLOUT, limits_.silence_ms)) return false;
+    const ssize_t sent = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN && errno != EINTR) return false;
+    if (sent > 0) bytes.remove_prefix(static_cast<size_t>(sent));
+  }
+  return true;
+}
+
+}  // namespace tutti::control

@@ -1,0 +1,211 @@
+// The Responses and Conversations API over HTTP, before a model whose words are known.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "api/models.h"
+#include "doors/http/testing/door_fixture.h"
+
+namespace tutti::http::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class ResponsesTest : public DoorTest {
+ protected:
+  void SetUp() override {
+    inference_.on_generate = [this](const std::shared_ptr<FakeGeneration>& generation) {
+      if (generation->request.model == "no-such") return api::ModelNotFound("no-such");
+      if (holds_.load()) {
+        const std::lock_guard lock(mutex_);
+        held_ = generation;
+      } else {
+        generation->AppendAnswer({"one", " two", " three"});
+      }
+      return OkStatus();
+    };
+    StartDoor();
+  }
+  std::shared_ptr<FakeGeneration> Held() {
+    const std::lock_guard lock(mutex_);
+    return held_;
+  }
+  RawResponse Create(const std::string& members) {
+    return Ask(Post("/v1/responses", R"({"model":"fake","input":"hi")" + members + "}"));
+  }
+  static std::string Delete(const std::string& path) {
+    return "DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  }
+  // The first value of a member that is a text.
+  static std::string TextOf(const std::string& body, const std::string& member) {
+    const std::string mark = "\"" + member + "\":\"";
+    const size_t at = body.find(mark);
+    if (at == std::string::npos) return "";
+    const size_t start = at + mark.size();
+    return body.substr(start, body.find('"', start) - start);
+  }
+  std::string NewConversation(const std::string& body) {
+    return TextOf(Ask(Post("/v1/conversations", body)).body, "id");
+  }
+
+  std::atomic<bool> holds_{false};
+  std::mutex mutex_;
+  std::shared_ptr<FakeGeneration> held_;
+};
+
+TEST_F(ResponsesTest, AnAnswerHasAnIdByWhichItIsReadAgainUntilItIsDeleted) {
+  const RawResponse made = Create("");
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string id = TextOf(made.body, "id");
+  EXPECT_THAT(id, StartsWith("resp_"));
+  EXPECT_THAT(made.body, HasSubstr(R"("status":"completed")"));
+  EXPECT_EQ(Ask(Get("/v1/responses/" + id)).body, made.body);
+  EXPECT_THAT(Ask(Get("/v1/responses/" + id + "/input_items")).body, HasSubstr(R"("text":"hi")"));
+  EXPECT_EQ(Ask(Delete("/v1/responses/" + id)).status, 200);
+  EXPECT_EQ(Ask(Get("/v1/responses/" + id)).status, 404);
+  EXPECT_EQ(Ask(Delete("/v1/responses/" + id)).status, 404);
+}
+
+TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
+  const RawResponse stream = Create(R"(,"stream":true)");
+  ASSERT_EQ(stream.status, 200) << stream.body;
+  EXPECT_THAT(stream.Header("content-type"), StartsWith("text/event-stream"));
+  EXPECT_THAT(stream.body, StartsWith("event: response.created\ndata: {"));
+  const std::string id = TextOf(stream.body, "id");
+  EXPECT_EQ(Ask(Get("/v1/responses/" + id + "?stream=true")).body, stream.body);
+  std::string rest = stream.body;
+  for (int seen = 0; rest.find("\n\n") + 2 < rest.size(); ++seen) {
+    rest.erase(0, rest.find("\n\n") + 2);
+    const std::string path = "/v1/responses/" + id + "?stream=true&starting_after=";
+    EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
+  }
+}
+
+TEST_F(ResponsesTest, DeltasArePaddedForWhoAsksAndNobodyElse) {
+  const std::string padded =
+      Create(R"(,"stream":true,"store":true,"stream_options":{"include_obfuscation":true})").body;
+  size_t paddings = 0;
+  for (size_t at = padded.find("\"obfuscation\":\"x"); at != std::string::npos;
+       at = padded.find("\"obfuscation\":\"x", at + 1))
+    ++paddings;
+  EXPECT_EQ(paddings, 3u) << padded;
+  const std::string again = "/v1/responses/" + TextOf(padded, "id") + "?stream=true";
+  EXPECT_EQ(Ask(Get(again)).body.find("obfuscation"), std::string::npos);
+  EXPECT_NE(Ask(Get(again + "&include_obfuscation=true")).body.find("\"obfuscation\":\"x"),
+            std::string::npos);
+}
+
+// A turn of a conversation that lets nothing be left out has the whole of the model's window: over
+// HTTP such dialogs were cut to the service's.
+TEST_F(ResponsesTest, WithoutTruncationALongDialogIsRefusedAndNotCut) {
+  const std::string id = NewConversation("{}");
+  const std::string in = R"(,"conversation":")" + id + R"(","truncation":"disabled")";
+  const RawResponse first = Create(in);
+  EXPECT_EQ(first.status, 200) << first.body;
+  // The fake's window is 128 tokens, a byte each.
+  const RawResponse second = Ask(Post(
+      "/v1/responses", R"({"model":"fake","input":")" + std::string(200, 'a') + '"' + in + "}"));
+  EXPECT_EQ(second.status, 400) << second.body;
+  EXPECT_NE(second.body.find("context_length_exceeded"), std::string::npos) << second.body;
+}
+
+TEST_F(ResponsesTest, WhatTheQueryAsksWronglyIsRefused) {
+  const std::string id = TextOf(Create("").body, "id");
+  for (const char* query :
+       {"?stream=yes", "?starting_after=1", "?stream=true&starting_after=-1",
+        "?stream=true&starting_after=x", "?stream=true&stream=true", "?a=%zz"}) {
+    const RawResponse response = Ask(Get("/v1/responses/" + id + query));
+    EXPECT_EQ(response.status, 400) << query << response.body;
+  }
+}
+
+TEST_F(ResponsesTest, AFailureBeforeAnythingWasSaidIsAnHttpError) {
+  const RawResponse unknown = Ask(Post("/v1/responses", R"({"model":"no-such","input":"hi"})"));
+  EXPECT_EQ(unknown.status, 404) << unknown.body;
+  EXPECT_EQ(CodeOf(unknown), "model_not_found");
+}
+
+TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
+  const RawResponse made = Ask(Post("/v1/conversations", R"({"metadata":{"k":"v"}})"));
+  ASSERT_EQ(made.status, 200) << made.body;
+  const std::string id = TextOf(made.body, "id");
+  EXPECT_THAT(made.body, HasSubstr(R"("metadata":{"k":"v"})"));
+  const std::string first_tag = made.Header("etag");
+  const RawResponse turn = Create(R"(,"conversation":")" + id + "\"");
+  ASSERT_EQ(turn.status, 200) << turn.body;
+  const RawResponse items = Ask(Get("/v1/conversations/" + id + "/items?order=asc"));
+  EXPECT_LT(items.body.find(R"("role":"user")"), items.body.find(R"("role":"assistant")"));
+  EXPECT_NE(items.Header("etag"), first_tag);
+  const RawResponse stale =
+      Ask(Post("/v1/conversations/" + id + "/items", R"({"items":[{"role":"user","content":"x"}]})",
+               "If-Match: " + first_tag + "\r\n"));
+  EXPECT_EQ(stale.status, 412) << stale.body;
+  EXPECT_EQ(CodeOf(stale), "version_mismatch");
+  EXPECT_EQ(Ask(Get("/v1/conversations/" + id + "/items?order=asc")).body, items.body);
+}
+
+TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
+  const std::string id =
+      NewConversation(R"({"items":[{"role":"user","content":"before"}],"metadata":{"k":"v"}})");
+  const std::string fork = TextOf(Ask(Post("/v1/conversations/" + id + "/fork", "{}")).body, "id");
+  EXPECT_THAT(fork, StartsWith("conv_"));
+  EXPECT_NE(fork, id);
+  Ask(Post("/v1/conversations/" + fork + "/items",
+           R"({"items":[{"role":"user","content":"only"}]})"));
+  EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("before"));
+  EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("only"));
+  EXPECT_THAT(Ask(Get("/v1/conversations/" + id + "/items")).body, Not(HasSubstr("only")));
+  EXPECT_EQ(Ask(Delete("/v1/conversations/" + id)).status, 200);
+  EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("before"));
+}
+
+TEST_F(ResponsesTest, WhatThereIsNotIsNotFoundByAnyRoute) {
+  for (const std::string& request :
+       {Get("/v1/responses/resp_0"), Post("/v1/responses/resp_0/cancel", ""),
+        Get("/v1/responses/resp_0/input_items"), Get("/v1/conversations/conv_0"),
+        Delete("/v1/conversations/conv_0"), Get("/v1/conversations/conv_0/items"),
+        Get("/v1/conversations/conv_0/items/msg_0"), Delete("/v1/conversations/conv_0/items/msg_0"),
+        Post("/v1/conversations/conv_0", R"({"metadata":{}})"),
+        Post("/v1/conversations/conv_0/fork", ""),
+        Post("/v1/conversations/conv_0/items", R"({"items":[{"role":"user","content":"x"}]})"),
+        Post("/v1/responses", R"({"model":"fake","input":"hi","conversation":"conv_0"})"),
+        Post("/v1/responses",
+             R"({"model":"fake","input":"hi","previous_response_id":"resp_0"})")}) {
+    const RawResponse response = Ask(request);
+    EXPECT_EQ(response.status, 404) << request << response.body;
+  }
+}
+
+TEST_F(ResponsesTest, MethodsOfOnePathAreToldTogether) {
+  const RawResponse response =
+      Ask("PUT /v1/responses/resp_0 HTTP/1.1\r\nHost: localhost\r\n"
+          "Content-Length: 0\r\n\r\n");
+  EXPECT_EQ(response.status, 405);
+  EXPECT_EQ(response.Header("allow"), "GET, HEAD, DELETE, OPTIONS");
+}
+
+// Whoever leaves a stored response leaves it running; one that is not stored ends with its reader.
+TEST_F(ResponsesTest, AClientThatLeavesEndsWhatIsNotStoredAndNothingElse) {
+  holds_.store(true);
+  for (const bool stored : {false, true}) {
+    {
+      RawClient client(port());
+      client.Send(Post("/v1/responses", std::string(R"({"model":"fake","input":"hi","store":)") +
+                                            (stored ? "true}" : "false}")));
+      ASSERT_TRUE(Eventually([&] { return Held() != nullptr; }));
+    }
+    const std::shared_ptr<FakeGeneration> generation = Held();
+    EXPECT_EQ(Eventually([&] { return generation->cancelled.load(); }, stored ? 200 : kPatienceMs),
+              !stored);
+    generation->Answer({"late"});
+    const std::lock_guard lock(mutex_);
+    held_ = nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::http::testing

@@ -1,0 +1,128 @@
+#include "doors/http/response_feed.h"
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "doors/http/connection.h"
+#include "doors/http/exchange.h"
+#include "wire/error.h"
+#include "wire/response_events.h"
+
+namespace tutti::http {
+namespace {
+
+constexpr size_t kEventsAtOnce = 16;
+constexpr uint64_t kMostPadding = 32;  // as in the streams of chats
+
+void AppendEvent(std::string_view type, std::string_view json, std::string* frames) {
+  *frames += "event: ";
+  *frames += type;
+  *frames += "\ndata: ";
+  *frames += json;
+  *frames += "\n\n";
+}
+
+}  // namespace
+
+Status FailureOf(const wire::ResponseState& state) {
+  const Status named(StatusCode::kInternal, state.error_code, state.error_message);
+  return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
+}
+
+ResponseFeed::~ResponseFeed() { Stop(); }
+
+void ResponseFeed::Stop() {
+  if (!reader_.has_value()) return;
+  reader_.reset();
+  connection_.WatchStreams(false);
+}
+
+bool ResponseFeed::Attach(const std::shared_ptr<responses::Response>& response,
+                          int64_t starting_after) {
+  Result<responses::ResponseReader> reader =
+      responses::ResponseReader::Attach(response, starting_after, connection_.loop());
+  if (!reader.ok()) {
+    connection_.RespondError(reader.status());
+    return false;
+  }
+  reader_.emplace(*std::move(reader));
+  connection_.WatchStreams(true);
+  return true;
+}
+
+void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
+                          int64_t starting_after, std::vector<std::string> ignored,
+                          bool obfuscated) {
+  if (!Attach(response, starting_after)) return;
+  streams_ = true;
+  if (obfuscated) padding_.emplace(std::hash<std::string>{}(connection_.loop()->RandomId(24)));
+  events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
+               std::move(ignored));
+  Pump();
+}
+
+void ResponseFeed::Whole(const std::shared_ptr<responses::Response>& response,
+                         std::vector<std::string> ignored) {
+  if (!Attach(response, -1)) return;
+  ignored_ = std::move(ignored);
+  Pump();
+}
+
+void ResponseFeed::Pump() {
+  if (!reader_.has_value()) return;
+  streams_ ? PumpEvents() : PumpWhole();
+}
+
+void ResponseFeed::PumpEvents() {
+  std::string frames;
+  while (!reader_->ended() && events_.HasRoom(frames.size())) {
+    const auto entries = reader_->Next(kEventsAtOnce);
+    if (!entries.ok()) {
+      const Status& status = entries.status();
+      if (!events_.begun() && frames.empty()) {
+        Stop();
+        return connection_.RespondError(status);
+      }
+      AppendEvent("error", wire::ErrorEvent(std::nullopt, status, ""), &frames);
+      events_.Show(frames);
+      Stop();
+      return events_.End();
+    }
+    if (entries->empty()) break;
+    for (const auto& entry : *entries) {
+      const bool padded = padding_.has_value() && entry->type == "response.output_text.delta";
+      AppendEvent(
+          entry->type,
+          padded ? wire::Obfuscated(entry->json, 1 + padding_->Below(kMostPadding)) : entry->json,
+          &frames);
+    }
+  }
+  events_.Show(frames);
+  if (!reader_->ended()) return;
+  Stop();
+  events_.End();
+}
+
+void ResponseFeed::PumpWhole() {
+  const std::shared_ptr<responses::Response> response = reader_->response();
+  if (!response->ended()) return;
+  Stop();
+  const wire::ResponseState state = response->State();
+  if (state.status == wire::ResponseStatus::kFailed) {
+    return connection_.RespondError(FailureOf(state), Connection::Origin::kWaist);
+  }
+  connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(state));
+}
+
+TimePoint ResponseFeed::Due() const {
+  return reader_.has_value() && streams_ ? events_.KeepAliveDue() : TimePoint::max();
+}
+
+void ResponseFeed::OnTimer(TimePoint now) {
+  if (reader_.has_value() && streams_) events_.KeepAlive(now);
+}
+
+}  // namespace tutti::http

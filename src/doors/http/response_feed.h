@@ -1,0 +1,54 @@
+// ResponseFeed: a response of the Responses API as one connection sees it: its events as they come,
+// or the whole object once it has ended. The response belongs to others and goes on without it.
+//
+// An exchange's own; its thread.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "doors/http/event_stream.h"
+#include "services/responses/response.h"
+
+namespace tutti::http {
+
+class ResponseFeed {
+ public:
+  explicit ResponseFeed(Connection& connection) : connection_(connection), events_(connection) {}
+  ~ResponseFeed();
+
+  // Server-sent events behind `starting_after` (-1: from the first) until the terminal one.
+  // `ignored`: names of unknown fields, for the head. `obfuscated`: deltas are padded at random.
+  void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
+              std::vector<std::string> ignored, bool obfuscated);
+  // The response object when it has ended. One that failed is its error, as an HTTP answer.
+  void Whole(const std::shared_ptr<responses::Response>& response,
+             std::vector<std::string> ignored);
+
+  void Pump();
+  TimePoint Due() const;
+  void OnTimer(TimePoint now);
+
+ private:
+  bool Attach(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
+  void PumpEvents();
+  void PumpWhole();
+  void Stop();
+
+  Connection& connection_;
+  std::optional<responses::ResponseReader> reader_;
+  bool streams_ = false;
+  std::optional<Random> padding_;  // of deltas; absent: none is asked for
+  std::vector<std::string> ignored_;
+  EventStream events_;
+};
+
+// What a failed response failed of, with the code it shows.
+Status FailureOf(const wire::ResponseState& state);
+
+}  // namespace tutti::http
