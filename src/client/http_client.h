@@ -14,7 +14,8 @@ namespace tutti::client {
 
 struct Server {
   std::string host, port;
-  std::string base;  // path prefix without a final '/': "", or the root of a proxy
+  std::string base;             // path prefix without a final '/': "", or the root of a proxy
+  std::string scheme = "http";  // for messages alone
 };
 // "[http://]127.0.0.1:8080[/base][/v1]". Errors: invalid_value; https is refused by name.
 Result<Server> ParseUrl(std::string_view url);

@@ -17,7 +17,8 @@
 namespace tutti::client {
 
 Status Unreachable(const Server& server, const char* why) {
-  return Unavailable("unreachable", "http://" + server.host + ":" + server.port + ": " + why);
+  return Unavailable("unreachable",
+                     server.scheme + "://" + server.host + ":" + server.port + ": " + why);
 }
 
 Result<Socket> Connect(const Server& server) {
