@@ -7,19 +7,20 @@
 #include <thread>
 #include <utility>
 
-#include "app/api_key.h"
 #include "app/version.h"
 
 namespace tutti::app {
 namespace {
 
-Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key) {
+Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key,
+                                          bool has_keys) {
   http::HttpOptions options;
   options.host = settings.Text("host");
   options.port = static_cast<int>(settings.Int("port"));
   options.io_threads = static_cast<int>(settings.Int("http.io_threads"));
   options.max_connections = static_cast<int>(settings.Int("http.max_connections"));
   options.api_key = api_key;
+  options.has_keys = has_keys;
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
   if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
@@ -36,12 +37,12 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   return options;
 }
 
-Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, const std::string& api_key) {
+Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, bool has_keys) {
   rpc::GrpcOptions options;
   options.host = settings.Text("host");
   options.port = static_cast<int>(settings.Int("grpc-port"));
   options.handlers = static_cast<int>(settings.Int("grpc.handlers"));
-  options.api_key = api_key;
+  options.has_keys = has_keys;
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
   options.access_log = settings.On("http.access_log");
@@ -55,19 +56,23 @@ Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, const std::st
 Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool with_grpc,
              const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
     : deps_(dependencies),
-      repository_(repository, {.inference = &deps_.inference->gateway(),
+      repository_(repository, {.inference = &deps_.state->inference(),
                                .health = deps_.inference,
                                .clock = &deps_.inference->clock()}),
-      http_(http, {.inference = &deps_.inference->gateway(),
+      http_(http, {.inference = &deps_.state->inference(),
+                   .authority = &deps_.state->authority(),
                    .health = deps_.inference,
                    .metrics = deps_.metrics,
                    .serving = deps_.door_metrics,
                    .log = deps_.log,
                    .clock = &deps_.inference->clock(),
-                   .repository = &repository_}) {
+                   .repository = &repository_,
+                   .responses = &deps_.state->responses(),
+                   .sessions = &deps_.state->sessions()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
-      grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.inference->gateway(),
+      grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),
+                                        .authority = &deps_.state->authority(),
                                         .health = deps_.inference,
                                         .repository = &repository_,
                                         .metrics = deps_.door_metrics,
@@ -77,9 +82,11 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
 
 Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
                                              const Dependencies& dependencies) {
-  ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
-  ASSIGN_OR_RETURN(const http::HttpOptions http, HttpOptionsFrom(settings, key));
-  ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, key));
+  // Who is not open to this machine knows somebody.
+  const bool has_keys = !dependencies.state->authority().IsOpen(/*loopback=*/true);
+  ASSIGN_OR_RETURN(const http::HttpOptions http,
+                   HttpOptionsFrom(settings, dependencies.configured_key, has_keys));
+  ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, has_keys));
   if (grpc.port != 0 && grpc.port == http.port) {
     return InvalidArgument("invalid_value",
                            "--grpc-port and --port are both " + std::to_string(http.port) +
@@ -94,6 +101,10 @@ Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
 Status Doors::Start() {
   RETURN_IF_ERROR(http_.Start());
   deps_.log->Info("http.listening", {{"address", http_.address()}});
+  if (deps_.state->authority().IsOpen(/*loopback=*/true)) {
+    deps_.log->Info("auth.open",
+                    {{"why", "no keys yet: everybody on this machine is served without one"}});
+  }
   if (grpc_ == nullptr) return OkStatus();
   RETURN_IF_ERROR(grpc_->Start());
   deps_.log->Info("grpc.listening", {{"address", grpc_->address()}});

@@ -9,6 +9,7 @@
 
 #include "app/local_inference.h"
 #include "app/settings.h"
+#include "app/state.h"
 #include "base/log.h"
 #include "doors/grpc/grpc_door.h"
 #include "doors/http/http_door.h"
@@ -22,6 +23,8 @@ class Doors {
  public:
   struct Dependencies {  // all outlive the doors
     LocalInference* inference = nullptr;
+    State* state = nullptr;
+    std::string configured_key = {};  // of ApiKey(), or ""
     telemetry::MetricsRegistry* metrics = nullptr;
     telemetry::DoorMetrics* door_metrics = nullptr;
     Logger* log = nullptr;

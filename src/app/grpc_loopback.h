@@ -1,5 +1,6 @@
 // GrpcLoopback: the gRPC door alone, on a free port of this machine, in front of a LocalInference:
-// what a bench puts between itself and a model that it has loaded. No key, no log.
+// what a bench puts between itself and a model that it has loaded. Nobody is known to it, so that
+// everybody of this machine is served; no log.
 //
 // One thread, but for connections(), which is for any.
 #pragma once
@@ -10,20 +11,27 @@
 #include "app/local_inference.h"
 #include "doors/grpc/grpc_door.h"
 #include "kserve/repository.h"
+#include "services/auth/authority.h"
+#include "store/store.h"
 
 namespace tutti::app {
 
 class GrpcLoopback {
  public:
-  // `inference` outlives it. Errors: io_error.
+  // `inference` outlives it. Errors: io_error, overloaded.
   static Result<std::unique_ptr<GrpcLoopback>> Start(LocalInference& inference);
 
   std::string address() const { return door_.address(); }  // "grpc://127.0.0.1:40001"
   int connections() const { return door_.open_connections(); }
 
  private:
-  explicit GrpcLoopback(LocalInference& inference);
+  GrpcLoopback(LocalInference& inference, std::unique_ptr<store::Store> store,
+               std::unique_ptr<auth::Accounts> accounts,
+               std::unique_ptr<auth::Authority> authority);
 
+  const std::unique_ptr<store::Store> store_;  // in memory, and empty
+  const std::unique_ptr<auth::Accounts> accounts_;
+  const std::unique_ptr<auth::Authority> authority_;
   kserve::Repository repository_;
   rpc::GrpcDoor door_;
 };

@@ -13,7 +13,9 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
     : settings_(settings),
       metrics_(metrics),
       device_(std::make_shared<Device>(&clock_, ThreadsFromSettings(settings))),
-      gateway_({.prep = static_cast<int>(settings.Int("prep"))}, clock_) {}
+      gateway_({.prep = static_cast<int>(settings.Int("prep")),
+                .reasoning = *api::ParseReasoningMode(settings.Text("reasoning"))},
+               clock_) {}
 
 LocalInference::~LocalInference() = default;
 

@@ -288,8 +288,10 @@ TEST_F(LocalInferenceTest, DetokenizeGivesTheTextBackAndRefusesForeignIds) {
   const auto tokens = inference_.gateway()
                           .Tokenize({"tiny", api::TextPrompt{.text = "caf\xC3\xA9 au lait"}})
                           .value();
-  EXPECT_EQ(inference_.gateway().Detokenize("tiny", tokens.tokens).value(), "caf\xC3\xA9 au lait");
-  EXPECT_EQ(inference_.gateway().Detokenize("tiny", {-1}).status().reason(), "token_out_of_range");
+  EXPECT_EQ(inference_.gateway().Detokenize({.model = "tiny", .tokens = tokens.tokens}).value(),
+            "caf\xC3\xA9 au lait");
+  EXPECT_EQ(inference_.gateway().Detokenize({.model = "tiny", .tokens = {-1}}).status().reason(),
+            "token_out_of_range");
 }
 
 TEST_F(LocalInferenceTest, ADroppedHandleFreesItsLaneAndBlocks) {

@@ -14,9 +14,12 @@
 #include <utility>
 #include <vector>
 
+#include "app/api_key.h"
 #include "app/doors.h"
 #include "app/idle_memory.h"
 #include "app/local_inference.h"
+#include "app/mqtt_doors.h"
+#include "app/state.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
 #include "telemetry/door_metrics.h"
@@ -100,9 +103,14 @@ void PrepareProcess() {
 // What it is given outlives it. One thread, but for failed().
 class Loading {
  public:
-  Loading(LocalInference& inference, const Doors& doors, const std::vector<ModelRef>& models,
-          std::vector<OpenedModel> opened)
-      : inference_(inference), doors_(doors), models_(models), opened_(std::move(opened)) {
+  Loading(LocalInference& inference, State& state, const Doors& doors, MqttDoors& mqtt,
+          const std::vector<ModelRef>& models, std::vector<OpenedModel> opened)
+      : inference_(inference),
+        state_(state),
+        doors_(doors),
+        mqtt_(mqtt),
+        models_(models),
+        opened_(std::move(opened)) {
     thread_ = std::thread([this] { Main(); });
   }
   ~Loading() {
@@ -129,7 +137,11 @@ class Loading {
       if (abandoned()) return;
       if (!status.ok()) return Fail(InModelFile(status, models_[i]));
       Announce(models_[i]);
+      mqtt_.Announce();
     }
+    if (abandoned()) return;
+    state_.Resume();
+    mqtt_.Resume();
   }
   Status LoadOne(OpenedModel model) {
     ProgressLine progress;
@@ -145,14 +157,16 @@ class Loading {
   }
   void Announce(const ModelRef& model) {
     const auto served = inference_.gateway().Find(model.served_name);
-    std::printf("tutti: serving %s at %s%s (%s)\n", model.served_name.c_str(),
+    std::printf("tutti: serving %s at %s%s%s (%s)\n", model.served_name.c_str(),
                 doors_.address().c_str(), doors_.further_addresses().c_str(),
-                served.ok() ? (*served)->summary.c_str() : "");
+                mqtt_.addresses().c_str(), served.ok() ? (*served)->summary.c_str() : "");
     std::fflush(stdout);
   }
 
   LocalInference& inference_;
+  State& state_;
   const Doors& doors_;
+  MqttDoors& mqtt_;
   const std::vector<ModelRef>& models_;
   std::vector<OpenedModel> opened_;  // of the thread
   Status status_;                    // of the thread until it has ended
@@ -208,18 +222,28 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);
   telemetry::DoorMetrics door_metrics(metrics);
+  ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
+  ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
                    Doors::Create(settings, {.inference = &inference,
+                                            .state = state.get(),
+                                            .configured_key = key,
                                             .metrics = &metrics,
                                             .door_metrics = &door_metrics,
                                             .log = &log}));
+  ASSIGN_OR_RETURN(
+      const std::unique_ptr<MqttDoors> mqtt,
+      MqttDoors::Create(
+          settings,
+          {.inference = &inference, .state = state.get(), .metrics = &metrics, .log = &log}));
   RETURN_IF_ERROR(CheckNames(models, settings.On("kserve.test_models")));
   inference.Expect(models.size());
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
 
   RETURN_IF_ERROR(doors->Start());
+  RETURN_IF_ERROR(mqtt->Start());
   // The port answers health probes while the weights are read.
-  Loading loading(inference, *doors, models, std::move(opened));
+  Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened));
   IdleMemory idle;
   const int signal = WaitForSignal(
       loading.failed(), [&] { idle.Look(doors->active_requests() > 0, inference.clock().Now()); });
@@ -234,6 +258,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
   const bool clean = DrainAndStop(drain_s, loading, inference, *doors);
+  mqtt->Stop();
   second.reset();
   log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
   return OkStatus();

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 #include <vector>
 
@@ -87,32 +88,71 @@ Result<std::string> ListText(const std::string& key, const toml::array& list) {
   return out;
 }
 
+// What a file holds, as texts.
+struct FileEntries {
+  std::map<std::string, std::string> options;
+  std::vector<ProjectFields> projects;
+};
+
+// A value of its own, as the flag would have it; nothing: it is none.
+std::optional<std::string> ScalarText(const toml::node& node) {
+  if (const auto text = node.value_exact<std::string>()) return *text;
+  if (const auto integer = node.value_exact<int64_t>()) return std::to_string(*integer);
+  if (const auto number = node.value_exact<double>()) return fmt::format("{}", *number);
+  if (const auto flag = node.value_exact<bool>()) return *flag ? "on" : "off";
+  return std::nullopt;
+}
+
+Status NoScalar(const std::string& key) {
+  return InvalidArgument("invalid_value", key + " must be a string, a number or a truth value");
+}
+
+constexpr std::string_view kProjects = "mqtt.project";
+
+// [[mqtt.project]], or an array of such tables.
+Result<std::vector<ProjectFields>> ReadProjects(const toml::node& node) {
+  const toml::array* const list = node.as_array();
+  if (list == nullptr)
+    return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]]");
+  std::vector<ProjectFields> projects;
+  for (const toml::node& item : *list) {
+    const toml::table* const table = item.as_table();
+    if (table == nullptr)
+      return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]]");
+    ProjectFields& fields = projects.emplace_back();
+    for (const auto& [name, value] : *table) {
+      std::optional<std::string> text = ScalarText(value);
+      if (!text.has_value()) {
+        return NoScalar(std::string(name.str()))
+            .WithContext(fmt::format("[[mqtt.project]] {}", projects.size()));
+      }
+      fields[std::string(name.str())] = *std::move(text);
+    }
+  }
+  return projects;
+}
+
 // Depth-first walk over tables: "sched" { "itl_target_ms" = 50 } becomes sched.itl_target_ms.
-Status Flatten(const toml::table& table, const std::string& prefix, int depth,
-               std::map<std::string, std::string>& out) {
+Status Flatten(const toml::table& table, const std::string& prefix, int depth, FileEntries& out) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
-    if (const toml::table* inner = node.as_table()) {
+    if (key == kProjects) {
+      ASSIGN_OR_RETURN(out.projects, ReadProjects(node));
+    } else if (const toml::table* inner = node.as_table()) {
       if (depth == 0) return InvalidArgument("invalid_value", key + " is nested too deeply");
       RETURN_IF_ERROR(Flatten(*inner, key + ".", depth - 1, out));
-    } else if (const auto text = node.value_exact<std::string>()) {
-      out[key] = *text;
-    } else if (const auto integer = node.value_exact<int64_t>()) {
-      out[key] = std::to_string(*integer);
-    } else if (const auto number = node.value_exact<double>()) {
-      out[key] = fmt::format("{}", *number);
-    } else if (const auto flag = node.value_exact<bool>()) {
-      out[key] = *flag ? "on" : "off";
+    } else if (auto text = ScalarText(node)) {
+      out.options[key] = *std::move(text);
     } else if (const toml::array* list = node.as_array()) {
-      ASSIGN_OR_RETURN(out[key], ListText(key, *list));
+      ASSIGN_OR_RETURN(out.options[key], ListText(key, *list));
     } else {
-      return InvalidArgument("invalid_value", key + " must be a string, a number or a truth value");
+      return NoScalar(key);
     }
   }
   return OkStatus();
 }
 
-Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
+Result<FileEntries> ReadToml(const std::string& path) {
   constexpr uintmax_t kMaxBytes = 1 << 20;
   std::error_code ignored;  // neither a folder nor a device nor a pipe, which might never end
   const bool regular = std::filesystem::is_regular_file(path, ignored);
@@ -128,7 +168,7 @@ Result<std::map<std::string, std::string>> ReadToml(const std::string& path) {
   if (!file) return InvalidArgument("invalid_value", "cannot read the configuration file " + path);
   std::stringstream text;
   text << file.rdbuf();
-  std::map<std::string, std::string> out;
+  FileEntries out;
   try {  // the library reports by exception; none leaves this function
     Status status = Flatten(toml::parse(text.str(), path), "", 3, out);
     if (!status.ok()) return std::move(status).WithContext(path);
@@ -146,6 +186,20 @@ std::vector<std::string> KnownKeys() {
   return keys;
 }
 
+std::string TomlString(std::string_view text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (byte < 32 || byte == 0x7f) {
+      quoted += fmt::format("\\u{:04X}", byte);
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "\"";
+}
+
 // The value as TOML. A number that TOML would give back in other words (1e3, 007) is a string too:
 // what is printed is what was set.
 std::string TomlValue(const OptionSpec& option, const std::string& text) {
@@ -160,16 +214,7 @@ std::string TomlValue(const OptionSpec& option, const std::string& text) {
       std::from_chars(text.data(), end, number).ec == std::errc() &&
       fmt::format("{}", number) == text && text.find('e') == std::string::npos)
     return text;
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    if (c == '\x7f') {
-      quoted += "\\u007F";
-    } else {
-      quoted += c;
-    }
-  }
-  return quoted + "\"";
+  return TomlString(text);
 }
 
 std::string_view SourceName(Source source) {
@@ -202,8 +247,9 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
   };
 
   if (!inputs.file.empty()) {
-    ASSIGN_OR_RETURN(const auto entries, ReadToml(inputs.file));
-    for (const auto& [key, text] : entries) {
+    ASSIGN_OR_RETURN(FileEntries entries, ReadToml(inputs.file));
+    settings.project_fields_ = std::move(entries.projects);
+    for (const auto& [key, text] : entries.options) {
       const OptionSpec* option = FindOption(key);
       if (option == nullptr) return UnknownKey(inputs.file, key, Suggestion(key, KnownKeys()));
       RETURN_IF_ERROR(assign(*option, text, Source::kFile, inputs.file));
@@ -236,6 +282,10 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
     CHECK(option != nullptr) << key;  // flags are declared from the same table
     RETURN_IF_ERROR(assign(*option, text, Source::kFlag, inputs.flags_name));
   }
+  Result<std::vector<MqttProject>> projects =
+      MakeProjects(settings.project_fields_, settings.Text("mqtt.prefix"));
+  if (!projects.ok()) return Status(projects.status()).WithContext(inputs.file);
+  settings.mqtt_projects_ = *std::move(projects);
   return settings;
 }
 
@@ -282,14 +332,30 @@ std::string Settings::Print(bool with_server_options) const {
   for (const OptionSpec& option : AllOptions()) {
     if (option.group == OptionGroup::kServer && !with_server_options) continue;
     const Value& value = Find(option.key);
-    const bool plain = option.type == OptionType::kText || option.type == OptionType::kOrigin ||
-                       option.type == OptionType::kHosts;
+    // A text without a default is none; all else is decided at start, as its help says.
+    const bool decided = std::string_view(option.help).find("(default:") != std::string_view::npos;
+    const bool plain =
+        !decided && (option.type == OptionType::kText || option.type == OptionType::kOrigin ||
+                     option.type == OptionType::kHosts);
     const std::string text =
         value.text.empty() ? plain ? "(none)" : "(automatic)" : TomlValue(option, value.text);
     // What is unset has no value that a file could hold: it stands there as a comment.
     out += fmt::format("{:<24} = {:<16} # {}\n",
                        (value.text.empty() ? "# " : "") + std::string(option.key), text,
                        SourceName(value.source));
+  }
+  if (!with_server_options) return out;
+  for (const ProjectFields& fields : project_fields_) {
+    out += "\n[[mqtt.project]]\n";
+    for (const ProjectKey& key : ProjectKeys()) {
+      const auto given = fields.find(key.name);
+      const bool set = given != fields.end();
+      const std::string text = set ? given->second : key.fallback;
+      out +=
+          fmt::format("{:<24} = {:<16} # {}\n", (text.empty() ? "# " : "") + std::string(key.name),
+                      text.empty() ? "(automatic)" : TomlString(text),
+                      SourceName(set ? Source::kFile : Source::kDefault));
+    }
   }
   return out;
 }

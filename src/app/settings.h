@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "app/mqtt_projects.h"
 #include "app/options.h"
 #include "base/status.h"
 
@@ -37,12 +38,14 @@ class Settings {
   std::optional<int64_t> OptionalInt(std::string_view key) const;
   std::optional<double> OptionalNumber(std::string_view key) const;
   Source SourceOf(std::string_view key) const;
+  // [[mqtt.project]] of the file, which is the only place for them, in its order.
+  const std::vector<MqttProject>& mqtt_projects() const { return mqtt_projects_; }
   // Variables that an orchestrator sets for a service called "tutti" (TUTTI_SERVICE_HOST, ...): no
   // settings, left alone.
   const std::vector<std::string>& ignored() const { return ignored_; }
 
-  // One line per option of the groups shown: key = value, and where it came from as a comment. It
-  // is TOML, which as a file gives these settings again.
+  // One line per option of the groups shown: key = value, and where it came from as a comment;
+  // then the projects. It is TOML, which as a file gives these settings again.
   std::string Print(bool with_server_options) const;
 
  private:
@@ -53,6 +56,8 @@ class Settings {
   const Value& Find(std::string_view key) const;
   std::map<std::string, Value, std::less<>> values_;
   std::vector<std::string> ignored_;
+  std::vector<ProjectFields> project_fields_;
+  std::vector<MqttProject> mqtt_projects_;
 };
 
 // The TUTTI_* variables of this process.

@@ -48,10 +48,12 @@ class Session {
   Result<TwoPhases> PrefillThenDecode(const std::vector<std::vector<TokenId>>& prompts,
                                       int new_tokens);
 
+  app::LocalInference& inference() { return *inference_; }
   gateway::Gateway& gateway() { return inference_->gateway(); }
   engine::Engine& engine() { return *served_->engine; }
   const kernels::KernelTable& kernels() const { return *kernels_; }
   int threads() const { return threads_; }
+  int context() const { return served_->info.max_model_len; }
   int vocabulary() const { return served_->info.vocab_size; }
   const std::string& model_name() const { return served_->info.id; }
   const std::string& summary() const { return summary_; }

@@ -16,6 +16,7 @@
 #include "bench/concurrency.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
+#include "bench/mqtt_chats.h"
 #include "bench/serve_load.h"
 #include "bench/strategies.h"
 #include "cli/bench_encode.h"
@@ -57,6 +58,7 @@ class BenchCommand final : public Command {
         "  tutti bench strategies\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
+        "  tutti bench mqtt --json mqtt.json\n"
         "  tutti bench kernels\n"
         "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
         "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8\n"
@@ -73,6 +75,7 @@ class BenchCommand final : public Command {
     DeclareStrategies();
     DeclareConcurrency();
     DeclareServe();
+    DeclareMqtt();
     DeclareKernels();
     encode_.Declare(
         [this](const char* name, const char* help, std::function<Result<bench::Report>()> run) {
@@ -209,6 +212,38 @@ class BenchCommand final : public Command {
               "counted in goodput; 0 = no target [0]");
   }
 
+  void DeclareMqtt() {
+    CLI::App* command =
+        Add("mqtt", "Chats over MQTT beside the same over HTTP, gated at these sizes", [this] {
+          mqtt_.model = model_.model.empty() ? mqtt_.model : model_.model;
+          mqtt_.flags = model_.flags;
+          const bench::MqttBenchOptions stated;
+          mqtt_.gated = mqtt_.pair_tokens == stated.pair_tokens && mqtt_.pairs == stated.pairs &&
+                        mqtt_.dialog_turns == stated.dialog_turns &&
+                        mqtt_.idle_sessions == stated.idle_sessions;
+          return bench::BenchMqtt(mqtt_, Progress());
+        });
+    command->footer(
+        "Example:\n  tutti bench mqtt --json mqtt.json\n"
+        "A listener and an HTTP door of this process are asked, on loopback. Times are shown "
+        "beside "
+        "their\n"
+        "goals; ratios are gates.");
+    model_.AddTo(*command, false);
+    AddNumbers(*command, "--concurrency", mqtt_.concurrency, 1, 1024, "clients [1,10,100]");
+    AddNumber(*command, "--requests", mqtt_.requests, 1, 100000, "of each level and round [100]");
+    AddNumber(*command, "--rounds", mqtt_.rounds, 1, 1000, "MQTT and HTTP in turns [2]");
+    AddNumber(*command, "--tokens", mqtt_.tokens, 1, 100000, "output tokens of each [32]");
+    AddNumber(*command, "--pairs", mqtt_.pairs, 0, 100000,
+              "two projects together and alone, so many times [20]");
+    AddNumber(*command, "--pair-tokens", mqtt_.pair_tokens, 1, 100000,
+              "output tokens of those [64]");
+    AddNumber(*command, "--bursts", mqtt_.bursts, 0, 100000,
+              "three messages at once, so many times [200]");
+    AddNumber(*command, "--turns", mqtt_.dialog_turns, 0, 100000, "of the long dialog [60]");
+    AddNumber(*command, "--sessions", mqtt_.idle_sessions, 0, 100000, "idle ones [1000]");
+  }
+
   void DeclareKernels() {
     CLI::App* command =
         Add("kernels", "Matrix products, attention and norms against the machine's limits",
@@ -265,6 +300,7 @@ class BenchCommand final : public Command {
   std::string cache_salt_;
   bool completions_ = false, natural_end_ = false;
   bench::KernelsOptions kernels_;
+  bench::MqttBenchOptions mqtt_;
   EncodeBenches encode_;
 };
 

@@ -12,6 +12,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/line_reader.h"
+#include "cli/password_prompt.h"
 #include "cli/sampling_options.h"
 
 namespace tutti::cli {
@@ -52,10 +53,15 @@ class ChatCommand final : public Command {
         "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"\n"
         "  tutti chat model.gguf --temperature 0.9 --top-p 0.95 --seed 7 -n 200\n"
         "  tutti chat --url http://127.0.0.1:8080      a server that runs; a key comes from "
-        "TUTTI_API_KEY");
+        "TUTTI_API_KEY\n"
+        "  tutti chat --mqtt mqtt://127.0.0.1:1883 --user ada --session kitchen   goes on with "
+        "that "
+        "session\n"
+        "  tutti chat --mqtt mqtts://broker.example --user ada --password-file secret --project "
+        "driving");
     app_->add_option("MODEL", model_,
                      "a .gguf file or a known model (default: smollm2-135m-instruct); with --url "
-                     "the server's\nname of a model (default: the first it lists)");
+                     "or --mqtt\nthe server's name of a model (default: the first it lists)");
     CLI::Option* const url =
         app_->add_option("--url", url_, "talk to the OpenAI-compatible server at http://HOST:PORT")
             ->type_name("URL");
@@ -63,10 +69,12 @@ class ChatCommand final : public Command {
                      "with --url: file with the key to send (or TUTTI_API_KEY)")
         ->type_name("FILE")
         ->needs(url);
+    CLI::Option& mqtt = DeclareMqtt(*url);
     app_->add_option("--system", system_, "system message");
     sampling_.AddTo(*app_);
     options_.AddTo(*app_, /*server=*/false);
     options_.ExcludeBeside(*url);  // they are the server's own
+    options_.ExcludeBeside(mqtt);
   }
 
   int Run() override {
@@ -86,10 +94,51 @@ class ChatCommand final : public Command {
   }
 
  private:
+  CLI::Option& DeclareMqtt(CLI::Option& url) {
+    CLI::Option* const mqtt =
+        app_->add_option("--mqtt", mqtt_.url,
+                         "chat over MQTT with the server or broker at mqtt://HOST[:PORT] or "
+                         "mqtts://HOST[:PORT]")
+            ->type_name("URL")
+            ->excludes(&url);
+    const auto add = [&](const char* name, std::string& text, const char* help, const char* type) {
+      return app_->add_option(name, text, help)->type_name(type)->needs(mqtt);
+    };
+    add("--project", mqtt_.project,
+        "with --mqtt: talk to this project; without it to a session of the user", "NAME");
+    add("--user", mqtt_.user, "with --mqtt: the user's name", "NAME");
+    CLI::Option* const file = add("--password-file", password_file_,
+                                  "with --mqtt: the user's password, or a key, in a file that only "
+                                  "you can read",
+                                  "FILE");
+    app_->add_flag("--ask-password", ask_password_, "with --mqtt: type the password")
+        ->needs(mqtt)
+        ->excludes(file);
+    add("--session", mqtt_.session,
+        "with --mqtt: the name of a session, which is gone on with (default: a new one)", "NAME");
+    add("--ca-file", mqtt_.ca_file,
+        "with --mqtt: PEM file of whom to trust (default: the system's authorities)", "FILE");
+    add("--topic-prefix", mqtt_.prefix, "with --mqtt: above the users' topics [llm/v1]", "TOPIC");
+    return *mqtt;
+  }
+
   Result<std::unique_ptr<ChatPartner>> MakePartner(const app::Settings& settings) const {
+    if (!mqtt_.url.empty()) return MakePartnerOverMqtt();
     if (url_.empty()) return MakeLocalPartner(model_, settings, sampling_);
     ASSIGN_OR_RETURN(const std::string key, app::ApiKey(key_file_));
     return MakeServerPartner(url_, model_, key, sampling_);
+  }
+
+  Result<std::unique_ptr<ChatPartner>> MakePartnerOverMqtt() const {
+    MqttPartnerOptions options = mqtt_;
+    if (ask_password_) {
+      ASSIGN_OR_RETURN(options.password, AskedPassword());
+    } else if (!password_file_.empty()) {
+      ASSIGN_OR_RETURN(options.password, PasswordOfFile(password_file_));
+    }
+    if (options.password.has_value() && options.user.empty())
+      return InvalidArgument("invalid_value", "a password needs its --user");
+    return MakeMqttPartner(options, model_, sampling_);
   }
 
   void Talk(ChatPartner& partner) {
@@ -104,10 +153,12 @@ class ChatCommand final : public Command {
       if (line.empty()) continue;
       if (line == "/exit" || line == "/quit") break;
       if (line == "/clear") {
-        Forget();
-        std::printf("(forgotten)\n");
+        const Result<std::string> forgotten = partner.Forget();
+        if (forgotten.ok()) Forget();
+        std::printf("(%s)\n",
+                    forgotten.ok() ? forgotten->c_str() : forgotten.status().message().c_str());
       } else if (line == "/history") {
-        ShowHistory();
+        ShowHistory(partner);
       } else if (line.front() == '/') {
         std::printf("(unknown command; /clear, /history, /exit)\n");
       } else {
@@ -122,8 +173,13 @@ class ChatCommand final : public Command {
     if (!system_.empty()) messages_.push_back({api::Role::kSystem, system_, ""});
   }
 
-  void ShowHistory() const {
-    for (const api::ChatMessage& message : messages_) {
+  void ShowHistory(ChatPartner& partner) const {
+    const Result<std::optional<std::vector<api::ChatMessage>>> kept = partner.History();
+    if (!kept.ok()) {
+      std::printf("(%s)\n", kept.status().message().c_str());
+      return;
+    }
+    for (const api::ChatMessage& message : kept->has_value() ? **kept : messages_) {
       const char* who = message.role == api::Role::kUser        ? "you"
                         : message.role == api::Role::kAssistant ? "model"
                                                                 : "system";
@@ -161,7 +217,9 @@ class ChatCommand final : public Command {
 
   SettingsOptions options_;
   SamplingOptions sampling_{0.7};
-  std::string model_, system_, url_, key_file_;
+  std::string model_, system_, url_, key_file_, password_file_;
+  MqttPartnerOptions mqtt_;
+  bool ask_password_ = false;
   std::vector<api::ChatMessage> messages_;
 };
 

@@ -1,10 +1,11 @@
-// ChatPartner: who answers in `tutti chat`: a model in this process, or a server.
+// ChatPartner: who answers in `tutti chat`: a model in this process, or a server over HTTP or MQTT.
 //
 // Owner and thread: the command, one call at a time.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,6 +29,14 @@ class ChatPartner {
   virtual Status Answer(const std::vector<api::ChatMessage>& messages,
                         const std::function<void(std::string_view)>& on_text,
                         const std::function<bool()>& stopped) = 0;
+
+  // --- of one that keeps the dialog itself: of `messages` it asks the last and the system message
+  // What was said, also by an earlier run; nothing: it keeps none, and the messages are all.
+  virtual Result<std::optional<std::vector<api::ChatMessage>>> History() {
+    return std::optional<std::vector<api::ChatMessage>>();
+  }
+  // Forgets it, and says what that means.
+  virtual Result<std::string> Forget() { return std::string("forgotten"); }
 };
 
 // Loads MODEL; blocking. `settings` and `sampling` outlive the partner.
@@ -40,5 +49,19 @@ Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
                                                        const std::string& model,
                                                        const std::string& api_key,
                                                        const SamplingOptions& sampling);
+
+struct MqttPartnerOptions {
+  std::string url;      // mqtt://HOST[:PORT] or mqtts://...
+  std::string ca_file;  // PEM; empty: the system's authorities
+  std::string project;  // empty: the native profile
+  std::string user;     // empty: none is told
+  std::optional<std::string> password;
+  std::string session;            // empty: a new one
+  std::string prefix = "llm/v1";  // of the native profile
+};
+// Connects. `sampling` outlives the partner.
+Result<std::unique_ptr<ChatPartner>> MakeMqttPartner(const MqttPartnerOptions& options,
+                                                     const std::string& model,
+                                                     const SamplingOptions& sampling);
 
 }  // namespace tutti::cli

@@ -4,6 +4,7 @@
 
 #include "app/options.h"
 #include "app/version.h"
+#include "base/check.h"
 #include "base/log.h"
 #include "cli/exit_status.h"
 
@@ -54,6 +55,7 @@ constexpr FamiliarName kFamiliarNames[] = {
     {"--max-num-seqs", "--lanes"},
     {"-sys", "--system"},
     {"--api-key", "--api-key-file"},
+    {"--password", "--password-stdin"},
     {"-m", "the model stands without an option, right behind the command"},
     {"--model", "the model stands without an option, right behind the command"},
     {"pull", "a model is a .gguf file given by its path; `make models` fetches the default one"},
@@ -172,9 +174,26 @@ void RaiseFileLimit() {
 
 }  // namespace
 
-void SettingsOptions::AddTo(CLI::App& command, bool server) {
+void SettingsOptions::AddConfig(CLI::App& command) {
   config_option_ = command.add_option("--config", config_file_, "TOML file with the same keys")
                        ->type_name("FILE");
+}
+
+void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option,
+                                const std::string& group) {
+  std::string help = option.help;
+  if (*option.choices != '\0') help += std::string(": ") + option.choices;
+  if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
+  options_[option.key] = command.add_option(app::FlagName(option), values_[option.key], help)
+                             ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
+                                         : option.type == app::OptionType::kInt    ? "N"
+                                         : option.type == app::OptionType::kNumber ? "X"
+                                                                                   : "TEXT")
+                             ->group(group);
+}
+
+void SettingsOptions::AddTo(CLI::App& command, bool server) {
+  AddConfig(command);
   print_option_ = command.add_flag("--print-config", print_config_,
                                    "show every value and where it came from, and exit");
   for (const app::OptionSpec& option : app::AllOptions()) {
@@ -182,17 +201,16 @@ void SettingsOptions::AddTo(CLI::App& command, bool server) {
     if (of_server && !server) continue;
     // A key that takes nothing but its default is one of a later release: known, not offered.
     const bool offered = option.type != app::OptionType::kInt || option.min < option.max;
-    std::string help = option.help;
-    if (*option.choices != '\0') help += std::string(": ") + option.choices;
-    if (*option.fallback != '\0') help += std::string(" [") + option.fallback + "]";
-    options_[option.key] = command.add_option(app::FlagName(option), values_[option.key], help)
-                               ->type_name(option.type == app::OptionType::kSize     ? "SIZE"
-                                           : option.type == app::OptionType::kInt    ? "N"
-                                           : option.type == app::OptionType::kNumber ? "X"
-                                                                                     : "TEXT")
-                               ->group(!offered    ? ""
-                                       : of_server ? "Server"
-                                                   : "Model and scheduling");
+    AddOption(command, option, !offered ? "" : of_server ? "Server" : "Model and scheduling");
+  }
+}
+
+void SettingsOptions::AddOnly(CLI::App& command, std::initializer_list<std::string_view> keys) {
+  AddConfig(command);
+  for (const std::string_view key : keys) {
+    const app::OptionSpec* const option = app::FindOption(key);
+    CHECK(option != nullptr) << key;
+    AddOption(command, *option, "Options");
   }
 }
 
@@ -240,6 +258,9 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeEmbedCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeInspectCommand());
+  commands.push_back(MakeKeysCommand());
+  commands.push_back(MakeUsersCommand());
+  commands.push_back(MakeUsageCommand());
   commands.push_back(MakeBenchCommand());
   commands.push_back(MakeDoctorCommand());
   commands.push_back(MakeVersionCommand());

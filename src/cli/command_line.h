@@ -3,9 +3,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "app/settings.h"
@@ -17,6 +19,8 @@ namespace tutti::cli {
 class SettingsOptions {
  public:
   void AddTo(CLI::App& command, bool server);
+  // --config, and those of these keys alone: of commands that run no model.
+  void AddOnly(CLI::App& command, std::initializer_list<std::string_view> keys);
 
   // After parsing: flags, environment and file together. Bad values are configuration errors (exit
   // 78).
@@ -27,6 +31,9 @@ class SettingsOptions {
   bool print_config() const { return print_config_; }
 
  private:
+  void AddConfig(CLI::App& command);
+  void AddOption(CLI::App& command, const app::OptionSpec& option, const std::string& group);
+
   std::map<std::string, std::string> values_;  // by option key; CLI11 writes here
   std::map<std::string, CLI::Option*> options_;
   CLI::Option *config_option_ = nullptr, *print_option_ = nullptr;
@@ -53,6 +60,9 @@ std::unique_ptr<Command> MakeChatCommand();
 std::unique_ptr<Command> MakeEmbedCommand();
 std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeInspectCommand();
+std::unique_ptr<Command> MakeKeysCommand();
+std::unique_ptr<Command> MakeUsersCommand();
+std::unique_ptr<Command> MakeUsageCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();

@@ -26,24 +26,28 @@ std::set<std::string> Codes(const std::string& cell) {
   return out;
 }
 
+// Those of `command` and of the commands it has, under one name.
+void AddOptionsOf(const CLI::App& command, const std::string& name, std::set<std::string>* out) {
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& each : option->get_lnames()) {
+      const std::string flag = "--" + each;
+      // `chat` has a key of the server as an option of its own.
+      const bool key =
+          app::FindOption(each) != nullptr && !(name == "chat" && each == "api-key-file");
+      if (each != "help" && !key) out->insert(name + " " + flag);
+    }
+  }
+  for (const CLI::App* part : command.get_subcommands({})) AddOptionsOf(*part, name, out);
+}
+
 // Every "command --option" that is no key of the configuration. Benches have help pages of their
 // own.
 std::set<std::string> DeclaredOptions() {
   CLI::App parser;
   const auto commands = DeclareCommands(parser);
-  std::set<std::string> keys, out;
-  for (const app::OptionSpec& option : app::AllOptions()) keys.insert(app::FlagName(option));
+  std::set<std::string> out;
   for (const CLI::App* command : parser.get_subcommands({})) {
-    if (command->get_name() == "bench") continue;
-    for (const CLI::Option* option : command->get_options()) {
-      for (const std::string& name : option->get_lnames()) {
-        const std::string flag = "--" + name;
-        // `chat` has a key of the server as an option of its own.
-        const bool key =
-            keys.contains(flag) && !(command->get_name() == "chat" && name == "api-key-file");
-        if (name != "help" && !key) out.insert(command->get_name() + " " + flag);
-      }
-    }
+    if (command->get_name() != "bench") AddOptionsOf(*command, command->get_name(), &out);
   }
   return out;
 }

@@ -2,6 +2,7 @@
 #include <chrono>
 #include <utility>
 
+#include "api/role.h"
 #include "cli/chat_partner.h"
 #include "client/http_client.h"
 
@@ -13,10 +14,6 @@ namespace json = boost::json;
 // A server may load its model, or hold a request in its queue, for so long before its first byte.
 constexpr std::chrono::minutes kPatience{10};
 constexpr std::chrono::seconds kListPatience{30};
-
-const char* RoleName(api::Role role) {
-  return role == api::Role::kSystem ? "system" : role == api::Role::kUser ? "user" : "assistant";
-}
 
 std::string TextAt(const json::value& root, std::string_view pointer) {
   boost::system::error_code failed;
@@ -65,7 +62,7 @@ class ServerPartner final : public ChatPartner {
   std::string Body(const std::vector<api::ChatMessage>& messages) const {
     json::array list;
     for (const api::ChatMessage& message : messages)
-      list.push_back({{"role", RoleName(message.role)}, {"content", message.content}});
+      list.push_back({{"role", api::RoleName(message.role)}, {"content", message.content}});
     const api::SamplingParams params = sampling_.Params();
     json::object body{{"model", model_},
                       {"messages", std::move(list)},

@@ -1,0 +1,128 @@
+#include "app/callers.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+#include <stop_token>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "app/wall_clock.h"
+#include "services/auth/caller.h"
+#include "services/usage/ledger_rows.h"
+
+namespace tutti::app {
+namespace {
+
+// Of those whom a broker has let in, and nobody here knows.
+constexpr const char* kBrokerCredential = "broker";
+
+// Those of `whom`: "tenant", "key" or "model". 0 in the settings is no limit, as in the rules.
+limits::Rules RulesFrom(const Settings& settings, const std::string& whom) {
+  const auto number = [&](const char* name) { return settings.Int("limits." + whom + "_" + name); };
+  limits::Rules rules;
+  rules.requests_per_minute = number("requests_per_minute");
+  rules.tokens_per_minute = number("tokens_per_minute");
+  rules.concurrency = number("concurrency");
+  rules.queued_tokens = number("queued_tokens");
+  rules.tokens_per_day = number("daily_tokens");
+  return rules;
+}
+
+Result<admission::Policy> PolicyFrom(const Settings& settings) {
+  admission::Policy policy;
+  policy.tenant = RulesFrom(settings, "tenant");
+  policy.key = RulesFrom(settings, "key");
+  policy.model = RulesFrom(settings, "model");
+  Result<std::map<std::string, double, std::less<>>> weights =
+      admission::ReadWeights(settings.Text("limits.weights"));
+  if (!weights.ok()) return std::move(weights).status().WithParam("limits.weights");
+  policy.weights = *std::move(weights);
+  return policy;
+}
+
+}  // namespace
+
+Callers::Callers(admission::Policy policy, int retention_days, store::Store& store,
+                 auth::Authority& authority, LocalInference& inference)
+    : authority_(authority),
+      limiter_({}, &inference.clock(), &UnixSeconds),
+      ledger_({.retention_days = retention_days}, &store, &inference.clock()),
+      admission_(std::move(policy), {.inference = &inference.gateway(),
+                                     .limiter = &limiter_,
+                                     .ledger = &ledger_,
+                                     .unix_ms = &UnixMillis,
+                                     .valid =
+                                         [&authority](const api::Caller& caller) {
+                                           if (caller.credential == kBrokerCredential)
+                                             return OkStatus();
+                                           return authority.StillValid(caller.credential,
+                                                                       std::time(nullptr));
+                                         },
+                                     .counted =
+                                         [](const api::Caller& caller) {
+                                           return caller.credential != auth::kOpenCredential;
+                                         }}),
+      listening_(authority.accounts().Listen([this](const auth::Ended& ended) {
+        admission_.Revoke(auth::CredentialOf(ended.kind, ended.id));
+      })) {}
+
+Callers::~Callers() = default;
+
+Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::Store& store,
+                                               auth::Authority& authority,
+                                               LocalInference& inference) {
+  ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
+  std::unique_ptr<Callers> callers(new Callers(std::move(policy),
+                                               static_cast<int>(settings.Int("usage.keep_days")),
+                                               store, authority, inference));
+  RETURN_IF_ERROR(callers->Restore(store));
+  try {
+    callers->ticker_ = std::jthread([&self = *callers](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any wake;
+      std::unique_lock lock(mutex);
+      for (int seconds = 0; !stop.stop_requested(); ++seconds) {
+        wake.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+        self.ledger_.Tick(UnixMillis());
+        if (seconds % 60 == 59) self.limiter_.DropIdle();
+      }
+    });
+  } catch (const std::system_error& error) {
+    return Unavailable("overloaded", std::string("the usage ledger cannot start: ") + error.what());
+  }
+  return callers;
+}
+
+Status Callers::Restore(store::Store& store) {
+  std::vector<usage::KeyTokens> used;
+  RETURN_IF_ERROR(store.ReadNow([&](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(used, usage::DayTokens(rows, limits::DayOf(UnixSeconds())));
+    return OkStatus();
+  }));
+  for (const usage::KeyTokens& each : used) {
+    const Result<auth::PrincipalRef> who =
+        authority_.FromCredential(each.key_id, std::time(nullptr));
+    const api::CallerLimits own = who.ok() ? (*who)->grant.limits : api::CallerLimits();
+    RETURN_IF_ERROR(admission_.AddToDay(each, own));
+  }
+  return OkStatus();
+}
+
+Result<api::CallerRef> Callers::OverMqtt(const std::string& credential,
+                                         const std::string& tenant) const {
+  api::Caller caller;
+  if (credential.empty()) {
+    caller.credential = kBrokerCredential;
+  } else {
+    ASSIGN_OR_RETURN(const auth::PrincipalRef who,
+                     authority_.FromCredential(credential, std::time(nullptr)));
+    caller = *auth::CallerOf(*who);
+  }
+  caller.tenant = tenant;
+  return std::make_shared<const api::Caller>(std::move(caller));
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,52 @@
+// Callers: what the callers of a serving process may use, and what they have used: the limits, the
+// ledger, and the admission that all doors ask.
+//
+// Made after the authority and gone before it. One thread makes it; what it gives is for any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "app/local_inference.h"
+#include "app/settings.h"
+#include "base/status.h"
+#include "services/admission/admission.h"
+#include "services/auth/authority.h"
+#include "services/limits/limiter.h"
+#include "services/usage/ledger.h"
+#include "store/store.h"
+
+namespace tutti::app {
+
+class Callers {
+ public:
+  // All outlive it. Errors: invalid_value (the settings), the store's, overloaded (no thread).
+  static Result<std::unique_ptr<Callers>> Open(const Settings& settings, store::Store& store,
+                                               auth::Authority& authority,
+                                               LocalInference& inference);
+  ~Callers();
+
+  api::Inference& inference() { return admission_; }
+  const limits::Limiter& limiter() const { return limiter_; }
+
+  // Who asks through MQTT: of that credential, or of a broker's word where it is empty; for
+  // `tenant`. Errors: as auth::Authority::FromCredential.
+  Result<api::CallerRef> OverMqtt(const std::string& credential, const std::string& tenant) const;
+
+ private:
+  Callers(admission::Policy policy, int retention_days, store::Store& store,
+          auth::Authority& authority, LocalInference& inference);
+  // What was used of today's quotas before this process.
+  Status Restore(store::Store& store);
+  void Tick();
+
+  auth::Authority& authority_;
+  limits::Limiter limiter_;
+  usage::Ledger ledger_;
+  admission::Admission admission_;
+  std::shared_ptr<const void> listening_;  // to revocations
+  std::jthread ticker_;                    // last: uses all of the above
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,142 @@
+#include "app/chat_loopback.h"
+
+#include <system_error>
+#include <utility>
+
+#include "api/caller.h"
+#include "app/store.h"
+#include "app/version.h"
+#include "app/wall_clock.h"
+
+namespace tutti::app {
+namespace {
+
+constexpr char kPrefix[] = "llm/v1", kTenant[] = "default";
+
+// Nobody reads the lines of a bench's server.
+class NoLines final : public Logger::Sink {
+ public:
+  void Line(std::string_view) override {}
+};
+
+sessions::SessionOptions Remembering(size_t resident) {
+  sessions::SessionOptions options;
+  options.resident = resident;
+  options.dialogs_per_tenant = 100'000;
+  return options;
+}
+
+http::HttpOptions FreeHttpPort() {
+  http::HttpOptions options;
+  options.port = 0;
+  options.access_log = false;
+  options.version = kVersion;
+  return options;
+}
+
+mqtt::listener::ListenerOptions FreeMqttPort() {
+  mqtt::listener::ListenerOptions options;
+  options.port = 0;
+  return options;
+}
+
+// Anybody, without limits.
+Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
+  return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
+}
+
+std::vector<MqttProject> Named(const std::vector<std::string>& names) {
+  std::vector<MqttProject> projects;
+  for (const std::string& name : names) {
+    MqttProject project;
+    project.name = name;
+    project.rate.limit = 0;
+    projects.push_back(std::move(project));
+  }
+  return projects;
+}
+
+}  // namespace
+
+ChatLoopback::ChatLoopback(LocalInference& inference, const Options& options,
+                           std::unique_ptr<store::Store> store,
+                           std::unique_ptr<auth::Accounts> accounts,
+                           std::unique_ptr<auth::Authority> authority)
+    : store_(std::move(store)),
+      accounts_(std::move(accounts)),
+      authority_(std::move(authority)),
+      log_(LogLevel::kError, std::make_shared<NoLines>()),
+      responses_({}, inference.gateway(), *store_, inference.clock(), &UnixSeconds),
+      sessions_(Remembering(options.resident), inference.gateway(), *store_, responses_,
+                inference.clock(), &UnixSeconds),
+      repository_(
+          {.server_version = kVersion},
+          {.inference = &inference.gateway(), .health = &inference, .clock = &inference.clock()}),
+      http_(FreeHttpPort(), {.inference = &inference.gateway(),
+                             .authority = authority_.get(),
+                             .health = &inference,
+                             .metrics = &metrics_,
+                             .clock = &inference.clock(),
+                             .repository = &repository_,
+                             .responses = &responses_,
+                             .sessions = &sessions_}),
+      login_(*authority_, kPrefix, /*loopback=*/true, Named(options.projects), kTenant),
+      listener_(FreeMqttPort(),
+                {.authenticator = &login_, .log = &log_, .clock = &inference.clock()}) {}
+
+ChatLoopback::~ChatLoopback() {
+  http_.Stop();
+  if (profile_ != nullptr) profile_->Stop();
+  listener_.Stop();
+  profile_.reset();
+}
+
+Result<std::unique_ptr<ChatLoopback>> ChatLoopback::Start(LocalInference& inference,
+                                                          const Options& options) {
+  const std::vector<store::Migration> tables = StoreTables();
+  ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
+                   store::Store::Open({.folder = options.store_folder}, tables));
+  ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
+  ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
+                   auth::Authority::Create(accounts.get(), {}));
+  try {
+    std::unique_ptr<ChatLoopback> loopback(new ChatLoopback(
+        inference, options, std::move(store), std::move(accounts), std::move(authority)));
+    RETURN_IF_ERROR(loopback->Serve(inference, options));
+    return loopback;
+  } catch (const std::system_error& error) {  // no thread is to be had
+    return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());
+  }
+}
+
+Status ChatLoopback::Serve(LocalInference& inference, const Options& options) {
+  mqtt::profile::ProfileOptions profile;
+  profile.prefix = kPrefix;
+  profile.node = "bench";
+  profile.tenant = kTenant;
+  profile.version = kVersion;
+  for (const std::string& name : options.projects) {
+    mqtt::profile::ProjectSettings project;
+    project.name = name;
+    project.tenant = kTenant;
+    project.reply_format = mqtt::profile::ReplyFormat::kJson;
+    profile.projects.push_back(std::move(project));
+  }
+  ASSIGN_OR_RETURN(profile_,
+                   mqtt::profile::Profile::Make(profile, {.port = listener_,
+                                                          .sessions = sessions_,
+                                                          .responses = responses_,
+                                                          .inference = inference.gateway(),
+                                                          .clock = inference.clock(),
+                                                          .unix_ms = &UnixMillis,
+                                                          .log = log_,
+                                                          .admit = nullptr,
+                                                          .caller_of = &CallerOf}));
+  RETURN_IF_ERROR(profile_->Subscribe());
+  RETURN_IF_ERROR(http_.Start());
+  RETURN_IF_ERROR(listener_.Start());
+  profile_->Start();
+  return OkStatus();
+}
+
+}  // namespace tutti::app

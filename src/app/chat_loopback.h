@@ -1,0 +1,66 @@
+// ChatLoopback: the HTTP door and the MQTT listener on free ports of this machine, in front of a
+// LocalInference and with dialogs of their own: what a bench puts between itself and a model that
+// it has loaded, to ask the same over both. Nobody is known to it, so that everybody of this
+// machine is served; no log.
+//
+// One thread, but for hold_times(), which is for any.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "app/local_inference.h"
+#include "app/mqtt_login.h"
+#include "base/log.h"
+#include "doors/http/http_door.h"
+#include "doors/mqtt/listener/listener.h"
+#include "doors/mqtt/profile/profile.h"
+#include "kserve/repository.h"
+#include "services/auth/authority.h"
+#include "services/responses/responses.h"
+#include "services/sessions/sessions.h"
+#include "store/store.h"
+#include "telemetry/metrics.h"
+
+namespace tutti::app {
+
+class ChatLoopback {
+ public:
+  struct Options {
+    std::string store_folder;           // empty: in memory
+    size_t resident = 100;              // idle sessions in memory
+    std::vector<std::string> projects;  // of the project profile, with JSON replies
+  };
+
+  // `inference` outlives it. Errors: io_error, overloaded; those of the store.
+  static Result<std::unique_ptr<ChatLoopback>> Start(LocalInference& inference,
+                                                     const Options& options);
+  ~ChatLoopback();
+
+  std::string http_url() const { return http_.address(); }  // "http://127.0.0.1:40001"
+  int mqtt_port() const { return listener_.port(); }
+  // How long dialogs' data was held.
+  const responses::HoldTimes& hold_times() const { return sessions_.hold_times(); }
+
+ private:
+  ChatLoopback(LocalInference& inference, const Options& options,
+               std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
+               std::unique_ptr<auth::Authority> authority);
+  Status Serve(LocalInference& inference, const Options& options);
+
+  const std::unique_ptr<store::Store> store_;
+  const std::unique_ptr<auth::Accounts> accounts_;
+  const std::unique_ptr<auth::Authority> authority_;
+  Logger log_;
+  telemetry::MetricsRegistry metrics_;
+  responses::Responses responses_;
+  sessions::Sessions sessions_;
+  kserve::Repository repository_;
+  http::HttpDoor http_;
+  MqttLogin login_;
+  mqtt::listener::Listener listener_;
+  std::unique_ptr<mqtt::profile::Profile> profile_;
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,250 @@
+// Chats over MQTT on the timing device: the real scheduler, gateway and dialogs over a runner whose
+// step takes a scripted tenth of a second; an answer of 35 tokens is 3.5 s of service. Exact: what
+// it proves is order, overlap and waiting, and nothing of speed.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/caller.h"
+#include "app/store.h"
+#include "client/mqtt/dialect.h"
+#include "doors/mqtt/profile/profile.h"
+#include "doors/mqtt/profile/testing/scripted_port.h"
+#include "engine/engine.h"
+#include "engine/testing/fake_model_runner.h"
+#include "gateway/gateway.h"
+#include "services/responses/testing/waiting.h"
+#include "tokenizer/testing/tiny_vocabularies.h"
+
+namespace tutti::app {
+namespace {
+
+using mqtt::profile::testing::Sent;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr Duration kStep = milliseconds(100);
+constexpr int kTokens = 35;
+constexpr Duration kService = kStep * kTokens;
+constexpr char kTemplate[] =
+    "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content }}<|end|>{% endfor %}"
+    "{% if add_generation_prompt %}<|start|>{% endif %}";
+
+class NoLines final : public Logger::Sink {
+ public:
+  void Line(std::string_view) override {}
+};
+
+Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
+  return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
+}
+
+class ChatTimingTest : public ::testing::Test {
+ protected:
+  ChatTimingTest() {
+    runner_.step_time = [this](const engine::StepPlan&) {
+      clock_.Advance(kStep);
+      return kStep;
+    };
+    model_->info.id = "timed";
+    model_->info.max_model_len = 4096;
+    model_->info.vocab_size = Spec().vocab_size;
+    model_->tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
+    model_->chat_template = tokenizer::ChatTemplate::Compile(kTemplate, {}).value();
+    engine_ = std::make_shared<engine::Engine>(
+        engine::EngineOptions{}, engine::EngineDependencies{&runner_, &text_, &clock_});
+    model_->engine = engine_;
+    gateway_.AddModel(model_);
+    sessions::SessionOptions options;
+    options.dialogs_per_tenant = 100'000;
+    sessions_ = std::make_unique<sessions::Sessions>(options, gateway_, *store_, *responses_,
+                                                     clock_, Unix());
+    mqtt::profile::ProfileOptions profile;
+    for (const char* const name : {"driving", "general"}) {
+      mqtt::profile::ProjectSettings project;
+      project.name = name;
+      project.tenant = "t";
+      project.reply_format = mqtt::profile::ReplyFormat::kJson;
+      profile.projects.push_back(project);
+    }
+    profile.node = "n";
+    profile_ =
+        mqtt::profile::Profile::Make(profile, {.port = port_,
+                                               .sessions = *sessions_,
+                                               .responses = *responses_,
+                                               .inference = gateway_,
+                                               .clock = clock_,
+                                               .unix_ms = [unix = Unix()] { return unix() * 1000; },
+                                               .log = log_,
+                                               .admit = nullptr,
+                                               .caller_of = &CallerOf})
+            .value();
+    EXPECT_TRUE(profile_->Subscribe().ok());
+  }
+
+  static engine::RunnerLimits Spec() {
+    return {.kv_blocks = 1024,
+            .max_step_tokens = 4096,
+            .max_step_slices = 64,
+            .context = 4096,
+            .vocab_size = 260};
+  }
+  std::function<int64_t()> Unix() {
+    return [this] { return clock_.Now().time_since_epoch() / seconds(1) + 1'000'000; };
+  }
+
+  // A client of the library's says something; its reply comes on a topic of its own.
+  struct Asked {
+    std::unique_ptr<client::MqttReply> reply;
+    TimePoint at;
+    bool ended = false;
+    TimePoint ended_at{};
+    std::string text;
+    Status status;
+  };
+  Asked Say(const std::string& project, const std::string& session, const std::string& text,
+            int max_tokens = kTokens) {
+    const auto dialect = *client::MakeProjectDialect(project, session, "c");
+    client::MqttQuestion question;
+    question.id = "q-" + std::to_string(++asked_);
+    question.text = text;
+    question.temperature = 0;
+    question.max_tokens = max_tokens;
+    const client::MqttSend said = *dialect->Ask(question);
+    mqtt::Message message;
+    message.topic = said.topic;
+    message.payload = said.payload;
+    message.qos = 1;
+    port_.Deliver(message);
+    Settle();
+    return {dialect->Reply(question), clock_.Now(), false, {}, "", OkStatus()};
+  }
+  void Settle() {
+    for (int i = 0; i < 8; ++i) {
+      responses::testing::Call<int> barrier;
+      responses_->strand()->Post([done = barrier.done()] { done(0); });
+      barrier.Get();
+      EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
+    }
+  }
+  // Until nothing is left to do.
+  void Run() {
+    Settle();
+    while (true) {
+      const bool stepped = engine_->RunOneStep();
+      most_running_ = std::max(most_running_, engine_->stats().running);
+      Settle();
+      if (!stepped && engine_->stats().running == 0 && engine_->stats().waiting_capacity == 0)
+        return;
+    }
+  }
+  // Reads what was published for it.
+  void Read(Asked& asked) {
+    for (const Sent& sent : port_.sent()) {
+      mqtt::Publish message;
+      message.topic = sent.message.topic;
+      message.payload = sent.message.payload;
+      message.properties.user = sent.message.user_properties;
+      message.properties.content_type = sent.message.content_type;
+      const client::MqttReply::Told told = asked.reply->Take(message);
+      asked.text += told.text;
+      if (!told.ended) continue;
+      EXPECT_FALSE(asked.ended) << "one reply each";
+      asked.ended = true;
+      asked.ended_at = sent.at;
+      asked.status = told.status;
+    }
+    EXPECT_TRUE(asked.ended);
+    EXPECT_TRUE(asked.status.ok()) << asked.status;
+  }
+
+  ManualClock clock_;
+  engine::testing::FakeModelRunner runner_{{.limits = Spec(), .sample_rows = false}};
+  engine::testing::FakeTokenText text_;
+  std::shared_ptr<gateway::ServedModel> model_ = std::make_shared<gateway::ServedModel>();
+  std::shared_ptr<engine::Engine> engine_;
+  gateway::Gateway gateway_{{}, clock_};
+  Logger log_{LogLevel::kError, std::make_shared<NoLines>()};
+  const std::vector<store::Migration> tables_ = StoreTables();
+  std::unique_ptr<store::Store> store_ = store::Store::Open({}, tables_).value();
+  std::unique_ptr<responses::Responses> responses_ = std::make_unique<responses::Responses>(
+      responses::Responses::Options{}, gateway_, *store_, clock_, Unix());
+  std::unique_ptr<sessions::Sessions> sessions_;
+  mqtt::profile::testing::ScriptedPort port_{clock_};
+  std::unique_ptr<mqtt::profile::Profile> profile_;
+  int asked_ = 0, most_running_ = 0;
+};
+
+TEST_F(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    const std::string session = "s" + std::to_string(repeat);
+    Asked a = Say("driving", session, "left or right?");
+    clock_.Advance(milliseconds(50));
+    Asked b = Say("general", session, "hello");
+    Run();
+    Read(a);
+    Read(b);
+    EXPECT_LE(a.ended_at - a.at, kService * 11 / 10);
+    EXPECT_LE(b.ended_at - b.at, kService * 11 / 10);
+    EXPECT_GE(a.ended_at - a.at, kService) << "the device takes its time";
+    EXPECT_LE(std::chrono::abs(a.ended_at - b.ended_at), milliseconds(500));
+    port_.Forget();
+  }
+}
+
+TEST_F(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
+  for (int repeat = 0; repeat < 200; ++repeat) {
+    const std::string session = "s" + std::to_string(repeat);
+    std::vector<Asked> asked;
+    for (const char* const text : {"msg1", "msg2", "msg3"}) {
+      asked.push_back(Say("driving", session, text, 3));
+      clock_.Advance(milliseconds(100));
+    }
+    Run();
+    for (Asked& each : asked) Read(each);
+    ASSERT_LT(asked[0].ended_at, asked[1].ended_at);
+    ASSERT_LT(asked[1].ended_at, asked[2].ended_at);
+    port_.Forget();
+  }
+}
+
+TEST_F(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServiceTime) {
+  std::vector<Asked> asked;
+  for (int i = 0; i < 10; ++i)
+    asked.push_back(Say("driving", "test-session-" + std::to_string(i), "Hello!"));
+  Run();
+  int waited = 0;
+  for (Asked& each : asked) {
+    Read(each);
+    const Duration took = each.ended_at - each.at;
+    EXPECT_GE(took, kService);
+    EXPECT_LE(took, kService * 2 + kStep * 2);
+    if (took > kService + kStep * 2) {
+      ++waited;
+      EXPECT_GE(took, kService * 2);
+    }
+  }
+  EXPECT_EQ(waited, 2);
+  EXPECT_EQ(most_running_, 8);
+}
+
+// With answers of two seconds: who finds no lane within 30 s is refused.
+TEST_F(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
+  constexpr int kShort = 20;
+  std::vector<Asked> asked;
+  for (int i = 0; i < 100; ++i)
+    asked.push_back(Say("general", "c" + std::to_string(i), "Hello " + std::to_string(i), kShort));
+  const TimePoint start = clock_.Now();
+  Run();
+  for (Asked& each : asked) Read(each);
+  EXPECT_EQ(most_running_, 8);
+  EXPECT_LE(clock_.Now() - start, kStep * (kShort * 13 + 30)) << "thirteen rounds of eight";
+  EXPECT_THAT(runner_.violations(), ::testing::IsEmpty());
+}
+
+}  // namespace
+}  // namespace tutti::app

@@ -1,0 +1,18 @@
+// What the operator's commands ask of a store: keys, users, usage. By a server's control socket, or
+// by a command that has the store itself.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "services/auth/authority.h"
+#include "store/store.h"
+
+namespace tutti::app {
+
+// One JSON object to another (services/auth/control.h, services/usage/control.h). Waits for the
+// disk, and for the hash of a password.
+std::string AnswerControl(store::Store& store, auth::Authority& authority,
+                          std::string_view request);
+
+}  // namespace tutti::app

@@ -1,0 +1,219 @@
+#include "app/conversation_log.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <condition_variable>
+#include <cstdio>
+#include <ctime>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "api/role.h"
+#include "app/redact.h"
+#include "services/responses/request_json.h"
+#include "wire/json_writer.h"
+#include "wire/response_events.h"
+
+namespace tutti::app {
+namespace {
+
+constexpr size_t kMostLines = 1000, kMostTextBytes = 64 << 10;
+
+std::string TimeText(int64_t unix_ms) {
+  const time_t seconds = unix_ms / 1000;
+  tm parts{};
+  gmtime_r(&seconds, &parts);
+  char text[32];
+  const size_t size = strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%S", &parts);
+  char rest[8];
+  std::snprintf(rest, sizeof rest, ".%03dZ", static_cast<int>(unix_ms % 1000));
+  return std::string(text, size) + rest;
+}
+
+// As much of a text as is written, in whole characters.
+std::string_view Head(std::string_view text) {
+  if (text.size() <= kMostTextBytes) return text;
+  size_t end = kMostTextBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+Status IoError(const std::string& file) {
+  return Unavailable("io_error", file + ": " + std::generic_category().message(errno));
+}
+
+}  // namespace
+
+// The file and its thread. Of a disk that fails the log tells once; the lines are lost.
+class ConversationLog::Writer {
+ public:
+  Writer(std::string file, int64_t most_bytes, Logger* log)
+      : file_(std::move(file)), most_bytes_(most_bytes), log_(*log) {}
+  ~Writer() {
+    {
+      const std::lock_guard lock(mutex_);
+      stops_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+
+  Status Start() {
+    if (!OpenFile()) return IoError(file_);
+    try {
+      thread_ = std::thread([this] { Main(); });
+    } catch (const std::system_error&) {
+      return Unavailable("overloaded", "no thread is to be had for " + file_);
+    }
+    return OkStatus();
+  }
+  void Add(std::string line) {
+    const std::lock_guard lock(mutex_);
+    if (lines_.size() >= kMostLines) {
+      ++dropped_;
+      return;
+    }
+    lines_.push_back(std::move(line));
+    changed_.notify_all();
+  }
+  void Flush() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return lines_.empty() && !writes_; });
+  }
+
+ private:
+  bool OpenFile() {
+    descriptor_ = open(file_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat info {};
+    if (descriptor_ < 0 || fstat(descriptor_, &info) != 0 || !S_ISREG(info.st_mode)) return false;
+    // An older one may have been made by a laxer hand.
+    if (fchmod(descriptor_, 0600) != 0) return false;
+    bytes_ = info.st_size;
+    return true;
+  }
+  void Rotate() {
+    close(descriptor_);
+    const auto older = [this](int number) { return file_ + "." + std::to_string(number); };
+    for (int i = kOlderFiles; i > 1; --i) (void)rename(older(i - 1).c_str(), older(i).c_str());
+    (void)rename(file_.c_str(), older(1).c_str());
+    if (!OpenFile()) descriptor_ = -1;
+  }
+  void WriteLine(const std::string& line) {
+    const auto size = static_cast<int64_t>(line.size());
+    if (bytes_ > 0 && bytes_ + size > most_bytes_) Rotate();
+    if (descriptor_ >= 0 && write(descriptor_, line.data(), line.size()) == size) {
+      bytes_ += size;
+    } else if (!std::exchange(failed_, true)) {
+      log_.Error("conversations.not_written", {{"why", IoError(file_).message()}});
+    }
+  }
+  void Main() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return stops_ || !lines_.empty(); });
+      if (lines_.empty()) return;
+      std::deque<std::string> lines = std::exchange(lines_, {});
+      const uint64_t dropped = std::exchange(dropped_, 0);
+      writes_ = true;
+      lock.unlock();
+      for (const std::string& line : lines) WriteLine(line);
+      if (dropped > 0) WriteLine("{\"left_out\":" + std::to_string(dropped) + "}\n");
+      lock.lock();
+      writes_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  const std::string file_;
+  const int64_t most_bytes_;
+  Logger& log_;
+  int descriptor_ = -1;  // of the thread, once it runs
+  int64_t bytes_ = 0;
+  bool failed_ = false;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> lines_;
+  uint64_t dropped_ = 0;
+  bool stops_ = false, writes_ = false;
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<ConversationLog>> ConversationLog::Open(Options options, const Clock* clock,
+                                                               std::function<int64_t()> unix_ms,
+                                                               Logger* log) {
+  if (options.session.empty()) {
+    return InvalidArgument("invalid_value",
+                           "debug.conversations needs debug.session beside it: whose conversation "
+                           "is to be written down? (* means everybody's)")
+        .WithParam("debug.session");
+  }
+  auto writer = std::make_unique<Writer>(options.file, options.file_bytes, log);
+  RETURN_IF_ERROR(writer->Start());
+  log->Warn("conversations.written", {{"file", options.file},
+                                      {"session", options.session},
+                                      {"for_s", ToMillis(options.time) / 1000}});
+  return std::unique_ptr<ConversationLog>(
+      new ConversationLog(std::move(options), clock, std::move(unix_ms), log, std::move(writer)));
+}
+
+ConversationLog::ConversationLog(Options options, const Clock* clock,
+                                 std::function<int64_t()> unix_ms, Logger* log,
+                                 std::unique_ptr<Writer> writer)
+    : options_(std::move(options)),
+      clock_(*clock),
+      unix_ms_(std::move(unix_ms)),
+      log_(*log),
+      until_(clock->Now() + options_.time),
+      writer_(std::move(writer)) {}
+
+ConversationLog::~ConversationLog() = default;
+
+void ConversationLog::Flush() { writer_->Flush(); }
+
+bool ConversationLog::Follows(const sessions::SessionKey& key) {
+  if (over_) return false;
+  if (clock_.Now() >= until_) {
+    over_ = true;
+    log_.Warn("conversations.over", {{"file", options_.file}});
+    return false;
+  }
+  return options_.session == "*" || options_.session == key.session;
+}
+
+void ConversationLog::Asked(const sessions::SessionKey& key, int64_t turn,
+                            const sessions::Message& message) {
+  if (!Follows(key)) return;
+  if (message.system_prompt.has_value()) Write(key, turn, "system", *message.system_prompt, "");
+  for (const api::ChatMessage& each : message.input)
+    Write(key, turn, api::RoleName(each.role), each.content, "");
+}
+
+void ConversationLog::Answered(const sessions::SessionKey& key, int64_t turn,
+                               const wire::ResponseState& end) {
+  if (!Follows(key)) return;
+  Write(key, turn, "assistant", end.text, wire::ResponseStatusName(end.status));
+}
+
+void ConversationLog::Write(const sessions::SessionKey& key, int64_t turn, std::string_view role,
+                            std::string_view text, std::string_view status) {
+  const std::string_view head = Head(text);
+  std::string line;
+  wire::JsonWriter json(&line);
+  json.BeginObject().Member("time", TimeText(unix_ms_())).Member("tenant", key.tenant);
+  json.Member("project", key.project).Member("session", key.session).Member("turn", turn);
+  json.Member("role", role).Member("text", Redact(head));
+  if (head.size() < text.size()) json.Member("cut", true);
+  if (!status.empty()) json.Member("status", status);
+  json.EndObject();
+  line += '\n';
+  writer_->Add(std::move(line));
+}
+
+}  // namespace tutti::app

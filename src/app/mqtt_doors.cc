@@ -1,0 +1,210 @@
+#include "app/mqtt_doors.h"
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <utility>
+
+#include "app/mqtt_rates.h"
+#include "app/version.h"
+#include "app/wall_clock.h"
+#include "doors/http/router.h"
+#include "doors/mqtt/profile/native_topics.h"
+#include "doors/mqtt/profile/presence.h"
+#include "services/auth/caller.h"
+
+namespace tutti::app {
+namespace {
+
+std::vector<MqttProject> EnabledProjects(const Settings& settings) {
+  std::vector<MqttProject> projects = settings.mqtt_projects();
+  std::erase_if(projects, [](const MqttProject& project) { return !project.enabled; });
+  return projects;
+}
+
+mqtt::profile::ProjectSettings ProjectOf(const MqttProject& project, const std::string& tenant) {
+  return {.name = project.name,
+          .tenant = tenant,
+          .model = project.model,
+          .reply_format =
+              project.json ? mqtt::profile::ReplyFormat::kJson : mqtt::profile::ReplyFormat::kText,
+          .stream = project.stream};
+}
+
+// Those that have none keep what their clients have set.
+void SetPrompts(const std::vector<MqttProject>& projects, const std::string& tenant,
+                sessions::Sessions& sessions, Logger* log) {
+  for (const MqttProject& project : projects) {
+    if (project.system_prompt.empty()) continue;
+    sessions.SetProjectPrompt(tenant, project.name, project.system_prompt,
+                              [log, name = project.name](const Result<int64_t>& version) {
+                                if (version.ok()) return;
+                                log->Error(
+                                    "mqtt.project_prompt",
+                                    {{"project", name}, {"why", version.status().message()}});
+                              });
+  }
+}
+
+mqtt::profile::ProfileOptions ProfileOf(const Settings& settings,
+                                        const std::vector<MqttProject>& projects) {
+  mqtt::profile::ProfileOptions options;
+  options.prefix = settings.Text("mqtt.prefix");
+  options.node = settings.Text("mqtt.node");
+  options.tenant = settings.Text("mqtt.tenant");
+  options.version = kVersion;
+  options.strict = settings.On("strict");
+  for (const MqttProject& project : projects)
+    options.projects.push_back(ProjectOf(project, options.tenant));
+  return options;
+}
+
+mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
+  mqtt::listener::ListenerOptions options;
+  options.host = settings.Text("host");
+  const auto port_of = [&](const char* key) {
+    const int port = static_cast<int>(settings.Int(key));
+    return port == 0 ? -1 : port;
+  };
+  options.port = port_of("mqtt-port");
+  options.websocket_port = port_of("mqtt.websocket_port");
+  options.tls_cert_file = settings.Text("tls-cert");
+  options.tls_key_file = settings.Text("tls-key");
+  return options;
+}
+
+Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
+                                             const mqtt::profile::ProfileOptions& profile) {
+  mqtt::bridge::BridgeOptions options;
+  options.broker = settings.Text("mqtt.url");
+  options.client_id = "tutti-" + profile.node;
+  options.username = settings.Text("mqtt.username");
+  options.password_file = settings.Text("mqtt.password_file");
+  options.tls_ca_file = settings.Text("mqtt.ca_file");
+  options.tls_cert_file = settings.Text("mqtt.cert_file");
+  options.tls_key_file = settings.Text("mqtt.key_file");
+  ASSIGN_OR_RETURN(const mqtt::profile::NativeTopics topics,
+                   mqtt::profile::NativeTopics::Make(profile.prefix));
+  options.will = mqtt::profile::Presence::Will(profile, topics);
+  return options;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
+                                                     const Dependencies& deps) {
+  std::unique_ptr<MqttDoors> doors(new MqttDoors());
+  doors->log_ = deps.log;
+  // Both ways in refuse whatever is no loopback without TLS, as the project profile wants it.
+  const std::vector<MqttProject> projects = EnabledProjects(settings);
+  const mqtt::profile::ProfileOptions options = ProfileOf(settings, projects);
+  const auto rates =
+      std::make_shared<MqttRates>(projects, options.tenant, &deps.inference->clock(), &UnixSeconds);
+  const auto profile_at = [&](mqtt::MessagePort& port,
+                              const char* door) -> Result<std::shared_ptr<mqtt::profile::Profile>> {
+    mqtt::profile::ProfileOptions of_door = options;
+    of_door.door = door;
+    ASSIGN_OR_RETURN(
+        std::shared_ptr<mqtt::profile::Profile> profile,
+        mqtt::profile::Profile::Make(
+            std::move(of_door), {.port = port,
+                                 .sessions = deps.state->sessions(),
+                                 .responses = deps.state->responses(),
+                                 .inference = deps.state->inference(),
+                                 .clock = deps.inference->clock(),
+                                 .unix_ms = &UnixMillis,
+                                 .log = *deps.log,
+                                 .admit = [rates](const auto& key) { return rates->Admit(key); },
+                                 .caller_of =
+                                     [&callers = deps.state->callers()](
+                                         const std::string& credential, const std::string& tenant) {
+                                       return callers.OverMqtt(credential, tenant);
+                                     }}));
+    RETURN_IF_ERROR(profile->Subscribe());
+    doors->metrics_.emplace_back(
+        *deps.metrics, door,
+        [known = std::weak_ptr(profile)]() -> std::optional<mqtt::profile::Statistics> {
+          const std::shared_ptr<mqtt::profile::Profile> held = known.lock();
+          if (held == nullptr) return std::nullopt;
+          return held->statistics();
+        });
+    return profile;
+  };
+  const Clock* const clock = &deps.inference->clock();
+  const mqtt::listener::ListenerOptions listener = ListenerOf(settings);
+  if (listener.port >= 0 || listener.websocket_port >= 0) {
+    doors->host_ = listener.host;
+    doors->login_ = std::make_unique<MqttLogin>(deps.state->authority(), options.prefix,
+                                                http::IsLoopbackAddress(listener.host), projects,
+                                                options.tenant);
+    doors->listener_ = std::make_unique<mqtt::listener::Listener>(
+        listener, mqtt::listener::Listener::Dependencies{
+                      .authenticator = doors->login_.get(), .log = deps.log, .clock = clock});
+    ASSIGN_OR_RETURN(doors->at_listener_, profile_at(*doors->listener_, "listener"));
+    doors->listening_ = deps.state->authority().accounts().Listen(
+        [listener = doors->listener_.get()](const auth::Ended& ended) {
+          listener->Revoke(auth::CredentialOf(ended.kind, ended.id));
+        });
+  }
+  if (settings.IsSet("mqtt.url")) {
+    ASSIGN_OR_RETURN(mqtt::bridge::BridgeOptions bridge, BridgeOf(settings, options));
+    ASSIGN_OR_RETURN(
+        doors->bridge_,
+        mqtt::bridge::Bridge::Create(
+            std::move(bridge), {.log = deps.log, .clock = clock, .seed = std::random_device{}()}));
+    ASSIGN_OR_RETURN(doors->at_broker_, profile_at(*doors->bridge_, "broker"));
+    doors->bridge_->OnConnected([profile = doors->at_broker_.get()] { profile->Announce(); });
+  }
+  if (doors->at_listener_ != nullptr || doors->at_broker_ != nullptr)
+    SetPrompts(projects, options.tenant, deps.state->sessions(), deps.log);
+  return doors;
+}
+
+MqttDoors::~MqttDoors() { Stop(); }
+
+Status MqttDoors::Start() {
+  started_ = true;
+  if (listener_ != nullptr) {
+    RETURN_IF_ERROR(listener_->Start());
+    log_->Info("mqtt.listening", {{"address", addresses().substr(5)}});
+    at_listener_->Start();
+  }
+  if (bridge_ != nullptr) {
+    bridge_->Start();
+    at_broker_->Start();
+  }
+  return OkStatus();
+}
+
+std::string MqttDoors::addresses() const {
+  if (listener_ == nullptr) return "";
+  const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
+  std::string text;
+  if (listener_->port() >= 0)
+    text += " and mqtt://" + host + ":" + std::to_string(listener_->port());
+  if (listener_->websocket_port() >= 0)
+    text += " and ws://" + host + ":" + std::to_string(listener_->websocket_port()) + "/mqtt";
+  return text;
+}
+
+void MqttDoors::Announce() {
+  if (at_listener_ != nullptr) at_listener_->Announce();
+  if (at_broker_ != nullptr) at_broker_->Announce();
+}
+
+void MqttDoors::Resume() {
+  if (at_listener_ != nullptr) at_listener_->Resume();
+  if (at_broker_ != nullptr) at_broker_->Resume();
+}
+
+void MqttDoors::Stop() {
+  if (!std::exchange(started_, false)) return;
+  if (at_listener_ != nullptr) at_listener_->Stop();
+  if (at_broker_ != nullptr) at_broker_->Stop();
+  if (listener_ != nullptr) listener_->Stop();
+  if (bridge_ == nullptr) return;
+  if (const Status status = bridge_->Stop(std::chrono::seconds(2)); !status.ok())
+    log_->Warn("mqtt.unsent", {{"why", status.message()}});
+}
+
+}  // namespace tutti::app

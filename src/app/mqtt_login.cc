@@ -1,0 +1,66 @@
+#include "app/mqtt_login.h"
+
+#include <ctime>
+#include <utility>
+
+#include "services/auth/caller.h"
+#include "services/auth/key_text.h"
+
+namespace tutti::app {
+namespace {
+
+using mqtt::listener::Principal;
+
+void AddProject(const std::string& name, bool verbs, Principal* principal) {
+  principal->publish.push_back(name + "/user_input");
+  principal->subscribe.push_back(name + "/assistant_response/#");
+  principal->subscribe.push_back(name + "/status");
+  principal->respond.push_back(name + "/assistant_response/#");
+  if (!verbs) return;
+  for (const char* const verb : {"/template", "/clear", "/delete"}) {
+    principal->publish.push_back(name + verb);
+    principal->publish.push_back(name + verb + "/+");
+  }
+}
+
+}  // namespace
+
+// Generating is all that MQTT is for.
+Result<Principal> MqttLogin::Jails::Of(const std::string& user, const auth::Principal& who) const {
+  RETURN_IF_ERROR(auth::Authorize(who, auth::RouteClass::kGenerate));
+  ASSIGN_OR_RETURN(Principal principal,
+                   mqtt::listener::UserPrincipal(prefix, user, who.grant.tenant));
+  principal.credential = auth::CredentialOf(who.kind, who.id);
+  if (who.grant.tenant != tenant) return principal;
+  const bool verbs =
+      who.kind == auth::PrincipalKind::kOpen || auth::Authorize(who, auth::RouteClass::kAdmin).ok();
+  for (const MqttProject& project : projects) {
+    if (auth::Authorize(who, auth::RouteClass::kGenerate, project.model).ok())
+      AddProject(project.name, verbs, &principal);
+  }
+  return principal;
+}
+
+void MqttLogin::Check(mqtt::listener::Credentials credentials, Done done) {
+  if (authority_.IsOpen(loopback_)) {
+    return done(jails_.Of(credentials.user_name.value_or("local"), *auth::OpenPrincipal()));
+  }
+  if (!credentials.user_name.has_value() || !credentials.password.has_value())
+    return done(auth::NotAuthenticated());
+  if (credentials.password->starts_with(auth::kKeyPrefix)) {
+    const Result<auth::PrincipalRef> who =
+        authority_.FromBearer(*credentials.password, std::time(nullptr));
+    if (!who.ok()) return done(who.status());
+    if ((*who)->name != *credentials.user_name) return done(auth::NotAuthenticated());
+    return done(jails_.Of((*who)->name, **who));
+  }
+  const std::string user = *credentials.user_name;
+  authority_.FromPassword(
+      user, *std::move(credentials.password),
+      [jails = jails_, user, done = std::move(done)](Result<auth::PrincipalRef> who) {
+        if (!who.ok()) return done(who.status());
+        done(jails.Of(user, **who));
+      });
+}
+
+}  // namespace tutti::app

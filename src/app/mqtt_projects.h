@@ -1,0 +1,45 @@
+// The projects of MQTT's project profile, as a configuration file has them: the table of the keys
+// that [[mqtt.project]] takes, from which the checks, --print-config and the page are made, and the
+// values. Plain values; any thread.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "services/limits/sliding_window.h"
+
+namespace tutti::app {
+
+struct MqttProject {
+  std::string name;           // a level of its topics
+  std::string model;          // empty: the first that generates
+  std::string system_prompt;  // empty: the one that its clients have set, if any
+  bool json = false;          // reply_format
+  bool stream = false;
+  limits::Window rate;  // of one session; a limit of 0: none
+  bool enabled = true;
+};
+
+struct ProjectKey {
+  const char* name;
+  const char* fallback;  // as text; empty: none
+  const char* values;    // "on|off": one of these; else in words
+  const char* help;
+};
+std::span<const ProjectKey> ProjectKeys();
+
+// The keys of one table with their texts ("on" and "off" of truth values), as they were written.
+using ProjectFields = std::map<std::string, std::string>;
+
+// Of all tables, in their order. `prefix`: of the native profile's topics. Errors: invalid_value,
+// unknown_parameter; the message names the table and the key.
+Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
+                                              const std::string& prefix);
+
+// "20/60s" -> 20 within 60 s; s, m or h. "off" -> none. Errors: invalid_value.
+Result<limits::Window> ParseRate(std::string_view text);
+
+}  // namespace tutti::app

@@ -1,0 +1,35 @@
+#include "app/mqtt_rates.h"
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace tutti::app {
+
+MqttRates::MqttRates(const std::vector<MqttProject>& projects, std::string tenant,
+                     const Clock* clock, std::function<int64_t()> unix_s)
+    : tenant_(std::move(tenant)),
+      clock_(*clock),
+      limiter_({}, clock, std::move(unix_s)),
+      tidied_(clock->Now()) {
+  for (const MqttProject& project : projects) {
+    if (project.rate.limit > 0) rates_[project.name] = project.rate;
+  }
+}
+
+Status MqttRates::Admit(const sessions::SessionKey& key) {
+  const auto rate = rates_.find(key.project);
+  if (rate == rates_.end() || key.tenant != tenant_) return OkStatus();
+  if (const TimePoint now = clock_.Now(); now - tidied_ >= std::chrono::minutes(1)) {
+    tidied_ = now;
+    (void)limiter_.DropIdle();
+  }
+  const std::string name = key.project + "\n" + key.session;
+  const std::array subjects = {
+      limits::Subject{limits::SubjectKind::kSession, name, limits::Rules{.window = rate->second}}};
+  ASSIGN_OR_RETURN(limits::Reservation reservation, limiter_.Reserve(subjects, {}));
+  reservation.Settle(0);  // it counts from now on, whatever becomes of the message
+  return OkStatus();
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,83 @@
+#include "app/state.h"
+
+#include <chrono>
+#include <string_view>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "app/auth_options.h"
+#include "app/control.h"
+#include "app/store.h"
+#include "app/wall_clock.h"
+
+namespace tutti::app {
+namespace {
+
+// Null where none is asked for.
+Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& settings,
+                                                             const Clock* clock, Logger* log) {
+  if (!settings.IsSet("debug.conversations")) return std::unique_ptr<ConversationLog>();
+  return ConversationLog::Open({.file = settings.Text("debug.conversations"),
+                                .session = settings.Text("debug.session"),
+                                .file_bytes = settings.Int("debug.file_bytes"),
+                                .time = std::chrono::seconds(settings.Int("debug.time_s"))},
+                               clock, &UnixMillis, log);
+}
+
+sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
+  sessions::SessionOptions options;
+  options.watcher = watcher;
+  return options;
+}
+
+}  // namespace
+
+State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
+             std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
+             std::unique_ptr<ConversationLog> conversations, LocalInference& inference)
+    : store_(std::move(store)),
+      accounts_(std::move(accounts)),
+      authority_(std::move(authority)),
+      callers_(std::move(callers)),
+      conversations_(std::move(conversations)),
+      responses_({}, callers_->inference(), *store_, inference.clock(), &UnixSeconds),
+      sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
+                inference.clock(), &UnixSeconds) {}
+
+Result<std::unique_ptr<State>> State::Open(const Settings& settings,
+                                           const std::string& configured_key,
+                                           LocalInference& inference, Logger* log) {
+  ASSIGN_OR_RETURN(const auth::Authority::Options known, AuthOptions(settings, configured_key));
+  ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
+  const std::vector<store::Migration> tables = StoreTables();
+  try {
+    ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
+                     store::Store::Open({.folder = folder}, tables));
+    ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
+    ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
+                     auth::Authority::Create(accounts.get(), known));
+    ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
+                     Callers::Open(settings, *store, *authority, inference));
+    ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
+                     OpenConversationLog(settings, &inference.clock(), log));
+    std::unique_ptr<State> state(new State(std::move(store), std::move(accounts),
+                                           std::move(authority), std::move(callers),
+                                           std::move(conversations), inference));
+    if (folder.empty()) return state;
+    ASSIGN_OR_RETURN(state->control_,
+                     control::ControlDoor::Open(folder, [&state = *state](std::string_view asked) {
+                       return AnswerControl(*state.store_, *state.authority_, asked);
+                     }));
+    return state;
+  } catch (const std::system_error& error) {  // no thread is to be had
+    return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());
+  }
+}
+
+void State::Resume() {
+  responses_.Resume();
+  sessions_.Resume();
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,59 @@
+// State: what a serving process remembers: its store, and the services that keep something there:
+// who may call, answers, dialogs.
+//
+// Made before the doors and gone after them. One thread makes it; what it gives is for any.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "app/callers.h"
+#include "app/conversation_log.h"
+#include "app/local_inference.h"
+#include "app/settings.h"
+#include "base/status.h"
+#include "doors/control/control_door.h"
+#include "services/auth/authority.h"
+#include "services/responses/responses.h"
+#include "services/sessions/sessions.h"
+#include "store/store.h"
+
+namespace tutti::app {
+
+class State {
+ public:
+  // Opens the store, and `control.sock` beside it. `configured_key`: of ApiKey(), or "".
+  // `inference` and
+  // `log` outlive it. Errors: those of StoreFolder, Store::Open, AuthOptions and
+  // ControlDoor::Open; overloaded (no thread is to be had).
+  static Result<std::unique_ptr<State>> Open(const Settings& settings,
+                                             const std::string& configured_key,
+                                             LocalInference& inference, Logger* log);
+
+  auth::Authority& authority() { return *authority_; }
+  // What all doors ask, and nothing past it.
+  api::Inference& inference() { return callers_->inference(); }
+  const Callers& callers() const { return *callers_; }
+  responses::Responses& responses() { return responses_; }
+  sessions::Sessions& sessions() { return sessions_; }
+
+  // Goes on with what was accepted and not answered when the process before this one ended. Once,
+  // when the models are loaded.
+  void Resume();
+
+ private:
+  State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
+        std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
+        std::unique_ptr<ConversationLog> conversations, LocalInference& inference);
+
+  const std::unique_ptr<store::Store> store_;
+  const std::unique_ptr<auth::Accounts> accounts_;
+  const std::unique_ptr<auth::Authority> authority_;
+  const std::unique_ptr<Callers> callers_;
+  std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory
+  const std::unique_ptr<ConversationLog> conversations_;  // null: off
+  responses::Responses responses_;
+  sessions::Sessions sessions_;
+};
+
+}  // namespace tutti::app

@@ -1,0 +1,17 @@
+// The calendar's time, for what is stored or shown; what waits goes by base/clock.h.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace tutti::app {
+
+// Since 1970.
+inline int64_t UnixMillis() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+inline int64_t UnixSeconds() { return UnixMillis() / 1000; }
+
+}  // namespace tutti::app

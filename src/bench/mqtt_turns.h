@@ -1,0 +1,78 @@
+// Turns of chats over MQTT and the same over HTTP, each timed from before it was sent: what `tutti
+// bench mqtt` is made of. Blocking; a client belongs to one thread.
+//
+// Definitions: accepted = the server's word that the message is durable; first = the first delta
+// (MQTT) or piece of text (HTTP); end = the last event. All from the sending on, in seconds.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/status.h"
+#include "client/http_client.h"
+#include "client/mqtt/connection.h"
+
+namespace tutti::bench {
+
+struct ChatAnswer {
+  Status status;
+  std::string text;
+  double accepted_s = 0, first_s = 0, end_s = 0;
+  double ended_at_s = 0;  // since the epoch that the caller gave
+  int events = 0;         // messages, or events of SSE
+  int output_tokens = 0, prompt_tokens = 0, cached_tokens = 0;
+  int64_t turn = 0;  // of the session, from 1
+  bool lost_deltas = false;
+};
+
+struct ChatSaying {
+  std::string session, text;
+  int max_tokens = 64;
+  bool ignore_eos = true;
+  std::string cache_salt;  // only prompts of equal salt share the prefix cache; empty: none is sent
+};
+
+// One user over the native profile, without spacing.
+class MqttTalker {
+ public:
+  static Result<std::unique_ptr<MqttTalker>> Connect(int port, const std::string& user);
+  ChatAnswer Say(const ChatSaying& saying, TimePoint epoch);
+
+ private:
+  MqttTalker(std::unique_ptr<client::MqttConnection> connection, std::string base)
+      : connection_(std::move(connection)), base_(std::move(base)) {}
+  const std::unique_ptr<client::MqttConnection> connection_;
+  const std::string base_;  // llm/v1/{user}
+  int said_ = 0;
+};
+
+// A client of a project with JSON replies.
+class ProjectTalker {
+ public:
+  // `min_interval`: between two sends.
+  static Result<std::unique_ptr<ProjectTalker>> Connect(int port, const std::string& project,
+                                                        Duration min_interval);
+  // Says all, and waits for all replies; in the order they came.
+  std::vector<ChatAnswer> SayAll(const std::vector<ChatSaying>& sayings, TimePoint epoch);
+
+ private:
+  ProjectTalker(std::unique_ptr<client::MqttConnection> connection, std::string project,
+                std::string client)
+      : connection_(std::move(connection)),
+        project_(std::move(project)),
+        client_(std::move(client)) {}
+  const std::unique_ptr<client::MqttConnection> connection_;
+  const std::string project_, client_;
+  int said_ = 0;
+};
+
+// The same over POST /v1/chat/completions, without a session.
+ChatAnswer SayOverHttp(const client::Server& server, const std::string& model,
+                       const ChatSaying& saying, TimePoint epoch);
+
+// Pure: what one event of the native profile adds to an answer that is being read; true: it ends.
+bool ReadNativeEvent(std::string_view payload, double since_sent_s, ChatAnswer* answer);
+
+}  // namespace tutti::bench

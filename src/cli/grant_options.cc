@@ -1,0 +1,97 @@
+#include "cli/grant_options.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/log.h"
+#include "cli/time_span.h"
+
+namespace tutti::cli {
+namespace {
+
+void WriteList(std::string_view name, const std::vector<std::string>& texts,
+               wire::JsonWriter* json) {
+  json->Key(name).BeginArray();
+  for (const std::string& text : texts) json->String(text);
+  json->EndArray();
+}
+
+// The list of that name within "scopes".
+std::string ScopeText(const wire::JsonObject& owner, std::string_view name, const char* none) {
+  std::string text;
+  const wire::Json* const scopes = owner.if_contains("scopes");
+  if (scopes == nullptr || !scopes->is_object()) return none;
+  const wire::Json* const list = scopes->get_object().if_contains(name);
+  if (list == nullptr || !list->is_array()) return none;
+  for (const wire::Json& each : list->get_array()) {
+    if (each.is_string())
+      text += (text.empty() ? "" : ",") + LogEscape(std::string_view(each.get_string()));
+  }
+  return text.empty() ? none : text;
+}
+
+}  // namespace
+
+void GrantOptions::AddTo(CLI::App& command) {
+  command.add_option("--tenant", tenant_, "whose it is: tenants share nothing [default]")
+      ->type_name("NAME");
+  command
+      .add_option("--routes", routes_,
+                  "generate,embed,tokenize,models,metrics,admin (default: all but admin)")
+      ->delimiter(',')
+      ->allow_extra_args(false)  // a name may follow
+      ->type_name("CLASS,...");
+  command.add_option("--models", models_, "models it may use, by name (default: all)")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->type_name("NAME,...");
+  static constexpr std::array<const char*, api::kCallerLimits.size()> kHelp = {
+      "requests a minute", "tokens a minute: prompts but for what the cache had, and answers",
+      "requests at a time", "tokens of prompts that wait", "tokens a day (UTC)"};
+  for (size_t i = 0; i < kHelp.size(); ++i) {
+    const auto& [name, member] = api::kCallerLimits[i];
+    std::string flag = "--" + std::string(name);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    command.add_option(flag, limits_.*member, kHelp[i])->type_name("N");
+  }
+}
+
+void GrantOptions::Write(wire::JsonWriter* json) const {
+  if (!tenant_.empty()) json->Member("tenant", tenant_);
+  json->Key("scopes").BeginObject();
+  WriteList("routes", routes_, json);
+  WriteList("models", models_, json);
+  json->EndObject();
+  json->Key("limits").BeginObject();
+  for (const auto& [name, member] : api::kCallerLimits) {
+    if ((limits_.*member).has_value()) json->Member(name, *(limits_.*member));
+  }
+  json->EndObject();
+}
+
+std::string RoutesText(const wire::JsonObject& owner) {
+  return ScopeText(owner, "routes", "all but admin");
+}
+
+std::string ModelsText(const wire::JsonObject& owner) { return ScopeText(owner, "models", "all"); }
+
+std::string LimitsText(const wire::JsonObject& owner) {
+  std::string text;
+  const wire::Json* const limits = owner.if_contains("limits");
+  if (limits == nullptr || !limits->is_object()) return "none";
+  for (const auto& [name, value] : limits->get_object())
+    text += (text.empty() ? "" : ",") + std::string(name) + "=" + wire::PrintJson(value);
+  return text.empty() ? "none" : text;
+}
+
+std::string MemberText(const wire::JsonObject& object, std::string_view name) {
+  const wire::Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
+}
+
+std::string MemberDate(const wire::JsonObject& object, std::string_view name) {
+  const wire::Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_int64() ? DateText(value->get_int64()) : "-";
+}
+
+}  // namespace tutti::cli

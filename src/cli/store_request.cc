@@ -1,0 +1,67 @@
+#include "cli/store_request.h"
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+#include "app/control.h"
+#include "app/store.h"
+#include "client/control_client.h"
+#include "services/auth/accounts.h"
+#include "services/auth/authority.h"
+#include "store/store.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr std::chrono::seconds kPatience{30};
+
+Result<std::string> AnswerHere(store::Store& store, const std::string& request) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(&store));
+  auth::Authority::Options options;
+  options.pool = {.threads = 1, .nice = 0};  // somebody waits, and nobody is served here
+  ASSIGN_OR_RETURN(const std::unique_ptr<auth::Authority> authority,
+                   auth::Authority::Create(accounts.get(), options));
+  return app::AnswerControl(store, *authority, request);
+}
+
+// Whoever gets the store's lock first answers: there is no moment in which both could, or neither.
+Result<std::string> AnswerOf(const std::string& folder, const std::string& request) {
+  const auto store = store::Store::Open({.folder = folder}, app::StoreTables());
+  if (store.ok()) return AnswerHere(**store, request);
+  if (store.status().reason() != "store_locked") return store.status();
+  Result<std::string> answer = client::AskControl(folder, request, kPatience);
+  if (answer.ok()) return answer;
+  return Status(
+      StatusCode::kFailedPrecondition, "store_locked",
+      store.status().message() + ", which does not answer (" + answer.status().message() + ")");
+}
+
+std::string TextOf(const wire::JsonObject& object, std::string_view name) {
+  const wire::Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
+}
+
+}  // namespace
+
+void StoreRequest::AddTo(CLI::App& command) {
+  command.add_flag("--json", json_, "the answer as one JSON object");
+  options_.AddOnly(command, {"store"});
+}
+
+Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request) const {
+  ASSIGN_OR_RETURN(const app::Settings settings, options_.Resolve());
+  ASSIGN_OR_RETURN(const std::string folder, app::StoreFolder(settings));
+  if (folder.empty())
+    return InvalidArgument("invalid_value",
+                           "a store in memory ends with its process: there is nothing to change");
+  ASSIGN_OR_RETURN(const std::string answer, AnswerOf(folder, request));
+  ASSIGN_OR_RETURN(wire::JsonDocument document, wire::ParseJson(answer));
+  if (!document.root().is_object()) return Internal("the answer is no object");
+  const wire::JsonObject& object = document.root().get_object();
+  const wire::Json* const ok = object.if_contains("ok");
+  if (ok != nullptr && ok->is_bool() && ok->get_bool()) return document;
+  return Status(StatusCode::kUnknown, TextOf(object, "code"), TextOf(object, "message"));
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,140 @@
+// `tutti usage`: what callers have used, of a store, whether a server runs on it or not.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "cli/grant_options.h"
+#include "cli/store_request.h"
+#include "cli/text_table.h"
+#include "cli/time_span.h"
+#include "services/usage/export.h"
+#include "wire/json_writer.h"
+
+namespace tutti::cli {
+namespace {
+
+using wire::JsonObject;
+using wire::JsonWriter;
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+int64_t NumberOf(const JsonObject& object, std::string_view name) {
+  const wire::Json* const value = object.if_contains(name);
+  return value != nullptr && value->is_int64() ? value->get_int64() : 0;
+}
+
+class UsageCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("usage", "What callers have used: sums, or every request");
+    app_->add_option("--by", by_, "sums of each tenant, key, user, model, route or day")
+        ->check(CLI::IsMember({"tenant", "key", "user", "model", "route", "day"}))
+        ->capture_default_str();
+    app_->add_option("--since", since_, "how far back: 12h, 30d (default: all there is)")
+        ->check([](const std::string& text) {
+          return std::string(
+              ParseSpan(text).has_value() ? "" : "needs a span of time such as 12h or 30d");
+        })
+        ->type_name("SPAN");
+    app_->add_option("--export", form_, "all rows instead, to standard output: json (lines) or csv")
+        ->check(CLI::IsMember({"json", "csv"}));
+    request_.AddTo(*app_);
+    app_->footer(
+        "Requests of keys, users and tokens have a row each; callers of an open server have none.\n"
+        "Examples:\n"
+        "  tutti usage --by tenant --since 30d\n"
+        "  tutti usage --export csv > usage.csv");
+  }
+
+  int Run() override {
+    const Status status = form_.empty() ? Sums() : Export();
+    return status.ok() ? kExitOk : Fail(status);
+  }
+
+ private:
+  // An open object with the stretch of time.
+  JsonWriter Open(std::string_view op, int64_t now_ms, std::string* text) const {
+    JsonWriter json(text);
+    json.BeginObject().Member("op", op);
+    if (!since_.empty()) json.Member("from_ms", now_ms - *ParseSpan(since_) * 1000);
+    return json;
+  }
+
+  Status Sums() {
+    std::string asked;
+    Open("usage.sums", NowMs(), &asked).Member("by", by_).EndObject();
+    ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
+    if (request_.json()) {
+      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      return OkStatus();
+    }
+    const wire::Json* const sums = answer.root().get_object().if_contains("sums");
+    if (sums == nullptr || !sums->is_array()) return Internal("the answer has no sums");
+    std::string name = by_;
+    for (char& c : name) c = static_cast<char>(c - 'a' + 'A');
+    std::vector<std::vector<std::string>> rows = {
+        {name, "REQUESTS", "PROMPT", "CACHED", "OUTPUT", "WAITED S", "COMPUTED S"}};
+    for (const wire::Json& each : sums->get_array()) {
+      if (!each.is_object()) continue;
+      const JsonObject& sum = each.get_object();
+      const auto number = [&](const char* member) { return std::to_string(NumberOf(sum, member)); };
+      const auto seconds = [&](const char* member) {
+        return std::to_string(NumberOf(sum, member) / 1000);
+      };
+      rows.push_back({MemberText(sum, "group"), number("requests"), number("prompt_tokens"),
+                      number("cached_tokens"), number("output_tokens"), seconds("queue_ms"),
+                      seconds("compute_ms")});
+    }
+    std::fputs(TextTable(rows).c_str(), stdout);
+    return OkStatus();
+  }
+
+  // By the page, so that no export is ever whole in memory; what is used meanwhile is not in it.
+  Status Export() {
+    const int64_t now_ms = NowMs();
+    int64_t after_ms = 0, after_id = 0;
+    for (bool first = true;; first = false) {
+      std::string asked;
+      Open("usage.rows", now_ms, &asked)
+          .Member("form", form_)
+          .Member("to_ms", now_ms)
+          .Member("after_ms", after_ms)
+          .Member("after_id", after_id)
+          .EndObject();
+      ASSIGN_OR_RETURN(const wire::JsonDocument answer, request_.Ask(asked));
+      const JsonObject& page = answer.root().get_object();
+      if (first && form_ == "csv") {
+        std::string header;
+        usage::AppendCsvHeader(&header);
+        RETURN_IF_ERROR(Write(header));
+      }
+      if (NumberOf(page, "rows") == 0) return OkStatus();
+      RETURN_IF_ERROR(Write(MemberText(page, "lines")));
+      after_ms = NumberOf(page, "after_ms");
+      after_id = NumberOf(page, "after_id");
+    }
+  }
+
+  static Status Write(const std::string& text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0)
+      return OkStatus();
+    return Unavailable("write_failed", "standard output takes no more");
+  }
+
+  StoreRequest request_;
+  std::string by_ = "key", since_, form_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeUsageCommand() { return std::make_unique<UsageCommand>(); }
+
+}  // namespace tutti::cli

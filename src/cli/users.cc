@@ -1,0 +1,136 @@
+// `tutti users`: users with passwords, of a store, whether a server runs on it or not.
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "cli/grant_options.h"
+#include "cli/password_prompt.h"
+#include "cli/store_request.h"
+#include "cli/text_table.h"
+#include "wire/json_writer.h"
+
+namespace tutti::cli {
+namespace {
+
+using wire::JsonObject;
+using wire::JsonWriter;
+
+class UsersCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("users", "Users with passwords: make, list and change them");
+    app_->require_subcommand(1);
+    app_->footer(
+        "A password is typed, or is the line of standard input with --password-stdin; never an "
+        "argument.\n"
+        "Each change takes effect in a running server at once. Examples:\n"
+        "  tutti users create ann --tenant acme\n"
+        "  tutti users passwd ann --password-stdin < secret.txt\n"
+        "  tutti users list\n"
+        "  tutti users disable ann");
+    CLI::App* const create = Add("create", "Make a user", [this] { return Create(); });
+    AddName(*create);
+    AddPassword(*create);
+    grant_.AddTo(*create);
+    create->footer("Example:\n  tutti users create ann --routes generate,models");
+    Add("list", "All users", [this] { return List(); });
+    CLI::App* const passwd = Add("passwd", "Give a user another password", [this] {
+      return WithPassword("passwd", "users.password", false);
+    });
+    AddName(*passwd);
+    AddPassword(*passwd);
+    AddPlain("enable", "Let a user in again", "users.enable");
+    AddPlain("disable", "Keep a user out, and end what runs for them", "users.disable");
+    AddPlain("delete", "Remove a user, and end what runs for them", "users.delete");
+  }
+
+  int Run() override {
+    const Status status = run_();
+    return status.ok() ? kExitOk : Fail(status);
+  }
+
+ private:
+  CLI::App* Add(const char* name, const char* help, std::function<Status()> run) {
+    CLI::App* const verb = app_->add_subcommand(name, help);
+    requests_[name].AddTo(*verb);
+    verb->callback([this, run = std::move(run)] { run_ = run; });
+    return verb;
+  }
+  void AddPlain(const char* name, const char* help, const char* op) {
+    AddName(*Add(name, help, [this, name, op] {
+      std::string request;
+      JsonWriter(&request).BeginObject().Member("op", op).Member("name", name_).EndObject();
+      return Tell(name, request);
+    }));
+  }
+  void AddName(CLI::App& verb) {
+    verb.add_option("NAME", name_, "letters, digits and _ . -, at most 64")->required();
+  }
+  void AddPassword(CLI::App& verb) {
+    verb.add_flag("--password-stdin", password_stdin_,
+                  "the password is the one line of standard input");
+  }
+
+  Status Create() { return WithPassword("create", "users.create", true); }
+
+  Status WithPassword(const char* verb, const char* op, bool with_grant) {
+    ASSIGN_OR_RETURN(const std::string password,
+                     password_stdin_ ? PipedPassword(STDIN_FILENO) : TypedPassword());
+    std::string request;
+    JsonWriter json(&request);
+    json.BeginObject().Member("op", op).Member("name", name_).Member("password", password);
+    if (with_grant) grant_.Write(&json);
+    json.EndObject();
+    return Tell(verb, request);
+  }
+
+  // What was asked for is done, which the exit status says; with --json a line says so too.
+  Status Tell(const char* verb, const std::string& request) {
+    const StoreRequest& asked = requests_.at(verb);
+    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(request));
+    if (asked.json()) std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+    return OkStatus();
+  }
+
+  Status List() {
+    const StoreRequest& asked = requests_.at("list");
+    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(R"({"op":"users.list"})"));
+    if (asked.json()) {
+      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+      return OkStatus();
+    }
+    const wire::Json* const users = answer.root().get_object().if_contains("users");
+    if (users == nullptr || !users->is_array()) return Internal("the answer has no users");
+    std::vector<std::vector<std::string>> rows = {
+        {"NAME", "STATE", "TENANT", "ROUTES", "MODELS", "LIMITS", "CREATED"}};
+    for (const wire::Json& each : users->get_array()) {
+      if (!each.is_object()) continue;
+      const JsonObject& user = each.get_object();
+      const wire::Json* const enabled = user.if_contains("enabled");
+      const bool lets_in = enabled != nullptr && enabled->is_bool() && enabled->get_bool();
+      rows.push_back({MemberText(user, "name"), lets_in ? "enabled" : "disabled",
+                      MemberText(user, "tenant"), RoutesText(user), ModelsText(user),
+                      LimitsText(user), MemberDate(user, "created_s")});
+    }
+    std::fputs(TextTable(rows).c_str(), stdout);
+    return OkStatus();
+  }
+
+  std::map<std::string, StoreRequest, std::less<>> requests_;  // by verb
+  GrantOptions grant_;
+  std::string name_;
+  bool password_stdin_ = false;
+  std::function<Status()> run_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeUsersCommand() { return std::make_unique<UsersCommand>(); }
+
+}  // namespace tutti::cli
