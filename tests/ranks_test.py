@@ -22,6 +22,7 @@ WALLS = {
     "engine": {"model", "kernels", "runner", "gguf", "safetensors", "doors/http", "gateway", "wire", "telemetry"},
     "doors/http": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors"},
     "doors/grpc": {"engine", "kv", "sampling", "model", "runner", "gateway", "kernels", "gguf", "safetensors", "doors/http"},
+    "doors/mqtt/listener": {"engine", "gateway", "wire", "api", "doors/http", "doors/grpc"},
     "kserve": {"engine", "kv", "sampling", "model", "telemetry"},
     "wire": {"engine", "kv", "sampling", "model", "kernels", "telemetry"},
     "api": {"wire", "engine", "telemetry"},

@@ -117,7 +117,8 @@ def http_rate(args, command, port, model):
 
 def measure_http(args, python, folder):
     port = free_port()
-    ours = http_rate(args, [args.tutti, "serve", args.model, "--port", port, "--threads", args.threads, "--log-level", "warn"], port,
+    ours = http_rate(args, [args.tutti, "serve", args.model, "--port", port, "--threads", args.threads, "--log-level", "warn",
+                           "--store", "memory"], port,
                      pathlib.Path(args.model).name)
     script = folder / "server.py"
     script.write_text(SERVER)

@@ -37,6 +37,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--only", help="regular expression over the names of test programs")
+    parser.add_argument("--but", help="likewise, of those to leave out")
     parser.add_argument("--jobs", default="2")
     parser.add_argument("--shorten", action="store_true", help="sets TUTTI_TEST_SHORT=1")
     args = parser.parse_args()
@@ -48,6 +49,8 @@ def main():
     command = ["ctest", "--test-dir", str(args.build), "--output-on-failure", "-j", args.jobs]
     if args.only:
         command += ["-R", f"^({args.only})$"]
+    if args.but:
+        command += ["-E", f"^({args.but})$"]
     environment = dict(os.environ)
     if args.shorten:
         environment["TUTTI_TEST_SHORT"] = "1"

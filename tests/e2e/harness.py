@@ -63,8 +63,12 @@ def default_model():
     """What to name where the default model is meant; the file of that name with few weights where the real ones are
     only load and too much of it: under ThreadSanitizer they take 10 s to load and 0.2 s a token. Tests of model, runner
     and parity have the real ones sanitized, and so have the classes here that say REAL."""
-    if not STAND_IN:
-        return MODEL
+    return stand_in() if STAND_IN else MODEL
+
+
+@functools.cache
+def stand_in():
+    """The default model's tokenizer and template over few weights: quick to load and to answer, in words that mean nothing."""
     folder = tempfile.TemporaryDirectory()
     atexit.register(folder.cleanup)
     path = os.path.join(folder.name, MODEL + ".gguf")

@@ -3,6 +3,7 @@
 
     run.py --tutti build/release/tutti [--venv build/e2e-venv] [test names as for unittest]
     run.py --tutti build/release/tutti --soak 600      the full amounts, then canaries until 600 s are over
+    run.py --tutti build/release/tutti --kills 1000    so many random kills of brokers, servers and subscribers of MQTT
 
 The environment is made once for each content of requirements.txt and each Python; that needs pip's package index,
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
@@ -24,8 +25,8 @@ import xml.etree.ElementTree as xml
 
 HERE = pathlib.Path(__file__).resolve().parent
 KEPT = ("TUTTI_CACHE",)
-# The port of gRPC has a default, and tests start servers beside each other and beside a developer's own.
-GIVEN = {"TUTTI_GRPC_PORT": "0"}
+# The port of gRPC and the store have defaults, and tests start servers beside each other and beside a developer's own.
+GIVEN = {"TUTTI_GRPC_PORT": "0", "TUTTI_STORE": "memory"}
 DROPPED = ("tutti_", "openai_", "http_proxy", "https_proxy", "all_proxy", "e2e_")
 
 
@@ -71,6 +72,14 @@ def watch(environment: dict, sanitizer: str, reports: str) -> None:
         environment[name] = ":".join(filter(None, (environment.get(name), value)))
 
 
+def print_reports(reports: str, name: str) -> int:
+    """What sanitizers have written there; 1 if anything."""
+    paths = sorted(pathlib.Path(reports).glob("report*"))
+    for path in paths:
+        print(f"{name}: a sanitizer's report, {path.suffix[1:]}:\n{path.read_text(errors='replace')}", flush=True)
+    return 1 if paths else 0
+
+
 def write_left_out(path: pathlib.Path, lines: list) -> None:
     suite = xml.Element("testsuite", name="e2e_test")
     for line in lines:
@@ -84,6 +93,7 @@ def main() -> int:
     parser.add_argument("--tutti", type=pathlib.Path, required=True)
     parser.add_argument("--venv", type=pathlib.Path, default=HERE.parents[1] / "build" / "e2e-venv")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="full amounts instead of those of `make test`")
+    parser.add_argument("--kills", type=int, metavar="N", help="test_mqtt_kills alone, with N kills")
     parser.add_argument("--left-out", type=pathlib.Path, metavar="FILE", help="where to write the checks left out")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
@@ -101,14 +111,15 @@ def main() -> int:
         command += ["soak.py", str(args.soak)]
     else:
         command += ["-m", "unittest", *(["--durations", "10"] if sys.version_info >= (3, 12) else [])]
+        if args.kills is not None:
+            environment["E2E_KILLS"] = str(args.kills)
+            args.tests = ["test_mqtt_kills"]
         command += args.tests or ["discover", "-s", str(HERE), "-p", "test_*.py"]
     with tempfile.TemporaryDirectory() as reports:
         environment.update(E2E_SANITIZER=sanitizer, E2E_REPORTS=reports)
         watch(environment, sanitizer, reports)
         status = subprocess.run(command, env=environment, cwd=HERE).returncode
-        for path in sorted(pathlib.Path(reports).glob("report*")):
-            print(f"e2e: a sanitizer's report, {path.suffix[1:]}:\n{path.read_text(errors='replace')}", flush=True)
-            status = status or 1
+        status = print_reports(reports, "e2e") or status
         left_out = pathlib.Path(reports, "left-out")
         lines = sorted(set(left_out.read_text().splitlines())) if left_out.exists() else []
         for line in lines:

@@ -340,6 +340,82 @@ def encodings():
     return files
 
 
+def dialogs():
+    """One byte for the route (bit 7: strict), then the body; see dialog_request_fuzz.cc."""
+    routes = {"responses": 0, "create": 1, "update": 2, "items": 3, "fork": 4}
+    user = {"role": "user", "content": "Hi"}
+    parts = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "a"}, {"type": "input_text", "text": "b"}]}
+    said = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed",
+            "content": [{"type": "output_text", "text": "c", "annotations": [], "logprobs": []}]}
+    base = {"model": "m", "input": "Hi"}
+    bodies = {
+        "responses": {
+            "text": base, "items": {"model": "m", "input": [user, said, parts]}, "last_assistant": {"model": "m", "input": [said]},
+            "dialog": {**base, "conversation": {"id": "conv_1"}, "policy": "rollback", "expected_last_item_id": "msg_1", "id": "u"},
+            "previous": {**base, "previous_response_id": "resp_1", "truncation": "auto"},
+            "both": {**base, "previous_response_id": "resp_1", "conversation": "conv_1"},
+            "stream": {**base, "stream": True, "stream_options": {"include_obfuscation": True}},
+            "background": {**base, "background": True, "store": False}, "metadata": {**base, "metadata": {"k" * 65: "v"}},
+            "tools": {**base, "tools": [{"type": "function", "name": "f", "parameters": {}, "strict": True}]},
+            "settings": {**base, "text": {"format": {"type": "json_object"}}, "reasoning": {"effort": "high"}},
+            "include": {**base, "include": ["reasoning.encrypted_content", "message.output_text.logprobs"]},
+            "sampling": {**base, "instructions": "Be.", "temperature": 0, "max_output_tokens": 16, "stop": ["a"], "seed": 1},
+            "call": {"model": "m", "input": [{"type": "function_call_output", "call_id": "c", "output": "o"}]},
+            "image": {"model": "m", "input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
+            "wrong": {"model": 1, "input": {}, "store": "yes", "metadata": []}, "empty": {"model": "m", "input": []},
+        },
+        "create": {"none": {}, "both": {"metadata": {"a": "b"}, "items": [user, said]}, "many": {"items": [user] * 21}},
+        "update": {"pair": {"metadata": {"a": "b"}}, "none": {}, "number": {"metadata": {"a": 1}}, "pairs": {"metadata": {str(i): "" for i in range(17)}}},
+        "items": {"one": {"items": [parts]}, "none": {"items": []}, "reference": {"items": [{"type": "item_reference", "id": "msg_1"}]}},
+        "fork": {"none": {}, "version": {"version": 3, "metadata": {}}, "huge": {"version": 9223372036854775807}},
+    }
+    files = {}
+    for route, samples in bodies.items():
+        for name, body in samples.items():
+            for strict in (0, 128):
+                files[f"{route}_{name}_{'strict' if strict else 'lax'}"] = bytes([strict + routes[route]]) + json.dumps(body).encode()
+    queries = {"all": '"v17"\nlimit=5&order=asc&after=msg_1', "star": "*\nlimit=0", "weak": 'W/"v1"\norder=up', "twice": '"v0"\nlimit=1&limit=2',
+               "unknown": '"v9223372036854775808"\nx=y', "include": "\ninclude%5B%5D=message.output_text.logprobs", "escape": "\nafter=%4",
+               "resume": '"v1"\nstream=true&starting_after=41', "not_utf8": "\nafter=%FF", "many": "\n" + "a&" * 40}
+    for name, text in queries.items():
+        files[f"query_{name}"] = bytes([5]) + text.encode()
+    return files
+
+
+def mqtt():
+    """One byte for the kind, then what mqtt_payload_fuzz.cc reads."""
+    message = {"sessionId": "s1", "message": "Hi", "temperature": 0, "topP": 0.5, "maxTokens": 7, "systemPrompt": "Be.", "clientId": "c", "requestId": "r"}
+    below = "p/assistant_response/s1"
+    native = {"id": "8f2c", "type": "message", "model": "m", "input": "Hi", "policy": "enqueue", "deadline_ms": 30000, "project": "driving"}
+    project = {
+        "full": message, "bare": {"message": "Hi"}, "reply_topic": {**message, "replyTopic": below + "/mine"},
+        "foreign_topic": {**message, "replyTopic": "p/assistant_response/s2"}, "wildcard": {**message, "replyTopic": below + "/#"},
+        "wrong_types": {"message": 5, "sessionId": [], "temperature": "hot"}, "empty": {"message": " "}, "slash": {**message, "sessionId": "a/b"},
+        "nulls": {**message, "sessionId": None, "replyTopic": None}, "long_id": {**message, "clientId": "c" * 129}, "list": ["Hi"],
+    }
+    files = {f"project_{name}": bytes([3]) + json.dumps(body).encode() for name, body in project.items()}
+    texts = {"plain": b"Hello", "number": b"42", "brace": b"{not json", "blank": b" \n", "none": b"", "latin": b"gr\xfc\xdf", "repeated": b'{"message":"a","message":"b"}',
+             "deep": b"[" * 70 + b"]" * 70, "surrogate": b'{"message":"\\ud800"}', "digits": b'{"temperature":' + b"1" * 70 + b"}"}
+    files.update({f"project_{name}": bytes([3]) + text for name, text in texts.items()})
+    verbs = {"template": (0, "s1\n", {"template": "Be."}), "reset": (0, "\n", {"reset": True}), "clear_all": (1, "\n", {"target": "all"}),
+             "clear_other": (1, "s1\n", {"session_id": "s2"}), "delete": (2, "\n", {"sessionId": "s1", "clientId": "c", "requestId": "r"}),
+             "delete_template": (2, "\n", {"template": "x"}), "delete_level": (2, "a/b\n", {}), "delete_id": (2, "\n", {"session_id": "+"})}
+    files.update({f"verb_{name}": bytes([op]) + head.encode() + json.dumps(body).encode() for name, (op, head, body) in verbs.items()})
+    messages = {"message": native, "lengths": {**native, "max_tokens": 5, "max_output_tokens": 6}, "no_id": {"input": "x"}, "conversation": {**native, "conversation": "c"},
+                "level": {**native, "project": "a/b"}, "items": {**native, "input": [{"role": "user", "content": "x"}]}, "id_number": {**native, "id": 7}}
+    files.update({f"native_{name}": bytes([5]) + json.dumps(body).encode() for name, body in messages.items()})
+    controls = {"cancel": {"type": "cancel"}, "resume": {"type": "resume", "response_id": "resp_1", "starting_after": 41}, "resume_what": {"type": "resume"},
+                "history": {"type": "history", "limit": 5}, "fork": {"type": "fork", "into": "s2", "version": 3}, "fork_level": {"type": "fork", "into": "#"},
+                "ping": {"type": "ping", "id": "p"}, "stop": {"type": "stop"}, "foreign_field": {"type": "ping", "limit": 1}}
+    files.update({f"control_{name}": bytes([4]) + json.dumps(body).encode() for name, body in controls.items()})
+    topics = {"in": "llm/v1/anna/s1/in", "own": "llm/v1/u/s1/out", "own_in": "llm/v1/u/s1/in", "own_ctl": "llm/v1/u/s1/ctl", "server": "llm/v1/server/n/status",
+              "plus": "llm/v1/u/+/out", "empty_level": "llm/v1/u//out", "levels": "/".join("abcdefghijklmnopq"), "bytes": "llm/v1/u/" + "a" * 600}
+    files.update({f"topic_{name}": bytes([8]) + topic.encode() for name, topic in topics.items()})
+    thoughts = {"closed": "<think>a</think>\n\nb", "open": "a<think>b", "split": "a<thi<think>b</thin</think> c<", "none": "a < b </think>"}
+    files.update({f"reasoning_{name}_{piece}": bytes([12, piece]) + text.encode() for name, text in thoughts.items() for piece in (0, 2)})
+    return files
+
+
 def kserve():
     """Models: 0 simple, 1 simple_int8, 2 simple_string, 3 simple_identity, 4 simple_sequence, 7 repeat_int32."""
     def numbers(name, data, kind="INT32", shape=(1, 16), **more):
@@ -422,6 +498,73 @@ def http():
     return {name: bytes([len(name)]) + (text if isinstance(text, bytes) else text.encode()) for name, text in samples.items()}
 
 
+def mqtts():
+    def text(value):
+        value = value if isinstance(value, bytes) else value.encode()
+        return struct.pack(">H", len(value)) + value
+
+    def packet(first, body=b""):
+        size, length = len(body), b""
+        while True:
+            length += bytes([size % 128 | (128 if size > 127 else 0)])
+            size //= 128
+            if size == 0:
+                return bytes([first]) + length + body
+
+    def connect(level, flags=2, properties=b"", rest=b""):
+        return packet(0x10, text("MQTT") + bytes([level, flags, 0, 60]) + (bytes([len(properties)]) + properties if level == 5 else b"")
+                      + text("client") + rest)
+
+    hello, old = connect(5), connect(4)
+    answer = b"\x01\x01\x02\0\0\0\x1e\x08" + text("r/1") + b"\x09" + text(b"\0\xff") + b"\x26" + text("k") + text("v")
+    streams = {
+        "connect": hello, "connect_will": connect(5, 0x2E, b"\x11\0\0\0\x0a\x21\0\x14", b"\x05\x18\0\0\0\1" + text("w") + text("x")),
+        "connect_all": connect(5, 0xC6, b"\x15" + text("m") + b"\x16" + text("d") + b"\x27\0\1\0\0", b"\0" + text("w") + text("") + text("u") + text("p")),
+        "connack": hello + packet(0x20, b"\1\0\x0b\x12" + text("id") + b"\x24\1\x2a\0\x13\0\5"),
+        "publish": hello + packet(0x30, text("a/b") + b"\0hello") + packet(0x3B, text("a") + b"\0\1\0x"),
+        "publish_request": hello + packet(0x32, text("a") + b"\0\1" + bytes([len(answer)]) + answer + b"{}"),
+        "publish_alias": hello + packet(0x30, text("a") + b"\3\x23\0\1x") + packet(0x30, text("") + b"\3\x23\0\1y"),
+        "acks": hello + b"".join(packet(first, b"\0\1\0\5\x1f" + text("ab")) for first in (0x40, 0x50, 0x62, 0x70)),
+        "subscribe": hello + packet(0x82, b"\0\1\2\x0b\1" + text("a/+/#") + b"\x2d" + text("$share/g/#") + b"\1"),
+        "suback": hello + packet(0x90, b"\0\1\0\1\x87") + packet(0xB0, b"\0\1\0\0\x11"),
+        "unsubscribe": hello + packet(0xA2, b"\0\1\0" + text("a") + text("b/#")),
+        "pings": hello + packet(0xC0) * 5 + packet(0xD0), "auth": hello + packet(0xF0, b"\x18\5\x15" + text("mm")) + packet(0xF0),
+        "disconnect": hello + packet(0xE0, b"\4\5\x11\0\0\0\1") + packet(0xE0),
+        "old": old + packet(0x32, text("a") + b"\0\1hello") + packet(0x82, b"\0\1" + text("#") + b"\1") + packet(0x90, b"\0\1\x80")
+               + packet(0xB0, b"\0\1") + packet(0xE0),
+        "old_long_length": b"\x10\x92\x80\0" + old[2:], "five_bytes_of_length": b"\x10\x80\x80\x80\x80\1",
+        "too_large": hello + b"\x30\xff\xff\x7f", "type_0": hello + b"\0\0", "flags": b"\x11\0",
+        "properties_beyond": packet(0x10, text("MQTT") + b"\5\2\0\x3c\x7f"), "twice": hello + packet(0x30, text("a") + b"\4\1\1\1\1"),
+        "filters": hello + b"".join(packet(0x82, b"\0\1\0" + text(f) + b"\0") for f in ("a#", "+a", "$share//x", "#/a", "")),
+        "surrogate": hello + packet(0x30, text(b"\xed\xa0\x80") + b"\0"), "nul": hello + packet(0x30, text(b"a\0") + b"\0"),
+    }
+    return {name: bytes([(128 if name.startswith("old") else 0) + len(name)]) + stream for name, stream in streams.items()}
+
+
+def mqtt_sessions():
+    def event(kind, who=0, *more):
+        return bytes([kind * 2 + who, *more])
+
+    def login(who=0, bits=3, *more):
+        return event(1, who, bits, *more)
+
+    start = login(0) + login(1) + event(6, 0, 1 + 8) + event(6, 1, 7 + 8)
+    samples = {
+        "turns": start + (event(4, 0, 1, 0) + event(10, 0, 1) + event(8, 0, 2 + 8) + event(7, 0, 1)) * 5,
+        "forged": start + event(4, 0, 1, 1) + event(4, 1, 0, 0),
+        "jail": login(0) + b"".join(event(6, 0, n + 8) for n in range(8)) + b"".join(event(8, 0, n + 24) for n in range(8)),
+        "take_over": login(0, 0xC2) + event(6, 0, 9) + event(8, 0, 10) * 9 + login(0, 0xC2) + login(0, 3),
+        "will": login(0, 0xEA, 4) + event(6, 1, 7) + event(1, 0, 3) + event(9, 0, 255) * 3 + event(12, 0, 1),
+        "reader_stops": start + event(8, 0, 0xC2) * 4 + event(8, 0, 10) * 30 + event(11),
+        "receipts": start + event(4, 0, 1, 0) + event(4, 0, 2, 0) + event(4, 0, 37, 0) + event(10, 0, 0) + event(9, 0, 255) * 5,
+        "aliases": login(0) + event(4, 0, 128, 0) + event(4, 0, 128, 255) + event(4, 0, 145, 0),
+        "flood": login(0) + event(0, 0, 11, 0) * 80, "silence": login(0, 3 + 8, 4) + event(9, 0, 255) * 60,
+        "shutdown": start + event(13, 0) + event(13, 1), "second_connect": login(0) + event(2, 0, 3),
+        "garbage": bytes(range(256)) * 4, "frames": login(0) + b"".join(event(0, 0, n, 4, 0, 1, 0, 0) for n in range(240)),
+    }
+    return samples
+
+
 def main():
     write("template", templates())
     write("tokenizer", texts())
@@ -431,8 +574,12 @@ def main():
     write("json", jsons())
     write("openai_request", requests())
     write("encoding_request", encodings())
+    write("dialog_request", dialogs())
+    write("mqtt_payload", mqtt())
     write("http_framing", http())
     write("kserve_request", kserve())
+    write("mqtt", mqtts())
+    write("mqtt_session", mqtt_sessions())
 
 
 if __name__ == "__main__":

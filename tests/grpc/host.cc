@@ -18,6 +18,7 @@
 #include "doors/grpc/grpc_door.h"
 #include "doors/http/http_door.h"
 #include "kserve/testing/fake_models.h"
+#include "services/auth/testing/one_key.h"
 
 namespace {
 
@@ -91,12 +92,13 @@ int main(int argc, char** argv) {
   tutti::Logger log(tutti::LogLevel::kInfo);
   tutti::rpc::GrpcOptions options;
   options.port = 0;
-  if (settings.contains("key")) options.api_key = settings["key"];
+  tutti::auth::testing::OneKey known(settings.contains("key") ? settings["key"] : "");
+  options.has_keys = settings.contains("key");
   options.handlers = number("handlers", options.handlers);
   options.limits.connections = number("connections", options.limits.connections);
   options.limits.streams = number("streams", options.limits.streams);
-  tutti::rpc::GrpcDoor door(options, {&inference, &inference, &repository, &metrics,
-                                      settings.contains("log") ? &log : nullptr, &clock});
+  tutti::rpc::GrpcDoor door(options, {&inference, &known.authority(), &inference, &repository,
+                                      &metrics, settings.contains("log") ? &log : nullptr, &clock});
   const tutti::Status status = door.Start();
   if (!status.ok()) {
     std::fprintf(stderr, "%s\n", status.ToString().c_str());
@@ -104,8 +106,9 @@ int main(int argc, char** argv) {
   }
   tutti::http::HttpOptions http_options;
   http_options.port = 0;
-  http_options.api_key = options.api_key;
+  http_options.has_keys = options.has_keys;
   tutti::http::HttpDoor http(http_options, {.inference = &inference,
+                                            .authority = &known.authority(),
                                             .health = &inference,
                                             .metrics = &registry,
                                             .serving = &metrics,

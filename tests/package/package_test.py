@@ -39,7 +39,7 @@ class Package:
         names = {path.relative_to(self.prefix).as_posix() for path in self.prefix.rglob("*")}
         for wanted in ("bin/tutti", "include/tutti/tutti.h", "include/tutti/c_api.h", "lib/libtutti.so",
                        "lib/cmake/tutti/tuttiConfig.cmake", "lib/pkgconfig/tutti.pc", "share/doc/tutti/LICENSE",
-                       "share/doc/tutti/THIRD_PARTY.md"):
+                       "share/doc/tutti/THIRD_PARTY.md", "share/tutti/mosquitto/tutti.conf", "share/tutti/mosquitto/tutti.acl"):
             assert wanted in names, f"{wanted} is not installed"
         for header in (self.prefix / "include/tutti").iterdir():
             for include in re.findall(r'#include "([^"]+)"', header.read_text()):

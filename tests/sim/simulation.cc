@@ -124,6 +124,7 @@ class Simulation {
       r.n = random_.Chance(0.15) ? Between(2, 3) : 1;
       r.priority = static_cast<api::Priority>(random_.Chance(0.6) ? 0 : Between(0, 2));
       r.tenant = kTenants[random_.Below(random_.Chance(0.5) ? 1 : 3)];
+      r.tenant_weight = r.tenant == kTenants[1] ? 3 : 1;
       r.use_prefix_cache = random_.Chance(0.9);
       if (random_.Chance(0.05)) {
         r.sampling.prompt_logprobs = 0;

@@ -1,0 +1,159 @@
+"""Conversations with the stock openai client against the real model: items, turns, forks, versions, what outlasts a kill."""
+import concurrent.futures
+import os
+import signal
+import tempfile
+import unittest
+
+import openai
+
+from harness import MODEL, STEP_S, Server, ServerCase, eventually
+from test_responses import client_of
+
+
+def texts(items):
+    return [(item.role, item.content[0].text) for item in items]
+
+
+class Conversations(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.client = client_of(cls.server)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        super().tearDownClass()
+
+    def say(self, conversation, text, **options):
+        return self.client.responses.create(**{
+            "model": MODEL, "conversation": conversation, "input": text, "max_output_tokens": 16, "temperature": 0,
+            **options})
+
+    def items(self, conversation):
+        return list(self.client.conversations.items.list(conversation, order="asc", limit=100))
+
+    def test_turns_enter_the_dialog_and_the_next_one_reads_them(self):
+        conversation = self.client.conversations.create(metadata={"game": "chess"}).id
+        first = self.say(conversation, "My name is Ada.")
+        second = self.say(conversation, "What is my name?")
+        self.assertEqual(first.conversation.id, conversation)
+        self.assertEqual(texts(self.items(conversation)),
+                         [("user", "My name is Ada."), ("assistant", first.output_text),
+                          ("user", "What is my name?"), ("assistant", second.output_text)])
+        chat = self.client.chat.completions.create(
+            model=MODEL, max_tokens=16, temperature=0,
+            messages=[{"role": "user", "content": "My name is Ada."},
+                      {"role": "assistant", "content": first.output_text},
+                      {"role": "user", "content": "What is my name?"}])
+        self.assertEqual(second.output_text, chat.choices[0].message.content)
+        self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"game": "chess"})
+
+    def test_items_are_added_listed_by_the_page_and_deleted(self):
+        conversation = self.client.conversations.create(
+            items=[{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]).id
+        self.client.conversations.items.create(conversation, items=[{"role": "user", "content": "three"}])
+        self.assertEqual([t for _, t in texts(self.items(conversation))], ["one", "two", "three"])
+        page = self.client.conversations.items.list(conversation, limit=1)
+        self.assertTrue(page.has_more)
+        self.assertEqual(texts(page.data), [("user", "three")])
+        self.assertEqual([t for _, t in texts(page.get_next_page().data)], ["two"])
+        item = self.client.conversations.items.retrieve(page.data[0].id, conversation_id=conversation)
+        self.assertEqual(item.content[0].text, "three")
+        self.client.conversations.items.delete(page.data[0].id, conversation_id=conversation)
+        self.assertEqual([t for _, t in texts(self.items(conversation))], ["one", "two"])
+
+    def test_metadata_is_replaced_and_a_deleted_conversation_is_gone(self):
+        conversation = self.client.conversations.create(metadata={"a": "1"}).id
+        self.client.conversations.update(conversation, metadata={"b": "2"})
+        self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"b": "2"})
+        self.assertTrue(self.client.conversations.delete(conversation).deleted)
+        for call in (lambda: self.client.conversations.retrieve(conversation),
+                     lambda: self.client.conversations.items.list(conversation),
+                     lambda: self.say(conversation, "Hello?")):
+            with self.assertRaises(openai.NotFoundError):
+                call()
+
+    def test_a_stale_version_is_refused_and_changes_nothing(self):
+        created = self.client.conversations.with_raw_response.create(items=[{"role": "user", "content": "one"}])
+        conversation, tag = created.parse().id, created.headers["etag"]
+        self.client.conversations.items.create(conversation, items=[{"role": "user", "content": "two"}],
+                                               extra_headers={"If-Match": tag})
+        with self.assertRaises(openai.APIStatusError) as raised:
+            self.client.conversations.items.create(conversation, items=[{"role": "user", "content": "three"}],
+                                                   extra_headers={"If-Match": tag})
+        self.assertEqual((raised.exception.status_code, raised.exception.code), (412, "version_mismatch"))
+        with self.assertRaises(openai.APIStatusError) as raised:
+            self.say(conversation, "four", extra_headers={"If-Match": tag})
+        self.assertEqual(raised.exception.status_code, 412)
+        self.assertEqual([t for _, t in texts(self.items(conversation))], ["one", "two"])
+
+    def test_forks_go_on_from_one_history_beside_each_other(self):
+        trunk = self.client.conversations.create(items=[{"role": "user", "content": "My name is Ada."},
+                                                        {"role": "assistant", "content": "Hello Ada."}]).id
+        forks = [self.client.post(f"/conversations/{trunk}/fork", body={}, cast_to=object)["id"] for _ in range(3)]
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            answers = list(pool.map(lambda f: self.say(f, "What is my name?").output_text, forks))
+        self.assertEqual(len(set(answers)), 1)
+        for fork in forks:
+            self.assertEqual(texts(self.items(fork)),
+                             [("user", "My name is Ada."), ("assistant", "Hello Ada."),
+                              ("user", "What is my name?"), ("assistant", answers[0])])
+        self.assertEqual(len(self.items(trunk)), 2)
+
+    def test_rapid_messages_are_answered_in_their_order(self):
+        conversation = self.client.conversations.create().id
+        with concurrent.futures.ThreadPoolExecutor(3) as pool:
+            running = []
+            for i in range(3):
+                running.append(pool.submit(self.say, conversation, f"Message {i}", background=True))
+                running[-1].result()
+        eventually(lambda: len(self.items(conversation)) == 6)
+        self.assertEqual([t for r, t in texts(self.items(conversation)) if r == "user"],
+                         [f"Message {i}" for i in range(3)])
+        self.assertEqual([r for r, _ in texts(self.items(conversation))], ["user", "assistant"] * 3)
+
+    def test_a_second_message_is_refused_where_it_says_so_and_a_repeated_one_is_the_same_turn(self):
+        conversation = self.client.conversations.create().id
+        slow = self.say(conversation, "Tell me a story.", max_output_tokens=400, background=True,
+                        extra_body={"ignore_eos": True, "id": "m-1"})
+        again = self.say(conversation, "Tell me a story.", max_output_tokens=400, background=True,
+                         extra_body={"ignore_eos": True, "id": "m-1"})
+        self.assertEqual(again.id, slow.id)
+        with self.assertRaises(openai.APIStatusError) as raised:
+            self.say(conversation, "Stop.", extra_body={"policy": "reject"})
+        self.assertEqual((raised.exception.status_code, raised.exception.code), (409, "conversation_busy"))
+        quick = self.say(conversation, "Stop.", extra_body={"policy": "rollback"})
+        self.assertEqual(self.client.responses.retrieve(slow.id).status, "cancelled")
+        self.assertEqual(texts(self.items(conversation)), [("user", "Stop."), ("assistant", quick.output_text)])
+
+
+class ConversationsOutlastTheProcess(unittest.TestCase):
+    def test_after_kill_9_every_accepted_turn_ends_with_one_reply(self):
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {"TUTTI_STORE": os.path.join(folder, "store")}
+            server = Server(environment=environment)
+            client = client_of(server)
+            conversation = client.conversations.create().id
+            accepted = [client.responses.create(
+                model=MODEL, conversation=conversation, input=f"Message {i}", max_output_tokens=60, background=True,
+                temperature=0, extra_body={"ignore_eos": True}) for i in range(4)]
+            eventually(lambda: client.responses.retrieve(accepted[0].id).status == "incomplete", server.log)
+            server.process.send_signal(signal.SIGKILL)
+            server.process.wait()
+            client.close()
+            server = Server(environment=environment)
+            client = client_of(server)
+            try:
+                eventually(lambda: client.responses.retrieve(accepted[-1].id).status == "incomplete", server.log)
+                items = texts(client.conversations.items.list(conversation, order="asc", limit=100))
+                self.assertEqual([t for r, t in items if r == "user"], [f"Message {i}" for i in range(4)])
+                self.assertEqual([t for r, t in items if r == "assistant"],
+                                 [client.responses.retrieve(a.id).output_text for a in accepted])
+                follow = client.responses.create(model=MODEL, conversation=conversation, input="And now?",
+                                                 max_output_tokens=16)
+                self.assertEqual(follow.conversation.id, conversation)
+            finally:
+                client.close()
+                self.assertEqual(server.stop(), 0)
