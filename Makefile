@@ -6,7 +6,7 @@ ARGS ?=
 # Programs that `make test` also runs under AddressSanitizer and UndefinedBehaviorSanitizer: most folders that read
 # bytes that somebody else wrote, and the engine. The others (`model` with its checkpoints' JSON, `library`, `app`, ...) run
 # so in `make check-asan`, as everything does.
-SANITIZED := doors_access_test|doors_counting_test|doors_http_test|doors_grpc_test|kserve_test|kserve_json_test|client_grpc_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test
+SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_counting_test|doors_http_test|doors_grpc_test|kserve_test|kserve_json_test|client_grpc_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test
 
 .PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-encoder-peers install ranks fmt tidy soak
 
@@ -47,9 +47,13 @@ check-asan: deps test-models  ## the whole suite under AddressSanitizer and Unde
 	@tools/build.sh asan-ubsan
 	@tools/run_tests.py build/asan-ubsan --shorten
 
-check-tsan: deps test-models  ## the whole suite under ThreadSanitizer
+# Not under ThreadSanitizer: programs of protobuf's messages. Debian's library is built without it, and has other layouts
+# of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc).
+UNSANITIZED_THREADS := doors_grpc_test|client_grpc_test|grpc_clients_test
+
+check-tsan: deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages
 	@tools/build.sh tsan
-	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten
+	@TSAN_OPTIONS="suppressions=$(CURDIR)/tests/tsan.supp halt_on_error=1" tools/run_tests.py build/tsan --shorten --but '$(UNSANITIZED_THREADS)'
 
 sim: deps  ## a million simulated schedules of the engine (about ten minutes on two cores)
 	@tools/build.sh $(PRESET) engine_sim
