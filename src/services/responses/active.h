@@ -1,6 +1,8 @@
 // One answer under way, as the strand sees it. Internal to Responses.
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 
@@ -16,6 +18,8 @@ struct Responses::Active {
   ResponseWriter writer;
   api::Generation generation;  // empty: it never ran
   TurnHooks hooks;             // of a turn
+  std::function<void()> cancel;  // of a turn that does not run
+  int64_t dropped_turns = 0;     // likewise: what its prompt leaves out
   bool durable = false;        // its end goes to the store
   bool shown = true;           // its request is durable: what it says may be shown
   bool cancelled = false;      // by somebody; else the engine's reasons are a failure

@@ -127,7 +127,7 @@ void Responses::CancelNow(const Response& response) {
   if (CancelRun(response)) return;
   const auto waiting = waiting_.find(response.id());
   if (waiting == waiting_.end()) return;
-  const std::function<void()> cancel = waiting->second.cancel;  // the entry may go meanwhile
+  const std::function<void()> cancel = waiting->second->cancel;  // the entry may go meanwhile
   cancel();
 }
 
@@ -148,7 +148,7 @@ void Responses::Delete(const std::string& owner, const std::string& id,
       if (const auto running = running_.find(id); running != running_.end())
         running->second->deleted = true;
       if (const auto waiting = waiting_.find(id); waiting != waiting_.end())
-        waiting->second.active->deleted = true;
+        waiting->second->deleted = true;
       CancelNow(*response);
       registry_.Remove(id);
     }

@@ -131,12 +131,17 @@ class Responses {
   // A response whose turn is to come: `accepted`, `created` and `queued` are in its log. `cancel`
   // is called when somebody cancels it before it runs. Errors: those of Registry::Add.
   Result<std::shared_ptr<Response>> Create(ResponseBase base, std::function<void()> cancel);
-  // As if it had never been: its message was not accepted.
+  // As if it had never been: its message was not accepted. It may run, but not be shown.
   void Abandon(const Response& response);
-  // Begins to generate. An error of Inference::Generate changes nothing: it can be tried again, or
-  // ended. `dropped_turns`: what was left out of the prompt now.
+  // Begins to generate; nothing of it is in the log, and it does not end, before Show(). An error
+  // of Inference::Generate changes nothing: it can be tried again, or ended. `dropped_turns`: what
+  // was left out of the prompt now.
   Status Run(const std::shared_ptr<Response>& response, api::GenerateRequest request,
              int64_t dropped_turns, TurnHooks hooks);
+  // Its message is durable: what it says may be known. Once.
+  void Show(const Response& response);
+  // As if Run() had not been called; before Show().
+  void Unrun(const Response& response);
   // Ends one that does not run: cancelled (OK), or failed with `why`.
   void EndUnrun(const std::shared_ptr<Response>& response, const Status& why, TurnHooks hooks);
   // Of one that runs. False if it does not, or is ending already.
@@ -148,11 +153,6 @@ class Responses {
  private:
   struct Active;
   using ActivePointer = std::shared_ptr<Active>;
-  struct Waiting {
-    ActivePointer active;
-    std::function<void()> cancel;
-  };
-
   // responses.cc
   void Load(const std::string& owner, const std::string& id, Found done);
   void CancelNow(const Response& response);
@@ -181,7 +181,7 @@ class Responses {
   Registry registry_;
   // Of the strand, by id.
   std::map<std::string, ActivePointer> running_;  // what is being generated
-  std::map<std::string, Waiting> waiting_;        // made and not run
+  std::map<std::string, ActivePointer> waiting_;  // made and not run
   std::deque<Unfinished> to_rerun_;
 };
 

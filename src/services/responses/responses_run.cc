@@ -41,12 +41,14 @@ Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base,
   active->writer.Open();
   active->durable = true;
   RETURN_IF_ERROR(registry_.Add(response));
-  waiting_[response->id()] = {std::move(active), std::move(cancel)};
+  active->cancel = std::move(cancel);
+  waiting_[response->id()] = std::move(active);
   return response;
 }
 
 void Responses::Abandon(const Response& response) {
   waiting_.erase(response.id());
+  running_.erase(response.id());
   registry_.Remove(response.id());
 }
 
@@ -56,21 +58,43 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   CHECK(waiting != waiting_.end());
   CheckNoSection();
   ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
-  const ActivePointer active = waiting->second.active;
+  const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
   active->generation = std::move(generation);
   active->hooks = std::move(hooks);
-  if (dropped_turns > 0) active->writer.Truncated(dropped_turns);
+  active->dropped_turns = dropped_turns;
+  active->shown = false;
   running_[response->id()] = active;
-  strand_->Wake();  // a prompt that is refused after all ends its stream without telling
   return OkStatus();
+}
+
+void Responses::Show(const Response& response) {
+  const auto running = running_.find(response.id());
+  CHECK(running != running_.end());
+  Active& active = *running->second;
+  CHECK(!active.shown);
+  active.shown = true;
+  if (active.dropped_turns > 0) active.writer.Truncated(active.dropped_turns);
+  strand_->Wake();  // to read what there is; a prompt that was refused after all tells nobody
+}
+
+void Responses::Unrun(const Response& response) {
+  const auto running = running_.find(response.id());
+  CHECK(running != running_.end());
+  const ActivePointer active = running->second;
+  CHECK(!active->shown);
+  running_.erase(running);
+  active->generation = {};
+  active->hooks = {};
+  active->cancelled = false;
+  waiting_[response.id()] = active;
 }
 
 void Responses::EndUnrun(const std::shared_ptr<Response>& response, const Status& why,
                          TurnHooks hooks) {
   const auto waiting = waiting_.find(response->id());
   CHECK(waiting != waiting_.end());
-  const ActivePointer active = waiting->second.active;
+  const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
   active->hooks = std::move(hooks);
   ResponseState end = response->State();

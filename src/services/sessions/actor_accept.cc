@@ -94,10 +94,17 @@ void SessionActor::Accept(const SessionPointer& session, Message message, Done<A
   if (offer->repeated) return Repeat(*session, offer->turn, std::move(done));
   Turn& turn = session->turns.at(offer->turn);
   turn.senders.push_back(std::move(done));
+  if (offer->cancel.has_value()) {
+    turn.cuts = session->queue->running();
+    turn.cuts_how = *offer->cancel;
+  }
   if (const auto admit = std::exchange(turn.message.admit, nullptr)) {
     if (const Status status = admit(); !status.ok()) return Refuse(session, offer->turn, status);
   }
-  Save(session, turn, offer->cancel);
+  Advance(session);  // it may begin at once
+  if (const Status refused = turn.refused; !refused.ok())
+    return Refuse(session, offer->turn, refused);
+  Save(session, turn);
 }
 
 Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Message message) {
@@ -137,7 +144,7 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
   return offer;
 }
 
-void SessionActor::Save(const SessionPointer& session, Turn& turn, std::optional<CutShort> cuts) {
+void SessionActor::Save(const SessionPointer& session, Turn& turn) {
   TurnRecord record{
       .message = turn.message, .position = static_cast<int64_t>(turn.position), .deadline_s = {}};
   const TimePoint deadline = turn.message.request.deadline;
@@ -157,29 +164,33 @@ void SessionActor::Save(const SessionPointer& session, Turn& turn, std::optional
         if (!reply_to.empty()) RETURN_IF_ERROR(Owe(rows, dialog.id, row.turn, reply_to));
         return dialog;
       },
-      [this, session, number = turn.number, cuts](const Result<DialogId>& dialog) {
-        Saved(session, number, cuts, dialog);
+      [this, session, number = turn.number](const Result<DialogId>& dialog) {
+        Saved(session, number, dialog);
       });
 }
 
 void SessionActor::Saved(const SessionPointer& session, int64_t number,
-                         std::optional<CutShort> cuts, const Result<DialogId>& dialog) {
+                         const Result<DialogId>& dialog) {
   if (!dialog.ok()) return Refuse(session, number, dialog.status());
   Turn& turn = session->turns.at(number);
+  const bool dropped = dialog->created && session->dialog != 0;  // by the store, meanwhile
   {
     const responses::CriticalSection section(&hold_times_);
-    if (dialog->created) Forget(*session, /*whole=*/true);  // the store had dropped it meanwhile
+    if (dropped) Forget(*session, /*whole=*/true);
     session->dialog = dialog->id;
     session->used_s = unix_s_();
-    turn.durable = true;
   }
+  if (dropped) RunAnew(session);
+  turn.durable = true;
   if (options_.watcher != nullptr) options_.watcher->Asked(session->key, number, turn.message);
   for (const auto& sender : std::exchange(turn.senders, {})) sender(AcceptanceOf(turn));
-  if (cuts.has_value()) {
-    const std::vector<int64_t> running = session->queue->running();
-    for (const int64_t each : running) GiveUp(session, each, *cuts);
+  for (const int64_t each : std::exchange(turn.cuts, {})) GiveUp(session, each, turn.cuts_how);
+  if (turn.generating) responses_.Show(*turn.response);
+  if (turn.cut.has_value()) {
+    GiveUp(session, number, *turn.cut);
+  } else if (turn.running && !turn.generating) {
+    TryRun(session, number);
   }
-  if (turn.cut.has_value()) GiveUp(session, number, *turn.cut);
   Advance(session);
 }
 
@@ -189,6 +200,7 @@ void SessionActor::Refuse(const SessionPointer& session, int64_t number, const S
   const Turn turn = std::move(place->second);
   session->turns.erase(place);
   session->response_ids.erase(number);
+  if (turn.running) session->queue->End(number);
   session->queue->TakeBack(turn.message.id, number);
   responses_.Abandon(*turn.response);
   for (const auto& sender : turn.senders) sender(why);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "services/responses/ids.h"
+#include "services/sessions/conversations.h"
 #include "services/sessions/session_actor.h"
 
 namespace tutti::sessions {
@@ -60,7 +61,7 @@ void SessionActor::Advance(const SessionPointer& session) {
         continue;  // it may have ended
       }
     }
-    if (!next.has_value() || !session->turns.at(*next).durable) break;
+    if (!next.has_value() || !MayBegin(*session, session->turns.at(*next))) break;
     (void)queue.Begin();
     Turn& turn = session->turns.at(*next);
     turn.running = true;
@@ -69,6 +70,23 @@ void SessionActor::Advance(const SessionPointer& session) {
     TryRun(session, *next);
   }
   residency_.Settle(session);
+}
+
+// Before it is durable too, unless it is known that its row will not be taken.
+bool SessionActor::MayBegin(const Session& session, const Turn& turn) {
+  return turn.durable || session.dialog != 0 || session.key.project != kConversations;
+}
+
+// Those that run began with a history that the store had dropped; nobody has seen anything of them.
+void SessionActor::RunAnew(const SessionPointer& session) {
+  const std::vector<int64_t> running = session->queue->running();
+  for (const int64_t number : running) {
+    Turn& turn = session->turns.at(number);
+    if (turn.generating) responses_.Unrun(*turn.response);
+    turn.generating = false;
+    turn.place = session->next_place++;
+    TryRun(session, number);
+  }
 }
 
 Status SessionActor::HasRoom(const Session& session) const {
@@ -95,6 +113,9 @@ void SessionActor::TryRun(const SessionPointer& session, int64_t number) {
   const TimePoint now = clock_.Now();
   if (status.ok()) {
     turn.generating = true;
+    if (turn.durable) responses_.Show(*turn.response);
+  } else if (!turn.durable) {  // it is tried again when it is
+    if (!responses::MayPass(status) && status.reason() != "draining") turn.refused = status;
   } else if (responses::MayPass(status) &&
              now < std::min(turn.patience, turn.message.request.deadline)) {
     responses_.strand()->PostAt(now + kRetry, [this, session, number] { TryRun(session, number); });

@@ -28,13 +28,17 @@ struct Turn {
   size_t position = 0;
   bool durable = false;                   // its acceptance is in the store
   bool running = false;                   // in the queue's sense
-  bool generating = false;                // its inference was taken
+  bool generating = false;                // its inference was taken; shown when it is durable
+  Status refused;                         // why it could not begin before it was durable
   bool ending = false;                    // without one: it is on its way to its end
   int64_t place = 0;                      // of its items; given when it begins
   int64_t first_place = 1;                // of its prompt
   std::optional<CutShort> cut;            // it was cancelled, to end so
   std::vector<int> input_tokens;          // of each message of its input
   TimePoint patience = TimePoint::max();  // tries to run until then
+  // Others that end for it, and how, when it is durable.
+  std::vector<int64_t> cuts;
+  CutShort cuts_how = CutShort::kForget;
   // Whoever sent it, and sent it again, before it was durable.
   std::vector<std::function<void(Result<Acceptance>)>> senders;
 };

@@ -4,7 +4,8 @@
 // A message: Submit (refused, repeated, or added to its session's queue) - its row - Saved (its
 // sender is told) - Advance (its turn has come) - TryRun (prompt, inference) - CommitOf (rows of
 // its end) - Ended - Advance. Nothing waits in between: each step ends with what will call the
-// next.
+// next. A turn that may begin at once does so while its row is on its way to the disk; nothing of
+// it is seen before it is there, and if it does not get there it never was.
 #pragma once
 
 #include <cstdint>
@@ -103,15 +104,16 @@ class SessionActor {
   Result<TurnQueue::Offer> Enqueue(const SessionPointer& session, Message message);
   Status CheckExpectations(const Session& session, const Message& message) const;
   void Repeat(Session& session, int64_t turn, Done<Acceptance> done);
-  void Save(const SessionPointer& session, Turn& turn, std::optional<CutShort> cuts);
-  void Saved(const SessionPointer& session, int64_t turn, std::optional<CutShort> cuts,
-             const Result<DialogId>& dialog);
+  void Save(const SessionPointer& session, Turn& turn);
+  void Saved(const SessionPointer& session, int64_t turn, const Result<DialogId>& dialog);
   void Refuse(const SessionPointer& session, int64_t turn, const Status& why);
   void GiveUp(const SessionPointer& session, int64_t turn, CutShort cut);
 
   // actor_turns.cc
   void Advance(const SessionPointer& session);
+  static bool MayBegin(const Session& session, const Turn& turn);
   void TryRun(const SessionPointer& session, int64_t turn);
+  void RunAnew(const SessionPointer& session);
   Status RunTurn(const SessionPointer& session, Turn& turn);
   Result<TurnPrompt> PromptOf(Session& session, Turn& turn);
   Status CountInput(Turn& turn, const TokenCounter::Template& around);

@@ -9,6 +9,7 @@ namespace tutti::sessions {
 namespace {
 
 using testing::Eventually;
+using testing::HeldStore;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 using wire::ResponseStatus;
@@ -116,12 +117,79 @@ TEST_F(SessionsTest, AFailedTurnLeavesNoTextAndTheNextOneGoesOn) {
   EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
 }
 
-TEST_F(SessionsTest, WhatIsRefusedBeforeItRunsEndsItsTurnAsFailed) {
+TEST_F(SessionsTest, WhatIsRefusedAtOnceIsNotAccepted) {
   inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
-  const wire::ResponseState failed = Answer(Key(), "u1");
-  EXPECT_EQ(failed.status, ResponseStatus::kFailed);
-  EXPECT_EQ(failed.error_code, "model_not_found");
+  const Result<Acceptance> refused = Submit(Key(), Say("u1", "m1"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().reason(), "model_not_found");
   EXPECT_EQ(Said(Key()), "");
+  EXPECT_EQ(AskStore("SELECT count(*) FROM turn"), 0);
+  inference_->refuse = nullptr;
+  EXPECT_EQ(Answer(Key(), Say("u1", "m1")).text, "[u1]") << "its id is free";
+}
+
+TEST_F(SessionsTest, WhatIsRefusedWhenItsTurnComesEndsItAsFailed) {
+  const Acceptance first = Accepted(Key(), Say("u1"));
+  const Acceptance second = Accepted(Key(), Say("u2"));
+  inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
+  StepAll();
+  ASSERT_TRUE(Ended(first.response) && Ended(second.response));
+  EXPECT_EQ(second.response->State().status, ResponseStatus::kFailed);
+  EXPECT_EQ(second.response->State().error_code, "model_not_found");
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+}
+
+TEST_F(SessionsTest, ATurnBeginsWhileItsRowIsOnItsWayToTheDiskAndIsSeenAfterwards) {
+  Answer(Key(), "u1");
+  HeldStore held(*store_);
+  Told told;
+  sessions_->Submit(Key(), Say("u2"), told.done());
+  ASSERT_TRUE(Eventually([&] { return inference_->active() == 1u; }));
+  while (inference_->Step()) {
+  }
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u2");
+  EXPECT_FALSE(told.called()) << "nobody is told before it is durable";
+  held.LetGo();
+  const Result<Acceptance> accepted = told.Get();
+  ASSERT_TRUE(accepted.ok());
+  ASSERT_TRUE(Ended(accepted->response));
+  EXPECT_EQ(accepted->response->State().text, "[u2]");
+  EXPECT_THAT(Events(*accepted->response)[0], HasSubstr("\"accepted\""));
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+}
+
+TEST_F(SessionsTest, WhatBeganAndDidNotReachTheDiskNeverWas) {
+  Answer(Key(), "u1");
+  ASSERT_TRUE(Change("CREATE TRIGGER refuses BEFORE INSERT ON turn BEGIN SELECT "
+                     "RAISE(ABORT, 'no'); END")
+                  .ok());
+  const Result<Acceptance> refused = Submit(Key(), Say("u2", "m2"));
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u2") << "it had begun";
+  EXPECT_TRUE(Eventually([&] {
+    (void)inference_->Step();
+    return inference_->active() == 0u;
+  })) << "and is cancelled";
+  ASSERT_TRUE(Change("DROP TRIGGER refuses").ok());
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(Answer(Key(), Say("u3", "m2")).text, "[u3]") << "its id is free";
+  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
+}
+
+TEST_F(SessionsTest, WhatIsCutShortBeforeItIsDurableIsAcceptedAndThenCut) {
+  Answer(Key(), "u1");
+  HeldStore held(*store_);
+  Told first, second;
+  sessions_->Submit(Key(), Say("u2", "m2"), first.done());
+  sessions_->Submit(Key(), Say("u3", "m3", BusyPolicy::kRollback), second.done());
+  ASSERT_TRUE(Eventually([&] { return inference_->active() == 1u; }));
+  held.LetGo();
+  const Result<Acceptance> u2 = first.Get(), u3 = second.Get();
+  ASSERT_TRUE(u2.ok() && u3.ok());
+  StepAll();
+  ASSERT_TRUE(Ended(u2->response) && Ended(u3->response));
+  EXPECT_EQ(u2->response->State().status, ResponseStatus::kCancelled);
+  EXPECT_EQ(Said(Key()), "u1 [u1] u3 [u3]");
 }
 
 TEST_F(SessionsTest, AFullQueueIsTriedAgain) {
@@ -380,8 +448,9 @@ TEST_F(SessionsTest, PromptsStayWithinTheWindowAndTellWhatTheyDropped) {
 TEST_F(SessionsTest, AWindowThatMayNotBeCutRefusesWhatDoesNotFit) {
   Message message = Say(std::string(300, 'x'));
   message.window = ContextWindow{.limit = 200, .truncate = false};
-  const wire::ResponseState failed = Answer(Key(), message);
-  EXPECT_EQ(failed.error_code, "context_length_exceeded");
+  const Result<Acceptance> refused = Submit(Key(), message);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().reason(), "context_length_exceeded");
   EXPECT_EQ(Said(Key()), "");
 }
 

@@ -2,6 +2,7 @@
 // still.
 #pragma once
 
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +14,29 @@
 namespace tutti::sessions::testing {
 
 using responses::testing::Eventually;
+
+// While it lives the store does nothing.
+class HeldStore {
+ public:
+  explicit HeldStore(store::Store& store) {
+    store.Read(
+        [released = released_.get_future().share()](store::Database&) {
+          released.wait();
+          return OkStatus();
+        },
+        [](const Status&) {});
+  }
+  ~HeldStore() { LetGo(); }
+  HeldStore(const HeldStore&) = delete;
+  HeldStore& operator=(const HeldStore&) = delete;
+  void LetGo() {
+    if (!std::exchange(let_go_, true)) released_.set_value();
+  }
+
+ private:
+  std::promise<void> released_;
+  bool let_go_ = false;
+};
 
 class SessionsFixture : public responses::testing::ResponsesFixture {
  protected:
@@ -100,6 +124,9 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
     responses::testing::Call<Sessions::Counts> call;
     sessions_->Count(call.done());
     return call.Get();
+  }
+  Status Change(const std::string& sql) {
+    return store_->WriteNow([&](store::Database& rows) { return rows.Execute(sql.c_str()); });
   }
   int64_t AskStore(const std::string& sql) {
     int64_t value = -1;
