@@ -69,7 +69,7 @@ std::string AllowedHeaders(const HttpRequest& request) {
 }  // namespace
 
 Connection::Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
-                       std::shared_ptr<Transport> transport, std::string peer)
+                       std::shared_ptr<sockets::Transport> transport, std::string peer)
     : loop_(std::move(loop)),
       context_(context),
       transport_(std::move(transport)),

@@ -20,7 +20,7 @@
 #include "doors/http/io_loop.h"
 #include "doors/http/message_parser.h"
 #include "doors/http/response.h"
-#include "doors/http/transport.h"
+#include "doors/sockets/transport.h"
 #include "services/auth/principal.h"
 #include "wire/error.h"
 
@@ -29,7 +29,7 @@ namespace tutti::http {
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
   Connection(std::shared_ptr<IoLoop> loop, DoorContext& context,
-             std::shared_ptr<Transport> transport, std::string peer);
+             std::shared_ptr<sockets::Transport> transport, std::string peer);
   ~Connection();
 
   void Start();  // the handshake, then the first request
@@ -139,7 +139,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   const std::shared_ptr<IoLoop> loop_;
   DoorContext& context_;
-  const std::shared_ptr<Transport> transport_;
+  const std::shared_ptr<sockets::Transport> transport_;
   const std::string peer_;
   wire::ErrorOptions error_options_;  // its form is the request's
 

@@ -1,64 +1,37 @@
 #include "doors/http/io_loop.h"
 
 #include <boost/asio/post.hpp>
-#include <exception>
 #include <vector>
 
-#include "base/memory_reserve.h"
 #include "doors/http/connection.h"
 
 namespace tutti::http {
 
 IoLoop::IoLoop(const Clock& clock, Logger* log)
-    : clock_(clock), log_(log), work_(context_.get_executor()), timer_(context_) {
+    : clock_(clock), thread_(log, "http.handler_failed"), timer_(context()) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);
 }
 
-void IoLoop::Start() {
-  thread_ = std::thread([this] {
-    KeepMemoryReserve();
-    while (true) {
-      try {
-        context_.run();
-        return;
-      } catch (const std::exception& error) {  // a library threw through a handler
-        NoteFailure(error.what());             // the others go on
-      }
-    }
-  });
-}
-
-void IoLoop::NoteFailure(const char* what) noexcept {
-  OpenMemoryReserve();
-  try {
-    if (log_ != nullptr) log_->Error("http.handler_failed", {{"what", what}});
-  } catch (const std::exception&) {  // not even for a line of the log
-  }
-  KeepMemoryReserve();
-}
+void IoLoop::Start() { thread_.Start(); }
 
 void IoLoop::Stop() {
-  if (!thread_.joinable()) return;
-  boost::asio::post(context_, [this] {
+  if (!thread_.started()) return;
+  boost::asio::post(context(), [this] {
     stopping_ = true;
     ForEach([](Connection& connection) { connection.Abort(); });
     timer_.cancel();
-    work_.reset();
   });
-  thread_.join();
+  thread_.Stop();
 }
 
-void IoLoop::Sweep() {
-  context_.restart();
-  context_.poll();
-}
+void IoLoop::Sweep() { thread_.Sweep(); }
 
 void IoLoop::Wake() noexcept {
   if (woken_.exchange(true, std::memory_order_acq_rel)) return;
   try {
-    boost::asio::post(context_, [this] { PumpAll(); });
+    boost::asio::post(context(), [this] { PumpAll(); });
   } catch (...) {  // out of memory: the next wake tries again
     woken_.store(false, std::memory_order_release);
   }

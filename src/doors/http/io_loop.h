@@ -7,20 +7,19 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <random>
 #include <set>
 #include <string>
-#include <thread>
 #include <unordered_set>
 #include <utility>
 
 #include "api/token_stream.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "doors/sockets/io_thread.h"
 
 namespace tutti::http {
 
@@ -35,7 +34,7 @@ class IoLoop final : public api::StreamWaker {
   void Stop();   // closes every connection, then joins
   void Sweep();  // after Stop(): runs what was posted too late, on the calling thread
   void Wake() noexcept override;
-  boost::asio::io_context& context() { return context_; }
+  boost::asio::io_context& context() { return thread_.context(); }
 
   // --- loop thread ---
   bool Add(std::shared_ptr<Connection> connection);  // false when stopping: it is not taken
@@ -53,17 +52,13 @@ class IoLoop final : public api::StreamWaker {
   const Clock& clock() const { return clock_; }
 
  private:
-  void NoteFailure(const char* what) noexcept;
   void PumpAll();
   void ArmTimer();
   void OnTimer();
 
   const Clock& clock_;
-  Logger* const log_;
-  boost::asio::io_context context_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  sockets::IoThread thread_;
   std::atomic<bool> woken_{false};
-  std::thread thread_;
   // loop thread
   std::set<std::shared_ptr<Connection>> connections_;
   bool stopping_ = false;

@@ -1,40 +1,37 @@
-// Acceptor: one listening socket and what it hands on. The io thread's, but for Listen() before
-// that runs.
+// Acceptor: one port of the listener, and what becomes of who connects to it. The io thread's, but
+// for Listen() before that runs.
 #pragma once
 
-#include <boost/asio/ip/tcp.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <memory>
-#include <string>
 
 #include "base/status.h"
 #include "doors/mqtt/listener/loop.h"
-#include "doors/mqtt/listener/transport.h"
+#include "doors/sockets/acceptor.h"
+#include "doors/sockets/tls.h"
+#include "doors/sockets/transport.h"
 
 namespace tutti::mqtt::listener {
 
 class Acceptor {
  public:
-  Acceptor(Loop& loop, std::shared_ptr<TlsContext> tls, bool websocket);
+  // `tls` null: without.
+  Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, bool websocket);
 
   // Error: io_error, of the option `param`.
   Status Listen(const boost::asio::ip::address& address, int port, const char* param);
-  int port() const { return port_; }
+  int port() const { return acceptor_.bound().port(); }  // after Listen()
 
-  void Accept();  // goes on unless it does or there are too many connections
-  void Close();
+  void Accept() { acceptor_.Accept(); }  // goes on unless it does or there are too many connections
+  void Close() { acceptor_.Close(); }
 
  private:
-  bool TryTake();
-  void Hand(Transport::Socket socket);
+  boost::system::error_code Take(boost::asio::ip::tcp::acceptor& from);
+  void Hand(sockets::Transport::Socket socket);
 
   Loop& loop_;
-  const std::shared_ptr<TlsContext> tls_;
+  const std::shared_ptr<sockets::TlsContext> tls_;
   const bool websocket_;
-  boost::asio::ip::tcp::acceptor acceptor_;
-  boost::asio::steady_timer retry_;
-  bool waiting_ = false;
-  int port_ = -1;
+  sockets::Acceptor acceptor_;
 };
 
 }  // namespace tutti::mqtt::listener

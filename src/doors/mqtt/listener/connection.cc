@@ -18,7 +18,8 @@ constexpr Duration kLinger = std::chrono::seconds(2);
 
 }  // namespace
 
-Connection::Connection(Loop& loop, std::shared_ptr<Transport> transport, std::string address)
+Connection::Connection(Loop& loop, std::shared_ptr<sockets::Transport> transport,
+                       std::string address)
     : loop_(loop),
       transport_(std::move(transport)),
       address_(std::move(address)),
@@ -209,7 +210,7 @@ void Connection::Close() {
   peer_.OnGone();
   LeaveGate();
   timer_.cancel();
-  transport_->Close();
+  transport_->Close(/*reset=*/false);
   loop_.Remove(shared_from_this());
   loop_.Settle();
 }

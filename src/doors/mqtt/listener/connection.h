@@ -14,7 +14,7 @@
 
 #include "doors/mqtt/listener/loop.h"
 #include "doors/mqtt/listener/peer.h"
-#include "doors/mqtt/listener/transport.h"
+#include "doors/sockets/transport.h"
 #include "mqtt/frame_splitter.h"
 
 namespace tutti::mqtt::listener {
@@ -22,7 +22,7 @@ namespace tutti::mqtt::listener {
 class Connection final : public std::enable_shared_from_this<Connection>, private Peer::Host {
  public:
   // Has entered the loop's login gate.
-  Connection(Loop& loop, std::shared_ptr<Transport> transport, std::string address);
+  Connection(Loop& loop, std::shared_ptr<sockets::Transport> transport, std::string address);
   ~Connection() override;
 
   void Start();
@@ -64,7 +64,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void OnTimer();
 
   Loop& loop_;
-  const std::shared_ptr<Transport> transport_;
+  const std::shared_ptr<sockets::Transport> transport_;
   const std::string address_;
   Phase phase_ = Phase::kHandshake;
   bool in_gate_ = true;

@@ -1,7 +1,6 @@
 #include "doors/mqtt/listener/listener.h"
 
 #include <atomic>
-#include <boost/asio/ip/address.hpp>
 #include <utility>
 
 #include "base/wake_count.h"
@@ -9,6 +8,8 @@
 #include "doors/mqtt/listener/acceptor.h"
 #include "doors/mqtt/listener/connection.h"
 #include "doors/mqtt/listener/loop.h"
+#include "doors/sockets/address.h"
+#include "doors/sockets/tls.h"
 #include "mqtt/codec.h"
 #include "mqtt/topics.h"
 
@@ -19,13 +20,6 @@ constexpr int kMostWaiting = 16'384;             // messages for the io thread
 constexpr int64_t kMostWaitingBytes = 64 << 20;  // of them
 constexpr size_t kMostPayloadBytes = 16 << 20;   // of one
 constexpr Duration kGoodbye = std::chrono::seconds(1);
-
-Result<boost::asio::ip::address> ParseAddress(const std::string& host) {
-  boost::system::error_code ec;
-  const auto address = boost::asio::ip::make_address(access::AddressOf(host), ec);
-  if (ec) return access::BadHost();
-  return address;
-}
 
 // Whether it can be written to a subscriber, of either version.
 Status CheckMessage(const Message& message) {
@@ -54,15 +48,15 @@ struct Listener::Impl {
         loop(options.limits, *deps.clock, *deps.authenticator, deps.log) {}
 
   Status Start() {
-    ASSIGN_OR_RETURN(const auto address, ParseAddress(options.host));
+    ASSIGN_OR_RETURN(const auto address, sockets::ParseAddress(options.host));
     RETURN_IF_ERROR(access::CheckBind({.host = options.host,
                                        .loopback = address.is_loopback(),
                                        .has_key = true,  // nobody is served without a login
                                        .tls_cert_file = options.tls_cert_file,
                                        .tls_key_file = options.tls_key_file}));
-    std::shared_ptr<TlsContext> tls;
+    std::shared_ptr<sockets::TlsContext> tls;
     if (!options.tls_cert_file.empty()) {
-      ASSIGN_OR_RETURN(tls, LoadTls(options.tls_cert_file, options.tls_key_file));
+      ASSIGN_OR_RETURN(tls, sockets::LoadServerTls(options.tls_cert_file, options.tls_key_file));
     }
     if (options.port >= 0) {
       plain = std::make_unique<Acceptor>(loop, tls, false);

@@ -1,11 +1,9 @@
 #include "doors/mqtt/listener/loop.h"
 
 #include <boost/asio/post.hpp>
-#include <exception>
 #include <future>
 #include <utility>
 
-#include "base/memory_reserve.h"
 #include "doors/mqtt/listener/connection.h"
 
 namespace tutti::mqtt::listener {
@@ -18,39 +16,18 @@ Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
       hub(limits, clock),
       gate(limits),
       log_(log),
-      work_(context_.get_executor()),
-      hub_timer_(context_),
-      inbox_(std::make_shared<Inbox>(context_, [this] { Settle(); })) {}
+      thread_(log, "mqtt.handler_failed"),
+      hub_timer_(context()),
+      inbox_(std::make_shared<Inbox>(context(), [this] { Settle(); })) {}
 
 Loop::~Loop() { Stop(); }
 
-void Loop::Start() {
-  thread_ = std::thread([this] {
-    KeepMemoryReserve();
-    while (true) {
-      try {
-        context_.run();
-        return;
-      } catch (const std::exception& error) {  // a library threw through a handler
-        NoteFailure(error.what());             // the others go on
-      }
-    }
-  });
-}
-
-void Loop::NoteFailure(const char* what) noexcept {
-  OpenMemoryReserve();
-  try {
-    if (log_ != nullptr) log_->Error("mqtt.handler_failed", {{"what", what}});
-  } catch (const std::exception&) {  // not even for a line of the log
-  }
-  KeepMemoryReserve();
-}
+void Loop::Start() { thread_.Start(); }
 
 void Loop::Do(const std::function<void()>& work) {
-  if (!thread_.joinable()) return work();
+  if (!thread_.started()) return work();
   std::promise<void> done;
-  boost::asio::post(context_, [&] {
+  boost::asio::post(context(), [&] {
     work();
     done.set_value();
   });
@@ -62,11 +39,9 @@ void Loop::Stop() {
     inbox_->Close();
     ForEach([](Connection& connection) { connection.Abort(); });
     hub_timer_.cancel();
-    work_.reset();
   });
-  if (thread_.joinable()) thread_.join();
-  context_.restart();
-  context_.poll();  // handlers that were left
+  thread_.Stop();
+  thread_.Sweep();
 }
 
 void Loop::Add(std::shared_ptr<Connection> connection) {

@@ -3,14 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -20,6 +18,7 @@
 #include "doors/mqtt/listener/inbox.h"
 #include "doors/mqtt/listener/limits.h"
 #include "doors/mqtt/listener/login_gate.h"
+#include "doors/sockets/io_thread.h"
 
 namespace tutti::mqtt::listener {
 
@@ -37,7 +36,7 @@ class Loop {
   void Stop();  // closes every connection, then joins
 
   // --- io thread ---
-  boost::asio::io_context& context() { return context_; }
+  boost::asio::io_context& context() { return thread_.context(); }
   void Add(std::shared_ptr<Connection> connection);
   void Remove(const std::shared_ptr<Connection>& connection);
   template <typename Visit>
@@ -61,18 +60,14 @@ class Loop {
   Logger* log() const { return log_; }
 
  private:
-  void NoteFailure(const char* what) noexcept;
-
   Logger* const log_;
   LogPace end_lines_;
-  boost::asio::io_context context_{1};
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  sockets::IoThread thread_;
   boost::asio::steady_timer hub_timer_;
   TimePoint armed_for_ = TimePoint::max();
   std::shared_ptr<Inbox> inbox_;
   std::set<std::shared_ptr<Connection>> connections_;
   std::atomic<int> count_{0};
-  std::thread thread_;
 };
 
 }  // namespace tutti::mqtt::listener

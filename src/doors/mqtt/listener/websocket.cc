@@ -20,6 +20,8 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 namespace websocket = boost::beast::websocket;
 using boost::system::error_code;
+using sockets::TlsContext;
+using sockets::Transport;
 using Request = http::request<http::empty_body>;
 
 constexpr size_t kMostHeadBytes = 8 << 10;
@@ -87,9 +89,11 @@ class WebSocketTransport final : public Transport,
     stream_.async_close(websocket::close_code::normal,
                         [self = this->shared_from_this()](error_code) {});
   }
-  void Close() override {
+  void Close(bool reset) override {
     error_code ignored;
-    boost::beast::get_lowest_layer(stream_).close(ignored);
+    auto& socket = boost::beast::get_lowest_layer(stream_);
+    if (reset) socket.set_option(asio::socket_base::linger(true, 0), ignored);
+    socket.close(ignored);
   }
 
  private:

@@ -1,12 +1,16 @@
-// WebSocketTransport: MQTT over WebSocket (RFC 6455), on top of plain TCP or TLS. See transport.h.
+// WebSocketTransport: MQTT in binary messages of WebSocket (section 6 of both versions; RFC 6455),
+// at /mqtt, with the sub-protocol mqtt, on top of plain TCP or TLS. All else is answered in HTTP
+// and closed.
 #pragma once
 
 #include <memory>
 
-#include "doors/mqtt/listener/transport.h"
+#include "doors/sockets/transport.h"
 
 namespace tutti::mqtt::listener {
 
-std::shared_ptr<Transport> MakeWebSocket(Transport::Socket socket, std::shared_ptr<TlsContext> tls);
+// `tls` null: without.
+std::shared_ptr<sockets::Transport> MakeWebSocket(sockets::Transport::Socket socket,
+                                                  std::shared_ptr<sockets::TlsContext> tls);
 
 }  // namespace tutti::mqtt::listener

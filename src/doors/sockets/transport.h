@@ -1,16 +1,16 @@
-// Transport: one accepted connection as bytes, plain or TLS. Used on its io thread only; handlers
-// run there.
+// Transport: one accepted connection as a stream of bytes, plain or TLS; doors bring further ones.
+// Used on its io thread only; handlers run there.
 #pragma once
 
 #include <boost/asio/ip/tcp.hpp>
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 
-#include "base/status.h"
+#include "doors/sockets/tls.h"
 
-namespace tutti::http {
+namespace tutti::sockets {
 
 class Transport {
  public:
@@ -29,16 +29,8 @@ class Transport {
   virtual void Close(bool reset) = 0;  // reset: what was not sent is thrown away
 };
 
-std::shared_ptr<Transport> MakePlainTransport(Transport::Socket socket);
+// `tls` null: plain.
+std::shared_ptr<Transport> MakeTransport(Transport::Socket socket,
+                                         const std::shared_ptr<TlsContext>& tls);
 
-// The certificate and key of a listener. Any thread after Load.
-class TlsContext {
- public:
-  // TLS 1.2 and above. Errors: invalid_value, naming the file.
-  static Result<std::shared_ptr<TlsContext>> Load(const std::string& cert_file,
-                                                  const std::string& key_file);
-  virtual ~TlsContext() = default;
-  virtual std::shared_ptr<Transport> Wrap(Transport::Socket socket) = 0;
-};
-
-}  // namespace tutti::http
+}  // namespace tutti::sockets

@@ -1,0 +1,55 @@
+// The files of a certificate are checked, and the option at fault is named.
+#include "doors/sockets/tls.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "doors/sockets/testing/certificate.h"
+
+namespace tutti::sockets {
+namespace {
+
+using testing::CertificatePaths;
+using testing::MakeCertificate;
+
+TEST(ServerTls, FilesThatDoNotFitAreNamed) {
+  const support::TempFolder folder;
+  const CertificatePaths one = MakeCertificate(folder, "one");
+  const CertificatePaths other = MakeCertificate(folder, "other");
+  const auto load = [](const std::string& cert, const std::string& key) {
+    return LoadServerTls(cert, key).status();
+  };
+  EXPECT_TRUE(load(one.cert, one.key).ok());
+  EXPECT_EQ(load(one.cert + ".none", one.key).param(), "tls-cert");
+  EXPECT_NE(load(one.cert + ".none", one.key).message().find(one.cert + ".none"),
+            std::string::npos);
+  EXPECT_EQ(load(one.cert, one.key + ".none").param(), "tls-key");
+  EXPECT_EQ(load(one.cert, other.key).param(), "tls-key");
+  EXPECT_EQ(load(one.cert, other.key).reason(), "invalid_value");
+  chmod(one.key.c_str(), 0644);
+  EXPECT_EQ(load(one.cert, one.key).param(), "tls-key") << "others can read it";
+  chmod(one.key.c_str(), 0600);
+  std::ofstream(one.cert) << "no certificate";
+  EXPECT_EQ(load(one.cert, one.key).param(), "tls-cert");
+}
+
+TEST(ClientTls, ItsOwnOptionsAreNamed) {
+  const support::TempFolder folder;
+  const CertificatePaths one = MakeCertificate(folder, "one");
+  const CertificatePaths other = MakeCertificate(folder, "other");
+  const auto use = [](const std::string& cert, const std::string& key) {
+    const auto context = MakeTlsContext(TlsContext::tls_client);
+    return UseCertificate(*context, {.cert_file = cert,
+                                     .key_file = key,
+                                     .cert_option = "mqtt.cert_file",
+                                     .key_option = "mqtt.key_file"});
+  };
+  EXPECT_TRUE(use(one.cert, one.key).ok());
+  EXPECT_EQ(use(one.key, one.key).param(), "mqtt.cert_file");
+  EXPECT_EQ(use(one.cert, other.key).param(), "mqtt.key_file");
+}
+
+}  // namespace
+}  // namespace tutti::sockets
