@@ -2,7 +2,6 @@
 // nothing is corrected or hidden.
 #pragma once
 
-#include <openssl/ssl.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -19,6 +18,7 @@
 #include <utility>
 
 #include "cpu_time.h"
+#include "doors/sockets/testing/tls_session.h"
 #include "mqtt/codec.h"
 
 // Tests name only the fields that they are about.
@@ -79,33 +79,18 @@ class TcpWire : public Wire {
 
 class TlsWire final : public TcpWire {
  public:
-  explicit TlsWire(int port) : TcpWire(port), ssl_context_(SSL_CTX_new(TLS_client_method())) {
-    ssl_ = SSL_new(ssl_context_);
-    SSL_set_fd(ssl_, socket_.native_handle());
-    if (SSL_connect(ssl_) != 1) closed_ = true;
+  explicit TlsWire(int port) : TcpWire(port), tls_(socket_.native_handle()) {
+    if (!tls_.connected()) closed_ = true;
   }
-  ~TlsWire() override {
-    SSL_free(ssl_);
-    SSL_CTX_free(ssl_context_);
-  }
-  bool Send(std::string_view bytes) override {
-    return SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())) > 0;
-  }
+  bool Send(std::string_view bytes) override { return tls_.Send(bytes); }
   bool Fill(std::string& to, int timeout_ms) override {
-    if (SSL_pending(ssl_) == 0 && !Readable(timeout_ms)) return false;
-    char chunk[16384];
-    const int got = SSL_read(ssl_, chunk, sizeof chunk);
-    if (got <= 0) {
-      closed_ = true;
-      return false;
-    }
-    to.append(chunk, static_cast<size_t>(got));
-    return true;
+    if (!tls_.HasBytes() && !Readable(timeout_ms)) return false;
+    if (!tls_.Fill(to)) closed_ = true;
+    return !closed_;
   }
 
  private:
-  SSL_CTX* ssl_context_;
-  SSL* ssl_ = nullptr;
+  sockets::testing::TlsSession tls_;
 };
 
 class WebSocketWire final : public Wire {
