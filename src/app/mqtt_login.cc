@@ -3,6 +3,7 @@
 #include <ctime>
 #include <utility>
 
+#include "doors/mqtt/profile/topic_rules.h"
 #include "services/auth/caller.h"
 #include "services/auth/key_text.h"
 
@@ -10,16 +11,18 @@ namespace tutti::app {
 namespace {
 
 using mqtt::listener::Principal;
+using mqtt::profile::Party, mqtt::profile::TopicRule;
 
-void AddProject(const std::string& name, bool verbs, Principal* principal) {
-  principal->publish.push_back(name + "/user_input");
-  principal->subscribe.push_back(name + "/assistant_response/#");
-  principal->subscribe.push_back(name + "/status");
-  principal->respond.push_back(name + "/assistant_response/#");
-  if (!verbs) return;
-  for (const char* const verb : {"/template", "/clear", "/delete"}) {
-    principal->publish.push_back(name + verb);
-    principal->publish.push_back(name + verb + "/+");
+void AddProject(const std::string& name, bool administers, Principal* principal) {
+  const auto may = [administers](Party party) {
+    return party == Party::kMember || (party == Party::kAdmin && administers);
+  };
+  for (const TopicRule& rule : mqtt::profile::TopicRules()) {
+    if (!rule.of_project()) continue;
+    const std::string filter = mqtt::profile::FilterOf(rule, name);
+    if (may(rule.speaks)) principal->publish.push_back(filter);
+    if (may(rule.reads)) principal->subscribe.push_back(filter);
+    if (may(rule.answered)) principal->respond.push_back(filter);
   }
 }
 
@@ -32,11 +35,11 @@ Result<Principal> MqttLogin::Jails::Of(const std::string& user, const auth::Prin
                    mqtt::listener::UserPrincipal(prefix, user, who.grant.tenant));
   principal.credential = auth::CredentialOf(who.kind, who.id);
   if (who.grant.tenant != tenant) return principal;
-  const bool verbs =
+  const bool administers =
       who.kind == auth::PrincipalKind::kOpen || auth::Authorize(who, auth::RouteClass::kAdmin).ok();
   for (const MqttProject& project : projects) {
     if (auth::Authorize(who, auth::RouteClass::kGenerate, project.model).ok())
-      AddProject(project.name, verbs, &principal);
+      AddProject(project.name, administers, &principal);
   }
   return principal;
 }

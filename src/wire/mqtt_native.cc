@@ -1,6 +1,10 @@
 #include "wire/mqtt_native.h"
 
+#include <algorithm>
+#include <array>
+
 #include "api/role.h"
+#include "base/check.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 #include "wire/mqtt_topic.h"
@@ -20,13 +24,20 @@ Status CheckLevel(const std::string& name, const char* param) {
   return Bad(param, std::string(param) + " may hold letters, digits, '_', '.' and '-'");
 }
 
-MqttControl::Verb VerbOf(const std::string& word) {
-  using Verb = MqttControl::Verb;
-  if (word == "cancel") return Verb::kCancel;
-  if (word == "resume") return Verb::kResume;
-  if (word == "history") return Verb::kHistory;
-  if (word == "fork") return Verb::kFork;
-  return Verb::kPing;
+constexpr auto kVerbs = std::to_array<MqttVerb>({
+    {MqttControl::Verb::kCancel, "cancel"},
+    {MqttControl::Verb::kResume, "resume"},
+    {MqttControl::Verb::kHistory, "history"},
+    {MqttControl::Verb::kFork, "fork"},
+    {MqttControl::Verb::kPing, "ping"},
+});
+
+// The schema lets nothing else through.
+MqttControl::Verb VerbOf(std::string_view word) {
+  const auto found = std::find_if(kVerbs.begin(), kVerbs.end(),
+                                  [word](const MqttVerb& each) { return each.name == word; });
+  CHECK(found != kVerbs.end()) << word;
+  return found->verb;
 }
 
 // Each field of the others would be dropped in silence otherwise.
@@ -57,6 +68,8 @@ JsonWriter Open(std::string_view type, std::string_view id, std::string* out) {
 }
 
 }  // namespace
+
+std::span<const MqttVerb> MqttVerbs() { return kVerbs; }
 
 Result<MqttMessage> ParseMqttMessage(std::string_view payload, const ParseOptions& options) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(payload));

@@ -46,6 +46,12 @@ struct MqttControl {
   std::optional<int64_t> version;         // fork; absent: now
   std::vector<std::string> ignored;
 };
+// What each verb is called; what is not in here nobody can ask for.
+struct MqttVerb {
+  MqttControl::Verb verb;
+  std::string_view name;
+};
+std::span<const MqttVerb> MqttVerbs();
 Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOptions& options);
 
 // The client's id out of a payload that was refused, for the error that answers it; empty when none

@@ -16,10 +16,7 @@ class NativeTopics {
   // Error: invalid_value, for a prefix that is no topic name of plain levels.
   static Result<NativeTopics> Make(std::string prefix);
 
-  // --- what is subscribed to ---
-  std::string AllIn() const { return prefix_ + "/+/+/in"; }
-  std::string AllControl() const { return prefix_ + "/+/+/ctl"; }
-  std::string AllClientStatus() const { return prefix_ + "/+/status"; }
+  const std::string& prefix() const { return prefix_; }
 
   // Nothing when it is no topic of a session.
   std::optional<wire::NativeTopic> Parse(std::string_view topic) const;

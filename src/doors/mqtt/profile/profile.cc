@@ -13,8 +13,8 @@
 #include "doors/mqtt/profile/owed_answers.h"
 #include "doors/mqtt/profile/presence.h"
 #include "doors/mqtt/profile/project_messages.h"
-#include "doors/mqtt/profile/project_topics.h"
 #include "doors/mqtt/profile/project_verbs.h"
+#include "doors/mqtt/profile/topic_rules.h"
 #include "wire/utf8.h"
 
 namespace tutti::mqtt::profile {
@@ -48,6 +48,9 @@ struct Profile::Parts {
             context.tasks.strand())) {}
 
   Status Subscribe(std::string filter, Inbox::Take take);
+  // What takes messages of that kind; null: nobody publishes them. `project`: of a project's.
+  Inbox::Take TakerOf(Topic topic, const ProjectSettings* project);
+  Status SubscribeAll(std::string_view first, const ProjectSettings* project);
   void LogStatistics();
   void AwaitLastMessages();
   void Stop(bool says_so);
@@ -90,6 +93,48 @@ Status Profile::Parts::Subscribe(std::string filter, Inbox::Take take) {
       });
 }
 
+Inbox::Take Profile::Parts::TakerOf(Topic topic, const ProjectSettings* project) {
+  switch (topic) {
+    case Topic::kIn:
+      return [this](const Message& message, Receipt receipt) {
+        native_messages.Take(message, std::move(receipt));
+      };
+    case Topic::kControl:
+      return [this](const Message& message, Receipt receipt) {
+        native_control.Take(message, std::move(receipt));
+      };
+    case Topic::kClientStatus:
+      return [this](const Message& message, Receipt receipt) {
+        native_control.TakeStatus(message, std::move(receipt));
+      };
+    case Topic::kUserInput:
+      return [this, project](const Message& message, Receipt receipt) {
+        project_messages.Take(*project, message, std::move(receipt));
+      };
+    case Topic::kTemplate:
+    case Topic::kClear:
+    case Topic::kDelete:
+      return [this, project](const Message& message, Receipt receipt) {
+        project_verbs.Take(*project, message, std::move(receipt));
+      };
+    case Topic::kOut:
+    case Topic::kOwn:
+    case Topic::kServerStatus:
+    case Topic::kReply:
+    case Topic::kProjectStatus:
+      return nullptr;
+  }
+  return nullptr;
+}
+
+Status Profile::Parts::SubscribeAll(std::string_view first, const ProjectSettings* project) {
+  for (const TopicRule& rule : TopicRules()) {
+    if (rule.of_project() != (project != nullptr) || rule.speaks == Party::kNobody) continue;
+    RETURN_IF_ERROR(Subscribe(FilterOf(rule, first), TakerOf(rule.topic, project)));
+  }
+  return OkStatus();
+}
+
 void Profile::Parts::LogStatistics() {
   const Statistics now = context.room.statistics();
   context.services.log.Info("mqtt.statistics", {{"processed", now.processed},
@@ -124,33 +169,11 @@ Profile::Profile(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 Profile::~Profile() { Stop(); }
 
 Status Profile::Subscribe() {
-  Parts& parts = *parts_;
-  const NativeTopics& topics = parts.context.topics;
-  if (parts.context.options.native) {
-    RETURN_IF_ERROR(
-        parts.Subscribe(topics.AllIn(), [&parts](const Message& message, Receipt receipt) {
-          parts.native_messages.Take(message, std::move(receipt));
-        }));
-    RETURN_IF_ERROR(
-        parts.Subscribe(topics.AllControl(), [&parts](const Message& message, Receipt receipt) {
-          parts.native_control.Take(message, std::move(receipt));
-        }));
-    RETURN_IF_ERROR(parts.Subscribe(topics.AllClientStatus(),
-                                    [&parts](const Message& message, Receipt receipt) {
-                                      parts.native_control.TakeStatus(message, std::move(receipt));
-                                    }));
+  if (parts_->context.options.native) {
+    RETURN_IF_ERROR(parts_->SubscribeAll(parts_->context.topics.prefix(), nullptr));
   }
-  for (const ProjectSettings& project : parts.context.options.projects) {
-    RETURN_IF_ERROR(parts.Subscribe(
-        project.name + "/user_input", [&parts, &project](const Message& message, Receipt receipt) {
-          parts.project_messages.Take(project, message, std::move(receipt));
-        }));
-    for (std::string& filter : VerbFilters(project.name)) {
-      RETURN_IF_ERROR(parts.Subscribe(
-          std::move(filter), [&parts, &project](const Message& message, Receipt receipt) {
-            parts.project_verbs.Take(project, message, std::move(receipt));
-          }));
-    }
+  for (const ProjectSettings& project : parts_->context.options.projects) {
+    RETURN_IF_ERROR(parts_->SubscribeAll(project.name, &project));
   }
   return OkStatus();
 }

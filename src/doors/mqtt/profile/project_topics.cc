@@ -1,6 +1,7 @@
 #include "doors/mqtt/profile/project_topics.h"
 
 #include <algorithm>
+#include <string>
 
 #include "mqtt/topics.h"
 #include "wire/mqtt_topic.h"
@@ -22,15 +23,6 @@ Status CheckProjectResponse(std::string_view project, std::string_view session,
   return InvalidArgument("invalid_value", "the response topic must lie below " +
                                               wire::Excerpt(own) + " and hold no wildcards")
       .WithParam("response_topic");
-}
-
-std::vector<std::string> VerbFilters(const std::string& project) {
-  std::vector<std::string> filters;
-  for (const char* const verb : {"template", "clear", "delete"}) {
-    filters.push_back(project + "/" + verb);
-    filters.push_back(project + "/" + verb + "/+");
-  }
-  return filters;
 }
 
 }  // namespace tutti::mqtt::profile

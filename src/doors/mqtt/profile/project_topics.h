@@ -2,9 +2,7 @@
 // Topic); the others are wire/mqtt_project.h's. Pure.
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/status.h"
 
@@ -14,8 +12,5 @@ namespace tutti::mqtt::profile {
 // invalid_value.
 Status CheckProjectResponse(std::string_view project, std::string_view session,
                             std::string_view topic);
-
-// What is subscribed to for a project, but for what its clients say (`project`/user_input).
-std::vector<std::string> VerbFilters(const std::string& project);
 
 }  // namespace tutti::mqtt::profile
