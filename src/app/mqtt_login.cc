@@ -44,6 +44,23 @@ Result<Principal> MqttLogin::Jails::Of(const std::string& user, const auth::Prin
   return principal;
 }
 
+bool MqttLogin::OwnsName(const auth::Principal& who) const {
+  if (who.kind != auth::PrincipalKind::kKey) return true;
+  const auth::SnapshotRef known = authority_.accounts().snapshot();
+  const auth::UserEntry* const user = known->FindUser(who.name);
+  if (user != nullptr && user->principal->grant.tenant != who.grant.tenant) return false;
+  // The ids of all other keys are random.
+  const Result<auth::PrincipalRef> configured = authority_.FromCredential(
+      auth::CredentialOf(auth::PrincipalKind::kKey, who.name), std::time(nullptr));
+  return !configured.ok() || (*configured)->grant.tenant == who.grant.tenant;
+}
+
+bool MqttLogin::MayStay(const Principal& principal) {
+  const Result<auth::PrincipalRef> who =
+      authority_.FromCredential(principal.credential, std::time(nullptr));
+  return who.ok() && OwnsName(**who);
+}
+
 void MqttLogin::Check(mqtt::listener::Credentials credentials, Done done) {
   if (authority_.IsOpen(loopback_)) {
     return done(jails_.Of(credentials.user_name.value_or("local"), *auth::OpenPrincipal()));
@@ -54,7 +71,8 @@ void MqttLogin::Check(mqtt::listener::Credentials credentials, Done done) {
     const Result<auth::PrincipalRef> who =
         authority_.FromBearer(*credentials.password, std::time(nullptr));
     if (!who.ok()) return done(who.status());
-    if ((*who)->name != *credentials.user_name) return done(auth::NotAuthenticated());
+    if ((*who)->name != *credentials.user_name || !OwnsName(**who))
+      return done(auth::NotAuthenticated());
     return done(jails_.Of((*who)->name, **who));
   }
   const std::string user = *credentials.user_name;

@@ -27,8 +27,13 @@ class MqttLogin final : public mqtt::listener::Authenticator {
         loopback_(loopback) {}
 
   void Check(mqtt::listener::Credentials credentials, Done done) override;
+  bool MayStay(const mqtt::listener::Principal& principal) override;
 
  private:
+  // Topics know names alone: a name that another tenant's user has (or the configured key) is not
+  // a key's.
+  bool OwnsName(const auth::Principal& who) const;
+
   struct Jails {  // by which topics clients are kept apart
     std::string prefix;
     std::vector<MqttProject> projects;

@@ -29,6 +29,10 @@ class Authenticator {
   // Calls `done` once, now or later, on any thread. Must not block. The listener gives up on it at
   // its login deadline; how many are asked for at once its limits bound (Limits::logins).
   virtual void Check(Credentials credentials, Done done) = 0;
+  // Whether who logged in may still be here: keys expire, and an open server closes when the first
+  // key is made. On the listener's thread, of each connection every Limits::login_check; must not
+  // block.
+  virtual bool MayStay(const Principal& principal) = 0;
 };
 
 }  // namespace tutti::mqtt::listener

@@ -193,6 +193,12 @@ void Connection::Revoke(std::string_view credential) {
   });
 }
 
+void Connection::CheckLogin() {
+  if (!peer_.open()) return;
+  const Principal& principal = peer_.session()->principal;
+  if (!loop_.authenticator.MayStay(principal)) Revoke(std::string(principal.credential));
+}
+
 void Connection::Shutdown() {
   peer_.Shutdown();
   Event();

@@ -27,6 +27,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
 
   void Start();
   void Revoke(std::string_view credential);  // ends it if it was logged in with that
+  void CheckLogin();                         // ends it if who logged in may not stay
   void Shutdown();                           // tells the client that the server ends, and closes
   void Abort();                              // closes at once
 

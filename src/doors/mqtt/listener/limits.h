@@ -16,6 +16,7 @@ struct Limits {
   int logins = 256;                                  // that have not logged in; more are closed
   int logins_per_address = 32;                       // likewise
   Duration login_time = std::chrono::seconds(10);    // from accept to CONNACK
+  Duration login_check = std::chrono::seconds(1);    // between two looks at who may stay
   size_t login_packet_bytes = 64 << 10;              // of CONNECT
   Duration reader_stall = std::chrono::seconds(30);  // bytes wait and none leave: closed
   size_t unsent_bytes = 16 << 10;  // of a connection; then its queue waits, and nothing is read

@@ -49,6 +49,27 @@ TEST_F(ListenerTest, AClientIsAnsweredOnItsOwnTopic) {
   EXPECT_TRUE(Eventually([&] { return listener_->connections() == 0; }));
 }
 
+TEST_F(ListenerTest, WhoMayStayNoLongerIsToldSoAndTheOthersAreNot) {
+  ListenerOptions options;
+  options.limits.login_check = std::chrono::milliseconds(20);
+  StartListener(options);
+  SocketClient alice(port(), Version::k5), bob(port(), Version::k5);
+  ASSERT_EQ(alice.Connect("alice", "c"), ReasonCode::kSuccess);
+  ASSERT_EQ(bob.Connect("bob", "c"), ReasonCode::kSuccess);
+  authenticator_.Forget("alice");
+  const auto goodbye = alice.Next<Disconnect>();
+  ASSERT_TRUE(goodbye.has_value());
+  EXPECT_EQ(goodbye->reason, ReasonCode::kNotAuthorized);
+  EXPECT_EQ(bob.Subscribe("llm/v1/bob/#"), ReasonCode::kGrantedQos1);
+  // Also of those who come after a time without anybody.
+  bob.Send(Disconnect());
+  EXPECT_TRUE(Eventually([&] { return listener_->connections() == 0; }));
+  SocketClient carol(port(), Version::k5);
+  ASSERT_EQ(carol.Connect("carol", "c"), ReasonCode::kSuccess);
+  authenticator_.Forget("carol");
+  EXPECT_TRUE(carol.WaitClosed());
+}
+
 TEST_F(ListenerTest, AWrongPasswordIsRefusedAndNobodyIsAnonymous) {
   StartListener();
   for (const Version version : kVersions) {

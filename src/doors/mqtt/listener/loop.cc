@@ -18,6 +18,7 @@ Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
       log_(log),
       thread_(log, "mqtt.handler_failed"),
       hub_timer_(context()),
+      login_timer_(context()),
       inbox_(std::make_shared<Inbox>(context(), [this] { Settle(); })) {}
 
 Loop::~Loop() { Stop(); }
@@ -39,6 +40,7 @@ void Loop::Stop() {
     inbox_->Close();
     ForEach([](Connection& connection) { connection.Abort(); });
     hub_timer_.cancel();
+    login_timer_.cancel();
   });
   thread_.Stop();
   thread_.Sweep();
@@ -47,6 +49,18 @@ void Loop::Stop() {
 void Loop::Add(std::shared_ptr<Connection> connection) {
   connections_.insert(std::move(connection));
   count_.fetch_add(1);
+  if (!checks_logins_) CheckLogins();
+}
+
+void Loop::CheckLogins() {
+  checks_logins_ = false;  // also where memory is short: the next connection tries again
+  ForEach([](Connection& connection) { connection.CheckLogin(); });
+  if (connections_.empty()) return;
+  login_timer_.expires_after(limits.login_check);
+  login_timer_.async_wait([this](const boost::system::error_code& cancelled) {
+    if (!cancelled) CheckLogins();
+  });
+  checks_logins_ = true;
 }
 
 void Loop::Remove(const std::shared_ptr<Connection>& connection) {

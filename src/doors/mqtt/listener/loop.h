@@ -60,11 +60,15 @@ class Loop {
   Logger* log() const { return log_; }
 
  private:
+  void CheckLogins();  // now, and again as long as there are connections
+
   Logger* const log_;
   LogPace end_lines_;
   sockets::IoThread thread_;
   boost::asio::steady_timer hub_timer_;
   TimePoint armed_for_ = TimePoint::max();
+  boost::asio::steady_timer login_timer_;
+  bool checks_logins_ = false;
   std::shared_ptr<Inbox> inbox_;
   std::set<std::shared_ptr<Connection>> connections_;
   std::atomic<int> count_{0};

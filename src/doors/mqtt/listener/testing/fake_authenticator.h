@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,14 @@ class FakeAuthenticator final : public Authenticator {
       return;
     }
     done(Answer(credentials));
+  }
+  bool MayStay(const Principal& principal) override {
+    const MutexLock lock(mutex_);
+    return !gone_.contains(principal.user);
+  }
+  void Forget(const std::string& user) {
+    const MutexLock lock(mutex_);
+    gone_.insert(user);
   }
   // Answers those that were held, on the calling thread.
   void AnswerHeld() {
@@ -48,6 +57,7 @@ class FakeAuthenticator final : public Authenticator {
   }
   Mutex mutex_;
   std::vector<std::function<void()>> held_ GUARDED_BY(mutex_);
+  std::set<std::string> gone_ GUARDED_BY(mutex_);
 };
 
 }  // namespace tutti::mqtt::listener::testing
