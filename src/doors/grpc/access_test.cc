@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <string>
 
 #include "doors/grpc/router.h"
@@ -54,6 +55,47 @@ TEST_F(KeyTest, EveryMethodButHealthAsksForTheKey) {
   EXPECT_EQ(
       client_->UnaryBytes("/no.Such/Method", "", nullptr, Bearer("Bearer sk-test-0123456789")).code,
       12);
+}
+
+// Each row by a key of one scope and by one of all but it.
+TEST_F(KeyTest, EveryMethodAsksForAScopeOfItsRow) {
+  int allowed = 0, refused = 0;
+  for (const auth::RouteClass scope : auth::kAllRouteClasses) {
+    if (scope == auth::RouteClass::kPublic) continue;
+    auth::KeySpec spec{
+        .name = std::string(auth::RouteClassName(scope)), .grant = {}, .expires_s = {}};
+    spec.grant.scopes.routes = {scope};
+    const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+    ASSERT_TRUE(key.ok()) << key.status();
+    for (const Method& method : Methods()) {
+      if (method.open) continue;
+      const auto call = client_->Start(std::string(method.path), Bearer("Bearer " + key->text));
+      (void)call->WriteBytes("");
+      call->WritesDone();
+      while (call->Read(nullptr)) {
+      }
+      const Outcome outcome = call->Finish();
+      const bool denied = outcome.message.find("this needs the scope") != std::string::npos;
+      EXPECT_EQ(denied, !method.rule.Has(scope)) << spec.name << " " << method.path;
+      ++(denied ? refused : allowed);
+    }
+  }
+  EXPECT_GT(allowed, 30);
+  EXPECT_GT(refused, 60);
+}
+
+TEST_F(KeyTest, LoadingAndUnloadingIsForAdministratorsAndOnAnOpenServerForAll) {
+  const auto told = [&](const std::string& method, const CallOptions& options) {
+    return client_->UnaryBytes(testing::kInference + method, "", nullptr, options).message;
+  };
+  for (const std::string method : {"RepositoryModelLoad", "RepositoryModelUnload"}) {
+    EXPECT_THAT(told(method, Bearer("Bearer sk-test-0123456789")),
+                HasSubstr("needs the scope admin"));
+  }
+  TearDown();
+  StartDoor();
+  for (const std::string method : {"RepositoryModelLoad", "RepositoryModelUnload"})
+    EXPECT_THAT(told(method, {}), HasSubstr("failed to"));
 }
 
 TEST_F(KeyTest, OneKeyAsABearerIsTakenAndNothingElse) {

@@ -5,6 +5,7 @@
 #include "doors/http/request_path.h"
 #include "doors/http/router.h"
 #include "doors/http/testing/door_fixture.h"
+#include "services/auth/rules.h"
 
 namespace tutti::http::testing {
 namespace {
@@ -153,6 +154,32 @@ TEST_F(RoutesTest, AKeyWithoutTheScopeOfARouteIsRefusedThere) {
   }
   ASSERT_TRUE(known_->accounts().RevokeKeys("ci", time(nullptr)).ok());
   EXPECT_EQ(CodeOf(Ask(Get("/v1/models", fields))), "key_revoked");
+}
+
+TEST_F(RoutesTest, WhatChangesTheServerIsForAdministratorsAndOnAnOpenServerForAll) {
+  std::vector<std::string> paths;
+  for (const Route& route : Routes()) {
+    if (route.rule == auth::rules::kOperate) paths.push_back(PathOf(route));
+  }
+  EXPECT_THAT(paths, ::testing::ElementsAre("/v2/repository/models/fake/load",
+                                            "/v2/repository/models/fake/unload"));
+  StartDoor();
+  for (const std::string& path : paths)
+    EXPECT_THAT(Ask(Request("POST", path, "")).body, HasSubstr("the model")) << path;
+  door_.reset();
+  StartDoor(WithKey());
+  auth::KeySpec spec{.name = "ops", .grant = {}, .expires_s = {}};
+  spec.grant.scopes.routes.Add(auth::RouteClass::kAdmin);
+  const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+  ASSERT_TRUE(key.ok()) << key.status();
+  for (const std::string& path : paths) {
+    const RawResponse refused = Ask(Request("POST", path, bearer_));
+    EXPECT_EQ(refused.status, 403) << path;
+    EXPECT_THAT(refused.body, HasSubstr("needs the scope admin")) << path;
+    EXPECT_THAT(Ask(Request("POST", path, "Authorization: Bearer " + key->text + "\r\n")).body,
+                HasSubstr("failed to"))
+        << path;
+  }
 }
 
 TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {

@@ -8,6 +8,8 @@ namespace tutti::auth::rules {
 inline constexpr RouteClasses kAnybody = {RouteClass::kPublic}, kGenerate = {RouteClass::kGenerate},
                               kEmbed = {RouteClass::kEmbed}, kTokenize = {RouteClass::kTokenize},
                               kModels = {RouteClass::kModels}, kMetrics = {RouteClass::kMetrics};
+// What changes the server. Where nobody is known, whoever is on this machine may (MayUse).
+inline constexpr RouteClasses kOperate = {RouteClass::kAdmin};
 // Where the model decides what is done.
 inline constexpr RouteClasses kWork = {RouteClass::kGenerate, RouteClass::kEmbed};
 // What is not offered is told to all whom the server knows.

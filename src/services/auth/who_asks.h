@@ -23,7 +23,9 @@ std::string_view BearerOf(std::span<const std::string_view> authorization);
 Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback,
                              std::span<const std::string_view> authorization, int64_t now_s);
 
-// Whether `who` has one of the scopes of `rule`. Errors: insufficient_scope.
+// Whether `who` has one of the scopes of `rule`. On an open server everybody of this machine is its
+// operator: what must not be shown even to them needs more than a rule. Errors:
+// insufficient_scope.
 Status MayUse(const Principal& who, RouteClasses rule);
 
 }  // namespace tutti::auth

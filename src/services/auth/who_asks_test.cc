@@ -62,12 +62,16 @@ TEST(BearerTest, WhatABearerShowsIsReadWhateverItIs) {
 }
 
 TEST(MayUseTest, OneOfTheRulesScopesIsEnough) {
-  Principal who;
+  Principal who{.kind = PrincipalKind::kKey, .id = "k", .name = "k", .grant = {}, .expires_s = {}};
   who.grant.scopes.routes = {RouteClass::kEmbed};
   EXPECT_TRUE(MayUse(who, {RouteClass::kEmbed}).ok());
   EXPECT_TRUE(MayUse(who, {RouteClass::kGenerate, RouteClass::kEmbed}).ok());
   EXPECT_EQ(MayUse(who, {RouteClass::kGenerate}).reason(), "insufficient_scope");
   EXPECT_EQ(MayUse(who, {RouteClass::kAdmin}).reason(), "insufficient_scope");
+}
+
+TEST(MayUseTest, WhereNobodyIsKnownEverybodyOperatesTheServer) {
+  EXPECT_TRUE(MayUse(*OpenPrincipal(), {RouteClass::kAdmin}).ok());
 }
 
 }  // namespace
