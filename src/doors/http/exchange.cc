@@ -96,21 +96,41 @@ class ImmediateExchange final : public Exchange {
   Connection& connection_;
 };
 
+// Of a door without a store.
+class NothingKeptExchange final : public Exchange {
+ public:
+  explicit NothingKeptExchange(Connection& connection) : connection_(connection) {}
+  void Start() override {
+    connection_.RespondError(Status(StatusCode::kUnimplemented, "not_implemented",
+                                    "this server keeps no responses and no conversations"));
+  }
+
+ private:
+  Connection& connection_;
+};
+
 }  // namespace
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection) {
+  const auto keeps = [&] {
+    const HttpDoor::Dependencies& deps = connection.context().deps;
+    return deps.responses != nullptr && deps.sessions != nullptr;
+  };
+  const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
+    return std::make_unique<NothingKeptExchange>(connection);
+  };
   switch (route.id) {
     case RouteId::kChat:
     case RouteId::kText:
     case RouteId::kGenerate:
       return MakeGenerationExchange(route.id, connection);
     case RouteId::kResponses:
-      return MakeResponsesExchange(connection);
+      return keeps() ? MakeResponsesExchange(connection) : nothing_kept();
     case RouteId::kResponse:
     case RouteId::kResponseCancel:
     case RouteId::kResponseDelete:
     case RouteId::kResponseInput:
-      return MakeStoredResponseExchange(route.id, connection);
+      return keeps() ? MakeStoredResponseExchange(route.id, connection) : nothing_kept();
     case RouteId::kConversationCreate:
     case RouteId::kConversation:
     case RouteId::kConversationUpdate:
@@ -120,7 +140,7 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kItemsCreate:
     case RouteId::kItem:
     case RouteId::kItemDelete:
-      return MakeConversationsExchange(route.id, connection);
+      return keeps() ? MakeConversationsExchange(route.id, connection) : nothing_kept();
     case RouteId::kTokenize:
     case RouteId::kDetokenize:
     case RouteId::kApplyTemplate:

@@ -90,9 +90,10 @@ class HttpDoor {
     telemetry::DoorMetrics* serving = nullptr;      // may be null
     Logger* log = nullptr;                          // may be null
     const Clock* clock = nullptr;
-    kserve::Repository* repository = nullptr;   // of the routes below /v2
-    responses::Responses* responses = nullptr;  // of those below /v1/responses
-    sessions::Sessions* sessions = nullptr;     // of those below /v1/conversations
+    kserve::Repository* repository = nullptr;  // of the routes below /v2
+    // Of those below /v1/responses and /v1/conversations, which are not offered without both.
+    responses::Responses* responses = nullptr;
+    sessions::Sessions* sessions = nullptr;
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

@@ -182,6 +182,29 @@ TEST_F(RoutesTest, WhatChangesTheServerIsForAdministratorsAndOnAnOpenServerForAl
   }
 }
 
+// Of a door that is embedded without a store: it does not look for what is not there.
+TEST_F(RoutesTest, ResponsesAndConversationsWithoutAStoreAreNotOffered) {
+  has_services_ = false;
+  StartDoor();
+  int asked = 0;
+  for (const Route& route : Routes()) {
+    if (!route.pattern.starts_with("/v1/responses") &&
+        !route.pattern.starts_with("/v1/conversations"))
+      continue;
+    for (const std::string& body :
+         {std::string("{}"), std::string(R"({"model":"fake","input":"hi"})")}) {
+      const bool posts = route.method == "POST";
+      const RawResponse response =
+          Ask(posts ? Post(PathOf(route), body) : Request(route.method, PathOf(route), ""));
+      EXPECT_EQ(response.status, 501) << route.method << " " << route.pattern;
+      EXPECT_EQ(CodeOf(response), "not_implemented") << route.method << " " << route.pattern;
+      ++asked;
+    }
+  }
+  EXPECT_GE(asked, 30);
+  EXPECT_EQ(Ask(Get("/livez")).status, 200);
+}
+
 TEST_F(RoutesTest, EveryWrongKeyGetsTheSameAnswer) {
   StartDoor(WithKey());
   std::set<std::string> bodies;
