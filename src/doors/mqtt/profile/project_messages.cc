@@ -1,9 +1,8 @@
 #include "doors/mqtt/profile/project_messages.h"
 
-#include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "doors/mqtt/profile/ends_only.h"
 #include "doors/mqtt/profile/project_topics.h"
 #include "services/responses/ids.h"
 
@@ -37,163 +36,106 @@ sessions::Message MessageOf(wire::ProjectMessage said, const ProjectSettings& pr
   return message;
 }
 
-}  // namespace
+class ProjectAsker final : public Asker {
+ public:
+  ProjectAsker(const ProjectSettings& project, ProjectAddress address)
+      : project_(project), address_(std::move(address)) {}
 
-struct ProjectMessages::Asked {
-  const ProjectSettings& project;
-  ProjectAddress address;
-  bool redelivered = false;
-  std::string credential = {};  // of who published it
-  sessions::SessionKey key = {};
-  Receipt receipt = {};
-  WaitingRoom::Ticket ticket = {};
-  int64_t seq = 0;  // once it is accepted
-  bool parallel = false;
-  // Of an answer that an earlier process owed; else empty.
-  std::function<void()> again = {};
-  ReplyOrder::Place place = {};  // until it is on its way
+  Message OfError(int64_t turn, const Status& error) const override {
+    return ProjectError(address_, turn, error);
+  }
+  std::optional<Message> OfAcceptance(const sessions::Acceptance&) const override {
+    return std::nullopt;
+  }
+  std::unique_ptr<ReplyForm> FormOf(
+      int64_t turn, const std::shared_ptr<responses::Response>& response) const override {
+    return std::make_unique<ProjectAnswer>(address_, turn, project_.reply_format, project_.stream,
+                                           response);
+  }
+
+ private:
+  const ProjectSettings& project_;
+  const ProjectAddress address_;
 };
+
+AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address) {
+  const auto asked = std::make_shared<Asked>();
+  asked->reply_topic = address.reply.topic;
+  asked->once_there = true;  // each chunk of it once
+  asked->asker = std::make_unique<ProjectAsker>(project, address);
+  return asked;
+}
+
+}  // namespace
 
 void ProjectMessages::Take(const ProjectSettings& project, const Message& message,
                            Receipt receipt) {
   const std::string random = responses::NewId("").substr(0, 8);
   wire::ReceivedMessage received =
       wire::ParseProjectMessage(project.name, message.payload, random, context_.Parsing());
-  auto asked = std::make_shared<Asked>(
-      Asked{project, {std::move(received.reply), message.correlation_data}, message.redelivered});
-  asked->credential = message.credential;
-  asked->receipt = std::move(receipt);
-  const wire::ProjectReply& reply = asked->address.reply;
+  ProjectAddress address{std::move(received.reply), message.correlation_data};
+  const auto refuse = [&](const Status& error) {
+    const AskedPointer asked = AskedAt(project, address);
+    asked->receipt = std::move(receipt);
+    answering_.Refuse(asked, error);
+  };
   if (!message.response_topic.empty()) {
-    const Status status = CheckProjectResponse(project.name, reply.session, message.response_topic);
+    const Status status =
+        CheckProjectResponse(project.name, address.reply.session, message.response_topic);
     if (!status.ok()) {
       context_.LogRefusal(message.topic, message.user, status);
-      return Refuse(asked, status);
+      return refuse(status);
     }
-    asked->address.reply.topic = message.response_topic;
+    address.reply.topic = message.response_topic;
   }
   if (!received.message.ok()) {
     const Status status = received.message.status();
     if (status.param() == "replyTopic") context_.LogRefusal(message.topic, message.user, status);
-    return Refuse(asked, status);
+    return refuse(status);
   }
   const TimePoint expires = message.expires.value_or(TimePoint::max());
   if (expires <= context_.Now()) {
-    return Refuse(asked, Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
-                                "the message had expired when it came"));
+    return refuse(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
+                         "the message had expired when it came"));
   }
-  Submit(asked, *std::move(received.message), expires);
+  const AskedPointer asked = AskedAt(project, address);
+  asked->credential = message.credential;
+  asked->redelivered = message.redelivered;
+  asked->receipt = std::move(receipt);
+  Submit(asked, project, address, *std::move(received.message), expires);
 }
 
-void ProjectMessages::Submit(const AskedPointer& asked, wire::ProjectMessage message,
+void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& project,
+                             const ProjectAddress& address, wire::ProjectMessage message,
                              TimePoint expires) {
-  const wire::ProjectReply& reply = asked->address.reply;
-  asked->key = {asked->project.tenant, asked->project.name, reply.session};
-  sessions::Message said = MessageOf(std::move(message), asked->project, reply);
-  said.state.model = said.request.model = context_.ModelFor(asked->project.model);
+  const wire::ProjectReply& reply = address.reply;
+  asked->key = {project.tenant, project.name, reply.session};
+  sessions::Message said = MessageOf(std::move(message), project, reply);
+  said.state.model = said.request.model = context_.ModelFor(project.model);
   said.request.deadline = expires;
-  Result<api::CallerRef> caller =
-      context_.services.caller_of(asked->credential, asked->project.tenant);
-  if (!caller.ok()) return Refuse(asked, caller.status());
-  said.request.caller = *std::move(caller);
-  said.admit = context_.AdmissionOf(asked->key);
-  asked->parallel = said.parallel;
   said.reply_to = EncodeReplyTo({.door = context_.options.door,
                                  .native = false,
                                  .topic = reply.topic,
-                                 .correlation = asked->address.correlation,
+                                 .correlation = address.correlation,
                                  .client = reply.client,
                                  .request_id = reply.request_id});
-  Result<WaitingRoom::Ticket> ticket = context_.Enter(/*user=*/"");
-  if (!ticket.ok()) return Refuse(asked, ticket.status());
-  asked->ticket = *std::move(ticket);
-  open_.insert(asked);
-  context_.services.sessions.Submit(
-      asked->key, std::move(said),
-      context_.tasks.WhileAlive(
-          [this, told = std::weak_ptr(asked)](const Result<sessions::Acceptance>& acceptance) {
-            if (const AskedPointer held = told.lock()) Accepted(held, acceptance);
-          }));
+  answering_.Submit(asked, std::move(said));
 }
 
 void ProjectMessages::Restore(const ProjectSettings& project, const sessions::OwedAnswer& owed,
                               const ReplyTo& reply_to, ReplyOrder::Place place,
                               std::function<void()> again) {
-  const wire::ProjectReply reply{.topic = reply_to.topic,
-                                 .session = owed.key.session,
-                                 .client = reply_to.client,
-                                 .request_id = reply_to.request_id};
-  if (!CheckProjectResponse(project.name, reply.session, reply.topic).ok()) return;
-  auto asked = std::make_shared<Asked>(Asked{project, {reply, reply_to.correlation}});
+  const ProjectAddress address{{.topic = reply_to.topic,
+                                .session = owed.key.session,
+                                .client = reply_to.client,
+                                .request_id = reply_to.request_id},
+                               reply_to.correlation};
+  if (!CheckProjectResponse(project.name, owed.key.session, reply_to.topic).ok()) return;
+  const AskedPointer asked = AskedAt(project, address);
   asked->key = owed.key;
   asked->again = std::move(again);
   asked->place = std::move(place);
-  open_.insert(asked);
-  context_.services.sessions.Again(
-      owed.key, owed.message_id,
-      context_.tasks.WhileAlive(
-          [this, told = std::weak_ptr(asked)](const Result<sessions::Acceptance>& acceptance) {
-            if (const AskedPointer held = told.lock()) Accepted(held, acceptance);
-          }));
-}
-
-void ProjectMessages::Accepted(const AskedPointer& asked,
-                               const Result<sessions::Acceptance>& acceptance) {
-  open_.erase(asked);
-  if (!acceptance.ok()) return Refuse(asked, acceptance.status());
-  asked->receipt.Accept();
-  asked->seq = acceptance->turn;
-  if (IsRepeatedInVain(*asked, *acceptance))
-    return context_.Leave(&asked->ticket, WaitingRoom::Outcome::kLeft);
-  if (acceptance->response != nullptr) return Answer(asked, acceptance->response);
-  open_.insert(asked);
-  context_.services.responses.Find(
-      asked->key.tenant, acceptance->response_id,
-      context_.tasks.WhileAlive([this, told = std::weak_ptr(asked)](
-                                    const Result<std::shared_ptr<responses::Response>>& found) {
-        const AskedPointer held = told.lock();
-        if (held == nullptr) return;
-        open_.erase(held);
-        if (found.ok()) return Answer(held, *found);
-        Refuse(held, NotFound("expired", "the answer to this message is no longer kept"));
-      }));
-}
-
-bool ProjectMessages::IsRepeatedInVain(const Asked& asked,
-                                       const sessions::Acceptance& acceptance) const {
-  if (!acceptance.repeated) return false;
-  // It is on its way to there, and each chunk of it once.
-  if (context_.streams.Holds(asked.address.reply.topic, acceptance.response_id)) return true;
-  return (asked.redelivered || asked.again) && context_.arrivals.Has(acceptance.response_id);
-}
-
-void ProjectMessages::Answer(const AskedPointer& asked,
-                             std::shared_ptr<responses::Response> response) {
-  ReplyStreams::Setup setup;
-  setup.topic = asked->address.reply.topic;
-  setup.dialog = DialogOf(asked->key);
-  if (!asked->parallel) setup.turn = asked->seq;
-  setup.response = response;
-  setup.form = std::make_unique<ProjectAnswer>(
-      asked->address, asked->seq, asked->project.reply_format, asked->project.stream, response);
-  if (asked->again) {
-    setup.form = std::make_unique<EndsOnly>(std::move(setup.form));
-    setup.patient = true;
-  }
-  setup.arrived = context_.WhenArrived(asked->key, asked->seq, response->id());
-  setup.ended = [this, asked, response](bool delivered) {
-    context_.Leave(&asked->ticket, delivered ? OutcomeOf(*response) : WaitingRoom::Outcome::kLeft);
-  };
-  const Status status = context_.streams.Open(std::move(setup));
-  asked->place.reset();
-  if (!status.ok()) Refuse(asked, status);
-}
-
-void ProjectMessages::Refuse(const AskedPointer& asked, const Status& error) {
-  if (asked->again) return error.code() == StatusCode::kNotFound ? void() : asked->again();
-  context_.Publish(ProjectError(asked->address, asked->seq, error));
-  context_.Leave(&asked->ticket, OutcomeOf(error));
-  asked->receipt.Accept();
+  answering_.Restore(asked, owed.message_id);
 }
 
 }  // namespace tutti::mqtt::profile
