@@ -8,6 +8,7 @@
 #include <exception>
 #include <iostream>
 
+#include "base/thread_turns.h"
 #include "cli/command_line.h"
 
 namespace {
@@ -50,6 +51,7 @@ int CheckOutput() {
 int main(int argc, char** argv) {
   HoldStandardStreams();
   ReturnLargeBlocks();
+  tutti::PreferShortTurns();  // and all threads but those that compute
   try {
     const int status = tutti::cli::Main(argc, argv);
     return status != 0 ? status : CheckOutput();

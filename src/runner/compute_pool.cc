@@ -3,6 +3,9 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include <utility>
+
+#include "base/thread_turns.h"
 #include "model/spin_wait.h"
 
 namespace tutti::runner {
@@ -60,8 +63,10 @@ ComputePool::~ComputePool() {
 }
 
 void ComputePool::RunErased(Function function, void* context) {
-  if (!caller_bound_ && !cpus_.empty()) BindSelf(cpus_[0]);
-  caller_bound_ = true;
+  if (!std::exchange(caller_prepared_, true)) {
+    if (!cpus_.empty()) BindSelf(cpus_[0]);
+    PreferLongTurns();
+  }
   function_ = function;
   context_ = context;
   const uint64_t epoch = epoch_.load(std::memory_order_relaxed) + 1;
@@ -109,6 +114,7 @@ uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
 void ComputePool::WorkerMain(int worker) {
   if (!cpus_.empty()) BindSelf(cpus_[static_cast<size_t>(worker)]);
   pthread_setname_np(pthread_self(), "tutti-compute");
+  PreferLongTurns();
   std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(worker)].value;
   for (uint64_t seen = 0;;) {
     seen = AwaitEpoch(seen);

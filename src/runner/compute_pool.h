@@ -68,7 +68,7 @@ class ComputePool {
 
   const int workers_;
   const std::vector<int> cpus_;  // to bind worker i to; empty = not bound
-  bool caller_bound_ = false;
+  bool caller_prepared_ = false;
 
   // Written by the caller while no worker is inside a job; read inside.
   Function function_ = nullptr;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/cpus.h"
+#include "base/thread_turns.h"
 
 namespace tutti::auth {
 namespace {
@@ -52,6 +53,7 @@ void PasswordPool::Run(Job job) {
 
 void PasswordPool::Main() {
   (void)setpriority(PRIO_PROCESS, 0, options_.nice);  // of this thread alone, as Linux has it
+  PreferLongTurns();
   while (true) {
     Job job;
     {
