@@ -19,6 +19,7 @@
 #include "app/idle_memory.h"
 #include "app/local_inference.h"
 #include "app/mqtt_doors.h"
+#include "app/password_metrics.h"
 #include "app/state.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
@@ -224,6 +225,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   telemetry::DoorMetrics door_metrics(metrics);
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
+  const PasswordMetrics password_metrics(metrics, state->authority());
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
                    Doors::Create(settings, {.inference = &inference,
                                             .state = state.get(),

@@ -48,6 +48,27 @@ Authority::Authority(Accounts* accounts, const Options& options, std::vector<Jwt
       configured_digest_(DigestOf(options.configured_key)),
       pool_(options.pool) {}
 
+Authority::Hashing::Hashing(Authority& authority) : authority_(authority) {
+  const int64_t running = ++authority_.hashing_;
+  int64_t most = authority_.most_hashing_.load();
+  while (running > most && !authority_.most_hashing_.compare_exchange_weak(most, running)) {
+  }
+}
+
+Authority::Hashing::~Hashing() {
+  --authority_.hashing_;
+  ++authority_.hashed_;
+}
+
+Authority::HashCounts Authority::hash_counts() const {
+  return {.threads = pool_.threads(),
+          .waiting = pool_.waiting(),
+          .running = hashing_.load(),
+          .most_running = most_hashing_.load(),
+          .computed = hashed_.load(),
+          .refused = refused_.load()};
+}
+
 Result<PrincipalRef> Authority::FromBearer(std::string_view text, int64_t now_s) const {
   if (text.empty() || text.size() > kMostJwtBytes) return NotAuthenticated();
   if (configured_ != nullptr && SameDigest(DigestOf(text), configured_digest_)) return configured_;
@@ -63,6 +84,7 @@ void Authority::FromPassword(std::string name, std::string password, Done done) 
     return done(WrongPassword());
   pool_.Run([this, name = std::move(name), password = std::move(password),
              done = std::move(done)](const Status& start) mutable {
+    if (!start.ok()) ++refused_;
     Result<PrincipalRef> who = start.ok() ? CheckPassword(name, password) : start;
     OPENSSL_cleanse(password.data(), password.size());
     done(std::move(who));
@@ -77,13 +99,18 @@ Result<PrincipalRef> Authority::CheckPassword(const std::string& name,
     const SnapshotRef before = accounts_->snapshot();
     const UserEntry* const user = before->FindUser(name);
     const std::string& hash = user == nullptr ? hash_of_nobody_ : user->password_hash;
-    ASSIGN_OR_RETURN(const bool right, VerifyPassword(password, hash));
+    bool right = false;
+    {
+      const Hashing counted(*this);
+      ASSIGN_OR_RETURN(right, VerifyPassword(password, hash));
+    }
     if (!right || user == nullptr) return WrongPassword();
     const SnapshotRef now = accounts_->snapshot();
     const UserEntry* const still = now->FindUser(name);
     if (still == nullptr || !still->enabled) return WrongPassword();
     if (still->password_hash != hash) continue;
     if (NeedsRehash(hash, hash_)) {
+      const Hashing counted(*this);
       const Result<std::string> again = HashPassword(password, hash_);
       if (again.ok()) accounts_->Rehash(name, hash, *again);
     }
@@ -154,7 +181,16 @@ Result<std::string> Authority::HashNewPassword(const std::string& password) {
   RETURN_IF_ERROR(CheckNewPassword(password));
   std::promise<Result<std::string>> hash;
   pool_.Run([&](const Status& start) {
-    hash.set_value(start.ok() ? HashPassword(password, hash_) : Result<std::string>(start));
+    if (!start.ok()) {
+      ++refused_;
+      return hash.set_value(start);
+    }
+    // The counts are right before anybody goes on with the hash.
+    Result<std::string> made = [&] {
+      const Hashing counted(*this);
+      return HashPassword(password, hash_);
+    }();
+    hash.set_value(std::move(made));
   });
   return hash.get_future().get();
 }

@@ -4,6 +4,7 @@
 // outlive it, and callbacks may come until its destructor returns. Times are seconds since 1970.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -62,8 +63,27 @@ class Authority {
 
   Accounts& accounts() const { return *accounts_; }
 
+  // What passwords cost now: counted where they are hashed, whoever asked for it.
+  struct HashCounts {
+    size_t threads = 0;        // of the pool
+    size_t waiting = 0;        // for one of them
+    int64_t running = 0;       // hashes that are being computed
+    int64_t most_running = 0;  // at once, since the start
+    int64_t computed = 0, refused = 0;
+  };
+  HashCounts hash_counts() const;
+
  private:
   Authority(Accounts* accounts, const Options& options, std::vector<JwtVerifier> verifiers);
+  // One hash, for as long as it lives.
+  class Hashing {
+   public:
+    explicit Hashing(Authority& authority);
+    ~Hashing();
+
+   private:
+    Authority& authority_;
+  };
   // On a thread of the pool.
   Result<PrincipalRef> CheckPassword(const std::string& name, const std::string& password);
 
@@ -73,6 +93,7 @@ class Authority {
   const std::string hash_of_nobody_;  // of the same cost as anybody's
   const PrincipalRef configured_;     // null: there is no such key
   const Digest configured_digest_;
+  std::atomic<int64_t> hashing_{0}, most_hashing_{0}, hashed_{0}, refused_{0};
   PasswordPool pool_;  // last: its threads end before what they use
 };
 

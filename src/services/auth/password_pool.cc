@@ -17,6 +17,12 @@ int ThreadsOf(const PasswordPool::Options& options) {
   return std::clamp(wanted, 1, PasswordPool::kMostThreads);
 }
 
+Status TooMany(size_t waiting) {
+  return Unavailable("overloaded",
+                     std::to_string(waiting) + " logins wait for their passwords to be checked")
+      .WithRetryAfter(std::chrono::seconds(2));
+}
+
 }  // namespace
 
 PasswordPool::PasswordPool(const Options& options) : options_(options) {
@@ -24,7 +30,7 @@ PasswordPool::PasswordPool(const Options& options) : options_(options) {
 }
 
 PasswordPool::~PasswordPool() {
-  std::deque<Job> left;
+  std::deque<Waiting> left;
   {
     const MutexLock guard(mutex_);
     stopping_ = true;
@@ -32,7 +38,7 @@ PasswordPool::~PasswordPool() {
     changed_.NotifyAll();
   }
   for (std::thread& thread : threads_) thread.join();
-  for (const Job& job : left) job(Unavailable("draining", "the server is ending"));
+  for (const Waiting& each : left) each.job(Unavailable("draining", "the server is ending"));
 }
 
 void PasswordPool::Run(Job job) {
@@ -40,13 +46,11 @@ void PasswordPool::Run(Job job) {
   {
     const MutexLock guard(mutex_);
     if (waiting_.size() < options_.most_waiting) {
-      waiting_.push_back(std::move(job));
+      waiting_.push_back({std::move(job), std::chrono::steady_clock::now()});
       changed_.NotifyOne();
       return;
     }
-    refused = Unavailable("overloaded", std::to_string(waiting_.size()) +
-                                            " logins wait for their passwords to be checked")
-                  .WithRetryAfter(std::chrono::seconds(2));
+    refused = TooMany(waiting_.size());
   }
   job(refused);
 }
@@ -55,15 +59,18 @@ void PasswordPool::Main() {
   (void)setpriority(PRIO_PROCESS, 0, options_.nice);  // of this thread alone, as Linux has it
   PreferLongTurns();
   while (true) {
-    Job job;
+    Waiting next;
+    size_t behind = 0;
     {
       const MutexLock guard(mutex_);
       while (waiting_.empty() && !stopping_) changed_.Wait(mutex_);
       if (stopping_) return;
-      job = std::move(waiting_.front());
+      next = std::move(waiting_.front());
       waiting_.pop_front();
+      behind = waiting_.size();
     }
-    job(OkStatus());
+    const auto waited = std::chrono::steady_clock::now() - next.since;
+    next.job(waited > options_.most_wait ? TooMany(behind) : OkStatus());
   }
 }
 

@@ -5,12 +5,14 @@
 // Any thread may call Run; it never waits.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
 
@@ -21,7 +23,10 @@ class PasswordPool {
   struct Options {
     int threads = 0;           // 1 to 4; 0: half of the cores, within these bounds
     size_t most_waiting = 64;  // jobs that were not begun; then overloaded
-    int nice = 10;             // how far the threads yield to all others, 0 to 19
+    // Who waited longer has gone, or will not wait for the hash: overloaded. Else a flood has every
+    // hash computed for somebody who has given up.
+    Duration most_wait = std::chrono::seconds(5);
+    int nice = 10;  // how far the threads yield to all others, 0 to 19
   };
   static constexpr int kMostThreads = 4;
 
@@ -35,13 +40,23 @@ class PasswordPool {
   using Job = std::function<void(const Status& start)>;
   void Run(Job job);
 
+  size_t threads() const { return threads_.size(); }
+  size_t waiting() const {  // jobs that were not begun
+    const MutexLock guard(mutex_);
+    return waiting_.size();
+  }
+
  private:
+  struct Waiting {
+    Job job;
+    std::chrono::steady_clock::time_point since;
+  };
   void Main();
 
   const Options options_;
-  Mutex mutex_;
+  mutable Mutex mutex_;
   CondVar changed_;
-  std::deque<Job> waiting_ GUARDED_BY(mutex_);
+  std::deque<Waiting> waiting_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };

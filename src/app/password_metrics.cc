@@ -1,0 +1,58 @@
+#include "app/password_metrics.h"
+
+#include <memory>
+
+#include "base/mutex.h"
+
+namespace tutti::app {
+namespace {
+
+using telemetry::Counter;
+using telemetry::Gauge;
+using telemetry::MetricsRegistry;
+
+struct Series {
+  explicit Series(MetricsRegistry& registry) {
+    const auto hashes = [&](const char* outcome) {
+      return registry.GetCounter("tutti_password_hashes_total",
+                                 "Passwords to be hashed by what became of them",
+                                 {{"outcome", outcome}});
+    };
+    const auto gauge = [&](const char* name, const char* help) {
+      return registry.GetGauge(name, help, {});
+    };
+    computed = hashes("computed");
+    refused = hashes("refused");
+    threads = gauge("tutti_password_threads", "Threads that hash passwords");
+    running = gauge("tutti_password_hashes_running", "Hashes that are being computed");
+    most_running = gauge("tutti_password_hashes_most_running",
+                         "The most hashes at once since the process began");
+    waiting = gauge("tutti_password_hashes_waiting", "Logins that wait for a thread");
+  }
+  void Set(const auth::Authority::HashCounts& now) {
+    const MutexLock lock(mutex);  // two may scrape at once
+    const auto reach = [](Counter& counter, int64_t total) {
+      const auto target = static_cast<double>(total);
+      if (target > counter.Value()) counter.Add(target - counter.Value());
+    };
+    reach(computed, now.computed);
+    reach(refused, now.refused);
+    threads.Set(static_cast<double>(now.threads));
+    running.Set(static_cast<double>(now.running));
+    most_running.Set(static_cast<double>(now.most_running));
+    waiting.Set(static_cast<double>(now.waiting));
+  }
+
+  Mutex mutex;
+  Counter computed, refused;
+  Gauge threads, running, most_running, waiting;
+};
+
+}  // namespace
+
+PasswordMetrics::PasswordMetrics(MetricsRegistry& registry, const auth::Authority& authority)
+    : collector_(registry.AddCollector([series = std::make_shared<Series>(registry), &authority] {
+        series->Set(authority.hash_counts());
+      })) {}
+
+}  // namespace tutti::app
