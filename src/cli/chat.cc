@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdio>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "app/api_key.h"
+#include "app/store.h"
 #include "cli/chat_partner.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
@@ -52,6 +54,7 @@ class ChatCommand final : public Command {
         "  tutti chat\n"
         "  tutti chat smollm2-135m-instruct --system \"You answer in one sentence.\"\n"
         "  tutti chat model.gguf --temperature 0.9 --top-p 0.95 --seed 7 -n 200\n"
+        "  tutti chat --store ~/chats --session garden   goes on where that session was\n"
         "  tutti chat --url http://127.0.0.1:8080      a server that runs; a key comes from "
         "TUTTI_API_KEY\n"
         "  tutti chat --mqtt mqtt://127.0.0.1:1883 --user ada --session kitchen   goes on with "
@@ -70,6 +73,11 @@ class ChatCommand final : public Command {
         ->type_name("FILE")
         ->needs(url);
     CLI::Option& mqtt = DeclareMqtt(*url);
+    app_->add_option("--store", store_,
+                     "keep the dialog in this folder, or in memory; the next run goes on with it")
+        ->type_name("FOLDER")
+        ->excludes(url)
+        ->excludes(&mqtt);
     app_->add_option("--system", system_, "system message");
     sampling_.AddTo(*app_);
     options_.AddTo(*app_, /*server=*/false);
@@ -78,7 +86,13 @@ class ChatCommand final : public Command {
   }
 
   int Run() override {
-    const Result<app::Settings> settings = options_.Resolve();
+    if (!mqtt_.session.empty() && mqtt_.url.empty() && store_.empty()) {
+      return FailConfig(
+          InvalidArgument("invalid_value", "--session needs --mqtt or --store, where it is kept"));
+    }
+    std::map<std::string, std::string> usual;
+    if (!store_.empty()) usual["store"] = store_;
+    const Result<app::Settings> settings = options_.Resolve(usual);
     if (!settings.ok()) return FailConfig(settings.status());
     if (options_.print_config()) {
       std::fputs(settings->Print(/*with_server_options=*/false).c_str(), stdout);
@@ -114,8 +128,10 @@ class ChatCommand final : public Command {
     app_->add_flag("--ask-password", ask_password_, "with --mqtt: type the password")
         ->needs(mqtt)
         ->excludes(file);
-    add("--session", mqtt_.session,
-        "with --mqtt: the name of a session, which is gone on with (default: a new one)", "NAME");
+    app_->add_option("--session", mqtt_.session,
+                     "with --mqtt or --store: the name of a session, which is gone on with "
+                     "(default:\na new one; with --store, main)")
+        ->type_name("NAME");
     add("--ca-file", mqtt_.ca_file,
         "with --mqtt: PEM file of whom to trust (default: the system's authorities)", "FILE");
     add("--topic-prefix", mqtt_.prefix, "with --mqtt: above the users' topics [llm/v1]", "TOPIC");
@@ -124,7 +140,15 @@ class ChatCommand final : public Command {
 
   Result<std::unique_ptr<ChatPartner>> MakePartner(const app::Settings& settings) const {
     if (!mqtt_.url.empty()) return MakePartnerOverMqtt();
-    if (url_.empty()) return MakeLocalPartner(model_, settings, sampling_);
+    if (url_.empty()) {
+      std::optional<KeptDialog> kept;
+      if (!store_.empty()) {
+        kept.emplace();
+        ASSIGN_OR_RETURN(kept->folder, app::StoreFolder(settings));
+        kept->session = mqtt_.session.empty() ? "main" : mqtt_.session;
+      }
+      return MakeLocalPartner(model_, settings, sampling_, kept);
+    }
     ASSIGN_OR_RETURN(const std::string key, app::ApiKey(key_file_));
     return MakeServerPartner(url_, model_, key, sampling_);
   }
@@ -217,7 +241,7 @@ class ChatCommand final : public Command {
 
   SettingsOptions options_;
   SamplingOptions sampling_{0.7};
-  std::string model_, system_, url_, key_file_, password_file_;
+  std::string model_, system_, url_, key_file_, password_file_, store_;
   MqttPartnerOptions mqtt_;
   bool ask_password_ = false;
   std::vector<api::ChatMessage> messages_;

@@ -39,10 +39,17 @@ class ChatPartner {
   virtual Result<std::string> Forget() { return std::string("forgotten"); }
 };
 
-// Loads MODEL; blocking. `settings` and `sampling` outlive the partner.
+// Where a dialog with a local model is kept.
+struct KeptDialog {
+  std::string folder;   // of the store; "": in memory
+  std::string session;  // its name
+};
+// Loads MODEL; blocking. `kept`: empty, and the dialog is the messages that are asked with.
+// `settings` and `sampling` outlive the partner.
 Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
                                                       const app::Settings& settings,
-                                                      const SamplingOptions& sampling);
+                                                      const SamplingOptions& sampling,
+                                                      const std::optional<KeptDialog>& kept);
 
 // Asks the server at `url` for `model`, or for the first it lists. `sampling` outlives the partner.
 Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,

@@ -31,9 +31,9 @@ void AddOptionsOf(const CLI::App& command, const std::string& name, std::set<std
   for (const CLI::Option* option : command.get_options()) {
     for (const std::string& each : option->get_lnames()) {
       const std::string flag = "--" + each;
-      // `chat` has a key of the server as an option of its own.
-      const bool key =
-          app::FindOption(each) != nullptr && !(name == "chat" && each == "api-key-file");
+      // `chat` has keys of the server as options of its own.
+      const bool own = name == "chat" && (each == "api-key-file" || each == "store");
+      const bool key = app::FindOption(each) != nullptr && !own;
       if (each != "help" && !key) out->insert(name + " " + flag);
     }
   }

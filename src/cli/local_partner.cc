@@ -1,6 +1,8 @@
+#include <optional>
 #include <utility>
 
 #include "app/blocking_waker.h"
+#include "app/local_dialog.h"
 #include "app/local_inference.h"
 #include "cli/chat_partner.h"
 
@@ -12,12 +14,18 @@ class LocalPartner final : public ChatPartner {
   LocalPartner(const app::Settings& settings, const SamplingOptions& sampling)
       : sampling_(sampling), inference_(settings, nullptr) {}
 
-  Status Load(const app::ModelRef& ref) {
+  Status Load(const app::ModelRef& ref, const std::optional<KeptDialog>& kept) {
     Result<app::OpenedModel> opened = inference_.Open(ref);
     if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
     RETURN_IF_ERROR(app::MustGenerate(*opened, ref));
     introduction_ = ref.served_name + ": " + opened->summary();
-    return inference_.Load(*std::move(opened));
+    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    if (!kept.has_value()) return OkStatus();
+    ASSIGN_OR_RETURN(dialog_, app::LocalDialog::Open(inference_, {.folder = kept->folder,
+                                                                  .session = kept->session,
+                                                                  .model = ref.served_name}));
+    introduction_ += "; session " + kept->session;
+    return OkStatus();
   }
 
   const std::string& introduction() const override { return introduction_; }
@@ -25,6 +33,11 @@ class LocalPartner final : public ChatPartner {
   Status Answer(const std::vector<api::ChatMessage>& messages,
                 const std::function<void(std::string_view)>& on_text,
                 const std::function<bool()>& stopped) override {
+    if (dialog_ != nullptr) {
+      app::LocalDialog::Question question{messages.back().content, "", sampling_.Params()};
+      if (messages.front().role == api::Role::kSystem) question.system = messages.front().content;
+      return dialog_->Ask(question, on_text, stopped);
+    }
     api::GenerateRequest request;
     request.prompt = api::ChatPrompt{.messages = messages};
     request.sampling = sampling_.Params();
@@ -46,9 +59,21 @@ class LocalPartner final : public ChatPartner {
     return generation.stream().status();
   }
 
+  Result<std::optional<std::vector<api::ChatMessage>>> History() override {
+    if (dialog_ == nullptr) return std::optional<std::vector<api::ChatMessage>>();
+    ASSIGN_OR_RETURN(std::vector<api::ChatMessage> messages, dialog_->History());
+    return std::optional(std::move(messages));
+  }
+
+  Result<std::string> Forget() override {
+    if (dialog_ != nullptr) RETURN_IF_ERROR(dialog_->Clear());
+    return std::string("forgotten");
+  }
+
  private:
   const SamplingOptions& sampling_;
   app::LocalInference inference_;
+  std::unique_ptr<app::LocalDialog> dialog_;  // null: the messages are all there is
   std::string introduction_;
 };
 
@@ -56,10 +81,11 @@ class LocalPartner final : public ChatPartner {
 
 Result<std::unique_ptr<ChatPartner>> MakeLocalPartner(const std::string& model,
                                                       const app::Settings& settings,
-                                                      const SamplingOptions& sampling) {
+                                                      const SamplingOptions& sampling,
+                                                      const std::optional<KeptDialog>& kept) {
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
   auto partner = std::make_unique<LocalPartner>(settings, sampling);
-  RETURN_IF_ERROR(partner->Load(ref));
+  RETURN_IF_ERROR(partner->Load(ref, kept));
   return std::unique_ptr<ChatPartner>(std::move(partner));
 }
 
