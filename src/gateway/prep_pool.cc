@@ -20,16 +20,15 @@ PrepPool::~PrepPool() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
+    changed_.NotifyAll();
   }
-  changed_.NotifyAll();
   for (std::thread& thread : threads_) thread.join();
 }
 
 void PrepPool::Post(std::function<void()> job) {
-  {
-    const MutexLock lock(mutex_);
-    jobs_.push_back(std::move(job));
-  }
+  const MutexLock lock(mutex_);
+  jobs_.push_back(std::move(job));
+  wanted_.Want();
   changed_.NotifyOne();
 }
 
@@ -40,6 +39,7 @@ void PrepPool::Main() {
     {
       const MutexLock lock(mutex_);
       while (jobs_.empty() && !stopping_) changed_.Wait(mutex_);
+      wanted_.Got();
       if (jobs_.empty()) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();

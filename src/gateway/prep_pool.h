@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 
 namespace tutti::gateway {
@@ -33,6 +34,7 @@ class PrepPool {
 
   Mutex mutex_;
   CondVar changed_;
+  CoreWanted wanted_;  // until a job is begun: it may be long
   std::deque<std::function<void()>> jobs_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;

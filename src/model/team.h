@@ -19,6 +19,7 @@
 #include <memory>
 
 #include "base/check.h"
+#include "base/core_wanted.h"
 
 namespace tutti::model {
 
@@ -125,6 +126,7 @@ class Team {
   }
 
   void BeginPhase(uint64_t pieces) {
+    GiveWay();
     ++position_.phase;
     position_.done += pieces;
   }

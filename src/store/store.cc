@@ -45,7 +45,7 @@ Store::~Store() {
   {
     const MutexLock guard(mutex_);
     stopping_ = true;
-    changed_.NotifyAll();
+    changed_.Notify();
   }
   thread_.join();
 }
@@ -64,7 +64,7 @@ void Store::Add(Task task) {
                                               " writes waiting for the disk");
     } else {
       waiting_.push_back(std::move(task));
-      changed_.NotifyAll();
+      changed_.Notify();
       return;
     }
   }

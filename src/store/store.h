@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "store/database.h"
@@ -80,7 +81,7 @@ class Store {
   const std::optional<FolderLock> lock_;
   Database database_;  // of the thread
   mutable Mutex mutex_;
-  CondVar changed_;
+  UrgentCondVar changed_;
   std::deque<Task> waiting_ GUARDED_BY(mutex_);
   Status health_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;

@@ -38,7 +38,7 @@ void Pump::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.NotifyAll();
+    changed_.Notify();
   }
   if (thread_.joinable()) thread_.join();
   // What was posted and never ran, and what it holds, goes without the lock.
@@ -56,7 +56,7 @@ void Pump::Wake() {
   const MutexLock lock(mutex_);
   if (woken_) return;
   woken_ = true;
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Pump::Add(std::shared_ptr<Pumped> call) {
@@ -66,7 +66,7 @@ void Pump::Add(std::shared_ptr<Pumped> call) {
   calls_.emplace(key, std::move(call));
   // What it waits for may have come before it was added.
   woken_ = true;
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Pump::Erase(const Pumped* call, Calls& calls, std::shared_ptr<Pumped>* removed) {
@@ -90,7 +90,7 @@ void Pump::Watch(std::shared_ptr<Pumped> call) {
   if (sweeping_) return;
   sweeping_ = true;
   next_sweep_ = clock_.Now() + sweep_every_;
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Pump::Unwatch(const Pumped* call) {
@@ -102,14 +102,14 @@ void Pump::Unwatch(const Pumped* call) {
 void Pump::SweepSoon() {
   const MutexLock lock(mutex_);
   sweep_ = woken_ = true;
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Pump::Post(std::function<void()> work) {
   const MutexLock lock(mutex_);
   if (stopping_) return;
   work_.push_back(std::move(work));
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 bool Pump::Await(TimePoint due) {

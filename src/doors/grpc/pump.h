@@ -13,6 +13,7 @@
 
 #include "api/token_stream.h"
 #include "base/clock.h"
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 
 namespace tutti::rpc {
@@ -60,7 +61,7 @@ class Pump {
   const Duration sweep_every_;
   const std::shared_ptr<Waker> waker_;
   Mutex mutex_;
-  CondVar changed_;
+  UrgentCondVar changed_;
   bool woken_ GUARDED_BY(mutex_) = false, sweep_ GUARDED_BY(mutex_) = false;
   bool stopping_ GUARDED_BY(mutex_) = false;
   bool sweeping_ GUARDED_BY(mutex_) = false;  // the next sweep has a time

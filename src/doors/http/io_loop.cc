@@ -30,9 +30,11 @@ void IoLoop::Sweep() { thread_.Sweep(); }
 
 void IoLoop::Wake() noexcept {
   if (woken_.exchange(true, std::memory_order_acq_rel)) return;
+  wanted_.Want();
   try {
     boost::asio::post(context(), [this] { PumpAll(); });
   } catch (...) {  // out of memory: the next wake tries again
+    wanted_.Got();
     woken_.store(false, std::memory_order_release);
   }
 }
@@ -43,6 +45,7 @@ void IoLoop::PumpAll() {
   for (Connection* connection : now) {
     if (streaming_.contains(connection)) connection->Pump();
   }
+  wanted_.Got();
 }
 
 bool IoLoop::Add(std::shared_ptr<Connection> connection) {

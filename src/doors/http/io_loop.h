@@ -18,6 +18,7 @@
 
 #include "api/token_stream.h"
 #include "base/clock.h"
+#include "base/core_wanted.h"
 #include "base/log.h"
 #include "doors/sockets/io_thread.h"
 
@@ -59,6 +60,7 @@ class IoLoop final : public api::StreamWaker {
   const Clock& clock_;
   sockets::IoThread thread_;
   std::atomic<bool> woken_{false};
+  CoreWanted wanted_;
   // loop thread
   std::set<std::shared_ptr<Connection>> connections_;
   bool stopping_ = false;

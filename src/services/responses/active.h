@@ -16,14 +16,14 @@ struct Responses::Active {
   explicit Active(std::shared_ptr<Response> response) : writer(std::move(response)) {}
 
   ResponseWriter writer;
-  api::Generation generation;  // empty: it never ran
-  TurnHooks hooks;             // of a turn
+  api::Generation generation;    // empty: it never ran
+  TurnHooks hooks;               // of a turn
   std::function<void()> cancel;  // of a turn that does not run
   int64_t dropped_turns = 0;     // likewise: what its prompt leaves out
-  bool durable = false;        // its end goes to the store
-  bool shown = true;           // its request is durable: what it says may be shown
-  bool cancelled = false;      // by somebody; else the engine's reasons are a failure
-  bool deleted = false;        // by its owner: the store keeps nothing of it
+  bool durable = false;          // its end goes to the store
+  bool shown = true;             // its request is durable: what it says may be shown
+  bool cancelled = false;        // by somebody; else the engine's reasons are a failure
+  bool deleted = false;          // by its owner: the store keeps nothing of it
   api::FinishReason finish = api::FinishReason::kStop;
 };
 

@@ -24,14 +24,14 @@ void Strand::Post(Task task) {
   const MutexLock lock(mutex_);
   if (stopping_) return;
   tasks_.push_back(std::move(task));
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 bool Strand::TryPost(Task task) {
   const MutexLock lock(mutex_);
   if (stopping_ || tasks_.size() >= most_waiting_) return false;
   tasks_.push_back(std::move(task));
-  changed_.NotifyOne();
+  changed_.Notify();
   return true;
 }
 
@@ -39,25 +39,25 @@ void Strand::PostAt(TimePoint when, Task task) {
   const MutexLock lock(mutex_);
   if (stopping_) return;
   timed_.emplace(when, std::move(task));
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Strand::Wake() noexcept {
   const MutexLock lock(mutex_);
   woken_ = true;
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Strand::Look() {
   const MutexLock lock(mutex_);
-  changed_.NotifyOne();
+  changed_.Notify();
 }
 
 void Strand::Stop() {
   {
     const MutexLock lock(mutex_);
     stopping_ = true;
-    changed_.NotifyOne();
+    changed_.Notify();
   }
   if (thread_.joinable() && thread_.get_id() != std::this_thread::get_id()) thread_.join();
   // Outside the lock: what tasks hold may post when it goes.

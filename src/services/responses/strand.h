@@ -18,6 +18,7 @@
 
 #include "api/token_stream.h"
 #include "base/clock.h"
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 
 namespace tutti::responses {
@@ -57,7 +58,7 @@ class Strand final : public api::StreamWaker {
   const size_t most_waiting_;
   Task pump_;
   Mutex mutex_;
-  CondVar changed_;
+  UrgentCondVar changed_;
   std::deque<Task> tasks_ GUARDED_BY(mutex_);
   std::multimap<TimePoint, Task> timed_ GUARDED_BY(mutex_);
   bool woken_ GUARDED_BY(mutex_) = false;

@@ -9,8 +9,8 @@ namespace tutti::sessions {
 namespace {
 
 using testing::Eventually;
-using testing::HeldStore;
 using ::testing::HasSubstr;
+using testing::HeldStore;
 using ::testing::StartsWith;
 using wire::ResponseStatus;
 

@@ -50,7 +50,9 @@ Status Bridge::Loop::Stop(Duration limit) {
 
 void Bridge::Loop::Wake() {
   if (woken_.exchange(true)) return;
+  wanted_.Want();
   boost::asio::post(io_, [this] {
+    wanted_.Got();
     woken_ = false;
     Pump();
   });

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <thread>
 
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 #include "doors/mqtt/bridge/bridge.h"
 #include "doors/mqtt/bridge/inbox.h"
@@ -86,6 +87,7 @@ class Bridge::Loop {
   Status stopped_;  // what Stop() gives
 
   std::atomic<bool> woken_ = false;
+  CoreWanted wanted_;
   std::atomic<bool> connected_ = false;
   std::atomic<uint64_t> connects_ = 0, tries_failed_ = 0;
   mutable Mutex mutex_;

@@ -12,6 +12,7 @@ bool Inbox::Post(Work work) {
   waiting_.push_back(std::move(work));
   // Under the lock, so that the context is not touched after Close().
   if (waiting_.size() == 1) {
+    wanted_.Want();
     boost::asio::post(context_, [self = shared_from_this()] { self->RunAll(); });
   }
   return true;
@@ -30,6 +31,7 @@ void Inbox::RunAll() {
     }
   }
   if (!works.empty()) settle_();
+  wanted_.Got();
 }
 
 void Inbox::Close() {

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/core_wanted.h"
 #include "base/mutex.h"
 
 namespace tutti::mqtt::listener {
@@ -34,6 +35,7 @@ class Inbox : public std::enable_shared_from_this<Inbox> {
   boost::asio::io_context& context_;  // not touched once closed
   const Work settle_;
   Mutex mutex_;
+  CoreWanted wanted_;
   std::vector<Work> waiting_ GUARDED_BY(mutex_);
   bool closed_ GUARDED_BY(mutex_) = false;
 };
