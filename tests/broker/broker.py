@@ -92,7 +92,8 @@ class Broker:
 
     def end(self, number=signal.SIGTERM):
         """Ends it; what it keeps stays in its folder, for start()."""
-        self.process.send_signal(signal.SIGCONT)
+        if number != signal.SIGKILL:  # which ends a stopped one as it is: it must not acknowledge something first
+            self.process.send_signal(signal.SIGCONT)
         self.process.send_signal(number)
         self.process.wait(PATIENCE_S)
 

@@ -11,6 +11,7 @@ namespace {
 
 // What may be handed to the connection and not be in the socket: enough to keep it busy. All else
 // waits in the outbox, where it is counted.
+constexpr Duration kGoodbyeTime = std::chrono::seconds(1);  // that the broker has for it
 constexpr size_t kUnsentBytes = 256 << 10;
 constexpr size_t kFixedHeaderBytes = 5;  // at most (section 2.1)
 
@@ -52,9 +53,9 @@ void Bridge::Loop::Wake() {
   if (woken_.exchange(true)) return;
   wanted_.Want();
   boost::asio::post(io_, [this] {
-    wanted_.Got();
     woken_ = false;
     Pump();
+    wanted_.Got();
   });
 }
 
@@ -106,6 +107,7 @@ void Bridge::Loop::OnOpened() {
 }
 
 void Bridge::Loop::OnReceived(std::string_view bytes) {
+  if (life_ == Life::kLeaving) return;  // read, and left to the next process
   std::string out;
   while (!bytes.empty()) {
     bytes.remove_prefix(Split(bytes));
@@ -188,6 +190,7 @@ void Bridge::Loop::NoteReady() {
 }
 
 void Bridge::Loop::Lost(const Status& why) {
+  if (life_ == Life::kLeaving) return End();  // as it should
   link_->Close();
   link_.reset();
   session_.Lost();
@@ -237,6 +240,8 @@ void Bridge::Loop::BeginStop(Duration limit) {
   Pump();
 }
 
+// Once all is sent, the broker closes the connection. Closed by us while something of the broker's
+// lies unread in the socket, it would be reset, and what the broker has not read yet lost with it.
 void Bridge::Loop::StopWhenDone() {
   if (life_ == Life::kRunning || life_ == Life::kOver) return;
   const bool late = now() >= stop_limit_;
@@ -248,9 +253,11 @@ void Bridge::Loop::StopWhenDone() {
       std::string out;
       session_.Goodbye(out);
       link_->Send(std::move(out));
+      link_->SetReading(true);
+      stop_limit_ = std::min(stop_limit_, now() + kGoodbyeTime);
     }
   }
-  if (late || link_ == nullptr || link_->unsent() == 0) End();
+  if (late || link_ == nullptr) End();
 }
 
 void Bridge::Loop::End() {
