@@ -118,8 +118,9 @@ Status LocalDialog::Ask(const Question& question,
     }
     if (ended) return EndOf(state);
     if (!cancelled && stopped()) {
-      cancelled = true;
-      (void)Await<Status>([&](auto done) { sessions_.Cancel(key_, id, std::move(done)); });
+      // Where it is too late the answer is kept whole, and shown so.
+      cancelled =
+          Await<Status>([&](auto done) { sessions_.Cancel(key_, id, std::move(done)); }).ok();
     }
     waker->wakes.Wait(seen, std::chrono::steady_clock::now() + kLook);
   }

@@ -2,8 +2,9 @@
 // process goes on with it: `tutti chat --store`.
 //
 // One thread; calls wait. What was said is durable when Ask() returns. A question that was accepted
-// when a process was killed is answered when the dialog is opened again; other dialogs of the store
-// are left alone.
+// when a process was killed is answered before the next one. No turn of another dialog of the store
+// runs here; how long dialogs that nobody uses are kept is that of whoever has the store open, so a
+// server on the same folder drops them after its own time.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <memory>
 #include <utility>
 
 namespace tutti::app {
@@ -17,9 +18,9 @@ MqttRates::MqttRates(const std::vector<MqttProject>& projects, std::string tenan
   }
 }
 
-Status MqttRates::Admit(const sessions::SessionKey& key) {
+Result<sessions::Admitted> MqttRates::Admit(const sessions::SessionKey& key) {
   const auto rate = rates_.find(key.project);
-  if (rate == rates_.end() || key.tenant != tenant_) return OkStatus();
+  if (rate == rates_.end() || key.tenant != tenant_) return sessions::Admitted();
   if (const TimePoint now = clock_.Now(); now - tidied_ >= std::chrono::minutes(1)) {
     tidied_ = now;
     (void)limiter_.DropIdle();
@@ -28,8 +29,8 @@ Status MqttRates::Admit(const sessions::SessionKey& key) {
   const std::array subjects = {
       limits::Subject{limits::SubjectKind::kSession, name, limits::Rules{.window = rate->second}}};
   ASSIGN_OR_RETURN(limits::Reservation reservation, limiter_.Reserve(subjects, {}));
-  reservation.Settle(0);  // it counts from now on, whatever becomes of the message
-  return OkStatus();
+  return sessions::Admitted(
+      [held = std::make_shared<limits::Reservation>(std::move(reservation))] { held->Settle(0); });
 }
 
 }  // namespace tutti::app

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "services/limits/limiter.h"
 #include "services/sessions/history.h"
+#include "services/sessions/message.h"
 
 namespace tutti::app {
 
@@ -24,9 +25,10 @@ class MqttRates {
   MqttRates(const std::vector<MqttProject>& projects, std::string tenant, const Clock* clock,
             std::function<int64_t()> unix_s);
 
-  // Counts one message of the session. Errors: rate_limit_exceeded, with the time after which the
-  // same passes; overloaded (too many sessions to remember).
-  Status Admit(const sessions::SessionKey& key);
+  // Counts one message of the session, for good when what it gives is called, and not at all where
+  // that goes uncalled. Errors: rate_limit_exceeded, with the time after which the same passes;
+  // overloaded (too many sessions to remember).
+  Result<sessions::Admitted> Admit(const sessions::SessionKey& key);
 
  private:
   const std::string tenant_;

@@ -174,8 +174,9 @@ class ConversationsExchange final : public Exchange {
     sessions::SessionKey to = Key();
     parent_ = to.session;
     to.session = responses::NewId("conv_");
-    if (!body.metadata.has_value()) return Service().Fork(Key(), to, ThenConversation());
-    Service().Fork(Key(), to,
+    if (!body.metadata.has_value())
+      return Service().Fork(Key(), to, std::nullopt, ThenConversation());
+    Service().Fork(Key(), to, std::nullopt,
                    Then<sessions::Conversation>([this, to, metadata = MetadataText(*body.metadata)](
                                                     const sessions::Conversation&) {
                      Service().SetMetadata(to, metadata, ThenConversation());

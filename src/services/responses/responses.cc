@@ -175,6 +175,16 @@ void Responses::DeleteAll(const std::string& owner, std::function<void(Status)> 
       (void)CancelRun(response);
       registry_.Remove(id);
     }
+    std::vector<std::shared_ptr<Response>> waiting;  // their turns are to come
+    for (const auto& [id, active] : waiting_) {
+      if (active->writer.response()->owner() != owner) continue;
+      active->deleted = true;
+      waiting.push_back(active->writer.response());
+    }
+    for (const auto& response : waiting) {
+      CancelNow(*response);
+      registry_.Remove(response->id());
+    }
     registry_.RemoveEnded(owner);
     store_.Write([owner](store::Database& rows) { return DeleteResponses(rows, owner); },
                  [strand = strand_, done](const Status& status) {

@@ -71,8 +71,8 @@ class Attachment {
 
 // What a dialog does around the answer of its turn. Called on the strand.
 struct TurnHooks {
-  // More rows for the transaction that makes the end durable; called once more with a failed state
-  // if that transaction failed. Runs on the store's thread.
+  // More rows for the transaction that makes the end durable: what it gives runs on the store's
+  // thread. Called once more with a failed state if that transaction failed.
   std::function<store::Store::Work(const wire::ResponseState& end)> commit;
   // The end is durable and announced; or, with why, it could only be announced.
   std::function<void(const wire::ResponseState& end, const Status& stored)> ended;

@@ -44,6 +44,7 @@ void Strand::PostAt(TimePoint when, Task task) {
 
 void Strand::Wake() noexcept {
   const MutexLock lock(mutex_);
+  if (stopping_) return;
   woken_ = true;
   changed_.Notify();
 }
@@ -104,6 +105,7 @@ void Strand::Main() {
     tasks.clear();
     if (woken && pump_) pump_();
   }
+  changed_.Leave();
 }
 
 }  // namespace tutti::responses

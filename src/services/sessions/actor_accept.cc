@@ -99,7 +99,9 @@ void SessionActor::Accept(const SessionPointer& session, Message message, Done<A
     turn.cuts_how = *offer->cancel;
   }
   if (const auto admit = std::exchange(turn.message.admit, nullptr)) {
-    if (const Status status = admit(); !status.ok()) return Refuse(session, offer->turn, status);
+    Result<Admitted> admitted = admit();
+    if (!admitted.ok()) return Refuse(session, offer->turn, admitted.status());
+    turn.admitted = *std::move(admitted);
   }
   Advance(session);  // it may begin at once
   if (const Status refused = turn.refused; !refused.ok())
@@ -182,6 +184,7 @@ void SessionActor::Saved(const SessionPointer& session, int64_t number,
   }
   if (dropped) RunAnew(session);
   turn.durable = true;
+  if (const Admitted admitted = std::exchange(turn.admitted, nullptr)) admitted();
   if (options_.watcher != nullptr) options_.watcher->Asked(session->key, number, turn.message);
   for (const auto& sender : std::exchange(turn.senders, {})) sender(AcceptanceOf(turn));
   for (const int64_t each : std::exchange(turn.cuts, {})) GiveUp(session, each, turn.cuts_how);

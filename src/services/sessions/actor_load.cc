@@ -63,24 +63,25 @@ void SessionActor::Load(const SessionPointer& session) {
         return loaded;
       },
       [this, session](Result<Loaded> loaded) {
-        const Status status = loaded.status();
-        if (status.ok()) Restore(*session, *std::move(loaded));
+        Status status = loaded.status();
+        if (status.ok()) status = Restore(*session, *std::move(loaded));
         const auto waiting = std::exchange(session->when_loaded, {});
         if (!status.ok()) residency_.Remove(session);
+        ++session->pending;  // it stays until all who waited for it have asked
         for (const auto& then : waiting) then(status);
-        if (!status.ok()) return;
-        Advance(session);
+        if (status.ok()) Leave(session);
       });
 }
 
-void SessionActor::Restore(Session& session, Loaded loaded) {
+// An error, of a turn that finds no room, leaves the session as one that was never loaded.
+Status SessionActor::Restore(Session& session, Loaded loaded) {
   const responses::CriticalSection section(&hold_times_);
-  session.loaded = true;
   session.used_s = unix_s_();
   session.profile = std::move(loaded.profile);
   const int64_t turns = loaded.dialog.has_value() ? loaded.dialog->turns : 0;
   session.queue = std::make_unique<TurnQueue>(options_.queue, turns + 1);
-  if (!loaded.dialog.has_value()) return;
+  session.loaded = true;
+  if (!loaded.dialog.has_value()) return OkStatus();
   session.dialog = loaded.dialog->id;
   session.version = loaded.dialog->version;
   session.first_place = loaded.dialog->first_place;
@@ -92,11 +93,20 @@ void SessionActor::Restore(Session& session, Loaded loaded) {
     session.queue->Remember(row.message_id, row.turn);
     session.response_ids[row.turn] = row.response_id;
   }
-  for (const Accepted& row : loaded.pending) RestoreTurn(session, row);
+  for (const Accepted& row : loaded.pending) {
+    const Status restored = RestoreTurn(session, row);
+    if (restored.ok()) continue;
+    session.turns.erase(row.turn);
+    for (const auto& [number, turn] : session.turns) responses_.Abandon(*turn.response);
+    session.turns.clear();
+    session.loaded = false;
+    return restored;
+  }
+  return OkStatus();
 }
 
 // Under the same response id, with the same seed: what readers saw of it keeps its numbers.
-void SessionActor::RestoreTurn(Session& session, const Accepted& row) {
+Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
   Result<TurnRecord> record = DecodeTurn(row.request);
   Turn& turn = session.turns[row.turn];
   turn.number = row.turn;
@@ -118,15 +128,11 @@ void SessionActor::RestoreTurn(Session& session, const Accepted& row) {
       {session.key.tenant, state, turn.message.input,
        responses::TurnNote{row.message_id, row.turn, static_cast<int64_t>(turn.position)}},
       [this, key, message_id] { Cancel(key, message_id, [](const Status&) {}); });
-  if (!response.ok()) {  // no room in memory now; its row stays
-    session.turns.erase(row.turn);
-    session.queue->Remember(row.message_id, row.turn);
-    session.response_ids[row.turn] = row.response_id;
-    return;
-  }
+  RETURN_IF_ERROR(response.status());
   turn.response = *std::move(response);
   session.response_ids[row.turn] = row.response_id;
   session.queue->Restore(row.message_id, row.turn, turn.message.parallel);
+  return OkStatus();
 }
 
 void SessionActor::Resume() {

@@ -72,9 +72,11 @@ void SessionActor::Advance(const SessionPointer& session) {
   residency_.Settle(session);
 }
 
-// Before it is durable too, unless it is known that its row will not be taken.
+// Before it is durable too, unless a system prompt that it is to be answered under is on its way to
+// the disk, or it is known that its row will not be taken.
 bool SessionActor::MayBegin(const Session& session, const Turn& turn) {
-  return turn.durable || session.dialog != 0 || session.key.project != kConversations;
+  if (turn.durable) return true;
+  return session.new_prompts == 0 && (session.dialog != 0 || session.key.project != kConversations);
 }
 
 // Those that run began with a history that the store had dropped; nobody has seen anything of them.

@@ -148,6 +148,7 @@ void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& pro
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
     ++session->pending;
+    ++session->new_prompts;
     AskStore<DialogId>(
         true,
         [key = session->key, prompt, now_s = unix_s_(),
@@ -159,11 +160,12 @@ void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& pro
         [this, session, prompt, done](const Result<DialogId>& dialog) {
           if (dialog.ok()) {
             const responses::CriticalSection section(&hold_times_);
-            if (dialog->created) Forget(*session, /*whole=*/true);
+            if (dialog->created && session->dialog != 0) Forget(*session, /*whole=*/true);
             session->dialog = dialog->id;
             session->system_prompt = prompt;
             session->used_s = unix_s_();
           }
+          --session->new_prompts;
           done(dialog.status());
           Leave(session);
         });
@@ -189,14 +191,15 @@ void SessionActor::SetProjectPrompt(const std::string& tenant, const std::string
       });
 }
 
-void SessionActor::Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done) {
+void SessionActor::Fork(const SessionKey& from, const SessionKey& to,
+                        std::optional<int64_t> expected_version, Done<Conversation> done) {
   if (Status status = CheckKey(to); !status.ok()) return done(status);
   const Status taken = InvalidArgument("invalid_value", "there is such a session already");
   if (const SessionPointer resident = residency_.Find(to); resident != nullptr) {
     if (!resident->idle() || resident->dialog != 0) return done(taken);
     residency_.Remove(resident);  // known by name only
   }
-  Open(from, [this, to, taken, done](const Result<SessionPointer>& opened) {
+  Open(from, [this, to, taken, expected_version, done](const Result<SessionPointer>& opened) {
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
     // A turn that runs is not part of it, nor what began after it and has ended before.
@@ -206,10 +209,15 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, Done<Conve
     ++session->pending;
     AskStore<Conversation>(
         true,
-        [from = session->key, to, place, taken, now_s = unix_s_(),
+        [from = session->key, to, place, taken, expected_version, now_s = unix_s_(),
          most = options_.dialogs_per_tenant](store::Database& rows) -> Result<Conversation> {
           ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));
           if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
+          if (expected_version.value_or(dialog->version) != dialog->version) {
+            return Status(StatusCode::kFailedPrecondition, "version_mismatch",
+                          "the session is at version " + std::to_string(dialog->version))
+                .WithParam("version");
+          }
           ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));
           if (there.has_value()) return taken;
           RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most));

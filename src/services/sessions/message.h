@@ -17,6 +17,8 @@
 
 namespace tutti::sessions {
 
+using Admitted = std::function<void()>;
+
 struct Message {
   std::string id;  // the client's, at most 128 bytes: the same again is the same turn. Empty: none
   std::vector<api::ChatMessage> input;  // at least one
@@ -36,9 +38,11 @@ struct Message {
   // most 16 KiB. Kept beside the message until Sessions::Arrived(), so that the process after this
   // one can tell it. Empty: its sender asks.
   std::string reply_to;
-  // Asked once, on the strand, when nothing else is against it and before it is durable: whether
-  // its sender may say one more thing. Not of a message that is repeated. An error refuses it.
-  std::function<Status()> admit;
+  // Asked once, on the strand, when nothing of the dialog's is against it and before it is durable:
+  // whether its sender may say one more thing. Not of a message that is repeated. An error refuses
+  // it. What it gives is called when the message is accepted, and goes uncalled if it is refused
+  // after all.
+  std::function<Result<Admitted>()> admit;
 };
 
 // The message is durable and will be answered exactly once.

@@ -36,6 +36,7 @@ struct Turn {
   std::optional<CutShort> cut;            // it was cancelled, to end so
   std::vector<int> input_tokens;          // of each message of its input
   TimePoint patience = TimePoint::max();  // tries to run until then
+  Admitted admitted;                      // to be called when it is durable
   // Others that end for it, and how, when it is durable.
   std::vector<int64_t> cuts;
   CutShort cuts_how = CutShort::kForget;
@@ -75,7 +76,8 @@ struct Session {
   std::map<int64_t, std::string> response_ids;  // of the turns that are remembered
   std::deque<Barrier> barriers;
   bool barrier_runs = false;
-  int pending = 0;  // writes and reads under way that come back here
+  int pending = 0;      // what comes back here: the session stays
+  int new_prompts = 0;  // system prompts on their way to the disk
 
   bool in_idle = false;  // Residency's: in its list of idle ones, here
   std::list<SessionKey>::iterator idle_place = {};

@@ -54,7 +54,8 @@ class SessionActor {
   void DeleteAll(const Subject& subject, Done<int64_t> done);
   void SetProjectPrompt(const std::string& tenant, const std::string& project,
                         const std::string& prompt, Done<int64_t> done);
-  void Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done);
+  void Fork(const SessionKey& from, const SessionKey& to, std::optional<int64_t> expected_version,
+            Done<Conversation> done);
 
   // actor_items.cc
   void AppendItems(const SessionKey& key, std::vector<api::ChatMessage> messages,
@@ -96,8 +97,8 @@ class SessionActor {
   void Open(const SessionKey& key, std::function<void(Result<SessionPointer>)> then);
   void Load(const SessionPointer& session);
   struct Loaded;
-  void Restore(Session& session, Loaded loaded);
-  void RestoreTurn(Session& session, const Accepted& row);
+  Status Restore(Session& session, Loaded loaded);
+  Status RestoreTurn(Session& session, const Accepted& row);
 
   // actor_accept.cc
   void Accept(const SessionPointer& session, Message message, Done<Acceptance> done);

@@ -114,10 +114,12 @@ void Sessions::SetProjectPrompt(const std::string& tenant, const std::string& pr
           const Done<int64_t>& told) { actor->SetProjectPrompt(tenant, project, prompt, told); });
 }
 
-void Sessions::Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done) {
-  Ask(*strand_, std::move(done), [actor = actor_.get(), from, to](const Done<Conversation>& told) {
-    actor->Fork(from, to, told);
-  });
+void Sessions::Fork(const SessionKey& from, const SessionKey& to,
+                    std::optional<int64_t> expected_version, Done<Conversation> done) {
+  Ask(*strand_, std::move(done),
+      [actor = actor_.get(), from, to, expected_version](const Done<Conversation>& told) {
+        actor->Fork(from, to, expected_version, told);
+      });
 }
 
 void Sessions::History(const SessionKey& key, const ItemPage& page, Done<ItemList> done) {

@@ -78,8 +78,8 @@ class Sessions {
 
   // Errors: conversation_busy, mailbox_full, steer_unsupported, version_mismatch, stale_item,
   // request_too_large, tenant_concurrency, overloaded, storage_full, storage_error; those of the
-  // message's `admit`. What is wrong with the request itself (no such model, too long a prompt)
-  // ends its turn as failed.
+  // message's `admit`; of a message that no turn goes before, also those of Inference::Generate and
+  // context_length_exceeded. The same of a turn that had to wait ends it as failed.
   void Submit(const SessionKey& key, Message message, Done<Acceptance> done);
   // Ends a turn, running or waiting, such that nothing of it stays in the dialog; its response ends
   // as cancelled. Errors: not_found, already_finished.
@@ -110,8 +110,10 @@ class Sessions {
   void SetProjectPrompt(const std::string& tenant, const std::string& project, std::string prompt,
                         Done<int64_t> done);
   // What was said until now, as the beginning of a session that there is not yet; in constant time.
-  // Errors: not_found, invalid_value (there is such a session, or too many forks of forks).
-  void Fork(const SessionKey& from, const SessionKey& to, Done<Conversation> done);
+  // Errors: not_found, invalid_value (there is such a session, or too many forks of forks),
+  // version_mismatch.
+  void Fork(const SessionKey& from, const SessionKey& to, std::optional<int64_t> expected_version,
+            Done<Conversation> done);
 
   // --- what a dialog holds; errors: not_found ---
 

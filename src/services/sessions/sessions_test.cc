@@ -311,9 +311,10 @@ TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
   int asked = 0;
   const auto say = [&](const std::string& id, const Status& answer = OkStatus()) {
     Message message = Say("x", id);
-    message.admit = [&asked, answer] {
+    message.admit = [&asked, answer]() -> Result<Admitted> {
       ++asked;
-      return answer;
+      if (!answer.ok()) return answer;
+      return Admitted();
     };
     return Submit(Key(), std::move(message));
   };
@@ -331,6 +332,73 @@ TEST_F(SessionsTest, OnlyANewMessageThatHasAPlaceAsksWhetherItIsAdmitted) {
   EXPECT_EQ(History(Key()).items.size(), 34u);
   EXPECT_TRUE(say("late").value().repeated);
   EXPECT_EQ(asked, 18) << "also of one that has ended";
+}
+
+TEST_F(SessionsTest, AMessageCountsWhenItIsAcceptedAndNotWhenItIsRefusedAfterAll) {
+  std::atomic<int> held{0}, counted{0};
+  const auto say = [&](const std::string& text) {
+    Message message = Say(text);
+    message.admit = [&]() -> Result<Admitted> {
+      const auto one = std::shared_ptr<int>(new int(++held), [&](const int* each) {
+        --held;
+        delete each;
+      });
+      return Admitted([&, one] { ++counted; });
+    };
+    return Submit(Key(), std::move(message));
+  };
+  EXPECT_TRUE(say("u1").ok());
+  EXPECT_EQ(counted, 1);
+  StepAll();
+  inference_->refuse = [](const api::GenerateRequest&) { return api::ModelNotFound("large"); };
+  EXPECT_FALSE(say("u2").ok());
+  inference_->refuse = nullptr;
+  ASSERT_TRUE(Change("CREATE TRIGGER refuses BEFORE INSERT ON turn BEGIN SELECT "
+                     "RAISE(ABORT, 'no'); END")
+                  .ok());
+  EXPECT_FALSE(say("u3").ok());
+  Settle();
+  EXPECT_EQ(counted, 1);
+  EXPECT_TRUE(Eventually([&] { return held == 0; })) << "what was not counted is given back";
+}
+
+// One was refused while the session was read, and took it from under those that waited with it.
+TEST_F(SessionsTest, ARefusalWhileASessionIsReadLeavesItToTheOthersThatWait) {
+  Told refused, second, third;
+  {
+    HeldStore held(*store_);
+    Message message = Say("u1");
+    message.admit = []() -> Result<Admitted> {
+      return ResourceExhausted("rate_limit_exceeded", "too often");
+    };
+    sessions_->Submit(Key(), std::move(message), refused.done());
+    sessions_->Submit(Key(), Say("u2"), second.done());
+  }
+  EXPECT_FALSE(refused.Get().ok());
+  ASSERT_TRUE(second.Get().ok());
+  sessions_->Submit(Key(), Say("u3"), third.done());
+  const Result<Acceptance> last = third.Get();
+  ASSERT_TRUE(last.ok()) << last.status();
+  EXPECT_EQ(last->turn, 3);
+  StepAll();
+  ASSERT_TRUE(Ended(last->response));
+  EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
+  EXPECT_EQ(Said(Key()), "u2 [u2] u3 [u3]");
+}
+
+TEST_F(SessionsTest, AMessageBehindANewSystemPromptIsAnsweredUnderIt) {
+  Answer(Key(), "u1");
+  responses::testing::Call<Status> prompted;
+  Told told;
+  {
+    HeldStore held(*store_);
+    sessions_->SetSystemPrompt(Key(), "new", prompted.done());
+    sessions_->Submit(Key(), Say("u2"), told.done());
+  }
+  EXPECT_TRUE(prompted.Get().ok());
+  ASSERT_TRUE(told.Get().ok());
+  StepAll();
+  EXPECT_EQ(LastPrompt(), "<new> u1 [u1] u2");
 }
 
 TEST_F(SessionsTest, ParallelTurnsRunAtOnceAndStandInTheOrderOfTheirNumbers) {

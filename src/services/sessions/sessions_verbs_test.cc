@@ -14,8 +14,9 @@ class SessionsVerbsTest : public testing::SessionsFixture {
  protected:
   Status Clear(const SessionKey& key) { return Ask<Status>(&Sessions::Clear, key); }
   Status Delete(const SessionKey& key) { return Ask<Status>(&Sessions::Delete, key); }
-  Result<Conversation> Fork(const SessionKey& from, const SessionKey& to) {
-    return Ask<Result<Conversation>>(&Sessions::Fork, from, to);
+  Result<Conversation> Fork(const SessionKey& from, const SessionKey& to,
+                            std::optional<int64_t> version = std::nullopt) {
+    return Ask<Result<Conversation>>(&Sessions::Fork, from, to, version);
   }
   Result<ItemList> Append(const SessionKey& key, const std::string& text,
                           std::optional<int64_t> version = std::nullopt) {
@@ -137,6 +138,9 @@ TEST_F(SessionsVerbsTest, ForksGoOnFromOneHistoryBesideEachOther) {
   EXPECT_EQ(LastPrompt(), "u1 [u1] v2 [v2] v3");
   EXPECT_EQ(Fork(Key(), Key("fork")).status().reason(), "invalid_value");
   EXPECT_EQ(Fork(Key("none"), Key("new")).status().reason(), "not_found");
+  const int64_t version = History(Key()).version;
+  EXPECT_EQ(Fork(Key(), Key("late"), version - 1).status().reason(), "version_mismatch");
+  EXPECT_TRUE(Fork(Key(), Key("late"), version).ok());
 }
 
 TEST_F(SessionsVerbsTest, AForkIsWhatWasSaidAndNotWhatIsBeingSaid) {

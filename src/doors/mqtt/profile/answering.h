@@ -1,7 +1,7 @@
 // Answering: the way of a message to its answer, in either profile: a caller and a place in the
 // waiting room, the session's acceptance, the response, its events on their way out. Of the strand.
 //
-// A message is acknowledged once it is durable, or once its error has been published. What the
+// A message is acknowledged once it is durable, or once its error was handed to the port. What the
 // transport alone repeats (DUP), and what an earlier process owed, is not answered again while its
 // answer is on its way there, or once it has arrived.
 #pragma once

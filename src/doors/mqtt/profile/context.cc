@@ -21,7 +21,8 @@ Result<WaitingRoom::Ticket> Context::Enter(std::string user) {
   return ticket;
 }
 
-std::function<Status()> Context::AdmissionOf(const sessions::SessionKey& key) const {
+std::function<Result<sessions::Admitted>()> Context::AdmissionOf(
+    const sessions::SessionKey& key) const {
   if (!services.admit) return nullptr;
   return [admit = services.admit, key] { return admit(key); };
 }

@@ -33,7 +33,7 @@ struct Context {
   // A place in the waiting room for one more message.
   Result<WaitingRoom::Ticket> Enter(std::string user);
   // What a session's message is asked for when all else is well; empty: nothing.
-  std::function<Status()> AdmissionOf(const sessions::SessionKey& key) const;
+  std::function<Result<sessions::Admitted>()> AdmissionOf(const sessions::SessionKey& key) const;
   // What became of a message, whether it had a place or not.
   void Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome);
   // What is to happen when the answer to a turn has arrived.

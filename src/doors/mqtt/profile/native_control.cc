@@ -130,31 +130,14 @@ void NativeControl::History(const NativeAddress& address, const wire::MqttContro
 }
 
 void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& control) {
-  const sessions::SessionKey from = KeyOf(address, control, address.session);
-  const sessions::SessionKey to = KeyOf(address, control, control.into);
-  const auto fork = [this, address, control, from, to] {
-    context_.services.sessions.Fork(
-        from, to,
-        context_.tasks.WhileAlive(
-            [this, address, control](const Result<sessions::Conversation>& made) {
-              if (!made.ok()) return Refuse(address, control.id, made.status());
-              Tell(address,
-                   wire::ForkedEvent(control.id, address.session, control.into, made->version));
-            }));
-  };
-  if (!control.version.has_value()) return fork();
-  // A fork is made of what is there now; where that is no longer what was meant, it is refused.
-  context_.services.sessions.History(
-      from, {.limit = 1, .ascending = false, .after = {}},
-      context_.tasks.WhileAlive(
-          [this, address, control, fork](const Result<sessions::ItemList>& list) {
-            if (!list.ok()) return Refuse(address, control.id, list.status());
-            if (list->version == *control.version) return fork();
-            Refuse(address, control.id,
-                   Status(StatusCode::kFailedPrecondition, "version_mismatch",
-                          "the session is at version " + std::to_string(list->version))
-                       .WithParam("version"));
-          }));
+  context_.services.sessions.Fork(
+      KeyOf(address, control, address.session), KeyOf(address, control, control.into),
+      control.version,
+      context_.tasks.WhileAlive([this, address,
+                                 control](const Result<sessions::Conversation>& made) {
+        if (!made.ok()) return Refuse(address, control.id, made.status());
+        Tell(address, wire::ForkedEvent(control.id, address.session, control.into, made->version));
+      }));
 }
 
 void NativeControl::Find(const NativeAddress& address, const wire::MqttControl& control,

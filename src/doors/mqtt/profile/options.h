@@ -69,7 +69,7 @@ struct Services {
   // Whether a session may say one more thing now; on the strand, of each new message that is else
   // taken. Empty: it always may. It outlives the dialogs. Errors: rate_limit_exceeded, with
   // retry-after.
-  std::function<Status(const sessions::SessionKey&)> admit;
+  std::function<Result<sessions::Admitted>(const sessions::SessionKey&)> admit;
   // Who asks, of a message of that credential (empty: nobody here has authenticated its publisher)
   // for that tenant. Errors: as auth::Authority::FromCredential.
   std::function<Result<api::CallerRef>(const std::string& credential, const std::string& tenant)>

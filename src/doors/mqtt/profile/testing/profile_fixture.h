@@ -112,7 +112,9 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
                                    .log = log_,
                                    .admit =
                                        [this](const sessions::SessionKey& key) {
-                                         return admit_ ? admit_(key) : OkStatus();
+                                         const Status status = admit_ ? admit_(key) : OkStatus();
+                                         return status.ok() ? Result<sessions::Admitted>(nullptr)
+                                                            : status;
                                        },
                                    .caller_of = &CallerOf});
     ASSERT_TRUE(made.ok()) << made.status();
