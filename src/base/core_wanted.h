@@ -3,9 +3,10 @@
 //
 // Where every core computes, the kernel lets a thread that wakes wait until its next tick (4 ms at
 // 250 Hz) as soon as it has used a little more than its share of late, and takes its core back in
-// the middle; a message passes several such threads. So who computes calls GiveWay() between pieces
-// of some ten microseconds: a load, and a system call only if somebody of this process waits. Other
-// processes get no more by it than the turn that is given away.
+// the middle; a message passes several such threads. So who computes calls GiveWay() between
+// phases, some ten microseconds in a decode step and up to a few hundred in a prefill: a load, and
+// a system call only if somebody of this process waits. Other processes get no more by it than the
+// turn that is given away.
 //
 // The count is the one thing here that all threads of the process share. Any thread.
 #pragma once
@@ -66,6 +67,8 @@ class UrgentCondVar {
     wanted_.Want();
     changed_.NotifyOne();
   }
+  // When the thread ends.
+  void Leave() { wanted_.Got(); }
 
  private:
   CondVar changed_;

@@ -8,6 +8,8 @@
 // read what phases write; only the function given to a phase may, because it holds a claim while it
 // runs.
 //
+// Between phases a worker lets threads with short work go first (base/core_wanted.h).
+//
 // Waiting spins, since a phase takes microseconds and a kernel wake-up tens of them; after a while
 // it gives its time slice away and then sleeps in short turns (model/spin_wait.h).
 #pragma once

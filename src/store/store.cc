@@ -103,7 +103,7 @@ std::vector<Store::Task> Store::Next() {
 void Store::Main() {
   while (true) {
     std::vector<Task> group = Next();
-    if (group.empty()) return;
+    if (group.empty()) return changed_.Leave();
     if (group.front().writes) {
       Commit(std::move(group));
       continue;

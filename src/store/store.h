@@ -39,8 +39,9 @@ class Store {
     size_t most_writes = 256;    // in one commit
     size_t most_waiting = 4096;  // works that were handed in and not begun; then overloaded
   };
-  // Run on the store's thread.
+  // Runs on the store's thread.
   using Work = std::function<Status(Database&)>;
+  // Called there, or, of what is refused at once, by Write or Read themselves.
   using Done = std::function<void(const Status&)>;
 
   // Errors: those of FolderLock, Migrate and Database.

@@ -61,7 +61,7 @@ class MqttConnection {
   // connection_closed, bad_response: the connection is of no further use.
   Result<Arrivals> Receive(TimePoint until, const Stopped& stopped = nullptr);
 
-  // Until all that was sent has been acknowledged or refused. Errors: as Receive; unavailable, when
+  // Until all that was sent has been acknowledged or refused. Errors: as Receive; unreachable, when
   // `patience` is over; the first refusal. What came meanwhile is given by Receive.
   Status Flush(Duration patience, const Stopped& stopped = nullptr);
 
