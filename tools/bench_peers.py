@@ -54,10 +54,10 @@ def install_environment(folder):
     return python
 
 
-def install_llama(folder, python, jobs):
+def install_llama(folder, python, jobs, programs=("llama-batched-bench", "llama-bench", "llama-quantize")):
     """llama.cpp, native release build, from the source distribution that carries it."""
     binaries = folder / "llama-build" / "bin"
-    if all((binaries / name).exists() for name in ("llama-batched-bench", "llama-bench", "llama-quantize")):
+    if all((binaries / name).exists() for name in programs):
         return binaries
     name, version = LLAMA_PACKAGE
     log = folder / "llama-build.log"
@@ -74,10 +74,9 @@ def install_llama(folder, python, jobs):
     say(f"building llama.cpp with {jobs} jobs (quarter of an hour on two cores); log in {log}")
     run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "llama-build", "-DCMAKE_BUILD_TYPE=Release",
          "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
-         "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF",
+         "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", f"-DLLAMA_BUILD_SERVER={'ON' if 'llama-server' in programs else 'OFF'}",
          "-DLLAMA_BUILD_TOOLS=ON"], log)
-    run(["nice", "ninja", f"-j{jobs}", "-C", folder / "llama-build", "llama-batched-bench", "llama-bench",
-         "llama-quantize"], log)
+    run(["nice", "ninja", f"-j{jobs}", "-C", folder / "llama-build", *programs], log)
     return binaries
 
 

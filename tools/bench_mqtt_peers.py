@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""The same clients over one MQTT broker (Debian's mosquitto) before Tutti and before llama-server with a bridge (mqtt_bridge.py):
+in turns, the same model file, threads, lanes and broker. Every client has a connection and says one message after the other,
+each in a session of its own; first = the first piece of text, reply = the last event, both from the sending on.
+
+Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer is missing or its length is not what was asked for.
+"""
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import queue
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import urllib.request
+
+from bench_peers import PAGE, ROOT, install_environment, install_llama, run, say
+
+BEGIN, END = "<!-- bench-mqtt-peers: begin -->", "<!-- bench-mqtt-peers: end -->"
+TUTTI, LLAMA = "Tutti, its own client of the broker", "llama-server behind a bridge"
+PAHO = "paho-mqtt==2.1.0"
+PATIENCE_S = 300
+
+
+class Process:
+    """A program that is ended with it, and what it printed."""
+
+    def __init__(self, command, ready, log):
+        self.log = open(log, "w+")
+        self.process = subprocess.Popen([str(part) for part in command], stdout=self.log, stderr=subprocess.STDOUT)
+        end = time.monotonic() + PATIENCE_S
+        while not ready(self):
+            if self.process.poll() is not None or time.monotonic() > end:
+                self.stop()
+                sys.exit(f"bench-mqtt-peers: {command[0]} did not start:\n{pathlib.Path(log).read_text()[-3000:]}")
+            time.sleep(0.05)
+
+    def printed(self):
+        return pathlib.Path(self.log.name).read_text()
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.terminate()
+            self.process.wait(60)
+        self.log.close()
+
+
+def start_tutti(args, broker_port, folder, port):
+    (folder / "tutti.toml").write_text(f'[mqtt]\nurl = "mqtt://127.0.0.1:{broker_port}"\n')
+    return [Process([args.tutti, "serve", args.model, "--config", folder / "tutti.toml", "--port", port, "--grpc-port", 0,
+                     "--threads", args.threads, "--lanes", args.lanes, "--store", "memory"],
+                    lambda p: "mqtt.bridge.connected" in p.printed() and "serving" in p.printed(), folder / "tutti.log")]
+
+
+def start_llama(args, broker_port, folder, port, binaries, python):
+    def healthy(_):
+        try:
+            return urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).status == 200
+        except OSError:
+            return False
+    server = Process([binaries / "llama-server", "-m", args.model, "--host", "127.0.0.1", "--port", port, "-np", args.lanes,
+                      "-c", 1024 * args.lanes, "-t", args.threads, "-tb", args.threads, "--no-webui"], healthy,
+                     folder / "llama-server.log")
+    try:
+        bridge = Process([python, ROOT / "tools" / "mqtt_bridge.py", broker_port, f"http://127.0.0.1:{port}", args.clients],
+                         lambda p: "ready" in p.printed(), folder / "bridge.log")
+    except SystemExit:
+        server.stop()
+        raise
+    return [bridge, server]
+
+
+class Client:
+    """One user with a connection; says one message after the other."""
+
+    def __init__(self, port, user):
+        import paho.mqtt.client as mqtt
+        self.user, self.events, granted = user, queue.Queue(), queue.Queue()
+        self.client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)
+        self.client.username_pw_set(user)
+        self.client.on_connect = lambda c, *rest: c.subscribe(f"llm/v1/{user}/+/out", 1)
+        self.client.on_subscribe = lambda *rest: granted.put(True)
+        self.client.on_message = lambda c, u, message: self.events.put((time.perf_counter(), message.payload))
+        self.client.connect("127.0.0.1", port)
+        self.client.loop_start()
+        granted.get(timeout=PATIENCE_S)
+
+    def say(self, number, text, tokens):
+        """(seconds to the first piece, to the end)"""
+        sent = time.perf_counter()
+        self.client.publish(f"llm/v1/{self.user}/s{number}/in", json.dumps({
+            "id": f"m{number}", "type": "message", "input": text, "max_output_tokens": tokens, "ignore_eos": True,
+            "temperature": 0}), 1)
+        first = None
+        while True:
+            at, payload = self.events.get(timeout=PATIENCE_S)
+            event = json.loads(payload)
+            if event["type"] == "response.output_text.delta":
+                first = first or at - sent
+            elif event["type"] in ("response.completed", "response.incomplete"):
+                return first or at - sent, at - sent
+            elif event["type"] in ("error", "response.failed"):
+                sys.exit(f"bench-mqtt-peers: refused: {event}")
+
+    def close(self):
+        self.client.disconnect()
+        self.client.loop_stop()
+
+
+def measure(broker_port, args, round_number):
+    clients = [Client(broker_port, f"user{i}") for i in range(args.clients)]
+    samples = [[] for _ in clients]
+
+    def talk(i, count, offset):
+        for n in range(count):
+            text = f"Client {i}, round {round_number}, message {n + offset}: name a colour and say where it is seen."
+            samples[i].append(clients[i].say(1000 * round_number + n + offset, text, args.tokens))
+
+    def together(count, offset):
+        threads = [threading.Thread(target=talk, args=(i, count, offset)) for i in range(args.clients)]
+        begin = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.perf_counter() - begin
+
+    together(1, 900)  # warm
+    for of in samples:
+        of.clear()
+    seconds = together(args.messages, 0)
+    for client in clients:
+        client.close()
+    every = [sample for of in samples for sample in of]
+    if len(every) != args.clients * args.messages:
+        sys.exit(f"bench-mqtt-peers: {len(every)} of {args.clients * args.messages} answers")
+    return {"tok_s": len(every) * args.tokens / seconds, "first_s": [s[0] for s in every], "reply_s": [s[1] for s in every]}
+
+
+def quantile(values, part):
+    return sorted(values)[min(len(values) - 1, int(part * len(values)))]
+
+
+def row(name, rounds):
+    first, reply = ([s for one in rounds for s in one[key]] for key in ("first_s", "reply_s"))
+    rate = statistics.median(one["tok_s"] for one in rounds)
+    return rate, (f"| {name} | {rate:,.0f} | {1e3 * quantile(first, 0.5):,.0f} / {1e3 * quantile(first, 0.99):,.0f} | "
+                  f"{1e3 * quantile(reply, 0.5):,.0f} / {1e3 * quantile(reply, 0.99):,.0f} |")
+
+
+def write_page(text):
+    page = PAGE.read_text()
+    if BEGIN not in page or END not in page:
+        sys.exit(f"bench-mqtt-peers: {PAGE} has no place for the table ({BEGIN} ... {END})")
+    head, rest = page.split(BEGIN, 1)
+    PAGE.write_text(head + BEGIN + "\n" + text + "\n" + END + rest.split(END, 1)[1])
+
+
+def main():
+    cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers",
+                        help="where the peers go; used again if they are there, may be deleted at any time")
+    parser.add_argument("--model", type=pathlib.Path, default=cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
+    parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--lanes", type=int, default=8, help="Tutti's lanes, llama-server's slots")
+    parser.add_argument("--clients", type=int, default=10)
+    parser.add_argument("--messages", type=int, default=10, help="of each client and round")
+    parser.add_argument("--tokens", type=int, default=32, help="of each answer")
+    parser.add_argument("--rounds", type=int, default=3, help="in turns")
+    parser.add_argument("--jobs", type=int, default=2, help="of the build of llama.cpp")
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    args = parser.parse_args()
+    folder = args.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    python = install_environment(folder)
+    if pathlib.Path(sys.prefix).resolve() != (folder / "venv").resolve():  # again, with the clients' library
+        run([python, "-m", "pip", "install", "--quiet", PAHO])
+        os.execv(python, [str(python), str(pathlib.Path(__file__).resolve()), *sys.argv[1:]])
+    binaries = install_llama(folder, python, args.jobs, ("llama-server",))
+    sys.path.insert(0, str(ROOT / "tests" / "broker"))
+    from broker import free_port
+    broker_port = free_port()
+    (folder / "mosquitto.conf").write_text(f"listener {broker_port} 127.0.0.1\nallow_anonymous true\n")
+    os.environ["PATH"] += ":/usr/sbin"
+    broker = Process(["mosquitto", "-v", "-c", folder / "mosquitto.conf"], lambda p: "running" in p.printed(), folder / "mosquitto.log")
+    rounds = {TUTTI: [], LLAMA: []}
+    try:
+        for number in range(args.rounds):
+            for name in rounds:
+                port = free_port()
+                served = (start_tutti(args, broker_port, folder, port) if name == TUTTI
+                          else start_llama(args, broker_port, folder, port, binaries, python))
+                try:
+                    one = measure(broker_port, args, number)
+                finally:
+                    for process in served:
+                        process.stop()
+                rounds[name].append(one)
+                say(f"round {number + 1}/{args.rounds} {name}: {one['tok_s']:,.0f} tokens/s, first text "
+                    f"{1e3 * quantile(one['first_s'], 0.5):,.0f} ms")
+    finally:
+        broker.stop()
+    rows = {name: row(name, of) for name, of in rounds.items()}
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
+    text = "\n".join([
+        f"{datetime.date.today():%Y-%m-%d}. {cpu}, {args.threads} threads. `{args.model.name}`; {args.clients} clients, {args.lanes} "
+        f"lanes, {args.messages} messages a client and round, {args.tokens} tokens an answer, {args.rounds} rounds in turn; clients and broker "
+        f"on the same cores. Tutti keeps the dialogs, the bridge nothing.", "",
+        "| | tokens/s, median | first text, p50 / p99 ms | reply, p50 / p99 ms |", "|---|---|---|---|",
+        *(line for _, line in rows.values()), "", f"Tutti / llama-server: {rows[TUTTI][0] / rows[LLAMA][0]:.2f} x the tokens/s."])
+    print(text)
+    if not args.no_write:
+        write_page(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
