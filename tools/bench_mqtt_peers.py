@@ -3,7 +3,7 @@
 in turns, the same model file, threads, lanes and broker. Every client has a connection and says one message after the other,
 each in a session of its own; first = the first piece of text, reply = the last event, both from the sending on.
 
-Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer is missing or its length is not what was asked for.
+Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer is missing, refused or empty.
 """
 import argparse
 import datetime
@@ -19,7 +19,7 @@ import threading
 import time
 import urllib.request
 
-from bench_peers import PAGE, ROOT, install_environment, install_llama, run, say
+from bench_peers import ROOT, install_environment, install_llama, run, say, write_page
 
 BEGIN, END = "<!-- bench-mqtt-peers: begin -->", "<!-- bench-mqtt-peers: end -->"
 TUTTI, LLAMA = "Tutti, its own client of the broker", "llama-server behind a bridge"
@@ -67,7 +67,7 @@ def start_llama(args, broker_port, folder, port, binaries, python):
                       "-c", 1024 * args.lanes, "-t", args.threads, "-tb", args.threads, "--no-webui"], healthy,
                      folder / "llama-server.log")
     try:
-        bridge = Process([python, ROOT / "tools" / "mqtt_bridge.py", broker_port, f"http://127.0.0.1:{port}", args.clients],
+        bridge = Process([python, ROOT / "tools" / "mqtt_bridge.py", broker_port, f"http://127.0.0.1:{port}", args.clients, args.model.stem],
                          lambda p: "ready" in p.printed(), folder / "bridge.log")
     except SystemExit:
         server.stop()
@@ -103,9 +103,11 @@ class Client:
             if event["type"] == "response.output_text.delta":
                 first = first or at - sent
             elif event["type"] in ("response.completed", "response.incomplete"):
-                return first or at - sent, at - sent
+                if first is None:
+                    raise RuntimeError(f"an empty answer: {event}")
+                return first, at - sent
             elif event["type"] in ("error", "response.failed"):
-                sys.exit(f"bench-mqtt-peers: refused: {event}")
+                raise RuntimeError(f"refused: {event}")
 
     def close(self):
         self.client.disconnect()
@@ -151,14 +153,6 @@ def row(name, rounds):
     rate = statistics.median(one["tok_s"] for one in rounds)
     return rate, (f"| {name} | {rate:,.0f} | {1e3 * quantile(first, 0.5):,.0f} / {1e3 * quantile(first, 0.99):,.0f} | "
                   f"{1e3 * quantile(reply, 0.5):,.0f} / {1e3 * quantile(reply, 0.99):,.0f} |")
-
-
-def write_page(text):
-    page = PAGE.read_text()
-    if BEGIN not in page or END not in page:
-        sys.exit(f"bench-mqtt-peers: {PAGE} has no place for the table ({BEGIN} ... {END})")
-    head, rest = page.split(BEGIN, 1)
-    PAGE.write_text(head + BEGIN + "\n" + text + "\n" + END + rest.split(END, 1)[1])
 
 
 def main():
@@ -217,7 +211,8 @@ def main():
         *(line for _, line in rows.values()), "", f"Tutti / llama-server: {rows[TUTTI][0] / rows[LLAMA][0]:.2f} x the tokens/s."])
     print(text)
     if not args.no_write:
-        write_page(text)
+        write_page(text, BEGIN, END)
+        say("written to docs/benchmarks.md")
     return 0
 
 

@@ -195,12 +195,13 @@ def table(best, gate, batches, rounds, model, load):
     return "\n".join(lines)
 
 
-def write_page(text):
+def write_page(text, begin=BEGIN, end=END):
+    """Between the marks of its place in the page."""
     page = PAGE.read_text()
-    if BEGIN not in page or END not in page:
-        sys.exit(f"bench-peers: {PAGE} has no place for the table ({BEGIN} ... {END})")
-    head, rest = page.split(BEGIN, 1)
-    PAGE.write_text(head + BEGIN + "\n" + text + "\n" + END + rest.split(END, 1)[1])
+    if begin not in page or end not in page:
+        sys.exit(f"{PAGE} has no place for the table ({begin} ... {end})")
+    head, rest = page.split(begin, 1)
+    PAGE.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
 
 
 def main():
