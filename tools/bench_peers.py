@@ -75,7 +75,7 @@ def install_llama(folder, python, jobs, programs=("llama-batched-bench", "llama-
     run(["cmake", "-G", "Ninja", "-S", source, "-B", folder / "llama-build", "-DCMAKE_BUILD_TYPE=Release",
          "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF", "-DLLAMA_OPENSSL=OFF",
          "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", f"-DLLAMA_BUILD_SERVER={'ON' if 'llama-server' in programs else 'OFF'}",
-         "-DLLAMA_BUILD_TOOLS=ON"], log)
+         "-DLLAMA_BUILD_TOOLS=ON", "-DLLAMA_USE_PREBUILT_UI=OFF"], log)
     run(["nice", "ninja", f"-j{jobs}", "-C", folder / "llama-build", *programs], log)
     return binaries
 
