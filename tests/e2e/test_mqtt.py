@@ -179,8 +179,9 @@ class MqttUsers(unittest.TestCase):
                                input="correct horse battery\n", text=True, check=True, capture_output=True)
                 key = subprocess.run([os.environ["E2E_BINARY"], "keys", "create", "robot", *store], text=True, check=True,
                                      capture_output=True).stdout.strip()
+                wrong = key[:-1] + ("y" if key.endswith("x") else "x")
                 for user, password in (("ada", "wrong horse battery"), ("bob", "correct horse battery"), ("ada", None),
-                                       ("ada", key), ("robot", key[:-1] + "x")):
+                                       ("ada", key), ("robot", wrong)):
                     refused = Chat(port, user, password=password)
                     self.assertIsNotNone(refused.refused, (user, password))
                     refused.close()
@@ -191,7 +192,7 @@ class MqttUsers(unittest.TestCase):
                     self.assertEqual(chat.turn()[0]["type"], "accepted")
                     chat.close()
                 for fields, status in (({}, 401), ({"Authorization": f"Bearer {key}"}, 200),
-                                       ({"Authorization": f"Bearer {key[:-1]}x"}, 401)):
+                                       ({"Authorization": f"Bearer {wrong}"}, 401)):
                     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=STEP_S)
                     connection.request("GET", "/v1/models", headers=fields)
                     self.assertEqual(connection.getresponse().status, status)
