@@ -49,7 +49,7 @@ check-asan: deps test-models  ## the whole suite under AddressSanitizer and Unde
 
 # Not under ThreadSanitizer: programs of protobuf's messages. Debian's library is built without it, and has other layouts
 # of them than its own headers give a program that is (PROTOBUF_TSAN in port_def.inc).
-UNSANITIZED_THREADS := doors_grpc_test|client_grpc_test|grpc_clients_test
+UNSANITIZED_THREADS := doors_grpc_test|client_grpc_test|grpc_clients_test|grpc_hostile_test
 
 check-tsan: deps test-models  ## the suite under ThreadSanitizer, but for gRPC's messages
 	@tools/build.sh tsan
