@@ -11,14 +11,12 @@
 
 #include "api/caller.h"
 #include "app/store.h"
+#include "app/testing/no_lines.h"
+#include "app/testing/timed_model.h"
 #include "client/mqtt/dialect.h"
 #include "doors/mqtt/profile/profile.h"
 #include "doors/mqtt/profile/testing/scripted_port.h"
-#include "engine/engine.h"
-#include "engine/testing/fake_model_runner.h"
-#include "gateway/gateway.h"
 #include "services/responses/testing/waiting.h"
-#include "tokenizer/testing/tiny_vocabularies.h"
 
 namespace tutti::app {
 namespace {
@@ -30,15 +28,6 @@ using std::chrono::seconds;
 constexpr Duration kStep = milliseconds(100);
 constexpr int kTokens = 35;
 constexpr Duration kService = kStep * kTokens;
-constexpr char kTemplate[] =
-    "{% for m in messages %}<|start|>{{ m.role }}:{{ m.content }}<|end|>{% endfor %}"
-    "{% if add_generation_prompt %}<|start|>{% endif %}";
-
-class NoLines final : public Logger::Sink {
- public:
-  void Line(std::string_view) override {}
-};
-
 Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
 }
@@ -46,19 +35,7 @@ Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
 class ChatTimingTest : public ::testing::Test {
  protected:
   ChatTimingTest() {
-    runner_.step_time = [this](const engine::StepPlan&) {
-      clock_.Advance(kStep);
-      return kStep;
-    };
-    model_->info.id = "timed";
-    model_->info.max_model_len = 4096;
-    model_->info.vocab_size = Spec().vocab_size;
-    model_->tokenizer = tokenizer::Tokenizer::Create(tokenizer::testing::ByteLevelSpec()).value();
-    model_->chat_template = tokenizer::ChatTemplate::Compile(kTemplate, {}).value();
-    engine_ = std::make_shared<engine::Engine>(
-        engine::EngineOptions{}, engine::EngineDependencies{&runner_, &text_, &clock_});
-    model_->engine = engine_;
-    gateway_.AddModel(model_);
+    gateway_.AddModel(model_.served);
     sessions::SessionOptions options;
     options.dialogs_per_tenant = 100'000;
     sessions_ = std::make_unique<sessions::Sessions>(options, gateway_, *store_, *responses_,
@@ -86,13 +63,6 @@ class ChatTimingTest : public ::testing::Test {
     EXPECT_TRUE(profile_->Subscribe().ok());
   }
 
-  static engine::RunnerLimits Spec() {
-    return {.kv_blocks = 1024,
-            .max_step_tokens = 4096,
-            .max_step_slices = 64,
-            .context = 4096,
-            .vocab_size = 260};
-  }
   std::function<int64_t()> Unix() {
     return [this] { return clock_.Now().time_since_epoch() / seconds(1) + 1'000'000; };
   }
@@ -135,10 +105,11 @@ class ChatTimingTest : public ::testing::Test {
   void Run() {
     Settle();
     while (true) {
-      const bool stepped = engine_->RunOneStep();
-      most_running_ = std::max(most_running_, engine_->stats().running);
+      const bool stepped = model_.engine->RunOneStep();
+      most_running_ = std::max(most_running_, model_.engine->stats().running);
       Settle();
-      if (!stepped && engine_->stats().running == 0 && engine_->stats().waiting_capacity == 0)
+      if (!stepped && model_.engine->stats().running == 0 &&
+          model_.engine->stats().waiting_capacity == 0)
         return;
     }
   }
@@ -163,12 +134,13 @@ class ChatTimingTest : public ::testing::Test {
   }
 
   ManualClock clock_;
-  engine::testing::FakeModelRunner runner_{{.limits = Spec(), .sample_rows = false}};
-  engine::testing::FakeTokenText text_;
-  std::shared_ptr<gateway::ServedModel> model_ = std::make_shared<gateway::ServedModel>();
-  std::shared_ptr<engine::Engine> engine_;
+  testing::TimedModel model_{
+      "timed", testing::TimedLimits(1024, 64), {}, clock_, [this](const engine::StepPlan&) {
+        clock_.Advance(kStep);
+        return kStep;
+      }};
   gateway::Gateway gateway_{{}, clock_};
-  Logger log_{LogLevel::kError, std::make_shared<NoLines>()};
+  Logger log_{LogLevel::kError, std::make_shared<testing::NoLines>()};
   const std::vector<store::Migration> tables_ = StoreTables();
   std::unique_ptr<store::Store> store_ = store::Store::Open({}, tables_).value();
   std::unique_ptr<responses::Responses> responses_ = std::make_unique<responses::Responses>(
@@ -243,7 +215,7 @@ TEST_F(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
   for (Asked& each : asked) Read(each);
   EXPECT_EQ(most_running_, 8);
   EXPECT_LE(clock_.Now() - start, kStep * (kShort * 13 + 30)) << "thirteen rounds of eight";
-  EXPECT_THAT(runner_.violations(), ::testing::IsEmpty());
+  EXPECT_THAT(model_.runner.violations(), ::testing::IsEmpty());
 }
 
 }  // namespace

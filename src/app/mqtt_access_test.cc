@@ -14,6 +14,7 @@
 #include "api/testing/fake_inference.h"
 #include "app/mqtt_login.h"
 #include "app/store.h"
+#include "app/testing/no_lines.h"
 #include "app/wall_clock.h"
 #include "doors/mqtt/listener/listener.h"
 #include "doors/mqtt/listener/testing/socket_client.h"
@@ -22,6 +23,7 @@
 #include "mqtt/topics.h"
 #include "services/admission/admission.h"
 #include "services/auth/caller.h"
+#include "services/auth/testing/constants.h"
 #include "wire/mqtt_native.h"
 
 namespace tutti::app {
@@ -35,12 +37,6 @@ using ::testing::Not;
 
 constexpr char kPrefix[] = "llm/v1", kProject[] = "driving", kTenant[] = "default";
 constexpr char kPassword[] = "correct horse battery";
-constexpr auth::HashParameters kQuick{.memory_kib = 64, .passes = 1, .lanes = 1};
-
-class NoLines final : public Logger::Sink {
- public:
-  void Line(std::string_view) override {}
-};
 
 struct Person {
   std::string user, password;
@@ -264,8 +260,9 @@ class MqttAccessTest : public ::testing::Test {
   }
 
   Person AddUser(const std::string& name, const std::string& tenant, bool admin = false) {
-    auth::UserRecord user{
-        .name = name, .password_hash = *auth::HashPassword(kPassword, kQuick), .grant = {}};
+    auth::UserRecord user{.name = name,
+                          .password_hash = *auth::HashPassword(kPassword, auth::testing::kQuick),
+                          .grant = {}};
     user.grant.tenant = tenant;
     if (admin) user.grant.scopes.routes.Add(auth::RouteClass::kAdmin);
     EXPECT_TRUE(accounts_->CreateUser(user).ok());
@@ -312,12 +309,12 @@ class MqttAccessTest : public ::testing::Test {
   int port() const { return listener_.port(); }
 
   SteadyClock clock_;
-  Logger log_{LogLevel::kError, std::make_shared<NoLines>()};
+  Logger log_{LogLevel::kError, std::make_shared<testing::NoLines>()};
   std::vector<store::Migration> tables_ = StoreTables();
   std::unique_ptr<store::Store> store_ = *store::Store::Open({}, tables_);
   std::unique_ptr<auth::Accounts> accounts_ = *auth::Accounts::Open(store_.get());
   std::unique_ptr<auth::Authority> authority_ =
-      *auth::Authority::Create(accounts_.get(), {.hash = kQuick});
+      *auth::Authority::Create(accounts_.get(), {.hash = auth::testing::kQuick});
   api::testing::FakeInference models_{{Model("small"), Model("other")}};
   limits::Limiter limiter_{{}, &clock_, &UnixSeconds};
   admission::Admission admission_{{},

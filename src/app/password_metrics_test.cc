@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "app/store.h"
+#include "services/auth/testing/constants.h"
 
 namespace tutti::app {
 namespace {
@@ -20,7 +21,7 @@ TEST(PasswordMetricsTest, HashesAreCountedWhereTheyAreComputed) {
   const auto store = *store::Store::Open({}, tables);
   const auto accounts = *auth::Accounts::Open(store.get());
   auth::Authority::Options options;
-  options.hash = {.memory_kib = 64, .passes = 1, .lanes = 1};
+  options.hash = auth::testing::kQuick;
   options.pool.threads = 2;
   options.pool.most_waiting = 1000;
   const auto authority = *auth::Authority::Create(accounts.get(), options);

@@ -18,6 +18,7 @@
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
 #include "services/auth/control.h"
+#include "services/auth/testing/constants.h"
 #include "store/store.h"
 #include "temp_folder.h"
 
@@ -61,7 +62,7 @@ struct Holder {
         authority(*auth::Authority::Create(accounts.get(), QuickHashes())) {}
   static auth::Authority::Options QuickHashes() {
     auth::Authority::Options options;
-    options.hash = {.memory_kib = 64, .passes = 1, .lanes = 1};
+    options.hash = auth::testing::kQuick;
     options.pool.nice = 0;
     return options;
   }

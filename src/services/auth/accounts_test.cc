@@ -13,11 +13,14 @@
 #include <thread>
 #include <vector>
 
+#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "temp_folder.h"
 
 namespace tutti::auth {
 namespace {
+
+using testing::kNow;
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -25,7 +28,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-constexpr int64_t kNow = 1'700'000'000, kDay = 86400;
+constexpr int64_t kDay = 86400;
 
 std::unique_ptr<Accounts> Opened(store::Store* store) {
   auto accounts = Accounts::Open(store);

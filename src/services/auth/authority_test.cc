@@ -13,16 +13,17 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "services/auth/testing/signed_token.h"
 
 namespace tutti::auth {
 namespace {
 
-using ::testing::StartsWith;
+using testing::kNow;
+using testing::kQuick;
 
-constexpr int64_t kNow = 1'700'000'000;
-constexpr HashParameters kQuick{.memory_kib = 64, .passes = 1, .lanes = 1};
+using ::testing::StartsWith;
 
 class AuthorityTest : public ::testing::Test {
  protected:

@@ -6,16 +6,17 @@
 #include <string>
 
 #include "base/random.h"
+#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "wire/json.h"
 
 namespace tutti::auth {
 namespace {
 
+using testing::kNow;
+
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-constexpr int64_t kNow = 1'700'000'000;
 
 class ControlTest : public ::testing::Test {
  protected:
@@ -37,11 +38,8 @@ class ControlTest : public ::testing::Test {
 
   std::unique_ptr<store::Store> store_ = OpenedStore();
   std::unique_ptr<Accounts> accounts_ = *Accounts::Open(store_.get());
-  std::unique_ptr<Authority> authority_ =
-      *Authority::Create(accounts_.get(), {.configured_key = "",
-                                           .issuers = {},
-                                           .hash = {.memory_kib = 64, .passes = 1, .lanes = 1},
-                                           .pool = {}});
+  std::unique_ptr<Authority> authority_ = *Authority::Create(
+      accounts_.get(), {.configured_key = "", .issuers = {}, .hash = testing::kQuick, .pool = {}});
 };
 
 TEST_F(ControlTest, AKeyIsMadeShownOnceListedRotatedAndRevoked) {

@@ -8,15 +8,17 @@
 
 #include "base/random.h"
 #include "services/auth/base64url.h"
+#include "services/auth/testing/constants.h"
 #include "services/auth/testing/signed_token.h"
 
 namespace tutti::auth {
 namespace {
 
+using testing::kNow;
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-constexpr int64_t kNow = 1'700'000'000;
 constexpr JwtAlgorithm kAll[] = {JwtAlgorithm::kHs256, JwtAlgorithm::kRs256, JwtAlgorithm::kEs256,
                                  JwtAlgorithm::kEdDsa};
 

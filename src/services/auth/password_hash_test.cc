@@ -5,12 +5,14 @@
 
 #include <string>
 
+#include "services/auth/testing/constants.h"
+
 namespace tutti::auth {
 namespace {
 
-using ::testing::StartsWith;
+using testing::kQuick;
 
-constexpr HashParameters kQuick{.memory_kib = 64, .passes = 1, .lanes = 1};
+using ::testing::StartsWith;
 
 std::string Hash(const std::string& password, const HashParameters& parameters = kQuick) {
   const Result<std::string> hash = HashPassword(password, parameters);

@@ -6,13 +6,15 @@
 #include <string>
 
 #include "services/auth/accounts.h"
+#include "services/auth/testing/constants.h"
 #include "services/auth/testing/opened_store.h"
 #include "services/auth/testing/timing_test_rig.h"
 
 namespace tutti::auth {
 namespace {
 
-constexpr int64_t kNow = 1'700'000'000;
+using testing::kNow;
+
 constexpr int kSamples = 1'000'000;
 
 std::string With(std::string text, size_t at) {
