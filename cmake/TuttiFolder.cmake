@@ -1,15 +1,16 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [JOINED_TESTS])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
 # become <folder>_bench. Files whose path matches one of EXCLUDE are left to the caller. DEPENDS are the only
 # folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
-# may include besides; the declared graph is written to ranks.json, which tests/ranks_test.py compares with the
+# may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
+# they do; names in their unnamed namespaces must differ. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
 # includes and the map.
 function(tutti_folder)
-  cmake_parse_arguments(F "" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "JOINED_TESTS" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -50,6 +51,9 @@ function(tutti_folder)
                           GTest::gmock GTest::gtest_main)
     target_compile_options(${target}_test PRIVATE ${TUTTI_TEST_OPTIONS})
     tutti_precompile(${target}_test tutti_test_headers)
+    if(F_JOINED_TESTS AND TUTTI_PRECOMPILE)
+      set_target_properties(${target}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+    endif()
     tutti_register_test(${target}_test)
   endif()
   if(benches)

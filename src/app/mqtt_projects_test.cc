@@ -4,24 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
 #include <set>
 
 #include "app/settings.h"
+#include "app/testing/toml_file.h"
 #include "temp_folder.h"
 #include "test_paths.h"
 
 namespace tutti::app {
 namespace {
 
-using ::testing::HasSubstr;
+using testing::WriteToml;
 
-std::string WriteToml(const std::string& text) {
-  static const support::TempFolder folder;
-  const std::string path = folder.File("mqtt_projects_test.toml");
-  std::ofstream(path) << text;
-  return path;
-}
+using ::testing::HasSubstr;
 
 Result<Settings> Load(const std::string& text) {
   Settings::Inputs inputs;

@@ -3,23 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <fstream>
 #include <set>
 #include <sstream>
 #include <vector>
 
+#include "app/testing/toml_file.h"
 #include "temp_folder.h"
 #include "test_paths.h"
 
 namespace tutti::app {
 namespace {
 
-std::string WriteToml(const std::string& text) {
-  static const support::TempFolder folder;
-  const std::string path = folder.File("settings_test.toml");
-  std::ofstream(path) << text;
-  return path;
-}
+using testing::WriteToml;
 
 // A legal value that differs from the default, for any option.
 std::string OtherValue(const OptionSpec& option) {

@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 // Answers after a moment, with a vector that depends on the text alone unless `mixed` is set.
-class FakeTarget final : public EncodeTarget {
+class FakeEncodeTarget final : public EncodeTarget {
  public:
   Result<std::unique_ptr<EncodeClient>> Connect() override {
     return std::unique_ptr<EncodeClient>(std::make_unique<Client>(*this));
@@ -50,13 +50,13 @@ class FakeTarget final : public EncodeTarget {
  private:
   class Client final : public EncodeClient {
    public:
-    explicit Client(FakeTarget& target) : target_(target) {}
+    explicit Client(FakeEncodeTarget& target) : target_(target) {}
     Result<EncodeReply> Encode(const std::vector<std::string>& texts) override {
       return target_.Answer(texts);
     }
 
    private:
-    FakeTarget& target_;
+    FakeEncodeTarget& target_;
   };
 
   Result<EncodeReply> Answer(const std::vector<std::string>& texts) {
@@ -89,7 +89,7 @@ class FakeTarget final : public EncodeTarget {
 };
 
 TEST(EncodeLoad, EveryRequestIsSentOnceAndNeverMoreAtATimeThanThereAreClients) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   const EncodeRun run = RunEncodeLoad(target, {4, 2, 16}, 40, 0, 1);
   EXPECT_THAT(run.failures, IsEmpty());
   EXPECT_EQ(run.requests, 40);
@@ -105,14 +105,14 @@ TEST(EncodeLoad, EveryRequestIsSentOnceAndNeverMoreAtATimeThanThereAreClients) {
 }
 
 TEST(EncodeLoad, AWarmUpCountsNowhere) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   const EncodeRun run = RunEncodeLoad(target, {2, 1, 16}, 10, 30, 1);
   EXPECT_EQ(run.requests, 10);
   EXPECT_EQ(run.work.items, 10u);
 }
 
 TEST(EncodeLoad, VectorsThatDependOnTheCompanyAreFound) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   target.mixed = true;
   const EncodeRun run = RunEncodeLoad(target, {4, 1, 16}, 20, 0, 1);
   EXPECT_THAT(run.failures, Not(IsEmpty()));
@@ -120,7 +120,7 @@ TEST(EncodeLoad, VectorsThatDependOnTheCompanyAreFound) {
 }
 
 TEST(EncodeLoad, RequestsThatAreRefusedAreTold) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   target.refuse_after = 12;
   const EncodeRun run = RunEncodeLoad(target, {2, 1, 16}, 20, 0, 1);
   EXPECT_LT(run.requests, 20);
@@ -129,7 +129,7 @@ TEST(EncodeLoad, RequestsThatAreRefusedAreTold) {
 }
 
 TEST(EncodeGreeting, TextsThatAreCutAreToldOfWithBothLengths) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   EXPECT_EQ(*Greet(target, {1, 1, 64}), "") << "a target that tells no tokens";
   target.reads = 32;
   EXPECT_EQ(*Greet(target, {1, 1, 16}), "");
@@ -139,7 +139,7 @@ TEST(EncodeGreeting, TextsThatAreCutAreToldOfWithBothLengths) {
 }
 
 TEST(EncodeGreeting, ATargetThatRefusesEverythingIsAnErrorAndNoTable) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   target.refuse_after = 0;
   std::vector<std::string> lines;
   const auto report =
@@ -150,7 +150,7 @@ TEST(EncodeGreeting, ATargetThatRefusesEverythingIsAnErrorAndNoTable) {
 }
 
 TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   EncodeLevelsOptions options;
   target.reads = 12;
   options.levels = {1, 4};
@@ -182,7 +182,7 @@ TEST(EncodeLevels, EachIsARowOfTheReportAndAWrongAnswerFailsIt) {
 }
 
 TEST(Knee, ADeviceOfOneLaneIsExplainedAndAConcurrencyRecommended) {
-  FakeTarget target;
+  FakeEncodeTarget target;
   target.took = std::chrono::milliseconds(10);  // beside which a busy machine's turns are short
   KneeOptions options;
   options.levels = {1, 2, 4};

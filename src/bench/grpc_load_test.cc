@@ -24,7 +24,7 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-class FakeTarget final : public GrpcTarget {
+class FakeGrpcTarget final : public GrpcTarget {
  public:
   Result<std::unique_ptr<EncodeClient>> Connect() override {
     return std::unique_ptr<EncodeClient>(std::make_unique<Client>(*this));
@@ -41,7 +41,7 @@ class FakeTarget final : public GrpcTarget {
  private:
   class Client final : public EncodeClient {
    public:
-    explicit Client(FakeTarget& target) : target_(target) {}
+    explicit Client(FakeGrpcTarget& target) : target_(target) {}
     Result<EncodeReply> Encode(const std::vector<std::string>& texts) override {
       if (++target_.calls_ % target_.refuse_every == 0)
         return ResourceExhausted("queue_full", "no room");
@@ -50,7 +50,7 @@ class FakeTarget final : public GrpcTarget {
     }
 
    private:
-    FakeTarget& target_;
+    FakeGrpcTarget& target_;
   };
   std::atomic<int> calls_{0};
   const std::string summary_ = "a fake";
@@ -66,7 +66,7 @@ GrpcLoadOptions Small() {
 }
 
 TEST(GrpcLoad, EveryLevelIsATableRowAndFigures) {
-  FakeTarget target;
+  FakeGrpcTarget target;
   std::vector<std::string> lines;
   const auto report =
       BenchGrpc(target, Small(), [&](const std::string& line) { lines.push_back(line); });
@@ -94,7 +94,7 @@ TEST(GrpcLoad, EveryLevelIsATableRowAndFigures) {
 }
 
 TEST(GrpcLoad, CallsThatFailAreCountedByTheirCodeAndFailTheBench) {
-  FakeTarget target;
+  FakeGrpcTarget target;
   target.refuse_every = 10;
   GrpcLoadOptions options = Small();
   options.levels = {4};
@@ -111,7 +111,7 @@ TEST(GrpcLoad, CallsThatFailAreCountedByTheirCodeAndFailTheBench) {
 }
 
 TEST(GrpcLoad, ASecondConnectionFailsTheBench) {
-  FakeTarget target;
+  FakeGrpcTarget target;
   target.open = 2;
   const auto report = BenchGrpc(target, Small(), nullptr);
   ASSERT_TRUE(report.ok()) << report.status();
@@ -119,7 +119,7 @@ TEST(GrpcLoad, ASecondConnectionFailsTheBench) {
 }
 
 TEST(GrpcLoad, ByTimeALevelLastsAsLongAsItWasTold) {
-  FakeTarget target;
+  FakeGrpcTarget target;
   GrpcLoadOptions options = Small();
   options.levels = {2};
   options.seconds = 0.2;

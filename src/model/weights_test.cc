@@ -16,7 +16,7 @@ using gguf::testing::CheckpointSpec;
 using gguf::testing::Writer;
 using gguf::testing::WriterTensor;
 using tensor::DType;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 CheckpointSpec SmallSpec(DType type = DType::kQ4_0) {
   CheckpointSpec spec;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "doors/grpc/testing/door_fixture.h"
+#include "doors/grpc/testing/small_calls.h"
 
 namespace tutti::rpc {
 namespace {
@@ -12,7 +13,10 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using testing::Outcome;
 
-constexpr int kInvalid = 3, kNotFound = 5, kDenied = 7, kExhausted = 8, kUnimplemented = 12;
+using testing::kInvalid;
+using testing::kNotFound;
+
+constexpr int kDenied = 7, kExhausted = 8, kUnimplemented = 12;
 
 class KserveCallsTest : public testing::DoorTest {
  protected:

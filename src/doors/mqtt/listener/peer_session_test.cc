@@ -8,7 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr const char* kOut = "llm/v1/alice/s/out";
 constexpr const char* kStatus = "llm/v1/alice/status";
 
 class PeerSessionTest : public ::testing::Test {

@@ -8,8 +8,6 @@ namespace {
 
 using std::chrono::seconds;
 
-constexpr const char* kOut = "llm/v1/alice/s/out";
-
 class PeerSubscribeTest : public ::testing::TestWithParam<Version> {
  protected:
   PeerSubscribeTest() {

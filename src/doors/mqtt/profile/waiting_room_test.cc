@@ -10,39 +10,39 @@ namespace {
 using Outcome = WaitingRoom::Outcome;
 using Ticket = WaitingRoom::Ticket;
 
-const TimePoint kStart{Duration(std::chrono::seconds(1))};
+const TimePoint kOpened{Duration(std::chrono::seconds(1))};
 
 TEST(WaitingRoomTest, OneMoreThanThereIsRoomForIsRefusedAndTheOthersStay) {
   WaitingRoom room({.all = 3, .per_user = 3});
   std::vector<Ticket> tickets;
   for (int i = 0; i < 3; ++i) {
-    Result<Ticket> ticket = room.Enter("", kStart);
+    Result<Ticket> ticket = room.Enter("", kOpened);
     ASSERT_TRUE(ticket.ok());
     tickets.push_back(*std::move(ticket));
   }
-  EXPECT_EQ(room.Enter("", kStart).status().reason(), "overloaded");
+  EXPECT_EQ(room.Enter("", kOpened).status().reason(), "overloaded");
   EXPECT_EQ(room.statistics().waiting, 3u);
   tickets.pop_back();
-  EXPECT_TRUE(room.Enter("", kStart).ok()) << "its ticket went at once";
+  EXPECT_TRUE(room.Enter("", kOpened).ok()) << "its ticket went at once";
   EXPECT_EQ(room.statistics().waiting, 2u);
 }
 
 TEST(WaitingRoomTest, OneUserCannotFillIt) {
   WaitingRoom room({.all = 10, .per_user = 2});
-  Result<Ticket> a = room.Enter("alice", kStart), b = room.Enter("alice", kStart);
+  Result<Ticket> a = room.Enter("alice", kOpened), b = room.Enter("alice", kOpened);
   ASSERT_TRUE(a.ok() && b.ok());
-  EXPECT_EQ(room.Enter("alice", kStart).status().reason(), "tenant_concurrency");
-  EXPECT_TRUE(room.Enter("bob", kStart).ok());
-  a->Leave(Outcome::kProcessed, kStart);
-  EXPECT_TRUE(room.Enter("alice", kStart).ok());
+  EXPECT_EQ(room.Enter("alice", kOpened).status().reason(), "tenant_concurrency");
+  EXPECT_TRUE(room.Enter("bob", kOpened).ok());
+  a->Leave(Outcome::kProcessed, kOpened);
+  EXPECT_TRUE(room.Enter("alice", kOpened).ok());
 }
 
 TEST(WaitingRoomTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
   WaitingRoom room({.all = 10, .per_user = 10});
   const auto leave = [&](Outcome outcome, Duration after) {
-    Result<Ticket> ticket = room.Enter("", kStart);
-    ticket->Leave(outcome, kStart + after);
-    ticket->Leave(outcome, kStart + after);  // has left already
+    Result<Ticket> ticket = room.Enter("", kOpened);
+    ticket->Leave(outcome, kOpened + after);
+    ticket->Leave(outcome, kOpened + after);  // has left already
   };
   leave(Outcome::kProcessed, std::chrono::seconds(1));
   leave(Outcome::kProcessed, std::chrono::seconds(3));
@@ -60,9 +60,9 @@ TEST(WaitingRoomTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
 TEST(WaitingRoomTest, ItIsCrowdedFromSeventyPercentAndNoLongerBelow) {
   WaitingRoom room({.all = 1000, .per_user = 1000});
   std::vector<Ticket> tickets;
-  for (int i = 0; i < 699; ++i) tickets.push_back(*room.Enter("", kStart));
+  for (int i = 0; i < 699; ++i) tickets.push_back(*room.Enter("", kOpened));
   EXPECT_EQ(room.CrowdingChange(), 0);
-  tickets.push_back(*room.Enter("", kStart));
+  tickets.push_back(*room.Enter("", kOpened));
   EXPECT_EQ(room.CrowdingChange(), 1);
   EXPECT_EQ(room.CrowdingChange(), 0);
   tickets.pop_back();

@@ -20,6 +20,8 @@
 
 namespace tutti::mqtt::listener::testing {
 
+inline constexpr const char* kOut = "llm/v1/alice/s/out";
+
 struct World {
   World() {
     limits.packets_per_s = 1'000'000;
