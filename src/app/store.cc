@@ -12,6 +12,7 @@
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
 #include "services/sessions/owed.h"
+#include "services/sessions/versions.h"
 #include "services/usage/ledger_rows.h"
 
 namespace tutti::app {
@@ -59,7 +60,8 @@ Result<std::string> StoreFolder(const Settings& settings) {
 
 std::vector<store::Migration> StoreTables() {
   return {sessions::kHistoryTables, sessions::kBranchTables, responses::kResponseTables,
-          auth::kAuthTables,        usage::kLedgerTable,     sessions::kOwedTables};
+          auth::kAuthTables,        usage::kLedgerTable,     sessions::kOwedTables,
+          sessions::kVersionTables};
 }
 
 }  // namespace tutti::app

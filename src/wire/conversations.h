@@ -49,7 +49,7 @@ Result<ItemsCreate> ParseItemsCreate(const Json& body, const ParseOptions& optio
 // POST /v1/conversations/{id}/fork, ours. An empty body is that of {}.
 struct ConversationFork {
   std::optional<Metadata> metadata;  // absent: that of the parent
-  std::optional<int64_t> version;    // where the histories part; absent: now
+  std::optional<int64_t> version;    // up to which it has what was said; absent: now
   std::vector<std::string> ignored;
 };
 Result<ConversationFork> ParseConversationFork(const Json& body, const ParseOptions& options);

@@ -102,6 +102,28 @@ class Conversations(ServerCase):
                               ("user", "What is my name?"), ("assistant", answers[0])])
         self.assertEqual(len(self.items(trunk)), 2)
 
+    def test_a_fork_at_a_version_begins_with_what_was_said_up_to_it(self):
+        trunk = self.client.conversations.create().id
+        told = [self.say(trunk, text).output_text for text in ("My name is Ada.", "My name is Bert.")]
+        def fork(conversation, version):
+            return self.client.post(f"/conversations/{conversation}/fork", body={"version": version}, cast_to=object)
+        early = fork(trunk, 1)
+        self.assertEqual((early["version"], early["parent"]), (1, {"id": trunk, "version": 1}))
+        answer = self.say(early["id"], "What is my name?").output_text
+        self.assertEqual(texts(self.items(early["id"])),
+                         [("user", "My name is Ada."), ("assistant", told[0]),
+                          ("user", "What is my name?"), ("assistant", answer)])
+        again = fork(early["id"], 1)["id"]  # a fork of a fork, at a version that both have
+        self.assertEqual(self.say(again, "What is my name?").output_text, answer)
+        self.assertEqual(len(self.items(trunk)), 4)
+        with self.assertRaises(openai.APIStatusError) as raised:
+            fork(trunk, 3)
+        self.assertEqual((raised.exception.status_code, raised.exception.code), (412, "version_mismatch"))
+        self.client.conversations.items.delete(self.items(trunk)[0].id, conversation_id=trunk)
+        with self.assertRaises(openai.APIStatusError) as raised:
+            fork(trunk, 1)
+        self.assertEqual((raised.exception.status_code, raised.exception.code), (410, "expired"))
+
     def test_rapid_messages_are_answered_in_their_order(self):
         conversation = self.client.conversations.create().id
         with concurrent.futures.ThreadPoolExecutor(3) as pool:

@@ -153,7 +153,8 @@ class ConversationsExchange final : public Exchange {
                                  .created_s = conversation.created_s,
                                  .version = conversation.version,
                                  .metadata = MetadataOf(conversation.metadata),
-                                 .parent = parent_}),
+                                 .parent = parent_,
+                                 .parent_version = conversation.version}),
          conversation.version);
   }
 
@@ -166,17 +167,12 @@ class ConversationsExchange final : public Exchange {
   }
 
   void Fork(const wire::ConversationFork& body) {
-    if (body.version.has_value()) {
-      return connection_.RespondError(
-          InvalidArgument("unsupported_parameter", "a fork begins with all that was said until now")
-              .WithParam("version"));
-    }
     sessions::SessionKey to = Key();
     parent_ = to.session;
     to.session = responses::NewId("conv_");
-    if (!body.metadata.has_value())
-      return Service().Fork(Key(), to, std::nullopt, ThenConversation());
-    Service().Fork(Key(), to, std::nullopt,
+    const sessions::ForkBegin begin{.version = body.version, .expected_version = version_};
+    if (!body.metadata.has_value()) return Service().Fork(Key(), to, begin, ThenConversation());
+    Service().Fork(Key(), to, begin,
                    Then<sessions::Conversation>([this, to, metadata = MetadataText(*body.metadata)](
                                                     const sessions::Conversation&) {
                      Service().SetMetadata(to, metadata, ThenConversation());

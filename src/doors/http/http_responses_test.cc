@@ -163,6 +163,36 @@ TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
   EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("before"));
 }
 
+TEST_F(ResponsesTest, AForkAtAVersionBeginsWithWhatWasSaidUpToIt) {
+  const std::string id = NewConversation(R"({"items":[{"role":"user","content":"first"}]})");
+  const std::string path = "/v1/conversations/" + id;
+  const RawResponse second =
+      Ask(Post(path + "/items", R"({"items":[{"role":"user","content":"second"}]})"));
+  EXPECT_EQ(second.Header("etag"), "\"v2\"");
+  const RawResponse fork =
+      Ask(Post(path + "/fork", R"({"version":1,"metadata":{"k":"v"}})", "If-Match: \"v2\"\r\n"));
+  ASSERT_EQ(fork.status, 200) << fork.body;
+  EXPECT_EQ(fork.Header("etag"), "\"v1\"");
+  EXPECT_THAT(fork.body, HasSubstr(R"("parent":{"id":")" + id + R"(","version":1})"));
+  const std::string items =
+      Ask(Get("/v1/conversations/" + TextOf(fork.body, "id") + "/items")).body;
+  EXPECT_THAT(items, HasSubstr("first"));
+  EXPECT_THAT(items, Not(HasSubstr("second")));
+  for (const auto& [body, match, status, code] :
+       {std::tuple(R"({"version":3})", "*", 412, "version_mismatch"),
+        std::tuple(R"({"version":1})", "\"v1\"", 412, "version_mismatch"),
+        std::tuple(R"({"version":-1})", "*", 400, "invalid_value")}) {
+    const RawResponse refused =
+        Ask(Post(path + "/fork", body, "If-Match: " + std::string(match) + "\r\n"));
+    EXPECT_EQ(refused.status, status) << refused.body;
+    EXPECT_EQ(CodeOf(refused), code);
+  }
+  Ask(Delete(path + "/items/" + TextOf(Ask(Get(path + "/items?order=asc")).body, "id")));
+  const RawResponse gone = Ask(Post(path + "/fork", R"({"version":1})"));
+  EXPECT_EQ(gone.status, 410) << gone.body;
+  EXPECT_EQ(CodeOf(gone), "expired");
+}
+
 TEST_F(ResponsesTest, WhatThereIsNotIsNotFoundByAnyRoute) {
   for (const std::string& request :
        {Get("/v1/responses/resp_0"), Post("/v1/responses/resp_0/cancel", ""),

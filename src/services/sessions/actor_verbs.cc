@@ -7,6 +7,30 @@
 #include "services/sessions/session_actor.h"
 
 namespace tutti::sessions {
+namespace {
+
+struct RunningTurn {
+  int64_t number = 0, place = 0;
+};
+
+// None that will yet put its items before that place: a fork from there would see them come.
+Status CheckNoneRuns(store::Database& rows, int64_t dialog, const std::vector<RunningTurn>& running,
+                     int64_t place) {
+  for (const RunningTurn& turn : running) {
+    if (turn.place > place) continue;
+    ASSIGN_OR_RETURN(store::Statement row,
+                     rows.Prepare("SELECT 1 FROM turn WHERE dialog=?1 AND turn=?2 AND ended=1"));
+    ASSIGN_OR_RETURN(const bool ended, row.Bind(dialog, turn.number).Step());
+    if (!ended) {
+      return Status(StatusCode::kAborted, "conversation_busy",
+                    "a turn that began before others of this version is still being answered")
+          .WithParam("version");
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 // Something that came back from the store has had its effect.
 void SessionActor::Leave(const SessionPointer& session) {
@@ -191,37 +215,44 @@ void SessionActor::SetProjectPrompt(const std::string& tenant, const std::string
       });
 }
 
-void SessionActor::Fork(const SessionKey& from, const SessionKey& to,
-                        std::optional<int64_t> expected_version, Done<Conversation> done) {
+void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
+                        Done<Conversation> done) {
   if (Status status = CheckKey(to); !status.ok()) return done(status);
   const Status taken = InvalidArgument("invalid_value", "there is such a session already");
   if (const SessionPointer resident = residency_.Find(to); resident != nullptr) {
     if (!resident->idle() || resident->dialog != 0) return done(taken);
     residency_.Remove(resident);  // known by name only
   }
-  Open(from, [this, to, taken, expected_version, done](const Result<SessionPointer>& opened) {
+  Open(from, [this, to, taken, begin, done](const Result<SessionPointer>& opened) {
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
     // A turn that runs is not part of it, nor what began after it and has ended before.
     int64_t place = session->next_place - 1;
-    for (const int64_t running : session->queue->running())
-      place = std::min(place, session->turns.at(running).place - 1);
+    std::vector<RunningTurn> running;
+    for (const int64_t number : session->queue->running()) {
+      running.push_back({number, session->turns.at(number).place});
+      place = std::min(place, running.back().place - 1);
+    }
     ++session->pending;
     AskStore<Conversation>(
         true,
-        [from = session->key, to, place, taken, expected_version, now_s = unix_s_(),
+        [from = session->key, to, place, running, taken, begin, now_s = unix_s_(),
          most = options_.dialogs_per_tenant](store::Database& rows) -> Result<Conversation> {
           ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));
           if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
-          if (expected_version.value_or(dialog->version) != dialog->version) {
+          if (begin.expected_version.value_or(dialog->version) != dialog->version) {
             return Status(StatusCode::kFailedPrecondition, "version_mismatch",
-                          "the session is at version " + std::to_string(dialog->version))
-                .WithParam("version");
+                          "the session is at version " + std::to_string(dialog->version));
+          }
+          ForkPoint at{dialog->version, place, dialog->first_place};
+          if (begin.version.has_value()) {
+            ASSIGN_OR_RETURN(at, FindVersion(rows, *dialog, *begin.version));
+            RETURN_IF_ERROR(CheckNoneRuns(rows, dialog->id, running, at.place));
           }
           ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));
           if (there.has_value()) return taken;
           RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most));
-          RETURN_IF_ERROR(ForkDialog(rows, dialog->id, place, to, now_s).status());
+          RETURN_IF_ERROR(ForkDialog(rows, dialog->id, at, to, now_s).status());
           return LoadConversation(rows, to);
         },
         [this, session, done](Result<Conversation> fork) {

@@ -34,8 +34,8 @@ Status DropUnneeded(Database& database) {
 
 }  // namespace
 
-Result<int64_t> ForkDialog(Database& database, int64_t from, int64_t place, const SessionKey& to,
-                           int64_t now_s) {
+Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at,
+                           const SessionKey& to, int64_t now_s) {
   ASSIGN_OR_RETURN(const int64_t before,
                    AskInt(database, std::string(kItemsOfLine) + "SELECT count(*) FROM line", from));
   if (before > kMostForks) {
@@ -45,14 +45,17 @@ Result<int64_t> ForkDialog(Database& database, int64_t from, int64_t place, cons
   ASSIGN_OR_RETURN(
       Statement insert,
       database.Prepare("INSERT INTO dialog(tenant, project, session, version, turns, first_place, "
-                       "system_prompt, used_s, parent, parent_place, created_s, metadata) "
-                       "SELECT ?2, ?3, ?4, version, turns, first_place, system_prompt, ?6, id, ?5, "
-                       "?6, metadata FROM dialog WHERE id=?1 RETURNING id"));
-  ASSIGN_OR_RETURN(const bool row,
-                   insert.Bind(from, to.tenant, to.project, to.session, place, now_s).Step());
+                       "system_prompt, used_s, parent, parent_place, parent_version, created_s, "
+                       "metadata) SELECT ?2, ?3, ?4, ?5, turns, ?6, system_prompt, ?8, id, ?7, ?5, "
+                       "?8, metadata FROM dialog WHERE id=?1 RETURNING id"));
+  ASSIGN_OR_RETURN(const bool row, insert
+                                       .Bind(from, to.tenant, to.project, to.session, at.version,
+                                             at.first_place, at.place, now_s)
+                                       .Step());
   if (!row) return NotFound("not_found", "there is no such dialog");
   const int64_t id = insert.Int(0);
   RETURN_IF_ERROR(insert.Run());
+  RETURN_IF_ERROR(NoteVersion(database, id, 0));
   return id;
 }
 
@@ -65,9 +68,9 @@ Status DetachItems(Database& database, int64_t dialog, int64_t now_s) {
       ASSIGN_OR_RETURN(
           Statement insert,
           database.Prepare("INSERT INTO dialog(tenant, project, session, used_s, parent, "
-                           "parent_place, hidden) SELECT tenant, project, char(1) || id || ':' || "
-                           "version, ?2, parent, parent_place, 1 FROM dialog WHERE id=?1 "
-                           "RETURNING id"));
+                           "parent_place, parent_version, hidden) SELECT tenant, project, char(1) "
+                           "|| id || ':' || version, ?2, parent, parent_place, parent_version, 1 "
+                           "FROM dialog WHERE id=?1 RETURNING id"));
       ASSIGN_OR_RETURN(const bool row, insert.Bind(dialog, now_s).Step());
       CHECK(row);
       heir = insert.Int(0);
@@ -75,12 +78,16 @@ Status DetachItems(Database& database, int64_t dialog, int64_t now_s) {
     }
     RETURN_IF_ERROR(RunSql(database, "UPDATE item SET dialog=?2 WHERE dialog=?1", dialog, heir));
     RETURN_IF_ERROR(
+        RunSql(database, "UPDATE dialog_version SET dialog=?2 WHERE dialog=?1", dialog, heir));
+    RETURN_IF_ERROR(
         RunSql(database, "UPDATE dialog SET parent=?2 WHERE parent=?1 AND id<>?2", dialog, heir));
   } else {
     RETURN_IF_ERROR(RunSql(database, "DELETE FROM item WHERE dialog=?1", dialog));
   }
-  RETURN_IF_ERROR(
-      RunSql(database, "UPDATE dialog SET parent=NULL, parent_place=0 WHERE id=?1", dialog));
+  RETURN_IF_ERROR(RunSql(
+      database, "UPDATE dialog SET parent=NULL, parent_place=0, parent_version=0 WHERE id=?1",
+      dialog));
+  RETURN_IF_ERROR(RunSql(database, "DELETE FROM dialog_version WHERE dialog=?1", dialog));
   return DropUnneeded(database);
 }
 

@@ -10,14 +10,15 @@
 
 #include "base/status.h"
 #include "services/sessions/history.h"
+#include "services/sessions/versions.h"
 #include "store/database.h"
 
 namespace tutti::sessions {
 
-// Its items up to `place` are then the beginning of a new dialog; so are its system prompt and its
-// metadata. Errors: store_conflict (there is such a dialog), invalid_value (too many forks of
-// forks).
-Result<int64_t> ForkDialog(store::Database& database, int64_t from, int64_t place,
+// Its items up to that point are then the beginning of a new dialog, which is at that point's
+// version; so are its system prompt and its metadata as they are. Errors: store_conflict (there is
+// such a dialog), invalid_value (too many forks of forks).
+Result<int64_t> ForkDialog(store::Database& database, int64_t from, const ForkPoint& at,
                            const SessionKey& to, int64_t now_s);
 
 // Takes the items from a dialog: they go, or become a hidden dialog's that its forks go on from.

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-const store::Migration kTables[] = {kHistoryTables, kBranchTables};
+const store::Migration kTables[] = {kHistoryTables, kBranchTables, kVersionTables};
 
 class BranchTest : public ::testing::Test {
  protected:
@@ -39,7 +39,8 @@ class BranchTest : public ::testing::Test {
                     .ok());
   }
   int64_t Fork(int64_t from, int64_t place, const std::string& to) {
-    const Result<int64_t> fork = ForkDialog(database_, from, place, Key(to), 103);
+    const int64_t version = Ask("SELECT version FROM dialog WHERE id=" + std::to_string(from));
+    const Result<int64_t> fork = ForkDialog(database_, from, {version, place, 1}, Key(to), 103);
     EXPECT_TRUE(fork.ok()) << fork.status();
     return fork.ok() ? *fork : 0;
   }
@@ -87,7 +88,7 @@ TEST_F(BranchTest, ForksOfForksAreBounded) {
   int forks = 0;
   while (refused.ok() && forks < 200) {
     const Result<int64_t> fork =
-        ForkDialog(database_, last, 1, Key(std::to_string(forks + 1)), 103);
+        ForkDialog(database_, last, {1, 1, 1}, Key(std::to_string(forks + 1)), 103);
     refused = fork.status();
     if (fork.ok()) last = *fork, ++forks;
   }
@@ -136,7 +137,7 @@ TEST_F(BranchTest, TheTablesGoBackAndForkedHistoriesWithThem) {
   const int64_t b = Fork(a, 1, "b");
   Say(b, 3, "v");
   EXPECT_TRUE(RemoveDialog(database_, a).ok());
-  ASSERT_TRUE(store::Migrate({kTables, 1}, &database_).ok());
+  for (const size_t known : {2, 1}) ASSERT_TRUE(store::Migrate({kTables, known}, &database_).ok());
   EXPECT_EQ(Ask("SELECT count(*) FROM dialog"), 1);
   EXPECT_EQ(Ask("SELECT count(*) FROM item"), 2);
   EXPECT_EQ(Ask("SELECT count(*) FROM item WHERE content IN ('u1', 'v')"), 2);

@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "services/responses/request_json.h"
 #include "services/sessions/branch.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions {
 namespace {
@@ -179,13 +180,16 @@ Status EndTurn(Database& database, int64_t dialog, std::optional<int64_t> versio
                          dialog, outcome.turn, outcome.error));
   if (database.changes() == 0)
     return Status(StatusCode::kFailedPrecondition, "turn_ended", "this turn has ended already");
+  if (outcome.items.empty()) return OkStatus();
+  const int64_t place = outcome.place == 0 ? outcome.turn : outcome.place;
   int64_t seq = 0;
   for (Item item : outcome.items) {
     item.turn = outcome.turn;
-    item.place = outcome.place == 0 ? outcome.turn : outcome.place;
+    item.place = place;
     RETURN_IF_ERROR(InsertItem(database, dialog, seq++, item));
   }
-  return outcome.items.empty() ? OkStatus() : PruneItems(database, dialog);
+  RETURN_IF_ERROR(NoteVersion(database, dialog, place));
+  return PruneItems(database, dialog);
 }
 
 Status PruneItems(Database& database, int64_t dialog, const DialogLimits& limits) {
@@ -202,6 +206,7 @@ Status PruneItems(Database& database, int64_t dialog, const DialogLimits& limits
                            "id=?1)",
                            dialog));
     if (database.changes() == 0) return OkStatus();
+    RETURN_IF_ERROR(ForgetPrunedVersions(database, dialog));
   }
 }
 
@@ -220,9 +225,10 @@ Status ClearDialog(Database& database, int64_t dialog, int64_t now_s, int64_t la
   RETURN_IF_ERROR(
       RunSql(database, "DELETE FROM turn WHERE dialog=?1 AND turn<=?2", dialog, last_turn));
   RETURN_IF_ERROR(DetachItems(database, dialog, now_s));
-  return RunSql(database,
-                "UPDATE dialog SET version=version+1, first_place=1, used_s=?2 WHERE id=?1", dialog,
-                now_s);
+  RETURN_IF_ERROR(
+      RunSql(database, "UPDATE dialog SET version=version+1, first_place=1, used_s=?2 WHERE id=?1",
+             dialog, now_s));
+  return NoteVersion(database, dialog, 0);
 }
 
 Status DeleteDialog(Database& database, int64_t dialog) { return RemoveDialog(database, dialog); }

@@ -29,6 +29,7 @@ namespace tutti::sessions {
 
 extern const store::Migration kHistoryTables;
 extern const store::Migration kBranchTables;  // behind it: forks, places, ids of items, projects
+// Behind that also kVersionTables (versions.h).
 
 // The same session id in two projects, or of two tenants, is two dialogs. The project "" is that of
 // the Conversations API.

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "services/sessions/versions.h"
+
 namespace tutti::sessions {
 namespace {
 
@@ -15,7 +17,7 @@ using ::testing::IsEmpty;
 class HistoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const store::Migration tables[] = {kHistoryTables, kBranchTables};
+    const store::Migration tables[] = {kHistoryTables, kBranchTables, kVersionTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "services/responses/ids.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions {
 namespace {
@@ -103,6 +104,7 @@ Result<ItemList> AddItems(Database& database, const SessionKey& key,
   for (const Item& item : items) {
     RETURN_IF_ERROR(InsertItem(database, dialog.id, 0, item));
   }
+  RETURN_IF_ERROR(NoteVersion(database, dialog.id, items.empty() ? place : items.front().place));
   return ItemList{.version = dialog.version + 1, .items = std::move(items), .has_more = false};
 }
 
@@ -114,7 +116,7 @@ Status RemoveItem(Database& database, const SessionKey& key,
   RETURN_IF_ERROR(RaiseVersion(database, dialog, expected_version, 0, now_s));
   RETURN_IF_ERROR(RunSql(database, "DELETE FROM item WHERE dialog=?1 AND turn=?2 AND seq=?3",
                          dialog.id, at.turn, at.seq));
-  if (database.changes() > 0) return OkStatus();
+  if (database.changes() > 0) return NoteVersion(database, dialog.id, at.place);
   return InvalidArgument("invalid_value", "the item belongs to the dialog this one is a fork of");
 }
 

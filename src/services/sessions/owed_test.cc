@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include "services/sessions/versions.h"
+
 namespace tutti::sessions {
 namespace {
 
 class OwedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const store::Migration tables[] = {kHistoryTables, kBranchTables, kOwedTables};
+    const store::Migration tables[] = {kHistoryTables, kBranchTables, kOwedTables, kVersionTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
   static store::Database Opened() {

@@ -8,6 +8,7 @@
 #include "services/responses/stored_json.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/profiles.h"
+#include "services/sessions/versions.h"
 #include "wire/json_writer.h"
 
 namespace tutti::sessions {
@@ -109,7 +110,8 @@ Status ImportDialog(Database& database, const SessionKey& key, const StoredObjec
                          "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
                          dialog.id, version, turns, first_place, prompt, fields.Int("created_at"),
                          metadata));
-  return ImportItems(database, dialog.id, fields.List("items"));
+  RETURN_IF_ERROR(ImportItems(database, dialog.id, fields.List("items")));
+  return NoteVersion(database, dialog.id, 0);
 }
 
 }  // namespace

@@ -54,7 +54,7 @@ class SessionActor {
   void DeleteAll(const Subject& subject, Done<int64_t> done);
   void SetProjectPrompt(const std::string& tenant, const std::string& project,
                         const std::string& prompt, Done<int64_t> done);
-  void Fork(const SessionKey& from, const SessionKey& to, std::optional<int64_t> expected_version,
+  void Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
             Done<Conversation> done);
 
   // actor_items.cc

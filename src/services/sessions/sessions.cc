@@ -114,11 +114,11 @@ void Sessions::SetProjectPrompt(const std::string& tenant, const std::string& pr
           const Done<int64_t>& told) { actor->SetProjectPrompt(tenant, project, prompt, told); });
 }
 
-void Sessions::Fork(const SessionKey& from, const SessionKey& to,
-                    std::optional<int64_t> expected_version, Done<Conversation> done) {
+void Sessions::Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
+                    Done<Conversation> done) {
   Ask(*strand_, std::move(done),
-      [actor = actor_.get(), from, to, expected_version](const Done<Conversation>& told) {
-        actor->Fork(from, to, expected_version, told);
+      [actor = actor_.get(), from, to, begin](const Done<Conversation>& told) {
+        actor->Fork(from, to, begin, told);
       });
 }
 

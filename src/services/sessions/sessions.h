@@ -58,6 +58,12 @@ struct SessionOptions {
   TurnWatcher* watcher = nullptr;  // outlives the sessions; null: nobody
 };
 
+// Where a fork begins.
+struct ForkBegin {
+  std::optional<int64_t> version;           // what was said up to there; absent: until now
+  std::optional<int64_t> expected_version;  // of the dialog that is forked, now
+};
+
 class SessionActor;
 
 class Sessions {
@@ -109,10 +115,13 @@ class Sessions {
   // one unless that is what it is already.
   void SetProjectPrompt(const std::string& tenant, const std::string& project, std::string prompt,
                         Done<int64_t> done);
-  // What was said until now, as the beginning of a session that there is not yet; in constant time.
-  // Errors: not_found, invalid_value (there is such a session, or too many forks of forks),
-  // version_mismatch.
-  void Fork(const SessionKey& from, const SessionKey& to, std::optional<int64_t> expected_version,
+  // What was said until then, as the beginning of a session that there is not yet, which is at that
+  // version; in constant time. Its system prompt and metadata are those of now. Errors: not_found,
+  // invalid_value (there is such a session, or too many forks of forks), version_mismatch (another
+  // than was expected, or there was no such version yet), expired (something of that version was
+  // deleted, cleared or left out for good), conversation_busy (of parallel turns: one still runs
+  // that stands before others of that version).
+  void Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,
             Done<Conversation> done);
 
   // --- what a dialog holds; errors: not_found ---

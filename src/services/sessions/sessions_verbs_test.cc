@@ -15,8 +15,9 @@ class SessionsVerbsTest : public testing::SessionsFixture {
   Status Clear(const SessionKey& key) { return Ask<Status>(&Sessions::Clear, key); }
   Status Delete(const SessionKey& key) { return Ask<Status>(&Sessions::Delete, key); }
   Result<Conversation> Fork(const SessionKey& from, const SessionKey& to,
-                            std::optional<int64_t> version = std::nullopt) {
-    return Ask<Result<Conversation>>(&Sessions::Fork, from, to, version);
+                            std::optional<int64_t> expected_version = std::nullopt) {
+    return Ask<Result<Conversation>>(
+        &Sessions::Fork, from, to, ForkBegin{.version = {}, .expected_version = expected_version});
   }
   Result<ItemList> Append(const SessionKey& key, const std::string& text,
                           std::optional<int64_t> version = std::nullopt) {

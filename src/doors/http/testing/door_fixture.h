@@ -20,6 +20,7 @@
 #include "services/responses/responses.h"
 #include "services/sessions/history.h"
 #include "services/sessions/sessions.h"
+#include "services/sessions/versions.h"
 #include "store/store.h"
 
 namespace tutti::http::testing {
@@ -66,7 +67,7 @@ class DoorTest : public ::testing::Test {
   // In memory.
   void StartServices() {
     const std::array tables = {sessions::kHistoryTables, sessions::kBranchTables,
-                               responses::kResponseTables};
+                               responses::kResponseTables, sessions::kVersionTables};
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);

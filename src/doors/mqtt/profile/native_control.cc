@@ -132,7 +132,7 @@ void NativeControl::History(const NativeAddress& address, const wire::MqttContro
 void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& control) {
   context_.services.sessions.Fork(
       KeyOf(address, control, address.session), KeyOf(address, control, control.into),
-      control.version,
+      {.version = control.version, .expected_version = {}},
       context_.tasks.WhileAlive([this, address,
                                  control](const Result<sessions::Conversation>& made) {
         if (!made.ok()) return Refuse(address, control.id, made.status());

@@ -176,7 +176,11 @@ TEST_F(NativeControlTest, AForkGoesOnFromWhatWasSaidAndTheTwoPart) {
   Say("u3", "m3");
   StepAll();
   EXPECT_EQ(LastPrompt(), "u1 [u1] u3");
-  Control(R"({"type":"fork","into":"third","version":1})");
+  Control(R"({"type":"fork","id":"g","into":"third","version":1})");
+  Deliver(Topic("in", "third"), Said("u4", "m1"));
+  StepAll();
+  EXPECT_EQ(LastPrompt(), "u1 [u1] u4") << "as it was then";
+  Control(R"({"type":"fork","into":"fourth","version":3})");
   EXPECT_EQ(Only(Topic("out"), "error").Code(), "version_mismatch");
 }
 

@@ -10,6 +10,7 @@
 
 #include "services/responses/testing/responses_fixture.h"
 #include "services/sessions/sessions.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions::testing {
 
@@ -43,7 +44,7 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
   using Told = responses::testing::Call<Result<Acceptance>>;
 
   std::vector<store::Migration> Tables() const override {
-    return {kHistoryTables, kBranchTables, responses::kResponseTables, kOwedTables};
+    return {kHistoryTables, kBranchTables, responses::kResponseTables, kOwedTables, kVersionTables};
   }
   void Start() override {
     ResponsesFixture::Start();
