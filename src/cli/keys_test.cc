@@ -176,6 +176,16 @@ TEST_P(KeysTest, AUserIsMadeChangedDisabledAndDeleted) {
   EXPECT_FALSE(lets_in("another horse"));
 }
 
+TEST_P(KeysTest, AUserOfACertificateNeedsNoPassword) {
+  const Outcome made = Run({"users", "create", "ann", "--no-password", "--tenant", "acme"});
+  ASSERT_EQ(made.status, 0) << made.err;
+  EXPECT_THAT(Run({"users", "list"}).out, HasSubstr("acme"));
+  EXPECT_FALSE(Ask([&](const Holder& holder) { return holder.LetsIn("ann", ""); }));
+  EXPECT_EQ(Run({"users", "create", "bob", "--no-password", "--password-stdin"}, "correct horse\n")
+                .status,
+            78);
+}
+
 TEST_P(KeysTest, WhatIsRefusedSaysWhyWithItsExitStatus) {
   ASSERT_EQ(Run({"keys", "create", "ci"}).status, 0);
   const auto expect = [&](std::vector<std::string> arguments, int status, const char* words,

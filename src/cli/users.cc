@@ -1,4 +1,5 @@
-// `tutti users`: users with passwords, of a store, whether a server runs on it or not.
+// `tutti users`: users with passwords or certificates, of a store, whether a server runs on it or
+// not.
 #include <unistd.h>
 
 #include <cstdio>
@@ -24,19 +25,23 @@ using wire::JsonWriter;
 class UsersCommand final : public Command {
  public:
   void Declare(CLI::App& parent) override {
-    app_ = parent.add_subcommand("users", "Users with passwords: make, list and change them");
+    app_ = parent.add_subcommand(
+        "users", "Users with passwords or certificates: make, list and change them");
     app_->require_subcommand(1);
     app_->footer(
         "A password is typed, or is the line of standard input with --password-stdin; never an "
         "argument.\n"
         "Each change takes effect in a running server at once. Examples:\n"
         "  tutti users create ann --tenant acme\n"
+        "  tutti users create sensor-7 --no-password   (who is known by a certificate)\n"
         "  tutti users passwd ann --password-stdin < secret.txt\n"
         "  tutti users list\n"
         "  tutti users disable ann");
     CLI::App* const create = Add("create", "Make a user", [this] { return Create(); });
     AddName(*create);
     AddPassword(*create);
+    create->add_flag("--no-password", no_password_,
+                     "without one: who is known by a client certificate alone");
     grant_.AddTo(*create);
     create->footer("Example:\n  tutti users create ann --routes generate,models");
     Add("list", "All users", [this] { return List(); });
@@ -80,11 +85,18 @@ class UsersCommand final : public Command {
   Status Create() { return WithPassword("create", "users.create", true); }
 
   Status WithPassword(const char* verb, const char* op, bool with_grant) {
-    ASSIGN_OR_RETURN(const std::string password,
-                     password_stdin_ ? PipedPassword(STDIN_FILENO) : TypedPassword());
     std::string request;
     JsonWriter json(&request);
-    json.BeginObject().Member("op", op).Member("name", name_).Member("password", password);
+    json.BeginObject().Member("op", op).Member("name", name_);
+    if (no_password_) {
+      if (password_stdin_)
+        return InvalidArgument("invalid_value", "--no-password and --password-stdin: which?");
+      json.Member("no_password", true);
+    } else {
+      ASSIGN_OR_RETURN(const std::string password,
+                       password_stdin_ ? PipedPassword(STDIN_FILENO) : TypedPassword());
+      json.Member("password", password);
+    }
     if (with_grant) grant_.Write(&json);
     json.EndObject();
     return Tell(verb, request);
@@ -125,7 +137,7 @@ class UsersCommand final : public Command {
   std::map<std::string, StoreRequest, std::less<>> requests_;  // by verb
   GrantOptions grant_;
   std::string name_;
-  bool password_stdin_ = false;
+  bool password_stdin_ = false, no_password_ = false;
   std::function<Status()> run_;
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "services/auth/key_text.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
@@ -26,6 +27,7 @@ class Members {
  public:
   explicit Members(const JsonObject& object) : object_(object) {}
 
+  bool Has(std::string_view name) const { return Find(name) != nullptr; }
   Result<std::string> Text(std::string_view name) const {
     const Json* const value = Find(name);
     if (value == nullptr)
@@ -33,6 +35,14 @@ class Members {
           .WithParam(std::string(name));
     if (!value->is_string()) return Bad(name, std::string(name) + " must be a string");
     return std::string(value->get_string());
+  }
+
+  // False where it is absent.
+  Result<bool> Flag(std::string_view name) const {
+    const Json* const value = Find(name);
+    if (value != nullptr && !value->is_bool())
+      return Bad(name, std::string(name) + " must be true or false");
+    return value != nullptr && value->get_bool();
   }
 
   // Seconds from 1 to kMostSpanS.
@@ -155,12 +165,21 @@ Status ListKeys(const Call& call) {
   return OkStatus();
 }
 
+// Of a new user: one that nobody ever knows where none is wanted.
+Result<std::string> PasswordOf(const Members& members) {
+  ASSIGN_OR_RETURN(const bool none, members.Flag("no_password"));
+  if (!none) return members.Text("password");
+  if (members.Has("password"))
+    return Bad("no_password", "a user with a password cannot be one without");
+  return MakeKeyText();
+}
+
 Status CreateUser(const Call& call) {
   UserRecord user{.name = {}, .password_hash = {}, .grant = {}, .created_s = call.now_s};
   ASSIGN_OR_RETURN(user.name, call.members.Text("name"));
   RETURN_IF_ERROR(CheckName(user.name, "name"));  // before the work of a hash
   ASSIGN_OR_RETURN(user.grant, call.members.ReadGrant());
-  ASSIGN_OR_RETURN(const std::string password, call.members.Text("password"));
+  ASSIGN_OR_RETURN(const std::string password, PasswordOf(call.members));
   ASSIGN_OR_RETURN(user.password_hash, call.authority.HashNewPassword(password));
   return call.authority.accounts().CreateUser(user);
 }
@@ -198,7 +217,7 @@ Status ListUsers(const Call& call) {
 struct Operation {
   std::string_view name;
   Status (*run)(const Call&);
-  std::array<std::string_view, 5> members;  // that it knows, beside "op"
+  std::array<std::string_view, 6> members;  // that it knows, beside "op"
 };
 
 constexpr auto kOperations = std::to_array<Operation>({
@@ -206,7 +225,9 @@ constexpr auto kOperations = std::to_array<Operation>({
     {"keys.list", &ListKeys, {}},
     {"keys.revoke", &RevokeKeys, {"key"}},
     {"keys.rotate", &RotateKey, {"name", "grace_s"}},
-    {"users.create", &CreateUser, {"name", "password", "tenant", "scopes", "limits"}},
+    {"users.create",
+     &CreateUser,
+     {"name", "password", "no_password", "tenant", "scopes", "limits"}},
     {"users.list", &ListUsers, {}},
     {"users.password", &ChangePassword, {"name", "password"}},
     {"users.enable", &EnableUser, {"name"}},

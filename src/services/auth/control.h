@@ -8,8 +8,9 @@
 // {"op":"keys.revoke","key":"ID or NAME"}         -> {"ok":true,"revoked":["ID"]}
 // {"op":"keys.rotate","name":"ci","grace_s":3600} -> {"ok":true,"key":{...},"secret":"tutti-..."}
 // {"op":"users.create","name":"ann","password":"...","tenant":...,"scopes":...,"limits":...}
-//     -> {"ok":true}; likewise users.password (name, password), users.enable, users.disable,
-// users.delete (name)
+//     -> {"ok":true}; with "no_password":true instead of a password, nobody knows one: for who is
+// known by a certificate. Likewise users.password (name, password), users.enable,
+// users.disable, users.delete (name)
 // {"op":"users.list"}                             -> {"ok":true,"users":[{...}]}
 // or {"ok":false,"code":"name_taken","message":"..."}.
 //

@@ -88,6 +88,19 @@ TEST_F(ControlTest, AUserIsMadeChangedDisabledAndDeleted) {
   EXPECT_EQ(Member(Ask(R"({"op":"users.delete","name":"ann"})"), "code"), "not_found");
 }
 
+TEST_F(ControlTest, AUserWithoutAPasswordHasOneThatNobodyKnows) {
+  const std::string ok = R"({"ok":true})";
+  for (const char* const name : {"ann", "bob"})
+    EXPECT_EQ(Ask(R"({"op":"users.create","name":")" + std::string(name) +
+                  R"(","no_password":true,"tenant":"acme"})"),
+              ok);
+  const auto ann = accounts_->snapshot()->FindUser("ann");
+  EXPECT_EQ(ann->principal->grant.tenant, "acme");
+  EXPECT_NE(ann->password_hash, accounts_->snapshot()->FindUser("bob")->password_hash);
+  EXPECT_THAT(ann->password_hash, ::testing::StartsWith("$argon2id$")) << "as much work as others'";
+  EXPECT_EQ(Ask(R"({"op":"users.password","name":"ann","password":"another horse"})"), ok);
+}
+
 TEST_F(ControlTest, WhatIsAskedWronglyIsRefusedWithItsCode) {
   const std::pair<std::string, std::string> cases[] = {
       {"", "invalid_json"},
@@ -111,6 +124,10 @@ TEST_F(ControlTest, WhatIsAskedWronglyIsRefusedWithItsCode) {
       {R"({"op":"keys.rotate","name":"nobody"})", "not_found"},
       {R"({"op":"users.create","name":"ann","password":"short"})", "invalid_value"},
       {R"({"op":"users.create","name":"ann"})", "missing_required_parameter"},
+      {R"({"op":"users.create","name":"ann","no_password":false})", "missing_required_parameter"},
+      {R"({"op":"users.create","name":"ann","no_password":1})", "invalid_value"},
+      {R"({"op":"users.create","name":"ann","no_password":true,"password":"correct horse"})",
+       "invalid_value"},
       {R"({"op":"users.password","name":"ann","password":"correct horse"})", "not_found"},
   };
   for (const auto& [request, code] : cases)
