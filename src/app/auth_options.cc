@@ -51,6 +51,11 @@ Result<auth::Authority::Options> AuthOptions(const Settings& settings,
                                              const std::string& configured_key) {
   auth::Authority::Options options;
   options.configured_key = configured_key;
+  options.client_certificates = settings.IsSet("tls-client-ca");
+  if (settings.Text("tls-client-auth") == "required" && !options.client_certificates)
+    return Bad("tls-client-ca",
+               "--tls-client-auth required needs --tls-client-ca beside it: whose "
+               "certificates are to be shown?");
   for (const char* const option : {"auth.jwt_audience", "auth.jwt_key_file",
                                    "auth.jwt_tenant_claim", "auth.jwt_scope_claim"}) {
     if (settings.IsSet(option) && !settings.IsSet("auth.jwt_issuer"))

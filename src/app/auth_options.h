@@ -1,5 +1,5 @@
-// Who may call a server, as the settings have it: the key of the configuration, and the issuer of
-// signed tokens that is trusted.
+// Who may call a server, as the settings have it: the key of the configuration, the issuer of
+// signed tokens that is trusted, and whether clients are known by certificates.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ namespace tutti::app {
 
 // `configured_key`: of ApiKey(), or "". Reads the files of the issuer's keys. Errors:
 // invalid_value, of the option at fault: a key without its issuer or audience, a file that cannot
-// be read, a secret that others may read.
+// be read, a secret that others may read, certificates that must be shown and are of nobody.
 Result<auth::Authority::Options> AuthOptions(const Settings& settings,
                                              const std::string& configured_key);
 

@@ -48,6 +48,13 @@ TEST_F(AuthOptionsTest, WithoutAnIssuerThereIsTheKeyAlone) {
   EXPECT_TRUE(options->issuers.empty());
 }
 
+TEST_F(AuthOptionsTest, CertificatesThatMustBeShownAreOfSomeAuthority) {
+  EXPECT_FALSE(With({})->client_certificates);
+  EXPECT_TRUE(With({{"tls-client-ca", "ca.pem"}})->client_certificates);
+  EXPECT_TRUE(With({{"tls-client-ca", "ca.pem"}, {"tls-client-auth", "required"}}).ok());
+  EXPECT_EQ(With({{"tls-client-auth", "required"}}).status().param(), "tls-client-ca");
+}
+
 TEST_F(AuthOptionsTest, AnIssuerHasItsKeysFromFiles) {
   const std::string first = Write("a.pem", kPublicKey, 0644), second = Write("b.pem", kPublicKey);
   const auto options = With({{"auth.jwt_issuer", "https://id.example"},

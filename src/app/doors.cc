@@ -23,6 +23,8 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
   options.has_keys = has_keys;
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
+  options.tls_client_ca_file = settings.Text("tls-client-ca");
+  options.tls_client_required = settings.Text("tls-client-auth") == "required";
   if (settings.IsSet("cors-origin")) options.cors_origins = {settings.Text("cors-origin")};
   options.allowed_hosts = SplitHosts(settings.Text("allowed-hosts"));
   options.strict = settings.On("strict");
@@ -45,6 +47,8 @@ Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, bool has_keys
   options.has_keys = has_keys;
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
+  options.tls_client_ca_file = settings.Text("tls-client-ca");
+  options.tls_client_required = settings.Text("tls-client-auth") == "required";
   options.access_log = settings.On("http.access_log");
   options.limits.message_bytes = static_cast<int>(settings.Int("grpc.message_bytes"));
   if (options.port != 0) RETURN_IF_ERROR(rpc::CheckBind(options));

@@ -70,6 +70,8 @@ mqtt::listener::ListenerOptions ListenerOf(const Settings& settings) {
   options.websocket_port = port_of("mqtt.websocket_port");
   options.tls_cert_file = settings.Text("tls-cert");
   options.tls_key_file = settings.Text("tls-key");
+  options.tls_client_ca_file = settings.Text("tls-client-ca");
+  options.tls_client_required = settings.Text("tls-client-auth") == "required";
   return options;
 }
 

@@ -56,15 +56,30 @@ bool MqttLogin::OwnsName(const auth::Principal& who) const {
 }
 
 bool MqttLogin::MayStay(const Principal& principal) {
+  if (principal.expires_s.has_value() && *principal.expires_s <= std::time(nullptr)) return false;
   const Result<auth::PrincipalRef> who =
       authority_.FromCredential(principal.credential, std::time(nullptr));
   return who.ok() && OwnsName(**who);
+}
+
+Result<Principal> MqttLogin::OfCertificate(const mqtt::listener::Credentials& shown) const {
+  const int64_t expires_s = shown.certificate->expires_s;
+  ASSIGN_OR_RETURN(
+      const auth::PrincipalRef who,
+      authority_.FromCertificate({.name = shown.certificate->name, .expires_s = expires_s},
+                                 std::time(nullptr)));
+  if (shown.user_name.value_or(who->name) != who->name) return auth::NotAuthenticated();
+  ASSIGN_OR_RETURN(Principal principal, jails_.Of(who->name, *who));
+  principal.expires_s = expires_s;
+  return principal;
 }
 
 void MqttLogin::Check(mqtt::listener::Credentials credentials, Done done) {
   if (authority_.IsOpen(loopback_)) {
     return done(jails_.Of(credentials.user_name.value_or("local"), *auth::OpenPrincipal()));
   }
+  if (credentials.certificate.has_value() && !credentials.password.has_value())
+    return done(OfCertificate(credentials));
   if (!credentials.user_name.has_value() || !credentials.password.has_value())
     return done(auth::NotAuthenticated());
   if (credentials.password->starts_with(auth::kKeyPrefix)) {

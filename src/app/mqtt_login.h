@@ -11,7 +11,9 @@
 
 namespace tutti::app {
 
-// A user's name and password; or the name of a key as the user, and the key as the password. Where
+// A user's name and password; or the name of a key as the user, and the key as the password; or,
+// without a password, the certificate of the connection, whose user it then is: a user name beside
+// it must be that. What is shown with a password is judged by that alone, as on every door. Where
 // the server is open any name is taken, and none is "local". Whoever belongs to the projects'
 // tenant takes part in them: speaks, and reads what is answered to anybody there, as the project
 // profile knows no users; its verbs (template, clear, delete) are for administrators, and for all
@@ -33,6 +35,9 @@ class MqttLogin final : public mqtt::listener::Authenticator {
   // Topics know names alone: a name that another tenant's user has (or the configured key) is not
   // a key's.
   bool OwnsName(const auth::Principal& who) const;
+
+  // Of what shows a certificate, and no password.
+  Result<mqtt::listener::Principal> OfCertificate(const mqtt::listener::Credentials& shown) const;
 
   struct Jails {  // by which topics clients are kept apart
     std::string prefix;

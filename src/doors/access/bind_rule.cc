@@ -15,6 +15,11 @@ Status CheckBind(const BindRequest& bind) {
   if (bind.tls_cert_file.empty() != bind.tls_key_file.empty()) {
     return Bad("tls-cert", "--tls-cert and --tls-key belong together");
   }
+  if (!bind.tls_client_ca_file.empty() && bind.tls_cert_file.empty()) {
+    return Bad("tls-client-ca",
+               "--tls-client-ca without --tls-cert and --tls-key means nothing: clients show "
+               "certificates over TLS");
+  }
   // A key alone would travel in the clear, TLS alone lets everybody in.
   const bool safe = bind.has_key && !bind.tls_cert_file.empty();
   if (bind.loopback || safe) return OkStatus();

@@ -14,6 +14,7 @@ struct BindRequest {
   bool loopback = false;  // whether that leads to this machine alone
   bool has_key = false;
   std::string tls_cert_file, tls_key_file;  // both or neither
+  std::string tls_client_ca_file = {};      // empty, or beside them
 };
 
 // Refuses a bind that would show an unprotected server to a network. Errors: invalid_value, of the

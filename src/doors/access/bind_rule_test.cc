@@ -33,6 +33,16 @@ TEST(BindRule, CertificateAndItsKeyBelongTogetherAlsoOnLoopback) {
   EXPECT_EQ(CheckBind(bind).param(), "tls-cert");
 }
 
+TEST(BindRule, CertificatesOfClientsNeedTls) {
+  BindRequest bind;
+  bind.host = "127.0.0.1";
+  bind.loopback = bind.has_key = true;
+  bind.tls_client_ca_file = "ca.pem";
+  EXPECT_EQ(CheckBind(bind).param(), "tls-client-ca");
+  bind.tls_cert_file = bind.tls_key_file = "x.pem";
+  EXPECT_TRUE(CheckBind(bind).ok());
+}
+
 TEST(BindRule, AddressesAreShownAsUrls) {
   EXPECT_EQ(AddressOf("localhost"), "127.0.0.1");
   EXPECT_EQ(AddressOf("::1"), "::1");

@@ -19,6 +19,7 @@
 
 #include "base/log_pace.h"
 #include "doors/access/bind_rule.h"
+#include "doors/access/client_certificate.h"
 #include "doors/grpc/acceptor.h"
 #include "doors/grpc/door_context.h"
 #include "doors/grpc/grpc_door.h"
@@ -64,6 +65,12 @@ Result<std::shared_ptr<grpc::ServerCredentials>> Credentials(const GrpcOptions& 
   ASSIGN_OR_RETURN(pair.cert_chain, ReadPem("tls-cert", options.tls_cert_file));
   ASSIGN_OR_RETURN(pair.private_key, ReadPem("tls-key", options.tls_key_file));
   grpc::SslServerCredentialsOptions ssl(GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE);
+  if (!options.tls_client_ca_file.empty()) {
+    ASSIGN_OR_RETURN(ssl.pem_root_certs, access::ReadClientAuthorities(options.tls_client_ca_file));
+    ssl.client_certificate_request =
+        options.tls_client_required ? GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY
+                                    : GRPC_SSL_REQUEST_CLIENT_CERTIFICATE_AND_VERIFY;
+  }
   ssl.pem_key_cert_pairs.push_back(std::move(pair));
   return grpc::SslServerCredentials(ssl);
 }
@@ -153,7 +160,8 @@ Status CheckBind(const GrpcOptions& options) {
                             .loopback = loopback,
                             .has_key = options.has_keys,
                             .tls_cert_file = options.tls_cert_file,
-                            .tls_key_file = options.tls_key_file});
+                            .tls_key_file = options.tls_key_file,
+                            .tls_client_ca_file = options.tls_client_ca_file});
 }
 
 struct GrpcDoor::Impl {

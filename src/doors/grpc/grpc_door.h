@@ -56,6 +56,10 @@ struct GrpcOptions {
   bool has_keys = false;  // somebody is known to the authority: an address of a network may be
                           // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
+  // PEM of the authorities whose certificates clients may show, beside them; empty: none is asked
+  // for. Required: who shows none is refused in the handshake.
+  std::string tls_client_ca_file;
+  bool tls_client_required = false;
   bool access_log = true;
   GrpcLimits limits;
 };

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <grpc/byte_buffer.h>
+#include <grpc/grpc_security_constants.h>
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/impl/codegen/proto_utils.h>
+#include <grpcpp/security/auth_context.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "doors/access/client_certificate.h"
 #include "doors/grpc/call.h"
 #include "doors/grpc/router.h"
 #include "doors/grpc/unary.h"
@@ -58,6 +59,19 @@ std::optional<std::string> Metadata(const grpc::GenericCallbackServerContext& ca
   const auto found = call.client_metadata().find(name);
   if (found == call.client_metadata().end()) return std::nullopt;
   return std::string(found->second.data(), found->second.size());
+}
+
+// What the client of the call's connection has shown: the library has verified it, and keeps it as
+// PEM.
+std::optional<auth::CertifiedName> CertificateOf(const grpc::GenericCallbackServerContext& call) {
+  const std::shared_ptr<const grpc::AuthContext> peer = call.auth_context();
+  if (peer == nullptr) return std::nullopt;
+  const std::vector<grpc::string_ref> shown =
+      peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
+  if (shown.size() != 1) return std::nullopt;
+  auto read = access::ReadClientCertificate(std::string_view(shown[0].data(), shown[0].size()));
+  if (!read.has_value()) return std::nullopt;
+  return auth::CertifiedName{.name = std::move(read->name), .expires_s = read->expires_s};
 }
 
 class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public Pumped {
@@ -235,8 +249,13 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     std::vector<std::string_view> keys;
     const auto [first, last] = call_.client_metadata().equal_range("authorization");
     for (auto it = first; it != last; ++it) keys.emplace_back(it->second.data(), it->second.size());
-    Result<auth::PrincipalRef> who =
-        auth::WhoAsks(*context_.deps.authority, context_.loopback, keys, std::time(nullptr));
+    std::optional<auth::CertifiedName> certificate;  // read for who shows nothing else
+    if (keys.empty() && !context_.options.tls_client_ca_file.empty())
+      certificate = CertificateOf(call_);
+    Result<auth::PrincipalRef> who = auth::WhoAsks(
+        *context_.deps.authority, context_.loopback,
+        {.authorization = keys, .certificate = certificate.has_value() ? &*certificate : nullptr},
+        std::time(nullptr));
     if (who.ok()) {
       info_.principal = *std::move(who);
     } else {

@@ -90,6 +90,8 @@ void Connection::Start() {
       self->NoteHandshake();
       return self->Close(false);
     }
+    if (auto shown = self->transport_->Certificate())
+      self->certificate_ = {.name = std::move(shown->name), .expires_s = shown->expires_s};
     self->shaking_hands_ = false;
     self->phase_start_ = self->loop_->clock().Now();
     self->Read();
@@ -199,7 +201,8 @@ void Connection::OnHead() {
   phase_ = Phase::kBody;
   phase_start_ = loop_->clock().Now();
   request_id_ = IdFor(parser_->head(), *loop_);
-  decision_ = context_.router.Decide(parser_->head());
+  decision_ =
+      context_.router.Decide(parser_->head(), certificate_.has_value() ? &*certificate_ : nullptr);
   error_options_.form = decision_.errors();
   Stage("auth", phase_start_);
   const std::string* expect = parser_->head().Find("expect");

@@ -21,6 +21,7 @@
 #include "doors/http/message_parser.h"
 #include "doors/http/response.h"
 #include "doors/sockets/transport.h"
+#include "services/auth/authority.h"
 #include "services/auth/principal.h"
 #include "wire/error.h"
 
@@ -155,6 +156,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::unique_ptr<MessageParser> parser_;
   HttpRequest request_;
   Decision decision_;
+  std::optional<auth::CertifiedName> certificate_;  // what the client showed, over TLS
   // Who asks: made once for all requests of one principal.
   auth::PrincipalRef principal_;
   api::CallerRef caller_;

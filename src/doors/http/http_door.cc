@@ -27,7 +27,8 @@ Status CheckBind(const HttpOptions& options) {
                             .loopback = address.is_loopback(),
                             .has_key = options.has_keys,
                             .tls_cert_file = options.tls_cert_file,
-                            .tls_key_file = options.tls_key_file});
+                            .tls_key_file = options.tls_key_file,
+                            .tls_client_ca_file = options.tls_client_ca_file});
 }
 
 struct HttpDoor::Impl {
@@ -37,7 +38,11 @@ struct HttpDoor::Impl {
     RETURN_IF_ERROR(CheckBind(options));
     ASSIGN_OR_RETURN(const auto address, sockets::ParseAddress(options.host));
     if (!options.tls_cert_file.empty()) {
-      ASSIGN_OR_RETURN(tls, sockets::LoadServerTls(options.tls_cert_file, options.tls_key_file));
+      ASSIGN_OR_RETURN(tls,
+                       sockets::LoadServerTls({.cert_file = options.tls_cert_file,
+                                               .key_file = options.tls_key_file,
+                                               .client_ca_file = options.tls_client_ca_file,
+                                               .client_required = options.tls_client_required}));
     }
     context = std::make_unique<DoorContext>(options, deps, address.is_loopback());
     const int threads = std::clamp(options.io_threads, 1, 4);

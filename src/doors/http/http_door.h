@@ -62,7 +62,11 @@ struct HttpOptions {
   bool has_keys = false;  // somebody is known to the authority: an address of a network may be
                           // listened to
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
-  std::vector<std::string> cors_origins;    // "https://app.example", or "*"
+  // PEM of the authorities whose certificates clients may show, beside them; empty: none is asked
+  // for. Required: who shows none is refused in the handshake.
+  std::string tls_client_ca_file;
+  bool tls_client_required = false;
+  std::vector<std::string> cors_origins;  // "https://app.example", or "*"
   // Names this server may be called by, in lower case. On a loopback address they come beside the
   // loopback names; elsewhere beside addresses in digits, and an empty list allows every name.
   std::vector<std::string> allowed_hosts;

@@ -175,15 +175,18 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
   return Forbidden("this origin may not call this server; see --cors-origin");
 }
 
-Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request) const {
+Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
+                                           const auth::CertifiedName* certificate) const {
   const std::string* const field = request.Find("authorization");
-  const std::string_view value = field == nullptr ? std::string_view() : *field;
-  const bool one = request.Count("authorization") == 1;
-  return auth::WhoAsks(authority_, loopback_, {&value, one ? size_t{1} : size_t{0}},
+  const std::string_view first = field == nullptr ? std::string_view() : *field;
+  const std::array values = {first, first};  // of a second one it matters only that it is there
+  const size_t count = std::min(request.Count("authorization"), values.size());
+  return auth::WhoAsks(authority_, loopback_,
+                       {.authorization = {values.data(), count}, .certificate = certificate},
                        std::time(nullptr));
 }
 
-Decision Router::Decide(const HttpRequest& request) const {
+Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {
   Decision decision;
   decision.head_only = request.method == "HEAD";
   const auto refuse = [&](Status status) {
@@ -226,7 +229,7 @@ Decision Router::Decide(const HttpRequest& request) const {
                     (route != nullptr &&
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
   if (!open) {
-    Result<auth::PrincipalRef> who = WhoAsks(request);
+    Result<auth::PrincipalRef> who = WhoAsks(request, certificate);
     if (!who.ok()) return refuse(std::move(who).status());
     decision.principal = *std::move(who);
   }

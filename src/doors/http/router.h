@@ -51,13 +51,16 @@ class Router {
   Router(const HttpOptions& options, bool loopback, const auth::Authority& authority);
 
   // The order: host, origin, credential, path, method, scope, media type, expectation.
-  Decision Decide(const HttpRequest& request) const;
+  // `certificate`: of the connection; null where it has none.
+  Decision Decide(const HttpRequest& request,
+                  const auth::CertifiedName* certificate = nullptr) const;
 
  private:
   Status CheckHost(const HttpRequest& request) const;
   Status CheckOrigin(const HttpRequest& request, std::string* echo) const;
   // Who asks: nobody in particular where the server is open. Errors: invalid_api_key, key_revoked.
-  Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request) const;
+  Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
+                                     const auth::CertifiedName* certificate) const;
 
   const std::vector<std::string> origins_, hosts_;
   const bool loopback_;

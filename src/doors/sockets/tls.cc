@@ -1,7 +1,11 @@
 #include "doors/sockets/tls.h"
 
+#include <openssl/err.h>
+#include <openssl/sslerr.h>
 #include <sys/stat.h>
 
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/ssl/error.hpp>
 #include <utility>
 
 namespace tutti::sockets {
@@ -9,6 +13,28 @@ namespace {
 
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
+}
+
+// Longer ones are refused: verifying takes time of an io thread.
+constexpr int kMostAuthoritiesOfAChain = 8;
+
+Status AskForCertificates(TlsContext& context, const std::string& ca_file, bool required) {
+  ASSIGN_OR_RETURN(const std::string authorities, access::ReadClientAuthorities(ca_file));
+  boost::system::error_code ec;
+  context.add_certificate_authority(boost::asio::buffer(authorities), ec);
+  if (ec) return Bad("tls-client-ca", "--tls-client-ca " + ca_file + ": " + ec.message());
+  SSL_CTX* const native = context.native_handle();
+  // Whoever stands in the file is trusted, also below another authority.
+  X509_STORE_set_flags(SSL_CTX_get_cert_store(native), X509_V_FLAG_PARTIAL_CHAIN);
+  SSL_CTX_set_client_CA_list(native,
+                             SSL_load_client_CA_file(ca_file.c_str()));  // clients pick by it
+  SSL_CTX_set_verify(native, SSL_VERIFY_PEER | (required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0),
+                     nullptr);
+  SSL_CTX_set_verify_depth(native, kMostAuthoritiesOfAChain);
+  // Without it no client that has shown one could resume its session.
+  static constexpr unsigned char kContext[] = "tutti";
+  SSL_CTX_set_session_id_context(native, kContext, sizeof kContext);
+  return OkStatus();
 }
 
 }  // namespace
@@ -42,14 +68,30 @@ Status UseCertificate(TlsContext& context, const CertificateFiles& files) {
   return OkStatus();
 }
 
-Result<std::shared_ptr<TlsContext>> LoadServerTls(const std::string& cert_file,
-                                                  const std::string& key_file) {
+Result<std::shared_ptr<TlsContext>> LoadServerTls(const ServerFiles& files) {
   std::shared_ptr<TlsContext> context = MakeTlsContext(TlsContext::tls_server);
-  RETURN_IF_ERROR(UseCertificate(*context, {.cert_file = cert_file,
-                                            .key_file = key_file,
+  RETURN_IF_ERROR(UseCertificate(*context, {.cert_file = files.cert_file,
+                                            .key_file = files.key_file,
                                             .cert_option = "tls-cert",
                                             .key_option = "tls-key"}));
+  if (!files.client_ca_file.empty())
+    RETURN_IF_ERROR(AskForCertificates(*context, files.client_ca_file, files.client_required));
   return context;
+}
+
+std::string HandshakeFaultOf(boost::system::error_code ec) {
+  if (ec.category() != boost::asio::error::get_ssl_category()) return "";
+  return ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_HTTP_REQUEST
+             ? "plain HTTP on the TLS port"
+             : ec.message();
+}
+
+std::optional<access::ClientCertificate> CertificateOfPeer(SSL* session) {
+  const X509* const shown = SSL_get0_peer_certificate(session);
+  const bool verified = (SSL_get_verify_mode(session) & SSL_VERIFY_PEER) != 0 &&
+                        SSL_get_verify_result(session) == X509_V_OK;
+  if (shown == nullptr || !verified) return std::nullopt;
+  return access::ReadClientCertificate(*shown);
 }
 
 }  // namespace tutti::sockets

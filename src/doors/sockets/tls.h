@@ -1,12 +1,14 @@
-// What both ends of a TLS connection are held to, and the files of a certificate. Any thread; a
-// context may be shared by threads once it is set up.
+// What both ends of a TLS connection are held to, the files of a certificate, and what the other
+// end has shown. Any thread; a context may be shared by threads once it is set up.
 #pragma once
 
 #include <boost/asio/ssl/context.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/status.h"
+#include "doors/access/client_certificate.h"
 
 namespace tutti::sockets {
 
@@ -25,8 +27,22 @@ struct CertificateFiles {
 // read.
 Status UseCertificate(TlsContext& context, const CertificateFiles& files);
 
-// Of a listener, with the files of the options tls-cert and tls-key. Errors: as above.
-Result<std::shared_ptr<TlsContext>> LoadServerTls(const std::string& cert_file,
-                                                  const std::string& key_file);
+// Of a listener, with the files of the options of that name.
+struct ServerFiles {
+  std::string cert_file, key_file;  // tls-cert, tls-key
+  // tls-client-ca; empty: clients are asked for no certificate. One that is shown must be from an
+  // authority of this file, for clients, and within its time, or the handshake fails.
+  std::string client_ca_file = {};
+  bool client_required = false;  // it also fails where none is shown
+};
+// Errors: as above, and those of ReadClientAuthorities.
+Result<std::shared_ptr<TlsContext>> LoadServerTls(const ServerFiles& files);
+
+// Why a handshake failed, for logs; empty where the peer just went away, as probes do.
+std::string HandshakeFaultOf(boost::system::error_code ec);
+
+// What a client has shown in a handshake that is done; nothing where it was asked for none or had
+// none. A session that is resumed has that of its first handshake.
+std::optional<access::ClientCertificate> CertificateOfPeer(SSL* session);
 
 }  // namespace tutti::sockets

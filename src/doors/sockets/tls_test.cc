@@ -6,20 +6,20 @@
 
 #include <fstream>
 
-#include "doors/sockets/testing/certificate.h"
+#include "doors/access/testing/certificate.h"
 
 namespace tutti::sockets {
 namespace {
 
-using testing::CertificatePaths;
-using testing::MakeCertificate;
+using access::testing::CertificatePaths;
+using access::testing::MakeCertificate;
 
 TEST(ServerTls, FilesThatDoNotFitAreNamed) {
   const support::TempFolder folder;
   const CertificatePaths one = MakeCertificate(folder, "one");
   const CertificatePaths other = MakeCertificate(folder, "other");
   const auto load = [](const std::string& cert, const std::string& key) {
-    return LoadServerTls(cert, key).status();
+    return LoadServerTls({.cert_file = cert, .key_file = key}).status();
   };
   EXPECT_TRUE(load(one.cert, one.key).ok());
   EXPECT_EQ(load(one.cert + ".none", one.key).param(), "tls-cert");
@@ -33,6 +33,19 @@ TEST(ServerTls, FilesThatDoNotFitAreNamed) {
   chmod(one.key.c_str(), 0600);
   std::ofstream(one.cert) << "no certificate";
   EXPECT_EQ(load(one.cert, one.key).param(), "tls-cert");
+}
+
+TEST(ServerTls, TheFileOfAuthoritiesIsNamedToo) {
+  const support::TempFolder folder;
+  const CertificatePaths one = MakeCertificate(folder, "one");
+  const auto load = [&](const std::string& authorities) {
+    return LoadServerTls(
+               {.cert_file = one.cert, .key_file = one.key, .client_ca_file = authorities})
+        .status();
+  };
+  EXPECT_TRUE(load(one.cert).ok());
+  EXPECT_EQ(load(one.cert + ".none").param(), "tls-client-ca");
+  EXPECT_EQ(load(one.key).param(), "tls-client-ca");
 }
 
 TEST(ClientTls, ItsOwnOptionsAreNamed) {

@@ -1,11 +1,6 @@
 #include "doors/sockets/transport.h"
 
-#include <openssl/err.h>
-#include <openssl/sslerr.h>
-
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/error.hpp>
-#include <boost/asio/ssl/error.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <utility>
 
@@ -67,11 +62,14 @@ class TlsTransport final : public StreamTransport<ssl::stream<Transport::Socket>
   void Handshake(Handler done) override {
     stream_.async_handshake(ssl::stream_base::server,
                             [this, done = std::move(done)](error_code ec) {
-                              if (ec) NoteFault(ec);
+                              if (ec) fault_ = HandshakeFaultOf(ec);
                               done(!ec, 0);
                             });
   }
   std::string HandshakeFault() const override { return fault_; }
+  std::optional<access::ClientCertificate> Certificate() override {
+    return CertificateOfPeer(stream_.native_handle());
+  }
   void ShutdownSend() override {
     // Ends with a close_notify, so that a truncation cannot be taken for the end of what was said.
     // The peer's own is not waited for: the owner closes this when it has lingered long enough.
@@ -79,14 +77,6 @@ class TlsTransport final : public StreamTransport<ssl::stream<Transport::Socket>
   }
 
  private:
-  // A probe that opens a connection and closes it is no fault.
-  void NoteFault(error_code ec) {
-    if (ec.category() != boost::asio::error::get_ssl_category()) return;
-    fault_ = ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_HTTP_REQUEST
-                 ? "plain HTTP on the TLS port"
-                 : ec.message();
-  }
-
   std::string fault_;
 };
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "doors/sockets/tls.h"
@@ -22,6 +23,8 @@ class Transport {
   virtual void Handshake(Handler done) = 0;
   // Why a handshake failed, after it did; empty where the peer just went away.
   virtual std::string HandshakeFault() const { return ""; }
+  // What the client has shown, after a handshake that succeeded; nothing where it showed none.
+  virtual std::optional<access::ClientCertificate> Certificate() { return std::nullopt; }
   // At most one read and one write at a time. The memory must live until the handler ran.
   virtual void ReadSome(char* data, size_t size, Handler done) = 0;
   virtual void WriteSome(const char* data, size_t size, Handler done) = 0;

@@ -8,19 +8,24 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "doors/access/testing/certificate.h"
 #include "doors/sockets/io_thread.h"
-#include "doors/sockets/testing/certificate.h"
 #include "doors/sockets/testing/tls_session.h"
 
 namespace tutti::sockets {
 namespace {
 
+using access::testing::CertificatePaths;
+using access::testing::ClientCertificates;
+using access::testing::MakeCertificate;
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 using testing::TlsSession;
@@ -37,11 +42,15 @@ class TransportTest : public ::testing::Test {
     tcp::acceptor listening(client_context_, {boost::asio::ip::make_address("127.0.0.1"), 0});
     client_.connect(listening.local_endpoint());
     transport_ = MakeTransport(listening.accept(thread_.context()), tls);
-    thread_.Start();
+    if (!std::exchange(started_, true)) thread_.Start();
   }
-  std::shared_ptr<TlsContext> ServerTls() {
-    const auto paths = testing::MakeCertificate(folder_, "server");
-    auto tls = LoadServerTls(paths.cert, paths.key);
+  std::shared_ptr<TlsContext> ServerTls(const std::string& authorities = "",
+                                        bool required = false) {
+    const auto paths = access::testing::MakeCertificate(folder_, "server");
+    auto tls = LoadServerTls({.cert_file = paths.cert,
+                              .key_file = paths.key,
+                              .client_ca_file = authorities,
+                              .client_required = required});
     EXPECT_TRUE(tls.ok()) << tls.status();
     return *tls;
   }
@@ -53,6 +62,21 @@ class TransportTest : public ::testing::Test {
     std::string fault;
     OnThread([&] { fault = transport_->HandshakeFault(); });
     return fault;
+  }
+  std::string NameOfPeer() {
+    std::optional<access::ClientCertificate> shown;
+    OnThread([&] { shown = transport_->Certificate(); });
+    return shown.has_value() ? shown->name : "nobody";
+  }
+  // Whom the server sees in a client that shows `own`; "refused" where it does not shake hands.
+  std::string Shown(const std::shared_ptr<TlsContext>& tls, const CertificatePaths* own,
+                    int max_version = 0) {
+    if (transport_ != nullptr) OnThread([this] { transport_->Close(false); });
+    client_.close();
+    Connect(tls);
+    std::future<bool> shaken = Handshake();
+    const TlsSession session(client_.native_handle(), max_version, own);
+    return shaken.get() ? NameOfPeer() : "refused";
   }
   // Begins a handshake; what it comes to.
   std::future<bool> Handshake() {
@@ -78,6 +102,7 @@ class TransportTest : public ::testing::Test {
   boost::asio::io_context client_context_;
   tcp::socket client_{client_context_};
   std::array<char, 4096> buffer_{};
+  bool started_ = false;
   IoThread thread_{nullptr, "test.handler_failed"};
   std::shared_ptr<Transport> transport_;
 };
@@ -123,6 +148,70 @@ TEST_F(TransportTest, AClientThatOnlyComesAndGoesIsNoFault) {
   client_.close();
   EXPECT_FALSE(shaken.get());
   EXPECT_EQ(HandshakeFault(), "");
+}
+
+TEST_F(TransportTest, ACertificateOfTheAuthorityIsSeenAndWithoutOneNobodyIs) {
+  const ClientCertificates clients(folder_);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    const auto optional = ServerTls(clients.authority.cert);
+    EXPECT_EQ(Shown(optional, &clients.ann, version), "ann");
+    EXPECT_EQ(Shown(optional, nullptr, version), "nobody");
+    const auto required = ServerTls(clients.authority.cert, /*required=*/true);
+    EXPECT_EQ(Shown(required, &clients.ann, version), "ann");
+    EXPECT_EQ(Shown(required, nullptr, version), "refused");
+    EXPECT_EQ(Shown(ServerTls(), &clients.ann, version), "nobody") << "it was not asked";
+  }
+}
+
+TEST_F(TransportTest, WhatTheAuthorityHasNotSignedForNowAndForClientsIsRefused) {
+  const ClientCertificates clients(folder_);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    for (const bool required : {false, true}) {
+      const auto tls = ServerTls(clients.authority.cert, required);
+      for (const CertificatePaths* const wrong : clients.Refused())
+        EXPECT_EQ(Shown(tls, wrong, version), "refused") << wrong->cert;
+    }
+  }
+  EXPECT_EQ(HandshakeFault(), "certificate verify failed (SSL routines)") << "and nothing of it";
+}
+
+TEST_F(TransportTest, AnAuthorityBelowAnotherIsOneByItself) {
+  const ClientCertificates clients(folder_);
+  const CertificatePaths below = MakeCertificate(
+      folder_, "below", {.names = {"below"}, .authority = true, .issuer = &clients.authority});
+  const CertificatePaths eve =
+      MakeCertificate(folder_, "eve", {.names = {"eve"}, .issuer = &below});
+  EXPECT_EQ(Shown(ServerTls(below.cert), &eve), "eve");
+  EXPECT_EQ(Shown(ServerTls(below.cert), &clients.ann), "refused");
+  EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &eve), "refused") << "its chain was not shown";
+  const CertificatePaths with_chain = {folder_.File("chain.crt"), eve.key};
+  std::ofstream(with_chain.cert) << std::ifstream(eve.cert).rdbuf()
+                                 << std::ifstream(below.cert).rdbuf();
+  EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &with_chain), "eve");
+}
+
+TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
+  const ClientCertificates clients(folder_);
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION}) {
+    const auto tls = ServerTls(clients.authority.cert, /*required=*/true);
+    SSL_SESSION* session = nullptr;
+    for (const bool again : {false, true}) {
+      if (transport_ != nullptr) OnThread([this] { transport_->Close(false); });
+      client_.close();
+      Connect(tls);
+      std::future<bool> shaken = Handshake();
+      TlsSession client(client_.native_handle(), version, again ? nullptr : &clients.ann, session);
+      ASSERT_TRUE(shaken.get()) << HandshakeFault();
+      EXPECT_EQ(NameOfPeer(), "ann");
+      EXPECT_EQ(client.resumes(), again);
+      EchoOnce();
+      EXPECT_TRUE(client.Send("x"));
+      std::string all;
+      EXPECT_TRUE(client.Fill(all));
+      if (!again) session = client.session();
+    }
+    SSL_SESSION_free(session);
+  }
 }
 
 TEST_F(TransportTest, AResetIsSeenAsOne) {

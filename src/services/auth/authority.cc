@@ -43,6 +43,7 @@ Authority::Authority(Accounts* accounts, const Options& options, std::vector<Jwt
     : accounts_(accounts),
       hash_(options.hash),
       verifiers_(std::move(verifiers)),
+      client_certificates_(options.client_certificates),
       hash_of_nobody_(HashOfNobody(options.hash)),
       configured_(ConfiguredPrincipal(options.configured_key)),
       configured_digest_(DigestOf(options.configured_key)),
@@ -119,9 +120,19 @@ Result<PrincipalRef> Authority::CheckPassword(const std::string& name,
   return WrongPassword();
 }
 
+Result<PrincipalRef> Authority::FromCertificate(const CertifiedName& shown, int64_t now_s) const {
+  if (client_certificates_ && !HasExpired(shown.expires_s, now_s)) {
+    const SnapshotRef snapshot = accounts_->snapshot();
+    const UserEntry* const user = snapshot->FindUser(shown.name);
+    if (user != nullptr && user->enabled) return user->principal;
+  }
+  return Status(StatusCode::kUnauthenticated, "invalid_api_key",
+                "the client certificate names nobody who may call");
+}
+
 bool Authority::IsOpen(bool loopback) const {
-  const bool known =
-      configured_ != nullptr || !verifiers_.empty() || !accounts_->snapshot()->empty();
+  const bool known = configured_ != nullptr || !verifiers_.empty() || client_certificates_ ||
+                     !accounts_->snapshot()->empty();
   return IsOpenTo(loopback, known);
 }
 

@@ -22,12 +22,20 @@
 
 namespace tutti::auth {
 
+// What a client certificate says of its holder, once its authority was found to be a trusted one.
+struct CertifiedName {
+  std::string name;
+  int64_t expires_s = 0;  // from which on it says nothing any more
+};
+
 class Authority {
  public:
   struct Options {
     // The one of --api-key-file, beside those of the store: a key that may do all but administer.
     std::string configured_key;
     std::vector<JwtIssuer> issuers;  // each of another name
+    // Client certificates are asked for: whoever's name one has is known by it.
+    bool client_certificates = false;
     HashParameters hash;
     PasswordPool::Options pool;
   };
@@ -43,6 +51,10 @@ class Authority {
   // was wrong), overloaded (too many wait), draining, internal_error.
   using Done = std::function<void(Result<PrincipalRef>)>;
   void FromPassword(std::string name, std::string password, Done done);
+
+  // The user whom a certificate names: the same one as with a password. Errors: invalid_api_key, in
+  // the same words for who is unknown, disabled or late, and where no certificates are asked for.
+  Result<PrincipalRef> FromCertificate(const CertifiedName& shown, int64_t now_s) const;
 
   // Whether a caller without credentials is served (as OpenPrincipal()).
   bool IsOpen(bool loopback) const;
@@ -90,6 +102,7 @@ class Authority {
   Accounts* const accounts_;
   const HashParameters hash_;
   const std::vector<JwtVerifier> verifiers_;
+  const bool client_certificates_;
   const std::string hash_of_nobody_;  // of the same cost as anybody's
   const PrincipalRef configured_;     // null: there is no such key
   const Digest configured_digest_;

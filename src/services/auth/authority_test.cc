@@ -146,6 +146,40 @@ TEST_F(AuthorityTest, AUserWhoIsDisabledOrRemovedIsRefusedInTheWordsOfAWrongPass
   EXPECT_FALSE(authority->StillValid(*who, kNow).ok());
 }
 
+TEST_F(AuthorityTest, ACertificateIsItsUserAndNobodyElseIsToldApart) {
+  Authority::Options options;
+  options.client_certificates = true;
+  const auto authority = Make(options);
+  EXPECT_FALSE(authority->IsOpen(/*loopback=*/true)) << "whom they would name is to be known";
+  AddUser("ann", "correct horse");
+  const auto shown = [](const std::string& name) {
+    return CertifiedName{.name = name, .expires_s = kNow + 10};
+  };
+  const auto who = authority->FromCertificate(shown("ann"), kNow + 9);
+  ASSERT_TRUE(who.ok()) << who.status();
+  EXPECT_EQ(*who, *Login(*authority, "ann", "correct horse")) << "one principal, however they came";
+  const Status unknown = authority->FromCertificate(shown("bob"), kNow).status();
+  const Status wrong = Login(*authority, "ann", "x").status();
+  EXPECT_EQ(unknown.code(), wrong.code());
+  EXPECT_EQ(unknown.reason(), wrong.reason());
+  for (const std::string& name :
+       {std::string(), std::string("Ann"), std::string("ann "), std::string("ann\0", 4)})
+    EXPECT_EQ(authority->FromCertificate(shown(name), kNow).status(), unknown) << name;
+  EXPECT_EQ(authority->FromCertificate(shown("ann"), kNow + 10).status(), unknown) << "too late";
+  ASSERT_TRUE(accounts_->EnableUser("ann", false).ok());
+  EXPECT_EQ(authority->FromCertificate(shown("ann"), kNow).status(), unknown);
+  ASSERT_TRUE(accounts_->EnableUser("ann", true).ok());
+  EXPECT_TRUE(authority->FromCertificate(shown("ann"), kNow).ok());
+  ASSERT_TRUE(accounts_->RemoveUser("ann").ok());
+  EXPECT_EQ(authority->FromCertificate(shown("ann"), kNow).status(), unknown);
+}
+
+TEST_F(AuthorityTest, WhereNoCertificatesAreAskedForNoneLetsAnybodyIn) {
+  const auto authority = Make({});
+  AddUser("ann", "correct horse");
+  EXPECT_FALSE(authority->FromCertificate({.name = "ann", .expires_s = kNow + 10}, kNow).ok());
+}
+
 TEST_F(AuthorityTest, ALoginBringsAnOldHashToTheParametersOfToday) {
   AddUser("ann", "correct horse", {.memory_kib = 32, .passes = 1, .lanes = 1});
   const auto authority = Make({});

@@ -18,7 +18,7 @@ namespace tutti::auth {
 enum class PrincipalKind : uint8_t {
   kOpen,   // nobody in particular, on a server of this machine without keys and users
   kKey,    // an API key
-  kUser,   // a name and a password
+  kUser,   // a name and a password, or a certificate of that name
   kToken,  // a signed token of somebody else (JWT)
 };
 
@@ -40,7 +40,8 @@ const PrincipalRef& OpenPrincipal();
 Status Authorize(const Principal& who, RouteClass route, std::string_view model = {});
 
 // Whether callers without a credential are served: on this machine alone, and only as long as
-// nobody is known. From the first key, user or issuer on, everything is closed to them.
+// nobody is known. From the first key, user, issuer or authority of certificates on, everything is
+// closed to them.
 constexpr bool IsOpenTo(bool loopback, bool anyone_is_known) {
   return loopback && !anyone_is_known;
 }

@@ -21,12 +21,14 @@ std::string_view BearerOf(std::span<const std::string_view> authorization) {
   return authorization[0].substr(kScheme.size());
 }
 
-Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback,
-                             std::span<const std::string_view> authorization, int64_t now_s) {
+Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback, const Shown& shown,
+                             int64_t now_s) {
   if (authority.IsOpen(loopback)) return OpenPrincipal();
-  const std::string_view shown = BearerOf(authorization);
-  if (shown.empty()) return NotAuthenticated();
-  return authority.FromBearer(shown, now_s);
+  if (shown.authorization.empty() && shown.certificate != nullptr)
+    return authority.FromCertificate(*shown.certificate, now_s);
+  const std::string_view bearer = BearerOf(shown.authorization);
+  if (bearer.empty()) return NotAuthenticated();
+  return authority.FromBearer(bearer, now_s);
 }
 
 Status MayUse(const Principal& who, RouteClasses rule) {

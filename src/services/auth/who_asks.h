@@ -1,5 +1,5 @@
-// Who asks, by what stands in the field "authorization" of HTTP and gRPC, and whether they may. Any
-// thread.
+// Who asks, by what stands in the field "authorization" of HTTP and gRPC or by the certificate of
+// the connection, and whether they may. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,17 @@ namespace tutti::auth {
 // there is none, another scheme or a second value.
 std::string_view BearerOf(std::span<const std::string_view> authorization);
 
-// `authorization`: all values of the field. Nobody in particular where the server is open: clients
-// that must send something send anything to a server that asks for nothing. `now_s`: seconds since
-// 1970. Errors: as Authority::FromBearer.
-Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback,
-                             std::span<const std::string_view> authorization, int64_t now_s);
+struct Shown {
+  std::span<const std::string_view> authorization = {};  // all values of the field
+  const CertifiedName* certificate = nullptr;            // null where the connection has none
+};
+
+// A request that shows something itself is judged by that alone, also where it is wrong; the
+// certificate of its connection speaks for the others. Nobody in particular where the server is
+// open: clients that must send something send anything to a server that asks for nothing. `now_s`:
+// seconds since 1970. Errors: as Authority::FromBearer and FromCertificate.
+Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback, const Shown& shown,
+                             int64_t now_s);
 
 // Whether `who` has one of the scopes of `rule`. On an open server everybody of this machine is its
 // operator: what must not be shown even to them needs more than a rule. Errors:

@@ -13,7 +13,7 @@ namespace {
 using Fields = std::vector<std::string_view>;
 
 bool Known(testing::OneKey& known, const Fields& fields, bool loopback = true) {
-  return WhoAsks(known.authority(), loopback, fields, 1000).ok();
+  return WhoAsks(known.authority(), loopback, {.authorization = fields}, 1000).ok();
 }
 
 TEST(WhoAsksTest, OneKeyAsABearerIsTakenAndNothingElse) {
@@ -51,6 +51,33 @@ TEST(WhoAsksTest, FromTheFirstKeyOnItIsAskedFor) {
   ASSERT_TRUE(known.accounts().RevokeKeys("a", 1000).ok());
   EXPECT_FALSE(Known(known, {"Bearer " + key->text}));
   EXPECT_FALSE(Known(known, {})) << "a server that has had keys does not open by itself";
+}
+
+// The name that is let in, or why nobody is.
+std::string Caller(testing::OneKey& known, const Fields& fields, const std::string& certificate,
+                   int64_t now_s = 1000) {
+  const CertifiedName name{.name = certificate, .expires_s = 2000};
+  const auto who =
+      WhoAsks(known.authority(), true, {.authorization = fields, .certificate = &name}, now_s);
+  return who.ok() ? (*who)->name : std::string(who.status().reason());
+}
+
+TEST(WhoAsksTest, ACertificateSpeaksForARequestThatShowsNothingItself) {
+  testing::OneKey known("sk-test", /*certificates=*/true);
+  known.AddUser("ann");
+  EXPECT_EQ(Caller(known, {}, "ann"), "ann");
+  EXPECT_EQ(Caller(known, {}, "ann", 2000), "invalid_api_key") << "its time is over";
+  EXPECT_EQ(Caller(known, {}, "bob"), "invalid_api_key");
+  EXPECT_EQ(Caller(known, {"Bearer sk-test"}, "ann"), "configured");
+  EXPECT_EQ(Caller(known, {"Bearer sk-test"}, "bob"), "configured");
+}
+
+TEST(WhoAsksTest, WhatARequestShowsAndIsWrongIsNotMadeGoodByACertificate) {
+  testing::OneKey known("sk-test", /*certificates=*/true);
+  known.AddUser("ann");
+  for (const Fields& wrong : {Fields{"Bearer sk-wrong"}, Fields{""}, Fields{"Bearer "},
+                              Fields{"Basic eA=="}, Fields{"Bearer sk-test", "Bearer sk-test"}})
+    EXPECT_EQ(Caller(known, wrong, "ann"), "invalid_api_key") << wrong[0];
 }
 
 TEST(BearerTest, WhatABearerShowsIsReadWhateverItIs) {

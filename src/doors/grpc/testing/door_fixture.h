@@ -45,7 +45,7 @@ class DoorTest : public ::testing::Test {
   // `key`: empty = none is asked for.
   void StartDoor(GrpcOptions options = {}, const std::string& key = "") {
     options.port = 0;
-    known_ = std::make_unique<auth::testing::OneKey>(key);
+    known_ = std::make_unique<auth::testing::OneKey>(key, !options.tls_client_ca_file.empty());
     doors_ = std::make_unique<telemetry::DoorMetrics>(metrics_);
     repository_ = std::make_unique<kserve::Repository>(
         kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},

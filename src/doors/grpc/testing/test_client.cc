@@ -98,7 +98,10 @@ struct TestClient::Impl {
   grpc::GenericStub stub;
 };
 
-TestClient::TestClient(int port, const std::string& certificate) {
+TestClient::TestClient(int port, const std::string& certificate)
+    : TestClient(port, certificate, {}) {}
+
+TestClient::TestClient(int port, const std::string& certificate, const Identity& own) {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetMaxReceiveMessageSize(-1);
@@ -106,7 +109,7 @@ TestClient::TestClient(int port, const std::string& certificate) {
   arguments.SetInt(GRPC_ARG_HTTP2_BDP_PROBE, 0);  // a reader that stops takes 64 KiB
   auto credentials = grpc::InsecureChannelCredentials();
   if (!certificate.empty()) {
-    credentials = grpc::SslCredentials({certificate, "", ""});
+    credentials = grpc::SslCredentials({certificate, own.key, own.cert});
     arguments.SetSslTargetNameOverride("localhost");
   }
   impl_ = std::make_unique<Impl>(

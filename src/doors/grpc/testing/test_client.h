@@ -44,8 +44,13 @@ class TestCall {
 
 class TestClient {
  public:
+  // PEM, of what it shows if it is asked.
+  struct Identity {
+    std::string cert, key;
+  };
   // `certificate`: PEM of the authority to trust, for TLS. Each client has a connection of its own.
   explicit TestClient(int port, const std::string& certificate = "");
+  TestClient(int port, const std::string& certificate, const Identity& own);
   ~TestClient();
 
   std::unique_ptr<TestCall> Start(const std::string& method, const CallOptions& options = {});

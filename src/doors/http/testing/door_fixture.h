@@ -56,7 +56,8 @@ class DoorTest : public ::testing::Test {
     repository_ = std::make_unique<kserve::Repository>(
         kserve::RepositoryOptions{.server_version = "1.2.3", .test_models = true},
         kserve::Repository::Dependencies{&waist(), &health(), &clock_});
-    known_ = std::make_unique<auth::testing::OneKey>(options.api_key);
+    known_ = std::make_unique<auth::testing::OneKey>(options.api_key,
+                                                     !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
     door_ = std::make_unique<HttpDoor>(
         options, HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_,

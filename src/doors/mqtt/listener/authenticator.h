@@ -7,16 +7,18 @@
 #include <string>
 
 #include "base/status.h"
+#include "doors/access/client_certificate.h"
 #include "doors/mqtt/listener/principal.h"
 
 namespace tutti::mqtt::listener {
 
-// As CONNECT has it. Secret: never logged.
+// As CONNECT and the connection have it. Secret: never logged.
 struct Credentials {
   std::optional<std::string> user_name;
   std::optional<std::string> password;  // bytes
   std::string client_id;
-  std::string address;  // of the client, in digits
+  std::string address;                                        // of the client, in digits
+  std::optional<access::ClientCertificate> certificate = {};  // that the client showed, over TLS
 };
 
 class Authenticator {

@@ -35,7 +35,11 @@ void Connection::Start() {
   Arm();
   transport_->Handshake([self = shared_from_this()](bool ok, size_t) {
     if (self->phase_ != Phase::kHandshake) return;
-    if (!ok) return self->Close();
+    if (!ok) {
+      self->loop_.NoteHandshake(self->address_, self->transport_->HandshakeFault());
+      return self->Close();
+    }
+    self->certificate_ = self->transport_->Certificate();
     self->phase_ = Phase::kOpen;
     self->Advance();
     self->Event();
@@ -131,6 +135,7 @@ void Connection::Finish() {
 
 void Connection::Authenticate(Credentials credentials) {
   credentials.address = address_;
+  credentials.certificate = certificate_;
   loop_.authenticator.Check(
       std::move(credentials),
       [inbox = loop_.inbox(), weak = weak_from_this()](Result<Principal> result) {

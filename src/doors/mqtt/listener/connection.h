@@ -9,6 +9,7 @@
 #include <array>
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -68,6 +69,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const std::shared_ptr<sockets::Transport> transport_;
   const std::string address_;
   Phase phase_ = Phase::kHandshake;
+  std::optional<access::ClientCertificate> certificate_;  // that the client showed
   bool in_gate_ = true;
   std::string user_;  // empty before the login
   FrameSplitter splitter_;

@@ -53,10 +53,15 @@ struct Listener::Impl {
                                        .loopback = address.is_loopback(),
                                        .has_key = true,  // nobody is served without a login
                                        .tls_cert_file = options.tls_cert_file,
-                                       .tls_key_file = options.tls_key_file}));
+                                       .tls_key_file = options.tls_key_file,
+                                       .tls_client_ca_file = options.tls_client_ca_file}));
     std::shared_ptr<sockets::TlsContext> tls;
     if (!options.tls_cert_file.empty()) {
-      ASSIGN_OR_RETURN(tls, sockets::LoadServerTls(options.tls_cert_file, options.tls_key_file));
+      ASSIGN_OR_RETURN(tls,
+                       sockets::LoadServerTls({.cert_file = options.tls_cert_file,
+                                               .key_file = options.tls_key_file,
+                                               .client_ca_file = options.tls_client_ca_file,
+                                               .client_required = options.tls_client_required}));
     }
     if (options.port >= 0) {
       plain = std::make_unique<Acceptor>(loop, tls, false);

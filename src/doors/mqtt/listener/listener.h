@@ -24,6 +24,10 @@ struct ListenerOptions {
   int port = 1883;
   int websocket_port = -1;                  // path /mqtt, sub-protocol mqtt
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
+  // PEM of the authorities whose certificates clients may show, beside them; empty: none is asked
+  // for. Required: who shows none is refused in the handshake.
+  std::string tls_client_ca_file;
+  bool tls_client_required = false;
   Limits limits;
 };
 

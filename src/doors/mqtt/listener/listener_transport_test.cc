@@ -1,8 +1,8 @@
 // The same over TLS and WebSocket.
 #include <gtest/gtest.h>
 
+#include "doors/access/testing/certificate.h"
 #include "doors/mqtt/listener/testing/listener_fixture.h"
-#include "doors/sockets/testing/certificate.h"
 
 namespace tutti::mqtt::listener::testing {
 namespace {
@@ -10,7 +10,7 @@ namespace {
 class ListenerTransportTest : public ListenerFixture {
  protected:
   ListenerOptions WithTls(const std::string& name = "server") {
-    const auto files = sockets::testing::MakeCertificate(folder_, name);
+    const auto files = access::testing::MakeCertificate(folder_, name);
     ListenerOptions options;
     options.tls_cert_file = files.cert;
     options.tls_key_file = files.key;
@@ -47,6 +47,36 @@ TEST_F(ListenerTransportTest, PlainBytesOnTheTlsPortAreClosed) {
   SocketClient plain(port(), Version::k5);
   plain.Send(mqtt::Connect{.client_id = "c"});
   EXPECT_TRUE(plain.WaitClosed());
+}
+
+TEST_F(ListenerTransportTest, AClientsCertificateIsShownToWhoAuthenticates) {
+  const access::testing::ClientCertificates clients(folder_);
+  ListenerOptions options = WithTls();
+  options.tls_client_ca_file = clients.authority.cert;
+  StartListener(options);
+  const auto connect = [&](Version version, const access::testing::CertificatePaths* own) {
+    SocketClient client(std::make_unique<TlsWire>(port(), own), version);
+    const ReasonCode code = client.Connect(mqtt::Connect{.client_id = "c"});
+    if (code != ReasonCode::kSuccess)
+      return std::string(code == ReasonCode::kUnspecified ? "no answer" : "refused");
+    EXPECT_EQ(client.Subscribe("llm/v1/ann/+/out"), ReasonCode::kGrantedQos1);
+    return std::string("ann");
+  };
+  for (const Version version : {Version::k311, Version::k5}) {
+    EXPECT_EQ(connect(version, &clients.ann), "ann");
+    EXPECT_EQ(connect(version, nullptr), "refused");
+    for (const auto* const wrong : clients.Refused())
+      EXPECT_EQ(connect(version, wrong), "no answer") << wrong->cert;
+  }
+  log_.Flush();
+  EXPECT_NE(lines_->Joined().find("tls.handshake_failed"), std::string::npos);
+  EXPECT_NE(lines_->Joined().find("certificate verify failed"), std::string::npos);
+  for (const char* const word : {"others", "CN=", "BEGIN"})
+    EXPECT_EQ(lines_->Joined().find(word), std::string::npos) << word;
+  options.tls_client_required = true;
+  StartListener(options);
+  EXPECT_EQ(connect(Version::k5, &clients.ann), "ann");
+  EXPECT_EQ(connect(Version::k5, nullptr), "no answer");
 }
 
 TEST_F(ListenerTransportTest, WebSocketCarriesBothVersions) {

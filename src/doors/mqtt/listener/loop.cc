@@ -94,4 +94,10 @@ void Loop::NoteEnd(const std::string& peer, const std::string& user, ReasonCode 
                                        {"untold", *untold}});
 }
 
+void Loop::NoteHandshake(const std::string& peer, const std::string& why) {
+  if (log_ == nullptr || why.empty()) return;
+  if (const auto untold = handshake_lines_.Next(clock.Now()))
+    log_->Info("tls.handshake_failed", {{"peer", peer}, {"why", why}, {"untold", *untold}});
+}
+
 }  // namespace tutti::mqtt::listener

@@ -47,6 +47,7 @@ class Loop {
   // After every event: what the hub has for its sessions goes out, and its timer is set.
   void Settle();
   void NoteEnd(const std::string& peer, const std::string& user, ReasonCode why);
+  void NoteHandshake(const std::string& peer, const std::string& why);  // one that failed
 
   const Limits& limits;
   const Clock& clock;
@@ -63,7 +64,7 @@ class Loop {
   void CheckLogins();  // now, and again as long as there are connections
 
   Logger* const log_;
-  LogPace end_lines_;
+  LogPace end_lines_, handshake_lines_;
   sockets::IoThread thread_;
   boost::asio::steady_timer hub_timer_;
   TimePoint armed_for_ = TimePoint::max();

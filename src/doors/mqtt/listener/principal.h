@@ -2,6 +2,8 @@
 // names is refused. A value; pure.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +15,9 @@ namespace tutti::mqtt::listener {
 struct Principal {
   std::string user, tenant;
   std::string credential;  // goes with each of its messages, and is not looked at here
+  // Seconds since 1970, from which on it may not stay, of what does not end by its credential. For
+  // Authenticator::MayStay; not looked at here either.
+  std::optional<int64_t> expires_s = {};
   // Topic filters. Whoever authenticates may add some: of projects, of pools of jobs.
   std::vector<std::string> publish;    // topics that match one
   std::vector<std::string> subscribe;  // filters that one covers

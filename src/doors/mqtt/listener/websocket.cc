@@ -10,6 +10,7 @@
 #include <boost/beast/websocket.hpp>
 #include <boost/beast/websocket/ssl.hpp>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -66,9 +67,19 @@ class WebSocketTransport final : public Transport,
     } else {
       stream_.next_layer().async_handshake(asio::ssl::stream_base::server,
                                            [this, done = std::move(done)](error_code ec) mutable {
-                                             if (ec) return done(false, 0);
-                                             ReadRequest(std::move(done));
+                                             if (!ec) return ReadRequest(std::move(done));
+                                             fault_ = sockets::HandshakeFaultOf(ec);
+                                             done(false, 0);
                                            });
+    }
+  }
+
+  std::string HandshakeFault() const override { return fault_; }
+  std::optional<access::ClientCertificate> Certificate() override {
+    if constexpr (std::is_same_v<Next, Socket>) {
+      return std::nullopt;
+    } else {
+      return sockets::CertificateOfPeer(stream_.next_layer().native_handle());
     }
   }
 
@@ -136,6 +147,7 @@ class WebSocketTransport final : public Transport,
   std::optional<http::request_parser<http::empty_body>> parser_;
   Request request_;
   http::response<http::empty_body> refusal_;
+  std::string fault_;
 };
 
 }  // namespace

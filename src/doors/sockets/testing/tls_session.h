@@ -1,24 +1,41 @@
 // TlsSession: the client's end of TLS over a connected socket, for tests. Blocking; it trusts
 // everybody. The socket is its maker's, and outlives it.
+//
+// Who is not let in for the certificate that they show learns it only when they read: in TLS 1.3 a
+// client has shaken hands before the server has looked at it.
 #pragma once
 
 #include <openssl/ssl.h>
+#include <signal.h>
 
 #include <string>
 #include <string_view>
+
+#include "base/check.h"
+#include "doors/access/testing/certificate.h"
 
 namespace tutti::sockets::testing {
 
 class TlsSession {
  public:
-  // `max_version`: TLS1_1_VERSION and so on; 0 = the newest.
-  explicit TlsSession(int fd, int max_version = 0) : context_(SSL_CTX_new(TLS_client_method())) {
+  // `max_version`: TLS1_1_VERSION and so on; 0 = the newest. `own`: what it shows if it is asked.
+  // `resumed`: of an earlier one, see session().
+  explicit TlsSession(int fd, int max_version = 0,
+                      const access::testing::CertificatePaths* own = nullptr,
+                      SSL_SESSION* resumed = nullptr)
+      : context_(SSL_CTX_new(TLS_client_method())) {
+    signal(SIGPIPE, SIG_IGN);  // who is refused may yet have something to say
+    if (own != nullptr) {
+      CHECK_EQ(SSL_CTX_use_certificate_chain_file(context_, own->cert.c_str()), 1);
+      CHECK_EQ(SSL_CTX_use_PrivateKey_file(context_, own->key.c_str(), SSL_FILETYPE_PEM), 1);
+    }
     if (max_version != 0) {
       SSL_CTX_set_security_level(context_, 0);
       SSL_CTX_set_max_proto_version(context_, max_version);
     }
     ssl_ = SSL_new(context_);
     SSL_set_fd(ssl_, fd);
+    if (resumed != nullptr) SSL_set_session(ssl_, resumed);
     connected_ = SSL_connect(ssl_) == 1;
   }
   ~TlsSession() {
@@ -28,6 +45,10 @@ class TlsSession {
   TlsSession(const TlsSession&) = delete;
   TlsSession& operator=(const TlsSession&) = delete;
 
+  // To be resumed; once something was read. A copy, the caller's: the library resumes none of its
+  // own that ended without a goodbye.
+  SSL_SESSION* session() const { return SSL_SESSION_dup(SSL_get_session(ssl_)); }
+  bool resumes() const { return SSL_session_reused(ssl_) == 1; }
   bool connected() const { return connected_; }
   bool Send(std::string_view bytes) {
     return SSL_write(ssl_, bytes.data(), static_cast<int>(bytes.size())) > 0;

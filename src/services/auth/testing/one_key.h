@@ -1,4 +1,5 @@
 // An authority that knows one key, or nobody, for whatever asks one. Keeps nothing.
+// `certificates`: those of clients name its users.
 #pragma once
 
 #include <array>
@@ -14,13 +15,20 @@ namespace tutti::auth::testing {
 
 class OneKey {
  public:
-  explicit OneKey(const std::string& key = "") {
+  explicit OneKey(const std::string& key = "", bool certificates = false) {
     const std::array tables = {kAuthTables};
     store_ = *store::Store::Open({}, tables);
     accounts_ = *Accounts::Open(store_.get());
     Authority::Options options;
     options.configured_key = key;
+    options.client_certificates = certificates;
     authority_ = *Authority::Create(accounts_.get(), options);
+  }
+  // One whom no password lets in.
+  void AddUser(const std::string& name, const Grant& grant = {}) {
+    const Status made =
+        accounts_->CreateUser({.name = name, .password_hash = "none", .grant = grant});
+    CHECK(made.ok()) << made;
   }
   Authority& authority() { return *authority_; }
   Accounts& accounts() { return *accounts_; }

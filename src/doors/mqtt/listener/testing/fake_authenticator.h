@@ -1,4 +1,5 @@
-// An Authenticator for tests: "secret of USER" is USER's password.
+// An Authenticator for tests: "secret of USER" is USER's password, and who has none is whom their
+// certificate names.
 #pragma once
 
 #include <atomic>
@@ -49,6 +50,8 @@ class FakeAuthenticator final : public Authenticator {
 
  private:
   static Result<Principal> Answer(const Credentials& credentials) {
+    if (!credentials.password.has_value() && credentials.certificate.has_value())
+      return UserPrincipal("llm/v1", credentials.certificate->name, "tenant");
     const std::string user = credentials.user_name.value_or("");
     if (user.empty() || credentials.password != "secret of " + user) {
       return Status(StatusCode::kUnauthenticated, "invalid_api_key", "wrong user or password");

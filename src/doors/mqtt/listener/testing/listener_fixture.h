@@ -6,10 +6,12 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/log.h"
 #include "base/mutex.h"
 #include "doors/mqtt/listener/listener.h"
 #include "doors/mqtt/listener/testing/fake_authenticator.h"
@@ -17,13 +19,29 @@
 
 namespace tutti::mqtt::listener::testing {
 
+class LogLines final : public Logger::Sink {
+ public:
+  void Line(std::string_view line) override {
+    const MutexLock lock(mutex_);
+    lines_ += std::string(line) + "\n";
+  }
+  std::string Joined() {
+    const MutexLock lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::string lines_ GUARDED_BY(mutex_);
+};
+
 class ListenerFixture : public ::testing::Test {
  protected:
   void StartListener(ListenerOptions options = {}) {
     options.port = 0;
     options.websocket_port = 0;
-    listener_ = std::make_unique<Listener>(
-        options, Listener::Dependencies{&authenticator_, nullptr, &clock_});
+    listener_ = std::make_unique<Listener>(options,
+                                           Listener::Dependencies{&authenticator_, &log_, &clock_});
     ASSERT_TRUE(listener_
                     ->Subscribe("llm/v1/+/+/in",
                                 [this](Message message, Receipt receipt) {
@@ -62,6 +80,8 @@ class ListenerFixture : public ::testing::Test {
   }
 
   SteadyClock clock_;
+  std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
+  Logger log_{LogLevel::kInfo, lines_};
   FakeAuthenticator authenticator_;
   Mutex mutex_;
   std::vector<Receipt> held_ GUARDED_BY(mutex_);

@@ -79,7 +79,9 @@ class TcpWire : public Wire {
 
 class TlsWire final : public TcpWire {
  public:
-  explicit TlsWire(int port) : TcpWire(port), tls_(socket_.native_handle()) {
+  // `own`: what it shows if it is asked.
+  explicit TlsWire(int port, const access::testing::CertificatePaths* own = nullptr)
+      : TcpWire(port), tls_(socket_.native_handle(), 0, own) {
     if (!tls_.connected()) closed_ = true;
   }
   bool Send(std::string_view bytes) override { return tls_.Send(bytes); }
