@@ -4,9 +4,9 @@
 //   bridge_host key=value ...     broker, version (5 | 3.1.1), client_id, username, password_file,
 //     tls_ca, tls_cert, tls_key, will_topic, will_payload, keepalive_s, messages, bytes,
 //     packet_bytes, publish_bytes, receive_maximum, receive_bytes, filters (with commas), log (a
-//     file) sink=accept | keep | echo:TOPIC | refuse:N     what is done with messages: accepted at
-//     once,
-//       when told to, when the broker has acknowledged their copy, after N refusals
+//     file) sink=accept | keep | echo:TOPIC | refuse:N | throw:N     what is done with messages:
+//       accepted at once, when told to, when the broker has acknowledged their copy, after N
+//       refusals, after the sink has thrown N times
 //
 //   {"do":"publish","topic":..,"payload":..} with "size" (a payload of so many bytes), "qos",
 //     "retain", "text", "content_type", "response_topic", "correlation", "expires_ms", "user",
@@ -106,6 +106,7 @@ class Host {
  public:
   explicit Host(std::string sink) : sink_(std::move(sink)) {
     if (sink_.starts_with("echo:")) echo_topic_ = sink_.substr(5);
+    if (sink_.starts_with("throw:")) throws_left_ = std::stoi(sink_.substr(6));
     if (sink_.starts_with("refuse:")) refusals_left_ = std::stoi(sink_.substr(7));
   }
 
@@ -113,6 +114,10 @@ class Host {
 
   void Take(Message message, Receipt receipt) {
     Say(Shown(message));
+    if (throws_left_ > 0) {
+      --throws_left_;
+      throw std::bad_alloc();
+    }
     if (!echo_topic_.empty()) {
       Message copy;
       copy.topic = echo_topic_;
@@ -195,7 +200,7 @@ class Host {
 
   const std::string sink_;
   std::string echo_topic_;
-  int refusals_left_ = 0;  // bridge's thread
+  int refusals_left_ = 0, throws_left_ = 0;  // bridge's thread
   Bridge* bridge_ = nullptr;
   std::mutex mutex_;
   std::vector<Receipt> kept_;

@@ -80,6 +80,15 @@ class Messages(unittest.TestCase):
                     self.assertEqual(host.next("message")["payload"], "next", "what was accepted does not come again")
                     host.stop()
 
+    def test_after_a_sink_has_thrown_the_connection_begins_anew_and_nothing_is_lost(self):
+        with Host(self.broker, sink="throw:2") as host, Client(self.broker) as anna:
+            for n in range(5):
+                anna.publish(IN, f"prompt {n}")
+            stats = host.until(lambda now: now["accepted"] == 5)
+            self.assertIn(stats["connects"], (2, 3))  # what comes again may come before all is subscribed
+            self.assertEqual(list(dict.fromkeys(m["payload"] for m in host.many("message", 7))), [f"prompt {n}" for n in range(5)])
+            host.stop()
+
     def test_what_a_sink_refuses_comes_again_until_it_is_accepted_and_in_order(self):
         with Host(self.broker, sink="refuse:3") as host, Client(self.broker) as anna:
             for n in range(10):

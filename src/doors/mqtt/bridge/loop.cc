@@ -1,7 +1,6 @@
 #include "doors/mqtt/bridge/loop.h"
 
 #include <algorithm>
-#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/post.hpp>
 #include <string>
 #include <utility>
@@ -24,6 +23,7 @@ Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentia
       credentials_(std::move(credentials)),
       tls_(std::move(tls)),
       deps_(dependencies),
+      thread_(dependencies.log, "mqtt.bridge.thread_failed"),
       outbox_(options_.outbox),
       inbox_([this] { Wake(); }),
       session_({&options_, &credentials_, &outbox_, &inbox_, dependencies.log}),
@@ -32,20 +32,17 @@ Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentia
 Bridge::Loop::~Loop() { inbox_.Close(); }
 
 void Bridge::Loop::Start() {
-  boost::asio::post(io_, [this] { Connect(); });
-  thread_ = std::thread([this] {
-    const auto work = boost::asio::make_work_guard(io_);
-    io_.run();
-  });
+  boost::asio::post(io_, [this] { Guarded([this] { Connect(); }); });
+  thread_.Start();
 }
 
 Status Bridge::Loop::Stop(Duration limit) {
-  if (!thread_.joinable()) {
+  if (!thread_.started()) {
     outbox_.Close(Unavailable("draining", "the bridge to the broker was stopped"));
     return stopped_;
   }
-  boost::asio::post(io_, [this, limit] { BeginStop(limit); });
-  thread_.join();
+  boost::asio::post(io_, [this, limit] { Guarded([this, limit] { BeginStop(limit); }); });
+  thread_.Stop();
   return stopped_;
 }
 
@@ -54,9 +51,20 @@ void Bridge::Loop::Wake() {
   wanted_.Want();
   boost::asio::post(io_, [this] {
     woken_ = false;
-    Pump();
+    Guarded([this] { Pump(); });
     wanted_.Got();
   });
+}
+
+// Where a sink or a library throws, the connection begins anew: what was not acknowledged comes
+// again.
+template <typename Step>
+void Bridge::Loop::Guarded(const Step& step) {
+  try {
+    step();
+  } catch (const std::exception& error) {
+    if (life_ != Life::kOver) Lost(Status(StatusCode::kInternal, "internal_error", error.what()));
+  }
 }
 
 BridgeStatistics Bridge::Loop::Statistics() const {
@@ -90,11 +98,13 @@ void Bridge::Loop::Connect() {
   connect_limit_ = now() + options_.connect_time;
   splitter_.emplace(session_.limits());
   skip_.reset();
-  link_ = MakeLink(io_, address_, tls_.get(),
-                   {.opened = [this] { OnOpened(); },
-                    .received = [this](std::string_view bytes) { OnReceived(bytes); },
-                    .sent = [this] { Pump(); },
-                    .closed = [this](const Status& why) { Lost(why); }});
+  link_ = MakeLink(
+      io_, address_, tls_.get(),
+      {.opened = [this] { Guarded([this] { OnOpened(); }); },
+       .received =
+           [this](std::string_view bytes) { Guarded([this, bytes] { OnReceived(bytes); }); },
+       .sent = [this] { Guarded([this] { Pump(); }); },
+       .closed = [this](const Status& why) { Lost(why); }});
   link_->Open();
   Arm();
 }
@@ -191,7 +201,7 @@ void Bridge::Loop::NoteReady() {
 
 void Bridge::Loop::Lost(const Status& why) {
   if (life_ == Life::kLeaving) return End();  // as it should
-  link_->Close();
+  if (link_ != nullptr) link_->Close();
   link_.reset();
   session_.Lost();
   connected_ = announced_ = false;
@@ -291,7 +301,7 @@ void Bridge::Loop::Arm() {
   armed_ = due;
   timer_.expires_after(std::max(due - now(), Duration::zero()));
   timer_.async_wait([this](boost::system::error_code ec) {
-    if (!ec && life_ != Life::kOver) OnTimer();
+    if (!ec && life_ != Life::kOver) Guarded([this] { OnTimer(); });
   });
 }
 

@@ -4,14 +4,12 @@
 #pragma once
 
 #include <atomic>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <thread>
 
 #include "base/core_wanted.h"
 #include "base/mutex.h"
@@ -21,6 +19,7 @@
 #include "doors/mqtt/bridge/outbox.h"
 #include "doors/mqtt/bridge/oversize_skip.h"
 #include "doors/mqtt/bridge/session.h"
+#include "doors/sockets/io_thread.h"
 
 namespace tutti::mqtt::bridge {
 
@@ -43,6 +42,8 @@ class Bridge::Loop {
  private:
   enum class Life { kRunning, kFlushing, kLeaving, kOver };
 
+  template <typename Step>
+  void Guarded(const Step& step);
   void Connect();
   void OnOpened();
   void OnReceived(std::string_view bytes);
@@ -67,8 +68,9 @@ class Bridge::Loop {
   const Dependencies deps_;
   std::function<void()> on_connected_;
 
-  // The bridge's thread.
-  boost::asio::io_context io_{1};
+  // The bridge's thread, and what is its own.
+  sockets::IoThread thread_;
+  boost::asio::io_context& io_ = thread_.context();
   boost::asio::steady_timer timer_{io_};
   TimePoint armed_ = TimePoint::max();  // when timer_ fires
   Outbox outbox_;                       // has a lock of its own
@@ -92,7 +94,6 @@ class Bridge::Loop {
   std::atomic<uint64_t> connects_ = 0, tries_failed_ = 0;
   mutable Mutex mutex_;
   Status last_failure_ GUARDED_BY(mutex_);
-  std::thread thread_;
 };
 
 }  // namespace tutti::mqtt::bridge
