@@ -23,18 +23,21 @@ from broker import PASSWORDS, Broker, put_in  # noqa: E402
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
 
 
-def let_in(broker, project, *users):
-    """The lines for a project in the shipped rules, for these users: as its page says, and one set for each."""
+def let_in(broker, projects, *users):
+    """The lines for projects in the shipped rules, for these users: as its page says, and one set for each."""
     rules = broker.folder / "tutti.acl"
     text = rules.read_text()
     start = text.index("#user llmserver")
     lines = [line[1:] for line in text[start:].splitlines()]
     anna = lines.index("user anna")
     server, one = lines[1:anna], lines[anna + 1:]
-    text = put_in(text[:start], "topic readwrite llm/v1/#", "\n".join(["topic readwrite llm/v1/#", *server]))
+
+    def of_each(lines):
+        return [line.replace("driving/", f"{project}/") for project in projects for line in lines]
+    text = put_in(text[:start], "topic readwrite llm/v1/#", "\n".join(["topic readwrite llm/v1/#", *of_each(server)]))
     for user in users:
-        text += "\n".join([f"user {user}", *one, ""])
-    rules.write_text(text.replace("driving/", f"{project}/"))
+        text += "\n".join([f"user {user}", *of_each(one), ""])
+    rules.write_text(text)
 
 
 class World:

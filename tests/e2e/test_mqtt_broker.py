@@ -1,7 +1,9 @@
 """`tutti serve` and stock clients meet at Debian's mosquitto, with the configuration and rules that we ship."""
+import itertools
 import json
 import pathlib
 import queue
+import statistics
 import subprocess
 import tempfile
 import threading
@@ -11,12 +13,12 @@ import unittest
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from harness import STEP_S, amount, stand_in
+from harness import AMOUNT, STEP_S, amount, figure, stand_in
 from mqtt_world import ENDS, PASSWORDS, Collector, Ledger, Listener, Speaker, World, let_in
 
 VERSIONS = (paho.MQTTv5, paho.MQTTv311)
 AT_ONCE = 150  # messages of a user that wait; 200 may
-PROJECTS = '[[mqtt.project]]\nname = "driving"\nrate = "off"\n'
+PROJECTS = "".join(f'[[mqtt.project]]\nname = "{name}"\nrate = "off"\n' for name in ("driving", "general"))
 
 
 def openssl(folder, *words):
@@ -42,7 +44,7 @@ class ThroughTheBroker(unittest.TestCase):
         make_certificates(certificates.name)
         users = {**PASSWORDS, **{f"user{i}": f"secret of user {i}" for i in range(10)}}
         cls.world = World(PROJECTS, users=users, tls=certificates.name,
-                          rules=lambda broker: let_in(broker, "driving", "anna"))
+                          rules=lambda broker: let_in(broker, ("driving", "general"), "anna"))
         cls.addClassCleanup(cls.world.close)
 
     def listener(self, *arguments, **named):
@@ -55,9 +57,43 @@ class ThroughTheBroker(unittest.TestCase):
         self.addCleanup(speaker.close)
         return speaker
 
+    def test_two_sessions_in_two_projects_are_answered_together(self):
+        """Row U24: each within 1.3 x what it takes alone, and both in less than 0.75 x one after the other."""
+        speaker = self.speaker("anna")
+        heard = {name: self.listener("anna", [f"{name}/assistant_response/#"]) for name in ("driving", "general")}
+
+        def answered(repeat, *names):
+            """Seconds to the reply in each of these projects, asked at once."""
+            begin, took = time.monotonic(), {}
+            for name in names:
+                speaker.publish(f"{name}/user_input", {"sessionId": f"pair{repeat}of{len(names)}", "maxTokens": 64, "temperature": 0,
+                                                       "message": "Tell me a long story about a river."})
+
+            def wait(name):
+                heard[name].next()
+                took[name] = time.monotonic() - begin
+            threads = [threading.Thread(target=wait, args=(name,)) for name in names]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            return [took[name] for name in names]
+
+        each, both = [], []
+        for repeat in range(amount(1, 3, 20)):
+            alone = answered(repeat, "driving") + answered(repeat, "general")
+            together = answered(repeat, "driving", "general")
+            each.append(max(time / solo for time, solo in zip(together, alone)))
+            both.append(max(together) / sum(alone))
+        each, both = statistics.median(each), statistics.median(both)
+        figure(f"two together: {each:.2f} x alone, {both:.2f} x one after the other")
+        if AMOUNT == "full":  # nothing else runs then
+            self.assertLessEqual(each, 1.3)
+            self.assertLess(both, 0.75)
+
     def test_three_messages_are_answered_in_order_in_both_versions(self):
-        for version in VERSIONS:
-            session = f"order{version}"
+        for repeat, version in itertools.product(range(amount(1, 1, 100)), VERSIONS):
+            session = f"order{version}x{repeat}"
             heard, speaker = self.listener("anna", [f"llm/v1/anna/{session}/out"], version=version), self.speaker("anna", version)
             for i in range(3):
                 speaker.publish(f"llm/v1/anna/{session}/in", {"id": f"m-{i}", "type": "message", "input": f"Message {i}",
@@ -72,6 +108,7 @@ class ThroughTheBroker(unittest.TestCase):
             self.assertEqual([one[:2] for one in accepted], [("m-0", 1), ("m-1", 2), ("m-2", 3)])
             self.assertEqual(finals, [one[2] for one in accepted])
             heard.close()
+            speaker.close()
 
     def test_ten_clients_with_secret_words_are_all_answered_and_none_crosses(self):
         heard = [self.listener(f"user{i}", ["#", f"llm/v1/user{i}/s/out", "llm/v1/+/+/out", "$share/g/llm/v1/#"]) for i in range(10)]
@@ -128,7 +165,7 @@ class BrokerAway(unittest.TestCase):
     """Short turns of few weights under load."""
 
     def setUp(self):
-        self.world = World(PROJECTS, model=stand_in(), rules=lambda broker: let_in(broker, "driving", "anna"))
+        self.world = World(PROJECTS, model=stand_in(), rules=lambda broker: let_in(broker, ("driving", "general"), "anna"))
         self.addCleanup(self.world.close)
 
     def test_a_broker_that_is_away_for_5_s_under_load_costs_no_answer_and_doubles_none(self):
