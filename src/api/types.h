@@ -85,6 +85,8 @@ struct GenerateRequest {
   int n = 1;  // 1..8 sequences that share the prompt's blocks
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
+  // Its answer is kept for whoever comes back: the queue's limit of age does not end it.
+  bool detached = false;
   std::shared_ptr<const Caller> caller;     // who asks; null: nobody in particular
   std::shared_ptr<RateLimits> rate_limits;  // set, where given, before Generate returns in any way
   // Given by the service before the model (services/admission), not by doors:

@@ -53,7 +53,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"sched.static_wait_ms", kNumber, kModel, "10",
      "strategy static: longest wait for a full batch", 0, 60000},
     {"sched.queue_age_s", kNumber, kModel, "30",
-     "oldest interactive request in the queue; 0 = no bound", 0, 86400},
+     "oldest interactive request in the queue, turns of dialogs aside; 0 = no bound", 0, 86400},
     {"encode.share", kNumber, kModel, "0.25",
      "share of the device that encoders get beside a decoder with work", 0, 1, "", "", true},
     {"encode.batch_items", kInt, kModel, "32", "texts in one forward pass of an encoder", 1, 4096},

@@ -134,9 +134,9 @@ void DecoderSlot::ApplyTouch(RequestControl& control, TimePoint now) {
 
 // Until when a request that waits for its first lane may go on waiting.
 TimePoint DecoderSlot::LaneDeadline(const Work& work) const {
-  const bool bound = work.phase == Phase::kQueued &&
-                     work.request.priority == api::Priority::kInteractive &&
-                     !work.request.stepwise && options_.queue.age != Duration::max();
+  const bool bound =
+      work.phase == Phase::kQueued && work.request.priority == api::Priority::kInteractive &&
+      !work.request.stepwise && !work.request.detached && options_.queue.age != Duration::max();
   return bound ? work.ticket.accepted_at() + options_.queue.age : TimePoint::max();
 }
 

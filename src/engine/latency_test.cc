@@ -319,7 +319,7 @@ TEST(Latency, WaitingPromptTokensAreBounded) {
   EXPECT_EQ(h.engine().stats().queued_prompt_tokens, 0);
 }
 
-TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneWaits) {
+TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneAndADetachedOneWait) {
   EngineOptions options;
   options.scheduler.lanes = 1;
   EngineHarness h(options, BigPool(), {.base = milliseconds(100)});
@@ -328,12 +328,16 @@ TEST(Latency, AnInteractiveRequestThatFindsNoLaneIn30sEndsAndABatchOneWaits) {
   Request batch = TestRequest(TestPrompt(3, 5), 5);
   batch.priority = api::Priority::kBatch;
   h.MustSubmit(std::move(batch));
+  Request detached = TestRequest(TestPrompt(4, 5), 5);
+  detached.detached = true;
+  h.MustSubmit(std::move(detached));
   ASSERT_TRUE(h.RunToEnd());
   EXPECT_TRUE(h.client(0).status().ok());
   EXPECT_EQ(h.client(1).status().reason(), "overloaded");
   EXPECT_TRUE(h.client(1).status().retry_after().has_value());
   EXPECT_NEAR(ToSeconds(h.client(1).ended_at - h.start()), 30.0, 0.2);
   EXPECT_TRUE(h.client(2).status().ok());
+  EXPECT_TRUE(h.client(3).status().ok());
 }
 
 // N53: above 48 KiB unread the sequence pauses and gives up its lane; after 30 s without

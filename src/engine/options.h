@@ -52,7 +52,7 @@ struct QueueLimits {
       4.0;  // prompt tokens waiting, as a multiple of the KV capacity in tokens
   size_t bytes = size_t{64} << 20;  // request bytes held
   Duration age = std::chrono::seconds(
-      30);  // an interactive request that got no lane by then ends; max() = off
+      30);  // an interactive request, not detached, that got no lane by then ends; max() = off
 };
 
 struct ReaderLimits {

@@ -35,6 +35,7 @@ struct Request {
   int n = 1;                        // choices, 1..api::kMaxChoices; share the prompt's blocks
   api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
+  bool detached = false;       // may wait for a lane beyond QueueLimits::age
   std::string tenant;          // unit of fair share and of prefix reuse
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse

@@ -181,6 +181,7 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.n = in.n;
   out.priority = in.priority;
   out.deadline = in.deadline;
+  out.detached = in.detached;
   out.tenant = std::move(in.tenant);
   out.tenant_weight = in.tenant_weight;
   out.cache_salt = std::move(in.cache_salt);

@@ -85,6 +85,7 @@ Result<Attachment> Responses::Start(Call call) {
   active->shown = !lasts;
   RETURN_IF_ERROR(registry_.Add(response));
   CheckNoSection();
+  call.request.detached = active->writer.response()->base().state.background;
   Result<api::Generation> generation = inference_.Generate(std::move(call.request), strand_);
   if (!generation.ok()) {
     registry_.Remove(response->id());

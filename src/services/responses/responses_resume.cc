@@ -59,6 +59,7 @@ Status Responses::Rerun(const Unfinished& unfinished) {
   const auto begin = [&]() -> Status {
     ASSIGN_OR_RETURN(api::GenerateRequest request, DecodeRequest(unfinished.request));
     CheckNoSection();
+    request.detached = true;
     ASSIGN_OR_RETURN(active->generation, inference_.Generate(std::move(request), strand_));
     return OkStatus();
   };

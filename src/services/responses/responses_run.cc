@@ -57,6 +57,7 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   const auto waiting = waiting_.find(response->id());
   CHECK(waiting != waiting_.end());
   CheckNoSection();
+  request.detached = true;
   ASSIGN_OR_RETURN(api::Generation generation, inference_.Generate(std::move(request), strand_));
   const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
