@@ -25,7 +25,8 @@ class DoctorCommand final : public Command {
     app_ = parent.add_subcommand("doctor", "Measure this machine and show what Tutti picks");
     app_->footer(
         "Measures for a fraction of a second; the figures are limits that benches are compared "
-        "with.");
+        "with.\n"
+        "Example:\n  tutti doctor --json");
     app_->add_flag("--json", json_, "one JSON object");
   }
 

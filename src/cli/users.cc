@@ -29,8 +29,8 @@ class UsersCommand final : public Command {
         "users", "Users with passwords or certificates: make, list and change them");
     app_->require_subcommand(1);
     app_->footer(
-        "A password is typed, or is the line of standard input with --password-stdin; never an "
-        "argument.\n"
+        "A password has 12 to 1,024 bytes. It is typed, or is the line of standard input with\n"
+        "--password-stdin; never an argument.\n"
         "Each change takes effect in a running server at once. Examples:\n"
         "  tutti users create ann --tenant acme\n"
         "  tutti users create sensor-7 --no-password   (who is known by a certificate)\n"
