@@ -15,6 +15,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "doors/access/testing/certificate.h"
 #include "doors/sockets/io_thread.h"
@@ -38,7 +39,13 @@ class TransportTest : public ::testing::Test {
     thread_.Stop();
   }
 
+  // Instead of the connection that there may be.
   void Connect(const std::shared_ptr<TlsContext>& tls) {
+    if (transport_ != nullptr) {
+      OnThread([this] { transport_->Close(false); });
+      client_.close();
+      earlier_.push_back(transport_);  // until its handlers have run
+    }
     tcp::acceptor listening(client_context_, {boost::asio::ip::make_address("127.0.0.1"), 0});
     client_.connect(listening.local_endpoint());
     transport_ = MakeTransport(listening.accept(thread_.context()), tls);
@@ -71,8 +78,6 @@ class TransportTest : public ::testing::Test {
   // Whom the server sees in a client that shows `own`; "refused" where it does not shake hands.
   std::string Shown(const std::shared_ptr<TlsContext>& tls, const CertificatePaths* own,
                     int max_version = 0) {
-    if (transport_ != nullptr) OnThread([this] { transport_->Close(false); });
-    client_.close();
     Connect(tls);
     std::future<bool> shaken = Handshake();
     const TlsSession session(client_.native_handle(), max_version, own);
@@ -105,6 +110,7 @@ class TransportTest : public ::testing::Test {
   bool started_ = false;
   IoThread thread_{nullptr, "test.handler_failed"};
   std::shared_ptr<Transport> transport_;
+  std::vector<std::shared_ptr<Transport>> earlier_;
 };
 
 TEST_F(TransportTest, PlainBytesGoThereAndBackAndEnd) {
@@ -196,8 +202,6 @@ TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
     const auto tls = ServerTls(clients.authority.cert, /*required=*/true);
     SSL_SESSION* session = nullptr;
     for (const bool again : {false, true}) {
-      if (transport_ != nullptr) OnThread([this] { transport_->Close(false); });
-      client_.close();
       Connect(tls);
       std::future<bool> shaken = Handshake();
       TlsSession client(client_.native_handle(), version, again ? nullptr : &clients.ann, session);
@@ -208,6 +212,7 @@ TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
       EXPECT_TRUE(client.Send("x"));
       std::string all;
       EXPECT_TRUE(client.Fill(all));
+      EXPECT_TRUE(client.EndsCleanly());
       if (!again) session = client.session();
     }
     SSL_SESSION_free(session);
