@@ -9,6 +9,7 @@
 #include "doors/grpc/handlers.h"
 #include "doors/grpc/latency_window.h"
 #include "doors/grpc/pump.h"
+#include "doors/grpc/seen_certificates.h"
 
 namespace tutti::rpc {
 
@@ -24,6 +25,7 @@ struct DoorContext {
   Handlers handlers;  // what waits there is run by the pump
   LatencyWindow window;
   ConnectionAccounts accounts;
+  SeenCertificates certificates;
   std::atomic<int> active{0};  // calls being answered that a drain waits for
   std::atomic<bool> draining{false};
 

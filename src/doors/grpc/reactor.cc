@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "doors/access/client_certificate.h"
 #include "doors/grpc/call.h"
 #include "doors/grpc/router.h"
 #include "doors/grpc/unary.h"
@@ -63,15 +62,14 @@ std::optional<std::string> Metadata(const grpc::GenericCallbackServerContext& ca
 
 // What the client of the call's connection has shown: the library has verified it, and keeps it as
 // PEM.
-std::optional<auth::CertifiedName> CertificateOf(const grpc::GenericCallbackServerContext& call) {
+std::optional<auth::CertifiedName> CertificateOf(const grpc::GenericCallbackServerContext& call,
+                                                 SeenCertificates& seen) {
   const std::shared_ptr<const grpc::AuthContext> peer = call.auth_context();
   if (peer == nullptr) return std::nullopt;
   const std::vector<grpc::string_ref> shown =
       peer->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
   if (shown.size() != 1) return std::nullopt;
-  auto read = access::ReadClientCertificate(std::string_view(shown[0].data(), shown[0].size()));
-  if (!read.has_value()) return std::nullopt;
-  return auth::CertifiedName{.name = std::move(read->name), .expires_s = read->expires_s};
+  return seen.NameOf(std::string_view(shown[0].data(), shown[0].size()));
 }
 
 class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public Pumped {
@@ -251,7 +249,7 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     for (auto it = first; it != last; ++it) keys.emplace_back(it->second.data(), it->second.size());
     std::optional<auth::CertifiedName> certificate;  // read for who shows nothing else
     if (keys.empty() && !context_.options.tls_client_ca_file.empty())
-      certificate = CertificateOf(call_);
+      certificate = CertificateOf(call_, context_.certificates);
     Result<auth::PrincipalRef> who = auth::WhoAsks(
         *context_.deps.authority, context_.loopback,
         {.authorization = keys, .certificate = certificate.has_value() ? &*certificate : nullptr},
