@@ -55,6 +55,24 @@ class Rules(unittest.TestCase):
             for place in (host.log(), words):
                 self.assertNotIn("hunter2", place)
 
+    def test_a_topic_that_the_rules_refuse_costs_the_link_once_and_not_again_and_again(self):
+        for version in (V5, V311):
+            with self.subTest(version=version), Host(self.broker, client_id=f"refused{version}", version=version) as host, \
+                    Client(self.broker, "anna", version) as anna:
+                anna.subscribe("llm/v1/anna/s1/out")
+                for n in range(3):
+                    host.do("publish", topic="driving/status", payload=f"status {n}", qos=1, retain=True)
+                    host.do("publish", topic="llm/v1/anna/s1/out", payload=f"answer {n}", qos=1)
+                    while anna.next().payload != f"answer {n}".encode():
+                        pass  # one that was on its way comes twice
+                stats = host.until(lambda now: now["connected"] and now["waiting"] == 0)
+                self.assertLessEqual(stats["connects"], 2)
+                if version == V5:  # 3.1.1 has no word for it
+                    reasons = [host.next("published")["reason"] for _ in range(6)]
+                    self.assertEqual(reasons.count("insufficient_scope"), 3, reasons)
+                    self.assertEqual(host.log().count("mqtt.bridge.publish_refused"), 1)
+                host.stop()
+
     def test_nobody_reads_what_is_anothers(self):
         for version in (V5, V311):
             with self.subTest(version=version), Client(self.broker, "ben", version) as ben, \

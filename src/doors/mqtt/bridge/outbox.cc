@@ -14,23 +14,23 @@ namespace {
 // Ids above are SUBSCRIBE's (session.cc).
 constexpr uint16_t kMostPacketId = 60'000;
 
-// Why a message is not sent although it might be now, if there is a reason.
-Status Obstacle(const Message& message, const BrokerTakes& takes, TimePoint now) {
+}  // namespace
+
+Status Outbox::Obstacle(const Message& message, TimePoint now) const {
   if (message.expires && *message.expires <= now) {
     return Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                   "the message expired before the broker had it");
   }
-  if (message.retain && !takes.retained) {
+  if (message.retain && !takes_.retained) {
     return Status(StatusCode::kUnimplemented, "not_implemented",
                   "the broker keeps no retained messages");
   }
-  if (message.qos > 0 && !takes.qos1) {
+  if (message.qos > 0 && !takes_.qos1) {
     return Status(StatusCode::kUnimplemented, "not_implemented", "the broker takes no QoS 1");
   }
+  if (refused_topics_.Has(message.topic, now)) return StatusOfPuback(ReasonCode::kNotAuthorized);
   return OkStatus();
 }
-
-}  // namespace
 
 Status Outbox::Push(Message message, MessagePort::Published done) {
   const size_t bytes = BytesOf(message);
@@ -97,12 +97,12 @@ std::optional<Outbox::Item> Outbox::Pop(TimePoint now) {
       if (!connected_ || waiting_.empty()) return std::nullopt;
       const bool room = in_flight_.size() < takes_.in_flight;
       // One that is to be told something else needs no room.
-      const bool obstacle = !Obstacle(waiting_.front().message, takes_, now).ok();
+      const bool obstacle = !Obstacle(waiting_.front().message, now).ok();
       if (waiting_.front().message.qos > 0 && !room && !obstacle) return std::nullopt;
       item = std::move(waiting_.front());
       waiting_.pop_front();
     }
-    const Status obstacle = Obstacle(item.message, takes_, now);
+    const Status obstacle = Obstacle(item.message, now);
     if (obstacle.ok()) return item;
     Tell(std::move(item), obstacle);
   }
@@ -135,6 +135,12 @@ bool Outbox::SendNext(TimePoint now, std::string& out) {
     return true;
   }
   return false;
+}
+
+std::string Outbox::TopicOf(uint16_t packet_id) const {
+  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
+                                  [&](const Item& item) { return item.packet_id == packet_id; });
+  return found == in_flight_.end() ? "" : found->message.topic;
 }
 
 bool Outbox::Acknowledge(uint16_t packet_id, const Status& status) {

@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "doors/mqtt/bridge/refused_topics.h"
 #include "mqtt/message_port.h"
 #include "mqtt/reason_code.h"
 
@@ -59,6 +60,10 @@ class Outbox {
   // Appends the next packet that may be sent to `out`. False: none waits, or the window is full, or
   // there is no connection. Tells those that have expired or that this broker does not take.
   bool SendNext(TimePoint now, std::string& out);
+  // Of a message in flight; else "".
+  std::string TopicOf(uint16_t packet_id) const;
+  // The broker does not let us publish there: messages for it are told so, for a while.
+  void LeaveAlone(const std::string& topic, TimePoint now) { refused_topics_.Add(topic, now); }
   // False: no such message is in flight.
   bool Acknowledge(uint16_t packet_id, const Status& status);
   void Seal();  // Push refuses from now on; what waits is still sent
@@ -78,6 +83,8 @@ class Outbox {
     uint16_t packet_id = 0;  // not 0: it was sent on an earlier connection
   };
 
+  // Why a message is not sent although it might be now, if there is a reason.
+  Status Obstacle(const Message& message, TimePoint now) const;
   // The next that waits and need not be told something else first.
   std::optional<Item> Pop(TimePoint now);
   // Says to whoever published what became of it, after room was made.
@@ -88,6 +95,7 @@ class Outbox {
 
   // Bridge's thread.
   BrokerTakes takes_;
+  RefusedTopics refused_topics_;
   std::deque<Item> in_flight_;  // in the order they were sent
   std::bitset<65536> used_;     // packet ids of in_flight_, and of those to be sent again
   uint16_t last_id_ = 0;

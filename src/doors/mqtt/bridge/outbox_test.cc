@@ -213,6 +213,31 @@ TEST_F(OutboxTest, TheBrokersVerdictIsHandedOn) {
   EXPECT_EQ(outbox_.failed(), 1u);
 }
 
+// Mosquitto 2.0 ends the connection of whoever publishes where it may not: a project that its rules
+// do not name took everybody's link with it, again and again.
+TEST_F(OutboxTest, ATopicThatTheBrokerRefusesIsLeftAloneForAWhile) {
+  Connect(5);
+  const auto push = [this](const char* payload, const char* topic) {
+    Message message = Text(payload);
+    message.topic = topic;
+    ASSERT_TRUE(Push(std::move(message)).ok());
+  };
+  push("first", "p/status");
+  const auto packets = Sent();
+  EXPECT_EQ(outbox_.TopicOf(packets[0].packet_id), "p/status");
+  outbox_.LeaveAlone(outbox_.TopicOf(packets[0].packet_id), now_);
+  outbox_.Lost();  // without an acknowledgement
+  Connect(5);
+  push("second", "p/status");
+  push("other", "q/status");
+  EXPECT_THAT(SentPayloads(), ElementsAre("other"));
+  EXPECT_THAT(told_["first"], ElementsAre("insufficient_scope"));
+  EXPECT_THAT(told_["second"], ElementsAre("insufficient_scope"));
+  now_ += RefusedTopics::kLeftAlone;
+  push("third", "p/status");
+  EXPECT_THAT(SentPayloads(), ElementsAre("third"));
+}
+
 TEST_F(OutboxTest, ClosingTellsEverybodyAndTakesNobody) {
   Connect(1);
   ASSERT_TRUE(Push("sent").ok());

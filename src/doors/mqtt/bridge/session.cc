@@ -108,8 +108,7 @@ Status Session::On(const Frame& frame, TimePoint now, std::string& out) {
   } else if (auto* publish = std::get_if<Publish>(&decoded.packet)) {
     return OnPublish(std::move(*publish), now, out);
   } else if (auto* puback = std::get_if<Puback>(&decoded.packet)) {
-    // One of a message that has expired since is nobody's any more.
-    deps_.outbox->Acknowledge(puback->packet_id, StatusOfPuback(puback->reason));
+    OnPuback(*puback, now);
     return OkStatus();
   } else if (auto* suback = std::get_if<Suback>(&decoded.packet)) {
     if (OnSuback(*suback)) return OkStatus();
@@ -121,6 +120,22 @@ Status Session::On(const Frame& frame, TimePoint now, std::string& out) {
     if (deps_.options->version == Version::k5) return ThrownOut(*disconnect);
   }
   return Broken(ReasonCode::kProtocolError, "a packet that a broker may not send", out);
+}
+
+void Session::OnPuback(const Puback& packet, TimePoint now) {
+  const Status status = StatusOfPuback(packet.reason);
+  if (status.code() == StatusCode::kPermissionDenied) {
+    const std::string topic = deps_.outbox->TopicOf(packet.packet_id);
+    deps_.outbox->LeaveAlone(topic, now);
+    if (deps_.log != nullptr) {
+      deps_.log->Error("mqtt.bridge.publish_refused",
+                       {{"topic", topic},
+                        {"reason_code", static_cast<int>(packet.reason)},
+                        {"left_alone_s", ToSeconds(RefusedTopics::kLeftAlone)}});
+    }
+  }
+  // One of a message that has expired since is nobody's any more.
+  deps_.outbox->Acknowledge(packet.packet_id, status);
 }
 
 Status Session::OnConnack(const Connack& packet, TimePoint now, std::string& out) {

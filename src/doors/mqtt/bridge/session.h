@@ -55,6 +55,7 @@ class Session {
  private:
   enum class Phase { kClosed, kConnecting, kSubscribing, kReady };
 
+  void OnPuback(const Puback& packet, TimePoint now);
   Status OnConnack(const Connack& packet, TimePoint now, std::string& out);
   Status OnPublish(Publish packet, TimePoint now, std::string& out);
   bool OnSuback(const Suback& packet);  // false: it answers no SUBSCRIBE
