@@ -59,11 +59,13 @@ class ConversationsExchange final : public Exchange {
         return Service().GetConversation(Key(), ThenConversation());
       case RouteId::kConversationUpdate:
         return Parsed(&wire::ParseConversationUpdate, [this](wire::ConversationUpdate body) {
-          Service().SetMetadata(Key(), MetadataText(body.metadata), ThenConversation());
+          Service().SetMetadata(Key(), MetadataText(body.metadata), version_, ThenConversation());
         });
       case RouteId::kConversationDelete:
         return Service().GetConversation(
-            Key(), Then<sessions::Conversation>([this](const sessions::Conversation&) {
+            Key(), Then<sessions::Conversation>([this](const sessions::Conversation& now) {
+              const Status same = sessions::CheckVersion(now.version, version_);
+              if (!same.ok()) return connection_.RespondError(same);
               Service().Delete(Key(), ThenDeleted());
             }));
       case RouteId::kConversationFork:
@@ -175,7 +177,7 @@ class ConversationsExchange final : public Exchange {
     Service().Fork(Key(), to, begin,
                    Then<sessions::Conversation>([this, to, metadata = MetadataText(*body.metadata)](
                                                     const sessions::Conversation&) {
-                     Service().SetMetadata(to, metadata, ThenConversation());
+                     Service().SetMetadata(to, metadata, {}, ThenConversation());
                    }));
   }
 

@@ -37,8 +37,8 @@ class ResponsesTest : public DoorTest {
   RawResponse Create(const std::string& members) {
     return Ask(Post("/v1/responses", R"({"model":"fake","input":"hi")" + members + "}"));
   }
-  static std::string Delete(const std::string& path) {
-    return "DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  static std::string Delete(const std::string& path, const std::string& headers = "") {
+    return "DELETE " + path + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n";
   }
   // The first value of a member that is a text.
   static std::string TextOf(const std::string& body, const std::string& member) {
@@ -77,11 +77,18 @@ TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
   EXPECT_THAT(stream.body, StartsWith("event: response.created\ndata: {"));
   const std::string id = TextOf(stream.body, "id");
   EXPECT_EQ(Ask(Get("/v1/responses/" + id + "?stream=true")).body, stream.body);
+  const std::string path = "/v1/responses/" + id + "?stream=true&starting_after=";
   std::string rest = stream.body;
-  for (int seen = 0; rest.find("\n\n") + 2 < rest.size(); ++seen) {
+  int seen = 0;
+  for (; rest.find("\n\n") + 2 < rest.size(); ++seen) {
     rest.erase(0, rest.find("\n\n") + 2);
-    const std::string path = "/v1/responses/" + id + "?stream=true&starting_after=";
     EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
+  }
+  // Whoever has all of it, or claims more, is given an empty stream that ends.
+  for (const int all : {seen, seen + 1000}) {
+    const RawResponse nothing = Ask(Get(path + std::to_string(all)));
+    EXPECT_EQ(nothing.status, 200);
+    EXPECT_EQ(nothing.body, "");
   }
 }
 
@@ -146,6 +153,13 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   EXPECT_EQ(stale.status, 412) << stale.body;
   EXPECT_EQ(CodeOf(stale), "version_mismatch");
   EXPECT_EQ(Ask(Get("/v1/conversations/" + id + "/items?order=asc")).body, items.body);
+  const std::string path = "/v1/conversations/" + id, of_old = "If-Match: " + first_tag + "\r\n";
+  EXPECT_EQ(Ask(Post(path, R"({"metadata":{"k":"w"}})", of_old)).status, 412);
+  EXPECT_THAT(Ask(Get(path)).body, HasSubstr(R"("metadata":{"k":"v"})"));
+  EXPECT_EQ(Ask(Delete(path, of_old)).status, 412);
+  const std::string of_now = "If-Match: " + items.Header("etag") + "\r\n";
+  EXPECT_EQ(Ask(Post(path, R"({"metadata":{"k":"w"}})", of_now)).status, 200);
+  EXPECT_EQ(Ask(Delete(path, of_now)).status, 200);
 }
 
 TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {

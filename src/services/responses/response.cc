@@ -27,8 +27,12 @@ ResponseReader::~ResponseReader() {
 }
 
 Result<std::vector<ResponseLog::Entry>> ResponseReader::Next(size_t most) {
+  const bool over = response_->log().ended();
   ASSIGN_OR_RETURN(std::vector<ResponseLog::Entry> entries, response_->log().Read(seen_, most));
-  if (entries.empty()) return entries;
+  if (entries.empty()) {
+    ended_ = over;
+    return entries;
+  }
   seen_ = entries.back()->sequence;
   ended_ = entries.back()->terminal;
   return entries;

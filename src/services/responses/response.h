@@ -72,7 +72,7 @@ class ResponseReader {
   // The next events in order; none: not yet. Errors: expired (the reader is too late, or asks for
   // what is gone; State() still tells all).
   Result<std::vector<ResponseLog::Entry>> Next(size_t most = 64);
-  bool ended() const { return ended_; }  // the terminal event was given
+  bool ended() const { return ended_; }  // nothing comes any more
   const std::shared_ptr<Response>& response() const { return response_; }
 
  private:

@@ -109,10 +109,13 @@ void SessionActor::CreateConversation(const std::string& tenant, const std::stri
 }
 
 void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadata,
-                               Done<Conversation> done) {
+                               std::optional<int64_t> expected_version, Done<Conversation> done) {
   AskStore<Conversation>(
       true,
-      [key, metadata, now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
+      [key, metadata, expected_version,
+       now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
+        ASSIGN_OR_RETURN(const Conversation now, LoadConversation(rows, key));
+        RETURN_IF_ERROR(CheckVersion(now.version, expected_version));
         RETURN_IF_ERROR(SetMetadataRow(rows, key, metadata, now_s));
         return LoadConversation(rows, key);
       },

@@ -240,10 +240,7 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
          most = options_.dialogs_per_tenant](store::Database& rows) -> Result<Conversation> {
           ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));
           if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
-          if (begin.expected_version.value_or(dialog->version) != dialog->version) {
-            return Status(StatusCode::kFailedPrecondition, "version_mismatch",
-                          "the session is at version " + std::to_string(dialog->version));
-          }
+          RETURN_IF_ERROR(CheckVersion(dialog->version, begin.expected_version));
           ForkPoint at{dialog->version, place, dialog->first_place};
           if (begin.version.has_value()) {
             ASSIGN_OR_RETURN(at, FindVersion(rows, *dialog, *begin.version));

@@ -163,6 +163,12 @@ Result<std::vector<SessionKey>> PendingSessions(Database& database) {
   }
 }
 
+Status CheckVersion(int64_t now, std::optional<int64_t> expected) {
+  if (expected.value_or(now) == now) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition, "version_mismatch",
+                "the dialog is at version " + std::to_string(now));
+}
+
 Status EndTurn(Database& database, int64_t dialog, std::optional<int64_t> version,
                const Outcome& outcome, int64_t now_s) {
   RETURN_IF_ERROR(RunSql(database,

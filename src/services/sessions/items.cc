@@ -24,10 +24,7 @@ Result<Dialog> DialogOf(Database& database, const SessionKey& key) {
 
 Status RaiseVersion(Database& database, const Dialog& dialog,
                     std::optional<int64_t> expected_version, int64_t last_turn, int64_t now_s) {
-  if (expected_version.has_value() && *expected_version != dialog.version) {
-    return Status(StatusCode::kFailedPrecondition, "version_mismatch",
-                  "the dialog is at version " + std::to_string(dialog.version));
-  }
+  RETURN_IF_ERROR(CheckVersion(dialog.version, expected_version));
   return RunSql(database,
                 "UPDATE dialog SET version=version+1, turns=max(turns, ?2), used_s=?3 WHERE id=?1",
                 dialog.id, last_turn, now_s);

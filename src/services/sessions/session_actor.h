@@ -64,7 +64,8 @@ class SessionActor {
                   std::optional<int64_t> expected_version, Done<Conversation> done);
   void CreateConversation(const std::string& tenant, const std::string& metadata,
                           const std::vector<api::ChatMessage>& messages, Done<Conversation> done);
-  void SetMetadata(const SessionKey& key, const std::string& metadata, Done<Conversation> done);
+  void SetMetadata(const SessionKey& key, const std::string& metadata,
+                   std::optional<int64_t> expected_version, Done<Conversation> done);
   void Import(const Subject& subject, const std::string& line, Told done);
 
   const responses::HoldTimes& hold_times() const { return hold_times_; }

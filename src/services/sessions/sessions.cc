@@ -163,10 +163,12 @@ void Sessions::GetConversation(const SessionKey& key, Done<Conversation> done) {
       false, [key](store::Database& rows) { return LoadConversation(rows, key); }, std::move(done));
 }
 
-void Sessions::SetMetadata(const SessionKey& key, std::string metadata, Done<Conversation> done) {
+void Sessions::SetMetadata(const SessionKey& key, std::string metadata,
+                           std::optional<int64_t> expected_version, Done<Conversation> done) {
   Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key, metadata = std::move(metadata)](const Done<Conversation>& told) {
-        actor->SetMetadata(key, metadata, told);
+      [actor = actor_.get(), key, metadata = std::move(metadata),
+       expected_version](const Done<Conversation>& told) {
+        actor->SetMetadata(key, metadata, expected_version, told);
       });
 }
 

@@ -139,7 +139,9 @@ class Sessions {
   void CreateConversation(const std::string& tenant, std::string metadata,
                           std::vector<api::ChatMessage> items, Done<Conversation> done);
   void GetConversation(const SessionKey& key, Done<Conversation> done);
-  void SetMetadata(const SessionKey& key, std::string metadata, Done<Conversation> done);
+  // The version stays. Errors: not_found, version_mismatch.
+  void SetMetadata(const SessionKey& key, std::string metadata,
+                   std::optional<int64_t> expected_version, Done<Conversation> done);
 
   // --- all of a user (portable.h) ---
 

@@ -198,8 +198,8 @@ TEST_F(SessionsVerbsTest, AConversationHasItemsMetadataAndAVersion) {
   EXPECT_FALSE(rest.has_more);
   EXPECT_EQ(rest.items[0].content, "hello");
 
-  const auto changed =
-      Ask<Result<Conversation>>(&Sessions::SetMetadata, key, std::string("{\"topic\":\"y\"}"));
+  const auto changed = Ask<Result<Conversation>>(&Sessions::SetMetadata, key,
+                                                 std::string("{\"topic\":\"y\"}"), std::nullopt);
   ASSERT_TRUE(changed.ok());
   EXPECT_EQ(Ask<Result<Conversation>>(&Sessions::GetConversation, key)->metadata,
             "{\"topic\":\"y\"}");
