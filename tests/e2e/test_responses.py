@@ -100,9 +100,11 @@ class Responses(ServerCase):
         eventually(lambda: self.client.responses.retrieve(quick.id).status == "incomplete", lambda: quick.id)
         self.assertEqual(self.client.responses.retrieve(quick.id).output_text, self.create().output_text)
         long = self.create(background=True, max_output_tokens=4000, extra_body={"ignore_eos": True})
-        cancelled = self.client.responses.cancel(long.id)
-        self.assertEqual(self.client.responses.cancel(long.id).id, cancelled.id)
-        eventually(lambda: self.client.responses.retrieve(long.id).status == "cancelled", lambda: long.id)
+        for _ in range(2):
+            cancelled = self.client.responses.cancel(long.id)
+            self.assertEqual((cancelled.id, cancelled.status), (long.id, "cancelled"))
+        self.assertEqual(self.client.responses.retrieve(long.id).status, "cancelled")
+        self.assertEqual(self.client.responses.cancel(quick.id).status, "incomplete")
 
     def test_a_stream_is_resumed_over_another_connection_without_a_lost_or_doubled_event(self):
         for cut in (1, 4, 9, 20):

@@ -65,9 +65,10 @@ void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
 }
 
 void ResponseFeed::Whole(const std::shared_ptr<responses::Response>& response,
-                         std::vector<std::string> ignored) {
+                         std::vector<std::string> ignored, Failed failed) {
   if (!Attach(response, -1)) return;
   ignored_ = std::move(ignored);
+  failed_ = failed;
   Pump();
 }
 
@@ -111,7 +112,7 @@ void ResponseFeed::PumpWhole() {
   if (!response->ended()) return;
   Stop();
   const wire::ResponseState state = response->State();
-  if (state.status == wire::ResponseStatus::kFailed) {
+  if (state.status == wire::ResponseStatus::kFailed && failed_ == Failed::kError) {
     return connection_.RespondError(FailureOf(state), Connection::Origin::kWaist);
   }
   connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(state));

@@ -26,9 +26,11 @@ class ResponseFeed {
   // `ignored`: names of unknown fields, for the head. `obfuscated`: deltas are padded at random.
   void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
               std::vector<std::string> ignored, bool obfuscated);
-  // The response object when it has ended. One that failed is its error, as an HTTP answer.
-  void Whole(const std::shared_ptr<responses::Response>& response,
-             std::vector<std::string> ignored);
+  // The response object when it has ended. One that failed is its error, as an HTTP answer, or, for
+  // who asked something else of it than the answer, the object that says so.
+  enum class Failed { kError, kObject };
+  void Whole(const std::shared_ptr<responses::Response>& response, std::vector<std::string> ignored,
+             Failed failed = Failed::kError);
 
   void Pump();
   TimePoint Due() const;
@@ -43,6 +45,7 @@ class ResponseFeed {
   Connection& connection_;
   std::optional<responses::ResponseReader> reader_;
   bool streams_ = false;
+  Failed failed_ = Failed::kError;
   std::optional<Random> padding_;  // of deltas; absent: none is asked for
   std::vector<std::string> ignored_;
   EventStream events_;

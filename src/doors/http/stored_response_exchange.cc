@@ -66,7 +66,8 @@ class StoredResponseExchange final : public Exchange {
     if (!found.ok()) return connection_.RespondError(found.status());
     const std::shared_ptr<responses::Response>& response = *found;
     if (route_ == RouteId::kResponseInput) return Input(*response);
-    if (route_ == RouteId::kResponseCancel) return Json(wire::ResponseJson(response->State()));
+    if (route_ == RouteId::kResponseCancel)
+      return feed_.Whole(response, ignored_.names(), ResponseFeed::Failed::kObject);
     const auto asked = ReadQuery(connection_, &wire::ParseRetrieveQuery, &ignored_);
     if (!asked.ok()) return connection_.RespondError(asked.status());
     if (asked->stream)
