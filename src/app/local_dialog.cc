@@ -63,9 +63,7 @@ Status EndOf(const wire::ResponseState& state) {
 }  // namespace
 
 Result<std::unique_ptr<LocalDialog>> LocalDialog::Open(LocalInference& inference, Options options) {
-  const std::vector<store::Migration> tables = StoreTables();
-  ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
-                   store::Store::Open({.folder = options.folder}, tables));
+  ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, OpenStore(options.folder));
   try {
     std::unique_ptr<LocalDialog> dialog(
         new LocalDialog(inference, std::move(options), std::move(store)));

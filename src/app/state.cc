@@ -50,10 +50,8 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            LocalInference& inference, Logger* log) {
   ASSIGN_OR_RETURN(const auth::Authority::Options known, AuthOptions(settings, configured_key));
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
-  const std::vector<store::Migration> tables = StoreTables();
   try {
-    ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store,
-                     store::Store::Open({.folder = folder}, tables));
+    ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, OpenStore(folder));
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
                      auth::Authority::Create(accounts.get(), known));

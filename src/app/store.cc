@@ -45,7 +45,7 @@ Status MakeFolders(const std::filesystem::path& folder) {
 
 }  // namespace
 
-Result<std::string> StoreFolder(const Settings& settings) {
+Result<std::string> StorePlace(const Settings& settings) {
   std::string folder = settings.Text("store");
   if (folder == "memory") return std::string();
   if (folder.empty()) folder = UsualFolder();
@@ -54,7 +54,12 @@ Result<std::string> StoreFolder(const Settings& settings) {
                            "neither HOME nor XDG_STATE_HOME is set: say where the store is to lie, "
                            "--store DIR, or --store memory")
         .WithParam("store");
-  RETURN_IF_ERROR(MakeFolders(folder));
+  return folder;
+}
+
+Result<std::string> StoreFolder(const Settings& settings) {
+  ASSIGN_OR_RETURN(std::string folder, StorePlace(settings));
+  if (!folder.empty()) RETURN_IF_ERROR(MakeFolders(folder));
   return folder;
 }
 
@@ -62,6 +67,14 @@ std::vector<store::Migration> StoreTables() {
   return {sessions::kHistoryTables, sessions::kBranchTables, responses::kResponseTables,
           auth::kAuthTables,        usage::kLedgerTable,     sessions::kOwedTables,
           sessions::kVersionTables};
+}
+
+Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {
+  const std::vector<store::Migration> tables = StoreTables();
+  auto opened = store::Store::Open({.folder = folder}, tables);
+  if (opened.ok() || opened.status().reason() != "store_locked") return opened;
+  const Status& why = opened.status();
+  return Status(why.code(), why.reason(), why.message() + "; give another --store");
 }
 
 }  // namespace tutti::app

@@ -1,21 +1,31 @@
 // The store of a process, as the settings have it: where it lies, and the tables of all services.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "app/settings.h"
 #include "base/status.h"
 #include "store/migrations.h"
+#include "store/store.h"
 
 namespace tutti::app {
 
-// The folder of `--store`, made with those above it, each readable by this user alone; "" where the
-// store is kept in memory. Without the option: $XDG_STATE_HOME/tutti, or ~/.local/state/tutti.
-// Errors: invalid_value (no home to put it in), store_failed.
+// The folder of `--store`, whether it is there or not; "" where the store is kept in memory.
+// Without the option: $XDG_STATE_HOME/tutti, or ~/.local/state/tutti. Errors: invalid_value (no
+// home to put it in).
+Result<std::string> StorePlace(const Settings& settings);
+
+// The same folder, made with those above it, each readable by this user alone.
+// Errors: those of StorePlace(), store_failed.
 Result<std::string> StoreFolder(const Settings& settings);
 
 // In their order, which is for ever: a store's version counts them.
 std::vector<store::Migration> StoreTables();
+
+// The store of such a folder, with these tables; "" is one in memory. Errors: those of Store::Open;
+// store_locked also says what to do.
+Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder);
 
 }  // namespace tutti::app

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
@@ -47,6 +48,25 @@ mode_t ModeOf(const std::string& path) {
   struct stat info {};
   CHECK(stat(path.c_str(), &info) == 0) << path;
   return info.st_mode & 0777;
+}
+
+TEST(StoreFolderTest, ItsPlaceIsToldWithoutMakingIt) {
+  const support::TempFolder folder;
+  Settings::Inputs inputs;
+  inputs.flags["store"] = folder.File("a/store");
+  const Result<Settings> settings = Settings::Resolve(inputs);
+  ASSERT_TRUE(settings.ok()) << settings.status();
+  EXPECT_EQ(*StorePlace(*settings), folder.File("a/store"));
+  EXPECT_FALSE(std::filesystem::exists(folder.File("a")));
+}
+
+TEST(StoreFolderTest, WhoFindsItsStoreInUseIsToldWhatToDo) {
+  const support::TempFolder folder;
+  const auto first = OpenStore(folder.path());
+  ASSERT_TRUE(first.ok()) << first.status();
+  const Status why = OpenStore(folder.path()).status();
+  EXPECT_EQ(why.reason(), "store_locked");
+  EXPECT_TRUE(why.message().ends_with("; give another --store")) << why;
 }
 
 TEST(StoreFolderTest, TheOptionsFolderIsMadeForThisUserAlone) {

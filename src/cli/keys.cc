@@ -96,7 +96,7 @@ class KeysCommand final : public Command {
     grant_.Write(&json);
     if (!span_.empty()) json.Member("expires_in_s", ParseSpan(span_).value_or(0));
     json.EndObject();
-    return PrintIssued(create_, request);
+    return PrintIssued(create_, request, StoreRequest::Absent::kMake);
   }
 
   Status Rotate() {
@@ -105,7 +105,7 @@ class KeysCommand final : public Command {
     json.BeginObject().Member("op", "keys.rotate").Member("name", name_);
     if (!span_.empty()) json.Member("grace_s", ParseSpan(span_).value_or(0));
     json.EndObject();
-    return PrintIssued(rotate_, request);
+    return PrintIssued(rotate_, request, StoreRequest::Absent::kRefuse);
   }
 
   Status Revoke() {
@@ -147,8 +147,9 @@ class KeysCommand final : public Command {
   }
 
   // The key alone goes to standard output, so that a script gets nothing else.
-  static Status PrintIssued(const StoreRequest& verb, const std::string& request) {
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, verb.Ask(request));
+  static Status PrintIssued(const StoreRequest& verb, const std::string& request,
+                            StoreRequest::Absent absent) {
+    ASSIGN_OR_RETURN(const wire::JsonDocument answer, verb.Ask(request, absent));
     if (verb.json()) return PrintAll(answer);
     const JsonObject& object = answer.root().get_object();
     const wire::Json* const key = object.if_contains("key");

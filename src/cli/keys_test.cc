@@ -244,6 +244,21 @@ TEST_P(KeysAlone, WhoHasTheStoreAndDoesNotAnswerIsNamed) {
   EXPECT_THAT(outcome.err, HasSubstr("process " + std::to_string(getpid())));
 }
 
+// They made one, and answered with an empty table.
+TEST_P(KeysAlone, OnlyWhatMakesSomethingMakesAStore) {
+  const std::vector<std::vector<std::string>> asking = {
+      {"keys", "list"}, {"keys", "revoke", "ci"}, {"users", "list"}, {"usage"}};
+  for (const std::vector<std::string>& arguments : asking) {
+    const Outcome outcome = Run(arguments);
+    EXPECT_EQ(outcome.status, 1) << arguments.front();
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_THAT(outcome.err, HasSubstr("there is no store in " + Folder()));
+    EXPECT_FALSE(std::filesystem::exists(Folder()));
+  }
+  EXPECT_EQ(Run({"keys", "create", "ci"}).status, 0);
+  EXPECT_EQ(Run({"keys", "list"}).status, 0);
+}
+
 TEST_P(KeysAlone, AStoreInMemoryHasNoKeysToSpeakOf) {
   std::vector<std::string> arguments = {"tutti", "keys", "list", "--store", "memory"};
   std::vector<char*> argv;

@@ -1,7 +1,9 @@
 #include "cli/store_request.h"
 
 #include <chrono>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 
 #include "app/control.h"
@@ -37,6 +39,14 @@ Result<std::string> AnswerOf(const std::string& folder, const std::string& reque
       store.status().message() + ", which does not answer (" + answer.status().message() + ")");
 }
 
+// By its file: the folder alone may be anybody's.
+Status CheckThere(const std::string& folder) {
+  std::error_code error;
+  if (std::filesystem::exists(folder + "/tutti.db", error)) return OkStatus();
+  if (error) return Unavailable("store_failed", "the store in " + folder + ": " + error.message());
+  return NotFound("not_found", "there is no store in " + folder);
+}
+
 std::string TextOf(const wire::JsonObject& object, std::string_view name) {
   const wire::Json* const value = object.if_contains(name);
   return value != nullptr && value->is_string() ? std::string(value->get_string()) : "";
@@ -49,12 +59,17 @@ void StoreRequest::AddTo(CLI::App& command) {
   options_.AddOnly(command, {"store"});
 }
 
-Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request) const {
+Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent absent) const {
   ASSIGN_OR_RETURN(const app::Settings settings, options_.Resolve());
-  ASSIGN_OR_RETURN(const std::string folder, app::StoreFolder(settings));
+  ASSIGN_OR_RETURN(const std::string folder, app::StorePlace(settings));
   if (folder.empty())
     return InvalidArgument("invalid_value",
                            "a store in memory ends with its process: there is nothing to change");
+  if (absent == Absent::kMake) {
+    RETURN_IF_ERROR(app::StoreFolder(settings).status());
+  } else {
+    RETURN_IF_ERROR(CheckThere(folder));
+  }
   ASSIGN_OR_RETURN(const std::string answer, AnswerOf(folder, request));
   ASSIGN_OR_RETURN(wire::JsonDocument document, wire::ParseJson(answer));
   if (!document.root().is_object()) return Internal("the answer is no object");

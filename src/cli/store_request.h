@@ -16,9 +16,13 @@ class StoreRequest {
   // --store, --config, --json.
   void AddTo(CLI::App& command);
 
+  // What becomes of a folder without a store: only what puts something into it makes one there.
+  enum class Absent { kRefuse, kMake };
+
   // The object of an answer that says yes. Waits. Errors: what a refusal says; those of the
-  // settings; store_locked, with its process id, where who has the store does not answer.
-  Result<wire::JsonDocument> Ask(const std::string& request) const;
+  // settings; not_found where there is no store; store_locked, with its process id, where who has
+  // the store does not answer.
+  Result<wire::JsonDocument> Ask(const std::string& request, Absent absent = Absent::kRefuse) const;
 
   bool json() const { return json_; }
 

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/command_line.h"
@@ -105,7 +106,9 @@ class UsersCommand final : public Command {
   // What was asked for is done, which the exit status says; with --json a line says so too.
   Status Tell(const char* verb, const std::string& request) {
     const StoreRequest& asked = requests_.at(verb);
-    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(request));
+    const auto absent = verb == std::string_view("create") ? StoreRequest::Absent::kMake
+                                                           : StoreRequest::Absent::kRefuse;
+    ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(request, absent));
     if (asked.json()) std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
     return OkStatus();
   }
