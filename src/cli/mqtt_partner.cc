@@ -32,7 +32,10 @@ class MqttPartner final : public ChatPartner {
     chat.connection.session.login.password = options_.password;
     chat.connection.session.login.keep_alive_s = 0;  // nobody pings at the prompt
     ASSIGN_OR_RETURN(std::unique_ptr<client::MqttDialect> dialect, Dialect());
-    ASSIGN_OR_RETURN(chat_, client::MqttChat::Begin(chat, std::move(dialect)));
+    Result<std::unique_ptr<client::MqttChat>> begun =
+        client::MqttChat::Begin(chat, std::move(dialect));
+    if (!begun.ok()) return NotBegun(begun.status());
+    chat_ = *std::move(begun);
     introduction_ =
         (options_.project.empty() ? "user " + options_.user : "project " + options_.project) +
         ", session " + session_ + " at " + mqtt::UrlOf(address);
@@ -79,6 +82,14 @@ class MqttPartner final : public ChatPartner {
     return options_.project.empty()
                ? client::MakeNativeDialect(options_.prefix, options_.user, session_)
                : client::MakeProjectDialect(options_.project, session_, client_);
+  }
+
+  // Servers and brokers do not tell a project that is not there from one that is not this user's.
+  Status NotBegun(const Status& why) const {
+    if (options_.project.empty() || why.reason() != "insufficient_scope") return why;
+    return Status(why.code(), why.reason(),
+                  "user " + options_.user + " may not use project " + options_.project +
+                      ", or there is none: " + why.message());
   }
 
   // Only what was asked for: the rest is the server's to choose.

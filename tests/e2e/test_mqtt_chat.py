@@ -237,4 +237,5 @@ class OfProjects(unittest.TestCase):
     def test_of_a_project_that_is_not_there_nobody_may_hear(self):
         status, output, errors = chat(self.port, "--project", "absent", text="Hello.\n")
         self.assertEqual((status, output), (1, ""))
+        self.assertIn("may not use project absent, or there is none", errors)
         self.assertIn("absent/assistant_response", errors)
