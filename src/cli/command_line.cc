@@ -92,6 +92,14 @@ std::string SuggestFor(const CLI::App& command, const std::string& argument) {
   return app::Suggestion(argument.substr(0, argument.find('=')), known);
 }
 
+// "create, list, rotate, revoke"
+std::string NamesOfCommands(const CLI::App& command) {
+  std::string names;
+  for (const CLI::App* sub : command.get_subcommands({}))
+    names += (names.empty() ? "" : ", ") + sub->get_name();
+  return names;
+}
+
 // As the user wrote them, cut and printable.
 std::string Joined(const std::vector<std::string>& words) {
   std::string out;
@@ -138,7 +146,7 @@ int UsageError(const CLI::App& parser, const CLI::ParseError& error) {
     const std::string meant = hint.empty() ? SuggestFor(*command, name) : "";
     std::fprintf(stderr, "tutti: no command \"%s\"%s\n", LogEscape(name).c_str(),
                  !hint.empty()   ? (": " + hint).c_str()
-                 : meant.empty() ? ""
+                 : meant.empty() ? ("; there are " + NamesOfCommands(*command)).c_str()
                                  : ("; did you mean " + meant + "?").c_str());
   } else {
     std::fprintf(stderr, "tutti: %s\n",

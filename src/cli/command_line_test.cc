@@ -119,6 +119,9 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
       {{"serve", "--api-key", "k"}, "--api-key-file FILE, or TUTTI_API_KEY"},
       {{"pull", "smollm2"}, "no command \"pull\": a model is a .gguf file"},
       {{"srve"}, "did you mean serve?"},
+      {{"keys", "del"}, "no command \"del\"; there are create, list, rotate, revoke"},
+      {{"bench", "nope"}, "no command \"nope\"; there are engine, strategies, "},
+      {{"bench", "engin"}, "did you mean engine?"},
   };
   for (const auto& [arguments, words] : cases) {
     const auto [status, text] = Complaint(arguments);
