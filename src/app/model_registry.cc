@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <system_error>
 
 #include "app/options.h"
 
@@ -53,6 +54,12 @@ std::string NameOf(const std::string& path) {
   return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
 }
 
+// Not missing, as far as anybody can tell: a folder above may not be looked into.
+Status CannotLook(const std::string& path, const std::error_code& error) {
+  return InvalidArgument("model_path",
+                         path.substr(0, 256) + ": cannot be looked at: " + error.message());
+}
+
 }  // namespace
 
 std::string ModelCacheFolder() {
@@ -82,6 +89,7 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known.file) : override;
     if (ref.served_name.empty()) ref.served_name = std::string(known.name);
     if (!std::filesystem::exists(ref.path, error)) {
+      if (error) return CannotLook(ref.path, error);
       return NotFound("model_not_found",
                       "no model " + std::string(known.name) + ": " + ref.path +
                           " is missing; put " + std::string(known.file) + " there (`make models" +
@@ -94,6 +102,7 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
   ref.path = std::string(argument);
   if (ref.served_name.empty()) ref.served_name = NameOf(ref.path);
   if (!std::filesystem::exists(ref.path, error)) {
+    if (error) return CannotLook(ref.path, error);
     if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
       const std::string model = ref.path.substr(0, colon);
       if (IsKnown(model) || std::filesystem::exists(model, error)) {

@@ -157,8 +157,15 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
     ASSIGN_OR_RETURN(doors->at_broker_, profile_at(*doors->bridge_, "broker"));
     doors->bridge_->OnConnected([profile = doors->at_broker_.get()] { profile->Announce(); });
   }
-  if (doors->at_listener_ != nullptr || doors->at_broker_ != nullptr)
-    SetPrompts(projects, options.tenant, deps.state->sessions(), deps.log);
+  const bool open = doors->at_listener_ != nullptr || doors->at_broker_ != nullptr;
+  if (open) SetPrompts(projects, options.tenant, deps.state->sessions(), deps.log);
+  if (!open && !projects.empty()) {
+    return InvalidArgument("invalid_value",
+                           "[[mqtt.project]] \"" + projects.front().name +
+                               "\" cannot be reached: there is neither mqtt.port, "
+                               "mqtt.websocket_port nor mqtt.url (enabled = false leaves it out)")
+        .WithParam("mqtt.project");
+  }
   return doors;
 }
 

@@ -17,7 +17,13 @@ namespace {
 // Null where none is asked for.
 Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& settings,
                                                              const Clock* clock, Logger* log) {
-  if (!settings.IsSet("debug.conversations")) return std::unique_ptr<ConversationLog>();
+  if (!settings.IsSet("debug.conversations")) {
+    if (!settings.IsSet("debug.session")) return std::unique_ptr<ConversationLog>();
+    return InvalidArgument(
+               "invalid_value",
+               "debug.session needs debug.conversations beside it: the file to write to")
+        .WithParam("debug.conversations");
+  }
   return ConversationLog::Open({.file = settings.Text("debug.conversations"),
                                 .session = settings.Text("debug.session"),
                                 .file_bytes = settings.Int("debug.file_bytes"),

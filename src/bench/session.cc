@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <thread>
 
 #include "base/random.h"
@@ -20,6 +22,12 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   ASSIGN_OR_RETURN(app::Settings settings, app::Settings::Resolve(inputs));
   std::unique_ptr<Session> session(new Session(std::move(settings)));
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
+  std::error_code error;
+  if (std::filesystem::exists(ref.path + "/config.json", error)) {
+    return InvalidArgument("invalid_value", ref.path +
+                                                " generates no text: it is an encoder, which "
+                                                "`tutti bench encode` measures");
+  }
   ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
   session->threads_ = app::ThreadsFromSettings(session->settings_);
   ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_));

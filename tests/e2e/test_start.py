@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import socket
 import subprocess
 import tempfile
 import threading
@@ -47,6 +48,37 @@ class Refusals(unittest.TestCase):
     def test_an_encoder_is_not_asked_for_text(self):
         for command in (["chat", encoder_models.EMBEDDER], ["run", encoder_models.EMBEDDER, "-p", "Hi"]):
             self.assertIn("generates no text: it is an encoder", self.refused(*command))
+
+    def test_an_encoder_is_sent_to_its_own_bench(self):
+        for bench in (["engine", encoder_models.EMBEDDER], ["strategies", encoder_models.EMBEDDER]):
+            self.assertIn("it is an encoder, which `tutti bench encode` measures", self.refused("bench", *bench))
+
+    def test_a_model_that_cannot_be_looked_at_is_not_called_missing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            loop = os.path.join(folder, "loop")
+            os.symlink(loop, loop)  # what root may not look at either
+            self.assertIn("cannot be looked at: Too many levels of symbolic links",
+                          self.refused("run", loop + "/model.gguf", "-p", "Hi"))
+            if os.geteuid() != 0:
+                closed = os.path.join(folder, "closed")
+                os.mkdir(closed, 0)
+                self.assertIn("cannot be looked at: Permission denied", self.refused("run", closed + "/model.gguf", "-p", "Hi"))
+
+    def test_settings_that_could_have_no_effect_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "tutti.toml")
+            with open(config, "w") as out:
+                out.write('[[mqtt.project]]\nname = "driving"\n')
+            self.assertIn('[[mqtt.project]] "driving" cannot be reached', self.refused(
+                "serve", MODEL, "--port", "0", "--grpc-port", "0", "--config", config))
+        self.assertIn("debug.session needs debug.conversations", self.refused(
+            "serve", MODEL, "--port", "0", "--grpc-port", "0", "--debug-session", "ada/s1"))
+
+    def test_a_port_in_use_is_told_with_its_door(self):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            self.assertIn("MQTT: cannot listen on 127.0.0.1 port " + port, self.refused(
+                "serve", MODEL, "--port", "0", "--grpc-port", "0", "--mqtt-port", port))
 
     def test_an_arithmetic_that_nobody_knows_is_named(self):
         self.assertIn("no arithmetic is called f16", self.refused("run", MODEL + ":f16", "-p", "Hi"))

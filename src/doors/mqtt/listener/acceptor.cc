@@ -25,8 +25,9 @@ Acceptor::Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, bool we
                  .take = [this](tcp::acceptor& from) { return Take(from); }}) {}
 
 Status Acceptor::Listen(const boost::asio::ip::address& address, int port, const char* param) {
-  return acceptor_.Listen(tcp::endpoint(address, static_cast<uint16_t>(port)), address.to_string(),
-                          param);
+  Status status = acceptor_.Listen(tcp::endpoint(address, static_cast<uint16_t>(port)),
+                                   address.to_string(), param);
+  return status.ok() ? status : std::move(status).WithContext("MQTT");
 }
 
 error_code Acceptor::Take(tcp::acceptor& from) {
