@@ -15,13 +15,20 @@ ResponseState Failed(ResponseState state, const Status& why) {
   return state;
 }
 
+ResponseState Steered(ResponseState state) {
+  state.status = ResponseStatus::kIncomplete;
+  state.incomplete_reason = kSteered;
+  return state;
+}
+
 ResponseState EndOf(const Response& response, const api::TokenStream& stream,
-                    const api::StreamEvent& end, api::FinishReason finish, bool cancelled,
-                    int64_t now_s) {
+                    const api::StreamEvent& end, api::FinishReason finish, Cut cut, int64_t now_s) {
   ResponseState state = response.State();
   state.usage = end.usage;
-  if (cancelled) {
+  if (cut == Cut::kCancel) {
     state.status = ResponseStatus::kCancelled;
+  } else if (cut == Cut::kSteer && !stream.status().ok()) {
+    return Steered(std::move(state));
   } else if (!stream.status().ok()) {
     return Failed(std::move(state), stream.status());
   } else if (finish == api::FinishReason::kLength) {

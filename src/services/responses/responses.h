@@ -39,6 +39,9 @@ namespace tutti::responses {
 
 enum class OnLeave { kCancel, kDetach };
 
+// Why an answer is incomplete that ended where it was because its dialog goes on elsewhere.
+inline constexpr const char* kSteered = "steered";
+
 // What is to be answered.
 struct Call {
   std::string owner;             // tenant; also the request's, whose own is not looked at
@@ -142,10 +145,13 @@ class Responses {
   void Show(const Response& response);
   // As if Run() had not been called; before Show().
   void Unrun(const Response& response);
-  // Ends one that does not run: cancelled (OK), or failed with `why`.
-  void EndUnrun(const std::shared_ptr<Response>& response, const Status& why, TurnHooks hooks);
-  // Of one that runs. False if it does not, or is ending already.
-  bool CancelRun(const Response& response);
+  // Ends one that does not run: cancelled (OK; `steered`: incomplete, as kSteered), or failed with
+  // `why`.
+  void EndUnrun(const std::shared_ptr<Response>& response, const Status& why, TurnHooks hooks,
+                bool steered = false);
+  // Of one that runs: it ends as cancelled, or, `steered`, as incomplete; the last word counts.
+  // False if it does not run, or is ending already.
+  bool CancelRun(const Response& response, bool steered = false);
   std::shared_ptr<Response> FindInMemory(const std::string& owner, const std::string& id) const {
     return registry_.Find(owner, id);
   }

@@ -87,26 +87,27 @@ void Responses::Unrun(const Response& response) {
   running_.erase(running);
   active->generation = {};
   active->hooks = {};
-  active->cancelled = false;
+  active->cut = Cut::kNone;
   waiting_[response.id()] = active;
 }
 
 void Responses::EndUnrun(const std::shared_ptr<Response>& response, const Status& why,
-                         TurnHooks hooks) {
+                         TurnHooks hooks, bool steered) {
   const auto waiting = waiting_.find(response->id());
   CHECK(waiting != waiting_.end());
   const ActivePointer active = waiting->second;
   waiting_.erase(waiting);
   active->hooks = std::move(hooks);
   ResponseState end = response->State();
+  if (why.ok() && steered) return Finish(active, Steered(std::move(end)));
   end.status = ResponseStatus::kCancelled;
   Finish(active, why.ok() ? std::move(end) : Failed(std::move(end), why));
 }
 
-bool Responses::CancelRun(const Response& response) {
+bool Responses::CancelRun(const Response& response, bool steered) {
   const auto running = running_.find(response.id());
   if (running == running_.end()) return false;
-  running->second->cancelled = true;
+  running->second->cut = steered ? Cut::kSteer : Cut::kCancel;
   running->second->generation.Cancel();
   return true;
 }
@@ -145,14 +146,15 @@ void Responses::Read(const ActivePointer& active) {
         break;
       case api::StreamEvent::Kind::kEnd: {
         const api::TokenStream& stream = active->generation.stream();
-        if (active->durable && !active->cancelled && stream.status().reason() == "draining") {
+        if (active->durable && active->cut == Cut::kNone &&
+            stream.status().reason() == "draining") {
           // The process ends. The store has it as running, and the next process runs it again.
           running_.erase(writer.response()->id());
           return;
         }
         if (stream.status().ok() && !writer.begun()) writer.Begin();
-        return Finish(active, EndOf(*writer.response(), stream, *event, active->finish,
-                                    active->cancelled, unix_s_()));
+        return Finish(active, EndOf(*writer.response(), stream, *event, active->finish, active->cut,
+                                    unix_s_()));
       }
     }
   }

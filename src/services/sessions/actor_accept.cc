@@ -87,7 +87,23 @@ void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> don
                   .response = responses_.FindInMemory(session.key.tenant, id)});
 }
 
+// A turn that has said nothing leaves its question, which the new message then follows at once.
+Status SessionActor::CheckSteer(const Session& session, const Message& message) {
+  const std::vector<int64_t>& running = session.queue->running();
+  if (message.policy != BusyPolicy::kSteer || session.queue->Find(message.id).has_value() ||
+      std::none_of(running.begin(), running.end(), [&](int64_t number) {
+        return session.turns.at(number).response->State().text.empty();
+      }))
+    return OkStatus();
+  const Result<TokenCounter::Template> around = counter_.TemplateOf(message.request.model);
+  if (!around.ok() || around->takes_users_in_a_row) return OkStatus();
+  return Status(StatusCode::kFailedPrecondition, "steer_unsupported",
+                "the turn that runs has said nothing yet, and this model's template takes no two "
+                "messages of a user in a row");
+}
+
 void SessionActor::Accept(const SessionPointer& session, Message message, Done<Acceptance> done) {
+  if (Status status = CheckSteer(*session, message); !status.ok()) return done(status);
   // Outside of the section: whoever is told may ask for inference.
   const Result<TurnQueue::Offer> offer = Enqueue(session, std::move(message));
   if (!offer.ok()) return done(offer.status());
@@ -238,10 +254,11 @@ void SessionActor::GiveUp(const SessionPointer& session, int64_t number, CutShor
   const auto place = session->turns.find(number);
   if (place == session->turns.end() || place->second.ending) return;
   Turn& turn = place->second;
-  if (turn.cut != CutShort::kForget) turn.cut = cut;
+  if (!turn.cut.has_value() || cut == CutShort::kForget) turn.cut = cut;
   if (!turn.durable) return;  // its sender is told first
   if (turn.generating) {
-    (void)responses_.CancelRun(*turn.response);  // false: it is ending already
+    // False: it is ending already.
+    (void)responses_.CancelRun(*turn.response, turn.cut == CutShort::kSteer);
     return;
   }
   if (!turn.running) (void)session->queue->Withdraw(number);

@@ -188,7 +188,8 @@ Result<TurnPrompt> SessionActor::PromptOf(Session& session, Turn& turn) {
 
 void SessionActor::EndUnrun(const SessionPointer& session, Turn& turn, const Status& why) {
   turn.ending = true;
-  responses_.EndUnrun(turn.response, why, HooksOf(session, turn.number));
+  responses_.EndUnrun(turn.response, why, HooksOf(session, turn.number),
+                      turn.cut == CutShort::kSteer);
 }
 
 responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_t number) {
@@ -213,6 +214,14 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
           }};
 }
 
+// What cannot be counted now counts as one token a byte.
+int SessionActor::CountOrBytes(const std::string& model, const std::string& text) {
+  const Result<TokenCounter::Template> around = counter_.TemplateOf(model);
+  const Result<int> tokens = counter_.Count(model, text);
+  if (!tokens.ok()) return static_cast<int>(text.size());
+  return *tokens + (around.ok() ? around->message : 0);
+}
+
 Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
   Outcome outcome{.turn = turn.number,
                   .items = {},
@@ -220,24 +229,24 @@ Outcome SessionActor::OutcomeOf(const Turn& turn, const ResponseState& end) {
                   .first_place = turn.first_place,
                   .place = turn.place};
   if (!LeavesItems(end, turn.cut)) return outcome;
+  const std::string& model = turn.message.request.model;
   const std::vector<api::ChatMessage>& input = turn.message.input;
   for (size_t i = 0; i < input.size(); ++i) {
     outcome.items.push_back({.turn = turn.number,
                              .role = input[i].role,
                              .content = input[i].content,
-                             .tokens = i < turn.input_tokens.size() ? turn.input_tokens[i] : 0,
+                             .tokens = i < turn.input_tokens.size()
+                                           ? turn.input_tokens[i]
+                                           : CountOrBytes(model, input[i].content),
                              .incomplete = false,
                              .id = responses::NewId("msg_"),
                              .place = turn.place});
   }
-  // Known since the turn began; what cannot be counted now counts as one token a byte.
-  const Result<TokenCounter::Template> around = counter_.TemplateOf(turn.message.request.model);
-  const Result<int> tokens = counter_.Count(turn.message.request.model, end.text);
+  if (end.incomplete_reason == responses::kSteered && end.text.empty()) return outcome;
   outcome.items.push_back({.turn = turn.number,
                            .role = api::Role::kAssistant,
                            .content = end.text,
-                           .tokens = tokens.ok() ? *tokens + (around.ok() ? around->message : 0)
-                                                 : static_cast<int>(end.text.size()),
+                           .tokens = CountOrBytes(model, end.text),
                            .incomplete = end.status != ResponseStatus::kCompleted,
                            .id = end.item_id,
                            .place = turn.place});

@@ -105,6 +105,7 @@ class SessionActor {
   void Accept(const SessionPointer& session, Message message, Done<Acceptance> done);
   Result<TurnQueue::Offer> Enqueue(const SessionPointer& session, Message message);
   Status CheckExpectations(const Session& session, const Message& message) const;
+  Status CheckSteer(const Session& session, const Message& message);
   void Repeat(Session& session, int64_t turn, Done<Acceptance> done);
   void Save(const SessionPointer& session, Turn& turn);
   void Saved(const SessionPointer& session, int64_t turn, const Result<DialogId>& dialog);
@@ -121,6 +122,7 @@ class SessionActor {
   Status CountInput(Turn& turn, const TokenCounter::Template& around);
   Result<int> CountSystem(Session& session, const std::string& model, const std::string& system);
   void EndUnrun(const SessionPointer& session, Turn& turn, const Status& why);
+  int CountOrBytes(const std::string& model, const std::string& text);
   responses::TurnHooks HooksOf(const SessionPointer& session, int64_t turn);
   Outcome OutcomeOf(const Turn& turn, const wire::ResponseState& end);
   void Ended(const SessionPointer& session, int64_t turn, const Outcome& outcome,

@@ -5,7 +5,8 @@
 // (turn_queue.h); those of different dialogs beside each other. An answer is a response
 // (services/responses): its log begins with `accepted` and is read with a ResponseReader by whoever
 // may. What was said enters the dialog in the transaction that ends the turn; a turn that failed or
-// was cancelled leaves nothing, one that was interrupted its partial answer, marked incomplete.
+// was cancelled leaves nothing, one that was interrupted or steered its partial answer, marked
+// incomplete.
 //
 // What a session's data is read or changed in is a CriticalSection: measured, and no inference can
 // begin there. Idle sessions beyond a hundred leave memory, least recently used first, and come
@@ -82,7 +83,8 @@ class Sessions {
   using Done = std::function<void(Result<T>)>;
   using Told = std::function<void(Status)>;
 
-  // Errors: conversation_busy, mailbox_full, steer_unsupported, version_mismatch, stale_item,
+  // Errors: conversation_busy, mailbox_full, steer_unsupported (the turn that runs has said nothing
+  // yet, and the template takes no two questions in a row), version_mismatch, stale_item,
   // request_too_large, tenant_concurrency, overloaded, storage_full, storage_error; those of the
   // message's `admit`; of a message that no turn goes before, also those of Inference::Generate and
   // context_length_exceeded. The same of a turn that had to wait ends it as failed.

@@ -40,16 +40,23 @@ class SessionsModelTest : public testing::SessionsFixture {
       }
       if (found == turns.end()) continue;
       ++kept;
-      ASSERT_EQ(found->second.size(), 2u);
       EXPECT_EQ(found->second[0]->role, api::Role::kUser);
       EXPECT_EQ(found->second[0]->content, each.text);
+      if (end.incomplete_reason == responses::kSteered && end.text.empty()) {
+        ASSERT_EQ(found->second.size(), 1u) << "a question that was not answered";
+        continue;
+      }
+      ASSERT_EQ(found->second.size(), 2u);
       EXPECT_EQ(found->second[1]->role, api::Role::kAssistant);
       EXPECT_EQ(found->second[1]->content, end.text);
       EXPECT_EQ(found->second[1]->incomplete, !answered) << "an interrupted answer says so";
     }
     EXPECT_EQ(kept, turns.size()) << "a turn that nobody sent";
-    for (size_t i = 0; i < items.size(); ++i)
-      EXPECT_EQ(items[i].role, i % 2 == 0 ? api::Role::kUser : api::Role::kAssistant);
+    for (size_t i = 0; i < items.size(); ++i) {
+      if (items[i].role != api::Role::kAssistant) continue;
+      ASSERT_GT(i, 0u);
+      EXPECT_EQ(items[i - 1].role, api::Role::kUser);
+    }
   }
 };
 
@@ -61,13 +68,13 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
   Restart();
   inference_->keeps = false;
   std::mutex mutex;
-  std::map<std::string, std::string> broken;  // prompts that are not u a u a u, by session
+  std::map<std::string, std::string> broken;  // prompts with an answer to nothing, by session
   inference_->script = [&](const api::GenerateRequest& request) {
     const auto& messages = std::get<api::ChatPrompt>(request.prompt).messages;
-    bool alternates = messages.size() % 2 == 1;
+    bool alternates = messages.back().role == api::Role::kUser;
     for (size_t i = 0; i < messages.size(); ++i) {
-      const api::Role role = i % 2 == 0 ? api::Role::kUser : api::Role::kAssistant;
-      alternates = alternates && messages[i].role == role;
+      const bool answer = messages[i].role == api::Role::kAssistant;
+      alternates = alternates && (!answer || (i > 0 && messages[i - 1].role == api::Role::kUser));
       // Whose words: each says its session's number.
       const auto session = [](const std::string& text) {
         return text.substr(0, text.find(':')).substr(text[0] == '[' ? 1 : 0);
@@ -108,9 +115,10 @@ TEST_F(SessionsModelTest, EveryDialogIsWhatItsTurnsMadeOfIt) {
   for (int turn = 0; turn < kTurns; ++turn) {
     for (size_t s = 0; s < kSessions; ++s) {
       const double kind = random.Uniform();
-      const BusyPolicy policy = kind < 0.8    ? BusyPolicy::kEnqueue
-                                : kind < 0.87 ? BusyPolicy::kInterrupt
-                                : kind < 0.94 ? BusyPolicy::kRollback
+      const BusyPolicy policy = kind < 0.75   ? BusyPolicy::kEnqueue
+                                : kind < 0.82 ? BusyPolicy::kInterrupt
+                                : kind < 0.88 ? BusyPolicy::kRollback
+                                : kind < 0.94 ? BusyPolicy::kSteer
                                               : BusyPolicy::kReject;
       const std::string id = "m" + std::to_string(turn);
       std::string text = std::to_string(s) + ":" + std::to_string(turn);

@@ -49,6 +49,42 @@ TEST_F(SessionsRestartTest, TurnsThatRanOrWaitedAreAnsweredByTheNextProcessUnder
   EXPECT_EQ(Answer(Key(), "u4").status, ResponseStatus::kCompleted);
 }
 
+// What a turn has said is in no store before its end: if that was not reached, the turn is answered
+// again, in full, and what steered it after it.
+TEST_F(SessionsRestartTest, ATurnThatWasBeingSteeredIsAnsweredAndOneThatWasStaysAsItEnded) {
+  const auto begin = [&] {
+    const Acceptance first = Accepted(Key(), Say("u1"));
+    Settle();
+    inference_->Step();
+    Settle();
+    Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer));
+    Settle();
+    return first.response_id;
+  };
+  const auto end = [&] {
+    Restart();
+    sessions_->Resume();
+    Settle();
+    StepAll();
+    Settle();
+  };
+  (void)begin();
+  end();
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key()).ok());
+  const std::string id = begin();
+  inference_->Step();  // its end
+  Settle();
+  inference_->Step();  // and some of what comes then
+  Settle();
+  end();
+  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2]");
+  EXPECT_EQ(LastPrompt(), "u1 [u1 u2");
+  const auto steered = Find(id);
+  ASSERT_TRUE(steered.ok()) << steered.status();
+  EXPECT_EQ((*steered)->State().incomplete_reason, "steered");
+}
+
 TEST_F(SessionsRestartTest, AMessageThatComesBeforeResumeWaitsBehindWhatWasAccepted) {
   Accepted(Key(), Say("u1"));
   Restart();

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "services/sessions/testing/sessions_fixture.h"
 
 namespace tutti::sessions {
@@ -288,9 +290,156 @@ TEST_F(SessionsTest, InterruptKeepsThePartialAnswerAndRollbackForgetsTheTurn) {
   }
 }
 
-TEST_F(SessionsTest, SteerIsRefused) {
-  EXPECT_EQ(Submit(Key(), Say("u1", "", BusyPolicy::kSteer)).status().reason(),
-            "steer_unsupported");
+TEST_F(SessionsTest, SteerGoesOnFromWhatTheTurnHasSaid) {
+  Answer(Key(), Say("u1", "", BusyPolicy::kSteer));  // nothing runs: it is as any other
+  const Acceptance cut = Accepted(Key(), Say("long question"));
+  const Acceptance waits = Accepted(Key(), Say("later"));
+  Settle();
+  inference_->Step();
+  Settle();
+  const Acceptance next = Accepted(Key(), Say("no, short", "", BusyPolicy::kSteer));
+  EXPECT_EQ(next.position, 1u);
+  StepAll();
+  for (const Acceptance& each : {cut, waits, next}) ASSERT_TRUE(Ended(each.response));
+  const wire::ResponseState end = cut.response->State();
+  EXPECT_EQ(end.status, ResponseStatus::kIncomplete);
+  EXPECT_EQ(end.incomplete_reason, "steered");
+  EXPECT_EQ(end.text, "[lo");
+  EXPECT_THAT(Events(*cut.response).back(), HasSubstr("\"response.incomplete\""));
+  EXPECT_EQ(Prompt(2), "u1 [u1] long question [lo no, short") << "all that was computed, and it";
+  const std::string said = "u1 [u1] long question [lo~ no, short [no, short] later [later]";
+  EXPECT_EQ(Said(Key()), said);
+  Restart();
+  EXPECT_EQ(Said(Key()), said);
+  const auto again = Find(cut.response_id);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ((*again)->State().incomplete_reason, "steered");
+}
+
+TEST_F(SessionsTest, ATurnThatIsSteeredBeforeItHasSaidAnythingLeavesItsQuestion) {
+  const Acceptance cut = Accepted(Key(), Say("u1"));
+  const Acceptance next = Accepted(Key(), Say("u2", "", BusyPolicy::kSteer));
+  StepAll();
+  ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
+  EXPECT_EQ(cut.response->State().incomplete_reason, "steered");
+  EXPECT_EQ(LastPrompt(), "u1 u2");
+  EXPECT_EQ(Said(Key()), "u1 u2 [u2]");
+  // Likewise one that had not begun, for want of room.
+  inference_->refuse = [](const api::GenerateRequest&) {
+    return Unavailable("queue_full", "full");
+  };
+  const Acceptance held = Accepted(Key(), Say("u3"));
+  Settle();
+  Accepted(Key(), Say("u4", "", BusyPolicy::kSteer));
+  ASSERT_TRUE(Ended(held.response));
+  EXPECT_EQ(held.response->State().incomplete_reason, "steered");
+  inference_->refuse = nullptr;
+  Pass(std::chrono::milliseconds(200));
+  StepAll();
+  EXPECT_EQ(Said(Key()), "u1 u2 [u2] u3 u4 [u4]");
+  for (const Item& item : History(Key()).items)
+    EXPECT_EQ(item.tokens, static_cast<int>(item.content.size()) + 2) << item.content;
+}
+
+TEST_F(SessionsTest, SteerIsRefusedWhereTheTemplateTakesNoTwoQuestionsAndNothingWasSaid) {
+  inference_->template_of = [](const api::ChatPrompt& prompt) {
+    for (size_t i = 1; i < prompt.messages.size(); ++i) {
+      if (prompt.messages[i].role == prompt.messages[i - 1].role)
+        return InvalidArgument("template_refused", "roles must alternate");
+    }
+    return OkStatus();
+  };
+  const Acceptance cut = Accepted(Key(), Say("u1"));
+  const Result<Acceptance> refused = Submit(Key(), Say("u2", "m2", BusyPolicy::kSteer));
+  EXPECT_EQ(refused.status().reason(), "steer_unsupported");
+  Settle();
+  inference_->Step();
+  Settle();
+  const Acceptance next = Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer));
+  EXPECT_TRUE(Accepted(Key(), Say("u2", "m2", BusyPolicy::kSteer)).repeated);
+  StepAll();
+  ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2]");
+}
+
+TEST_F(SessionsTest, SeveralThatSteerAreAnsweredInTheirOrder) {
+  Accepted(Key(), Say("u1"));
+  Accepted(Key(), Say("waits"));
+  Settle();
+  inference_->Step();
+  Settle();
+  std::vector<Acceptance> steer;
+  for (const char* text : {"u2", "u3", "u4"})
+    steer.push_back(Accepted(Key(), Say(text, "", BusyPolicy::kSteer)));
+  EXPECT_EQ(steer[2].position, 3u);
+  StepAll();
+  for (const Acceptance& each : steer) ASSERT_TRUE(Ended(each.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1~ u2 [u2] u3 [u3] u4 [u4] waits [waits]");
+}
+
+TEST_F(SessionsTest, WhoCancelsATurnThatIsBeingSteeredLeavesNothingOfIt) {
+  const Acceptance cut = Accepted(Key(), Say("u1", "m1"));
+  Settle();
+  inference_->Step();
+  Settle();
+  const Acceptance next = Accepted(Key(), Say("u2", "", BusyPolicy::kSteer));
+  EXPECT_TRUE(Ask<Status>(&Sessions::Cancel, Key(), std::string("m1")).ok());
+  StepAll();
+  ASSERT_TRUE(Ended(cut.response) && Ended(next.response));
+  EXPECT_EQ(cut.response->State().status, ResponseStatus::kCancelled);
+  EXPECT_EQ(Said(Key()), "u2 [u2]");
+}
+
+// At any moment of a turn: before its first piece, in its middle, and after its last.
+TEST_F(SessionsTest, EachPolicyHasItsHistoryAndItsReplyInAHundredRepeats) {
+  constexpr int kRepeats = 100;
+  options_.memory.per_owner = 10'000;
+  session_options_.resident = 1000;
+  Restart();
+  std::map<BusyPolicy, int> cut_short;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    for (const BusyPolicy policy :
+         {BusyPolicy::kEnqueue, BusyPolicy::kReject, BusyPolicy::kInterrupt, BusyPolicy::kRollback,
+          BusyPolicy::kSteer}) {
+      const SessionKey key =
+          Key(std::to_string(static_cast<int>(policy)) + "-" + std::to_string(repeat));
+      const Acceptance first = Accepted(key, Say("a question"));
+      Settle();
+      for (int steps = repeat % 6; steps > 0; --steps) {
+        inference_->Step();
+        Settle();
+      }
+      const bool ran = !first.response->ended();
+      const Result<Acceptance> second = Submit(key, Say("another", "", policy));
+      StepAll();
+      ASSERT_TRUE(Ended(first.response));
+      const wire::ResponseState end = first.response->State();
+      const bool cut = end.status != ResponseStatus::kCompleted;
+      cut_short[policy] += cut ? 1 : 0;
+      if (policy == BusyPolicy::kReject && ran) {
+        EXPECT_EQ(second.status().reason(), "conversation_busy");
+        EXPECT_EQ(Said(key), "a question [a question]");
+        continue;
+      }
+      ASSERT_TRUE(second.ok()) << second.status();
+      ASSERT_TRUE(Ended(second->response));
+      EXPECT_EQ(second->response->State().text, "[another]");
+      std::string before = "a question [a question] ";
+      if (cut) {
+        before = policy == BusyPolicy::kRollback ? "" : "a question " + end.text + "~ ";
+        if (policy == BusyPolicy::kSteer && end.text.empty()) before = "a question ";
+        const bool steered = policy == BusyPolicy::kSteer;
+        EXPECT_EQ(end.status, steered ? ResponseStatus::kIncomplete : ResponseStatus::kCancelled);
+        EXPECT_EQ(end.incomplete_reason, steered ? "steered" : "");
+        EXPECT_EQ(end.text, std::string("[a question]").substr(0, end.text.size()));
+      }
+      EXPECT_EQ(Said(key), before + "another [another]");
+    }
+  }
+  for (const BusyPolicy policy :
+       {BusyPolicy::kInterrupt, BusyPolicy::kRollback, BusyPolicy::kSteer})
+    EXPECT_GT(cut_short[policy], kRepeats / 2);
+  EXPECT_EQ(cut_short[BusyPolicy::kEnqueue], 0);
 }
 
 TEST_F(SessionsTest, TheSeventeenthThatWaitsIsRefusedWithItsPositionAndNobodyElseIs) {

@@ -48,6 +48,8 @@ Result<TokenCounter::Template> TokenCounter::TemplateOf(const std::string& model
   const Result<int> with_system =
       CountPrompt(model, {.messages = {system, user}}, &found.max_model_len);
   found.system = with_system.ok() ? std::max(*with_system - one - probe, 0) : found.message;
+  int unused = 0;
+  found.takes_users_in_a_row = CountPrompt(model, {.messages = {user, user}}, &unused).ok();
   if (templates_.size() >= kMostModels) templates_.clear();
   templates_[model] = found;
   return found;

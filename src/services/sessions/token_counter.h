@@ -17,10 +17,11 @@ namespace tutti::sessions {
 class TokenCounter {
  public:
   struct Template {
-    int prompt = 0;         // of any prompt: its beginning, and that of the answer
-    int message = 0;        // around one message of the dialog
-    int system = 0;         // around what the system says
-    int max_model_len = 0;  // prompt and answer together
+    int prompt = 0;                    // of any prompt: its beginning, and that of the answer
+    int message = 0;                   // around one message of the dialog
+    int system = 0;                    // around what the system says
+    int max_model_len = 0;             // prompt and answer together
+    bool takes_users_in_a_row = true;  // two messages of the user with no answer in between
   };
 
   explicit TokenCounter(api::Inference& inference) : inference_(inference) {}

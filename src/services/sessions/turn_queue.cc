@@ -5,14 +5,28 @@
 #include "base/check.h"
 
 namespace tutti::sessions {
+namespace {
+
+// Of the turn that runs, by the policy of the message that comes.
+std::optional<CutShort> CutOf(BusyPolicy policy) {
+  switch (policy) {
+    case BusyPolicy::kInterrupt:
+      return CutShort::kKeep;
+    case BusyPolicy::kRollback:
+      return CutShort::kForget;
+    case BusyPolicy::kSteer:
+      return CutShort::kSteer;
+    default:
+      return std::nullopt;
+  }
+}
+
+}  // namespace
 
 Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy, bool parallel) {
   if (const auto known = Find(id); known.has_value())
     return Offer{.turn = *known, .repeated = true, .position = PositionOf(*known)};
   const bool busy = !idle();
-  if (policy == BusyPolicy::kSteer)
-    return Status(StatusCode::kFailedPrecondition, "steer_unsupported",
-                  "this model's template cannot take a message in the middle of an answer");
   if (busy && policy == BusyPolicy::kReject)
     return Status(StatusCode::kAborted, "conversation_busy",
                   "another turn of this conversation is being answered");
@@ -23,14 +37,12 @@ Result<TurnQueue::Offer> TurnQueue::Add(const std::string& id, BusyPolicy policy
                     static_cast<int64_t>(limits_.waiting));
   Offer offer{.turn = next_++};
   Remember(id, offer.turn);
-  const bool first = busy && (policy == BusyPolicy::kInterrupt || policy == BusyPolicy::kRollback);
-  if (first) {
-    waiting_.push_front({offer.turn, parallel});
-    if (!running_.empty())
-      offer.cancel = policy == BusyPolicy::kInterrupt ? CutShort::kKeep : CutShort::kForget;
-  } else {
-    waiting_.push_back({offer.turn, parallel});
-  }
+  const std::optional<CutShort> cut = CutOf(policy);
+  if (cut.has_value() && !running_.empty()) offer.cancel = cut;
+  const bool steers = policy == BusyPolicy::kSteer;
+  auto place = cut.has_value() ? waiting_.begin() : waiting_.end();
+  while (steers && place != waiting_.end() && place->steers) ++place;
+  waiting_.insert(place, {offer.turn, parallel, steers});
   offer.position = PositionOf(offer.turn);
   return offer;
 }
@@ -58,7 +70,7 @@ void TurnQueue::Remember(const std::string& id, int64_t turn) {
 
 void TurnQueue::Restore(const std::string& id, int64_t turn, bool parallel) {
   Remember(id, turn);
-  waiting_.push_back({turn, parallel});
+  waiting_.push_back({turn, parallel, /*steers=*/false});
 }
 
 void TurnQueue::ForgetEnded() {

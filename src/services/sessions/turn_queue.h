@@ -12,8 +12,9 @@
 //              runs, before those that wait
 //   rollback   the running turn is cancelled and leaves nothing; then it runs, before those that
 //              wait
-//   steer      needs a model whose template can take words in the middle of an answer: refused with
-//              steer_unsupported
+//   steer      the running turn ends where it is, what it has said is kept as what the next prompt
+//              goes on from; then it runs, before those that wait, but behind others that steer and
+//              have not begun
 //
 // A message has an id of the client's; the same id again is the same turn, whatever became of it.
 #pragma once
@@ -35,6 +36,7 @@ enum class BusyPolicy { kEnqueue, kReject, kInterrupt, kRollback, kSteer };
 // How a turn that is cancelled for another is to end.
 enum class CutShort {
   kKeep,    // what was said is kept, marked incomplete
+  kSteer,   // likewise, and no empty answer where nothing was said; it ends as incomplete
   kForget,  // as if it had never been
 };
 
@@ -54,8 +56,7 @@ class TurnQueue {
     size_t position = 0;                  // turns that must end first
     std::optional<CutShort> cancel = {};  // of the running turns: to be cancelled, to end so
   };
-  // Errors, after which nothing has changed: conversation_busy, mailbox_full (with how many wait),
-  // steer_unsupported.
+  // Errors, after which nothing has changed: conversation_busy, mailbox_full (with how many wait).
   Result<Offer> Add(const std::string& id, BusyPolicy policy, bool parallel = false);
   // The turn of an id that was added and is remembered.
   std::optional<int64_t> Find(const std::string& id) const;
@@ -92,6 +93,7 @@ class TurnQueue {
   struct Waiting {
     int64_t turn;
     bool parallel;
+    bool steers = false;
   };
   std::deque<Waiting>::const_iterator Locate(int64_t turn) const;
 

@@ -90,9 +90,17 @@ TEST_F(TurnQueueTest, InterruptAndRollbackCutTheRunningTurnShortAndGoFirst) {
   }
 }
 
-TEST_F(TurnQueueTest, SteerIsRefused) {
-  EXPECT_EQ(queue_.Add("a", BusyPolicy::kSteer).status().reason(), "steer_unsupported");
-  EXPECT_TRUE(queue_.idle());
+TEST_F(TurnQueueTest, WhatSteersGoesFirstButBehindWhatSteersAlready) {
+  Add("a", BusyPolicy::kSteer);
+  queue_.Begin();
+  Add("b");
+  EXPECT_EQ(Add("c", BusyPolicy::kSteer).cancel, CutShort::kSteer);
+  EXPECT_EQ(Add("d", BusyPolicy::kSteer).position, 2u);
+  EXPECT_EQ(Add("e", BusyPolicy::kInterrupt).position, 1u);
+  for (const int64_t turn : {5, 3, 4, 2}) {
+    queue_.End(queue_.running().front());
+    EXPECT_EQ(queue_.Begin(), turn);
+  }
 }
 
 TEST_F(TurnQueueTest, AWaitingTurnCanBeWithdrawnAndARunningOneCannot) {

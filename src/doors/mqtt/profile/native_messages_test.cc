@@ -257,6 +257,14 @@ TEST_F(NativeMessagesTest, PoliciesOfABusySession) {
   Deliver(Topic("in"), Said("five", "m5", R"("policy":"rollback")"));
   StepAll();
   EXPECT_EQ(LastPrompt(), "one [on three [three] five");
+  Deliver(Topic("in"), Said("six", "m6"));
+  inference_->Step();
+  Deliver(Topic("in"), Said("seven", "m7", R"("policy":"steer")"));
+  StepAll();
+  const testing::Event steered = Only(Topic("out"), "response.incomplete");
+  EXPECT_EQ(steered.Answer(), "[si");
+  EXPECT_THAT(steered.Json("response"), HasSubstr(R"("incomplete_details":{"reason":"steered"})"));
+  EXPECT_EQ(LastPrompt(), "one [on three [three] five [five] six [si seven");
 }
 
 TEST_F(NativeMessagesTest, MoreMessagesThanMayWaitAreRefusedAtOnceAndTheOthersAnswered) {

@@ -52,6 +52,7 @@ class ScriptedInference final : public api::Inference {
   // --- before anything is asked ---
   std::function<Script(const api::GenerateRequest&)> script = EchoScript;
   std::function<Status(const api::GenerateRequest&)> refuse;  // at once
+  std::function<Status(const api::ChatPrompt&)> template_of;  // what it takes; absent: anything
   int max_model_len = 100'000;
   // Steps by itself from now on, as fast as it can while there is work.
   void Run() {
@@ -115,6 +116,7 @@ class ScriptedInference final : public api::Inference {
                                    std::shared_ptr<api::StreamWaker> waker) override {
     if (refuse) RETURN_IF_ERROR(refuse(request));
     RETURN_IF_ERROR(api::ValidateRequest(request));
+    RETURN_IF_ERROR(CheckTemplate(request.prompt));
     auto generation = std::make_shared<Generation>();
     generation->script = script(request);
     generation->stream = std::make_shared<api::TokenStream>(std::move(waker));
@@ -134,6 +136,7 @@ class ScriptedInference final : public api::Inference {
 
   // A token for each byte, and two around each message.
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override {
+    RETURN_IF_ERROR(CheckTemplate(request.prompt));
     api::TokenizeResult result;
     result.max_model_len = max_model_len;
     const int tokens = CountOf(request.prompt);
@@ -171,6 +174,11 @@ class ScriptedInference final : public api::Inference {
     api::Usage usage;
     std::atomic<bool> cancelled{false};
   };
+
+  Status CheckTemplate(const api::Prompt& prompt) const {
+    const auto* chat = std::get_if<api::ChatPrompt>(&prompt);
+    return chat != nullptr && template_of ? template_of(*chat) : OkStatus();
+  }
 
   // Whether it has ended.
   static bool Advance(Generation& generation, bool cancelled) {
