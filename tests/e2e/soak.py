@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-FIRST = ["test_load", "test_life", "test_limits", "test_scoring", "soak_measured", "test_mqtt_broker"]
+FIRST = ["test_load", "test_life", "test_limits", "test_scoring", "test_policies", "soak_measured", "test_mqtt_broker"]
 CANARY_S = 60  # least time that the canaries get, whatever the rest took
 
 
