@@ -4,7 +4,9 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
+#include "api/types.h"
 #include "services/auth/authority.h"
 #include "store/store.h"
 
@@ -14,5 +16,10 @@ namespace tutti::app {
 // disk, and for the hash of a password.
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
                           std::string_view request);
+
+// What a server alone can answer: {"ok":true,"models":["..."]}, those of the gateway that are
+// served now.
+inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
+std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
 
 }  // namespace tutti::app

@@ -69,10 +69,12 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            std::move(authority), std::move(callers),
                                            std::move(conversations), inference));
     if (folder.empty()) return state;
-    ASSIGN_OR_RETURN(state->control_,
-                     control::ControlDoor::Open(folder, [&state = *state](std::string_view asked) {
-                       return AnswerControl(*state.store_, *state.authority_, asked);
-                     }));
+    ASSIGN_OR_RETURN(
+        state->control_,
+        control::ControlDoor::Open(folder, [&state = *state, &inference](std::string_view asked) {
+          if (asked == kModelsRequest) return ModelsAnswer(inference.gateway().Models());
+          return AnswerControl(*state.store_, *state.authority_, asked);
+        }));
     return state;
   } catch (const std::system_error& error) {  // no thread is to be had
     return Unavailable("overloaded", std::string("the services cannot start: ") + error.what());

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 
+#include "app/control.h"
 #include "base/log.h"
 #include "cli/time_span.h"
 
@@ -67,6 +69,20 @@ void GrantOptions::Write(wire::JsonWriter* json) const {
     if ((limits_.*member).has_value()) json->Member(name, *(limits_.*member));
   }
   json->EndObject();
+}
+
+void GrantOptions::WarnOfUnknownModels(const StoreRequest& server) const {
+  if (models_.empty()) return;
+  const Result<wire::JsonDocument> answer = server.Ask(std::string(app::kModelsRequest));
+  if (!answer.ok()) return;
+  const wire::Json* const served = answer->root().get_object().if_contains("models");
+  if (served == nullptr || !served->is_array() || served->get_array().empty()) return;
+  for (const std::string& model : models_) {
+    const auto& all = served->get_array();
+    if (std::find(all.begin(), all.end(), wire::Json(model)) != all.end()) continue;
+    std::fprintf(stderr, "tutti: warning: the server serves no text or vectors of a model %s now\n",
+                 LogEscape(model.substr(0, 128)).c_str());
+  }
 }
 
 std::string RoutesText(const wire::JsonObject& owner) {

@@ -6,6 +6,7 @@
 
 #include "api/caller.h"
 #include "cli/command_line.h"
+#include "cli/store_request.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
@@ -17,6 +18,10 @@ class GrantOptions {
   void AddTo(CLI::App& command);
   // As members of a request, of what was given: whether it makes sense is said by who answers.
   void Write(wire::JsonWriter* json) const;
+
+  // A line on standard error for each model given that the server with the store does not serve
+  // now. Without a server, which alone can tell, and while it serves none yet, nothing.
+  void WarnOfUnknownModels(const StoreRequest& server) const;
 
  private:
   std::string tenant_;

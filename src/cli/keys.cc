@@ -96,7 +96,9 @@ class KeysCommand final : public Command {
     grant_.Write(&json);
     if (!span_.empty()) json.Member("expires_in_s", ParseSpan(span_).value_or(0));
     json.EndObject();
-    return PrintIssued(create_, request, StoreRequest::Absent::kMake);
+    RETURN_IF_ERROR(PrintIssued(create_, request, StoreRequest::Absent::kMake));
+    grant_.WarnOfUnknownModels(create_);
+    return OkStatus();
   }
 
   Status Rotate() {

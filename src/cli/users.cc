@@ -100,7 +100,9 @@ class UsersCommand final : public Command {
     }
     if (with_grant) grant_.Write(&json);
     json.EndObject();
-    return Tell(verb, request);
+    RETURN_IF_ERROR(Tell(verb, request));
+    if (with_grant) grant_.WarnOfUnknownModels(requests_.at(verb));
+    return OkStatus();
   }
 
   // What was asked for is done, which the exit status says; with --json a line says so too.

@@ -77,6 +77,15 @@ class Callers(unittest.TestCase):
             with self.assertRaises(openai.PermissionDeniedError):
                 narrow.responses.create(model=MODEL, input="hi")
 
+    def test_a_model_that_the_server_does_not_serve_is_warned_of(self):
+        for name, models, warned in (("typo", "smollm2," + MODEL, True), ("right", MODEL, False)):
+            done = subprocess.run([os.environ["E2E_BINARY"], "keys", "create", name, "--models", models, "--store", self.store],
+                                  capture_output=True, text=True, timeout=STEP_S)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertEqual("no text or vectors of a model smollm2 now" in done.stderr, warned, done.stderr)
+            self.assertEqual(done.stderr.count("warning"), int(warned))
+            self.tutti("keys", "revoke", name)
+
     def test_a_revoked_key_ends_its_streams_within_five_seconds(self):
         with self.client("gone") as client:
             first, ended = threading.Event(), []
