@@ -1,5 +1,8 @@
 #include "store/store.h"
 
+#include <sys/stat.h>
+
+#include <filesystem>
 #include <future>
 #include <new>
 #include <utility>
@@ -20,6 +23,24 @@ bool IsFatal(const Status& status) {
   return status.reason() == "store_failed" || status.reason() == "store_corrupt";
 }
 
+std::string PathIn(const std::string& folder) { return folder + "/tutti.db"; }
+
+// Which file a path names. 0: none.
+ino_t FileOf(const std::string& path) {
+  struct stat found {};
+  return stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+}
+
+// A database is never empty once it was made. Taken for a new one, it would forget every key.
+Status CheckNotEmptied(const std::string& path) {
+  std::error_code none;
+  if (path.empty() || std::filesystem::file_size(path, none) != 0 || none) return OkStatus();
+  return Status(StatusCode::kDataLoss, "store_corrupt",
+                path +
+                    " is empty: something has emptied it, or it was never written; remove it to "
+                    "begin with a new one");
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Store>> Store::Open(const Options& options,
@@ -29,15 +50,19 @@ Result<std::unique_ptr<Store>> Store::Open(const Options& options,
   if (!options.folder.empty()) {
     ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(options.folder));
     lock.emplace(std::move(taken));
-    path = options.folder + "/tutti.db";
+    path = PathIn(options.folder);
   }
+  RETURN_IF_ERROR(CheckNotEmptied(path));
   ASSIGN_OR_RETURN(Database database, Database::Open(path));
   RETURN_IF_ERROR(Migrate(migrations, &database));
   return std::unique_ptr<Store>(new Store(options, std::move(lock), std::move(database)));
 }
 
 Store::Store(const Options& options, std::optional<FolderLock> lock, Database database)
-    : options_(options), lock_(std::move(lock)), database_(std::move(database)) {
+    : options_(options),
+      lock_(std::move(lock)),
+      database_(std::move(database)),
+      file_(FileOf(path())) {
   thread_ = std::thread([this] { Main(); });
 }
 
@@ -49,6 +74,8 @@ Store::~Store() {
   }
   thread_.join();
 }
+
+std::string Store::path() const { return options_.folder.empty() ? "" : PathIn(options_.folder); }
 
 void Store::Write(Work work, Done done) { Add({std::move(work), std::move(done), true}); }
 void Store::Read(Work work, Done done) { Add({std::move(work), std::move(done), false}); }
@@ -127,9 +154,17 @@ Status Store::RunInGroup(const Work& work) {
   return status;
 }
 
+// What is written into a file that has no name any more is lost with the process.
+Status Store::CheckFile() const {
+  if (path().empty() || FileOf(path()) == file_) return OkStatus();
+  return Status(StatusCode::kDataLoss, "store_failed",
+                path() + " was removed or replaced while the server ran");
+}
+
 void Store::Commit(std::vector<Task> group) {
   std::vector<Status> results(group.size());
   Status whole = health();
+  if (whole.ok()) whole = CheckFile();
   if (whole.ok()) whole = database_.Execute("BEGIN IMMEDIATE");
   for (size_t i = 0; i < group.size() && whole.ok(); ++i) {
     results[i] = RunInGroup(group[i].work);

@@ -13,6 +13,8 @@
 // Any thread may call Write, Read and health; neither blocks.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -75,12 +77,15 @@ class Store {
   // Some of what waits, in order: writes that share a commit, or reads; empty at the end.
   std::vector<Task> Next();
   void Commit(std::vector<Task> group);
+  Status CheckFile() const;
+  std::string path() const;  // "" in memory
   Status RunInGroup(const Work& work);
   void Note(const Status& status);
 
   const Options options_;
   const std::optional<FolderLock> lock_;
   Database database_;  // of the thread
+  const ino_t file_;   // that it was opened as
   mutable Mutex mutex_;
   UrgentCondVar changed_;
   std::deque<Task> waiting_ GUARDED_BY(mutex_);

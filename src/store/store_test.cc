@@ -10,6 +10,7 @@
 #include <atomic>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <future>
 #include <string>
 #include <vector>
@@ -239,6 +240,25 @@ pid_t Fork(const std::function<void()>& child) {
     _exit(0);
   }
   return pid;
+}
+
+// A server served everybody, for its keys had been in the file.
+TEST_F(StoreTest, AnEmptiedFileIsNotTakenForANewOne) {
+  ASSERT_TRUE(Open().ok());
+  const std::string file = folder_.path() + "/state/tutti/tutti.db";
+  std::ofstream(file, std::ios::trunc);
+  EXPECT_EQ(Open().status().reason(), "store_corrupt");
+  std::filesystem::remove(file);
+  EXPECT_TRUE(Open().ok());
+}
+
+TEST_F(StoreTest, NothingIsAcknowledgedOnceItsFileIsRemoved) {
+  const auto store = *Open();
+  const auto nothing = [](Database&) { return OkStatus(); };
+  ASSERT_TRUE(store->WriteNow(nothing).ok());
+  std::filesystem::remove_all(folder_.path() + "/state");
+  EXPECT_EQ(store->WriteNow(nothing).reason(), "store_failed");
+  EXPECT_EQ(store->health().reason(), "store_failed");
 }
 
 TEST_F(StoreTest, ASecondProcessIsRefusedWithTheFirstOnesNumber) {
