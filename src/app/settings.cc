@@ -152,6 +152,19 @@ Status Flatten(const toml::table& table, const std::string& prefix, int depth, F
   return OkStatus();
 }
 
+// The library descends into a table's name without a bound. So many dots are none of ours.
+bool HasDeepTable(const std::string& text) {
+  constexpr std::ptrdiff_t kMostDots = 100;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t begin = line.find_first_not_of(" \t");
+    if (begin != std::string::npos && line[begin] == '[' &&
+        std::count(line.begin(), line.end(), '.') > kMostDots)
+      return true;
+  }
+  return false;
+}
+
 Result<FileEntries> ReadToml(const std::string& path) {
   constexpr uintmax_t kMaxBytes = 1 << 20;
   std::error_code ignored;  // neither a folder nor a device nor a pipe, which might never end
@@ -168,6 +181,9 @@ Result<FileEntries> ReadToml(const std::string& path) {
   if (!file) return InvalidArgument("invalid_value", "cannot read the configuration file " + path);
   std::stringstream text;
   text << file.rdbuf();
+  if (HasDeepTable(text.str())) {
+    return InvalidArgument("invalid_value", path + ": a table's name is nested too deeply");
+  }
   FileEntries out;
   try {  // the library reports by exception; none leaves this function
     Status status = Flatten(toml::parse(text.str(), path), "", 3, out);

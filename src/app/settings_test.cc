@@ -351,6 +351,17 @@ TEST(Settings, ABrokenFileNamesItsLine) {
 }
 
 // A folder was once taken for an empty file, and a device read for ever.
+// The library's parser ran out of stack on it.
+TEST(Settings, ATablesNameOfFiftyThousandPartsIsRefused) {
+  std::string header = "[a";
+  for (int i = 0; i < 50'000; ++i) header += ".a";
+  Settings::Inputs inputs;
+  inputs.file = WriteToml(header + "]\n");
+  const auto refused = Settings::Resolve(inputs);
+  EXPECT_EQ(refused.status().reason(), "invalid_value");
+  EXPECT_THAT(refused.status().message(), HasSubstr("nested too deeply"));
+}
+
 TEST(Settings, WhatIsNoRegularFileIsRefused) {
   for (const char* path : {"/", "/dev/zero", "/dev/null"}) {
     Settings::Inputs inputs;

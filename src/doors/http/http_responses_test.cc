@@ -85,7 +85,7 @@ TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
     EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
   }
   // Whoever has all of it, or claims more, is given an empty stream that ends.
-  for (const int all : {seen, seen + 1000}) {
+  for (const int64_t all : {int64_t{seen}, int64_t{seen} + 1000, INT64_MAX}) {
     const RawResponse nothing = Ask(Get(path + std::to_string(all)));
     EXPECT_EQ(nothing.status, 200);
     EXPECT_EQ(nothing.body, "");

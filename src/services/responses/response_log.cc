@@ -46,6 +46,7 @@ void ResponseLog::Announce() {
 Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after,
                                                           size_t most) const {
   const MutexLock lock(mutex_);
+  if (starting_after >= next_ - 1) return std::vector<Entry>();
   const int64_t first = next_ - static_cast<int64_t>(entries_.size());
   const int64_t from = std::max<int64_t>(starting_after, -1) + 1;
   if (from < first) {
