@@ -43,7 +43,7 @@ void Acceptor::Hand(sockets::Transport::Socket socket) {
   const auto endpoint = socket.remote_endpoint(ec);
   if (ec) return;
   const std::string address = endpoint.address().to_string();
-  if (!loop_.gate.Enter(address)) return;  // closed with the socket
+  if (!loop_.Enter(address)) return;  // closed with the socket
   sockets::Tune(socket, loop_.limits.reader_stall, kSendBufferBytes);
   auto connection =
       std::make_shared<Connection>(loop_,

@@ -29,7 +29,10 @@ Connection::Connection(Loop& loop, std::shared_ptr<sockets::Transport> transport
       handshake_due_(last_progress_ + loop.limits.login_time),
       timer_(loop.context()) {}
 
-Connection::~Connection() { peer_.OnGone(); }
+Connection::~Connection() {
+  peer_.OnGone();
+  LeaveGate();
+}
 
 void Connection::Start() {
   Arm();
@@ -134,6 +137,7 @@ void Connection::Finish() {
 }
 
 void Connection::Authenticate(Credentials credentials) {
+  has_asked_ = true;
   credentials.address = address_;
   credentials.certificate = certificate_;
   loop_.authenticator.Check(
@@ -212,7 +216,7 @@ void Connection::Shutdown() {
 void Connection::Abort() { Close(); }
 
 void Connection::LeaveGate() {
-  if (std::exchange(in_gate_, false)) loop_.gate.Leave(address_);
+  if (std::exchange(in_gate_, false)) loop_.Leave(*this);
 }
 
 void Connection::Close() {

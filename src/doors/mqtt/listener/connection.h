@@ -31,6 +31,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void CheckLogin();                         // ends it if who logged in may not stay
   void Shutdown();                           // tells the client that the server ends, and closes
   void Abort();                              // closes at once
+  const std::string& address() const { return address_; }
+  bool has_asked() const { return has_asked_; }  // for a login
 
  private:
   enum class Phase {
@@ -70,7 +72,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   const std::string address_;
   Phase phase_ = Phase::kHandshake;
   std::optional<access::ClientCertificate> certificate_;  // that the client showed
-  bool in_gate_ = true;
+  bool in_gate_ = true, has_asked_ = false;
   std::string user_;  // empty before the login
   FrameSplitter splitter_;
   Peer peer_;

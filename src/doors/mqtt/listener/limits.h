@@ -12,8 +12,8 @@ namespace tutti::mqtt::listener {
 
 struct Limits {
   // --- connections ---
-  int connections = 4096;                            // further ones wait to be accepted
-  int logins = 256;                                  // that have not logged in; more are closed
+  int connections = 4096;  // further ones wait to be accepted
+  int logins = 256;        // that have not logged in; for more the oldest silent ones are closed
   int logins_per_address = 32;                       // likewise
   Duration login_time = std::chrono::seconds(10);    // from accept to CONNACK
   Duration login_check = std::chrono::seconds(1);    // between two looks at who may stay

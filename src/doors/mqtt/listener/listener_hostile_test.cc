@@ -106,16 +106,39 @@ TEST_F(ListenerHostileTest, ConnectionsWithoutALoginAreBounded) {
   ListenerOptions options;
   options.limits.logins_per_address = 5;
   StartListener(options);
+  authenticator_.hold = true;
   std::deque<SocketClient> waiting;
-  for (int i = 0; i < 5; ++i) waiting.emplace_back(port(), Version::k5);
-  ASSERT_TRUE(Eventually([&] { return listener_->connections() == 5; }));
+  for (int i = 0; i < 5; ++i) {
+    waiting.emplace_back(port(), Version::k5);
+    waiting.back().Send(mqtt::Connect{.version = Version::k5,
+                                      .client_id = std::to_string(i),
+                                      .user_name = "alice",
+                                      .password = "secret of alice"});
+  }
+  ASSERT_TRUE(Eventually([&] { return authenticator_.asked.load() == 5; }));
   SocketClient sixth(port(), Version::k5);
   EXPECT_TRUE(sixth.WaitClosed());
-  ASSERT_EQ(waiting.front().Connect("alice", "c"), ReasonCode::kSuccess);
+  authenticator_.hold = false;
+  authenticator_.AnswerHeld();
+  for (SocketClient& each : waiting) EXPECT_TRUE(each.Next<Connack>().has_value());
   SocketClient seventh(port(), Version::k5);
-  EXPECT_EQ(seventh.Connect("bob", "c"), ReasonCode::kSuccess) << "one has logged in";
+  EXPECT_EQ(seventh.Connect("bob", "c"), ReasonCode::kSuccess) << "they have logged in";
   seventh.Send(Pingreq());
   EXPECT_TRUE(seventh.Next<Pingresp>().has_value());
+}
+
+// They kept everybody else of their address out for as long as they were renewed.
+TEST_F(ListenerHostileTest, SilentConnectionsKeepNobodyOut) {
+  ListenerOptions options;
+  options.limits.logins_per_address = 5;
+  StartListener(options);
+  std::deque<SocketClient> silent;
+  for (int i = 0; i < 8; ++i) silent.emplace_back(port(), Version::k5);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(silent[static_cast<size_t>(i)].WaitClosed()) << "oldest";
+  EXPECT_EQ(listener_->connections(), 5);
+  SocketClient client(port(), Version::k5);
+  EXPECT_EQ(client.Connect("alice", "c"), ReasonCode::kSuccess);
+  EXPECT_EQ(silent.back().Connect("bob", "c"), ReasonCode::kSuccess);
 }
 
 TEST_F(ListenerHostileTest, BeyondTheMostConnectionsClientsWaitToBeAccepted) {

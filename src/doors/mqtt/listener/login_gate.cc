@@ -5,12 +5,15 @@
 namespace tutti::mqtt::listener {
 
 bool LoginGate::Enter(const std::string& address) {
-  if (inside_ >= limits_.logins) return false;
-  const auto known = of_address_.find(address);
-  if (known != of_address_.end() && known->second >= limits_.logins_per_address) return false;
+  if (inside_ >= limits_.logins || IsFull(address)) return false;
   ++of_address_[address];
   ++inside_;
   return true;
+}
+
+bool LoginGate::IsFull(const std::string& address) const {
+  const auto known = of_address_.find(address);
+  return known != of_address_.end() && known->second >= limits_.logins_per_address;
 }
 
 void LoginGate::Leave(const std::string& address) {

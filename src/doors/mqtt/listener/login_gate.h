@@ -14,7 +14,8 @@ class LoginGate {
  public:
   explicit LoginGate(const Limits& limits) : limits_(limits) {}
 
-  bool Enter(const std::string& address);  // false: it is to be closed, and does not leave
+  bool Enter(const std::string& address);         // false: there is no room
+  bool IsFull(const std::string& address) const;  // of that address alone
   void Leave(const std::string& address);
   int inside() const { return inside_; }
 

@@ -1,5 +1,6 @@
 #include "doors/mqtt/listener/loop.h"
 
+#include <algorithm>
 #include <boost/asio/post.hpp>
 #include <future>
 #include <utility>
@@ -14,12 +15,12 @@ Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
       clock(listener_clock),
       authenticator(listener_authenticator),
       hub(limits, clock),
-      gate(limits),
       log_(log),
       thread_(log, "mqtt.handler_failed"),
       hub_timer_(context()),
       login_timer_(context()),
-      inbox_(std::make_shared<Inbox>(context(), [this] { Settle(); })) {}
+      inbox_(std::make_shared<Inbox>(context(), [this] { Settle(); })),
+      gate_(limits) {}
 
 Loop::~Loop() { Stop(); }
 
@@ -46,7 +47,24 @@ void Loop::Stop() {
   thread_.Sweep();
 }
 
+bool Loop::Enter(const std::string& address) {
+  if (gate_.Enter(address)) return true;
+  const bool of_any = !gate_.IsFull(address);  // it is the places of all that are taken
+  const auto silent = std::find_if(newcomers_.begin(), newcomers_.end(), [&](Connection* each) {
+    return !each->has_asked() && (of_any || each->address() == address);
+  });
+  if (silent == newcomers_.end()) return false;
+  (*silent)->Abort();  // it leaves
+  return gate_.Enter(address);
+}
+
+void Loop::Leave(Connection& connection) {
+  gate_.Leave(connection.address());
+  std::erase(newcomers_, &connection);
+}
+
 void Loop::Add(std::shared_ptr<Connection> connection) {
+  newcomers_.push_back(connection.get());
   connections_.insert(std::move(connection));
   count_.fetch_add(1);
   if (!checks_logins_) CheckLogins();

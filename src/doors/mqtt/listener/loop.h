@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -37,6 +38,10 @@ class Loop {
 
   // --- io thread ---
   boost::asio::io_context& context() { return thread_.context(); }
+  // Takes a place at the login gate. Where there is none the oldest connection that has asked for
+  // no login yet leaves for it, so that who says nothing keeps nobody out. False: all have asked.
+  bool Enter(const std::string& address);
+  void Leave(Connection& connection);  // the gate
   void Add(std::shared_ptr<Connection> connection);
   void Remove(const std::shared_ptr<Connection>& connection);
   template <typename Visit>
@@ -53,7 +58,6 @@ class Loop {
   const Clock& clock;
   Authenticator& authenticator;
   Hub hub;
-  LoginGate gate;
   std::function<void()> on_closed;  // a connection is gone: accepting may go on
   // --- any thread ---
   const std::shared_ptr<Inbox>& inbox() const { return inbox_; }
@@ -71,6 +75,8 @@ class Loop {
   boost::asio::steady_timer login_timer_;
   bool checks_logins_ = false;
   std::shared_ptr<Inbox> inbox_;
+  LoginGate gate_;
+  std::vector<Connection*> newcomers_;  // at the gate, oldest first
   std::set<std::shared_ptr<Connection>> connections_;
   std::atomic<int> count_{0};
 };
