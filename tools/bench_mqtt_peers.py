@@ -183,24 +183,23 @@ def main():
     broker_port = free_port()
     (folder / "mosquitto.conf").write_text(f"listener {broker_port} 127.0.0.1\nallow_anonymous true\n")
     os.environ["PATH"] += ":/usr/sbin"
-    broker = Process(["mosquitto", "-v", "-c", folder / "mosquitto.conf"], lambda p: "running" in p.printed(), folder / "mosquitto.log")
     rounds = {TUTTI: [], LLAMA: []}
-    try:
-        for number in range(args.rounds):
-            for name in rounds:
-                port = free_port()
-                served = (start_tutti(args, broker_port, folder, port) if name == TUTTI
-                          else start_llama(args, broker_port, folder, port, binaries, python))
-                try:
-                    one = measure(broker_port, args, number)
-                finally:
-                    for process in served:
-                        process.stop()
-                rounds[name].append(one)
-                say(f"round {number + 1}/{args.rounds} {name}: {one['tok_s']:,.0f} tokens/s, first text "
-                    f"{1e3 * quantile(one['first_s'], 0.5):,.0f} ms")
-    finally:
-        broker.stop()
+    for number in range(args.rounds):
+        for name in rounds:
+            port = free_port()
+            # Each has a broker of its own: one keeps for a server that is away what its clients say to another.
+            served = [Process(["mosquitto", "-v", "-c", folder / "mosquitto.conf"], lambda p: "running" in p.printed(),
+                              folder / "mosquitto.log")]
+            try:
+                served += (start_tutti(args, broker_port, folder, port) if name == TUTTI
+                           else start_llama(args, broker_port, folder, port, binaries, python))
+                one = measure(broker_port, args, number)
+            finally:
+                for process in reversed(served):
+                    process.stop()
+            rounds[name].append(one)
+            say(f"round {number + 1}/{args.rounds} {name}: {one['tok_s']:,.0f} tokens/s, first text "
+                f"{1e3 * quantile(one['first_s'], 0.5):,.0f} ms")
     rows = {name: row(name, of) for name, of in rounds.items()}
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
     text = "\n".join([
