@@ -70,7 +70,7 @@ class ThroughTheBroker(unittest.TestCase):
                                                        "message": "Tell me a long story about a river."})
 
             def wait(name):
-                heard[name].next()
+                texts.add(heard[name].next().payload)
                 took[name] = time.monotonic() - begin
             threads = [threading.Thread(target=wait, args=(name,)) for name in names]
             for thread in threads:
@@ -79,12 +79,14 @@ class ThroughTheBroker(unittest.TestCase):
                 thread.join()
             return [took[name] for name in names]
 
-        each, both = [], []
+        each, both, texts = [], [], set()
         for repeat in range(amount(1, 3, 20)):
             alone = answered(repeat, "driving") + answered(repeat, "general")
             together = answered(repeat, "driving", "general")
             each.append(max(time / solo for time, solo in zip(together, alone)))
             both.append(max(together) / sum(alone))
+        self.assertEqual(len(texts), 1, "one question, one answer, alone and together")
+        self.assertGreater(len(texts.pop()), 100)
         each, both = statistics.median(each), statistics.median(both)
         figure(f"two together: {each:.2f} x alone, {both:.2f} x one after the other")
         if AMOUNT == "full":  # nothing else runs then

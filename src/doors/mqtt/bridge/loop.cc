@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -207,12 +208,13 @@ void Bridge::Loop::Lost(const Status& why) {
   connected_ = announced_ = false;
   connect_limit_ = TimePoint::max();
   ++tries_failed_;
+  // Before anything that needs memory: whoever wakes this thread next finds it.
+  const Duration wait = backoff_.Lost(now());
+  next_try_ = now() + wait;
   {
     MutexLock lock(mutex_);
     last_failure_ = why;
   }
-  const Duration wait = backoff_.Lost(now());
-  next_try_ = now() + wait;
   if (deps_.log != nullptr) {
     deps_.log->Warn("mqtt.bridge.lost", {{"broker", UrlOf(address_)},
                                          {"reason", why.reason()},

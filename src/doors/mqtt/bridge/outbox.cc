@@ -137,15 +137,18 @@ bool Outbox::SendNext(TimePoint now, std::string& out) {
   return false;
 }
 
+std::deque<Outbox::Item>::const_iterator Outbox::InFlight(uint16_t packet_id) const {
+  return std::find_if(in_flight_.begin(), in_flight_.end(),
+                      [&](const Item& item) { return item.packet_id == packet_id; });
+}
+
 std::string Outbox::TopicOf(uint16_t packet_id) const {
-  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                  [&](const Item& item) { return item.packet_id == packet_id; });
+  const auto found = InFlight(packet_id);
   return found == in_flight_.end() ? "" : found->message.topic;
 }
 
 bool Outbox::Acknowledge(uint16_t packet_id, const Status& status) {
-  const auto found = std::find_if(in_flight_.begin(), in_flight_.end(),
-                                  [&](const Item& item) { return item.packet_id == packet_id; });
+  const auto found = in_flight_.begin() + (InFlight(packet_id) - in_flight_.cbegin());
   if (found == in_flight_.end()) return false;
   Item item = std::move(*found);
   in_flight_.erase(found);

@@ -83,6 +83,7 @@ class Outbox {
     uint16_t packet_id = 0;  // not 0: it was sent on an earlier connection
   };
 
+  std::deque<Item>::const_iterator InFlight(uint16_t packet_id) const;
   // Why a message is not sent although it might be now, if there is a reason.
   Status Obstacle(const Message& message, TimePoint now) const;
   // The next that waits and need not be told something else first.
