@@ -69,7 +69,7 @@ std::optional<Isa> IsaFromName(std::string_view name) {
 
 bool IsAmdProcessor() {
   static const bool amd = [] {
-    uint32_t eax, ebx, ecx, edx;
+    uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
     return __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&
            ecx == signature_AMD_ecx && edx == signature_AMD_edx;
   }();
