@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <mutex>
 #include <string>
 
@@ -128,6 +129,39 @@ TEST_F(ResponsesTest, WhatTheQueryAsksWronglyIsRefused) {
     const RawResponse response = Ask(Get("/v1/responses/" + id + query));
     EXPECT_EQ(response.status, 400) << query << response.body;
   }
+}
+
+// Its id was told while its request waited for the disk: a process that died then knew nothing of
+// it.
+TEST_F(ResponsesTest, AResponseInTheBackgroundIsToldOfOnceItsRequestIsInTheStore) {
+  holds_ = true;
+  std::promise<void> released;
+  store_->Read(
+      [wait = released.get_future().share()](store::Database&) {
+        wait.wait();
+        return OkStatus();
+      },
+      [](const Status&) {});
+  RawClient client(port());
+  ASSERT_TRUE(
+      client.Send(Post("/v1/responses", R"({"model":"fake","input":"hi","background":true})")));
+  ASSERT_TRUE(Eventually([&] { return Held() != nullptr; }));
+  EXPECT_FALSE(client.Fill(200)) << client.buffer();
+  released.set_value();
+  const RawResponse made = client.Read();
+  ASSERT_EQ(made.status, 200) << made.body;
+  int64_t rows = 0;
+  ASSERT_TRUE(store_
+                  ->ReadNow([&](store::Database& database) -> Status {
+                    ASSIGN_OR_RETURN(store::Statement row,
+                                     database.Prepare("SELECT count(*) FROM response WHERE id=?1"));
+                    ASSIGN_OR_RETURN(const bool found, row.Bind(TextOf(made.body, "id")).Step());
+                    if (found) rows = row.Int(0);
+                    return OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(rows, 1);
+  Held()->AppendAnswer({"done"});
 }
 
 TEST_F(ResponsesTest, AFailureBeforeAnythingWasSaidIsAnHttpError) {

@@ -57,7 +57,7 @@ void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
                           int64_t starting_after, std::vector<std::string> ignored,
                           bool obfuscated) {
   if (!Attach(response, starting_after)) return;
-  streams_ = true;
+  shows_ = Shows::kEvents;
   if (obfuscated) padding_.emplace(std::hash<std::string>{}(connection_.loop()->RandomId(24)));
   events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
                std::move(ignored));
@@ -72,9 +72,24 @@ void ResponseFeed::Whole(const std::shared_ptr<responses::Response>& response,
   Pump();
 }
 
+void ResponseFeed::Begun(const std::shared_ptr<responses::Response>& response,
+                         std::vector<std::string> ignored) {
+  if (!Attach(response, -1)) return;
+  shows_ = Shows::kBegun;
+  ignored_ = std::move(ignored);
+  Pump();
+}
+
 void ResponseFeed::Pump() {
   if (!reader_.has_value()) return;
-  streams_ ? PumpEvents() : PumpWhole();
+  switch (shows_) {
+    case Shows::kEvents:
+      return PumpEvents();
+    case Shows::kWhole:
+      return PumpWhole();
+    case Shows::kBegun:
+      return PumpBegun();
+  }
 }
 
 void ResponseFeed::PumpEvents() {
@@ -118,12 +133,20 @@ void ResponseFeed::PumpWhole() {
   connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(state));
 }
 
+void ResponseFeed::PumpBegun() {
+  const std::shared_ptr<responses::Response> response = reader_->response();
+  if (response->log().next() == 0) return;
+  Stop();
+  connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(response->State()));
+}
+
 TimePoint ResponseFeed::Due() const {
-  return reader_.has_value() && streams_ ? events_.KeepAliveDue() : TimePoint::max();
+  return reader_.has_value() && shows_ == Shows::kEvents ? events_.KeepAliveDue()
+                                                         : TimePoint::max();
 }
 
 void ResponseFeed::OnTimer(TimePoint now) {
-  if (reader_.has_value() && streams_) events_.KeepAlive(now);
+  if (reader_.has_value() && shows_ == Shows::kEvents) events_.KeepAlive(now);
 }
 
 }  // namespace tutti::http

@@ -31,6 +31,10 @@ class ResponseFeed {
   enum class Failed { kError, kObject };
   void Whole(const std::shared_ptr<responses::Response>& response, std::vector<std::string> ignored,
              Failed failed = Failed::kError);
+  // The response object as it is once there is an event of it: if it is stored, its request is
+  // durable then.
+  void Begun(const std::shared_ptr<responses::Response>& response,
+             std::vector<std::string> ignored);
 
   void Pump();
   TimePoint Due() const;
@@ -40,11 +44,13 @@ class ResponseFeed {
   bool Attach(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   void PumpEvents();
   void PumpWhole();
+  void PumpBegun();
   void Stop();
 
   Connection& connection_;
   std::optional<responses::ResponseReader> reader_;
-  bool streams_ = false;
+  enum class Shows { kEvents, kWhole, kBegun };
+  Shows shows_ = Shows::kWhole;
   Failed failed_ = Failed::kError;
   std::optional<Random> padding_;  // of deltas; absent: none is asked for
   std::vector<std::string> ignored_;

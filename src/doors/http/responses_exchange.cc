@@ -142,8 +142,8 @@ class ResponsesExchange final : public Exchange {
 
   void Show(const std::shared_ptr<responses::Response>& response) {
     if (call_->stream) return feed_.Stream(response, -1, call_->ignored, call_->obfuscation);
-    if (!call_->background) return feed_.Whole(response, call_->ignored);
-    connection_.Respond(200, JsonHeaders(call_->ignored), wire::ResponseJson(response->State()));
+    call_->background ? feed_.Begun(response, call_->ignored)
+                      : feed_.Whole(response, call_->ignored);
   }
 
   wire::ResponseState Skeleton() const {

@@ -26,8 +26,10 @@ void Responses::Adopt(const ActivePointer& active, const std::string& request) {
                    if (!running_.contains(active->writer.response()->id())) return;
                    active->shown = true;
                    active->writer.Open();
-                   active->writer.response()->log().Announce();
-                   if (status.ok()) return Read(active);
+                   if (status.ok()) {
+                     active->writer.response()->log().Announce();
+                     return Read(active);
+                   }
                    active->durable = false;
                    Finish(active, Failed(active->writer.response()->State(), StoreStatus(status)));
                  });
