@@ -146,10 +146,9 @@ void Responses::Delete(const std::string& owner, const std::string& id,
   strand_->Post([this, owner, id, done = std::move(done)] {
     const std::shared_ptr<Response> response = registry_.Find(owner, id);
     if (response != nullptr) {
-      if (const auto running = running_.find(id); running != running_.end())
-        running->second->deleted = true;
-      if (const auto waiting = waiting_.find(id); waiting != waiting_.end())
-        waiting->second->deleted = true;
+      for (const auto* all : {&running_, &waiting_, &ending_}) {
+        if (const auto active = all->find(id); active != all->end()) active->second->deleted = true;
+      }
       CancelNow(*response);
       registry_.Remove(id);
     }
@@ -185,6 +184,11 @@ void Responses::DeleteAll(const std::string& owner, std::function<void(Status)> 
     for (const auto& response : waiting) {
       CancelNow(*response);
       registry_.Remove(response->id());
+    }
+    for (const auto& [id, active] : ending_) {
+      if (active->writer.response()->owner() != owner) continue;
+      active->deleted = true;
+      registry_.Remove(id);
     }
     registry_.RemoveEnded(owner);
     store_.Write([owner](store::Database& rows) { return DeleteResponses(rows, owner); },

@@ -188,6 +188,7 @@ class Responses {
   // Of the strand, by id.
   std::map<std::string, ActivePointer> running_;  // what is being generated
   std::map<std::string, ActivePointer> waiting_;  // made and not run
+  std::map<std::string, ActivePointer> ending_;   // their ends are on the way to the store
   std::deque<Unfinished> to_rerun_;
 };
 

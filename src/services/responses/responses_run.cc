@@ -168,6 +168,7 @@ void Responses::Finish(const ActivePointer& active, ResponseState end) {
   running_.erase(active->writer.response()->id());
   active->generation = {};
   if (!active->durable && !active->hooks.commit) return Announce(*active, end, OkStatus());
+  ending_[active->writer.response()->id()] = active;
   Save(active, end, /*again=*/false);
 }
 
@@ -198,6 +199,7 @@ void Responses::Save(const ActivePointer& active, const ResponseState& end, bool
 
 void Responses::Announce(Active& active, const ResponseState& end, const Status& stored) {
   const std::shared_ptr<Response>& response = active.writer.response();
+  ending_.erase(response->id());
   active.writer.End(end);
   response->log().Announce();
   const ResponseBase& base = response->base();

@@ -117,6 +117,38 @@ TEST_F(ResponsesTest, NothingIsShownBeforeTheRequestIsInTheStore) {
   StepAll();
 }
 
+// Its end was refused by a store with too much to do, and saved again after it had been deleted.
+TEST_F(ResponsesTest, AResponseThatIsDeletedWhileItsEndWaitsForTheStoreStaysDeleted) {
+  for (const bool all : {false, true}) {
+    const Attachment attachment = Begin(CallOf("hello"));
+    const std::string id = attachment.response()->id();
+    Settle();
+    {
+      testing::FullStore full(*store_);
+      while (inference_->Step()) Barrier();
+      Barrier();  // the end is refused
+    }
+    testing::Call<Status> deleted;
+    all ? responses_->DeleteAll("t", deleted.done()) : responses_->Delete("t", id, deleted.done());
+    EXPECT_TRUE(deleted.Get().ok());
+    Pass(std::chrono::seconds(1));
+    ASSERT_TRUE(Ended(attachment.response()));
+    Settle();
+    EXPECT_EQ(Find(id).status().reason(), "not_found") << all;
+    int64_t rows = -1;
+    ASSERT_TRUE(store_
+                    ->ReadNow([&](store::Database& database) -> Status {
+                      ASSIGN_OR_RETURN(store::Statement row,
+                                       database.Prepare("SELECT count(*) FROM response"));
+                      ASSIGN_OR_RETURN(const bool found, row.Step());
+                      if (found) rows = row.Int(0);
+                      return OkStatus();
+                    })
+                    .ok());
+    EXPECT_EQ(rows, 0) << all;
+  }
+}
+
 TEST_F(ResponsesTest, WhatTheStoreDoesNotTakeFailsAndSaysSo) {
   const auto full = [](store::Database& rows) {
     return rows.Execute(

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,36 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+// While it lives the store does nothing, and takes nothing more.
+class FullStore {
+ public:
+  // `queued`: called when it comes next of what waits.
+  explicit FullStore(
+      store::Store& store, const std::function<void()>& queued = [] {}) {
+    const auto begun = std::make_shared<std::promise<void>>();
+    store.Read(
+        [begun, released = released_.get_future().share()](store::Database&) {
+          begun->set_value();
+          released.wait();
+          return OkStatus();
+        },
+        [](const Status&) {});
+    queued();
+    begun->get_future().wait();
+    const auto full = std::make_shared<bool>(false);  // set by Read() itself
+    while (!*full) {
+      store.Read([](store::Database&) { return OkStatus(); },
+                 [full](const Status& status) { *full = *full || !status.ok(); });
+    }
+  }
+  ~FullStore() { released_.set_value(); }
+  FullStore(const FullStore&) = delete;
+  FullStore& operator=(const FullStore&) = delete;
+
+ private:
+  std::promise<void> released_;
 };
 
 class ResponsesFixture : public ::testing::Test {
@@ -65,12 +96,16 @@ class ResponsesFixture : public ::testing::Test {
     clock_.Advance(time);
     responses_->strand()->Look();
   }
-  // What was posted until now has run, and what the store had to do for it.
+  // What was posted until now has run.
+  void Barrier() {
+    Call<int> barrier;
+    responses_->strand()->Post([done = barrier.done()] { done(0); });
+    barrier.Get();
+  }
+  // Likewise, and what the store had to do for it.
   void Settle() {
     for (int i = 0; i < 4; ++i) {
-      Call<int> barrier;
-      responses_->strand()->Post([done = barrier.done()] { done(0); });
-      barrier.Get();
+      Barrier();
       EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
     }
   }
