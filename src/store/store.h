@@ -6,9 +6,10 @@
 // the process and the machine. A write that fails leaves no trace and does not touch its
 // neighbours.
 //
-// After a failure of the disk nothing is acknowledged any more (a flush that failed must not be
-// tried again): every call is refused with store_failed until the process starts anew. A full disk
-// refuses what did not fit, and goes on.
+// A work that finds a row of its own unreadable fails alone (record_corrupt); store_failed and
+// store_corrupt are the database's own words. After such a failure nothing is acknowledged any more
+// (a flush that failed must not be tried again): every call is refused with store_failed until the
+// process starts anew. A full disk refuses what did not fit, and goes on.
 //
 // Any thread may call Write, Read and health; neither blocks.
 #pragma once

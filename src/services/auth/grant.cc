@@ -63,7 +63,7 @@ Result<std::vector<std::string>> ReadModels(const Json& value) {
 }
 
 Status Corrupt(const Status& why) {
-  return {StatusCode::kDataLoss, "store_corrupt",
+  return {StatusCode::kDataLoss, "record_corrupt",
           "the store has a key or user that cannot be read: " + why.message()};
 }
 

@@ -43,7 +43,7 @@ void WriteLimits(const Limits& limits, wire::JsonWriter* json);
 Result<Scopes> ReadScopes(const wire::Json& value);
 Result<Limits> ReadLimits(const wire::Json& value);
 
-// The same as texts, for rows. Errors of reading: store_corrupt.
+// The same as texts, for rows. Errors of reading: record_corrupt.
 std::string ScopesText(const Scopes& scopes);
 std::string LimitsText(const Limits& limits);
 Result<Grant> GrantOfRow(std::string_view tenant, std::string_view scopes, std::string_view limits);

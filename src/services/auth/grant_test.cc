@@ -80,9 +80,9 @@ TEST(Grant, NamesAreShortAndPlain) {
 
 TEST(Grant, ARowThatCannotBeReadIsACorruptStore) {
   EXPECT_TRUE(GrantOfRow("t", "{}", "{}").ok());
-  EXPECT_EQ(GrantOfRow("t", "{", "{}").status().reason(), "store_corrupt");
-  EXPECT_EQ(GrantOfRow("t", "{}", "[]").status().reason(), "store_corrupt");
-  EXPECT_EQ(GrantOfRow("t", R"({"routes":["x"]})", "{}").status().reason(), "store_corrupt");
+  EXPECT_EQ(GrantOfRow("t", "{", "{}").status().reason(), "record_corrupt");
+  EXPECT_EQ(GrantOfRow("t", "{}", "[]").status().reason(), "record_corrupt");
+  EXPECT_EQ(GrantOfRow("t", R"({"routes":["x"]})", "{}").status().reason(), "record_corrupt");
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ Result<KeyRecord> KeyOfRow(const Statement& row) {
   key.name = row.Text(1);
   const store::Blob digest = row.Bytes(2);
   if (digest.size() != key.digest.size())
-    return Status(StatusCode::kDataLoss, "store_corrupt", "the store has a key without its digest");
+    return Status(StatusCode::kDataLoss, "record_corrupt",
+                  "the store has a key without its digest");
   std::memcpy(key.digest.data(), digest.data(), digest.size());
   ASSIGN_OR_RETURN(key.grant, GrantOfRow(row.Text(3), row.Text(4), row.Text(5)));
   key.created_s = row.Int(6);

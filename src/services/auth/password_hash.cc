@@ -82,7 +82,7 @@ Result<bool> VerifyPassword(std::string_view password, const std::string& hash) 
   const std::optional<HashParameters> parameters = ParametersOf(hash);
   if (!parameters || parameters->memory_kib > kMostMemoryKib || parameters->passes > kMostPasses ||
       parameters->lanes > kMostLanes)
-    return Status(StatusCode::kDataLoss, "store_corrupt", "a user's hash cannot be read");
+    return Status(StatusCode::kDataLoss, "record_corrupt", "a user's hash cannot be read");
   const int code = argon2id_verify(hash.c_str(), password.data(), password.size());
   if (code == ARGON2_OK) return true;
   if (code == ARGON2_VERIFY_MISMATCH) return false;

@@ -33,7 +33,7 @@ Result<std::string> HashPassword(std::string_view password, const HashParameters
 std::string HashOfNobody(const HashParameters& parameters);
 
 // Whether `hash` is of that password. A hash that asks for more than 1 GiB or 16 passes is not
-// computed: it did not come from here. Errors: overloaded, store_corrupt.
+// computed: it did not come from here. Errors: overloaded, record_corrupt.
 Result<bool> VerifyPassword(std::string_view password, const std::string& hash);
 
 // Whether `hash` was made with other parameters than these.

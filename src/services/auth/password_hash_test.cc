@@ -74,7 +74,7 @@ TEST(PasswordHash, WhatNobodyMadeHereIsNotComputed) {
                           "$argon2id$v=19$m=4294967295,t=1,p=1$c29tZXNhbHQ$AAAA",
                           "$argon2id$v=19$m=64,t=4000000000,p=1$c29tZXNhbHQ$AAAA",
                           "$argon2id$v=19$m=64,t=1,p=9999$c29tZXNhbHQ$AAAA"})
-    EXPECT_EQ(VerifyPassword("p", bad).status().reason(), "store_corrupt") << bad;
+    EXPECT_EQ(VerifyPassword("p", bad).status().reason(), "record_corrupt") << bad;
 }
 
 TEST(PasswordHash, PasswordsAreLongEnoughAndCanBeTyped) {

@@ -41,7 +41,7 @@ struct Snapshot {
 
 using SnapshotRef = std::shared_ptr<const Snapshot>;
 
-// Runs on the store's thread. Errors: the database's, store_corrupt.
+// Runs on the store's thread. Errors: the database's, record_corrupt.
 Result<SnapshotRef> LoadSnapshot(store::Database& database);
 
 // Whose key `text` is. One hash and one comparison of equal length, whether or not there is a key

@@ -12,7 +12,7 @@
 namespace tutti::responses {
 
 std::string EncodeRecord(const ResponseRecord& record);
-// Errors: store_corrupt.
+// Errors: record_corrupt.
 Result<ResponseRecord> DecodeRecord(std::string_view text);
 
 // A state as one value.

@@ -144,7 +144,7 @@ api::CallerRef ReadCaller(const StoredObject& fields) {
 }  // namespace
 
 Status CorruptRecord(std::string_view what) {
-  return {StatusCode::kDataLoss, "store_corrupt", "the store has " + std::string(what)};
+  return {StatusCode::kDataLoss, "record_corrupt", "the store has " + std::string(what)};
 }
 
 void WriteMessages(const std::vector<api::ChatMessage>& messages, JsonWriter* json) {

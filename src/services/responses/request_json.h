@@ -15,7 +15,7 @@
 namespace tutti::responses {
 
 std::string EncodeRequest(const api::GenerateRequest& request);
-// Errors: store_corrupt.
+// Errors: record_corrupt.
 Result<api::GenerateRequest> DecodeRequest(std::string_view text);
 
 // Parts of the above: everything but the prompt, as members of an open object; messages as a list.

@@ -89,7 +89,7 @@ TEST(RequestJsonTest, TextsAndTokensArePromptsToo) {
 
 TEST(RequestJsonTest, WhatIsNoRequestIsAFaultOfTheStore) {
   for (const char* text : {"", "[]", "{}", "{\"model\":3}", "{\"messages\""})
-    EXPECT_EQ(DecodeRequest(text).status().reason(), "store_corrupt") << text;
+    EXPECT_EQ(DecodeRequest(text).status().reason(), "record_corrupt") << text;
 }
 
 }  // namespace

@@ -108,8 +108,9 @@ Result<std::pair<std::vector<Unfinished>, int64_t>> LoadRunning(Database& databa
     ASSIGN_OR_RETURN(const bool row, rows.Step());
     if (!row) return found;
     found.second = rows.Int(0);
-    ASSIGN_OR_RETURN(ResponseRecord record, DecodeRecord(rows.Text(1)));
-    found.first.push_back({std::move(record), std::string(rows.Text(2))});
+    Result<ResponseRecord> record = DecodeRecord(rows.Text(1));
+    if (!record.ok()) continue;
+    found.first.push_back({*std::move(record), std::string(rows.Text(2))});
   }
 }
 

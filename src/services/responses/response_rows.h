@@ -2,7 +2,7 @@
 // those that ended, to be shown.
 //
 // All functions run on the store's thread, inside a work of it; their errors are the database's and
-// store_corrupt.
+// record_corrupt.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,8 @@ struct Unfinished {
   ResponseRecord record;  // as it began
   std::string request;
 };
-// Of those that run, the oldest behind `after_row`, with the row to go on from; at most `most`.
+// Of those that run, the oldest behind `after_row`, with the row to go on from; at most `most`. The
+// row is `after_row` when there are no more; one that cannot be read is left where it is.
 Result<std::pair<std::vector<Unfinished>, int64_t>> LoadRunning(store::Database& database,
                                                                 int64_t after_row, int64_t most);
 

@@ -132,7 +132,7 @@ TEST(ResponseWriterTest, ARecordThatIsBrokenGivesNoMoreThanItHas) {
   record.pieces = {1, 5, 1};
   EXPECT_EQ(Replay(record, 1 << 20)->State().text, "ab");
   for (const char* text : {"", "{}", "{\"first\":{}}", "[1"})
-    EXPECT_EQ(DecodeRecord(text).status().reason(), "store_corrupt") << text;
+    EXPECT_EQ(DecodeRecord(text).status().reason(), "record_corrupt") << text;
 }
 
 }  // namespace

@@ -25,8 +25,8 @@ Status StoreStatus(const Status& status) {
   if (status.ok() || status.code() == StatusCode::kInvalidArgument) return status;
   const std::string& reason = status.reason();
   if (reason == "store_full") return Unavailable("storage_full", "the disk of the store is full");
-  if (reason == "store_failed" || reason == "store_corrupt" || reason == "store_locked" ||
-      reason == "store_conflict") {
+  if (reason == "store_failed" || reason == "store_corrupt" || reason == "record_corrupt" ||
+      reason == "store_locked" || reason == "store_conflict") {
     return Unavailable("storage_error", "the store cannot keep this now");
   }
   return status;  // of the service that asked

@@ -149,6 +149,27 @@ TEST_F(ResponsesTest, AResponseThatIsDeletedWhileItsEndWaitsForTheStoreStaysDele
   }
 }
 
+// One record that could not be read kept all others from running.
+TEST_F(ResponsesTest, ARunningResponseThatCannotBeReadKeepsNoOtherFromRunningAgain) {
+  const std::string broken = Begin(CallOf("one")).response()->id();
+  Settle();
+  const std::string whole = Begin(CallOf("two")).response()->id();
+  Settle();
+  ASSERT_TRUE(store_
+                  ->WriteNow([&](store::Database& rows) {
+                    return rows.Execute("UPDATE response SET record='?' WHERE id='" + broken + "'");
+                  })
+                  .ok());
+  Restart();
+  responses_->Resume();
+  StepAll();
+  const auto found = Find(whole);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->State().text, "[two]");
+  EXPECT_FALSE(Find(broken).ok());
+  EXPECT_TRUE(store_->health().ok()) << store_->health();
+}
+
 TEST_F(ResponsesTest, WhatTheStoreDoesNotTakeFailsAndSaysSo) {
   const auto full = [](store::Database& rows) {
     return rows.Execute(

@@ -19,7 +19,7 @@ struct TurnRecord {
 };
 
 std::string EncodeTurn(const TurnRecord& record);
-// Errors: store_corrupt.
+// Errors: record_corrupt.
 Result<TurnRecord> DecodeTurn(std::string_view text);
 
 }  // namespace tutti::sessions
