@@ -25,10 +25,13 @@ void Responses::ResumeBehind(int64_t row) {
         ASSIGN_OR_RETURN(*found, LoadRunning(rows, row, kAtOnce));
         return OkStatus();
       },
-      [this, strand = strand_, found](const Status& status) {
-        if (!status.ok()) return;  // the store says so to everybody
-        strand->Post([this, found] {
-          const bool more = found->first.size() == kAtOnce;
+      [this, strand = strand_, found, row](const Status& status) {
+        strand->Post([this, found, row, status] {
+          if (status.reason() == "overloaded") {  // the disk is behind, and will be there
+            return strand_->PostAt(clock_.Now() + kRetry, [this, row] { ResumeBehind(row); });
+          }
+          if (!status.ok()) return;  // the store says so to everybody
+          const bool more = found->second != row;
           for (Unfinished& each : found->first) to_rerun_.push_back(std::move(each));
           RerunNext(found->second, more);
         });

@@ -149,6 +149,23 @@ TEST_F(ResponsesTest, AResponseThatIsDeletedWhileItsEndWaitsForTheStoreStaysDele
   }
 }
 
+// What an earlier process had left running was given up when the store had too much to do.
+TEST_F(ResponsesTest, WhatTheStoreCouldNotTellOfAtTheStartRunsOnceItCan) {
+  const std::string id = Begin(CallOf("hello")).response()->id();
+  Settle();
+  Restart();
+  {
+    testing::FullStore full(*store_);
+    responses_->Resume();
+    Barrier();
+  }
+  Pass(std::chrono::seconds(1));
+  StepAll();
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->State().text, "[hello]");
+}
+
 // One record that could not be read kept all others from running.
 TEST_F(ResponsesTest, ARunningResponseThatCannotBeReadKeepsNoOtherFromRunningAgain) {
   const std::string broken = Begin(CallOf("one")).response()->id();

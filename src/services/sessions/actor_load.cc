@@ -10,6 +10,12 @@ namespace tutti::sessions {
 namespace {
 
 constexpr size_t kMostWhileLoading = 64;
+constexpr size_t kResumedAtOnce = 64;
+constexpr Duration kResumeRetry = std::chrono::seconds(1);
+
+bool MayPassLater(const Status& refusal) {
+  return refusal.reason() == "overloaded" || refusal.reason() == "tenant_concurrency";
+}
 
 }  // namespace
 
@@ -139,18 +145,27 @@ void SessionActor::Resume() {
   AskStore<std::vector<SessionKey>>(
       false, [](store::Database& rows) { return PendingSessions(rows); },
       [this](Result<std::vector<SessionKey>> keys) {
-        if (!keys.ok()) return;  // the store says so to everybody
-        resumes_again_ = false;
-        for (const SessionKey& key : *keys) {
-          // Where too many are active the rest comes when these have been answered.
-          Open(key, [this](const Result<SessionPointer>& session) {
-            resumes_again_ = resumes_again_ || !session.ok();
-          });
-        }
-        if (resumes_again_) {
-          responses_.strand()->PostAt(clock_.Now() + std::chrono::seconds(1), [this] { Resume(); });
-        }
+        resumes_again_ = !keys.ok() && MayPassLater(keys.status());
+        if (keys.ok()) to_resume_.assign(keys->begin(), keys->end());
+        ResumeNext();
       });
+}
+
+// Some at a time: all at once would fill the store's queue. Where too many are active, or the disk
+// is behind, the rest comes when these have been answered.
+void SessionActor::ResumeNext() {
+  while (!to_resume_.empty() && resuming_ < kResumedAtOnce) {
+    const SessionKey key = std::move(to_resume_.front());
+    to_resume_.pop_front();
+    ++resuming_;
+    Open(key, [this](const Result<SessionPointer>& session) {
+      resumes_again_ = resumes_again_ || MayPassLater(session.status());
+      --resuming_;
+      responses_.strand()->Post([this] { ResumeNext(); });
+    });
+  }
+  if (resuming_ > 0 || !to_resume_.empty() || !std::exchange(resumes_again_, false)) return;
+  responses_.strand()->PostAt(clock_.Now() + kResumeRetry, [this] { Resume(); });
 }
 
 void SessionActor::Sweep() {

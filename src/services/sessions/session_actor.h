@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -97,6 +98,7 @@ class SessionActor {
   // actor_load.cc
   void Open(const SessionKey& key, std::function<void(Result<SessionPointer>)> then);
   void Load(const SessionPointer& session);
+  void ResumeNext();
   struct Loaded;
   Status Restore(Session& session, Loaded loaded);
   Status RestoreTurn(Session& session, const Accepted& row);
@@ -147,6 +149,8 @@ class SessionActor {
   TokenCounter counter_;
   Residency residency_;
   responses::HoldTimes hold_times_;
+  std::deque<SessionKey> to_resume_;
+  size_t resuming_ = 0;  // that are being read
   bool resumes_again_ = false;
 };
 

@@ -49,6 +49,55 @@ TEST_F(SessionsRestartTest, TurnsThatRanOrWaitedAreAnsweredByTheNextProcessUnder
   EXPECT_EQ(Answer(Key(), "u4").status, ResponseStatus::kCompleted);
 }
 
+// Refusals that came after the first look were not seen: nobody answered these turns any more.
+TEST_F(SessionsRestartTest, TurnsThatFindNoRoomInMemoryAtTheStartAreAnsweredWhenThereIsSome) {
+  std::vector<std::string> ids;
+  for (const char* session : {"a", "b", "c", "d", "e"})
+    ids.push_back(Accepted(Key(session), Say("u1")).response_id);
+  Settle();
+  options_.memory.per_owner = 2;
+  Restart();
+  sessions_->Resume();
+  for (int i = 0; i < 10; ++i) {
+    Settle();
+    StepAll();
+    Pass(std::chrono::seconds(1));
+  }
+  Settle();
+  for (const std::string& id : ids) {
+    const auto found = Find(id);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ((*found)->State().text, "[u1]");
+  }
+}
+
+TEST_F(SessionsRestartTest, TurnsThatTheStoreCouldNotTellOfAtTheStartAreAnsweredOnceItCan) {
+  for (const bool of_sessions : {false, true}) {  // or of which there are
+    folder_ = std::make_unique<responses::testing::TemporaryFolder>();
+    Restart();
+    const std::string id = Accepted(Key(), Say("u1")).response_id;
+    Settle();
+    Restart();
+    {
+      std::promise<void> filled;  // until then nothing that came back is seen
+      responses_->strand()->Post([wait = filled.get_future().share()] { wait.wait(); });
+      std::optional<testing::HeldStore> held(*store_);
+      if (of_sessions) sessions_->Resume();
+      const responses::testing::FullStore full(*store_, [&] { held.reset(); });
+      if (!of_sessions) sessions_->Resume();
+      filled.set_value();
+      Barrier();
+    }
+    Settle();
+    EXPECT_EQ(inference_->active(), 0u) << of_sessions;
+    Pass(std::chrono::seconds(1));
+    StepAll();
+    const auto found = Find(id);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ((*found)->State().text, "[u1]");
+  }
+}
+
 // What a turn has said is in no store before its end: if that was not reached, the turn is answered
 // again, in full, and what steered it after it.
 TEST_F(SessionsRestartTest, ATurnThatWasBeingSteeredIsAnsweredAndOneThatWasStaysAsItEnded) {
