@@ -78,8 +78,11 @@ void SessionActor::Clear(const SessionKey& key, bool whole, Told done) {
       const bool all = removes && session->turns.empty();
       AskStore<bool>(
           true,
-          [dialog = session->dialog, last_turn, all, removes,
+          [key = session->key, last_turn, all, removes,
            now_s = unix_s_()](store::Database& rows) -> Result<bool> {
+            // The quota may have dropped it, and given its number to another.
+            ASSIGN_OR_RETURN(const int64_t dialog, FindDialog(rows, key));
+            if (dialog == 0) return true;
             if (all) {
               RETURN_IF_ERROR(DeleteDialog(rows, dialog));
               return true;

@@ -37,13 +37,8 @@ Status MakeRoom(Database& database, const std::string& tenant, int64_t most) {
 
 Result<DialogId> EnsureDialog(Database& database, const SessionKey& key, int64_t now_s,
                               int64_t most) {
-  {
-    ASSIGN_OR_RETURN(Statement row,
-                     database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND project=?2 AND "
-                                      "session=?3"));
-    ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
-    if (found) return DialogId{row.Int(0), false};
-  }
+  ASSIGN_OR_RETURN(const int64_t there, FindDialog(database, key));
+  if (there != 0) return DialogId{there, false};
   RETURN_IF_ERROR(MakeRoom(database, key.tenant, most));
   ASSIGN_OR_RETURN(const int64_t id, CreateDialog(database, key, now_s));
   return DialogId{id, true};

@@ -111,6 +111,14 @@ Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& k
   return std::optional<Dialog>(std::move(dialog));
 }
 
+Result<int64_t> FindDialog(Database& database, const SessionKey& key) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND project=?2 AND "
+                                    "session=?3"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
+  return found ? row.Int(0) : int64_t{0};
+}
+
 Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t now_s) {
   ASSIGN_OR_RETURN(Statement insert,
                    database.Prepare("INSERT INTO dialog(tenant, project, session, used_s, "

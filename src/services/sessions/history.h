@@ -83,6 +83,9 @@ struct Outcome {
 // `from_place`: only the items from there on; absent: those that go into prompts.
 Result<std::optional<Dialog>> LoadDialog(store::Database& database, const SessionKey& key,
                                          std::optional<int64_t> from_place = 1);
+// The dialog's id, 0 where there is none. Another's once it is gone: nobody keeps it from one
+// transaction to the next but for a turn that waits, which keeps its dialog.
+Result<int64_t> FindDialog(store::Database& database, const SessionKey& key);
 // The dialog's id; it is there from then on.
 Result<int64_t> CreateDialog(store::Database& database, const SessionKey& key, int64_t now_s);
 

@@ -126,5 +126,25 @@ TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBegins
   EXPECT_EQ(LastPrompt(), "u2 [u2] u3");
 }
 
+// The store gave the dropped dialog's number to the one that took its place, and clearing or
+// deleting the first one took the other.
+TEST_F(SessionsResidencyTest, ADroppedDialogThatIsClearedOrDeletedLeavesTheOneInItsPlaceAlone) {
+  for (const bool whole : {false, true}) {
+    session_options_.dialogs_per_tenant = 2;
+    folder_ = std::make_unique<responses::testing::TemporaryFolder>();
+    Restart();
+    for (const char* session : {"a", "b", "a", "c"}) {  // "b" goes
+      Answer(Key(session), "u1");
+      Pass(std::chrono::seconds(1));
+    }
+    ASSERT_EQ(AskStore("SELECT count(*) FROM dialog WHERE session='b'"), 0);
+    EXPECT_TRUE(Ask<Status>(whole ? &Sessions::Delete : &Sessions::Clear, Key("b")).ok());
+    EXPECT_EQ(Said(Key("c")), "u1 [u1]") << whole;
+    Answer(Key("b"), "u2");  // "a" goes
+    EXPECT_EQ(LastPrompt(), "u2");
+    EXPECT_EQ(Said(Key("b")), "u2 [u2]");
+  }
+}
+
 }  // namespace
 }  // namespace tutti::sessions
