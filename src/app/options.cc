@@ -6,6 +6,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "services/admission/policy.h"
+
 namespace tutti::app {
 namespace {
 
@@ -151,7 +153,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "tokens of prompts that wait, of each tenant at each model; 0 = no limit", 0, kMostOfALimit},
     {"limits.model_daily_tokens", kInt, kServer, "0",
      "tokens a day (UTC), of each tenant at each model; 0 = no limit", 0, kMostOfALimit},
-    {"limits.weights", kText, kServer, "",
+    {"limits.weights", kWeights, kServer, "",
      "tenants that get more of a busy device than others: gold=4,trial=0.5"},
     {"usage.keep_days", kInt, kServer, "0", "age at which rows of the usage ledger go; 0 = never",
      0, 36500},
@@ -316,6 +318,10 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
                      "needs names without port such as llm.example,llm.local, not " + Shown(host));
         }
       }
+      return OkStatus();
+    case kWeights:
+      if (Status status = admission::ReadWeights(text).status(); !status.ok())
+        return std::move(status).WithContext(FlagName(option)).WithParam(option.key);
       return OkStatus();
     case kOrigin:
       if (!IsOrigin(text)) {

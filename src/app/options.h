@@ -14,13 +14,14 @@
 namespace tutti::app {
 
 enum class OptionType {
-  kInt,     // decimal, within [min, max]
-  kSize,    // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
-  kNumber,  // decimal fraction, within [min, max], or between them
-  kChoice,  // one of `choices`, separated by '|'
-  kText,    // anything without control characters; empty = unset
-  kOrigin,  // scheme://host[:port] as browsers send it, or *; empty = unset
-  kHosts,   // names or addresses without port, separated by commas; empty = unset
+  kInt,      // decimal, within [min, max]
+  kSize,     // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
+  kNumber,   // decimal fraction, within [min, max], or between them
+  kChoice,   // one of `choices`, separated by '|'
+  kText,     // anything without control characters; empty = unset
+  kOrigin,   // scheme://host[:port] as browsers send it, or *; empty = unset
+  kHosts,    // names or addresses without port, separated by commas; empty = unset
+  kWeights,  // TENANT=NUMBER, separated by commas: admission::ReadWeights(); empty = unset
 };
 
 enum class OptionGroup {

@@ -88,9 +88,15 @@ Result<std::string> ListText(const std::string& key, const toml::array& list) {
   return out;
 }
 
-// What a file holds, as texts.
+// One key of a file with its value, as texts.
+struct FileEntry {
+  std::string key, text;
+  uint32_t line = 0;  // of the key
+};
+
+// What a file holds.
 struct FileEntries {
-  std::map<std::string, std::string> options;
+  std::vector<FileEntry> options;
   std::vector<ProjectFields> projects;
 };
 
@@ -132,19 +138,32 @@ Result<std::vector<ProjectFields>> ReadProjects(const toml::node& node) {
   return projects;
 }
 
+// Which of the two would hold is nothing that a reader of the file could know.
+Status SetTwice(const OptionSpec& option, const FileEntry& first, const FileEntry& second) {
+  const std::string what =
+      first.key == second.key
+          ? fmt::format("{} is set in line {} already", second.key, first.line)
+          : fmt::format("{} and {} (line {}) are one setting", second.key, first.key, first.line);
+  return InvalidArgument("invalid_value", what + "; leave one of them out").WithParam(option.key);
+}
+
 // Depth-first walk over tables: "sched" { "itl_target_ms" = 50 } becomes sched.itl_target_ms.
 Status Flatten(const toml::table& table, const std::string& prefix, int depth, FileEntries& out) {
   for (const auto& [name, node] : table) {
     const std::string key = prefix + std::string(name.str());
+    const uint32_t line = name.source().begin.line;
     if (key == kProjects) {
+      if (!out.projects.empty())
+        return InvalidArgument("invalid_value", "projects are written as [[mqtt.project]] alone");
       ASSIGN_OR_RETURN(out.projects, ReadProjects(node));
     } else if (const toml::table* inner = node.as_table()) {
       if (depth == 0) return InvalidArgument("invalid_value", key + " is nested too deeply");
       RETURN_IF_ERROR(Flatten(*inner, key + ".", depth - 1, out));
     } else if (auto text = ScalarText(node)) {
-      out.options[key] = *std::move(text);
+      out.options.push_back({key, *std::move(text), line});
     } else if (const toml::array* list = node.as_array()) {
-      ASSIGN_OR_RETURN(out.options[key], ListText(key, *list));
+      ASSIGN_OR_RETURN(std::string joined, ListText(key, *list));
+      out.options.push_back({key, std::move(joined), line});
     } else {
       return NoScalar(key);
     }
@@ -193,6 +212,8 @@ Result<FileEntries> ReadToml(const std::string& path) {
         "invalid_value",
         fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
   }
+  std::stable_sort(out.options.begin(), out.options.end(),
+                   [](const FileEntry& a, const FileEntry& b) { return a.line < b.line; });
   return out;
 }
 
@@ -265,10 +286,15 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
   if (!inputs.file.empty()) {
     ASSIGN_OR_RETURN(FileEntries entries, ReadToml(inputs.file));
     settings.project_fields_ = std::move(entries.projects);
-    for (const auto& [key, text] : entries.options) {
-      const OptionSpec* option = FindOption(key);
-      if (option == nullptr) return UnknownKey(inputs.file, key, Suggestion(key, KnownKeys()));
-      RETURN_IF_ERROR(assign(*option, text, Source::kFile, inputs.file));
+    std::map<const OptionSpec*, const FileEntry*> given;
+    for (const FileEntry& entry : entries.options) {
+      const std::string where = fmt::format("{}:{}", inputs.file, entry.line);
+      const OptionSpec* option = FindOption(entry.key);
+      if (option == nullptr)
+        return UnknownKey(where, entry.key, Suggestion(entry.key, KnownKeys()));
+      if (const auto [first, fresh] = given.emplace(option, &entry); !fresh)
+        return SetTwice(*option, *first->second, entry).WithContext(where);
+      RETURN_IF_ERROR(assign(*option, entry.text, Source::kFile, where));
     }
   }
   // Without the prefix that all have: it would make any two short names look near.
@@ -352,7 +378,7 @@ std::string Settings::Print(bool with_server_options) const {
     const bool decided = std::string_view(option.help).find("(default:") != std::string_view::npos;
     const bool plain =
         !decided && (option.type == OptionType::kText || option.type == OptionType::kOrigin ||
-                     option.type == OptionType::kHosts);
+                     option.type == OptionType::kHosts || option.type == OptionType::kWeights);
     const std::string text =
         value.text.empty() ? plain ? "(none)" : "(automatic)" : TomlValue(option, value.text);
     // What is unset has no value that a file could hold: it stands there as a comment.

@@ -33,6 +33,8 @@ std::string OtherValue(const OptionSpec& option) {
       return "https://app.example:8443";
     case OptionType::kHosts:
       return "llm.example,192.0.2.7";
+    case OptionType::kWeights:
+      return "gold=4,trial=0.5";
     case OptionType::kText:
       return "x";
   }
@@ -222,6 +224,48 @@ TEST(Settings, ARefusalSpeaksOfWhatTheUserWrote) {
   EXPECT_EQ(message("cors-origin", "*"), "");
 }
 
+// Only the start once looked at them: what --print-config showed did not run.
+TEST(Settings, AWeightThatIsNoneIsRefusedWhereverItStands) {
+  for (const char* const bad : {"gold=-1", "gold=0", "gold", "gold=1,gold=2"}) {
+    Settings::Inputs inputs;
+    inputs.flags["limits.weights"] = bad;
+    const Status status = Settings::Resolve(inputs).status();
+    EXPECT_EQ(status.reason(), "invalid_value") << bad;
+    EXPECT_EQ(status.param(), "limits.weights") << bad;
+  }
+  Settings::Inputs inputs;
+  inputs.file = WriteToml("lanes = 3\n[limits]\nweights = \"gold=4,trial=-0.5\"\n");
+  EXPECT_EQ(Settings::Resolve(inputs).status().message(),
+            inputs.file +
+                ":3: --limits-weights: a weight is written TENANT=NUMBER, from 0.01 to "
+                "100, not \"trial=-0.5\"");
+}
+
+// The one that came later in the alphabet held, without a word.
+TEST(Settings, OneSettingUnderTwoNamesIsRefusedWithBothLines) {
+  const auto refused = [](const std::string& text) {
+    Settings::Inputs inputs;
+    inputs.file = WriteToml(text);
+    const Status status = Settings::Resolve(inputs).status();
+    EXPECT_EQ(status.reason(), "invalid_value") << text;
+    EXPECT_TRUE(status.message().starts_with(inputs.file)) << status.message();
+    return status.message().substr(std::min(inputs.file.size(), status.message().size()));
+  };
+  EXPECT_EQ(refused("lanes = 3\n[engine]\nlanes = 4\n"),
+            ":3: engine.lanes and lanes (line 1) are one setting; leave one of them out");
+  EXPECT_EQ(refused("allowed-hosts = \"a\"\n[http]\nallowed_hosts = [\"a\"]\n"),
+            ":3: http.allowed_hosts and allowed-hosts (line 1) are one setting; leave one of them "
+            "out");
+  EXPECT_EQ(refused("sched-itl_target-ms = 20\n\n[sched]\nitl_target_ms = 20\n"),
+            ":4: sched.itl_target_ms and sched-itl_target-ms (line 1) are one setting; leave one "
+            "of them out");
+  EXPECT_EQ(refused("\"sched.itl_target_ms\" = 20\n[sched]\nitl_target_ms = 30\n"),
+            ":3: sched.itl_target_ms is set in line 1 already; leave one of them out");
+  EXPECT_NE(refused("\"mqtt.project\" = [{name = \"a\"}]\n[[mqtt.project]]\nname = \"b\"\n")
+                .find("written as [[mqtt.project]] alone"),
+            std::string::npos);
+}
+
 TEST(Settings, HostNamesAreAListWithoutPortsOrWildcards) {
   const auto refused = [](const char* value) {
     Settings::Inputs inputs;
@@ -305,6 +349,8 @@ std::string Range(const OptionSpec& option) {
       return "an origin, or `*`";
     case OptionType::kHosts:
       return "names, separated by commas";
+    case OptionType::kWeights:
+      return "`TENANT=NUMBER`, 0.01 to 100, separated by commas";
     case OptionType::kText:
       return "text";
   }
