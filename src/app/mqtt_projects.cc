@@ -163,4 +163,34 @@ Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& 
   return projects;
 }
 
+Status CheckProjectModels(const std::vector<MqttProject>& projects,
+                          const std::vector<ServedName>& served) {
+  std::vector<std::string> generating;
+  for (const ServedName& model : served) {
+    if (model.generates) generating.push_back(model.name);
+  }
+  for (const MqttProject& project : projects) {
+    if (!project.enabled || project.model.empty() ||
+        std::find(generating.begin(), generating.end(), project.model) != generating.end())
+      continue;
+    const bool there = std::any_of(served.begin(), served.end(), [&](const ServedName& model) {
+      return model.name == project.model;
+    });
+    std::string why = "[[mqtt.project]] " + Shown(project.name) + ": the model " +
+                      Shown(project.model) + (there ? " generates no text" : " is not served") +
+                      "; ";
+    if (generating.empty()) {
+      why += "no model here does";
+    } else {
+      why += there ? "these do: " : "served are: ";
+      for (const std::string& name : generating)
+        why += (&name == &generating[0] ? "" : ", ") + name;
+    }
+    const std::string meant = there ? "" : Suggestion(project.model, generating);
+    return Bad(why + (meant.empty() ? "" : " (did you mean " + meant + "?)"))
+        .WithParam("mqtt.project");
+  }
+  return OkStatus();
+}
+
 }  // namespace tutti::app

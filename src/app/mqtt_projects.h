@@ -39,6 +39,16 @@ using ProjectFields = std::map<std::string, std::string>;
 Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
                                               const std::string& prefix);
 
+// What `tutti serve` is about to serve.
+struct ServedName {
+  std::string name;
+  bool generates = false;
+};
+// Whether the models that enabled projects name are there, and generate: a message to another could
+// not be answered. Error: invalid_value, naming project, model and what is served.
+Status CheckProjectModels(const std::vector<MqttProject>& projects,
+                          const std::vector<ServedName>& served);
+
 // "20/60s" -> 20 within 60 s; s, m or h. "off" -> none. Errors: invalid_value.
 Result<limits::Window> ParseRate(std::string_view text);
 

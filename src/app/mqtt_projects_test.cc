@@ -97,6 +97,29 @@ TEST(MqttProjects, AMistakeIsToldWithItsTableAndItsKey) {
               HasSubstr("mqtt.projects"));
 }
 
+// The server once started, and every message of the project was refused.
+TEST(MqttProjects, AModelThatIsNotServedIsToldAtTheStart) {
+  const std::vector<MqttProject> projects =
+      Load(
+          "[[mqtt.project]]\nname = \"plain\"\n"
+          "[[mqtt.project]]\nname = \"driving\"\nmodel = \"smal\"\n")
+          .value()
+          .mqtt_projects();
+  const std::vector<ServedName> served = {{"small", true}, {"large", true}, {"search", false}};
+  const Status status = CheckProjectModels(projects, served);
+  EXPECT_EQ(status.reason(), "invalid_value");
+  EXPECT_EQ(status.param(), "mqtt.project");
+  EXPECT_EQ(status.message(),
+            "[[mqtt.project]] \"driving\": the model \"smal\" is not served; served are: small, "
+            "large (did you mean small?)");
+  EXPECT_TRUE(CheckProjectModels(projects, {{"smal", true}}).ok());
+  EXPECT_EQ(CheckProjectModels(projects, {{"smal", false}, {"large", true}}).message(),
+            "[[mqtt.project]] \"driving\": the model \"smal\" generates no text; these do: large");
+  std::vector<MqttProject> left_out = projects;
+  left_out[1].enabled = false;
+  EXPECT_TRUE(CheckProjectModels(left_out, served).ok());
+}
+
 TEST(MqttProjects, ARateOfOffIsNone) {
   EXPECT_EQ(ParseRate("off").value().limit, 0);
   EXPECT_EQ(ParseRate("1000/24h").value(), (limits::Window{1000, std::chrono::hours(24)}));

@@ -94,6 +94,14 @@ Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
   return opened;
 }
 
+std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
+                                const std::vector<OpenedModel>& opened) {
+  std::vector<ServedName> names;
+  for (size_t i = 0; i < models.size(); ++i)
+    names.push_back({models[i].served_name, opened[i].generates()});
+  return names;
+}
+
 void PrepareProcess() {
   const sigset_t set = EndingSignals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
@@ -241,6 +249,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(CheckNames(models, settings.On("kserve.test_models")));
   inference.Expect(models.size());
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));
 
   RETURN_IF_ERROR(doors->Start());
   RETURN_IF_ERROR(mqtt->Start());

@@ -74,6 +74,16 @@ class Refusals(unittest.TestCase):
         self.assertIn("debug.session needs debug.conversations", self.refused(
             "serve", MODEL, "--port", "0", "--grpc-port", "0", "--debug-session", "ada/s1"))
 
+    def test_a_project_of_a_model_that_is_not_served_is_told_with_those_that_are(self):
+        """The server once started, and refused each message of the project."""
+        with tempfile.TemporaryDirectory() as folder:
+            config = os.path.join(folder, "tutti.toml")
+            with open(config, "w") as out:
+                out.write('[[mqtt.project]]\nname = "driving"\nmodel = "tal"\n')
+            self.assertIn('[[mqtt.project]] "driving": the model "tal" is not served; served are: talk (did you mean talk?)',
+                          self.refused("serve", "talk=" + MODEL, "--port", "0", "--grpc-port", "0", "--config", config,
+                                       "--mqtt-port", str(free_port())))
+
     def test_a_port_in_use_is_told_with_its_door(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])
