@@ -1,5 +1,7 @@
 #include "doors/mqtt/profile/context.h"
 
+#include <algorithm>
+
 #include "wire/error.h"
 
 namespace tutti::mqtt::profile {
@@ -48,6 +50,15 @@ std::function<void()> Context::WhenArrived(const sessions::SessionKey& key, int6
     arrivals.Add(response_id);
     services.sessions.Arrived(key, turn);
   };
+}
+
+const ProjectSettings* Context::FindProject(const std::string& tenant,
+                                            const std::string& name) const {
+  const auto found = std::find_if(options.projects.begin(), options.projects.end(),
+                                  [&](const ProjectSettings& project) {
+                                    return project.name == name && project.tenant == tenant;
+                                  });
+  return found == options.projects.end() ? nullptr : &*found;
 }
 
 std::string Context::ModelFor(const std::string& name) const {

@@ -39,6 +39,8 @@ struct Context {
   // What is to happen when the answer to a turn has arrived.
   std::function<void()> WhenArrived(const sessions::SessionKey& key, int64_t turn,
                                     const std::string& response_id);
+  // The project that the settings have under that name for that tenant; null: they know none.
+  const ProjectSettings* FindProject(const std::string& tenant, const std::string& name) const;
   // The model that an empty name means.
   std::string ModelFor(const std::string& name) const;
 

@@ -160,7 +160,39 @@ TEST_F(NativeMessagesTest, WrongPayloadsAreToldAsErrorEventsWithTheClientsId) {
   EXPECT_EQ(profile_->statistics().errors, 5u);
 }
 
+// Any name was once a project, and what was said in it was kept.
+TEST_F(NativeMessagesTest, AProjectThatTheSettingsDoNotKnowIsRefusedAndNothingIsKept) {
+  ProjectSettings known, of_others;
+  known.name = "driving";  // of those whom nobody has authenticated
+  of_others.name = "general";
+  of_others.tenant = "another";
+  profile_options_.projects = {known, of_others};
+  Again();
+  for (const char* const project : {"drivng", "general"}) {
+    port_.Forget();
+    const Delivery delivery =
+        Deliver(Topic("in"), Said("hi", "m1", R"("project":")" + std::string(project) + "\""));
+    EXPECT_TRUE(Accepted(delivery)) << "it was answered";
+    const testing::Event error = Only(Topic("out"), "error");
+    EXPECT_EQ(error.Code(), "not_found");
+    EXPECT_EQ(error.Text("id"), "m1");
+    EXPECT_THAT(error.Text("message"), HasSubstr(project));
+  }
+  EXPECT_EQ(AskStore("SELECT count(*) FROM turn"), 0);
+  EXPECT_THAT(inference_->requests(), IsEmpty());
+  for (const char* const project : {"driving", "default"}) {
+    port_.Forget();
+    Deliver(Topic("in"), Said("hi", "of-" + std::string(project),
+                              R"("project":")" + std::string(project) + "\""));
+    EXPECT_THAT(Types(Topic("out")), ::testing::Contains("accepted")) << project;
+  }
+}
+
 TEST_F(NativeMessagesTest, ParametersReachTheModel) {
+  ProjectSettings project;
+  project.name = "driving";
+  profile_options_.projects = {project};
+  Again();
   Deliver(Topic("in"),
           Said("hi", "m1",
                R"("model":"other","temperature":0,"max_output_tokens":7,"project":"driving",)"

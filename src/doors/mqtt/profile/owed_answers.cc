@@ -1,6 +1,5 @@
 #include "doors/mqtt/profile/owed_answers.h"
 
-#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -79,12 +78,7 @@ void OwedAnswers::TellOne(Waiting waiting) {
     if (context_.options.native) native_.Restore(owed, reply_to, place, std::move(again));
     return;
   }
-  const std::vector<ProjectSettings>& projects = context_.options.projects;
-  const auto project =
-      std::find_if(projects.begin(), projects.end(), [&key = owed.key](const auto& each) {
-        return each.name == key.project && each.tenant == key.tenant;
-      });
-  if (project != projects.end())
+  if (const ProjectSettings* project = context_.FindProject(owed.key.tenant, owed.key.project))
     projects_.Restore(*project, owed, reply_to, place, std::move(again));
 }
 
