@@ -183,14 +183,24 @@ class Loading {
   std::thread thread_;
 };
 
+// What comes so soon after the first signal is the same wish: `timeout` sends one to the process
+// and one to the group that it is in, and whoever wraps a command passes on the Ctrl-C that a
+// terminal has given to both, some milliseconds later. Nobody who means a second one is as quick:
+// what it would end has not been said yet.
+constexpr Duration kOneWish = std::chrono::milliseconds(250);
+
 // While it lives, a second signal ends the process at once, whatever is being waited for.
 class SecondSignal {
  public:
   SecondSignal() {
     try {
       thread_ = std::thread([this] {
-        const int signal = WaitForSignal(over_, [] {});
-        if (signal != 0) _exit(128 + signal);
+        // From when this thread runs, so that what came beside the first one and waited is of it.
+        const SteadyClock clock;
+        const TimePoint another = clock.Now() + kOneWish;
+        while (const int signal = WaitForSignal(over_, [] {})) {
+          if (clock.Now() >= another) _exit(128 + signal);
+        }
       });
     } catch (const std::system_error&) {  // no memory for a thread: then the first has to do
     }

@@ -127,6 +127,16 @@ class Life(unittest.TestCase):
         self.assertIn("drain.end clean=yes", server.log())
         server.stop()
 
+    def test_two_signals_in_one_moment_are_one_wish(self):
+        """As `timeout` sends them, to the process and to its group: what ran was once cut off."""
+        for second in (signal.SIGINT, signal.SIGTERM):  # the system may make one of two that are the same
+            server = self.start()
+            connection = self.stream(server, 100)
+            server.process.send_signal(signal.SIGINT)
+            server.process.send_signal(second)
+            self.assertIn('"finish_reason":"length"', self.read_all(connection))
+            self.assertEqual(self.exit_status(server), 0)
+
     def test_a_second_signal_ends_at_once(self):
         for first, second, status in ((signal.SIGTERM, signal.SIGTERM, 143), (signal.SIGTERM, signal.SIGINT, 130)):
             server = self.start()
@@ -134,7 +144,12 @@ class Life(unittest.TestCase):
             server.process.send_signal(first)
             eventually(lambda: "drain.begin" in server.log())
             begin = time.monotonic()
-            server.process.send_signal(second)
+
+            def ended():
+                """What comes at once is the first one's still."""
+                server.process.send_signal(second)
+                return server.process.poll() is not None
+            eventually(ended)
             self.assertEqual(self.exit_status(server), status)
             self.assertLess(time.monotonic() - begin, 10)
 
