@@ -13,12 +13,13 @@
 #include <string>
 #include <vector>
 
+#include "app/control.h"
 #include "app/store.h"
 #include "cli/command_line.h"
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
-#include "services/auth/control.h"
 #include "services/auth/testing/constants.h"
+#include "services/usage/ledger_rows.h"
 #include "store/store.h"
 #include "temp_folder.h"
 
@@ -68,7 +69,7 @@ struct Holder {
   }
   void Listen(const std::string& folder) {
     auto opened = control::ControlDoor::Open(folder, [this](std::string_view request) {
-      return auth::HandleControl(*authority, request, std::time(nullptr));
+      return app::AnswerControl(*store, *authority, request);
     });
     CHECK(opened.ok()) << opened.status();
     door = *std::move(opened);
@@ -218,6 +219,34 @@ TEST_P(KeysTest, ModelsAndLimitsAreKeptAndListed) {
   const std::string listed = Run({"keys", "list"}).out;
   EXPECT_THAT(listed, HasSubstr("a,b"));
   EXPECT_THAT(listed, HasSubstr("requests_per_minute=60,daily_tokens=1000"));
+}
+
+// Ids alone told nobody who had used what.
+TEST_P(KeysTest, UsageShowsTheNamesOfKeys) {
+  ASSERT_EQ(Run({"keys", "create", "robot"}).status, 0);
+  const std::string listed = Run({"keys", "list", "--json"}).out;
+  const std::string member = "\"id\":\"";
+  const size_t at = listed.find(member) + member.size();
+  const std::string id = "key:" + listed.substr(at, listed.find('"', at) - at);
+  EXPECT_TRUE(Ask([&](const Holder& holder) {
+    return holder.store
+        ->WriteNow([&](store::Database& rows) -> Status {
+          for (const std::string& key : {id, std::string("user:ada")}) {
+            RETURN_IF_ERROR(usage::InsertRow(
+                rows, {.time_ms = 1, .tenant = "default", .key_id = key, .output_tokens = 7}));
+          }
+          return OkStatus();
+        })
+        .ok();
+  }));
+  const std::string table = Run({"usage", "--by", "key"}).out;
+  EXPECT_THAT(table, ::testing::ContainsRegex("KEY +NAME +REQUESTS"));
+  EXPECT_THAT(table, ::testing::ContainsRegex(id + " +robot +1 "));
+  EXPECT_THAT(table, ::testing::ContainsRegex("user:ada +1 "));
+  const std::string json = Run({"usage", "--by", "key", "--json"}).out;
+  EXPECT_THAT(json, HasSubstr("\"group\":\"" + id + "\",\"name\":\"robot\",\"requests\":1"));
+  EXPECT_THAT(json, HasSubstr("\"group\":\"user:ada\",\"requests\":1"));
+  EXPECT_THAT(Run({"usage", "--by", "tenant"}).out, Not(HasSubstr("NAME")));
 }
 
 TEST_P(KeysTest, NoFileHoldsASecret) {

@@ -82,6 +82,9 @@ class UsageCommand final : public Command {
     for (char& c : name) c = static_cast<char>(c - 'a' + 'A');
     std::vector<std::vector<std::string>> rows = {
         {name, "REQUESTS", "PROMPT", "CACHED", "OUTPUT", "WAITED S", "COMPUTED S"}};
+    // Keys are called otherwise than they are counted; a key that is no more has its id alone.
+    const bool named = by_ == "key";
+    if (named) rows[0].insert(rows[0].begin() + 1, "NAME");
     for (const wire::Json& each : sums->get_array()) {
       if (!each.is_object()) continue;
       const JsonObject& sum = each.get_object();
@@ -92,6 +95,7 @@ class UsageCommand final : public Command {
       rows.push_back({MemberText(sum, "group"), number("requests"), number("prompt_tokens"),
                       number("cached_tokens"), number("output_tokens"), seconds("queue_ms"),
                       seconds("compute_ms")});
+      if (named) rows.back().insert(rows.back().begin() + 1, MemberText(sum, "name"));
     }
     std::fputs(TextTable(rows).c_str(), stdout);
     return OkStatus();

@@ -61,7 +61,8 @@ Result<Stretch> StretchOf(const JsonObject& request) {
   return stretch;
 }
 
-Status Sums(store::Store& store, const JsonObject& request, JsonWriter* json) {
+Status Sums(store::Store& store, const KeyNames& names, const JsonObject& request,
+            JsonWriter* json) {
   const std::string_view by = TextOf(request, "by");
   const auto group = std::find_if(kGroups.begin(), kGroups.end(),
                                   [&](const auto& each) { return each.first == by; });
@@ -73,11 +74,16 @@ Status Sums(store::Store& store, const JsonObject& request, JsonWriter* json) {
     ASSIGN_OR_RETURN(sums, Summaries(rows, stretch.from_ms, stretch.to_ms, group->second));
     return OkStatus();
   }));
+  std::map<std::string, std::string> called;
+  if (group->second == GroupBy::kKey) {
+    ASSIGN_OR_RETURN(called, names());
+  }
   json->Key("sums").BeginArray();
   for (const Summary& each : sums) {
-    json->BeginObject()
-        .Member("group", each.group)
-        .Member("requests", each.requests)
+    json->BeginObject().Member("group", each.group);
+    if (const auto name = called.find(each.group); name != called.end())
+      json->Member("name", name->second);
+    json->Member("requests", each.requests)
         .Member("prompt_tokens", each.prompt_tokens)
         .Member("cached_tokens", each.cached_tokens)
         .Member("output_tokens", each.output_tokens)
@@ -111,7 +117,8 @@ Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
   return OkStatus();
 }
 
-Status Answer(store::Store& store, std::string_view request, JsonWriter* json) {
+Status Answer(store::Store& store, const KeyNames& names, std::string_view request,
+              JsonWriter* json) {
   if (request.size() > kMostRequestBytes)
     return ResourceExhausted("request_too_large", "the request is longer than 4 KiB");
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(request, 64));
@@ -120,7 +127,7 @@ Status Answer(store::Store& store, std::string_view request, JsonWriter* json) {
   const std::string_view op = TextOf(object, "op");
   json->BeginObject().Member("ok", true);
   if (op == "usage.sums") {
-    RETURN_IF_ERROR(Sums(store, object, json));
+    RETURN_IF_ERROR(Sums(store, names, object, json));
   } else if (op == "usage.rows") {
     RETURN_IF_ERROR(Rows(store, object, json));
   } else {
@@ -139,10 +146,10 @@ bool IsUsageRequest(std::string_view request) {
          TextOf(document->root().get_object(), "op").starts_with("usage.");
 }
 
-std::string HandleControl(store::Store& store, std::string_view request) {
+std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request) {
   std::string answer;
   JsonWriter json(&answer);
-  const Status status = Answer(store, request, &json);
+  const Status status = Answer(store, names, request, &json);
   if (status.ok()) return answer;
   std::string refusal;
   JsonWriter(&refusal)

@@ -2,7 +2,7 @@
 // comes through a server's control socket or the command has the store itself.
 //
 // {"op":"usage.sums","by":"key","from_ms":0,"to_ms":1800000000000}
-//     -> {"ok":true,"sums":[{"group":"key:a1","requests":2,"prompt_tokens":...},...]}
+//     -> {"ok":true,"sums":[{"group":"key:a1","name":"robot","requests":2,...},...]}
 // {"op":"usage.rows","form":"csv","from_ms":0,"to_ms":...,"after_ms":0,"after_id":0}
 //     -> {"ok":true,"lines":"...","rows":500,"after_ms":...,"after_id":...}: a page, and where the
 //        next one begins; one without rows is the last
@@ -13,9 +13,12 @@
 // to_ms (for ever), the place after which to read (the beginning).
 #pragma once
 
+#include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
+#include "base/status.h"
 #include "store/store.h"
 
 namespace tutti::usage {
@@ -23,7 +26,10 @@ namespace tutti::usage {
 // Whether a request is one of these, by its `op`.
 bool IsUsageRequest(std::string_view request);
 
+// What people call the keys of the ledger ("key:a1" -> "robot"); sums by key show it as `name`.
+using KeyNames = std::function<Result<std::map<std::string, std::string>>()>;
+
 // Waits for the disk: not for an io thread.
-std::string HandleControl(store::Store& store, std::string_view request);
+std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request);
 
 }  // namespace tutti::usage

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -39,15 +40,20 @@ class UsageControlTest : public ::testing::Test {
             .cached_tokens = i / 2,
             .output_tokens = 1};
   }
+  std::string Ask(std::string_view request) {
+    const auto names = []() -> Result<std::map<std::string, std::string>> {
+      return std::map<std::string, std::string>{{"key:a", "robot"}, {"key:c", "unused"}};
+    };
+    return HandleControl(*store_, names, request);
+  }
   // All pages of an export.
   std::string Export(const std::string& form, const std::string& more) {
     std::string lines;
     int64_t after_ms = 0, after_id = 0;
     for (int page = 0; page < 100; ++page) {
       const std::string answer =
-          HandleControl(*store_, R"({"op":"usage.rows","form":")" + form + R"(","after_ms":)" +
-                                     std::to_string(after_ms) + R"(,"after_id":)" +
-                                     std::to_string(after_id) + more + "}");
+          Ask(R"({"op":"usage.rows","form":")" + form + R"(","after_ms":)" +
+              std::to_string(after_ms) + R"(,"after_id":)" + std::to_string(after_id) + more + "}");
       const auto document = wire::ParseJson(answer);
       const wire::JsonObject& object = document->root().get_object();
       if (object.at("rows").get_int64() == 0) return lines;
@@ -80,10 +86,10 @@ TEST_F(UsageControlTest, AStretchIsHalfOpen) {
 }
 
 TEST_F(UsageControlTest, SumsAreOfTheRows) {
-  const std::string sums = HandleControl(*store_, R"({"op":"usage.sums","by":"key"})");
-  EXPECT_THAT(sums, HasSubstr(R"("group":"key:a","requests":850)"));
+  const std::string sums = Ask(R"({"op":"usage.sums","by":"key"})");
+  EXPECT_THAT(sums, HasSubstr(R"("group":"key:a","name":"robot","requests":850)"));
   EXPECT_THAT(sums, HasSubstr(R"("group":"key:b","requests":850)"));
-  EXPECT_THAT(HandleControl(*store_, R"({"op":"usage.sums","by":"day"})"),
+  EXPECT_THAT(Ask(R"({"op":"usage.sums","by":"day"})"),
               HasSubstr(R"("group":"1970-01-01","requests":1700)"));
 }
 
@@ -93,9 +99,9 @@ TEST_F(UsageControlTest, WhatIsNoRequestIsRefused) {
         R"({"op":"usage.sums","by":"colour"})", R"({"op":"usage.rows","form":"xml"})",
         R"({"op":"usage.rows","form":"csv","from_ms":-1})",
         R"({"op":"usage.rows","form":"csv","after_id":"x"})"}) {
-    EXPECT_THAT(HandleControl(*store_, bad), HasSubstr(R"({"ok":false,"code":)")) << bad;
+    EXPECT_THAT(Ask(bad), HasSubstr(R"({"ok":false,"code":)")) << bad;
   }
-  EXPECT_THAT(HandleControl(*store_, std::string(5000, ' ')), HasSubstr("request_too_large"));
+  EXPECT_THAT(Ask(std::string(5000, ' ')), HasSubstr("request_too_large"));
   EXPECT_TRUE(IsUsageRequest(R"({"op":"usage.sums"})"));
   EXPECT_FALSE(IsUsageRequest(R"({"op":"keys.list"})"));
   EXPECT_FALSE(IsUsageRequest("usage."));
