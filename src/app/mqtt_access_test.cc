@@ -569,6 +569,7 @@ std::string Taking(wire::MqttControl::Verb verb, const std::string& id,
       more = R"(,"into":"mine")";
       break;
     case Verb::kHistory:
+    case Verb::kClear:
     case Verb::kPing:
       break;
   }
@@ -595,6 +596,8 @@ TEST_F(MqttAccessTest, EveryVerbReachesTheAskersOwnDialogsAlone) {
   for (const Person& who : people) {
     const bool herself = who.user == "ann";
     for (const wire::MqttVerb& verb : wire::MqttVerbs()) {
+      // Nothing of hers would be left for the others to look for.
+      if (herself && verb.verb == wire::MqttControl::Verb::kClear) continue;
       Client client(port());
       ASSERT_EQ(client.Login(who, "v"), ReasonCode::kSuccess);
       ASSERT_EQ(client.Subscribe(Own(who, "out")), ReasonCode::kGrantedQos1);

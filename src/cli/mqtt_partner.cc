@@ -67,7 +67,8 @@ class MqttPartner final : public ChatPartner {
   }
 
   Result<std::string> Forget() override {
-    if (!options_.project.empty()) {
+    // One that was named is to go on under that name.
+    if (!options_.project.empty() || !options_.session.empty()) {
       RETURN_IF_ERROR(chat_->Clear());
       return std::string("forgotten");
     }

@@ -29,6 +29,7 @@ constexpr auto kVerbs = std::to_array<MqttVerb>({
     {MqttControl::Verb::kResume, "resume"},
     {MqttControl::Verb::kHistory, "history"},
     {MqttControl::Verb::kFork, "fork"},
+    {MqttControl::Verb::kClear, "clear"},
     {MqttControl::Verb::kPing, "ping"},
 });
 
@@ -147,6 +148,12 @@ std::string ForkedEvent(std::string_view id, std::string_view session, std::stri
       .Member("into", into)
       .Member("version", version)
       .EndObject();
+  return out;
+}
+
+std::string ClearedEvent(std::string_view id, std::string_view session) {
+  std::string out;
+  Open("cleared", id, &out).Member("session", session).EndObject();
   return out;
 }
 

@@ -34,6 +34,7 @@ struct MqttControl {
     kResume,   // sends the events of response_id again, after `starting_after`
     kHistory,  // tells the last `limit` items
     kFork,     // makes the session `into` with this one's history, as it was at `version`
+    kClear,    // forgets what was said; what runs or waits is cancelled
     kPing,     // answers pong
   };
   Verb verb = Verb::kPing;
@@ -70,6 +71,7 @@ std::string HistoryEvent(std::string_view id, std::string_view session, int64_t 
                          std::span<const HistoryItem> items);
 std::string ForkedEvent(std::string_view id, std::string_view session, std::string_view into,
                         int64_t version);
+std::string ClearedEvent(std::string_view id, std::string_view session);
 // A turn that was to end has ended, or there was none (`response_id` empty).
 std::string CancelledEvent(std::string_view id, std::string_view response_id);
 

@@ -123,6 +123,7 @@ TEST(MqttControl, EachVerbTakesItsOwnFields) {
   EXPECT_EQ(control.verb, Verb::kFork);
   EXPECT_EQ(control.into, "s2");
   EXPECT_EQ(control.version, 3);
+  EXPECT_EQ(ParseMqttControl(R"({"type":"clear"})", {})->verb, Verb::kClear);
   EXPECT_EQ(ParseMqttControl(R"({"type":"ping","id":"p1"})", {})->verb, Verb::kPing);
 }
 
@@ -136,6 +137,7 @@ TEST(MqttControl, WhatAVerbNeedsOrDoesNotKnowIsRefused) {
   EXPECT_EQ(ControlRefusal(R"({"type":"cancel","starting_after":1})").param(), "starting_after");
   EXPECT_EQ(ControlRefusal(R"({"type":"cancel","limit":1})").param(), "limit");
   EXPECT_EQ(ControlRefusal(R"({"type":"history","into":"s"})").param(), "into");
+  EXPECT_EQ(ControlRefusal(R"({"type":"clear","version":1})").param(), "version");
   EXPECT_EQ(ControlRefusal(R"({"type":"history","version":1})").param(), "version");
   EXPECT_EQ(ControlRefusal(R"({"type":"resume","response_id":"r","starting_after":-1})").param(),
             "starting_after");
@@ -155,6 +157,7 @@ TEST(MqttNativeEvents, HaveTheDocumentedShapes) {
             R"({"type":"history","id":"h","session":"s1","version":0,"items":[]})");
   EXPECT_EQ(ForkedEvent("f", "s1", "s2", 3),
             R"({"type":"forked","id":"f","session":"s1","into":"s2","version":3})");
+  EXPECT_EQ(ClearedEvent("c", "s1"), R"({"type":"cleared","id":"c","session":"s1"})");
   EXPECT_EQ(CancelledEvent("", "resp_1"), R"({"type":"cancelled","response_id":"resp_1"})");
   EXPECT_EQ(CancelledEvent("c", ""), R"({"type":"cancelled","id":"c","response_id":null})");
 }

@@ -121,7 +121,7 @@ std::vector<FieldSpec> ConversationRows() {
 std::vector<FieldSpec> MqttRows() {
   return {
       // --- native profile: .../ctl ---
-      Required(Choice("type", kMqttControl, "cancel|resume|history|fork|ping")),
+      Required(Choice("type", kMqttControl, "cancel|resume|history|fork|clear|ping")),
       Text("id", kMqttControl, 1, kIdBytes),
       Text("project", kMqttControl, 1, kIdBytes),
       Text("response_id", kMqttControl, 1, kNameBytes),

@@ -46,12 +46,23 @@ class OverTheListener(unittest.TestCase):
         self.assertEqual(status, 0, errors)
         self.assertEqual(re.findall(r"^(?:> )?you: (.*)$", said, re.M), ["My name is Ada.", "Hello again."])
         self.assertEqual(len(re.findall(r"^model: ", said, re.M)), 2)
-        # Another user's session of that name is another one; and so is the one after /clear.
+        # Another user's session of that name is another one.
         _, said, _ = chat(self.port, "--user", "bob", "--session", "kitchen", text="/history\n")
         self.assertNotIn("Ada", said)
-        _, said, _ = chat(self.port, "--user", "ada", "--session", "kitchen", text="/clear\n/history\n")
-        self.assertRegex(said, r"\(a new session: chat-\w+\)")
+
+    def test_clear_begins_a_named_session_anew_and_leaves_it_its_name(self):
+        """It once went on in a session of another name, and the next chat of that name knew all of it again."""
+        name = ("--user", "ada", "--session", "cleared")
+        self.assertEqual(chat(self.port, *name, "-n", "8", text="My name is Ada.\n")[0], 0)
+        status, said, errors = chat(self.port, *name, "-n", "8", text="/clear\n/history\nName a river.\n")
+        self.assertEqual(status, 0, errors)
+        self.assertIn("(forgotten)", said)
         self.assertNotIn("My name", said)
+        _, said, _ = chat(self.port, *name, text="/history\n")
+        self.assertEqual(re.findall(r"^(?:> )?you: (.*)$", said, re.M), ["Name a river."])
+        # One without a name is nobody's to find again.
+        _, said, _ = chat(self.port, "--user", "ada", text="/clear\n")
+        self.assertRegex(said, r"\(a new session: chat-\w+\)")
 
     def test_without_a_user_it_is_the_open_servers_local_one(self):
         status, said, errors = chat(self.port, "-n", "4", text="Hello.\n")

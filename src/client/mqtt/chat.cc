@@ -182,13 +182,11 @@ Result<std::vector<MqttItem>> MqttChat::History(const Stopped& stopped) {
 
 Status MqttChat::Clear(const Stopped& stopped) {
   const std::string id = RandomName("m-");
-  const std::optional<MqttSend> word = dialect_->Clear(id);
-  if (!word.has_value())
-    return {StatusCode::kUnimplemented, "unsupported", "a session cannot be cleared there"};
+  const MqttSend word = dialect_->Clear(id);
   if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(stopped));
   std::optional<Status> told;
   RETURN_IF_ERROR(Exchange(
-      *word, kWordPatience,
+      word, kWordPatience,
       [&](const mqtt::Publish& message) {
         told = dialect_->ClearedIn(message, id);
         return told.has_value();

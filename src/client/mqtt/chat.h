@@ -55,6 +55,7 @@ class MqttChat {
 
   // Errors: unimplemented, where the profile has no such thing.
   Result<std::vector<MqttItem>> History(const Stopped& stopped = nullptr);
+  // What was said is forgotten, in the dialog that this one is.
   Status Clear(const Stopped& stopped = nullptr);
   // Goes on with another dialog of the same server.
   Status GoOnWith(std::unique_ptr<MqttDialect> dialect);

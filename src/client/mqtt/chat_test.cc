@@ -240,7 +240,19 @@ TEST_F(MqttChatTest, AHistoryIsTold) {
   const auto items = chat_->History();
   ASSERT_TRUE(items.ok()) << items.status();
   EXPECT_EQ(items->at(0).content, "hi");
-  EXPECT_EQ(chat_->Clear().reason(), "unsupported");
+}
+
+TEST_F(MqttChatTest, AClearIsToldOnceItIsDoneOrWhyNot) {
+  Begin();
+  server_.on_message = [this](const mqtt::Publish& message) {
+    Say(message, R"({"type":"cleared","session":"s"})");
+  };
+  EXPECT_TRUE(chat_->Clear().ok());
+  EXPECT_THAT(server_.heard.back().message.payload, ::testing::HasSubstr(R"("type":"clear")"));
+  server_.on_message = [this](const mqtt::Publish& message) {
+    Say(message, R"({"type":"error","code":"storage_full","message":"no room"})");
+  };
+  EXPECT_EQ(chat_->Clear().reason(), "storage_full");
 }
 
 TEST(RandomNames, DifferAndMayBeLevelsOfTopics) {

@@ -70,8 +70,8 @@ class MqttDialect {
   // Of a message: the history that was asked for under `id`, an error, or nothing.
   virtual std::optional<Result<std::vector<MqttItem>>> HistoryIn(const mqtt::Publish& message,
                                                                  const std::string& id) const = 0;
-  // What clears the dialog; nothing: another session must be begun instead.
-  virtual std::optional<MqttSend> Clear(const std::string& id) const = 0;
+  // What clears the dialog.
+  virtual MqttSend Clear(const std::string& id) const = 0;
   // Of a message: whether it was cleared, or nothing.
   virtual std::optional<Status> ClearedIn(const mqtt::Publish& message,
                                           const std::string& id) const = 0;

@@ -240,7 +240,7 @@ TEST_F(ProjectDialectTest, AnErrorIsNeverShownAsAnAnswer) {
 }
 
 TEST_F(ProjectDialectTest, ClearingIsAcknowledged) {
-  const MqttSend word = *dialect_->Clear("v-1");
+  const MqttSend word = dialect_->Clear("v-1");
   EXPECT_EQ(word.topic, "p/clear");
   const mqtt::Publish ack =
       Message("p/assistant_response/s/c/v-1", R"({"type":"ack"})", "", {{"type", "ack"}});

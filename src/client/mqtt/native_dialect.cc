@@ -163,9 +163,17 @@ class NativeDialect final : public MqttDialect {
     return Result<std::vector<MqttItem>>(std::move(items));
   }
 
-  std::optional<MqttSend> Clear(const std::string&) const override { return std::nullopt; }
-  std::optional<Status> ClearedIn(const mqtt::Publish&, const std::string&) const override {
-    return std::nullopt;
+  MqttSend Clear(const std::string& id) const override {
+    return {topics_.control, json::serialize(json::object{{"type", "clear"}, {"id", id}}), id};
+  }
+  std::optional<Status> ClearedIn(const mqtt::Publish& message,
+                                  const std::string& id) const override {
+    if (message.topic != topics_.out || message.properties.correlation_data != id)
+      return std::nullopt;
+    const json::object event = ObjectOf(message.payload);
+    if (TextAt(event, "type") == "error") return ErrorIn(event);
+    if (TextAt(event, "type") != "cleared") return std::nullopt;
+    return OkStatus();
   }
 
  private:

@@ -113,7 +113,7 @@ class ProjectDialect final : public MqttDialect {
     return std::nullopt;
   }
 
-  std::optional<MqttSend> Clear(const std::string& id) const override {
+  MqttSend Clear(const std::string& id) const override {
     const json::object body{{"session_id", session_}, {"clientId", client_}, {"requestId", id}};
     return MqttSend{project_ + "/clear", json::serialize(body), id};
   }

@@ -107,7 +107,7 @@ TEST_F(ClientTest, EverythingThatAProjectCanBeAskedIsTaken) {
   question.system = "be brief", question.temperature = 0, question.top_p = 0.5;
   question.max_tokens = 9;
   EXPECT_TRUE(Ask(*project_, question).status.ok());
-  const client::MqttSend clear = *project_->Clear("v-1");
+  const client::MqttSend clear = project_->Clear("v-1");
   Deliver(clear.topic, clear.payload);
   std::optional<Status> cleared;
   for (const testing::Sent& each : port_.sent()) {

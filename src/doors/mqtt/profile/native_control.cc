@@ -60,6 +60,8 @@ void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl&
       return History(address, control);
     case Verb::kFork:
       return Fork(address, control);
+    case Verb::kClear:
+      return Clear(address, control);
     case Verb::kPing:
       return Tell(address, wire::PongEvent(control.id, context_.services.unix_ms()));
   }
@@ -137,6 +139,15 @@ void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& 
                                  control](const Result<sessions::Conversation>& made) {
         if (!made.ok()) return Refuse(address, control.id, made.status());
         Tell(address, wire::ForkedEvent(control.id, address.session, control.into, made->version));
+      }));
+}
+
+void NativeControl::Clear(const NativeAddress& address, const wire::MqttControl& control) {
+  context_.services.sessions.Clear(
+      KeyOf(address, control, address.session),
+      context_.tasks.WhileAlive([this, address, id = control.id](const Status& cleared) {
+        if (!cleared.ok()) return Refuse(address, id, cleared);
+        Tell(address, wire::ClearedEvent(id, address.session));
       }));
 }
 

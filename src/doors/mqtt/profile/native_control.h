@@ -27,6 +27,7 @@ class NativeControl {
   void Resume(const NativeAddress& address, const wire::MqttControl& control);
   void History(const NativeAddress& address, const wire::MqttControl& control);
   void Fork(const NativeAddress& address, const wire::MqttControl& control);
+  void Clear(const NativeAddress& address, const wire::MqttControl& control);
 
   // The response of that id, if the user may see it.
   void Find(const NativeAddress& address, const wire::MqttControl& control,

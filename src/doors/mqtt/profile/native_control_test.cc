@@ -1,4 +1,4 @@
-// The native profile's `.../ctl`: cancel, resume, history, fork, ping.
+// The native profile's `.../ctl`: cancel, resume, history, fork, clear, ping.
 #include "doors/mqtt/profile/native_control.h"
 
 #include <gmock/gmock.h>
@@ -182,6 +182,23 @@ TEST_F(NativeControlTest, AForkGoesOnFromWhatWasSaidAndTheTwoPart) {
   EXPECT_EQ(LastPrompt(), "u1 [u1] u4") << "as it was then";
   Control(R"({"type":"fork","into":"fourth","version":3})");
   EXPECT_EQ(Only(Topic("out"), "error").Code(), "version_mismatch");
+}
+
+TEST_F(NativeControlTest, AClearedSessionBeginsAnewAndNoOtherDoes) {
+  Say("u1", "m1");
+  StepAll();
+  Deliver(Topic("in", "s", "bob"), Said("b1", "m1"));
+  StepAll();
+  Control(R"({"type":"clear","id":"c"})");
+  const testing::Event cleared = Only(Topic("out"), "cleared");
+  EXPECT_EQ(cleared.Text("id"), "c");
+  EXPECT_EQ(cleared.Text("session"), "s");
+  Say("u2", "m2");
+  StepAll();
+  EXPECT_EQ(LastPrompt(), "u2");
+  Deliver(Topic("in", "s", "bob"), Said("b2", "m2"));
+  StepAll();
+  EXPECT_EQ(LastPrompt(), "b1 [b1] b2");
 }
 
 TEST_F(NativeControlTest, OneUserHasOnlySoManyAnswersOnTheirWay) {
