@@ -17,7 +17,7 @@ class Host:
 
     def __init__(self, at, connect=True, **settings):
         self.folder = tempfile.TemporaryDirectory()
-        secret = pathlib.Path(self.folder.name, "password")
+        self.secret = secret = pathlib.Path(self.folder.name, "password")
         secret.touch(mode=0o600)
         secret.write_text(settings.pop("password", PASSWORDS["llmserver"]) + "\n")
         self.log_path = pathlib.Path(self.folder.name, "log")

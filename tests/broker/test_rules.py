@@ -55,6 +55,22 @@ class Rules(unittest.TestCase):
             for place in (host.log(), words):
                 self.assertNotIn("hunter2", place)
 
+    def test_a_password_that_was_changed_is_taken_at_the_next_connection(self):
+        """The file was once read at the start alone: every reconnect after a change was refused until a restart."""
+        with Broker(users={**PASSWORDS}) as broker, Host(broker, client_id="rotated") as host:
+            broker.add_users({"llmserver": "another secret"})
+            broker.end()
+            broker.start()
+            host.until(lambda now: now["last_failure"] == "broker_credentials")
+            # What cannot be taken is told, and stops nothing.
+            host.secret.write_text("")
+            host.until(lambda now: "mqtt.bridge.password_unread" in host.log())
+            host.secret.write_text("another secret\n")
+            stats = host.until(lambda now: now["connected"])
+            self.assertEqual(stats["connects"], 2)
+            self.assertNotIn("another secret", host.log())
+            host.stop()
+
     def test_a_topic_that_the_rules_refuse_costs_the_link_once_and_not_again_and_again(self):
         for version in (V5, V311):
             with self.subTest(version=version), Host(self.broker, client_id=f"refused{version}", version=version) as host, \

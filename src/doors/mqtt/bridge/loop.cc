@@ -21,12 +21,12 @@ Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentia
                    std::shared_ptr<boost::asio::ssl::context> tls, const Dependencies& dependencies)
     : options_(std::move(options)),
       address_(std::move(address)),
-      credentials_(std::move(credentials)),
       tls_(std::move(tls)),
       deps_(dependencies),
       thread_(dependencies.log, "mqtt.bridge.thread_failed"),
       outbox_(options_.outbox),
       inbox_([this] { Wake(); }),
+      credentials_(std::move(credentials)),
       session_({&options_, &credentials_, &outbox_, &inbox_, dependencies.log}),
       backoff_(options_.backoff, dependencies.seed) {}
 
@@ -110,7 +110,20 @@ void Bridge::Loop::Connect() {
   Arm();
 }
 
+// The file is small and local; a try is made every half a second at most.
+void Bridge::Loop::ReadPassword() {
+  Result<Credentials> read = ReadCredentials(options_);
+  if (read.ok()) {
+    credentials_ = *std::move(read);
+    return;
+  }
+  // Somebody is writing it, perhaps: what was good at the start is tried meanwhile.
+  if (deps_.log != nullptr)
+    deps_.log->Warn("mqtt.bridge.password_unread", {{"why", read.status().message()}});
+}
+
 void Bridge::Loop::OnOpened() {
+  ReadPassword();
   std::string out;
   session_.Open(now(), out);
   splitter_->set_limits(session_.limits());

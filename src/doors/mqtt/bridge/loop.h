@@ -46,6 +46,7 @@ class Bridge::Loop {
   void Guarded(const Step& step);
   void Connect();
   void OnOpened();
+  void ReadPassword();
   void OnReceived(std::string_view bytes);
   size_t Split(std::string_view bytes);  // how many it took: up to the end of a packet
   void OnTimer();
@@ -63,7 +64,6 @@ class Bridge::Loop {
   // Constant after construction.
   const BridgeOptions options_;
   const Address address_;
-  const Credentials credentials_;
   const std::shared_ptr<boost::asio::ssl::context> tls_;
   const Dependencies deps_;
   std::function<void()> on_connected_;
@@ -75,6 +75,7 @@ class Bridge::Loop {
   TimePoint armed_ = TimePoint::max();  // when timer_ fires
   Outbox outbox_;                       // has a lock of its own
   Inbox inbox_;
+  Credentials credentials_;  // as its file had them when the last connection was opened
   Session session_;
   ReconnectBackoff backoff_;
   std::shared_ptr<Link> link_;  // null between two tries
