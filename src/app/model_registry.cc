@@ -30,6 +30,11 @@ std::string KnownNames() {
   return names;
 }
 
+// Of a name that says nothing.
+std::string NamesInstead() {
+  return "name a .gguf file, an encoder's folder or one of these: " + KnownNames();
+}
+
 // "MODEL:f32" -> "f32", and `argument` is left without it.
 std::string TakeDType(std::string_view& argument) {
   const size_t colon = argument.rfind(':');
@@ -70,6 +75,7 @@ std::string ModelCacheFolder() {
 
 Result<ModelRef> ResolveModel(std::string_view argument) {
   ModelRef ref;
+  const bool none = argument.empty();
   const size_t equals = argument.find('=');
   if (equals != std::string_view::npos &&
       argument.substr(0, equals).find('/') == std::string_view::npos) {
@@ -80,7 +86,11 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     }
   }
   ref.dtype = TakeDType(argument);
-  if (argument.empty()) argument = kDefaultModel;
+  if (none) argument = kDefaultModel;
+  if (argument.empty()) {
+    return InvalidArgument("invalid_value",
+                           "the model's name is empty in NAME=MODEL:DTYPE; " + NamesInstead());
+  }
   std::error_code error;
   for (const KnownModel& known : kKnownModels) {
     if (argument != known.name) continue;

@@ -35,7 +35,9 @@ constexpr uint64_t kMostSeed = std::numeric_limits<uint64_t>::max();
 class ModelFlags {
  public:
   void AddTo(CLI::App& command, bool model_required) {
-    command.add_option("MODEL", model, "a .gguf file or a known model")->required(model_required);
+    command.add_option("MODEL", model, "a .gguf file or a known model")
+        ->required(model_required)
+        ->check(ModelName());
     for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes"}) {
       const app::OptionSpec* option = app::FindOption(key);
       command.add_option_function<std::string>(

@@ -6,13 +6,16 @@
 
 #include "app/api_key.h"
 #include "app/options.h"
+#include "cli/command_line.h"
 #include "cli/number_option.h"
 
 namespace tutti::cli {
 
 void EncodeBenches::AddTarget(CLI::App& command) {
-  command.add_option("MODEL", model_,
-                     "an encoder's folder or a known model; with --url the served name");
+  command
+      .add_option("MODEL", model_,
+                  "an encoder's folder or a known model; with --url the served name")
+      ->check(ModelName());
   CLI::Option* const url =
       command.add_option("--url", url_, "put the load on this server instead of a model in here");
   // A server has its options already.

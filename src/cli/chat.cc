@@ -64,7 +64,8 @@ class ChatCommand final : public Command {
         "driving");
     app_->add_option("MODEL", model_,
                      "a .gguf file or a known model (default: smollm2-135m-instruct); with --url "
-                     "or --mqtt\nthe server's name of a model (default: the first it lists)");
+                     "or --mqtt\nthe server's name of a model (default: the first it lists)")
+        ->check(ModelName());
     CLI::Option* const url =
         app_->add_option("--url", url_, "talk to the OpenAI-compatible server at http://HOST:PORT")
             ->type_name("URL");

@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include "app/model_registry.h"
 #include "app/options.h"
 #include "app/version.h"
 #include "base/check.h"
@@ -198,6 +199,17 @@ void SettingsOptions::AddOption(CLI::App& command, const app::OptionSpec& option
                                          : option.type == app::OptionType::kNumber ? "X"
                                                                                    : "TEXT")
                              ->group(group);
+}
+
+CLI::Validator ModelName() {
+  return CLI::Validator(
+      [](const std::string& name) {
+        return std::string(name.empty() ? "the model's name is empty: name a .gguf file, an "
+                                          "encoder's folder or a known model such as " +
+                                              std::string(app::kDefaultModel)
+                                        : "");
+      },
+      "");
 }
 
 void SettingsOptions::AddTo(CLI::App& command, bool server) {

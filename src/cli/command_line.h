@@ -41,6 +41,10 @@ class SettingsOptions {
   bool print_config_ = false;
 };
 
+// The check of every MODEL that is typed: an empty one is a slip (a variable that is not set), and
+// not the default, which stands for none at all.
+CLI::Validator ModelName();
+
 // One command: declares itself on the parser; Run() is called when it was chosen and returns the
 // exit status.
 class Command {

@@ -130,6 +130,30 @@ TEST(CommandLine, NamesOfOtherProgramsAreAnsweredWithOurs) {
   }
 }
 
+// `tutti embed "$MODEL" text` without such a variable once loaded the default model.
+TEST(CommandLine, AnEmptyNameOfAModelIsRefusedByEveryCommand) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"embed", "", "text"},
+                                             {"run", "", "-p", "x"},
+                                             {"chat", ""},
+                                             {"chat", "", "--url", "http://127.0.0.1:1"},
+                                             {"tokenize", "", "text"},
+                                             {"inspect", ""},
+                                             {"serve", "small.gguf", ""},
+                                             {"bench", "engine", ""},
+                                             {"bench", "encode", ""}}) {
+    const auto [status, text] = Complaint(arguments);
+    EXPECT_EQ(status, kExitConfig) << arguments[0];
+    EXPECT_NE(text.find("the model's name is empty: name a .gguf file"), std::string::npos)
+        << arguments[0] << ": " << text;
+  }
+  for (const char* const none : {"chat=", "chat=:f32", ":f32"}) {
+    const auto [status, text] = Complaint({"serve", none});
+    EXPECT_EQ(status, kExitConfig) << none;
+    EXPECT_NE(text.find("the model's name is empty"), std::string::npos) << text;
+  }
+}
+
 TEST(CommandLine, WhatWasNotExpectedIsShownInItsOrder) {
   const auto [status, text] = Complaint({"run", "m.gguf", "-p", "x", "--max-token", "5"});
   EXPECT_EQ(status, kExitUsage);

@@ -38,7 +38,9 @@ class EmbedCommand final : public Command {
         "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat\" \"Dogs bark\"\n"
         "  tutti embed all-minilm-l6-v2 < sentences.txt > vectors.jsonl\n"
         "  tutti embed all-minilm-l6-v2 --like \"where do cats sit?\" --top 3 < sentences.txt");
-    app_->add_option("MODEL", model_, "an encoder's folder or a known model")->required();
+    app_->add_option("MODEL", model_, "an encoder's folder or a known model")
+        ->check(ModelName())
+        ->required();
     app_->add_option("TEXT", texts_, "a text; several may follow");
     app_->add_option("--like", like_,
                      "print the texts with their cosine to this one, the nearest first");

@@ -75,6 +75,7 @@ class InspectCommand final : public Command {
         "  tutti inspect all-minilm-l6-v2:bf16\n"
         "  tutti inspect model.gguf --json | python3 -m json.tool");
     app_->add_option("FILE", file_, "a .gguf file, an encoder's folder or a known model")
+        ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
   }

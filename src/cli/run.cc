@@ -30,7 +30,9 @@ class RunCommand final : public Command {
         "  tutti run smollm2-135m-instruct < question.txt > answer.txt\n"
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
         "  tutti run model.gguf -p \"Hi\" --json");
-    app_->add_option("MODEL", model_, "a .gguf file or a known model")->required();
+    app_->add_option("MODEL", model_, "a .gguf file or a known model")
+        ->check(ModelName())
+        ->required();
     app_->add_option("-p,--prompt,PROMPT", prompt_,
                      "the user's message; with --raw the text to continue; - is standard input");
     CLI::Option* const system = app_->add_option("--system", system_, "system message");

@@ -30,7 +30,8 @@ class ServeCommand final : public Command {
     app_->add_option("MODEL", models_,
                      "a .gguf file, an encoder's folder or a known model, or NAME=MODEL (default: "
                      "smollm2-135m-instruct);\n"
-                     "several share the machine; the command line is the only place for them");
+                     "several share the machine; the command line is the only place for them")
+        ->check(ModelName());
     options_.AddTo(*app_, /*server=*/true);
   }
 

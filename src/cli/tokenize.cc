@@ -27,6 +27,7 @@ class TokenizeCommand final : public Command {
         "  echo -n \"Hello world\" | tutti tokenize smollm2-135m-instruct\n"
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
     app_->add_option("MODEL", model_, "a .gguf file, an encoder's folder or a known model")
+        ->check(ModelName())
         ->required();
     app_->add_flag("--ids", ids_, "one JSON array of ids");
     app_->add_flag("--no-special", no_special_,
