@@ -1,5 +1,5 @@
 # tutti_folder(NAME <folder> RANK <n> [DEPENDS <folder>...] [TEST_DEPENDS <folder>...] [LINK <target>...]
-#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [JOINED_TESTS])
+#              [TEST_LINK <target>...] [EXCLUDE <regex>...] [PRECOMPILED <name>] [JOINED_TESTS] [JOINED])
 #
 # Declares the static library tutti_<folder> from every *.cc below the calling directory and, from its
 # *_test.cc files, the program <folder>_test, registered with ctest under the same name. *_bench.cc
@@ -7,10 +7,11 @@
 # folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
-# they do; names in their unnamed namespaces must differ. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
+# they do; names in their unnamed namespaces must differ. JOINED: so are the library's files in a sanitized build, where
+# headers of sockets take ten times what a file of ours does. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
 # includes and the map.
 function(tutti_folder)
-  cmake_parse_arguments(F "JOINED_TESTS" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
+  cmake_parse_arguments(F "JOINED_TESTS;JOINED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   file(GLOB_RECURSE nested CONFIGURE_DEPENDS */CMakeLists.txt)
@@ -33,6 +34,9 @@ function(tutti_folder)
       set(F_PRECOMPILED tutti_common_headers)
     endif()
     tutti_precompile(tutti_${target} ${F_PRECOMPILED})
+    if(F_JOINED AND TUTTI_PRECOMPILE AND TUTTI_SANITIZE)
+      set_target_properties(tutti_${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+    endif()
     set(scope PUBLIC)
   else()
     add_library(tutti_${target} INTERFACE)

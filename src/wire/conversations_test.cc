@@ -11,7 +11,7 @@
 namespace tutti::wire {
 namespace {
 
-Json Read(const std::string& text) {
+Json ReadJson(const std::string& text) {
   const Result<JsonDocument> document = ParseJson(text);
   EXPECT_TRUE(document.ok()) << document.status() << ": " << text;
   return document.ok() ? Json(document->root()) : Json();
@@ -25,13 +25,14 @@ std::string Items(size_t count) {
 }
 
 TEST(Conversations, AConversationIsMadeOfNothingOrWithItemsAndMetadata) {
-  const ConversationCreate none = ParseConversationCreate(Read("{}"), {}).value();
+  const ConversationCreate none = ParseConversationCreate(ReadJson("{}"), {}).value();
   EXPECT_TRUE(none.items.empty() && none.metadata.empty());
-  EXPECT_TRUE(ParseConversationCreate(Read(R"({"items":null,"metadata":null})"), {}).ok());
-  EXPECT_TRUE(ParseConversationCreate(Read(R"({"items":[]})"), {}).ok());
+  EXPECT_TRUE(ParseConversationCreate(ReadJson(R"({"items":null,"metadata":null})"), {}).ok());
+  EXPECT_TRUE(ParseConversationCreate(ReadJson(R"({"items":[]})"), {}).ok());
   const ConversationCreate create =
       ParseConversationCreate(
-          Read(R"({"metadata":{"a":"b"},"items":[{"type":"message","role":"user","content":"Hi"},
+          ReadJson(
+              R"({"metadata":{"a":"b"},"items":[{"type":"message","role":"user","content":"Hi"},
                    {"role":"assistant","content":"Ho"}],"x":1})"),
           {})
           .value();
@@ -42,18 +43,19 @@ TEST(Conversations, AConversationIsMadeOfNothingOrWithItemsAndMetadata) {
 }
 
 TEST(Conversations, AtMostTwentyItemsComeAtOnce) {
-  EXPECT_EQ(ParseConversationCreate(Read(Items(20)), {})->items.size(), 20u);
-  EXPECT_EQ(ParseConversationCreate(Read(Items(21)), {}).status().param(), "items");
-  EXPECT_EQ(ParseItemsCreate(Read(Items(20)), {})->items.size(), 20u);
-  EXPECT_EQ(ParseItemsCreate(Read(Items(21)), {}).status().param(), "items");
-  EXPECT_EQ(ParseItemsCreate(Read(Items(0)), {}).status().param(), "items");
-  EXPECT_EQ(ParseItemsCreate(Read("{}"), {}).status().reason(), "missing_required_parameter");
+  EXPECT_EQ(ParseConversationCreate(ReadJson(Items(20)), {})->items.size(), 20u);
+  EXPECT_EQ(ParseConversationCreate(ReadJson(Items(21)), {}).status().param(), "items");
+  EXPECT_EQ(ParseItemsCreate(ReadJson(Items(20)), {})->items.size(), 20u);
+  EXPECT_EQ(ParseItemsCreate(ReadJson(Items(21)), {}).status().param(), "items");
+  EXPECT_EQ(ParseItemsCreate(ReadJson(Items(0)), {}).status().param(), "items");
+  EXPECT_EQ(ParseItemsCreate(ReadJson("{}"), {}).status().reason(), "missing_required_parameter");
 }
 
 TEST(Conversations, AFaultyItemIsNamed) {
   const Status status =
       ParseItemsCreate(
-          Read(R"({"items":[{"role":"user","content":"x"},{"type":"function_call","name":"f"}]})"),
+          ReadJson(
+              R"({"items":[{"role":"user","content":"x"},{"type":"function_call","name":"f"}]})"),
           {})
           .status();
   EXPECT_EQ(status.reason(), "unsupported_parameter");
@@ -61,21 +63,21 @@ TEST(Conversations, AFaultyItemIsNamed) {
 }
 
 TEST(Conversations, AnUpdateNeedsMetadata) {
-  EXPECT_EQ(ParseConversationUpdate(Read(R"({"metadata":{"k":"v"}})"), {})->metadata,
+  EXPECT_EQ(ParseConversationUpdate(ReadJson(R"({"metadata":{"k":"v"}})"), {})->metadata,
             (Metadata{{"k", "v"}}));
-  EXPECT_EQ(ParseConversationUpdate(Read("{}"), {}).status().param(), "metadata");
-  EXPECT_EQ(ParseConversationUpdate(Read(R"({"metadata":{"k":5}})"), {}).status().param(),
+  EXPECT_EQ(ParseConversationUpdate(ReadJson("{}"), {}).status().param(), "metadata");
+  EXPECT_EQ(ParseConversationUpdate(ReadJson(R"({"metadata":{"k":5}})"), {}).status().param(),
             "metadata.k");
 }
 
 TEST(Conversations, AForkMayNameAVersionAndItsOwnMetadata) {
-  const ConversationFork plain = ParseConversationFork(Read("{}"), {}).value();
+  const ConversationFork plain = ParseConversationFork(ReadJson("{}"), {}).value();
   EXPECT_FALSE(plain.version.has_value() || plain.metadata.has_value());
   const ConversationFork fork =
-      ParseConversationFork(Read(R"({"version":3,"metadata":{}})"), {}).value();
+      ParseConversationFork(ReadJson(R"({"version":3,"metadata":{}})"), {}).value();
   EXPECT_EQ(fork.version, 3);
   EXPECT_EQ(fork.metadata, Metadata());
-  EXPECT_EQ(ParseConversationFork(Read(R"({"version":-1})"), {}).status().param(), "version");
+  EXPECT_EQ(ParseConversationFork(ReadJson(R"({"version":-1})"), {}).status().param(), "version");
 }
 
 TEST(EntityTag, AVersionComesBackFromItsTag) {
@@ -124,7 +126,8 @@ TEST(ItemJson, IsReadAgainAsTheSameItem) {
     const std::string item = ItemJson({"msg_1", role, "a \"b\"\n", false});
     ParseOptions strict;
     strict.strict = true;
-    const Result<ItemsCreate> read = ParseItemsCreate(Read("{\"items\":[" + item + "]}"), strict);
+    const Result<ItemsCreate> read =
+        ParseItemsCreate(ReadJson("{\"items\":[" + item + "]}"), strict);
     ASSERT_TRUE(read.ok()) << read.status();
     EXPECT_EQ(read->items, (std::vector<InputItem>{{role, "a \"b\"\n"}}));
   }

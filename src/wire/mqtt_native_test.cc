@@ -12,7 +12,7 @@ namespace {
 
 using Verb = MqttControl::Verb;
 
-Status Refusal(const std::string& payload) { return ParseMqttMessage(payload, {}).status(); }
+Status MessageRefusal(const std::string& payload) { return ParseMqttMessage(payload, {}).status(); }
 Status ControlRefusal(const std::string& payload) { return ParseMqttControl(payload, {}).status(); }
 
 TEST(MqttMessage, TheDocumentedPayloadIsATurn) {
@@ -38,11 +38,11 @@ TEST(MqttMessage, TheDocumentedPayloadIsATurn) {
 TEST(MqttMessage, OnlyIdAndInputAreNeeded) {
   const MqttMessage message = ParseMqttMessage(R"({"id":"1","input":"Hi"})", {}).value();
   EXPECT_TRUE(message.call.model.empty() && message.project.empty() && message.call.policy.empty());
-  EXPECT_EQ(Refusal(R"({"input":"Hi"})").param(), "id") << "it could be answered twice";
-  EXPECT_EQ(Refusal(R"({"id":"1"})").param(), "input");
-  EXPECT_EQ(Refusal(R"({"id":"","input":"Hi"})").param(), "id");
-  EXPECT_EQ(Refusal(R"({"id":7,"input":"Hi"})").param(), "id");
-  EXPECT_EQ(Refusal(R"({"id":"1","input":""})").reason(), "empty_prompt");
+  EXPECT_EQ(MessageRefusal(R"({"input":"Hi"})").param(), "id") << "it could be answered twice";
+  EXPECT_EQ(MessageRefusal(R"({"id":"1"})").param(), "input");
+  EXPECT_EQ(MessageRefusal(R"({"id":"","input":"Hi"})").param(), "id");
+  EXPECT_EQ(MessageRefusal(R"({"id":7,"input":"Hi"})").param(), "id");
+  EXPECT_EQ(MessageRefusal(R"({"id":"1","input":""})").reason(), "empty_prompt");
 }
 
 TEST(MqttMessage, BothNamesOfTheLengthMeanTheSame) {
@@ -53,9 +53,10 @@ TEST(MqttMessage, BothNamesOfTheLengthMeanTheSame) {
   EXPECT_EQ(most(R"("max_tokens":5)"), 5);
   EXPECT_EQ(most(R"("max_output_tokens":6)"), 6);
   EXPECT_EQ(most(R"("max_tokens":5,"max_output_tokens":5)"), 5);
-  EXPECT_EQ(Refusal(R"({"id":"1","input":"x","max_tokens":5,"max_output_tokens":6})").param(),
-            "max_output_tokens");
-  EXPECT_EQ(Refusal(R"({"id":"1","input":"x","max_tokens":5,"min_tokens":6})").param(),
+  EXPECT_EQ(
+      MessageRefusal(R"({"id":"1","input":"x","max_tokens":5,"max_output_tokens":6})").param(),
+      "max_output_tokens");
+  EXPECT_EQ(MessageRefusal(R"({"id":"1","input":"x","max_tokens":5,"min_tokens":6})").param(),
             "min_tokens");
 }
 
@@ -71,7 +72,7 @@ TEST(MqttMessage, ALongDialogIsCutUnlessItsClientSaysOtherwise) {
 TEST(MqttMessage, WhatTheTopicSaysIsNotSaidAgain) {
   for (const char* member : {R"("conversation":"c")", R"("previous_response_id":"r")",
                              R"("stream":false)", R"("store":false)", R"("background":false)"}) {
-    EXPECT_EQ(Refusal(R"({"id":"1","input":"x",)" + std::string(member) + "}").reason(),
+    EXPECT_EQ(MessageRefusal(R"({"id":"1","input":"x",)" + std::string(member) + "}").reason(),
               "unsupported_parameter")
         << member;
   }
@@ -79,19 +80,19 @@ TEST(MqttMessage, WhatTheTopicSaysIsNotSaidAgain) {
 
 TEST(MqttMessage, TheProjectIsALevel) {
   for (const char* project : {"a/b", "#", "a b"}) {
-    EXPECT_EQ(
-        Refusal(R"({"id":"1","input":"x","project":")" + std::string(project) + "\"}").param(),
-        "project");
+    EXPECT_EQ(MessageRefusal(R"({"id":"1","input":"x","project":")" + std::string(project) + "\"}")
+                  .param(),
+              "project");
   }
 }
 
 TEST(MqttMessage, WhatIsNoJsonObjectIsRefusedWithItsCode) {
-  EXPECT_EQ(Refusal("Hi").reason(), "invalid_json");
-  EXPECT_EQ(Refusal("").reason(), "invalid_json");
-  EXPECT_EQ(Refusal("[1]").reason(), "invalid_json");
-  EXPECT_EQ(Refusal("\xFF").reason(), "invalid_utf8");
-  EXPECT_EQ(Refusal(R"({"id":"1","id":"2","input":"x"})").reason(), "duplicate_key");
-  EXPECT_EQ(Refusal(R"({"id":"1","input":)" + std::string(65, '[')).reason(), "json_depth");
+  EXPECT_EQ(MessageRefusal("Hi").reason(), "invalid_json");
+  EXPECT_EQ(MessageRefusal("").reason(), "invalid_json");
+  EXPECT_EQ(MessageRefusal("[1]").reason(), "invalid_json");
+  EXPECT_EQ(MessageRefusal("\xFF").reason(), "invalid_utf8");
+  EXPECT_EQ(MessageRefusal(R"({"id":"1","id":"2","input":"x"})").reason(), "duplicate_key");
+  EXPECT_EQ(MessageRefusal(R"({"id":"1","input":)" + std::string(65, '[')).reason(), "json_depth");
 }
 
 TEST(MessageIdOf, IsReadFromARefusedPayloadIfItCan) {

@@ -18,7 +18,7 @@ ReceivedMessage Receive(const std::string& payload) {
   return ParseProjectMessage("driving", payload, "0123abcd", {});
 }
 
-ReceivedVerb Verb(ProjectOp op, const std::string& payload, const std::string& session = "") {
+ReceivedVerb ReadVerb(ProjectOp op, const std::string& payload, const std::string& session = "") {
   return ParseProjectVerb("driving", op, session, payload, {});
 }
 
@@ -191,7 +191,7 @@ TEST(ProjectVerb, ClearAndDeleteAreOfOneSessionOrOfAll) {
   for (const ProjectOp op : {ProjectOp::kClear, ProjectOp::kDelete}) {
     for (const char* payload : {R"({"session_id":"s1"})", R"({"sessionId":"s1"})",
                                 R"({"target":"s1"})", R"({"session_id":"s1","target":"s1"})"}) {
-      const ReceivedVerb received = Verb(op, payload);
+      const ReceivedVerb received = ReadVerb(op, payload);
       ASSERT_TRUE(received.verb.ok()) << payload << ": " << received.verb.status();
       EXPECT_EQ(received.verb->op, op);
       EXPECT_EQ(received.verb->session, "s1");
@@ -199,61 +199,67 @@ TEST(ProjectVerb, ClearAndDeleteAreOfOneSessionOrOfAll) {
     }
     for (const char* payload : {"", " ", "{}", R"({"session_id":"all"})", R"({"target":"all"})",
                                 R"({"target":null})", R"({"target":""})"}) {
-      const ReceivedVerb received = Verb(op, payload);
+      const ReceivedVerb received = ReadVerb(op, payload);
       ASSERT_TRUE(received.verb.ok()) << payload << ": " << received.verb.status();
       EXPECT_EQ(received.verb->session, "") << payload;
       EXPECT_EQ(received.reply.session, "all");
     }
-    EXPECT_EQ(Verb(op, "", "s1").verb->session, "s1") << "by topic";
-    EXPECT_EQ(Verb(op, "", "s1").reply.topic, kSession);
-    EXPECT_EQ(Verb(op, "", "all").verb->session, "");
-    EXPECT_EQ(Verb(op, R"({"session_id":"s1"})", "s1").verb->session, "s1");
+    EXPECT_EQ(ReadVerb(op, "", "s1").verb->session, "s1") << "by topic";
+    EXPECT_EQ(ReadVerb(op, "", "s1").reply.topic, kSession);
+    EXPECT_EQ(ReadVerb(op, "", "all").verb->session, "");
+    EXPECT_EQ(ReadVerb(op, R"({"session_id":"s1"})", "s1").verb->session, "s1");
   }
 }
 
 // Otherwise a slip would clear what it was not meant for.
 TEST(ProjectVerb, ContradictionsAreRefused) {
-  EXPECT_EQ(Verb(ProjectOp::kClear, R"({"session_id":"s2"})", "s1").verb.status().param(),
+  EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"session_id":"s2"})", "s1").verb.status().param(),
             "session_id");
-  EXPECT_EQ(Verb(ProjectOp::kClear, R"({"target":"all"})", "s1").verb.status().param(), "target");
-  EXPECT_EQ(Verb(ProjectOp::kClear, R"({"session_id":"s1"})", "all").verb.status().param(),
-            "session_id");
-  EXPECT_EQ(Verb(ProjectOp::kClear, R"({"session_id":"a","target":"b"})").verb.status().param(),
+  EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"target":"all"})", "s1").verb.status().param(),
             "target");
-  EXPECT_EQ(Verb(ProjectOp::kClear, R"({"template":"x"})").verb.status().param(), "template");
-  EXPECT_EQ(Verb(ProjectOp::kDelete, R"({"reset":true})").verb.status().param(), "reset");
-  EXPECT_EQ(Verb(ProjectOp::kDelete, "s1").verb.status().reason(), "invalid_json");
-  EXPECT_EQ(Verb(ProjectOp::kDelete, "\"s1\"").verb.status().reason(), "invalid_json");
-  EXPECT_EQ(Verb(ProjectOp::kDelete, R"({"session_id":5})").verb.status().param(), "session_id");
-  EXPECT_EQ(Verb(ProjectOp::kDelete, R"({"session_id":"#"})").verb.status().param(), "session_id");
+  EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"session_id":"s1"})", "all").verb.status().param(),
+            "session_id");
+  EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"session_id":"a","target":"b"})").verb.status().param(),
+            "target");
+  EXPECT_EQ(ReadVerb(ProjectOp::kClear, R"({"template":"x"})").verb.status().param(), "template");
+  EXPECT_EQ(ReadVerb(ProjectOp::kDelete, R"({"reset":true})").verb.status().param(), "reset");
+  EXPECT_EQ(ReadVerb(ProjectOp::kDelete, "s1").verb.status().reason(), "invalid_json");
+  EXPECT_EQ(ReadVerb(ProjectOp::kDelete, "\"s1\"").verb.status().reason(), "invalid_json");
+  EXPECT_EQ(ReadVerb(ProjectOp::kDelete, R"({"session_id":5})").verb.status().param(),
+            "session_id");
+  EXPECT_EQ(ReadVerb(ProjectOp::kDelete, R"({"session_id":"#"})").verb.status().param(),
+            "session_id");
 }
 
 TEST(ProjectVerb, ATemplateHasThreeNamesAndCanBeTakenBack) {
   for (const char* name : {"template", "system_prompt", "prompt_template"}) {
-    const ReceivedVerb received =
-        Verb(ProjectOp::kTemplate, R"({"session_id":"s1",")" + std::string(name) + "\":\"Be.\"}");
+    const ReceivedVerb received = ReadVerb(
+        ProjectOp::kTemplate, R"({"session_id":"s1",")" + std::string(name) + "\":\"Be.\"}");
     ASSERT_TRUE(received.verb.ok()) << received.verb.status();
     EXPECT_EQ(received.verb->system_prompt, "Be.");
   }
-  EXPECT_FALSE(Verb(ProjectOp::kTemplate, R"({"reset":true})").verb->system_prompt.has_value());
-  EXPECT_EQ(Verb(ProjectOp::kTemplate, R"({"template":""})").verb->system_prompt, "");
-  EXPECT_EQ(Verb(ProjectOp::kTemplate, "{}").verb.status().reason(), "missing_required_parameter");
-  EXPECT_EQ(Verb(ProjectOp::kTemplate, R"({"reset":false})").verb.status().param(), "template");
-  EXPECT_EQ(Verb(ProjectOp::kTemplate, R"({"reset":true,"template":"x"})").verb.status().param(),
-            "reset");
+  EXPECT_FALSE(ReadVerb(ProjectOp::kTemplate, R"({"reset":true})").verb->system_prompt.has_value());
+  EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, R"({"template":""})").verb->system_prompt, "");
+  EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, "{}").verb.status().reason(),
+            "missing_required_parameter");
+  EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, R"({"reset":false})").verb.status().param(), "template");
   EXPECT_EQ(
-      Verb(ProjectOp::kTemplate, R"({"template":"x","system_prompt":"y"})").verb.status().param(),
-      "system_prompt");
-  EXPECT_TRUE(Verb(ProjectOp::kTemplate, R"({"template":"x","system_prompt":"x"})").verb.ok());
+      ReadVerb(ProjectOp::kTemplate, R"({"reset":true,"template":"x"})").verb.status().param(),
+      "reset");
+  EXPECT_EQ(ReadVerb(ProjectOp::kTemplate, R"({"template":"x","system_prompt":"y"})")
+                .verb.status()
+                .param(),
+            "system_prompt");
+  EXPECT_TRUE(ReadVerb(ProjectOp::kTemplate, R"({"template":"x","system_prompt":"x"})").verb.ok());
 }
 
 TEST(ProjectVerb, IsAcknowledgedAtItsIds) {
   const ReceivedVerb received =
-      Verb(ProjectOp::kClear, R"({"session_id":"s1","clientId":"c","requestId":"r"})");
+      ReadVerb(ProjectOp::kClear, R"({"session_id":"s1","clientId":"c","requestId":"r"})");
   EXPECT_EQ(received.reply.topic, std::string(kSession) + "/c/r");
   EXPECT_EQ(ProjectAckJson(received.reply, received.verb->op, 7),
             R"({"type":"ack","op":"clear","session_id":"s1","seq":7,"requestId":"r"})");
-  const ReceivedVerb all = Verb(ProjectOp::kDelete, "");
+  const ReceivedVerb all = ReadVerb(ProjectOp::kDelete, "");
   EXPECT_EQ(all.reply.topic, "driving/assistant_response/all");
   EXPECT_EQ(ProjectAckJson(all.reply, all.verb->op, 0),
             R"({"type":"ack","op":"delete","session_id":"all","seq":0})");

@@ -5,7 +5,7 @@
 namespace tutti::wire {
 namespace {
 
-Result<TokenizeCall> Parse(const std::string& text) {
+Result<TokenizeCall> ParseCall(const std::string& text) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
   return ParseTokenize(document.root(), {});
 }
@@ -21,34 +21,34 @@ api::TokenizeResult Sample() {
 }
 
 TEST(Tokenize, TheKeyPresentPicksTheDialect) {
-  const auto prompt = Parse(R"({"prompt":"a","return_token_strs":true})");
+  const auto prompt = ParseCall(R"({"prompt":"a","return_token_strs":true})");
   EXPECT_EQ(prompt->dialect, TokenizeDialect::kVllm);
   EXPECT_TRUE(std::get<api::TextPrompt>(prompt->requests[0].prompt).add_special);
   EXPECT_TRUE(std::get<api::TextPrompt>(prompt->requests[0].prompt).parse_special);
   EXPECT_TRUE(prompt->pieces);
-  const auto chat = Parse(
+  const auto chat = ParseCall(
       R"({"model":"m","messages":[{"role":"user","content":"a"}],"add_generation_prompt":false})");
   EXPECT_EQ(chat->dialect, TokenizeDialect::kVllm);
   EXPECT_EQ(chat->requests[0].model, "m");
   EXPECT_FALSE(std::get<api::ChatPrompt>(chat->requests[0].prompt).add_generation_prompt);
-  const auto content = Parse(R"({"content":"a","with_pieces":true})");
+  const auto content = ParseCall(R"({"content":"a","with_pieces":true})");
   EXPECT_EQ(content->dialect, TokenizeDialect::kLlama);
   EXPECT_FALSE(std::get<api::TextPrompt>(content->requests[0].prompt).add_special);
-  const auto inputs = Parse(R"({"inputs":["a","b"],"add_special_tokens":false})");
+  const auto inputs = ParseCall(R"({"inputs":["a","b"],"add_special_tokens":false})");
   EXPECT_EQ(inputs->dialect, TokenizeDialect::kTei);
   EXPECT_EQ(inputs->requests.size(), 2u);
-  EXPECT_EQ(Parse(R"({"inputs":"a"})")->requests.size(), 1u);
-  EXPECT_EQ(Parse(R"({"prompt":""})")->requests.size(), 1u) << "an empty text has a count too";
+  EXPECT_EQ(ParseCall(R"({"inputs":"a"})")->requests.size(), 1u);
+  EXPECT_EQ(ParseCall(R"({"prompt":""})")->requests.size(), 1u) << "an empty text has a count too";
 }
 
 TEST(Tokenize, AmbiguousAndWrongFormsAreRefused) {
-  EXPECT_EQ(Parse("{}").status().reason(), "missing_required_parameter");
-  EXPECT_EQ(Parse(R"({"prompt":"a","content":"b"})").status().reason(), "invalid_value");
-  EXPECT_EQ(Parse(R"({"prompt":["a"]})").status().param(), "prompt");
-  EXPECT_EQ(Parse(R"({"inputs":[]})").status().param(), "inputs");
-  EXPECT_EQ(Parse(R"({"inputs":["a",1]})").status().param(), "inputs[1]");
-  EXPECT_EQ(Parse(R"({"messages":[]})").status().param(), "messages");
-  EXPECT_EQ(Parse(R"({"messages":[{"role":"user","content":"a"}],"add_special_tokens":true})")
+  EXPECT_EQ(ParseCall("{}").status().reason(), "missing_required_parameter");
+  EXPECT_EQ(ParseCall(R"({"prompt":"a","content":"b"})").status().reason(), "invalid_value");
+  EXPECT_EQ(ParseCall(R"({"prompt":["a"]})").status().param(), "prompt");
+  EXPECT_EQ(ParseCall(R"({"inputs":[]})").status().param(), "inputs");
+  EXPECT_EQ(ParseCall(R"({"inputs":["a",1]})").status().param(), "inputs[1]");
+  EXPECT_EQ(ParseCall(R"({"messages":[]})").status().param(), "messages");
+  EXPECT_EQ(ParseCall(R"({"messages":[{"role":"user","content":"a"}],"add_special_tokens":true})")
                 .status()
                 .reason(),
             "unsupported_parameter");
@@ -56,17 +56,17 @@ TEST(Tokenize, AmbiguousAndWrongFormsAreRefused) {
 
 TEST(Tokenize, AnswersInTheDialectAsked) {
   const std::vector<api::TokenizeResult> results = {Sample()};
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"prompt":"a"})"), results),
+  EXPECT_EQ(TokenizeBody(*ParseCall(R"({"prompt":"a"})"), results),
             R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":null})");
   EXPECT_EQ(
-      TokenizeBody(*Parse(R"({"prompt":"a","return_token_strs":true})"), results),
+      TokenizeBody(*ParseCall(R"({"prompt":"a","return_token_strs":true})"), results),
       R"({"count":3,"max_model_len":128,"tokens":[1,20,30],"token_strs":["<s>","hé","bytes:\\xe2\\x82"]})");
-  EXPECT_EQ(TokenizeBody(*Parse(R"({"content":"a"})"), results), R"({"tokens":[1,20,30]})");
+  EXPECT_EQ(TokenizeBody(*ParseCall(R"({"content":"a"})"), results), R"({"tokens":[1,20,30]})");
   EXPECT_EQ(
-      TokenizeBody(*Parse(R"({"content":"a","with_pieces":true})"), results),
+      TokenizeBody(*ParseCall(R"({"content":"a","with_pieces":true})"), results),
       R"({"tokens":[{"id":1,"piece":"<s>"},{"id":20,"piece":"hé"},{"id":30,"piece":[226,130]}]})");
   EXPECT_EQ(
-      TokenizeBody(*Parse(R"({"inputs":"a"})"), results),
+      TokenizeBody(*ParseCall(R"({"inputs":"a"})"), results),
       R"([[{"id":1,"text":"<s>","special":true},{"id":20,"text":"hé","special":false},{"id":30,"text":"bytes:\\xe2\\x82","special":false}]])");
 }
 

@@ -33,7 +33,7 @@ constexpr size_t kInlineFloats = 4096;
 constexpr size_t kInlineTextBytes = 16 << 10;
 
 // A body, understood.
-struct ParsedCall {
+struct ParsedEncoding {
   wire::ErrorForm errors;
   Result<wire::EncodingCall> call;
 };
@@ -59,8 +59,8 @@ Result<wire::EncodingCall> ParseAs(RouteId route, const wire::Json& body,
 }
 
 // Thread-safe. `vectors`: there is a model that gives them.
-ParsedCall Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::string_view text,
-                 const wire::ParseOptions& options) {
+ParsedEncoding Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::string_view text,
+                     const wire::ParseOptions& options) {
   const Result<wire::JsonDocument> body = wire::ParseJson(text);
   if (!body.ok()) return {errors, body.status()};
   if (route == RouteId::kTeiRoot) {
@@ -75,7 +75,7 @@ ParsedCall Parse(RouteId route, wire::ErrorForm errors, bool vectors, std::strin
   return {errors, ParseAs(route, body->root(), options)};
 }
 
-struct Answer {
+struct EncodedAnswer {
   Status status;
   Connection::Origin origin = Connection::Origin::kWaist;  // of a refusal
   HeldAnswer body;
@@ -85,9 +85,9 @@ struct Answer {
 };
 
 // Any thread; the encoding is done. Its result is freed here.
-Answer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
-               const wire::EncodingHead& head, MemoryBudget* budget, const Clock& clock) {
-  Answer answer;
+EncodedAnswer Compose(api::Encoding& encoding, const wire::EncodingCall& call,
+                      const wire::EncodingHead& head, MemoryBudget* budget, const Clock& clock) {
+  EncodedAnswer answer;
   answer.begin = clock.Now();
   Result<api::EncodeResult> taken = encoding.Take();
   if (!taken.ok()) {
@@ -125,7 +125,7 @@ class EncodingExchange final : public Exchange {
         connection_, kInlineJsonBytes, connection_.context().json_helper,
         [route = route_, errors = connection_.decision().errors(), vectors,
          parse](std::string_view body) { return Parse(route, errors, vectors, body, parse); },
-        [this](ParsedCall parsed) { OnParsed(std::move(parsed)); });
+        [this](ParsedEncoding parsed) { OnParsed(std::move(parsed)); });
   }
 
   void Pump() override {
@@ -135,7 +135,7 @@ class EncodingExchange final : public Exchange {
  private:
   api::Inference& inference() const { return *connection_.context().deps.inference; }
 
-  void OnParsed(ParsedCall parsed) {
+  void OnParsed(ParsedEncoding parsed) {
     parse_took_ = clock_.Now() - parse_start_;
     if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
       serving->Stage("parse", parse_took_);
@@ -211,10 +211,11 @@ class EncodingExchange final : public Exchange {
     const auto work = [encoding = std::make_shared<api::Encoding>(std::move(encoding_)),
                        call = call_, head = head_, budget = &connection_.context().memory_budget,
                        &clock = clock_] { return Compose(*encoding, *call, head, budget, clock); };
-    WithAnswer(connection_, small_, work, [this](Answer answer) { Finish(std::move(answer)); });
+    WithAnswer(connection_, small_, work,
+               [this](EncodedAnswer answer) { Finish(std::move(answer)); });
   }
 
-  void Finish(Answer answer) {
+  void Finish(EncodedAnswer answer) {
     if (!answer.status.ok()) return connection_.RespondError(answer.status, answer.origin);
     const TimePoint done = clock_.Now();
     counting::CountStages(answer.timings, connection_.context().deps.serving);
@@ -226,7 +227,7 @@ class EncodingExchange final : public Exchange {
   }
 
   // Whole milliseconds, as TEI has them.
-  void AddTeiHeaders(const Answer& answer, TimePoint done, HeaderList* headers) const {
+  void AddTeiHeaders(const EncodedAnswer& answer, TimePoint done, HeaderList* headers) const {
     const auto ms = [](Duration took) {
       return std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(took).count());
     };
@@ -243,7 +244,7 @@ class EncodingExchange final : public Exchange {
 
   // Where the time went, in milliseconds, from the first byte of the request to the finished
   // answer. The handover is what lies between the others: threads that are woken.
-  std::string ServerTiming(const Answer& answer, TimePoint done) const {
+  std::string ServerTiming(const EncodedAnswer& answer, TimePoint done) const {
     const api::EncodeTimings& timings = answer.timings;
     const Duration read = parse_start_ - connection_.request_start();
     const Duration serialise = done - answer.begin;

@@ -17,14 +17,14 @@ namespace {
 
 constexpr size_t kInlineTokenizerBytes = 4 << 10;
 
-struct Answer {
+struct TokenizerAnswer {
   Status status;
   std::string body;
   std::vector<std::string> ignored;
   wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
 };
 
-Answer Failed(Status status, wire::ErrorForm errors = wire::ErrorForm::kOpenAi) {
+TokenizerAnswer Failed(Status status, wire::ErrorForm errors = wire::ErrorForm::kOpenAi) {
   return {std::move(status), "", {}, errors};
 }
 
@@ -42,7 +42,8 @@ struct Asker {
   api::CallerRef caller;
 };
 
-Answer Tokenize(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
+TokenizerAnswer Tokenize(const Asker& asker, const wire::Json& body,
+                         const wire::ParseOptions& options) {
   const bool tei = wire::HasField(body, "inputs");
   const auto errors = tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
@@ -61,7 +62,8 @@ Answer Tokenize(const Asker& asker, const wire::Json& body, const wire::ParseOpt
   return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
 }
 
-Answer Detokenize(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
+TokenizerAnswer Detokenize(const Asker& asker, const wire::Json& body,
+                           const wire::ParseOptions& options) {
   Result<wire::DetokenizeCall> call = wire::ParseDetokenize(body, options);
   if (!call.ok()) return Failed(call.status());
   Result<std::string> text = asker.inference.Detokenize(
@@ -70,7 +72,8 @@ Answer Detokenize(const Asker& asker, const wire::Json& body, const wire::ParseO
   return {OkStatus(), wire::DetokenizeBody(*text), call->ignored};
 }
 
-Answer Decode(const Asker& asker, const wire::Json& body, const wire::ParseOptions& options) {
+TokenizerAnswer Decode(const Asker& asker, const wire::Json& body,
+                       const wire::ParseOptions& options) {
   constexpr auto kErrors = wire::ErrorForm::kTei;
   Result<wire::DecodeCall> call = wire::ParseDecode(body, options);
   if (!call.ok()) return Failed(call.status(), kErrors);
@@ -92,8 +95,8 @@ Answer Decode(const Asker& asker, const wire::Json& body, const wire::ParseOptio
   return {OkStatus(), wire::DecodeBody(texts), call->ignored};
 }
 
-Answer ApplyTemplate(const Asker& asker, const wire::Json& body,
-                     const wire::ParseOptions& options) {
+TokenizerAnswer ApplyTemplate(const Asker& asker, const wire::Json& body,
+                              const wire::ParseOptions& options) {
   Result<wire::ApplyTemplateCall> call = wire::ParseApplyTemplate(body, options);
   if (!call.ok()) return Failed(call.status());
   call->request.caller = asker.caller;
@@ -103,8 +106,8 @@ Answer ApplyTemplate(const Asker& asker, const wire::Json& body,
 }
 
 // Thread-safe: what it uses is.
-Answer Compute(RouteId route, const Asker& asker, std::string_view body,
-               const wire::ParseOptions& options) {
+TokenizerAnswer Compute(RouteId route, const Asker& asker, std::string_view body,
+                        const wire::ParseOptions& options) {
   const auto errors = route == RouteId::kDecode ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
   Result<wire::JsonDocument> document = wire::ParseJson(body);
   if (!document.ok()) return Failed(document.status(), errors);
@@ -133,11 +136,11 @@ class TokenizerExchange final : public Exchange {
         [route = route_, asker, options](std::string_view body) {
           return Compute(route, asker, body, options);
         },
-        [this](Answer answer) { Finish(std::move(answer)); });
+        [this](TokenizerAnswer answer) { Finish(std::move(answer)); });
   }
 
  private:
-  void Finish(Answer answer) {
+  void Finish(TokenizerAnswer answer) {
     if (!answer.status.ok()) {
       connection_.set_error_form(answer.errors);
       return connection_.RespondError(answer.status);

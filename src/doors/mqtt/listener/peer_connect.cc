@@ -19,7 +19,7 @@ bool IsClientId(std::string_view id, size_t most) {
 // What CONNACK and DISCONNECT need with all that this server says in them.
 constexpr size_t kLeastPacketBytes = 96;
 
-ReasonCode ReasonOf(const Status& status) {
+ReasonCode ConnackReasonOf(const Status& status) {
   switch (status.code()) {
     case StatusCode::kUnauthenticated:
       return ReasonCode::kBadUserNameOrPassword;
@@ -96,7 +96,7 @@ ReasonCode Peer::CheckWill(const Principal& principal) const {
 
 void Peer::OnAuthenticated(const Result<Principal>& result) {
   if (state_ != State::kAuthenticating) return;
-  if (!result.ok()) return Refuse(ReasonOf(result.status()), "the login was refused");
+  if (!result.ok()) return Refuse(ConnackReasonOf(result.status()), "the login was refused");
   if (const ReasonCode code = CheckWill(*result); IsFailure(code)) {
     return Refuse(code, "a Will that this user may not have");
   }

@@ -10,7 +10,7 @@ namespace tutti::mqtt::listener {
 namespace {
 
 // PUBACK's code for what a sink said. Only some codes may stand there (table 2-6).
-ReasonCode ReasonOf(const Status& status) {
+ReasonCode PubackReasonOf(const Status& status) {
   switch (status.code()) {
     case StatusCode::kOk:
       return ReasonCode::kSuccess;
@@ -155,8 +155,8 @@ void Peer::OnReceipt(uint64_t serial, const Status& status) {
   if (found == pending_.end() || found->receipts == 0) return;
   --found->receipts;
   if (!status.ok()) {
-    if (!v5()) return Abort(ReasonOf(status), "");  // not acknowledged: it will be sent again
-    found->reason = ReasonOf(status);
+    if (!v5()) return Abort(PubackReasonOf(status), "");  // not acknowledged: it will be sent again
+    found->reason = PubackReasonOf(status);
   }
   SendPubacks();
 }

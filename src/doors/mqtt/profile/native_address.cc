@@ -1,13 +1,8 @@
 #include "doors/mqtt/profile/native_address.h"
 
+#include "doors/mqtt/profile/reply_to.h"
+
 namespace tutti::mqtt::profile {
-namespace {
-
-// Repeated in every event: it is not to make them much larger.
-constexpr size_t kMostCorrelationBytes = 4 << 10;
-
-}  // namespace
-
 Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& message,
                                 const std::string& tenant) {
   const std::optional<wire::NativeTopic> topic = topics.Parse(message.topic);

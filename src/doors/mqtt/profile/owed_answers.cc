@@ -8,7 +8,7 @@ namespace tutti::mqtt::profile {
 namespace {
 
 constexpr int64_t kPage = 1000;  // of a read
-constexpr size_t kAtOnce = 64;
+constexpr size_t kOwedAtOnce = 64;
 constexpr Duration kBetween = std::chrono::milliseconds(20);
 constexpr Duration kLater = std::chrono::seconds(1);
 
@@ -60,7 +60,7 @@ void OwedAnswers::TellSome() {
   // Half of the room is for those who speak now.
   if (context_.streams.size() > context_.options.streams.all / 2)
     return TellAt(context_.Now() + kLater);
-  for (size_t i = 0; i < kAtOnce && !waiting_.empty(); ++i) {
+  for (size_t i = 0; i < kOwedAtOnce && !waiting_.empty(); ++i) {
     Waiting next = std::move(waiting_.front());
     waiting_.pop_front();
     TellOne(std::move(next));

@@ -6,7 +6,6 @@
 namespace tutti::mqtt::profile {
 namespace {
 
-constexpr size_t kMostCorrelationBytes = 4 << 10;
 constexpr std::string_view kDigits = "0123456789abcdef";
 
 // Correlation data is bytes, and JSON holds text.

@@ -2,17 +2,21 @@
 // reply_to), for the process after this one. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 
 namespace tutti::mqtt::profile {
 
+// That are sent back, in every event: it is not to make them much larger.
+inline constexpr size_t kMostCorrelationBytes = 4 << 10;
+
 struct ReplyTo {
   std::string door;  // ProfileOptions::door of whoever took the message
   bool native = false;
   std::string topic;
-  std::optional<std::string> correlation;  // bytes; beyond 4 KiB it is not kept
+  std::optional<std::string> correlation;  // beyond kMostCorrelationBytes it is not kept
   std::string client, request_id;          // of the project profile
 };
 
