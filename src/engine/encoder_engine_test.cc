@@ -474,7 +474,9 @@ TEST(EncoderEngine, LivenessFollowsTheBatches) {
   EXPECT_EQ(engine.Live().reason(), "engine_stalled");
   hold = false;
   while (!encoding->done()) std::this_thread::sleep_for(milliseconds(1));
-  std::this_thread::sleep_for(milliseconds(20));
+  // The end is told before the loop's next beat.
+  for (int i = 0; i < 10'000 && !engine.Live().ok(); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
   EXPECT_TRUE(engine.Live().ok());
 }
 
