@@ -12,6 +12,7 @@
 #include "doors/http/request_path.h"
 #include "services/auth/caller.h"
 #include "services/limits/rate_limit_view.h"
+#include "wire/openai_response.h"
 #include "wire/request_placement.h"
 
 namespace tutti::http {
@@ -19,7 +20,11 @@ namespace {
 
 constexpr Duration kLingerTime = std::chrono::seconds(2);
 constexpr uint64_t kLingerBytes = 1 << 20;
+// Through a relay that closes one half after the other it takes two writes to learn that nobody is
+// behind it.
+constexpr Duration kProbeTime = std::chrono::seconds(1);
 constexpr size_t kMaxPipelined = 64 << 10;  // of further requests, read while one is answered
+constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kLargeAnswer = 256 << 10;  // above it copying takes longer than a packet more
 constexpr size_t kSmallBody = 64 << 10;     // read to its end even when the request is refused
 
@@ -134,7 +139,7 @@ void Connection::OnRead(bool ok, size_t bytes) {
   if (phase_ == Phase::kClosed) return;
   if (!ok) {
     peer_done_ = true;
-    return OnPeerGone();
+    return OnPeerDone();
   }
   if (phase_ == Phase::kLingering) {
     lingered_bytes_ += bytes;
@@ -158,13 +163,48 @@ void Connection::TakeIn(size_t bytes) {
   }
 }
 
-void Connection::OnPeerGone() {
-  // An answer that is already complete may still reach a peer that only closed its sending side.
-  if (phase_ == Phase::kFlushing) {
-    close_after_ = true;
-    return;
+void Connection::OnPeerDone() {
+  switch (phase_) {
+    case Phase::kBusy:
+      return AwaitGone();
+    case Phase::kIdle:  // a whole request may wait for its turn
+    case Phase::kHead:
+    case Phase::kBody:
+      try {
+        return Advance();
+      } catch (const std::bad_alloc&) {
+        return GiveUp(OutOfMemory());
+      }
+    case Phase::kFlushing:
+    case Phase::kClosed:
+      return;
+    case Phase::kLingering:
+      return Close(false);
   }
-  Close(phase_ == Phase::kBusy);
+}
+
+void Connection::AwaitGone() {
+  // Nothing may be written to a client of HTTP/1.0 before the answer: its end counts as leaving.
+  if (request_.http_1_0 && status_ == 0) return Close(true);
+  if (!std::exchange(awaiting_gone_, true)) {
+    transport_->AwaitGone(context_.options.limits.reader_stall, [self = shared_from_this()] {
+      self->Close(self->phase_ == Phase::kBusy);
+    });
+  }
+  Probe();
+  Reschedule();
+}
+
+// What is sent of a stream tells as much.
+TimePoint Connection::ProbeDue() const { return std::max(probed_, last_send_) + kProbeTime; }
+
+void Connection::Probe() {
+  probed_ = loop_->clock().Now();
+  if (write_in_flight_) return;  // it does as well
+  if (streaming_) return Send(wire::kSsePing);
+  // Any client of HTTP/1.1 may be sent one at any time before the answer (RFC 9110 15.2).
+  pending_ += kContinue;
+  Write();
 }
 
 void Connection::Advance() {
@@ -191,9 +231,11 @@ void Connection::Advance() {
     if (phase_ == Phase::kBody && parser_->done()) {
       OnMessage();
     } else if (phase_ == Phase::kHead || phase_ == Phase::kBody) {
+      if (peer_done_) return Close(false);
       break;  // more bytes are needed
     }
   }
+  if (peer_done_ && phase_ == Phase::kIdle) return Close(false);
   Reschedule();
 }
 
@@ -210,7 +252,7 @@ void Connection::OnHead() {
                      input_.empty() && parser_->body_bytes() == 0;
   if (decision_.refusal.ok()) {
     if (waits) {
-      pending_ += "HTTP/1.1 100 Continue\r\n\r\n";
+      pending_ += kContinue;
       Write();
     }
     return;
@@ -271,6 +313,7 @@ void Connection::OnMessage() {
   Recognise();
   exchange_ = MakeExchange(*decision_.route, *this);
   RunExchange([this] { exchange_->Start(); });
+  if (peer_done_ && phase_ == Phase::kBusy) AwaitGone();
 }
 
 void Connection::Recognise() {
@@ -583,7 +626,7 @@ void Connection::OnFlushed() {
   written_ = writing_.size();
   answer_share_.Release();
   Stage("write", finished_at_);
-  if (close_after_ || peer_done_) return Linger();
+  if (close_after_ || (peer_done_ && input_.empty())) return Linger();
   NextRequest();
 }
 
@@ -614,10 +657,10 @@ void Connection::NextRequest() {
 // What the peer has sent meanwhile must be read before closing, or a reset could take the answer
 // from it.
 void Connection::Linger() {
+  transport_->ShutdownSend();
   if (peer_done_) return Close(false);
   phase_ = Phase::kLingering;
   phase_start_ = loop_->clock().Now();
-  transport_->ShutdownSend();
   Reschedule();
   Read();
 }
@@ -658,6 +701,7 @@ TimePoint Connection::Due() const {
     }
     case Phase::kBusy:
       if (exchange_ != nullptr) due = exchange_->Due();
+      if (peer_done_) due = std::min(due, ProbeDue());
       break;
     case Phase::kLingering:
       due = phase_start_ + kLingerTime;
@@ -695,6 +739,8 @@ void Connection::OnTimer(TimePoint now) {
                            phase_ == Phase::kHead ? "the header did not arrive in time"
                                                   : "the body arrives too slowly"));
     case Phase::kBusy:
+      if (peer_done_ && ProbeDue() <= now) Probe();
+      if (exchange_ == nullptr || exchange_->Due() > now) return Reschedule();
       return RunExchange([this, now] { exchange_->OnTimer(now); });
     case Phase::kFlushing:
     case Phase::kClosed:

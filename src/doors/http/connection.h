@@ -2,8 +2,10 @@
 //
 // Reads requests one after the other, gives each to an Exchange and writes what it answers.
 // Something is always being read, so that a client that leaves is noticed in every phase; leaving
-// destroys the Exchange, and with it the generation. Invariants: one request at a time; at most one
-// write in flight; after a framing fault nothing more is read as a request.
+// destroys the Exchange, and with it the generation. One that only closed its sending side behind
+// whole requests gets their answers: what tells them apart is written while an answer is made, and
+// resets the connection of one that left. Invariants: one request at a time; at most one write in
+// flight; after a framing fault nothing more is read as a request.
 #pragma once
 
 #include <array>
@@ -117,7 +119,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends the request with `status`, or without a word if half an answer stands, and then the
   // connection.
   void GiveUp(Status status);
-  void OnPeerGone();
+  void OnPeerDone();  // it sends nothing more; whether it reads is to be seen
+  void AwaitGone();   // while an exchange answers it
+  void Probe();       // writes what only a peer that still reads takes
+  TimePoint ProbeDue() const;
   void Advance();  // as far as the bytes read allow
   void OnHead();
   void OnMessage();
@@ -148,7 +153,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   TimePoint phase_start_;  // of kIdle, kHead, kBody, kLingering
   TimePoint timer_due_ = TimePoint::max();
   bool shaking_hands_ = false;  // before the first request, over TLS; has the time of a header
-  bool reading_ = false, peer_done_ = false;
+  bool reading_ = false, peer_done_ = false, awaiting_gone_ = false;
+  TimePoint probed_;  // last
   std::array<char, 16384> read_buffer_;
   std::string input_;       // read, not yet parsed
   bool pipelined_ = false;  // the request began in the bytes behind another one

@@ -192,17 +192,86 @@ TEST_F(StreamTest, LeavingCancelsInEveryPhaseStreamedOrNot) {
   EXPECT_EQ(Occurrences(lines_->Joined(), " status=499 "), 12u);
 }
 
-TEST_F(StreamTest, ClosingOnlyTheSendingSideCancelsARunningRequestButNotAFinishedAnswer) {
+TEST_F(StreamTest, AClientThatClosesOnlyItsSendingSideGetsItsWholeAnswerStreamedOrNot) {
   StartDoor();
-  RawClient running(port());
-  running.Send(Post("/v1/chat/completions", kChatBody));
+  size_t k = 0;
+  for (const bool stream : {false, true}) {
+    for (const bool begun : {false, true}) {
+      RawClient client(port());
+      client.Send(Post("/v1/chat/completions", stream ? kChatStreamBody : kChatBody));
+      const auto generation = inference_.Generation(k++);
+      ASSERT_NE(generation, nullptr);
+      if (begun) {
+        generation->Started(3);
+        generation->Token("one ");
+        generation->Wake();
+        ASSERT_TRUE(!stream || client.WaitFor("one "));
+      }
+      client.ShutdownSend();
+      // The door has seen the end, and asks whether somebody is left.
+      ASSERT_TRUE(client.WaitFor(stream && begun ? ": ping\n\n" : "HTTP/1.1 100 Continue\r\n\r\n"));
+      if (!begun) {
+        generation->Started(3);
+        generation->Token("one ");
+      }
+      generation->Token("two");
+      generation->ChoiceEnd();
+      generation->End();
+      generation->Wake();
+      const RawResponse response = client.Read();
+      EXPECT_EQ(response.status, 200);
+      EXPECT_TRUE(response.complete) << stream << begun;
+      EXPECT_THAT(response.body, HasSubstr(stream ? R"("content":"two")" : "one two"));
+      EXPECT_TRUE(!stream || response.body.ends_with("data: [DONE]\n\n"));
+      EXPECT_FALSE(generation->cancelled) << stream << begun;
+      EXPECT_TRUE(client.WaitClosed());
+    }
+  }
+  EXPECT_TRUE(Eventually([&] { return door_->open_connections() == 0; }));
+  EXPECT_EQ(Occurrences(lines_->Joined(), " status=200 "), 4u);
+}
+
+TEST_F(StreamTest, RequestsThatAreWholeWhenAClientClosesItsSendingSideAreAllAnswered) {
+  StartDoor();
+  RawClient client(port());
+  client.Send(Get("/version") + Post("/v1/chat/completions", kChatBody) + Get("/livez") +
+              "GET /version HTTP/1.1\r\nHo");
+  client.ShutdownSend();
   const auto generation = inference_.Generation(0);
-  running.ShutdownSend();
+  ASSERT_NE(generation, nullptr);
+  generation->Answer({"hello"});
+  generation->Wake();
+  EXPECT_THAT(client.Read().body, HasSubstr("version"));
+  EXPECT_THAT(client.Read().body, HasSubstr("hello"));
+  EXPECT_THAT(client.Read().body, HasSubstr("ok"));
+  EXPECT_EQ(client.ReadAll(), "") << "what is no whole request has no answer";
+  EXPECT_TRUE(client.closed());
+}
+
+TEST_F(StreamTest, AClientThatClosesItsSendingSideAndLeavesLaterIsFoundToHaveLeft) {
+  StartDoor();
+  RawClient client(port());
+  client.Send(Post("/v1/chat/completions", kChatBody));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  client.ShutdownSend();
+  ASSERT_TRUE(client.WaitFor("100 Continue\r\n\r\n"));
+  EXPECT_FALSE(generation->cancelled);
+  client.Close();
   EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
-  RawClient finished(port());
-  finished.Send(Get("/version"));
-  finished.ShutdownSend();
-  EXPECT_EQ(finished.Read().status, 200);
+}
+
+TEST_F(StreamTest, AClientOfHttp10ThatClosesItsSendingSideHasLeft) {
+  StartDoor();
+  RawClient client(port());
+  client.Send("POST /v1/chat/completions HTTP/1.0\r\nContent-Type: application/json\r\n" +
+              ("Content-Length: " + std::to_string(std::string(kChatBody).size())) + "\r\n\r\n" +
+              std::string(kChatBody));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  client.ShutdownSend();
+  EXPECT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
+  EXPECT_EQ(client.ReadAll(), "");
 }
 
 TEST_F(StreamTest, AClientThatLeavesWhileItsBodyIsParsedElsewhereIsForgotten) {

@@ -37,6 +37,7 @@ class TlsClient {
     response.complete = response.body.size() == size;
     return response;
   }
+  void SayGoodbye() { tls_.SayGoodbye(); }
   bool EndsCleanly() { return tls_.EndsCleanly(); }
 
  private:
@@ -122,6 +123,23 @@ TEST_F(TlsTest, AClientThatLeavesCancels) {
     ASSERT_NE(inference_.Generation(0), nullptr);
   }
   EXPECT_TRUE(Eventually([&] { return inference_.Generation(0)->cancelled.load(); }));
+}
+
+TEST_F(TlsTest, AClientThatSaysGoodbyeBehindAWholeRequestGetsItsAnswer) {
+  StartDoor(WithTls());
+  TlsClient client(port());
+  client.Send(Post("/v1/chat/completions", kChatBody));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  client.SayGoodbye();
+  ASSERT_EQ(client.ReadUntil("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  generation->Answer({"goodbye"});
+  generation->Wake();
+  const RawResponse response = client.Read();
+  EXPECT_EQ(response.status, 200);
+  EXPECT_TRUE(response.complete);
+  EXPECT_NE(response.body.find("goodbye"), std::string::npos);
+  EXPECT_TRUE(client.EndsCleanly());
 }
 
 TEST_F(TlsTest, AHandshakeThatDoesNotEndIsGivenUp) {

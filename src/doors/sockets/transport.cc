@@ -1,7 +1,14 @@
 #include "doors/sockets/transport.h"
 
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/stream.hpp>
+#include <chrono>
+#include <cstdint>
 #include <utility>
 
 namespace tutti::sockets {
@@ -27,6 +34,13 @@ class StreamTransport : public Transport {
     stream_.async_write_some(
         boost::asio::buffer(data, size),
         [done = std::move(done)](error_code ec, size_t bytes) { done(!ec, bytes); });
+  }
+  void AwaitGone(Duration silence, std::function<void()> gone) final {
+    auto& socket = stream_.lowest_layer();
+    const auto ms = std::chrono::ceil<std::chrono::milliseconds>(silence).count();
+    const auto timeout = static_cast<unsigned>(std::clamp<int64_t>(ms, 1, INT32_MAX));
+    setsockopt(socket.native_handle(), IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+    socket.async_wait(Socket::wait_error, [gone = std::move(gone)](error_code) { gone(); });
   }
   void Close(bool reset) final {
     error_code ignored;

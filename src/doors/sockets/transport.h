@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "base/clock.h"
 #include "doors/sockets/tls.h"
 
 namespace tutti::sockets {
@@ -28,6 +29,11 @@ class Transport {
   // At most one read and one write at a time. The memory must live until the handler ran.
   virtual void ReadSome(char* data, size_t size, Handler done) = 0;
   virtual void WriteSome(const char* data, size_t size, Handler done) = 0;
+  // For an owner whose reads have ended, which a peer that left and one that only closed its
+  // sending side do alike: calls `gone` where the peer resets the connection, as one that left does
+  // when it is written to, or has acknowledged nothing of what was written to it for `silence`. At
+  // most once, also when this is closed. Of a WebSocket an end is always the peer's leaving: never.
+  virtual void AwaitGone(Duration /*silence*/, std::function<void()> /*gone*/) {}
   virtual void ShutdownSend() = 0;     // the peer reads to the end of what was written
   virtual void Close(bool reset) = 0;  // reset: what was not sent is thrown away
 };

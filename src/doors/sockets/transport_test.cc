@@ -8,6 +8,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_future.hpp>
 #include <boost/asio/write.hpp>
+#include <chrono>
 #include <fstream>
 #include <functional>
 #include <future>
@@ -217,6 +218,31 @@ TEST_F(TransportTest, AResumedSessionIsStillItsClients) {
     }
     SSL_SESSION_free(session);
   }
+}
+
+// Both end what is read; only who left resets what is written.
+TEST_F(TransportTest, APeerThatOnlyStoppedSendingIsNotGoneAndOneThatLeftIs) {
+  Connect(nullptr);
+  client_.shutdown(tcp::socket::shutdown_send);
+  auto ended = std::make_shared<std::promise<bool>>();
+  auto gone = std::make_shared<std::promise<void>>();
+  std::future<void> left = gone->get_future();
+  OnThread([&] {
+    transport_->ReadSome(buffer_.data(), buffer_.size(),
+                         [ended](bool ok, size_t) { ended->set_value(!ok); });
+  });
+  EXPECT_TRUE(ended->get_future().get());
+  const auto write = [&] { OnThread([&] { transport_->WriteSome("x", 1, [](bool, size_t) {}); }); };
+  OnThread([&] { transport_->AwaitGone(std::chrono::seconds(30), [gone] { gone->set_value(); }); });
+  for (int i = 0; i < 3; ++i) {
+    write();
+    char byte = 0;
+    EXPECT_EQ(boost::asio::read(client_, boost::asio::buffer(&byte, 1)), 1u);
+  }
+  EXPECT_EQ(left.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+  client_.close();
+  write();
+  EXPECT_EQ(left.wait_for(std::chrono::seconds(30)), std::future_status::ready);
 }
 
 TEST_F(TransportTest, AResetIsSeenAsOne) {

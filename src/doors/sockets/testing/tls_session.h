@@ -62,6 +62,8 @@ class TlsSession {
     return true;
   }
   bool HasBytes() const { return SSL_pending(ssl_) > 0; }  // that Fill() need not wait for
+  // Nothing more is sent; what comes can still be read.
+  void SayGoodbye() { SSL_shutdown(ssl_); }
   // The peer said goodbye before it closed.
   bool EndsCleanly() {
     char byte;
