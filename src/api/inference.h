@@ -17,7 +17,7 @@
 namespace tutti::api {
 
 struct TokenizeRequest {
-  std::string model;  // empty = the default model
+  std::string model;  // empty: DefaultGenerator() (api/models.h)
   Prompt prompt;
   bool pieces = false;    // also each token's bytes and kind; of at most kMaxPieces tokens
   CallerRef caller = {};  // null: nobody in particular
@@ -32,7 +32,7 @@ struct TokenizeResult {
 };
 
 struct DetokenizeRequest {
-  std::string model = {};  // empty = the default model
+  std::string model = {};  // empty: DefaultGenerator()
   std::vector<TokenId> tokens = {};
   bool skip_special = false;  // special tokens leave no text
   CallerRef caller = {};      // null: nobody in particular

@@ -22,6 +22,13 @@ const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view n
   return found == models.end() ? nullptr : &*found;
 }
 
+const ModelInfo* DefaultGenerator(std::span<const ModelInfo> models) {
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [](const ModelInfo& model) { return model.generates; });
+  if (found != models.end()) return &*found;
+  return models.empty() ? nullptr : &models.front();
+}
+
 bool Ranks(const ModelInfo& model) {
   return model.encoder.has_value() && model.encoder->pairs && model.encoder->labels.size() == 1;
 }

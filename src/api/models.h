@@ -15,12 +15,17 @@ namespace tutti::api {
 // Null when no model has that id or alias.
 const ModelInfo* FindModel(std::span<const ModelInfo> models, std::string_view name);
 
+// The model that a request without a name goes to where it asks for text or for a tokenizer,
+// through every door: the first that generates. Where none does, the first, whose refusal says so.
+// Null when there are none.
+const ModelInfo* DefaultGenerator(std::span<const ModelInfo> models);
+
 // Whether a model tells by one score how well two texts fit: a cross-encoder with one label.
 bool Ranks(const ModelInfo& model);
 
-// The model that a request without a name goes to, through every door: the first that gives
-// `output`. One that generates too only where there is no other; `pairs`: one that reads them, and
-// of these one that ranks where there is any. Null when none gives it.
+// The same of vectors and scores: the first that gives `output`. One that generates too only where
+// there is no other; `pairs`: one that reads them, and of these one that ranks where there is any.
+// Null when none gives it.
 const ModelInfo* DefaultEncoder(std::span<const ModelInfo> models, EncodeOutput output,
                                 bool pairs = false);
 

@@ -39,6 +39,13 @@ TEST(FindModel, KnowsNamesAndAliases) {
   EXPECT_EQ(FindModel(models, ""), nullptr);
 }
 
+TEST(DefaultGenerator, IsTheFirstThatGeneratesElseTheFirst) {
+  const std::vector<ModelInfo> models = {Encoder("vectors", 8), Decoder("chat"), Decoder("other")};
+  EXPECT_EQ(DefaultGenerator(models), &models[1]);
+  EXPECT_EQ(DefaultGenerator({models.data(), 1}), models.data());
+  EXPECT_EQ(DefaultGenerator({}), nullptr);
+}
+
 TEST(DefaultEncoder, IsTheFirstThatGivesWhatIsAskedFor) {
   const std::vector<ModelInfo> models = {Decoder("chat"),
                                          Encoder("classes", 0, {"a", "b"}),

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "api/models.h"
 #include "api/validate.h"
 #include "base/memory_reserve.h"
 #include "gateway/prompt.h"
@@ -45,20 +46,16 @@ void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
 }
 
 Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name) const {
-  return FindFor(name, [](const ServedModel&) { return true; });
-}
-
-Result<std::shared_ptr<const ServedModel>> Gateway::FindFor(const std::string& name,
-                                                            Predicate fits) const {
   const MutexLock lock(mutex_);
   if (models_.empty()) return Unavailable("model_loading", "the model is still being loaded");
+  std::string wanted = name;
   if (name.empty()) {
-    const auto found = std::find_if(models_.begin(), models_.end(),
-                                    [&](const auto& model) { return fits(*model); });
-    return found == models_.end() ? models_.front() : *found;
+    std::vector<api::ModelInfo> infos;
+    for (const auto& model : models_) infos.push_back(model->info);
+    wanted = api::DefaultGenerator(infos)->id;
   }
   for (const auto& model : models_) {
-    if (model->Answers(name)) return model;
+    if (model->Answers(wanted)) return model;
   }
   return api::ModelNotFound(name);
 }
@@ -76,9 +73,7 @@ Result<Gateway::Stepwise> Gateway::GenerateStepwise(api::GenerateRequest request
 
 Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
                                           std::shared_ptr<api::StreamWaker> waker, bool stepwise) {
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<const ServedModel> model,
-      FindFor(request.model, [](const ServedModel& m) { return m.engine != nullptr; }));
+  ASSIGN_OR_RETURN(std::shared_ptr<const ServedModel> model, Find(request.model));
   if (model->engine == nullptr) {
     return InvalidArgument("invalid_value", "model " + model->info.id + " generates no text")
         .WithParam("model");

@@ -30,9 +30,8 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
-  // The model answers from now on. Of requests that name none, those of the tokenizer go to the
-  // first one added, generations to the first that generates, encodings where api::EncoderFor()
-  // says.
+  // The model answers from now on. Requests that name none go where api::DefaultGenerator() says,
+  // and encodings where api::EncoderFor() does.
   void AddModel(std::shared_ptr<const ServedModel> model);
 
   Result<api::Generation> Generate(api::GenerateRequest request,
@@ -53,14 +52,10 @@ class Gateway final : public api::Inference {
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
 
-  // The model of that name; the first one for "". Errors: model_loading, model_not_found.
+  // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;
 
  private:
-  using Predicate = bool (*)(const ServedModel&);
-  // As Find(), but "" means the first one that `fits`, if there is any.
-  Result<std::shared_ptr<const ServedModel>> FindFor(const std::string& name, Predicate fits) const;
-
   struct Pending;  // one request between acceptance and submission
   Result<Stepwise> Accept(api::GenerateRequest request, std::shared_ptr<api::StreamWaker> waker,
                           bool stepwise);

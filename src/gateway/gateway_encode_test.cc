@@ -258,6 +258,28 @@ TEST_F(EncodeTest, WithoutANameAModelThatGeneratesTooIsNotTakenForAnEncoder) {
   EXPECT_THAT(chat_runner_.batches(), IsEmpty());
 }
 
+// The tokenizer was that of the model that was added first, whatever it was: of an encoder, which
+// has no chat template.
+TEST_F(EncodeTest, WithoutANameTheTokenizerIsThatOfTheModelThatGenerates) {
+  Serve();
+  auto chat = std::make_shared<ServedModel>();
+  chat->info.id = "chat";
+  chat->info.max_model_len = 100;
+  chat->info.vocab_size = 8;
+  chat->tokenizer =
+      tokenizer::testing::MustCreate(tokenizer::testing::WordPieceSpec({"c", "b", "a"}));
+  gateway_.AddModel(chat);
+  const auto tokens = [&](const std::string& model) {
+    api::TokenizeRequest request;
+    request.model = model;
+    request.prompt = api::TextPrompt{.text = "a", .add_special = false};
+    return gateway_.Tokenize(request)->tokens;
+  };
+  EXPECT_THAT(tokens(""), ElementsAre(kC)) << "where it has its last word";
+  EXPECT_THAT(tokens("texts"), ElementsAre(kA));
+  EXPECT_EQ(*gateway_.Detokenize({.tokens = {kA}}), "c");
+}
+
 TEST_F(EncodeTest, LongTextsArePreparedElsewhereAndStillAnsweredOrRefused) {
   encoder_->max_tokens = 512;
   Serve();

@@ -189,9 +189,8 @@ class GenerationExchange final : public Exchange {
 
   wire::ResponseHead MakeHead(const api::Inference& inference) {
     const std::vector<api::ModelInfo> models = inference.Models();
-    const api::ModelInfo* model = call_->model.empty()
-                                      ? (models.empty() ? nullptr : &models.front())
-                                      : api::FindModel(models, call_->model);
+    const api::ModelInfo* model =
+        call_->model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, call_->model);
     wire::ResponseHead head;
     head.id = IdPrefix(dialect_) + connection_.loop()->RandomId(24);
     head.model = !call_->model.empty() ? call_->model : model == nullptr ? "" : model->id;

@@ -13,6 +13,7 @@
 namespace tutti::http::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -56,6 +57,27 @@ TEST_F(StreamTest, AFailureBeforeTheFirstTokenIsAnOrdinaryHttpError) {
           R"("param":"messages","code":"context_length_exceeded","n_prompt_tokens":900,"n_ctx":128)"));
   client.Send(Get("/livez"));
   EXPECT_EQ(client.Read().status, 200) << "the connection goes on";
+}
+
+// The answer was headed by the encoder, and judged by the length of its context, 64.
+TEST_F(StreamTest, BesideAnEncoderAnAnswerWithoutANameIsOfTheModelThatGenerates) {
+  inference_.PutFirst(MakeFakeEncoder("vectors", {}));
+  int prompt_tokens = 10;
+  inference_.on_generate = [&](const auto& generation) {
+    generation->usage.prompt_tokens = prompt_tokens;
+    if (prompt_tokens < 64) {
+      generation->Answer({"yes"});
+    } else {
+      generation->End(InvalidArgument("context_length_exceeded", "numbers"));
+    }
+    return OkStatus();
+  };
+  StartDoor();
+  const std::string whole = R"({"prompt":"x","stream":false})";
+  EXPECT_THAT(Ask(Post("/generate", whole)).body, HasSubstr(R"("model":"fake")"));
+  prompt_tokens = 100;
+  EXPECT_THAT(Ask(Post("/generate", whole)).body,
+              AllOf(HasSubstr(R"("param":"max_tokens")"), HasSubstr(R"("n_ctx":128)")));
 }
 
 TEST_F(StreamTest, ARequestThatIsTooLongNamesWhatIsTooLong) {

@@ -153,9 +153,8 @@ class ResponsesExchange final : public Exchange {
   std::string ServedName() const {
     if (!call_->model.empty()) return call_->model;
     const std::vector<api::ModelInfo> models = connection_.context().deps.inference->Models();
-    const auto first =
-        std::find_if(models.begin(), models.end(), [](const auto& m) { return m.generates; });
-    return first == models.end() ? std::string() : first->id;
+    const api::ModelInfo* model = api::DefaultGenerator(models);
+    return model == nullptr ? std::string() : model->id;
   }
 
   sessions::Sessions& Dialogs() { return *connection_.context().deps.sessions; }

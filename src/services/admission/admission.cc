@@ -155,9 +155,7 @@ Result<std::string> Admission::ModelFor(const api::CallerRef& caller, const std:
   } else if (encode != nullptr) {
     model = api::EncoderFor(models, *encode);
   } else {
-    const auto found = std::find_if(models.begin(), models.end(),
-                                    [](const api::ModelInfo& each) { return each.generates; });
-    if (found != models.end()) model = &*found;
+    model = api::DefaultGenerator(models);
   }
   if (model == nullptr) return name;  // the inference says what is wrong with it
   if (!api::MayUse(*caller, *model)) {

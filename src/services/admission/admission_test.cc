@@ -51,11 +51,12 @@ class AdmissionTest : public ::testing::Test {
     ledger_ = std::make_unique<usage::Ledger>(usage::Ledger::Options{}, store_.get(), &clock_);
   }
 
-  void Start(Policy policy = {}) {
+  void Start(Policy policy = {}, api::Inference* inference = nullptr,
+             limits::Limiter* limiter = nullptr) {
     admission_ = std::make_unique<Admission>(
         std::move(policy),
-        Admission::Dependencies{.inference = &inference_,
-                                .limiter = &limiter_,
+        Admission::Dependencies{.inference = inference == nullptr ? &inference_ : inference,
+                                .limiter = limiter == nullptr ? &limiter_ : limiter,
                                 .ledger = ledger_.get(),
                                 .unix_ms = [] { return kNow * 1000; },
                                 .valid =
@@ -144,6 +145,18 @@ TEST_F(AdmissionTest, AModelThatWasNotGivenIsRefusedByEveryName) {
     ASSERT_TRUE(generation.ok()) << generation.status();
   }
   for (size_t k = 0; k < 2; ++k) inference_.Generation(k)->End();
+}
+
+// Where no model generates, the tokenizer of a request without a name is the first model's, and
+// whoever was not given that one was let in.
+TEST_F(AdmissionTest, AnEncodersTokenizerIsNotUsedWithoutANameByWhomItWasNotGiven) {
+  FakeInference encoders({Model("e", false), Model("f", false)});
+  Start({}, &encoders);
+  const api::CallerRef only_f = Caller({}, {"f"});
+  EXPECT_EQ(admission_->Tokenize({.prompt = {}, .caller = only_f}).status().reason(),
+            "insufficient_scope");
+  EXPECT_EQ(admission_->Detokenize({.caller = only_f}).status().reason(), "insufficient_scope");
+  EXPECT_TRUE(admission_->Tokenize({.model = "f", .prompt = {}, .caller = only_f}).ok());
 }
 
 TEST_F(AdmissionTest, TheTenantAndItsWeightGoOn) {

@@ -1,7 +1,9 @@
 #include "doors/mqtt/profile/context.h"
 
 #include <algorithm>
+#include <vector>
 
+#include "api/models.h"
 #include "wire/error.h"
 
 namespace tutti::mqtt::profile {
@@ -63,10 +65,9 @@ const ProjectSettings* Context::FindProject(const std::string& tenant,
 
 std::string Context::ModelFor(const std::string& name) const {
   if (!name.empty()) return name;
-  for (const api::ModelInfo& model : services.inference.Models()) {
-    if (model.generates) return model.id;
-  }
-  return name;
+  const std::vector<api::ModelInfo> models = services.inference.Models();
+  const api::ModelInfo* model = api::DefaultGenerator(models);
+  return model == nullptr ? name : model->id;
 }
 
 WaitingRoom::Outcome OutcomeOf(const Status& refusal) {
