@@ -22,8 +22,10 @@ namespace tutti::mqtt {
 struct Message {
   std::string topic;
   std::string payload;
-  uint8_t qos = 0;      // 0 or 1
-  bool retain = false;  // the last one is kept for later subscribers; empty: none is
+  uint8_t qos = 0;  // 0 or 1
+  // The last one is kept for later subscribers; empty: none is. Of an incoming one: it was kept,
+  // and comes because this process has subscribed.
+  bool retain = false;
   bool payload_is_text = false;
   std::string content_type;                     // empty = not told
   std::string response_topic;                   // empty = none

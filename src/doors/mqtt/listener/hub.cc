@@ -160,9 +160,9 @@ void Hub::PublishWill(Session* session) {
   if (will.expiry_s) {
     will.message.expires = clock_.Now() + std::chrono::seconds(*will.expiry_s);
   }
-  for (const MessagePort::Sink* sink : SinksOf(will.message.topic)) {
-    (*sink)(will.message, Receipt());
-  }
+  Message live = will.message;
+  live.retain = false;
+  for (const MessagePort::Sink* sink : SinksOf(live.topic)) (*sink)(live, Receipt());
   Publish(std::move(will.message), session);
 }
 

@@ -131,6 +131,7 @@ void Peer::Route(Publish packet) {
   if (packet.qos == 1)
     Owe(packet.packet_id, std::max<size_t>(sinks.size(), 1), ReasonCode::kSuccess);
   const size_t subscribers = hub_.Publish(message, session_);
+  message.retain = false;  // to who takes it now it is live, whatever becomes of it (3.3.1.3)
   for (const MessagePort::Sink* sink : sinks) {
     (*sink)(message, packet.qos == 1 ? Receipt(host_.TellReceipt(serial)) : Receipt());
   }

@@ -167,6 +167,16 @@ TEST_P(PeerPublishTest, NothingIsRetainedButTheUsersStatus) {
   EXPECT_EQ(world_.hub.retained(), 1u);
 }
 
+// Sinks were given the publisher's flag, and take no retained messages: a client's status that is
+// to be kept was dropped.
+TEST_P(PeerPublishTest, ASinkTakesALiveMessageAsLiveAlsoWhereItIsToBeRetained) {
+  world_.TakeAll("llm/v1/+/status");
+  client_.Send(mqtt::Publish{.topic = "llm/v1/alice/status", .payload = "{}", .retain = true});
+  ASSERT_EQ(world_.taken.size(), 1u);
+  EXPECT_FALSE(world_.taken[0].message.retain);
+  EXPECT_EQ(world_.hub.retained(), 1u);
+}
+
 TEST_P(PeerPublishTest, WhatIsRetainedIsBounded) {
   world_.limits.retained = 0;
   client_.Send(mqtt::Publish{

@@ -227,6 +227,7 @@ TEST_F(PeerSessionTest, AWillTellsWhoItIsOfAndReachesSubscribers) {
   ASSERT_EQ(world_.taken.size(), 1u);
   EXPECT_EQ(world_.taken[0].message.user, "alice");
   EXPECT_EQ(world_.taken[0].message.client_id, "c");
+  EXPECT_FALSE(world_.taken[0].message.retain) << "who takes it takes it live";
   EXPECT_EQ(watcher.Next<mqtt::Publish>().payload, "gone");
   EXPECT_EQ(world_.hub.retained(), 1u);
 }
