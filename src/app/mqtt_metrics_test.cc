@@ -22,14 +22,14 @@ TEST(MqttMetricsTest, TheNumbersAreThoseOfTheStatisticsLine) {
   });
   const TimePoint start{Duration(std::chrono::seconds(1))};
   const auto leave = [&](WaitingRoom::Outcome outcome, Duration after) {
-    room.Enter("", start)->Leave(outcome, start + after);
+    room.Enter({}, start)->Leave(outcome, start + after);
   };
   leave(WaitingRoom::Outcome::kProcessed, std::chrono::milliseconds(1500));
   EXPECT_THAT(registry.Expose(), HasSubstr("processed\"} 1\n"));
   leave(WaitingRoom::Outcome::kProcessed, std::chrono::milliseconds(500));
   leave(WaitingRoom::Outcome::kError, std::chrono::seconds(9));
   room.Count(WaitingRoom::Outcome::kRejected);
-  const Result<WaitingRoom::Ticket> waits = room.Enter("", start);
+  const Result<WaitingRoom::Ticket> waits = room.Enter({}, start);
   const std::string text = registry.Expose();
   const std::string messages = "tutti_mqtt_messages_total{door=\"broker\",outcome=";
   EXPECT_THAT(text, HasSubstr(messages + "\"processed\"} 2\n"));

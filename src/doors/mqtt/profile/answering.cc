@@ -9,7 +9,7 @@ namespace tutti::mqtt::profile {
 void Answering::Submit(const AskedPointer& asked, sessions::Message said) {
   Result<api::CallerRef> caller = context_.services.caller_of(asked->credential, asked->key.tenant);
   if (!caller.ok()) return Refuse(asked, caller.status());
-  Result<WaitingRoom::Ticket> ticket = context_.Enter(asked->user);
+  Result<WaitingRoom::Ticket> ticket = context_.Enter(asked->claimant);
   if (!ticket.ok()) return Refuse(asked, ticket.status());
   asked->ticket = *std::move(ticket);
   said.request.caller = *std::move(caller);
@@ -67,7 +67,7 @@ bool Answering::IsRepeatedInVain(const Asked& asked, const sessions::Acceptance&
 void Answering::Answer(const AskedPointer& asked, std::shared_ptr<responses::Response> response) {
   ReplyStreams::Setup setup;
   setup.topic = asked->reply_topic;
-  setup.user = asked->user;
+  setup.claimant = asked->claimant;
   setup.dialog = DialogOf(asked->key);
   if (!asked->parallel) setup.turn = asked->turn;
   setup.response = response;

@@ -38,7 +38,7 @@ class Asker {
 struct Asked {
   std::unique_ptr<Asker> asker;
   sessions::SessionKey key;
-  std::string user;         // whose bounds it counts for; empty: nobody's
+  Claimant claimant;        // whose bounds it counts for
   std::string credential;   // of who published it
   std::string reply_topic;  // where its answer goes
   bool redelivered = false;

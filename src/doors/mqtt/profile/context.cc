@@ -19,8 +19,8 @@ void Context::LogRefusal(std::string_view topic, std::string_view user, const St
   services.log.Warn("mqtt.refused", {{"topic", topic}, {"user", user}, {"code", why.reason()}});
 }
 
-Result<WaitingRoom::Ticket> Context::Enter(std::string user) {
-  Result<WaitingRoom::Ticket> ticket = room.Enter(std::move(user), Now());
+Result<WaitingRoom::Ticket> Context::Enter(Claimant claimant) {
+  Result<WaitingRoom::Ticket> ticket = room.Enter(std::move(claimant), Now());
   NoteCrowding();
   return ticket;
 }

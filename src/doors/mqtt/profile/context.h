@@ -31,7 +31,7 @@ struct Context {
   // A message that is refused: the log has who and why, nothing of what was said.
   void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
   // A place in the waiting room for one more message.
-  Result<WaitingRoom::Ticket> Enter(std::string user);
+  Result<WaitingRoom::Ticket> Enter(Claimant claimant);
   // What a session's message is asked for when all else is well; empty: nothing.
   std::function<Result<sessions::Admitted>()> AdmissionOf(const sessions::SessionKey& key) const;
   // What became of a message, whether it had a place or not.

@@ -46,7 +46,7 @@ void NativeControl::TakeStatus(const Message& message, Receipt receipt) {
   const std::optional<std::string> user = context_.topics.ClientOf(message.topic);
   if (!user.has_value()) return;
   if (!message.user.empty() && message.user != *user) return;
-  if (SaysOffline(message.payload)) context_.streams.DetachUser(*user);
+  if (SaysOffline(message.payload)) context_.streams.DetachBelow(context_.topics.Of(*user));
 }
 
 void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl& control) {
@@ -85,7 +85,7 @@ void NativeControl::CancelOf(const NativeAddress& address, const std::string& id
                              const std::shared_ptr<responses::Response>& response) {
   ReplyStreams::Setup setup;
   setup.topic = address.reply_topic;
-  setup.user = address.user;
+  setup.claimant = {.user = address.user};
   setup.purpose = ReplyStreams::Purpose::kWord;
   setup.response = response;
   // From the entry before the one to come: of one that has ended, the terminal one.
@@ -102,7 +102,7 @@ void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl
        [this, address, control](const std::shared_ptr<responses::Response>& response) {
          ReplyStreams::Setup setup;
          setup.topic = address.reply_topic;
-         setup.user = address.user;
+         setup.claimant = {.user = address.user};
          setup.dialog = DialogOf(KeyOf(address, control, address.session));
          setup.response = response;
          setup.starting_after = control.starting_after.value_or(-1);

@@ -38,7 +38,7 @@ class NativeAsker final : public Asker {
 
 AskedPointer AskedAt(const NativeAddress& address, std::string id) {
   const auto asked = std::make_shared<Asked>();
-  asked->user = address.user;
+  asked->claimant = {.user = address.user};
   asked->credential = address.credential;
   asked->reply_topic = address.reply_topic;
   asked->asker = std::make_unique<NativeAsker>(address, std::move(id));

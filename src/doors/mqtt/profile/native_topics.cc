@@ -43,13 +43,17 @@ std::optional<std::string> NativeTopics::ClientOf(std::string_view status_topic)
   return std::string(user);
 }
 
+std::string NativeTopics::Of(std::string_view user) const {
+  return prefix_ + "/" + std::string(user) + "/";
+}
+
 std::string NativeTopics::Out(std::string_view user, std::string_view session) const {
-  return prefix_ + "/" + std::string(user) + "/" + std::string(session) + "/out";
+  return Of(user) + std::string(session) + "/out";
 }
 
 Status NativeTopics::CheckResponse(std::string_view user, std::string_view topic) const {
   if (!wire::IsTopicName(topic)) return wire::CheckResponseTopic(user, topic);
-  const std::string own = prefix_ + "/" + std::string(user) + "/";
+  const std::string own = Of(user);
   if (!topic.starts_with(own)) {
     return Status(StatusCode::kPermissionDenied, "insufficient_scope",
                   "the response topic lies outside " + wire::Excerpt(own))

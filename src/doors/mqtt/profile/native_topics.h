@@ -23,6 +23,7 @@ class NativeTopics {
   // Whose status it is; nothing when it is no such topic.
   std::optional<std::string> ClientOf(std::string_view status_topic) const;
 
+  std::string Of(std::string_view user) const;  // how all of the user's begin
   std::string Out(std::string_view user, std::string_view session) const;
   std::string ServerStatus(std::string_view node) const {
     return prefix_ + "/server/" + std::string(node) + "/status";

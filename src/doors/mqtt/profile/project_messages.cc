@@ -58,8 +58,11 @@ class ProjectAsker final : public Asker {
   const ProjectAddress address_;
 };
 
-AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address) {
+// `user`: who said it; empty where a broker does not tell.
+AskedPointer AskedAt(const ProjectSettings& project, const ProjectAddress& address,
+                     const std::string& user) {
   const auto asked = std::make_shared<Asked>();
+  asked->claimant = user.empty() ? Claimant{.project = project.name} : Claimant{.user = user};
   asked->reply_topic = address.reply.topic;
   asked->once_there = true;  // each chunk of it once
   asked->asker = std::make_unique<ProjectAsker>(project, address);
@@ -75,7 +78,7 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
       wire::ParseProjectMessage(project.name, message.payload, random, context_.Parsing());
   ProjectAddress address{std::move(received.reply), message.correlation_data};
   const auto refuse = [&](const Status& error) {
-    const AskedPointer asked = AskedAt(project, address);
+    const AskedPointer asked = AskedAt(project, address, message.user);
     asked->receipt = std::move(receipt);
     answering_.Refuse(asked, error);
   };
@@ -98,7 +101,7 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
     return refuse(Status(StatusCode::kDeadlineExceeded, "deadline_exceeded",
                          "the message had expired when it came"));
   }
-  const AskedPointer asked = AskedAt(project, address);
+  const AskedPointer asked = AskedAt(project, address, message.user);
   asked->credential = message.credential;
   asked->redelivered = message.redelivered;
   asked->receipt = std::move(receipt);
@@ -131,7 +134,7 @@ void ProjectMessages::Restore(const ProjectSettings& project, const sessions::Ow
                                 .request_id = reply_to.request_id},
                                reply_to.correlation};
   if (!CheckProjectResponse(project.name, owed.key.session, reply_to.topic).ok()) return;
-  const AskedPointer asked = AskedAt(project, address);
+  const AskedPointer asked = AskedAt(project, address, "");
   asked->key = owed.key;
   asked->again = std::move(again);
   asked->place = std::move(place);

@@ -302,6 +302,35 @@ TEST_F(ProjectMessagesTest, ARateLimitAndAFullRoomAreTypedErrors) {
   EXPECT_EQ(profile_->statistics().processed, 2u);
 }
 
+// They counted for nobody: one member of a project could take all places from everybody.
+TEST_F(ProjectMessagesTest, NeitherOneUserNorAProjectWithoutUsersTakesAllPlaces) {
+  profile_options_.waiting.per_user = 1;
+  profile_options_.waiting.per_project = 2;
+  Again();
+  const auto say = [&](const std::string& user, const std::string& session) {
+    Message message;
+    message.topic = "driving/user_input";
+    message.payload = R"({"sessionId":")" + session + R"(","message":"x"})";
+    message.qos = 1;
+    message.user = user;
+    Deliver(std::move(message));
+    const std::vector<std::string> told = Payloads("driving/assistant_response/" + session);
+    return told.empty() ? "" : Event(told[0]).Code();
+  };
+  EXPECT_EQ(say("alice", "a1"), "");
+  EXPECT_EQ(say("alice", "a2"), "tenant_concurrency");
+  EXPECT_EQ(say("bob", "b"), "");
+  EXPECT_EQ(say("", "c1"), "") << "of a broker, which does not tell who it is";
+  EXPECT_EQ(say("", "c2"), "");
+  EXPECT_EQ(say("", "c3"), "tenant_concurrency");
+  StepAll();
+  EXPECT_EQ(say("alice", "a3"), "") << "hers is answered";
+  StepAll();
+  for (const char* const session : {"a1", "b", "c1", "c2", "a3"}) {
+    EXPECT_THAT(Payloads("driving/assistant_response/" + std::string(session)), ElementsAre("[x]"));
+  }
+}
+
 TEST_F(ProjectMessagesTest, WhatIsLoggedHasNoWordOfWhatWasSaid) {
   Say(R"({"sessionId":"s","message":"a secret word","replyTopic":"elsewhere"})");
   Say(R"({"sessionId":"s","message":"a secret word"})");

@@ -13,15 +13,13 @@ ReplyStreams::ReplyStreams(const Limits& limits, const DeltaCoalescer::Options& 
       clock_(clock),
       tasks_(tasks),
       waker_(tasks.MakeWaker([this] { PumpAll(); })),
-      order_of_turns_(std::make_shared<ReplyOrder>([waker = waker_] { waker->Wake(); })) {}
+      order_of_turns_(std::make_shared<ReplyOrder>([waker = waker_] { waker->Wake(); })),
+      claimants_({limits.per_user, limits.per_project}) {}
 
 Status ReplyStreams::Open(Setup setup) {
   if (streams_.size() >= limits_.all)
     return Unavailable("overloaded", "too many answers are on their way");
-  const auto others = users_.find(setup.user);
-  if (others != users_.end() && others->second >= limits_.per_user)
-    return ResourceExhausted("tenant_concurrency",
-                             "too many answers of this user are on their way");
+  RETURN_IF_ERROR(claimants_.RoomFor(setup.claimant, "answers"));
   const Key key(setup.topic, setup.response->id(), setup.purpose);
   const uint64_t serial = ++serial_;
   ASSIGN_OR_RETURN(std::unique_ptr<ReplyStream> stream,
@@ -37,10 +35,10 @@ Status ReplyStreams::Open(Setup setup) {
     if (setup.turn == 0) setup.turn = older->second.turn;
     Close(older);
   }
-  if (!setup.user.empty()) ++users_[setup.user];
+  claimants_.Add(setup.claimant);
   ReplyOrder::Place place = Reserve(setup.topic, setup.dialog, setup.turn);
   streams_[key] = {.stream = std::move(stream),
-                   .user = std::move(setup.user),
+                   .claimant = std::move(setup.claimant),
                    .dialog = std::move(setup.dialog),
                    .serial = serial,
                    .turn = setup.turn,
@@ -104,8 +102,7 @@ void ReplyStreams::Close(Place place) {
   const Entry entry = std::move(place->second);
   streams_.erase(place);
   order_.erase(entry.serial);
-  if (const auto user = users_.find(entry.user); user != users_.end() && --user->second == 0)
-    users_.erase(user);
+  claimants_.Remove(entry.claimant);
   if (entry.arrived && entry.stream->delivered()) entry.arrived();
   if (entry.ended) entry.ended(entry.stream->delivered());
   if (when_settled_ && Settled()) std::exchange(when_settled_, nullptr)();
@@ -121,9 +118,9 @@ void ReplyStreams::OnceSettled(std::function<void()> done) {
   when_settled_ = std::move(done);
 }
 
-void ReplyStreams::DetachUser(const std::string& user) {
+void ReplyStreams::DetachBelow(std::string_view topics) {
   for (auto& [key, entry] : streams_) {
-    if (entry.user == user) entry.stream->Detach();
+    if (std::get<0>(key).starts_with(topics)) entry.stream->Detach();
   }
 }
 

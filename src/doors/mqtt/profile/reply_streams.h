@@ -2,7 +2,7 @@
 // written too: nothing here needs a lock, and publishing does not wait.
 //
 // A log that grows wakes the strand once, however many there are; then every stream has a turn of a
-// bounded length. Bounded in all and for each user; of one response to one topic there is one
+// bounded length. Bounded in all and for each claimant; of one response to one topic there is one
 // stream, and a newer one takes its place.
 #pragma once
 
@@ -11,11 +11,12 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <tuple>
-#include <unordered_map>
 
 #include "base/clock.h"
 #include "base/status.h"
+#include "doors/mqtt/profile/claimant.h"
 #include "doors/mqtt/profile/delta_coalescer.h"
 #include "doors/mqtt/profile/reply_form.h"
 #include "doors/mqtt/profile/reply_order.h"
@@ -29,8 +30,9 @@ namespace tutti::mqtt::profile {
 class ReplyStreams {
  public:
   struct Limits {
-    size_t all = 4000;      // more than messages that wait: others resume, or wait for an end
-    size_t per_user = 400;  // likewise
+    size_t all = 4000;          // more than messages that wait: others resume, or wait for an end
+    size_t per_user = 400;      // likewise
+    size_t per_project = 3000;  // likewise
   };
   ReplyStreams(const Limits& limits, const DeltaCoalescer::Options& coalescing, MessagePort& port,
                const Clock& clock, const StrandTasks& tasks);
@@ -38,7 +40,8 @@ class ReplyStreams {
   // What a stream is for; two of one purpose for one response to one topic are one.
   enum class Purpose { kAnswer, kWord };
   struct Setup {
-    std::string topic, user, dialog;  // `user`: whose bound it counts for; empty: nobody's
+    std::string topic, dialog;
+    Claimant claimant;
     int64_t turn = 0;  // ends after those of the dialog's earlier turns there; 0: when it likes
     Purpose purpose = Purpose::kAnswer;
     std::shared_ptr<responses::Response> response;
@@ -65,8 +68,8 @@ class ReplyStreams {
   bool Holds(const std::string& topic, const std::string& response_id) const {
     return streams_.contains(Key(topic, response_id, Purpose::kAnswer));
   }
-  // The user's: only their last messages are published from now on.
-  void DetachUser(const std::string& user);
+  // Those of topics that begin so: only their last messages are published from now on.
+  void DetachBelow(std::string_view topics);
   // The response of a dialog that is being said, or else comes first; null: none.
   std::shared_ptr<responses::Response> RunningOf(const std::string& dialog) const;
 
@@ -80,7 +83,8 @@ class ReplyStreams {
   using Key = std::tuple<std::string, std::string, Purpose>;  // topic, response, purpose
   struct Entry {
     std::unique_ptr<ReplyStream> stream;
-    std::string user, dialog;
+    Claimant claimant;
+    std::string dialog;
     uint64_t serial = 0;
     int64_t turn = 0;
     ReplyOrder::Place place;
@@ -104,7 +108,7 @@ class ReplyStreams {
   const std::shared_ptr<ReplyOrder> order_of_turns_;
   std::map<Key, Entry> streams_;
   std::map<uint64_t, Key> order_;  // by serial: each has its turn in the order of their opening
-  std::unordered_map<std::string, size_t> users_;
+  ClaimantCounts claimants_;
   uint64_t serial_ = 0;
   std::function<void()> when_settled_;
   TimePoint armed_ = TimePoint::max();  // of the timer that comes first

@@ -1,20 +1,12 @@
 #include "doors/mqtt/profile/waiting_room.h"
 
 namespace tutti::mqtt::profile {
-namespace {
-
-void Decrement(std::unordered_map<std::string, size_t>* counts, const std::string& name) {
-  const auto place = counts->find(name);
-  if (place != counts->end() && --place->second == 0) counts->erase(place);
-}
-
-}  // namespace
 
 WaitingRoom::Ticket& WaitingRoom::Ticket::operator=(Ticket&& other) noexcept {
   if (this != &other) {
     Leave(Outcome::kLeft, entered_);
     room_ = std::exchange(other.room_, nullptr);
-    user_ = std::move(other.user_);
+    claimant_ = std::move(other.claimant_);
     entered_ = other.entered_;
   }
   return *this;
@@ -24,25 +16,18 @@ void WaitingRoom::Ticket::Leave(Outcome outcome, TimePoint now) {
   if (WaitingRoom* const room = std::exchange(room_, nullptr)) room->Leave(*this, outcome, now);
 }
 
-Result<WaitingRoom::Ticket> WaitingRoom::Enter(std::string user, TimePoint now) {
+Result<WaitingRoom::Ticket> WaitingRoom::Enter(Claimant claimant, TimePoint now) {
   const MutexLock lock(mutex_);
   if (waiting_ >= limits_.all) {
     return Unavailable("overloaded", std::to_string(waiting_) +
                                          " messages wait to be answered, which is the most");
   }
-  if (!user.empty()) {
-    const auto known = users_.find(user);
-    if (known != users_.end() && known->second >= limits_.per_user) {
-      return ResourceExhausted("tenant_concurrency", std::to_string(known->second) +
-                                                         " messages of this user wait, which is "
-                                                         "the most");
-    }
-    ++users_[user];
-  }
+  RETURN_IF_ERROR(claimants_.RoomFor(claimant, "messages"));
+  claimants_.Add(claimant);
   ++waiting_;
   Ticket ticket;
   ticket.room_ = this;
-  ticket.user_ = std::move(user);
+  ticket.claimant_ = std::move(claimant);
   ticket.entered_ = now;
   return ticket;
 }
@@ -61,7 +46,7 @@ void WaitingRoom::Count(Outcome outcome) {
 void WaitingRoom::Leave(const Ticket& ticket, Outcome outcome, TimePoint now) {
   const MutexLock lock(mutex_);
   --waiting_;
-  Decrement(&users_, ticket.user_);
+  claimants_.Remove(ticket.claimant_);
   CountLocked(outcome);
   if (outcome == Outcome::kProcessed) total_ += now - ticket.entered_;
 }

@@ -6,13 +6,12 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
+#include "doors/mqtt/profile/claimant.h"
 
 namespace tutti::mqtt::profile {
 
@@ -29,7 +28,8 @@ class WaitingRoom {
  public:
   struct Limits {
     size_t all = 1000;
-    size_t per_user = 200;  // whoever names one
+    size_t per_user = 200;
+    size_t per_project = 750;  // where its users are not known: a quarter is left for others
   };
   enum class Outcome { kProcessed, kError, kRejected, kLeft };
 
@@ -39,7 +39,7 @@ class WaitingRoom {
     Ticket() = default;
     Ticket(Ticket&& other) noexcept
         : room_(std::exchange(other.room_, nullptr)),
-          user_(std::move(other.user_)),
+          claimant_(std::move(other.claimant_)),
           entered_(other.entered_) {}
     Ticket& operator=(Ticket&& other) noexcept;
     ~Ticket() { Leave(Outcome::kLeft, entered_); }
@@ -49,14 +49,15 @@ class WaitingRoom {
    private:
     friend class WaitingRoom;
     WaitingRoom* room_ = nullptr;
-    std::string user_;
+    Claimant claimant_;
     TimePoint entered_;
   };
 
-  explicit WaitingRoom(const Limits& limits) : limits_(limits) {}
+  explicit WaitingRoom(const Limits& limits)
+      : limits_(limits), claimants_({limits.per_user, limits.per_project}) {}
 
-  // `user` may be empty. Errors: overloaded, tenant_concurrency.
-  Result<Ticket> Enter(std::string user, TimePoint now);
+  // Errors: overloaded, tenant_concurrency.
+  Result<Ticket> Enter(Claimant claimant, TimePoint now);
   // Of a message that never entered.
   void Count(Outcome outcome);
 
@@ -72,7 +73,7 @@ class WaitingRoom {
   const Limits limits_;
   mutable Mutex mutex_;
   size_t waiting_ GUARDED_BY(mutex_) = 0;
-  std::unordered_map<std::string, size_t> users_ GUARDED_BY(mutex_);
+  ClaimantCounts claimants_ GUARDED_BY(mutex_);
   uint64_t processed_ GUARDED_BY(mutex_) = 0, errors_ GUARDED_BY(mutex_) = 0,
                       rejected_ GUARDED_BY(mutex_) = 0;
   Duration total_ GUARDED_BY(mutex_){0};

@@ -16,31 +16,42 @@ TEST(WaitingRoomTest, OneMoreThanThereIsRoomForIsRefusedAndTheOthersStay) {
   WaitingRoom room({.all = 3, .per_user = 3});
   std::vector<Ticket> tickets;
   for (int i = 0; i < 3; ++i) {
-    Result<Ticket> ticket = room.Enter("", kOpened);
+    Result<Ticket> ticket = room.Enter({}, kOpened);
     ASSERT_TRUE(ticket.ok());
     tickets.push_back(*std::move(ticket));
   }
-  EXPECT_EQ(room.Enter("", kOpened).status().reason(), "overloaded");
+  EXPECT_EQ(room.Enter({}, kOpened).status().reason(), "overloaded");
   EXPECT_EQ(room.statistics().waiting, 3u);
   tickets.pop_back();
-  EXPECT_TRUE(room.Enter("", kOpened).ok()) << "its ticket went at once";
+  EXPECT_TRUE(room.Enter({}, kOpened).ok()) << "its ticket went at once";
   EXPECT_EQ(room.statistics().waiting, 2u);
 }
 
 TEST(WaitingRoomTest, OneUserCannotFillIt) {
   WaitingRoom room({.all = 10, .per_user = 2});
-  Result<Ticket> a = room.Enter("alice", kOpened), b = room.Enter("alice", kOpened);
+  Result<Ticket> a = room.Enter(Claimant{.user = "alice"}, kOpened),
+                 b = room.Enter(Claimant{.user = "alice"}, kOpened);
   ASSERT_TRUE(a.ok() && b.ok());
-  EXPECT_EQ(room.Enter("alice", kOpened).status().reason(), "tenant_concurrency");
-  EXPECT_TRUE(room.Enter("bob", kOpened).ok());
+  EXPECT_EQ(room.Enter(Claimant{.user = "alice"}, kOpened).status().reason(), "tenant_concurrency");
+  EXPECT_TRUE(room.Enter(Claimant{.user = "bob"}, kOpened).ok());
   a->Leave(Outcome::kProcessed, kOpened);
-  EXPECT_TRUE(room.Enter("alice", kOpened).ok());
+  EXPECT_TRUE(room.Enter(Claimant{.user = "alice"}, kOpened).ok());
+}
+
+TEST(WaitingRoomTest, NeitherCanAProjectWhoseUsersNobodyTells) {
+  WaitingRoom room({.all = 10, .per_user = 1, .per_project = 2});
+  Result<Ticket> a = room.Enter(Claimant{.project = "p"}, kOpened),
+                 b = room.Enter(Claimant{.project = "p"}, kOpened);
+  ASSERT_TRUE(a.ok() && b.ok());
+  EXPECT_EQ(room.Enter(Claimant{.project = "p"}, kOpened).status().reason(), "tenant_concurrency");
+  EXPECT_TRUE(room.Enter(Claimant{.project = "q"}, kOpened).ok());
+  EXPECT_TRUE(room.Enter(Claimant{.user = "p"}, kOpened).ok()) << "a user of that name";
 }
 
 TEST(WaitingRoomTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
   WaitingRoom room({.all = 10, .per_user = 10});
   const auto leave = [&](Outcome outcome, Duration after) {
-    Result<Ticket> ticket = room.Enter("", kOpened);
+    Result<Ticket> ticket = room.Enter({}, kOpened);
     ticket->Leave(outcome, kOpened + after);
     ticket->Leave(outcome, kOpened + after);  // has left already
   };
@@ -60,9 +71,9 @@ TEST(WaitingRoomTest, ItCountsWhatBecameOfEachOnceAndHowLongAnswersTook) {
 TEST(WaitingRoomTest, ItIsCrowdedFromSeventyPercentAndNoLongerBelow) {
   WaitingRoom room({.all = 1000, .per_user = 1000});
   std::vector<Ticket> tickets;
-  for (int i = 0; i < 699; ++i) tickets.push_back(*room.Enter("", kOpened));
+  for (int i = 0; i < 699; ++i) tickets.push_back(*room.Enter({}, kOpened));
   EXPECT_EQ(room.CrowdingChange(), 0);
-  tickets.push_back(*room.Enter("", kOpened));
+  tickets.push_back(*room.Enter({}, kOpened));
   EXPECT_EQ(room.CrowdingChange(), 1);
   EXPECT_EQ(room.CrowdingChange(), 0);
   tickets.pop_back();
