@@ -153,6 +153,8 @@ Result<PrincipalRef> PrincipalOf(const JsonObject& claims, const JwtIssuer& issu
 Result<JwtVerifier> JwtVerifier::Create(const JwtIssuer& issuer) {
   if (issuer.issuer.empty() || issuer.audience.empty())
     return BadIssuer("needs the claims iss and aud to be named");
+  if (issuer.issuer.size() > kMostIssuerBytes)
+    return BadIssuer("has at most " + std::to_string(kMostIssuerBytes) + " bytes");
   RETURN_IF_ERROR(CheckName(issuer.tenant, "tenant"));
   if (issuer.keys.empty() || issuer.keys.size() > kMostJwtKeys)
     return BadIssuer("has 1 to " + std::to_string(kMostJwtKeys) + " keys");

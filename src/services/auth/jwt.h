@@ -21,6 +21,7 @@ inline constexpr size_t kMostJwtBytes = 8192;
 inline constexpr size_t kMostJwtKeys = 4;   // of one issuer, for its rotation
 inline constexpr int64_t kJwtLeewayS = 60;  // by which its clock may differ from ours
 inline constexpr size_t kMostSubjectBytes = 256;
+inline constexpr size_t kMostIssuerBytes = 240;  // with a subject the ledger and limits know it
 
 // An issuer that is trusted, as the configuration has it.
 struct JwtIssuer {

@@ -292,6 +292,11 @@ TEST(Jwt, AKeyThatDoesNotFitItsAlgorithmIsRefusedAtStart) {
   issuer = IssuerWith(JwtAlgorithm::kRs256, rsa);
   issuer.audience.clear();
   EXPECT_FALSE(JwtVerifier::Create(issuer).ok()) << "tokens for others would be taken";
+  issuer = IssuerWith(JwtAlgorithm::kRs256, rsa);
+  issuer.issuer = std::string(kMostIssuerBytes, 'i');
+  EXPECT_TRUE(JwtVerifier::Create(issuer).ok());
+  issuer.issuer += 'i';
+  EXPECT_FALSE(JwtVerifier::Create(issuer).ok()) << "limits could not count its callers";
 }
 
 std::string Decoded(std::string_view text) { return DecodeBase64url(text).value(); }

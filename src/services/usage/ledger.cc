@@ -14,8 +14,8 @@ constexpr int64_t kHourMs = 3'600'000, kDayMs = 24 * kHourMs;
 constexpr int kRowsInSweep = 10'000;  // some 50 ms of the store's thread
 
 // As far as it is UTF-8.
-void Cut(std::string* name) {
-  if (name->size() > kMostNameBytes) name->resize(kMostNameBytes);
+void Cut(std::string* name, size_t most = kMostNameBytes) {
+  if (name->size() > most) name->resize(most);
   name->resize(ValidUtf8Prefix(*name));
 }
 
@@ -76,8 +76,8 @@ void Ledger::Close() {
 
 void Ledger::Record(Place place, Row row, Done done) {
   CHECK(place.ledger_ == this);
-  for (std::string* name :
-       {&row.tenant, &row.key_id, &row.user, &row.model, &row.route, &row.outcome})
+  Cut(&row.key_id, kMostKeyBytes);
+  for (std::string* name : {&row.tenant, &row.user, &row.model, &row.route, &row.outcome})
     Cut(name);
   {
     const MutexLock guard(mutex_);

@@ -31,6 +31,8 @@
 namespace tutti::usage {
 
 inline constexpr size_t kMostNameBytes = 128;  // of each text of a row; what is beyond is cut off
+// Of `key_id`: every credential in whole, since after a restart its day's quota is counted by it.
+inline constexpr size_t kMostKeyBytes = 512;
 
 class Ledger {
  public:

@@ -307,6 +307,27 @@ TEST_F(LedgerTest, TextsAreCutAtTheirBoundOrWhereTheyAreNoText) {
                   .ok());
 }
 
+// Of a credential 128 bytes were kept: after a restart its quota began anew, and all whose tokens
+// began alike were one.
+TEST_F(LedgerTest, TheLongestCredentialsAreKeptApartInWhole) {
+  Start();
+  const std::string alike = "token:" + std::string(240, 'i') + "|" + std::string(255, 's');
+  for (const char last : {'a', 'b'}) {
+    Row row = Used(1);
+    row.key_id = alike + last;
+    EXPECT_TRUE(Record(row).ok());
+  }
+  EXPECT_TRUE(ledger_->Flush().ok());
+  EXPECT_TRUE(store_
+                  ->ReadNow([&](store::Database& database) -> Status {
+                    ASSIGN_OR_RETURN(const auto used, DayTokens(database, kFirst / 86'400'000));
+                    EXPECT_EQ(used.size(), 2u);
+                    EXPECT_EQ(used.at(0).key_id, alike + 'a');
+                    return OkStatus();
+                  })
+                  .ok());
+}
+
 // Records for ever, and writes to `fd` how many rows are safe; each is one token more than the
 // last.
 [[noreturn]] void RecordUntilKilled(const std::string& folder, int64_t next, int fd) {
