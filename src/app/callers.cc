@@ -73,12 +73,12 @@ Callers::~Callers() = default;
 
 Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::Store& store,
                                                auth::Authority& authority,
-                                               LocalInference& inference) {
+                                               LocalInference& inference, Logger* log) {
   ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
   std::unique_ptr<Callers> callers(new Callers(std::move(policy),
                                                static_cast<int>(settings.Int("usage.keep_days")),
                                                store, authority, inference));
-  RETURN_IF_ERROR(callers->Restore(store));
+  RETURN_IF_ERROR(callers->Restore(store, log));
   try {
     callers->ticker_ = std::jthread([&self = *callers](const std::stop_token& stop) {
       std::mutex mutex;
@@ -96,18 +96,19 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
   return callers;
 }
 
-Status Callers::Restore(store::Store& store) {
+Status Callers::Restore(store::Store& store, Logger* log) {
   std::vector<usage::KeyTokens> used;
   RETURN_IF_ERROR(store.ReadNow([&](store::Database& rows) -> Status {
     ASSIGN_OR_RETURN(used, usage::DayTokens(rows, limits::DayOf(UnixSeconds())));
     return OkStatus();
   }));
-  for (const usage::KeyTokens& each : used) {
-    const Result<auth::PrincipalRef> who =
-        authority_.FromCredential(each.key_id, std::time(nullptr));
-    const api::CallerLimits own = who.ok() ? (*who)->grant.limits : api::CallerLimits();
-    RETURN_IF_ERROR(admission_.AddToDay(each, own));
-  }
+  const size_t left_out =
+      admission_.AddToDay(std::move(used), [this](const std::string& credential) {
+        const auto who = authority_.FromCredential(credential, std::time(nullptr));
+        return who.ok() ? (*who)->grant.limits : api::CallerLimits();
+      });
+  if (left_out > 0 && log != nullptr)
+    log->Warn("usage.day_begins_anew", {{"callers", static_cast<int64_t>(left_out)}});
   return OkStatus();
 }
 

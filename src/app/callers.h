@@ -10,6 +10,7 @@
 
 #include "app/local_inference.h"
 #include "app/settings.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "services/admission/admission.h"
 #include "services/auth/authority.h"
@@ -21,10 +22,11 @@ namespace tutti::app {
 
 class Callers {
  public:
-  // All outlive it. Errors: invalid_value (the settings), the store's, overloaded (no thread).
+  // All outlive it; `log` may be null. Errors: invalid_value (the settings), the store's,
+  // overloaded (no thread).
   static Result<std::unique_ptr<Callers>> Open(const Settings& settings, store::Store& store,
                                                auth::Authority& authority,
-                                               LocalInference& inference);
+                                               LocalInference& inference, Logger* log);
   ~Callers();
 
   api::Inference& inference() { return admission_; }
@@ -38,7 +40,7 @@ class Callers {
   Callers(admission::Policy policy, int retention_days, store::Store& store,
           auth::Authority& authority, LocalInference& inference);
   // What was used of today's quotas before this process.
-  Status Restore(store::Store& store);
+  Status Restore(store::Store& store, Logger* log);
   void Tick();
 
   auth::Authority& authority_;

@@ -62,7 +62,7 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
                      auth::Authority::Create(accounts.get(), known));
     ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
-                     Callers::Open(settings, *store, *authority, inference));
+                     Callers::Open(settings, *store, *authority, inference, log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &inference.clock(), log));
     std::unique_ptr<State> state(new State(std::move(store), std::move(accounts),

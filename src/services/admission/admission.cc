@@ -254,15 +254,22 @@ Result<std::string> Admission::Detokenize(const api::DetokenizeRequest& request)
   return deps_.inference->Detokenize(request);
 }
 
-Status Admission::AddToDay(const usage::KeyTokens& used, const api::CallerLimits& own) {
-  const limits::Rules key = RulesOf(own, policy_.key);
-  if (key.tokens_per_day > 0) {
-    RETURN_IF_ERROR(
-        deps_.limiter->AddToDay({limits::SubjectKind::kKey, used.key_id, key}, used.tokens));
+size_t Admission::AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& own) {
+  std::stable_sort(used.begin(), used.end(),
+                   [](const auto& a, const auto& b) { return a.tokens > b.tokens; });
+  size_t left_out = 0;
+  const auto add = [&](const limits::Subject& subject, int64_t tokens) {
+    if (subject.rules.tokens_per_day == 0) return;
+    if (!deps_.limiter->AddToDay(subject, tokens).ok()) ++left_out;
+  };
+  // Tenants are fewer, and each stands for all of its keys.
+  for (const usage::KeyTokens& each : used)
+    add({limits::SubjectKind::kTenant, each.tenant, policy_.tenant}, each.tokens);
+  for (const usage::KeyTokens& each : used) {
+    add({limits::SubjectKind::kKey, each.key_id, RulesOf(own(each.key_id), policy_.key)},
+        each.tokens);
   }
-  if (policy_.tenant.tokens_per_day == 0) return OkStatus();
-  return deps_.limiter->AddToDay({limits::SubjectKind::kTenant, used.tenant, policy_.tenant},
-                                 used.tokens);
+  return left_out;
 }
 
 }  // namespace tutti::admission

@@ -65,9 +65,11 @@ class Admission final : public api::Inference {
 
   // Ends what runs for a credential that is none any more; how many requests that were.
   size_t Revoke(std::string_view credential) { return running_->Revoke(credential); }
-  // Counts to today's quotas what was used before this process began. `own`: the limits that were
-  // given to that credential. Errors: as limits::Limiter::AddToDay.
-  Status AddToDay(const usage::KeyTokens& used, const api::CallerLimits& own);
+  // Counts to today's quotas what was used before this process began, by those who used most first.
+  // `own`: the limits that were given to a credential. How many found no room among the limiter's
+  // subjects: their day begins anew.
+  using LimitsOf = std::function<api::CallerLimits(const std::string& credential)>;
+  size_t AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& own);
 
   size_t running() const { return running_->size(); }
 

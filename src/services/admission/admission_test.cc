@@ -415,9 +415,27 @@ TEST_F(AdmissionTest, ARevocationBesideABeginningMissesNothing) {
 TEST_F(AdmissionTest, TodaysUseBeforeAStartCounts) {
   Start();
   const api::CallerLimits limits{.daily_tokens = 100};
-  ASSERT_TRUE(
-      admission_->AddToDay({.tenant = "acme", .key_id = "key:a", .tokens = 90}, limits).ok());
+  ASSERT_EQ(admission_->AddToDay({{.tenant = "acme", .key_id = "key:a", .tokens = 90}},
+                                 [&](const std::string&) { return limits; }),
+            0u);
   EXPECT_EQ(admission_->Generate(Ask(Caller(limits)), nullptr).status().reason(),
+            "insufficient_quota");
+}
+
+// The first that found no room kept the server from starting, and all behind it from their limits.
+TEST_F(AdmissionTest, WhereTheDayOfMoreThanThereIsRoomForIsCountedThoseWhoUsedMostAre) {
+  limits::Limiter small{{.most_subjects = 1, .shards = 1}, &clock_, [] { return kNow; }};
+  Policy policy;
+  policy.tenant.tokens_per_day = 1000;
+  Start(policy, nullptr, &small);
+  const api::CallerLimits limits{.daily_tokens = 100};
+  std::vector<usage::KeyTokens> used;
+  for (int i = 0; i < 10; ++i)
+    used.push_back({.tenant = "acme", .key_id = "key:" + std::to_string(i), .tokens = 10 * i});
+  const size_t keys = limits::kSubjectKinds - 1;  // beside the tenant: the least that a shard has
+  EXPECT_EQ(admission_->AddToDay(used, [&](const std::string&) { return limits; }), 10 - keys);
+  EXPECT_EQ(small.subjects(), keys + 1);
+  EXPECT_EQ(admission_->Generate(Ask(Caller(limits, {}, "key:9")), nullptr).status().reason(),
             "insufficient_quota");
 }
 
