@@ -1,5 +1,6 @@
 // What `tutti keys` and `tutti users` ask for, as one JSON object, and the answer as another. The
 // same whether it comes through a server's control socket or the command has the store itself.
+// What else comes that way is services/usage/control.h's and app/control.h's.
 //
 // {"op":"keys.create","name":"ci","tenant":"acme","scopes":{"routes":["embed"],"models":[]},
 //  "limits":{"requests_per_minute":60},"expires_in_s":86400}
