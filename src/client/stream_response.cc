@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/ascii.h"
+
 namespace tutti::client {
 namespace {
 
@@ -12,14 +14,6 @@ constexpr size_t kMostBody = size_t{64} << 10;
 
 Status Malformed(const char* what) {
   return Unavailable("bad_response", std::string("the server's answer ") + what);
-}
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
-  }
-  return out;
 }
 
 std::string_view Trimmed(std::string_view text) {
@@ -51,8 +45,8 @@ Status StreamResponse::ParseHeader(std::string_view header) {
     begin = end;
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    const std::string name = Lower(line.substr(0, colon));
-    const std::string value = Lower(Trimmed(line.substr(colon + 1)));
+    const std::string name = AsciiLower(line.substr(0, colon));
+    const std::string value = AsciiLower(Trimmed(line.substr(colon + 1)));
     if (name == "content-type") event_stream_ = value.starts_with("text/event-stream");
     if (name == "transfer-encoding" && value.find("chunked") != std::string::npos)
       state_ = State::kChunkSize;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
+
 namespace tutti::wire {
 namespace {
 
@@ -18,8 +20,6 @@ bool IsTokenChar(unsigned char c) {
 }
 
 bool IsValueChar(unsigned char c) { return c == '\t' || (c >= 0x20 && c != 0x7F); }
-
-char Lower(unsigned char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c + 32 : c); }
 
 int HexValue(unsigned char c) {
   if (c >= '0' && c <= '9') return c - '0';
@@ -131,7 +131,7 @@ void FramingGuard::Head(unsigned char c) {
       } else if (!IsTokenChar(c)) {
         Malformed("a header field name");
       } else if (name_.size() < kMaxNameKept) {
-        name_ += Lower(c);
+        name_ += AsciiLower(static_cast<char>(c));
       }
       return;
     case State::kValueStart:
@@ -143,7 +143,7 @@ void FramingGuard::Head(unsigned char c) {
       if (!IsValueChar(c)) return Malformed("a control character in a header field");
       if (framing_field_) {
         if (value_.size() >= kMaxFramingValue) return Malformed("the " + name_ + " field");
-        value_ += Lower(c);
+        value_ += AsciiLower(static_cast<char>(c));
       }
       return;
     case State::kHeadLf:

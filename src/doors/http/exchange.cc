@@ -6,6 +6,7 @@
 #include "api/validate.h"
 #include "doors/http/connection.h"
 #include "wire/json_writer.h"
+#include "wire/load.h"
 #include "wire/models.h"
 
 namespace tutti::http {
@@ -80,15 +81,8 @@ class ImmediateExchange final : public Exchange {
   }
   static std::string LoadBody(const api::LoadSnapshot& load) {
     std::string body;
-    wire::JsonWriter(&body)
-        .BeginObject()
-        .Member("server_load", load.running + load.waiting)
-        .Member("running", load.running)
-        .Member("waiting", load.waiting)
-        .Member("lanes", load.lanes)
-        .Member("kv_blocks_used", load.kv_blocks_used)
-        .Member("kv_blocks_total", load.kv_blocks_total)
-        .EndObject();
+    wire::JsonWriter json(&body);
+    wire::WriteLoad(load, &json);
     return body;
   }
 

@@ -7,20 +7,11 @@
 #include <limits>
 #include <optional>
 
+#include "base/ascii.h"
+
 namespace tutti::http {
 
 namespace beast = boost::beast;
-
-namespace {
-
-std::string LowerCase(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  return out;
-}
-
-}  // namespace
 
 const std::string* HttpRequest::Find(std::string_view name) const {
   const auto found = std::find_if(fields.begin(), fields.end(),
@@ -77,8 +68,9 @@ struct MessageParser::Impl {
     head->http_1_0 = message.version() == 10;
     head->keep_alive = message.keep_alive();
     for (const auto& field : message) {
-      head->fields.emplace_back(LowerCase({field.name_string().data(), field.name_string().size()}),
-                                std::string(field.value()));
+      head->fields.emplace_back(
+          AsciiLower(std::string_view{field.name_string().data(), field.name_string().size()}),
+          std::string(field.value()));
     }
   }
 

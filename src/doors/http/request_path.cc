@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ascii.h"
 #include "services/auth/key_text.h"
 
 namespace tutti::http {
@@ -50,7 +51,7 @@ std::optional<std::string> CanonicalPath(std::string_view target) {
 
 std::string PathForLog(std::string_view target, std::string_view key) {
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
+    if (!AsciiLower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
     target.remove_prefix(std::min(target.find_first_of("/?#", scheme.size()), target.size()));
     if (!target.starts_with('/')) return "/";
   }
@@ -78,12 +79,6 @@ std::string DecodedPath(std::string_view text) {
       out += text[i];
     }
   }
-  return out;
-}
-
-std::string Lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
   return out;
 }
 

@@ -20,6 +20,4 @@ std::string PathForLog(std::string_view target, std::string_view key);
 // Of a path, or a part of one, in canonical form: its escapes undone.
 std::string DecodedPath(std::string_view text);
 
-std::string Lower(std::string_view text);  // of ASCII
-
 }  // namespace tutti::http

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <optional>
 
+#include "base/ascii.h"
 #include "doors/http/content_coding.h"
 #include "doors/http/request_path.h"
 #include "services/auth/who_asks.h"
@@ -53,7 +54,7 @@ std::optional<std::string> HostName(std::string_view authority) {
            c == '-' || c == '_' || c == ':';
   });
   if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
-  return Lower(host);
+  return AsciiLower(host);
 }
 
 // Of a name that HostName has passed: only an IPv6 address holds colons.
@@ -92,7 +93,7 @@ Status CheckTensorMedia(std::string_view media) {
 Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   if (const std::string* encoding = request.Find("content-encoding"); encoding != nullptr) {
     const bool known = kind == BodyKind::kTensors ? ParseCoding(*encoding).has_value()
-                                                  : Lower(*encoding) == "identity";
+                                                  : AsciiLower(*encoding) == "identity";
     if (!known || request.Count("content-encoding") > 1) {
       return Unsupported(kind == BodyKind::kTensors
                              ? "of content encodings gzip or deflate is accepted, once"
@@ -102,7 +103,7 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   if (request.Count("content-type") > 1) return Unsupported("more than one Content-Type");
   const std::string* type = request.Find("content-type");
   if (type == nullptr) return OkStatus();
-  std::string media = Lower(*type);
+  std::string media = AsciiLower(*type);
   std::string parameters;
   if (const size_t semicolon = media.find(';'); semicolon != std::string::npos) {
     parameters = media.substr(semicolon + 1);
@@ -169,7 +170,7 @@ Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const 
   const size_t scheme = origin.find("://");
   const std::string* host = request.Find("host");
   if (scheme != std::string::npos && host != nullptr &&
-      Lower(origin.substr(scheme + 3)) == Lower(*host)) {
+      AsciiLower(origin.substr(scheme + 3)) == AsciiLower(*host)) {
     return OkStatus();  // a page of this very server
   }
   return Forbidden("this origin may not call this server; see --cors-origin");
@@ -197,11 +198,11 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
   // Absolute form: the same as an origin-form target whose Host is that authority.
   std::string target = request.target;
   for (const std::string_view scheme : {"http://", "https://"}) {
-    if (!Lower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
+    if (!AsciiLower(target.substr(0, scheme.size())).starts_with(scheme)) continue;
     const size_t slash = std::min(target.find_first_of("/?", scheme.size()), target.size());
     const std::string* host = request.Find("host");
     if (host != nullptr &&
-        Lower(*host) != Lower(target.substr(scheme.size(), slash - scheme.size()))) {
+        AsciiLower(*host) != AsciiLower(target.substr(scheme.size(), slash - scheme.size()))) {
       return refuse(Malformed("malformed HTTP request: the target and the Host field differ"));
     }
     target.erase(0, slash);
@@ -264,7 +265,7 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
       return refuse(std::move(status));
   }
   if (const std::string* expect = request.Find("expect");
-      expect != nullptr && Lower(*expect) != "100-continue") {
+      expect != nullptr && AsciiLower(*expect) != "100-continue") {
     return refuse(Unimplemented("expectation_failed", "only 100-continue can be expected"));
   }
   return decision;

@@ -1,18 +1,8 @@
 #include "services/auth/who_asks.h"
 
-#include <algorithm>
+#include "base/ascii.h"
 
 namespace tutti::auth {
-namespace {
-
-bool SameLetters(std::string_view text, std::string_view lower) {
-  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(), [](char a, char b) {
-    return (a >= 'A' && a <= 'Z' ? static_cast<char>(a + 32) : a) == b;
-  });
-}
-
-}  // namespace
-
 std::string_view BearerOf(std::span<const std::string_view> authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() != 1 ||

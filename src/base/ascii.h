@@ -1,0 +1,24 @@
+// Letters as protocols compare them: those of ASCII alone, whatever the locale. Pure.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+constexpr char AsciiLower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; }
+
+inline std::string AsciiLower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out) c = AsciiLower(c);
+  return out;
+}
+
+// Whether `text` is `lower`, which has no capitals, but for capitals.
+inline bool SameLetters(std::string_view text, std::string_view lower) {
+  return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),
+                    [](char a, char b) { return AsciiLower(a) == b; });
+}
+
+}  // namespace tutti

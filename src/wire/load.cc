@@ -1,0 +1,16 @@
+#include "wire/load.h"
+
+namespace tutti::wire {
+
+void WriteLoad(const api::LoadSnapshot& load, JsonWriter* json) {
+  json->BeginObject()
+      .Member("server_load", load.running + load.waiting)
+      .Member("running", load.running)
+      .Member("waiting", load.waiting)
+      .Member("lanes", load.lanes)
+      .Member("kv_blocks_used", load.kv_blocks_used)
+      .Member("kv_blocks_total", load.kv_blocks_total)
+      .EndObject();
+}
+
+}  // namespace tutti::wire

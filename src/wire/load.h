@@ -1,0 +1,12 @@
+// What a server has to do, as every door tells it. Pure.
+#pragma once
+
+#include "api/types.h"
+#include "wire/json_writer.h"
+
+namespace tutti::wire {
+
+// An object.
+void WriteLoad(const api::LoadSnapshot& load, JsonWriter* json);
+
+}  // namespace tutti::wire
