@@ -8,7 +8,7 @@
 #include "app/mqtt_rates.h"
 #include "app/version.h"
 #include "app/wall_clock.h"
-#include "doors/http/router.h"
+#include "base/loopback.h"
 #include "doors/mqtt/profile/native_topics.h"
 #include "doors/mqtt/profile/presence.h"
 #include "services/auth/caller.h"
@@ -136,9 +136,9 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
   const mqtt::listener::ListenerOptions listener = ListenerOf(settings);
   if (listener.port >= 0 || listener.websocket_port >= 0) {
     doors->host_ = listener.host;
-    doors->login_ = std::make_unique<MqttLogin>(deps.state->authority(), options.prefix,
-                                                http::IsLoopbackAddress(listener.host), projects,
-                                                options.tenant);
+    doors->login_ =
+        std::make_unique<MqttLogin>(deps.state->authority(), options.prefix,
+                                    IsLoopback(listener.host), projects, options.tenant);
     doors->listener_ = std::make_unique<mqtt::listener::Listener>(
         listener, mqtt::listener::Listener::Dependencies{
                       .authenticator = doors->login_.get(), .log = deps.log, .clock = clock});

@@ -122,14 +122,4 @@ std::string UrlOf(const Address& address) {
          (v6 ? "[" + address.host + "]" : address.host) + ":" + std::to_string(address.port);
 }
 
-bool IsLoopback(std::string_view host) {
-  const std::string text(host);
-  if (text == "localhost") return true;
-  if (in_addr v4{}; inet_pton(AF_INET, text.c_str(), &v4) == 1) {
-    return (ntohl(v4.s_addr) >> 24) == 127;
-  }
-  in6_addr v6{};
-  return inet_pton(AF_INET6, text.c_str(), &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 }  // namespace tutti::mqtt

@@ -23,7 +23,4 @@ Result<Address> ParseUrl(std::string_view url);
 // "mqtts://broker.example:8883"
 std::string UrlOf(const Address& address);
 
-// Whether `host` is this machine for sure: `localhost`, 127.0.0.0/8 or ::1.
-bool IsLoopback(std::string_view host);
-
 }  // namespace tutti::mqtt

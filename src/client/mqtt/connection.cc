@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/loopback.h"
 #include "base/utf8.h"
 
 namespace tutti::client {
@@ -30,8 +31,7 @@ Status CheckLogin(const MqttOptions& options) {
   RETURN_IF_ERROR(CheckText(login.user, "the user name"));
   if (login.password.has_value() && login.password->size() > 65'535)
     return InvalidArgument("invalid_value", "the password is longer than 65,535 bytes");
-  if (login.password.has_value() && !options.address.tls &&
-      !mqtt::IsLoopback(options.address.host)) {
+  if (login.password.has_value() && !options.address.tls && !IsLoopback(options.address.host)) {
     return InvalidArgument("invalid_value", "a password for another machine needs TLS: mqtts://" +
                                                 options.address.host);
   }

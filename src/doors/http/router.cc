@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/ascii.h"
+#include "base/loopback.h"
 #include "doors/http/content_coding.h"
 #include "doors/http/request_path.h"
 #include "services/auth/who_asks.h"
@@ -127,13 +128,6 @@ bool IsKnownMethod(std::string_view method) {
   return std::find(kMethods.begin(), kMethods.end(), method) != kMethods.end();
 }
 
-bool IsLoopbackAddress(std::string_view host) {
-  // A name may start with 127. too: only the dotted address itself counts.
-  const bool dotted = std::all_of(host.begin(), host.end(),
-                                  [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
-  return host == "localhost" || host == "::1" || (dotted && host.starts_with("127."));
-}
-
 Router::Router(const HttpOptions& options, bool loopback, const auth::Authority& authority)
     : origins_(options.cors_origins),
       hosts_(options.allowed_hosts),
@@ -149,8 +143,7 @@ Status Router::CheckHost(const HttpRequest& request) const {
   const std::optional<std::string> name = HostName(*host);
   if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
   const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
-  const bool allowed =
-      loopback_ ? IsLoopbackAddress(*name) : hosts_.empty() || IsAddressInDigits(*name);
+  const bool allowed = loopback_ ? IsLoopback(*name) : hosts_.empty() || IsAddressInDigits(*name);
   if (listed || allowed) return OkStatus();
   return Forbidden(
       "this server is not known by the name that the Host field gives; see --allowed-hosts");

@@ -69,6 +69,5 @@ class Router {
 
 // Registered ones; others are client data and not logged.
 bool IsKnownMethod(std::string_view method);
-bool IsLoopbackAddress(std::string_view host);  // "localhost", 127/8, ::1
 
 }  // namespace tutti::http

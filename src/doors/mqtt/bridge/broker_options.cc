@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/loopback.h"
 #include "doors/mqtt/bridge/message_packet.h"
 
 namespace tutti::mqtt::bridge {

@@ -1,0 +1,13 @@
+// Which hosts are this machine: the one place, for doors that listen, for clients that may do
+// without TLS, and for the names that a page may call a server by. Pure.
+#pragma once
+
+#include <string_view>
+
+namespace tutti {
+
+// Whether `host` is this machine for sure: `localhost`, 127.0.0.0/8 or ::1, without brackets. A
+// name may start with 127. too, and is none.
+bool IsLoopback(std::string_view host);
+
+}  // namespace tutti
