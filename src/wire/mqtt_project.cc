@@ -78,20 +78,6 @@ Status CheckIds(const CheckedObject& object, std::initializer_list<const char*> 
   return OkStatus();
 }
 
-// A topic of the session, so that nobody has the server write to the topics of others.
-Status CheckReplyTopic(std::string_view session_topic, std::string_view topic) {
-  const bool below = topic.starts_with(session_topic) && topic.size() > session_topic.size() + 1 &&
-                     topic[session_topic.size()] == '/';
-  const bool writable =
-      topic.size() <= kMaxTopicBytes &&
-      static_cast<size_t>(std::count(topic.begin(), topic.end(), '/')) < kMaxTopicLevels &&
-      std::none_of(topic.begin(), topic.end(),
-                   [](char c) { return c == '#' || c == '+' || IsControl(c); });
-  if (writable && (below || topic == session_topic)) return OkStatus();
-  return Bad("replyTopic",
-             "replyTopic must lie below " + Excerpt(session_topic) + " and hold no wildcards");
-}
-
 api::SamplingParams Defaults() {
   api::SamplingParams sampling;
   sampling.temperature = kTemperature;
@@ -110,13 +96,13 @@ Result<ProjectMessage> ReadText(std::string_view text) {
 }
 
 Result<ProjectMessage> ReadObject(const Json& payload, const ParseOptions& options,
-                                  std::string_view session_topic) {
+                                  std::string_view project, std::string_view session) {
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::Check(kProjectMessage, payload, "", options.strict, &ignored));
   RETURN_IF_ERROR(CheckIds(object, {"sessionId", "clientId", "requestId"}));
   if (const std::string topic = object.Text("replyTopic").value_or(""); !topic.empty())
-    RETURN_IF_ERROR(CheckReplyTopic(session_topic, topic));
+    RETURN_IF_ERROR(CheckProjectReplyTopic(project, session, topic, "replyTopic"));
   ASSIGN_OR_RETURN(ProjectMessage message, ReadText(*object.Text("message")));
   message.system_prompt = object.Text("systemPrompt");
   api::SamplingParams& sampling = message.sampling;
@@ -221,6 +207,22 @@ std::optional<ProjectTopic> ParseProjectTopic(std::string_view project, std::str
   return parsed;
 }
 
+Status CheckProjectReplyTopic(std::string_view project, std::string_view session,
+                              std::string_view topic, std::string param) {
+  const std::string own = SessionTopic(project, session);
+  const bool below =
+      topic.starts_with(own) && topic.size() > own.size() + 1 && topic[own.size()] == '/';
+  const bool writable =
+      topic.size() <= kMaxTopicBytes && IsValidUtf8(topic) &&
+      static_cast<size_t>(std::count(topic.begin(), topic.end(), '/')) < kMaxTopicLevels &&
+      std::none_of(topic.begin(), topic.end(),
+                   [](char c) { return c == '#' || c == '+' || IsControl(c); });
+  if (writable && (below || topic == own)) return OkStatus();
+  std::string message =
+      "the topic for the answer must lie below " + Excerpt(own) + " and hold no wildcards";
+  return Bad(std::move(param), std::move(message));
+}
+
 ReceivedMessage ParseProjectMessage(std::string_view project, std::string_view payload,
                                     std::string_view random, const ParseOptions& options) {
   const std::string unnamed = "default-" + std::string(random);
@@ -238,11 +240,11 @@ ReceivedMessage ParseProjectMessage(std::string_view project, std::string_view p
   ProjectReply reply = AddressOf(project, session, &root);
   // A person may well say 42, or true.
   if (!root.is_object() && !root.is_array()) return {std::move(reply), ReadText(payload)};
-  const std::string session_topic = SessionTopic(project, session);
   // Also for errors: the client listens there.
-  if (std::string topic = TextIn(&root, "replyTopic"); CheckReplyTopic(session_topic, topic).ok())
+  std::string topic = TextIn(&root, "replyTopic");
+  if (CheckProjectReplyTopic(project, session, topic, "replyTopic").ok())
     reply.topic = std::move(topic);
-  return {std::move(reply), ReadObject(root, options, session_topic)};
+  return {std::move(reply), ReadObject(root, options, project, session)};
 }
 
 std::string_view ProjectOpName(ProjectOp op) {

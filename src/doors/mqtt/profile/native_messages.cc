@@ -120,9 +120,10 @@ void NativeMessages::Restore(const sessions::OwedAnswer& owed, const ReplyTo& re
   address.reply_topic = reply_to.topic;
   address.correlation = reply_to.correlation;
   const NativeTopics& topics = context_.topics;
-  if (address.reply_topic != topics.Out(address.user, address.session) &&
-      !topics.CheckResponse(address.user, address.reply_topic).ok())
-    return;
+  if (address.reply_topic != topics.Out(address.user, address.session)) {
+    const Status own = topics.CheckResponse(address.user, address.reply_topic);
+    if (!own.ok()) return context_.LogRefusal(address.reply_topic, address.user, own);
+  }
   const AskedPointer asked = AskedAt(address, owed.message_id);
   asked->key = owed.key;
   asked->again = std::move(again);

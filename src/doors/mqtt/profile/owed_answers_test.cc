@@ -74,6 +74,22 @@ TEST_F(OwedAnswersTest, TurnsThatWaitedAreToldInTheirOrderEachOnItsTopic) {
   EXPECT_EQ(Owed(), 0);
 }
 
+// Their topics were dropped without a word.
+TEST_F(OwedAnswersTest, WhatBelongsToNoTopicOfItsOwnAnyMoreIsLogged) {
+  Deliver(Topic("in"), Said("u1", "m1"));
+  Deliver("driving/user_input", R"({"sessionId":"s","message":"w"})");
+  EXPECT_EQ(Owed(), 2);
+  ASSERT_TRUE(Change("UPDATE owed SET reply_to=replace(reply_to, 'assistant_response/s', "
+                     "'assistant_response/t')")
+                  .ok());
+  profile_options_.prefix = "house";
+  Crash();
+  EXPECT_THAT(port_.sent("driving/assistant_response/t"), IsEmpty());
+  EXPECT_THAT(lines_->all(), ::testing::HasSubstr("mqtt.refused topic=llm/v1/alice/s/out"));
+  EXPECT_THAT(lines_->all(),
+              ::testing::HasSubstr("mqtt.refused topic=driving/assistant_response/t"));
+}
+
 TEST_F(OwedAnswersTest, AnAnswerThatHadEndedAndNotArrivedIsTold) {
   port_.outcome = [](const Message&) { return Unavailable("draining", "the link is gone"); };
   Deliver(Topic("in"), Said("u1", "m1"));

@@ -3,7 +3,6 @@
 #include <memory>
 #include <utility>
 
-#include "doors/mqtt/profile/project_topics.h"
 #include "services/responses/ids.h"
 
 namespace tutti::mqtt::profile {
@@ -83,8 +82,8 @@ void ProjectMessages::Take(const ProjectSettings& project, const Message& messag
     answering_.Refuse(asked, error);
   };
   if (!message.response_topic.empty()) {
-    const Status status =
-        CheckProjectResponse(project.name, address.reply.session, message.response_topic);
+    const Status status = wire::CheckProjectReplyTopic(project.name, address.reply.session,
+                                                       message.response_topic, "response_topic");
     if (!status.ok()) {
       context_.LogRefusal(message.topic, message.user, status);
       return refuse(status);
@@ -133,7 +132,9 @@ void ProjectMessages::Restore(const ProjectSettings& project, const sessions::Ow
                                 .client = reply_to.client,
                                 .request_id = reply_to.request_id},
                                reply_to.correlation};
-  if (!CheckProjectResponse(project.name, owed.key.session, reply_to.topic).ok()) return;
+  const Status own =
+      wire::CheckProjectReplyTopic(project.name, owed.key.session, reply_to.topic, "reply_to");
+  if (!own.ok()) return context_.LogRefusal(reply_to.topic, "", own);
   const AskedPointer asked = AskedAt(project, address, "");
   asked->key = owed.key;
   asked->again = std::move(again);

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "doors/mqtt/profile/project_topics.h"
-
 namespace tutti::mqtt::profile {
 namespace {
 
@@ -38,8 +36,8 @@ void ProjectVerbs::Take(const ProjectSettings& project, const Message& message, 
                                                        message.payload, context_.Parsing());
   ProjectAddress address{std::move(received.reply), message.correlation_data};
   if (!message.response_topic.empty()) {
-    const Status status =
-        CheckProjectResponse(project.name, address.reply.session, message.response_topic);
+    const Status status = wire::CheckProjectReplyTopic(project.name, address.reply.session,
+                                                       message.response_topic, "response_topic");
     if (!status.ok()) {
       context_.LogRefusal(message.topic, message.user, status);
       return Tell(address, *op, 0, status);
