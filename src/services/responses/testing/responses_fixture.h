@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -34,12 +35,13 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// While it lives the store does nothing, and takes nothing more.
+// While it lives the store does nothing, and takes nothing more; then it has done all there was.
 class FullStore {
  public:
   // `queued`: called when it comes next of what waits.
   explicit FullStore(
-      store::Store& store, const std::function<void()>& queued = [] {}) {
+      store::Store& store, const std::function<void()>& queued = [] {})
+      : store_(store) {
     const auto begun = std::make_shared<std::promise<void>>();
     store.Read(
         [begun, released = released_.get_future().share()](store::Database&) {
@@ -56,11 +58,16 @@ class FullStore {
                  [full](const Status& status) { *full = *full || !status.ok(); });
     }
   }
-  ~FullStore() { released_.set_value(); }
+  ~FullStore() {
+    released_.set_value();
+    while (!store_.ReadNow([](store::Database&) { return OkStatus(); }).ok())
+      std::this_thread::yield();
+  }
   FullStore(const FullStore&) = delete;
   FullStore& operator=(const FullStore&) = delete;
 
  private:
+  store::Store& store_;
   std::promise<void> released_;
 };
 
