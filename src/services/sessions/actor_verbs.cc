@@ -251,7 +251,7 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
           }
           ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));
           if (there.has_value()) return taken;
-          RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most));
+          RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most, /*spared=*/dialog->id));
           RETURN_IF_ERROR(ForkDialog(rows, dialog->id, at, to, now_s).status());
           return LoadConversation(rows, to);
         },

@@ -26,7 +26,10 @@ Result<DialogId> EnsureDialog(store::Database& database, const SessionKey& key, 
 Result<DialogId> EnsureNamedDialog(store::Database& database, const SessionKey& key, int64_t now_s,
                                    int64_t most);
 
-// Room for one more, as above.
-Status MakeRoom(store::Database& database, const std::string& tenant, int64_t most);
+// Room for one more, as above; `spared` does not go for it. 0: none is spared.
+Status MakeRoom(store::Database& database, const std::string& tenant, int64_t most,
+                int64_t spared = 0);
+// Where there is none, an error: nothing goes for it.
+Status HasRoom(store::Database& database, const std::string& tenant, int64_t most);
 
 }  // namespace tutti::sessions

@@ -175,6 +175,21 @@ TEST_F(SessionsForkTest, AVersionThatAnEarlierTurnMayStillChangeIsRefusedUntilTh
   EXPECT_EQ(Said(Key("both")), "u1 a1a1a1a1a1 u2 a2");
 }
 
+// The least recently used dialog went to make room for its own fork, which then was not found.
+TEST_F(SessionsForkTest, AForkThatNeedsRoomTakesAnotherDialogsThanItsOwn) {
+  session_options_.dialogs_per_tenant = 2;
+  Restart();
+  for (const char* session : {"a", "b"}) {
+    Answer(Key(session), "u1");
+    Pass(std::chrono::seconds(1));
+  }
+  const Result<Conversation> fork = Fork(Key("a"), Key("fork"), 1);
+  ASSERT_TRUE(fork.ok()) << fork.status();
+  EXPECT_EQ(Said(Key("fork")), "u1 [u1]");
+  EXPECT_EQ(Said(Key("a")), "u1 [u1]");
+  EXPECT_EQ(AskStore("SELECT count(*) FROM dialog WHERE session='b'"), 0);
+}
+
 TEST_F(SessionsForkTest, AnImportedDialogIsKnownAtItsVersionAlone) {
   AnswerAll(Key("anna/a"), {"u1", "u2"});
   const auto lines =
