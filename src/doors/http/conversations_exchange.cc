@@ -172,13 +172,9 @@ class ConversationsExchange final : public Exchange {
     sessions::SessionKey to = Key();
     parent_ = to.session;
     to.session = responses::NewId("conv_");
-    const sessions::ForkBegin begin{.version = body.version, .expected_version = version_};
-    if (!body.metadata.has_value()) return Service().Fork(Key(), to, begin, ThenConversation());
-    Service().Fork(Key(), to, begin,
-                   Then<sessions::Conversation>([this, to, metadata = MetadataText(*body.metadata)](
-                                                    const sessions::Conversation&) {
-                     Service().SetMetadata(to, metadata, {}, ThenConversation());
-                   }));
+    sessions::ForkBegin begin{.version = body.version, .expected_version = version_};
+    if (body.metadata.has_value()) begin.metadata = MetadataText(*body.metadata);
+    Service().Fork(Key(), to, begin, ThenConversation());
   }
 
   void Json(std::string body, std::optional<int64_t> version = std::nullopt) {

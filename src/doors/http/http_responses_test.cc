@@ -53,6 +53,19 @@ class ResponsesTest : public DoorTest {
     return TextOf(Ask(Post("/v1/conversations", body)).body, "id");
   }
 
+  int64_t Count(const std::string& sql) {
+    int64_t rows = -1;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& database) -> Status {
+                      ASSIGN_OR_RETURN(store::Statement row, database.Prepare(sql));
+                      ASSIGN_OR_RETURN(const bool found, row.Step());
+                      if (found) rows = row.Int(0);
+                      return OkStatus();
+                    })
+                    .ok());
+    return rows;
+  }
+
   std::atomic<bool> holds_{false};
   std::mutex mutex_;
   std::shared_ptr<FakeGeneration> held_;
@@ -150,17 +163,7 @@ TEST_F(ResponsesTest, AResponseInTheBackgroundIsToldOfOnceItsRequestIsInTheStore
   released.set_value();
   const RawResponse made = client.Read();
   ASSERT_EQ(made.status, 200) << made.body;
-  int64_t rows = 0;
-  ASSERT_TRUE(store_
-                  ->ReadNow([&](store::Database& database) -> Status {
-                    ASSIGN_OR_RETURN(store::Statement row,
-                                     database.Prepare("SELECT count(*) FROM response WHERE id=?1"));
-                    ASSIGN_OR_RETURN(const bool found, row.Bind(TextOf(made.body, "id")).Step());
-                    if (found) rows = row.Int(0);
-                    return OkStatus();
-                  })
-                  .ok());
-  EXPECT_EQ(rows, 1);
+  EXPECT_EQ(Count("SELECT count(*) FROM response WHERE id='" + TextOf(made.body, "id") + "'"), 1);
   Held()->AppendAnswer({"done"});
 }
 
@@ -209,6 +212,21 @@ TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
   EXPECT_THAT(Ask(Get("/v1/conversations/" + id + "/items")).body, Not(HasSubstr("only")));
   EXPECT_EQ(Ask(Delete("/v1/conversations/" + id)).status, 200);
   EXPECT_THAT(Ask(Get("/v1/conversations/" + fork + "/items")).body, HasSubstr("before"));
+}
+
+// It was made first and given its metadata then: where that failed nobody knew of it.
+TEST_F(ResponsesTest, AForkWhoseMetadataCannotBeKeptIsNotMade) {
+  const std::string id = NewConversation("{}");
+  ASSERT_TRUE(store_
+                  ->WriteNow([](store::Database& rows) {
+                    return rows.Execute(
+                        "CREATE TRIGGER refusing BEFORE UPDATE OF metadata ON dialog BEGIN "
+                        "SELECT RAISE(ABORT, 'no'); END");
+                  })
+                  .ok());
+  EXPECT_NE(Ask(Post("/v1/conversations/" + id + "/fork", R"({"metadata":{"k":"v"}})")).status,
+            200);
+  EXPECT_EQ(Count("SELECT count(*) FROM dialog"), 1);
 }
 
 TEST_F(ResponsesTest, AForkAtAVersionBeginsWithWhatWasSaidUpToIt) {

@@ -253,6 +253,8 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
           if (there.has_value()) return taken;
           RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most, /*spared=*/dialog->id));
           RETURN_IF_ERROR(ForkDialog(rows, dialog->id, at, to, now_s).status());
+          if (begin.metadata.has_value())
+            RETURN_IF_ERROR(SetMetadataRow(rows, to, *begin.metadata, now_s));
           return LoadConversation(rows, to);
         },
         [this, session, done](Result<Conversation> fork) {

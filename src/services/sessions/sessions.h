@@ -61,8 +61,9 @@ struct SessionOptions {
 
 // Where a fork begins.
 struct ForkBegin {
-  std::optional<int64_t> version;           // what was said up to there; absent: until now
-  std::optional<int64_t> expected_version;  // of the dialog that is forked, now
+  std::optional<int64_t> version;            // what was said up to there; absent: until now
+  std::optional<int64_t> expected_version;   // of the dialog that is forked, now
+  std::optional<std::string> metadata = {};  // of the fork; absent: as it is now
 };
 
 class SessionActor;
