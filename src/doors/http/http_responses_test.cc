@@ -199,6 +199,16 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   EXPECT_EQ(Ask(Delete(path, of_now)).status, 200);
 }
 
+// It was passed over, and the answer given as if the version had been looked at.
+TEST_F(ResponsesTest, AVersionThatIsAskedForWithoutAConversationIsRefused) {
+  for (const char* match : {"\"v1\"", "*", "x"}) {
+    const RawResponse refused = Ask(Post("/v1/responses", R"({"model":"fake","input":"hi"})",
+                                         "If-Match: " + std::string(match) + "\r\n"));
+    EXPECT_EQ(refused.status, 400) << refused.body;
+    EXPECT_EQ(CodeOf(refused), "invalid_value");
+  }
+}
+
 TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
   const std::string id =
       NewConversation(R"({"items":[{"role":"user","content":"before"}],"metadata":{"k":"v"}})");

@@ -60,6 +60,12 @@ class ResponsesExchange final : public Exchange {
     connection_.Sign(&request);
     request.deadline = std::min(request.deadline, *deadline);
     if (!call_->conversation.empty()) return FindConversation();
+    if (connection_.request().Find("if-match") != nullptr) {
+      return connection_.RespondError(
+          InvalidArgument("invalid_value",
+                          "If-Match names a version of a conversation, and there is none here")
+              .WithParam("conversation"));
+    }
     if (call_->previous_response_id.empty()) return Begin();
     Responses().Chain(
         connection_.tenant(), call_->previous_response_id,
