@@ -123,6 +123,8 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
       turn.message.request.deadline =
           After(clock_.Now(), std::chrono::seconds(*record->deadline_s - unix_s_()));
     }
+  } else {
+    turn.unreadable = responses::StoreStatus(record.status());
   }
   turn.message.id = row.message_id;
   turn.position = record.ok() ? static_cast<size_t>(std::max<int64_t>(record->position, 0)) : 0;

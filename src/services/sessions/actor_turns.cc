@@ -127,6 +127,7 @@ void SessionActor::TryRun(const SessionPointer& session, int64_t number) {
 }
 
 Status SessionActor::RunTurn(const SessionPointer& session, Turn& turn) {
+  RETURN_IF_ERROR(turn.unreadable);
   ASSIGN_OR_RETURN(TurnPrompt built, PromptOf(*session, turn));
   turn.first_place = built.first_place;
   api::GenerateRequest request = turn.message.request;

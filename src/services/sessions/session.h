@@ -30,6 +30,7 @@ struct Turn {
   bool running = false;                   // in the queue's sense
   bool generating = false;                // its inference was taken; shown when it is durable
   Status refused;                         // why it could not begin before it was durable
+  Status unreadable;                      // its record: what is to be answered is not known
   bool ending = false;                    // without one: it is on its way to its end
   int64_t place = 0;                      // of its items; given when it begins
   int64_t first_place = 1;                // of its prompt

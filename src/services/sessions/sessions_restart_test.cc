@@ -164,7 +164,7 @@ TEST_F(SessionsRestartTest, ADeadlineThatPassedMeanwhileIsKept) {
 }
 
 TEST_F(SessionsRestartTest, ARecordThatCannotBeReadFailsItsTurnAndNotTheSession) {
-  Accepted(Key(), Say("u1", "m1"));
+  const std::string id = Accepted(Key(), Say("u1", "m1")).response_id;
   EXPECT_TRUE(store_
                   ->WriteNow([](store::Database& rows) {
                     return rows.Execute("UPDATE turn SET request='{'");
@@ -174,6 +174,11 @@ TEST_F(SessionsRestartTest, ARecordThatCannotBeReadFailsItsTurnAndNotTheSession)
   sessions_->Resume();
   Settle();
   StepAll();
+  EXPECT_TRUE(inference_->requests().empty()) << "it was answered as if it had said nothing";
+  const auto failed = Find(id);
+  ASSERT_TRUE(failed.ok()) << failed.status();
+  EXPECT_EQ((*failed)->State().status, ResponseStatus::kFailed);
+  EXPECT_EQ((*failed)->State().error_code, "storage_error");
   Answer(Key(), "u2");
   EXPECT_EQ(Said(Key()), "u2 [u2]");
   EXPECT_EQ(AskStore("SELECT count(*) FROM turn WHERE ended=0"), 0);
