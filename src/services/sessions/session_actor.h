@@ -2,7 +2,7 @@
 // inside of Sessions, whose comments say what its verbs mean; nothing here is for other threads.
 //
 // A message: Submit (refused, repeated, or added to its session's queue) - its row - Saved (its
-// sender is told) - Advance (its turn has come) - TryRun (prompt, inference) - CommitOf (rows of
+// sender is told) - Advance (its turn has come) - TryRun (prompt, inference) - HooksOf (rows of
 // its end) - Ended - Advance. Nothing waits in between: each step ends with what will call the
 // next. A turn that may begin at once does so while its row is on its way to the disk; nothing of
 // it is seen before it is there, and if it does not get there it never was.
