@@ -123,17 +123,28 @@ void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadat
 }
 
 void SessionActor::Import(const Subject& subject, const std::string& line, Told done) {
-  AskStore<bool>(
+  AskStore<Imported>(
       true,
       [subject, line, now_s = unix_s_(),
-       most = options_.dialogs_per_tenant](store::Database& rows) -> Result<bool> {
-        const Status status = ImportLine(rows, subject, line, now_s, most);
-        if (status.reason() == "store_conflict")
+       limits = ImportLimits{options_.dialogs_per_tenant, options_.projects_per_tenant}](
+          store::Database& rows) -> Result<Imported> {
+        Result<Imported> imported = ImportLine(rows, subject, line, now_s, limits);
+        if (imported.status().reason() == "store_conflict")
           return InvalidArgument("invalid_value", "there is such a dialog or project already");
-        RETURN_IF_ERROR(status);
-        return true;
+        return imported;
       },
-      [done](const Result<bool>& imported) { done(imported.status()); });
+      [this, done](const Result<Imported>& imported) {
+        if (imported.ok()) Refresh(*imported);
+        done(imported.status());
+      });
+}
+
+// What is in memory of it is older.
+void SessionActor::Refresh(const Imported& imported) {
+  const SessionKey& key = imported.key;
+  if (key.session.empty()) return SetProfiles(key.tenant, key.project, imported.profile);
+  const SessionPointer resident = residency_.Find(key);
+  if (resident != nullptr && resident->idle()) residency_.Remove(resident);
 }
 
 }  // namespace tutti::sessions

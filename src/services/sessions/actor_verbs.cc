@@ -210,12 +210,17 @@ void SessionActor::SetProjectPrompt(const std::string& tenant, const std::string
       },
       [this, tenant, project, prompt, done](const Result<int64_t>& version) {
         if (!version.ok()) return done(version);
-        residency_.ForEach([&](const SessionPointer& session) {
-          if (session->key.tenant == tenant && session->key.project == project)
-            session->profile = {*version, prompt};
-        });
+        SetProfiles(tenant, project, {*version, prompt});
         done(version);
       });
+}
+
+void SessionActor::SetProfiles(const std::string& tenant, const std::string& project,
+                               const Profile& profile) {
+  residency_.ForEach([&](const SessionPointer& session) {
+    if (session->key.tenant == tenant && session->key.project == project)
+      session->profile = profile;
+  });
 }
 
 void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const ForkBegin& begin,

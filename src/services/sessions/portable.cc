@@ -7,7 +7,6 @@
 #include "services/responses/request_json.h"
 #include "services/responses/stored_json.h"
 #include "services/sessions/dialog_quota.h"
-#include "services/sessions/profiles.h"
 #include "services/sessions/versions.h"
 #include "wire/json_writer.h"
 
@@ -73,16 +72,20 @@ Result<int64_t> CountIn(const StoredObject& fields, std::string_view name, int64
   return Foreign(std::string(name) + " is out of range");
 }
 
-Status ImportItems(Database& database, int64_t dialog, const wire::JsonArray& items) {
+// A turn beyond the dialog's `turns` is one that it would give to a message yet.
+Status ImportItems(Database& database, int64_t dialog, int64_t turns,
+                   const wire::JsonArray& items) {
   int64_t last_place = 0, last_turn = 0, seq = 0;
   for (const wire::Json& each : items) {
     const StoredObject fields(each);
-    Item item{.role = api::FindRole(fields.Text("role")).value_or(api::Role::kUser),
+    const std::optional<api::Role> role = api::FindRole(fields.Text("role"));
+    if (!role.has_value()) return Foreign("an item has no role that is known");
+    Item item{.role = *role,
               .content = fields.Text("content"),
               .incomplete = fields.Flag("incomplete"),
               .id = fields.Text("id")};
     ASSIGN_OR_RETURN(item.place, CountIn(fields, "place", 1, kMostCount));
-    ASSIGN_OR_RETURN(item.turn, CountIn(fields, "turn", 0, kMostCount));
+    ASSIGN_OR_RETURN(item.turn, CountIn(fields, "turn", 0, turns));
     ASSIGN_OR_RETURN(const int64_t tokens, CountIn(fields, "tokens", 0, kMostTokens));
     item.tokens = static_cast<int>(tokens);
     if (item.place < last_place) return Foreign("items are not in the order of places");
@@ -97,9 +100,11 @@ Status ImportItems(Database& database, int64_t dialog, const wire::JsonArray& it
 
 Status ImportDialog(Database& database, const SessionKey& key, const StoredObject& fields,
                     int64_t now_s, int64_t most_dialogs) {
-  ASSIGN_OR_RETURN(const DialogId dialog, EnsureDialog(database, key, now_s, most_dialogs));
-  if (!dialog.created)
+  ASSIGN_OR_RETURN(const int64_t there, FindDialog(database, key));
+  if (there != 0)
     return Status(StatusCode::kAlreadyExists, "store_conflict", "there is such a dialog already");
+  RETURN_IF_ERROR(HasRoom(database, key.tenant, most_dialogs));
+  ASSIGN_OR_RETURN(const int64_t dialog, CreateDialog(database, key, now_s));
   const std::string prompt = fields.Text("system_prompt"), metadata = fields.Text("metadata");
   if (prompt.size() > kMostText || metadata.size() > kMostText) return Foreign("too long a text");
   ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMostCount));
@@ -108,10 +113,10 @@ Status ImportDialog(Database& database, const SessionKey& key, const StoredObjec
   RETURN_IF_ERROR(RunSql(database,
                          "UPDATE dialog SET version=?2, turns=?3, first_place=?4, "
                          "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
-                         dialog.id, version, turns, first_place, prompt, fields.Int("created_at"),
+                         dialog, version, turns, first_place, prompt, fields.Int("created_at"),
                          metadata));
-  RETURN_IF_ERROR(ImportItems(database, dialog.id, fields.List("items")));
-  return NoteVersion(database, dialog.id, 0);
+  RETURN_IF_ERROR(ImportItems(database, dialog, turns, fields.List("items")));
+  return NoteVersion(database, dialog, 0);
 }
 
 }  // namespace
@@ -157,8 +162,8 @@ Result<ExportedLines> ExportDialogs(Database& database, const Subject& subject,
   return out;
 }
 
-Status ImportLine(Database& database, const Subject& subject, std::string_view line, int64_t now_s,
-                  int64_t most_dialogs) {
+Result<Imported> ImportLine(Database& database, const Subject& subject, std::string_view line,
+                            int64_t now_s, const ImportLimits& limits) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(line, 1 << 20));
   const StoredObject fields(document.root());
   const std::string object = fields.Text("object"), project = fields.Text("project");
@@ -168,15 +173,18 @@ Status ImportLine(Database& database, const Subject& subject, std::string_view l
     const std::string prompt = fields.Text("system_prompt");
     if (prompt.size() > kMostText) return Foreign("too long a text");
     ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 1, kMostCount));
-    return RunSql(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant, project,
-                  version, prompt);
+    RETURN_IF_ERROR(HasRoomForProfile(database, subject.tenant, project, limits.projects));
+    RETURN_IF_ERROR(RunSql(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant,
+                           project, version, prompt));
+    return Imported{.key = {subject.tenant, project, ""}, .profile = {version, prompt}};
   }
   const SessionKey key{subject.tenant, project, fields.Text("session")};
   if (object != "dialog") return Foreign("this is no line of an export");
   RETURN_IF_ERROR(CheckKey(key));
   if (key.session.compare(0, subject.session_prefix.size(), subject.session_prefix) != 0)
     return Foreign("the dialog is another user's");
-  return ImportDialog(database, key, fields, now_s, most_dialogs);
+  RETURN_IF_ERROR(ImportDialog(database, key, fields, now_s, limits.dialogs));
+  return Imported{.key = key};
 }
 
 Status DeleteProfiles(Database& database, const std::string& tenant) {

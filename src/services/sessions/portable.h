@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "services/sessions/history.h"
+#include "services/sessions/profiles.h"
 #include "store/database.h"
 
 namespace tutti::sessions {
@@ -32,10 +33,18 @@ struct ExportedLines {
 
 Result<ExportedLines> ExportDialogs(store::Database& database, const Subject& subject,
                                     const ExportPage& page);
-// Errors: invalid_value (not a line of ours, or another's), store_conflict (there is such a
-// dialog), those of EnsureDialog.
-Status ImportLine(store::Database& database, const Subject& subject, std::string_view line,
-                  int64_t now_s, int64_t most_dialogs);
+// What one tenant may have, as of those that its clients make.
+struct ImportLimits {
+  int64_t dialogs = 0, projects = 0;
+};
+struct Imported {
+  SessionKey key;  // without a session: a project's prompt
+  Profile profile = {};
+};
+// Nothing goes to make room for it. Errors: invalid_value (not a line of ours, or another's),
+// store_conflict (there is such a dialog or project), tenant_concurrency, request_too_large.
+Result<Imported> ImportLine(store::Database& database, const Subject& subject,
+                            std::string_view line, int64_t now_s, const ImportLimits& limits);
 // Sessions of the subject.
 Result<std::vector<SessionKey>> SessionsOf(store::Database& database, const Subject& subject);
 Status DeleteProfiles(store::Database& database, const std::string& tenant);

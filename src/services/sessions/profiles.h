@@ -19,8 +19,10 @@ struct Profile {
 
 Result<Profile> LoadProfile(store::Database& database, const std::string& tenant,
                             const std::string& project);
-// Its version, a new one unless that is what it is already. Errors: tenant_concurrency (more
-// projects than `most`).
+// Errors: tenant_concurrency (more projects than `most`).
+Status HasRoomForProfile(store::Database& database, const std::string& tenant,
+                         const std::string& project, int64_t most);
+// Its version, a new one unless that is what it is already. Errors: those of HasRoomForProfile.
 Result<int64_t> SetProfile(store::Database& database, const std::string& tenant,
                            const std::string& project, const std::string& prompt, int64_t most);
 

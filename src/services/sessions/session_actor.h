@@ -135,9 +135,11 @@ class SessionActor {
 
   // actor_items.cc
   Result<std::vector<Item>> ItemsOf(const std::vector<api::ChatMessage>& messages);
+  void Refresh(const Imported& imported);
 
   // actor_verbs.cc
   void CancelAll(const SessionPointer& session);
+  void SetProfiles(const std::string& tenant, const std::string& project, const Profile& profile);
   void Forget(Session& session, bool whole);
   void Leave(const SessionPointer& session);
 

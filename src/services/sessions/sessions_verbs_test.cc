@@ -292,5 +292,67 @@ TEST_F(SessionsVerbsTest, AnExportReimportsIdentically) {
   EXPECT_EQ(LastPrompt(), "<project \"x\"> u\n0 [u\n0] more [more] on");
 }
 
+// An import was bound by less than the verbs that it stands for.
+TEST_F(SessionsVerbsTest, AnImportTakesNoMoreRoomThanATenantHasAndDropsNothing) {
+  Answer(Key("c"), "u1");
+  EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "one").ok());
+  EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "q", "two").ok());
+  const std::vector<std::string> lines = Export({"t", ""});
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::DeleteAll, Subject{"t", ""}).ok());
+  session_options_.dialogs_per_tenant = 2;
+  session_options_.projects_per_tenant = 1;
+  Restart();
+  const auto import = [&](size_t line) {
+    return Ask<Status>(&Sessions::Import, Subject{"t", ""}, lines[line]).reason();
+  };
+  EXPECT_EQ(import(0), "");
+  EXPECT_EQ(import(1), "tenant_concurrency");
+  for (const char* session : {"a", "b"}) Answer(Key(session), "u1");
+  EXPECT_EQ(import(2), "tenant_concurrency");
+  for (const char* session : {"a", "b"}) EXPECT_EQ(Said(Key(session)), "u1 [u1]");
+}
+
+TEST_F(SessionsVerbsTest, WhatIsInMemoryFollowsAnImport) {
+  session_options_.dialogs_per_tenant = 2;
+  Restart();
+  EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "imported").ok());
+  Answer(Key("a"), "u1");
+  const std::vector<std::string> lines = Export({"t", ""});
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::DeleteAll, Subject{"t", ""}).ok());
+  Answer(Key("a"), "x1");
+  EXPECT_EQ(LastPrompt(), "x1");
+  EXPECT_TRUE(Ask<Status>(&Sessions::Import, Subject{"t", ""}, lines[0]).ok());
+  Answer(Key("a"), "x2");
+  EXPECT_EQ(LastPrompt(), "<imported> x1 [x1] x2");
+  for (const char* session : {"b", "c"}) {  // the second drops "a", which stays in memory
+    Pass(std::chrono::seconds(1));
+    Answer(Key(session), "u1");
+  }
+  EXPECT_TRUE(Delete(Key("b")).ok());
+  EXPECT_TRUE(Ask<Status>(&Sessions::Import, Subject{"t", ""}, lines[1]).ok());
+  Answer(Key("a"), "u2");
+  EXPECT_EQ(LastPrompt(), "<imported> u1 [u1] u2");
+}
+
+TEST_F(SessionsVerbsTest, AnImportOfTurnsToComeOrOfRolesThatNobodyKnowsIsRefused) {
+  Answer(Key("a"), "u1");
+  const std::string line = Export({"t", ""}).at(0);
+  const auto import = [&](const std::string& from, const std::string& to) {
+    std::string changed = line;
+    const size_t at = changed.find(from);
+    EXPECT_NE(at, std::string::npos) << line;
+    if (at != std::string::npos) changed.replace(at, from.size(), to);
+    EXPECT_TRUE(Delete(Key("a")).ok());
+    return Ask<Status>(&Sessions::Import, Subject{"t", ""}, changed).reason();
+  };
+  EXPECT_EQ(import("\"turns\":1", "\"turns\":0"), "invalid_value");
+  EXPECT_EQ(import("\"role\":\"user\"", "\"role\":\"usher\""), "invalid_value");
+  EXPECT_EQ(import("\"turns\":1", "\"turns\":1"), "");
+  Answer(Key("a"), "u2");
+  EXPECT_EQ(Said(Key("a")), "u1 [u1] u2 [u2]");
+}
+
 }  // namespace
 }  // namespace tutti::sessions
