@@ -8,19 +8,19 @@
 
 #include "base/quote.h"
 #include "services/auth/key_text.h"
+#include "wire/control.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
 namespace tutti::auth {
 namespace {
 
+using wire::BadControl;
 using wire::Json;
 using wire::JsonObject;
 using wire::JsonWriter;
 
-Status Bad(std::string_view param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
-}
+constexpr size_t kMostValues = 1024;  // of one request
 
 // The members of a request, whose names were all checked.
 class Members {
@@ -33,7 +33,7 @@ class Members {
     if (value == nullptr)
       return InvalidArgument("missing_required_parameter", std::string(name) + " is needed")
           .WithParam(std::string(name));
-    if (!value->is_string()) return Bad(name, std::string(name) + " must be a string");
+    if (!value->is_string()) return BadControl(name, std::string(name) + " must be a string");
     return std::string(value->get_string());
   }
 
@@ -41,7 +41,7 @@ class Members {
   Result<bool> Flag(std::string_view name) const {
     const Json* const value = Find(name);
     if (value != nullptr && !value->is_bool())
-      return Bad(name, std::string(name) + " must be true or false");
+      return BadControl(name, std::string(name) + " must be true or false");
     return value != nullptr && value->get_bool();
   }
 
@@ -50,8 +50,8 @@ class Members {
     const Json* const value = Find(name);
     if (value == nullptr) return std::optional<int64_t>();
     if (!value->is_int64() || value->get_int64() < 1 || value->get_int64() > kMostSpanS)
-      return Bad(name, std::string(name) + " must be from 1 to " + std::to_string(kMostSpanS) +
-                           " seconds");
+      return BadControl(name, std::string(name) + " must be from 1 to " +
+                                  std::to_string(kMostSpanS) + " seconds");
     return std::optional(value->get_int64());
   }
 
@@ -170,7 +170,7 @@ Result<std::string> PasswordOf(const Members& members) {
   ASSIGN_OR_RETURN(const bool none, members.Flag("no_password"));
   if (!none) return members.Text("password");
   if (members.Has("password"))
-    return Bad("no_password", "a user with a password cannot be one without");
+    return BadControl("no_password", "a user with a password cannot be one without");
   return MakeKeyText();
 }
 
@@ -236,12 +236,10 @@ constexpr auto kOperations = std::to_array<Operation>({
 });
 
 Result<const Operation*> FindOperation(const JsonObject& request) {
-  const Json* const op = request.if_contains("op");
-  const std::string_view name =
-      op != nullptr && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
+  const std::string_view name = wire::ControlOperation(request);
   const auto found = std::find_if(kOperations.begin(), kOperations.end(),
                                   [&](const Operation& each) { return each.name == name; });
-  if (found == kOperations.end()) return Bad("op", "there is no operation " + Quote(name));
+  if (found == kOperations.end()) return BadControl("op", "there is no operation " + Quote(name));
   for (const auto& [member, value] : request) {
     const std::string_view key = member;
     const auto known = std::find(found->members.begin(), found->members.end(), key);
@@ -252,34 +250,15 @@ Result<const Operation*> FindOperation(const JsonObject& request) {
   return &*found;
 }
 
-Status Answer(Authority& authority, std::string_view request, int64_t now_s, JsonWriter* json) {
-  if (request.size() > kMostControlRequestBytes)
-    return ResourceExhausted("request_too_large", "the request is longer than 64 KiB");
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(request, 1024));
-  if (!document.root().is_object()) return Bad("", "the request must be an object");
-  const JsonObject& object = document.root().get_object();
-  ASSIGN_OR_RETURN(const Operation* const operation, FindOperation(object));
-  json->BeginObject().Member("ok", true);
-  RETURN_IF_ERROR(operation->run({authority, Members(object), now_s, json}));
-  json->EndObject();
-  return OkStatus();
-}
-
 }  // namespace
 
 std::string HandleControl(Authority& authority, std::string_view request, int64_t now_s) {
-  std::string answer;
-  JsonWriter json(&answer);
-  const Status status = Answer(authority, request, now_s, &json);
-  if (status.ok()) return answer;
-  std::string refusal;
-  JsonWriter(&refusal)
-      .BeginObject()
-      .Member("ok", false)
-      .Member("code", status.reason())
-      .Member("message", status.message())
-      .EndObject();
-  return refusal;
+  return wire::AnswerControl(request, kMostControlRequestBytes, kMostValues,
+                             [&](const JsonObject& object, JsonWriter* json) -> Status {
+                               ASSIGN_OR_RETURN(const Operation* const operation,
+                                                FindOperation(object));
+                               return operation->run({authority, Members(object), now_s, json});
+                             });
 }
 
 }  // namespace tutti::auth

@@ -10,17 +10,19 @@
 #include "base/quote.h"
 #include "services/usage/export.h"
 #include "services/usage/ledger_rows.h"
+#include "wire/control.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
 namespace tutti::usage {
 namespace {
 
+using wire::BadControl;
 using wire::Json;
 using wire::JsonObject;
 using wire::JsonWriter;
 
-constexpr size_t kMostRequestBytes = 4096;
+constexpr size_t kMostRequestBytes = 4096, kMostValues = 64;
 constexpr int kRowsOfPage = 500;  // about 150 KiB, and some milliseconds of the store's thread
 
 constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
@@ -32,10 +34,6 @@ constexpr auto kGroups = std::to_array<std::pair<std::string_view, GroupBy>>({
     {"day", GroupBy::kDay},
 });
 
-Status Bad(std::string_view param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
-}
-
 std::string_view TextOf(const JsonObject& request, std::string_view name) {
   const Json* const value = request.if_contains(name);
   return value != nullptr && value->is_string() ? std::string_view(value->get_string())
@@ -46,7 +44,7 @@ Result<int64_t> NumberOf(const JsonObject& request, std::string_view name, int64
   const Json* const value = request.if_contains(name);
   if (value == nullptr) return otherwise;
   if (!value->is_int64() || value->get_int64() < 0)
-    return Bad(name, std::string(name) + " must be a whole number from 0");
+    return BadControl(name, std::string(name) + " must be a whole number from 0");
   return value->get_int64();
 }
 
@@ -67,7 +65,8 @@ Status Sums(store::Store& store, const KeyNames& names, const JsonObject& reques
   const auto group = std::find_if(kGroups.begin(), kGroups.end(),
                                   [&](const auto& each) { return each.first == by; });
   if (group == kGroups.end())
-    return Bad("by", "usage is summed by tenant, key, user, model, route or day, not " + Quote(by));
+    return BadControl(
+        "by", "usage is summed by tenant, key, user, model, route or day, not " + Quote(by));
   ASSIGN_OR_RETURN(const Stretch stretch, StretchOf(request));
   std::vector<Summary> sums;
   RETURN_IF_ERROR(store.ReadNow([&](store::Database& rows) -> Status {
@@ -98,7 +97,7 @@ Status Sums(store::Store& store, const KeyNames& names, const JsonObject& reques
 Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
   const std::string_view form = TextOf(request, "form");
   if (form != "csv" && form != "json")
-    return Bad("form", "rows are written as csv or json, not " + Quote(form));
+    return BadControl("form", "rows are written as csv or json, not " + Quote(form));
   ASSIGN_OR_RETURN(const Stretch stretch, StretchOf(request));
   Cursor cursor;
   ASSIGN_OR_RETURN(cursor.time_ms, NumberOf(request, "after_ms", stretch.from_ms));
@@ -117,48 +116,23 @@ Status Rows(store::Store& store, const JsonObject& request, JsonWriter* json) {
   return OkStatus();
 }
 
-Status Answer(store::Store& store, const KeyNames& names, std::string_view request,
-              JsonWriter* json) {
-  if (request.size() > kMostRequestBytes)
-    return ResourceExhausted("request_too_large", "the request is longer than 4 KiB");
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(request, 64));
-  if (!document.root().is_object()) return Bad("", "the request must be an object");
-  const JsonObject& object = document.root().get_object();
-  const std::string_view op = TextOf(object, "op");
-  json->BeginObject().Member("ok", true);
-  if (op == "usage.sums") {
-    RETURN_IF_ERROR(Sums(store, names, object, json));
-  } else if (op == "usage.rows") {
-    RETURN_IF_ERROR(Rows(store, object, json));
-  } else {
-    return Bad("op", "there is no operation " + Quote(op));
-  }
-  json->EndObject();
-  return OkStatus();
-}
-
 }  // namespace
 
 bool IsUsageRequest(std::string_view request) {
   if (request.size() > kMostRequestBytes) return false;
-  const Result<wire::JsonDocument> document = wire::ParseJson(request, 64);
+  const Result<wire::JsonDocument> document = wire::ParseJson(request, kMostValues);
   return document.ok() && document->root().is_object() &&
-         TextOf(document->root().get_object(), "op").starts_with("usage.");
+         wire::ControlOperation(document->root().get_object()).starts_with("usage.");
 }
 
 std::string HandleControl(store::Store& store, const KeyNames& names, std::string_view request) {
-  std::string answer;
-  JsonWriter json(&answer);
-  const Status status = Answer(store, names, request, &json);
-  if (status.ok()) return answer;
-  std::string refusal;
-  JsonWriter(&refusal)
-      .BeginObject()
-      .Member("ok", false)
-      .Member("code", status.reason())
-      .Member("message", status.message())
-      .EndObject();
-  return refusal;
+  return wire::AnswerControl(request, kMostRequestBytes, kMostValues,
+                             [&](const JsonObject& object, JsonWriter* json) -> Status {
+                               const std::string_view op = wire::ControlOperation(object);
+                               if (op == "usage.sums") return Sums(store, names, object, json);
+                               if (op == "usage.rows") return Rows(store, object, json);
+                               return BadControl("op", "there is no operation " + Quote(op));
+                             });
 }
 
 }  // namespace tutti::usage

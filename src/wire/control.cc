@@ -1,0 +1,49 @@
+#include "wire/control.h"
+
+#include <utility>
+
+namespace tutti::wire {
+namespace {
+
+Status Answer(std::string_view request, size_t most_bytes, size_t most_values,
+              const ControlWriter& write, JsonWriter* json) {
+  if (request.size() > most_bytes) {
+    return ResourceExhausted("request_too_large", "the request is longer than " +
+                                                      std::to_string(most_bytes >> 10) + " KiB");
+  }
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(request, most_values));
+  if (!document.root().is_object()) return BadControl("", "the request must be an object");
+  json->BeginObject().Member("ok", true);
+  RETURN_IF_ERROR(write(document.root().get_object(), json));
+  json->EndObject();
+  return OkStatus();
+}
+
+}  // namespace
+
+std::string AnswerControl(std::string_view request, size_t most_bytes, size_t most_values,
+                          const ControlWriter& write) {
+  std::string answer;
+  JsonWriter json(&answer);
+  const Status status = Answer(request, most_bytes, most_values, write, &json);
+  if (status.ok()) return answer;
+  std::string refusal;
+  JsonWriter(&refusal)
+      .BeginObject()
+      .Member("ok", false)
+      .Member("code", status.reason())
+      .Member("message", status.message())
+      .EndObject();
+  return refusal;
+}
+
+Status BadControl(std::string_view param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::string(param));
+}
+
+std::string_view ControlOperation(const JsonObject& request) {
+  const Json* const op = request.if_contains("op");
+  return op != nullptr && op->is_string() ? std::string_view(op->get_string()) : std::string_view();
+}
+
+}  // namespace tutti::wire
