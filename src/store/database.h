@@ -101,4 +101,11 @@ class Database {
   std::map<std::string, sqlite3_stmt*, std::less<>> statements_;
 };
 
+// One statement with its values, to its end.
+template <typename... Values>
+Status Run(Database& database, std::string_view sql, const Values&... values) {
+  ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
+  return statement.Bind(values...).Run();
+}
+
 }  // namespace tutti::store

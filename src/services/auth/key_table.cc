@@ -14,12 +14,6 @@ constexpr std::string_view kColumns =
     "SELECT id, name, digest, tenant, scopes, limits, created_s, expires_s, revoked_s, used_s "
     "FROM api_key ";
 
-template <typename... Values>
-Status Run(Database& database, std::string_view sql, const Values&... values) {
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
-  return statement.Bind(values...).Run();
-}
-
 std::optional<int64_t> OptionalInt(const Statement& row, int column) {
   return row.IsNull(column) ? std::nullopt : std::optional(row.Int(column));
 }

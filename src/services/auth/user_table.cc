@@ -10,12 +10,6 @@ namespace {
 using store::Database;
 using store::Statement;
 
-template <typename... Values>
-Status Run(Database& database, std::string_view sql, const Values&... values) {
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
-  return statement.Bind(values...).Run();
-}
-
 // After a change of one row.
 Status Found(const Database& database, std::string_view name) {
   if (database.changes() > 0) return OkStatus();

@@ -10,12 +10,6 @@ namespace {
 using store::Database;
 using store::Statement;
 
-template <typename... Values>
-Status Run(Database& database, std::string_view sql, const Values&... values) {
-  ASSIGN_OR_RETURN(Statement statement, database.Prepare(sql));
-  return statement.Bind(values...).Run();
-}
-
 // Whether the owner's ended responses are within the limits.
 Result<bool> WithinLimits(Database& database, const std::string& owner,
                           const StoredLimits& limits) {

@@ -25,9 +25,9 @@ Result<bool> HasForks(Database& database, int64_t dialog) {
 // Hidden ones that nobody goes on from, and those they went on from.
 Status DropUnneeded(Database& database) {
   do {
-    RETURN_IF_ERROR(RunSql(database,
-                           "DELETE FROM dialog WHERE hidden=1 AND NOT EXISTS "
-                           "(SELECT 1 FROM dialog AS fork WHERE fork.parent=dialog.id)"));
+    RETURN_IF_ERROR(Run(database,
+                        "DELETE FROM dialog WHERE hidden=1 AND NOT EXISTS "
+                        "(SELECT 1 FROM dialog AS fork WHERE fork.parent=dialog.id)"));
   } while (database.changes() > 0);
   return OkStatus();
 }
@@ -76,24 +76,24 @@ Status DetachItems(Database& database, int64_t dialog, int64_t now_s) {
       heir = insert.Int(0);
       RETURN_IF_ERROR(insert.Run());
     }
-    RETURN_IF_ERROR(RunSql(database, "UPDATE item SET dialog=?2 WHERE dialog=?1", dialog, heir));
+    RETURN_IF_ERROR(Run(database, "UPDATE item SET dialog=?2 WHERE dialog=?1", dialog, heir));
     RETURN_IF_ERROR(
-        RunSql(database, "UPDATE dialog_version SET dialog=?2 WHERE dialog=?1", dialog, heir));
+        Run(database, "UPDATE dialog_version SET dialog=?2 WHERE dialog=?1", dialog, heir));
     RETURN_IF_ERROR(
-        RunSql(database, "UPDATE dialog SET parent=?2 WHERE parent=?1 AND id<>?2", dialog, heir));
+        Run(database, "UPDATE dialog SET parent=?2 WHERE parent=?1 AND id<>?2", dialog, heir));
   } else {
-    RETURN_IF_ERROR(RunSql(database, "DELETE FROM item WHERE dialog=?1", dialog));
+    RETURN_IF_ERROR(Run(database, "DELETE FROM item WHERE dialog=?1", dialog));
   }
-  RETURN_IF_ERROR(RunSql(
-      database, "UPDATE dialog SET parent=NULL, parent_place=0, parent_version=0 WHERE id=?1",
-      dialog));
-  RETURN_IF_ERROR(RunSql(database, "DELETE FROM dialog_version WHERE dialog=?1", dialog));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE dialog SET parent=NULL, parent_place=0, parent_version=0 WHERE id=?1",
+                      dialog));
+  RETURN_IF_ERROR(Run(database, "DELETE FROM dialog_version WHERE dialog=?1", dialog));
   return DropUnneeded(database);
 }
 
 Status RemoveDialog(Database& database, int64_t dialog) {
   RETURN_IF_ERROR(DetachItems(database, dialog, 0));
-  return RunSql(database, "DELETE FROM dialog WHERE id=?1", dialog);
+  return Run(database, "DELETE FROM dialog WHERE id=?1", dialog);
 }
 
 }  // namespace tutti::sessions

@@ -36,10 +36,10 @@ Result<Conversation> LoadConversation(Database& database, const SessionKey& key)
 
 Status SetMetadataRow(Database& database, const SessionKey& key, const std::string& metadata,
                       int64_t now_s) {
-  RETURN_IF_ERROR(RunSql(database,
-                         "UPDATE dialog SET metadata=?4, used_s=?5 WHERE tenant=?1 AND project=?2 "
-                         "AND session=?3",
-                         key.tenant, key.project, key.session, metadata, now_s));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE dialog SET metadata=?4, used_s=?5 WHERE tenant=?1 AND project=?2 "
+                      "AND session=?3",
+                      key.tenant, key.project, key.session, metadata, now_s));
   if (database.changes() > 0) return OkStatus();
   return NotFound("not_found", "there is no such conversation");
 }

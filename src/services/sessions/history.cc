@@ -71,11 +71,11 @@ Result<std::vector<Item>> ReadItems(Statement& rows) {
 }
 
 Status InsertItem(Database& database, int64_t dialog, int64_t seq, const Item& item) {
-  return RunSql(database,
-                "INSERT INTO item(dialog, turn, seq, role, content, tokens, incomplete, item_id, "
-                "place) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-                dialog, item.turn, seq, api::RoleName(item.role), item.content, item.tokens,
-                item.incomplete, item.id, item.place);
+  return Run(database,
+             "INSERT INTO item(dialog, turn, seq, role, content, tokens, incomplete, item_id, "
+             "place) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+             dialog, item.turn, seq, api::RoleName(item.role), item.content, item.tokens,
+             item.incomplete, item.id, item.place);
 }
 
 Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& key,
@@ -131,15 +131,15 @@ Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t 
 }
 
 Status AcceptTurn(Database& database, int64_t dialog, const Accepted& message, int64_t now_s) {
-  RETURN_IF_ERROR(RunSql(database, "DELETE FROM turn WHERE dialog=?1 AND ended=1 AND turn<=?2",
-                         dialog, message.turn - kRememberedTurns));
-  RETURN_IF_ERROR(RunSql(database,
-                         "INSERT INTO turn(dialog, turn, message_id, request, response_id) "
-                         "VALUES(?1, ?2, ?3, ?4, ?5)",
-                         dialog, message.turn, message.message_id, message.request,
-                         message.response_id));
-  return RunSql(database, "UPDATE dialog SET turns=max(turns, ?2), used_s=?3 WHERE id=?1", dialog,
-                message.turn, now_s);
+  RETURN_IF_ERROR(Run(database, "DELETE FROM turn WHERE dialog=?1 AND ended=1 AND turn<=?2", dialog,
+                      message.turn - kRememberedTurns));
+  RETURN_IF_ERROR(Run(database,
+                      "INSERT INTO turn(dialog, turn, message_id, request, response_id) "
+                      "VALUES(?1, ?2, ?3, ?4, ?5)",
+                      dialog, message.turn, message.message_id, message.request,
+                      message.response_id));
+  return Run(database, "UPDATE dialog SET turns=max(turns, ?2), used_s=?3 WHERE id=?1", dialog,
+             message.turn, now_s);
 }
 
 Result<std::vector<Accepted>> PendingTurns(Database& database, int64_t dialog) {
@@ -179,19 +179,18 @@ Status CheckVersion(int64_t now, std::optional<int64_t> expected) {
 
 Status EndTurn(Database& database, int64_t dialog, std::optional<int64_t> version,
                const Outcome& outcome, int64_t now_s) {
-  RETURN_IF_ERROR(RunSql(database,
-                         "UPDATE dialog SET version=version+?3, first_place=max(first_place, ?4), "
-                         "used_s=?5 WHERE id=?1 AND version=coalesce(?2, version)",
-                         dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_place,
-                         now_s));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE dialog SET version=version+?3, first_place=max(first_place, ?4), "
+                      "used_s=?5 WHERE id=?1 AND version=coalesce(?2, version)",
+                      dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_place, now_s));
   if (database.changes() == 0) {
     return Status(StatusCode::kFailedPrecondition, "version_mismatch",
                   "the history of this dialog has changed meanwhile");
   }
-  RETURN_IF_ERROR(RunSql(database,
-                         "UPDATE turn SET ended=1, error=?3, request='' "
-                         "WHERE dialog=?1 AND turn=?2 AND ended=0",
-                         dialog, outcome.turn, outcome.error));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE turn SET ended=1, error=?3, request='' "
+                      "WHERE dialog=?1 AND turn=?2 AND ended=0",
+                      dialog, outcome.turn, outcome.error));
   if (database.changes() == 0)
     return Status(StatusCode::kFailedPrecondition, "turn_ended", "this turn has ended already");
   if (outcome.items.empty()) return OkStatus();
@@ -214,11 +213,11 @@ Status PruneItems(Database& database, int64_t dialog, const DialogLimits& limits
       ASSIGN_OR_RETURN(const bool found, row.Bind(dialog, limits.items, limits.bytes).Step());
       if (!found || row.Int(0) != 0) return OkStatus();
     }
-    RETURN_IF_ERROR(RunSql(database,
-                           "DELETE FROM item WHERE dialog=?1 AND place=(SELECT min(place) FROM "
-                           "item WHERE dialog=?1) AND place<(SELECT first_place FROM dialog WHERE "
-                           "id=?1)",
-                           dialog));
+    RETURN_IF_ERROR(Run(database,
+                        "DELETE FROM item WHERE dialog=?1 AND place=(SELECT min(place) FROM "
+                        "item WHERE dialog=?1) AND place<(SELECT first_place FROM dialog WHERE "
+                        "id=?1)",
+                        dialog));
     if (database.changes() == 0) return OkStatus();
     RETURN_IF_ERROR(ForgetPrunedVersions(database, dialog));
   }
@@ -237,11 +236,11 @@ Status CheckRoom(Database& database, int64_t dialog, int64_t items, int64_t byte
 
 Status ClearDialog(Database& database, int64_t dialog, int64_t now_s, int64_t last_turn) {
   RETURN_IF_ERROR(
-      RunSql(database, "DELETE FROM turn WHERE dialog=?1 AND turn<=?2", dialog, last_turn));
+      Run(database, "DELETE FROM turn WHERE dialog=?1 AND turn<=?2", dialog, last_turn));
   RETURN_IF_ERROR(DetachItems(database, dialog, now_s));
-  RETURN_IF_ERROR(
-      RunSql(database, "UPDATE dialog SET version=version+1, first_place=1, used_s=?2 WHERE id=?1",
-             dialog, now_s));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE dialog SET version=version+1, first_place=1, used_s=?2 WHERE id=?1",
+                      dialog, now_s));
   return NoteVersion(database, dialog, 0);
 }
 
@@ -249,8 +248,8 @@ Status DeleteDialog(Database& database, int64_t dialog) { return RemoveDialog(da
 
 Status SetSystemPrompt(Database& database, int64_t dialog, const std::string& prompt,
                        int64_t now_s) {
-  return RunSql(database, "UPDATE dialog SET system_prompt=?2, used_s=?3 WHERE id=?1", dialog,
-                prompt, now_s);
+  return Run(database, "UPDATE dialog SET system_prompt=?2, used_s=?3 WHERE id=?1", dialog, prompt,
+             now_s);
 }
 
 Result<int64_t> DeleteUnused(Database& database, int64_t before_s, int64_t conversations_before_s) {

@@ -129,13 +129,7 @@ Status CheckRoom(store::Database& database, int64_t dialog, int64_t items, int64
 // Ids of messages and their turns are kept for so many turns.
 inline constexpr int64_t kRememberedTurns = 64;
 
-// For the other files of rows: a statement to its end; the items that a query of ItemColumns()
-// gives.
-template <typename... Values>
-Status RunSql(store::Database& database, std::string_view sql, const Values&... values) {
-  ASSIGN_OR_RETURN(store::Statement statement, database.Prepare(sql));
-  return statement.Bind(values...).Run();
-}
+// For the other files of rows: the items that a query of kItemColumns gives.
 inline constexpr std::string_view kItemColumns =
     "i.turn, i.role, i.content, i.tokens, i.incomplete, i.item_id, i.place";
 Result<std::vector<Item>> ReadItems(store::Statement& rows);

@@ -25,9 +25,9 @@ Result<Dialog> DialogOf(Database& database, const SessionKey& key) {
 Status RaiseVersion(Database& database, const Dialog& dialog,
                     std::optional<int64_t> expected_version, int64_t last_turn, int64_t now_s) {
   RETURN_IF_ERROR(CheckVersion(dialog.version, expected_version));
-  return RunSql(database,
-                "UPDATE dialog SET version=version+1, turns=max(turns, ?2), used_s=?3 WHERE id=?1",
-                dialog.id, last_turn, now_s);
+  return Run(database,
+             "UPDATE dialog SET version=version+1, turns=max(turns, ?2), used_s=?3 WHERE id=?1",
+             dialog.id, last_turn, now_s);
 }
 
 // Where an item stands: its place, turn and number within.
@@ -111,8 +111,8 @@ Status RemoveItem(Database& database, const SessionKey& key,
   ASSIGN_OR_RETURN(const Dialog dialog, DialogOf(database, key));
   ASSIGN_OR_RETURN(const Position at, Locate(database, dialog.id, item_id));
   RETURN_IF_ERROR(RaiseVersion(database, dialog, expected_version, 0, now_s));
-  RETURN_IF_ERROR(RunSql(database, "DELETE FROM item WHERE dialog=?1 AND turn=?2 AND seq=?3",
-                         dialog.id, at.turn, at.seq));
+  RETURN_IF_ERROR(Run(database, "DELETE FROM item WHERE dialog=?1 AND turn=?2 AND seq=?3",
+                      dialog.id, at.turn, at.seq));
   if (database.changes() > 0) return NoteVersion(database, dialog.id, at.place);
   return InvalidArgument("invalid_value", "the item belongs to the dialog this one is a fork of");
 }

@@ -13,7 +13,7 @@ const store::Migration kOwedTables = {
     "DROP TABLE owed"};
 
 Status Owe(Database& database, int64_t dialog, int64_t turn, const std::string& reply_to) {
-  return RunSql(database, "INSERT INTO owed VALUES(?1, ?2, ?3)", dialog, turn, reply_to);
+  return Run(database, "INSERT INTO owed VALUES(?1, ?2, ?3)", dialog, turn, reply_to);
 }
 
 Result<std::vector<OwedAnswer>> ReadOwed(Database& database, const OwedPlace& after, int64_t most) {
@@ -37,10 +37,10 @@ Result<std::vector<OwedAnswer>> ReadOwed(Database& database, const OwedPlace& af
 }
 
 Status ForgetOwed(Database& database, const SessionKey& key, int64_t turn) {
-  return RunSql(database,
-                "DELETE FROM owed WHERE turn=?4 AND dialog=(SELECT id FROM dialog WHERE tenant=?1 "
-                "AND project=?2 AND session=?3)",
-                key.tenant, key.project, key.session, turn);
+  return Run(database,
+             "DELETE FROM owed WHERE turn=?4 AND dialog=(SELECT id FROM dialog WHERE tenant=?1 "
+             "AND project=?2 AND session=?3)",
+             key.tenant, key.project, key.session, turn);
 }
 
 }  // namespace tutti::sessions

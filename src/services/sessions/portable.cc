@@ -110,11 +110,11 @@ Status ImportDialog(Database& database, const SessionKey& key, const StoredObjec
   ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMostCount));
   ASSIGN_OR_RETURN(const int64_t turns, CountIn(fields, "turns", 0, kMostCount));
   ASSIGN_OR_RETURN(const int64_t first_place, CountIn(fields, "first_place", 1, kMostCount));
-  RETURN_IF_ERROR(RunSql(database,
-                         "UPDATE dialog SET version=?2, turns=?3, first_place=?4, "
-                         "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
-                         dialog, version, turns, first_place, prompt, fields.Int("created_at"),
-                         metadata));
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE dialog SET version=?2, turns=?3, first_place=?4, "
+                      "system_prompt=?5, created_s=?6, metadata=?7 WHERE id=?1",
+                      dialog, version, turns, first_place, prompt, fields.Int("created_at"),
+                      metadata));
   RETURN_IF_ERROR(ImportItems(database, dialog, turns, fields.List("items")));
   return NoteVersion(database, dialog, 0);
 }
@@ -174,8 +174,8 @@ Result<Imported> ImportLine(Database& database, const Subject& subject, std::str
     if (prompt.size() > kMostText) return Foreign("too long a text");
     ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 1, kMostCount));
     RETURN_IF_ERROR(HasRoomForProfile(database, subject.tenant, project, limits.projects));
-    RETURN_IF_ERROR(RunSql(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant,
-                           project, version, prompt));
+    RETURN_IF_ERROR(Run(database, "INSERT INTO profile VALUES(?1, ?2, ?3, ?4)", subject.tenant,
+                        project, version, prompt));
     return Imported{.key = {subject.tenant, project, ""}, .profile = {version, prompt}};
   }
   const SessionKey key{subject.tenant, project, fields.Text("session")};
@@ -188,7 +188,7 @@ Result<Imported> ImportLine(Database& database, const Subject& subject, std::str
 }
 
 Status DeleteProfiles(Database& database, const std::string& tenant) {
-  return RunSql(database, "DELETE FROM profile WHERE tenant=?1", tenant);
+  return Run(database, "DELETE FROM profile WHERE tenant=?1", tenant);
 }
 
 }  // namespace tutti::sessions

@@ -31,11 +31,11 @@ Result<int64_t> SetProfile(Database& database, const std::string& tenant,
   ASSIGN_OR_RETURN(const Profile before, LoadProfile(database, tenant, project));
   if (before.version > 0 && before.system_prompt == prompt) return before.version;
   RETURN_IF_ERROR(HasRoomForProfile(database, tenant, project, most));
-  RETURN_IF_ERROR(RunSql(database,
-                         "INSERT INTO profile VALUES(?1, ?2, 1, ?3) ON CONFLICT(tenant, project) "
-                         "DO UPDATE SET "
-                         "version=version+1, system_prompt=excluded.system_prompt",
-                         tenant, project, prompt));
+  RETURN_IF_ERROR(Run(database,
+                      "INSERT INTO profile VALUES(?1, ?2, 1, ?3) ON CONFLICT(tenant, project) "
+                      "DO UPDATE SET "
+                      "version=version+1, system_prompt=excluded.system_prompt",
+                      tenant, project, prompt));
   return before.version + 1;
 }
 

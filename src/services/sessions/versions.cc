@@ -22,20 +22,20 @@ const store::Migration kVersionTables = {
        ALTER TABLE dialog DROP COLUMN parent_version)"};
 
 Status NoteVersion(Database& database, int64_t dialog, int64_t changed_from) {
-  RETURN_IF_ERROR(RunSql(database, "DELETE FROM dialog_version WHERE dialog=?1 AND place>=?2",
-                         dialog, changed_from));
-  return RunSql(database,
-                "INSERT OR REPLACE INTO dialog_version SELECT id, version, max(parent_place, "
-                "coalesce((SELECT max(place) FROM item WHERE dialog=?1), 0)), first_place "
-                "FROM dialog WHERE id=?1",
-                dialog);
+  RETURN_IF_ERROR(Run(database, "DELETE FROM dialog_version WHERE dialog=?1 AND place>=?2", dialog,
+                      changed_from));
+  return Run(database,
+             "INSERT OR REPLACE INTO dialog_version SELECT id, version, max(parent_place, "
+             "coalesce((SELECT max(place) FROM item WHERE dialog=?1), 0)), first_place "
+             "FROM dialog WHERE id=?1",
+             dialog);
 }
 
 Status ForgetPrunedVersions(Database& database, int64_t dialog) {
-  return RunSql(database,
-                "DELETE FROM dialog_version WHERE dialog=?1 AND min(place, first_place)<"
-                "(SELECT min(place) FROM item WHERE dialog=?1)",
-                dialog);
+  return Run(database,
+             "DELETE FROM dialog_version WHERE dialog=?1 AND min(place, first_place)<"
+             "(SELECT min(place) FROM item WHERE dialog=?1)",
+             dialog);
 }
 
 Result<ForkPoint> FindVersion(Database& database, const Dialog& dialog, int64_t version) {
