@@ -209,6 +209,18 @@ TEST_F(ResponsesTest, AVersionThatIsAskedForWithoutAConversationIsRefused) {
   }
 }
 
+TEST_F(ResponsesTest, AnIdThatComesAgainWithOtherWordsIsAConflictAndNotTheFirstAnswer) {
+  const std::string where = R"(,"id":"m1","conversation":")" + NewConversation("{}") + "\"";
+  const RawResponse first = Create(where);
+  ASSERT_EQ(first.status, 200) << first.body;
+  const RawResponse again = Create(where);
+  EXPECT_EQ(again.status, 200) << again.body;
+  EXPECT_EQ(TextOf(again.body, "id"), TextOf(first.body, "id"));
+  const RawResponse other = Create(where + R"(,"instructions":"Be brief.")");
+  EXPECT_EQ(other.status, 422) << other.body;
+  EXPECT_EQ(CodeOf(other), "idempotency_key_mismatch");
+}
+
 TEST_F(ResponsesTest, AForkIsAConversationOfItsOwnWithTheSameBeginning) {
   const std::string id =
       NewConversation(R"({"items":[{"role":"user","content":"before"}],"metadata":{"k":"v"}})");

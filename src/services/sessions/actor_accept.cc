@@ -4,6 +4,7 @@
 
 #include "services/responses/ids.h"
 #include "services/sessions/conversations.h"
+#include "services/sessions/fingerprint.h"
 #include "services/sessions/owed.h"
 #include "services/sessions/session_actor.h"
 #include "services/sessions/turn_record.h"
@@ -79,7 +80,7 @@ void SessionActor::Repeat(Session& session, int64_t number, Done<Acceptance> don
     acceptance.position = session.queue->PositionOf(number);
     return told(std::move(acceptance));
   }
-  const std::string& id = session.response_ids[number];
+  const std::string& id = session.known[number].response_id;
   told(Acceptance{.turn = number,
                   .response_id = id,
                   .position = 0,
@@ -128,8 +129,10 @@ void SessionActor::Accept(const SessionPointer& session, Message message, Done<A
 Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Message message) {
   const responses::CriticalSection section(&hold_times_);
   TurnQueue& queue = *session->queue;
-  if (const auto known = queue.Find(message.id); known.has_value())
+  if (const auto known = queue.Find(message.id); known.has_value()) {
+    RETURN_IF_ERROR(CheckSame(session->known[*known].fingerprint, message));
     return TurnQueue::Offer{.turn = *known, .repeated = true, .position = 0};
+  }
   RETURN_IF_ERROR(CheckExpectations(*session, message));
   if (message.id.empty()) message.id = responses::NewId("");
   ASSIGN_OR_RETURN(const TurnQueue::Offer offer,
@@ -155,10 +158,10 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
   turn.message = std::move(message);
   turn.response = *std::move(response);
   turn.position = offer.position;
-  std::map<int64_t, std::string>& ids = session->response_ids;
-  ids[number] = turn.response->id();
-  while (ids.size() > options_.queue.remembered && !session->turns.contains(ids.begin()->first))
-    ids.erase(ids.begin());
+  std::map<int64_t, KnownTurn>& known = session->known;
+  known[number] = {turn.response->id(), FingerprintOf(turn.message)};
+  while (known.size() > options_.queue.remembered && !session->turns.contains(known.begin()->first))
+    known.erase(known.begin());
   return offer;
 }
 
@@ -174,7 +177,7 @@ void SessionActor::Save(const SessionPointer& session, Turn& turn) {
       true,
       [key = session->key,
        row = sessions::Accepted{turn.number, turn.message.id, EncodeTurn(record),
-                                turn.response->id()},
+                                turn.response->id(), FingerprintOf(turn.message)},
        reply_to = turn.message.reply_to, now_s = unix_s_(),
        most = options_.dialogs_per_tenant](store::Database& rows) -> Result<DialogId> {
         ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, now_s, most));
@@ -218,7 +221,7 @@ void SessionActor::Refuse(const SessionPointer& session, int64_t number, const S
   const auto place = session->turns.find(number);
   const Turn turn = std::move(place->second);
   session->turns.erase(place);
-  session->response_ids.erase(number);
+  session->known.erase(number);
   if (turn.running) session->queue->End(number);
   session->queue->TakeBack(turn.message.id, number);
   responses_.Abandon(*turn.response);

@@ -97,7 +97,7 @@ Status SessionActor::Restore(Session& session, Loaded loaded) {
   session.used_s = loaded.dialog->used_s;
   for (const Accepted& row : loaded.ended) {
     session.queue->Remember(row.message_id, row.turn);
-    session.response_ids[row.turn] = row.response_id;
+    session.known[row.turn] = {row.response_id, row.fingerprint};
   }
   for (const Accepted& row : loaded.pending) {
     const Status restored = RestoreTurn(session, row);
@@ -138,7 +138,7 @@ Status SessionActor::RestoreTurn(Session& session, const Accepted& row) {
       [this, key, message_id] { Cancel(key, message_id, [](const Status&) {}); });
   RETURN_IF_ERROR(response.status());
   turn.response = *std::move(response);
-  session.response_ids[row.turn] = row.response_id;
+  session.known[row.turn] = {row.response_id, row.fingerprint};
   session.queue->Restore(row.message_id, row.turn, turn.message.parallel);
   return OkStatus();
 }

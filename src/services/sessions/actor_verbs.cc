@@ -49,9 +49,8 @@ void SessionActor::Forget(Session& session, bool whole) {
   session.items.clear();
   session.first_place = 1;
   session.next_place = 1;
-  for (auto id = session.response_ids.begin(); id != session.response_ids.end();) {
-    id = session.turns.contains(id->first) ? std::next(id) : session.response_ids.erase(id);
-  }
+  std::erase_if(session.known,
+                [&](const auto& known) { return !session.turns.contains(known.first); });
   session.queue->ForgetEnded();
   if (!whole) {
     ++session.version;

@@ -6,12 +6,15 @@
 #include <string>
 #include <vector>
 
+#include "services/sessions/fingerprint.h"
+
 namespace tutti::sessions {
 namespace {
 
 using ::testing::ElementsAre;
 
-const store::Migration kTables[] = {kHistoryTables, kBranchTables, kVersionTables};
+const store::Migration kTables[] = {kHistoryTables, kBranchTables, kVersionTables,
+                                    kFingerprintTables};
 
 class BranchTest : public ::testing::Test {
  protected:
@@ -137,7 +140,8 @@ TEST_F(BranchTest, TheTablesGoBackAndForkedHistoriesWithThem) {
   const int64_t b = Fork(a, 1, "b");
   Say(b, 3, "v");
   EXPECT_TRUE(RemoveDialog(database_, a).ok());
-  for (const size_t known : {2, 1}) ASSERT_TRUE(store::Migrate({kTables, known}, &database_).ok());
+  for (const size_t known : {3, 2, 1})
+    ASSERT_TRUE(store::Migrate({kTables, known}, &database_).ok());
   EXPECT_EQ(Ask("SELECT count(*) FROM dialog"), 1);
   EXPECT_EQ(Ask("SELECT count(*) FROM item"), 2);
   EXPECT_EQ(Ask("SELECT count(*) FROM item WHERE content IN ('u1', 'v')"), 2);

@@ -32,7 +32,8 @@ Result<std::vector<Accepted>> ReadTurns(Statement& rows) {
     turns.push_back({.turn = rows.Int(0),
                      .message_id = std::string(rows.Text(1)),
                      .request = std::string(rows.Text(2)),
-                     .response_id = std::string(rows.Text(3))});
+                     .response_id = std::string(rows.Text(3)),
+                     .fingerprint = rows.Int(4)});
   }
 }
 
@@ -134,26 +135,26 @@ Status AcceptTurn(Database& database, int64_t dialog, const Accepted& message, i
   RETURN_IF_ERROR(Run(database, "DELETE FROM turn WHERE dialog=?1 AND ended=1 AND turn<=?2", dialog,
                       message.turn - kRememberedTurns));
   RETURN_IF_ERROR(Run(database,
-                      "INSERT INTO turn(dialog, turn, message_id, request, response_id) "
-                      "VALUES(?1, ?2, ?3, ?4, ?5)",
+                      "INSERT INTO turn(dialog, turn, message_id, request, response_id, "
+                      "fingerprint) VALUES(?1, ?2, ?3, ?4, ?5, ?6)",
                       dialog, message.turn, message.message_id, message.request,
-                      message.response_id));
+                      message.response_id, message.fingerprint));
   return Run(database, "UPDATE dialog SET turns=max(turns, ?2), used_s=?3 WHERE id=?1", dialog,
              message.turn, now_s);
 }
 
 Result<std::vector<Accepted>> PendingTurns(Database& database, int64_t dialog) {
   ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT turn, message_id, request, response_id FROM turn "
-                                    "WHERE dialog=?1 AND ended=0 ORDER BY turn"));
+                   database.Prepare("SELECT turn, message_id, request, response_id, fingerprint "
+                                    "FROM turn WHERE dialog=?1 AND ended=0 ORDER BY turn"));
   rows.Bind(dialog);
   return ReadTurns(rows);
 }
 
 Result<std::vector<Accepted>> EndedTurns(Database& database, int64_t dialog) {
   ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT turn, message_id, '', response_id FROM turn "
-                                    "WHERE dialog=?1 AND ended=1 ORDER BY turn"));
+                   database.Prepare("SELECT turn, message_id, '', response_id, fingerprint "
+                                    "FROM turn WHERE dialog=?1 AND ended=1 ORDER BY turn"));
   rows.Bind(dialog);
   return ReadTurns(rows);
 }

@@ -29,7 +29,7 @@ namespace tutti::sessions {
 
 extern const store::Migration kHistoryTables;
 extern const store::Migration kBranchTables;  // behind it: forks, places, ids of items, projects
-// Behind that also kVersionTables (versions.h).
+// Behind that also kVersionTables (versions.h) and kFingerprintTables (fingerprint.h).
 
 // The same session id in two projects, or of two tenants, is two dialogs. The project "" is that of
 // the Conversations API.
@@ -70,6 +70,7 @@ struct Accepted {
   int64_t turn = 0;
   std::string message_id, request;
   std::string response_id = {};
+  int64_t fingerprint = 0;  // of the message (fingerprint.h)
 };
 
 struct Outcome {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "services/sessions/fingerprint.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
@@ -17,7 +18,8 @@ using ::testing::IsEmpty;
 class HistoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const store::Migration tables[] = {kHistoryTables, kBranchTables, kVersionTables};
+    const store::Migration tables[] = {kHistoryTables, kBranchTables, kVersionTables,
+                                       kFingerprintTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
 

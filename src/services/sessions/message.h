@@ -20,7 +20,9 @@ namespace tutti::sessions {
 using Admitted = std::function<void()>;
 
 struct Message {
-  std::string id;  // the client's, at most 128 bytes: the same again is the same turn. Empty: none
+  // The client's, at most 128 bytes: the same again is the same turn, and refused with
+  // idempotency_key_mismatch where it says something else (fingerprint.h). Empty: none.
+  std::string id;
   std::vector<api::ChatMessage> input;  // at least one
   // Model, sampling, deadline, priority; its prompt and tenant are not looked at.
   api::GenerateRequest request;

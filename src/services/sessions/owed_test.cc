@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "services/sessions/fingerprint.h"
 #include "services/sessions/versions.h"
 
 namespace tutti::sessions {
@@ -10,7 +11,8 @@ namespace {
 class OwedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const store::Migration tables[] = {kHistoryTables, kBranchTables, kOwedTables, kVersionTables};
+    const store::Migration tables[] = {kHistoryTables, kBranchTables, kOwedTables, kVersionTables,
+                                       kFingerprintTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
   static store::Database Opened() {

@@ -51,6 +51,12 @@ struct Barrier {
   std::function<void()> begin;  // it ends with SessionActor::BarrierEnded()
 };
 
+// What is left of a turn whose message may come again.
+struct KnownTurn {
+  std::string response_id;
+  int64_t fingerprint = 0;  // of the message (fingerprint.h)
+};
+
 struct Session {
   explicit Session(SessionKey k) : key(std::move(k)) {}
 
@@ -73,8 +79,8 @@ struct Session {
   int system_tokens = 0;
 
   std::unique_ptr<TurnQueue> queue;
-  std::map<int64_t, Turn> turns;                // that wait or run
-  std::map<int64_t, std::string> response_ids;  // of the turns that are remembered
+  std::map<int64_t, Turn> turns;       // that wait or run
+  std::map<int64_t, KnownTurn> known;  // those that are remembered
   std::deque<Barrier> barriers;
   bool barrier_runs = false;
   int pending = 0;      // what comes back here: the session stays

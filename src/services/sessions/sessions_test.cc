@@ -91,6 +91,33 @@ TEST_F(SessionsTest, TheSameMessageAgainIsTheSameTurnBeforeAndAfterItsEndAndARes
   EXPECT_EQ(Said(Key()), "u1 [u1]");
 }
 
+TEST_F(SessionsTest, AnIdThatComesAgainWithOtherWordsIsRefusedBeforeAndAfterItsEndAndARestart) {
+  Accepted(Key(), Say("u1", "m1"));
+  const auto other = [&] {
+    Message instructed = Say("u1", "m1");
+    instructed.system_prompt = "Be brief.";
+    for (const Message& message : {Say("other words", "m1"), instructed}) {
+      const Status status = Submit(Key(), message).status();
+      EXPECT_EQ(status.reason(), "idempotency_key_mismatch") << status;
+      EXPECT_EQ(status.param(), "id");
+    }
+    EXPECT_TRUE(Accepted(Key(), Say("u1", "m1")).repeated) << "its own words are still the same";
+  };
+  other();
+  Restart();  // while it waits
+  other();
+  sessions_->Resume();
+  Settle();
+  StepAll();
+  other();
+  Restart();
+  other();
+  Settle();
+  EXPECT_EQ(Said(Key()), "u1 [u1]");
+  EXPECT_EQ(Answer(Key("elsewhere"), Say("other words", "m1")).text, "[other words]")
+      << "an id is one session's";
+}
+
 TEST_F(SessionsTest, TheSameMessageTwiceAtOnceIsOneTurn) {
   Told first, second;
   sessions_->Submit(Key(), Say("u1", "m1"), first.done());

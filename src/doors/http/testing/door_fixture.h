@@ -18,6 +18,7 @@
 #include "services/auth/testing/one_key.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
+#include "services/sessions/fingerprint.h"
 #include "services/sessions/history.h"
 #include "services/sessions/sessions.h"
 #include "services/sessions/versions.h"
@@ -68,7 +69,8 @@ class DoorTest : public ::testing::Test {
   // In memory.
   void StartServices() {
     const std::array tables = {sessions::kHistoryTables, sessions::kBranchTables,
-                               responses::kResponseTables, sessions::kVersionTables};
+                               responses::kResponseTables, sessions::kVersionTables,
+                               sessions::kFingerprintTables};
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);

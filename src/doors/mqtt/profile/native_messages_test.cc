@@ -127,9 +127,21 @@ TEST_F(NativeMessagesTest, TheSameIdAgainIsTheSameAcceptedAndItsEventsAndNeverAS
   EXPECT_EQ(Types(Topic("out")).back(), "response.completed");
   EXPECT_EQ(inference_->requests().size(), 1u);
   port_.Forget();
-  Deliver(Topic("in"), Said("other words, same id", "m1"));  // after its end
+  Deliver(Topic("in"), Said("hello", "m1"));  // after its end
   EXPECT_EQ(port_.sent(Topic("out"))[0].message.payload, first);
   EXPECT_EQ(Only(Topic("out"), "response.completed").Answer(), "[hello]");
+  EXPECT_EQ(inference_->requests().size(), 1u);
+}
+
+TEST_F(NativeMessagesTest, TheSameIdWithOtherWordsIsToldAsAnErrorAndNotAnsweredWithTheFirstAnswer) {
+  Deliver(Topic("in"), Said("hello", "m1"));
+  StepAll();
+  port_.Forget();
+  EXPECT_TRUE(Accepted(Deliver(Topic("in"), Said("other words", "m1")))) << "it was answered";
+  const testing::Event error = Only(Topic("out"), "error");
+  EXPECT_EQ(error.Code(), "idempotency_key_mismatch");
+  EXPECT_EQ(error.Text("id"), "m1");
+  EXPECT_EQ(port_.sent(Topic("out")).size(), 1u);
   EXPECT_EQ(inference_->requests().size(), 1u);
 }
 

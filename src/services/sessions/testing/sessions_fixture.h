@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "services/responses/testing/responses_fixture.h"
+#include "services/sessions/fingerprint.h"
 #include "services/sessions/sessions.h"
 #include "services/sessions/versions.h"
 
@@ -44,7 +45,8 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
   using Told = responses::testing::Call<Result<Acceptance>>;
 
   std::vector<store::Migration> Tables() const override {
-    return {kHistoryTables, kBranchTables, responses::kResponseTables, kOwedTables, kVersionTables};
+    return {kHistoryTables, kBranchTables,  responses::kResponseTables,
+            kOwedTables,    kVersionTables, kFingerprintTables};
   }
   void Start() override {
     ResponsesFixture::Start();

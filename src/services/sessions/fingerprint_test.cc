@@ -1,0 +1,57 @@
+#include "services/sessions/fingerprint.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace tutti::sessions {
+namespace {
+
+Message Said(std::vector<api::ChatMessage> input, std::optional<std::string> system = {}) {
+  Message message;
+  message.input = std::move(input);
+  message.system_prompt = std::move(system);
+  return message;
+}
+
+TEST(FingerprintTest, EveryMessageThatSaysSomethingElseHasAnother) {
+  using enum api::Role;
+  const std::set<int64_t> all = {
+      FingerprintOf(Said({{kUser, "ab", ""}})),
+      FingerprintOf(Said({{kUser, "ab", ""}}, "")),
+      FingerprintOf(Said({{kUser, "ab", ""}}, "system")),
+      FingerprintOf(Said({{kSystem, "ab", ""}})),
+      FingerprintOf(Said({{kUser, "a", ""}, {kUser, "b", ""}})),
+      FingerprintOf(Said({{kUser, "", ""}, {kUser, "ab", ""}})),
+      FingerprintOf(Said({{kUser, "ab ", ""}})),
+      FingerprintOf(Said({{kUser, std::string("ab\0", 3), ""}})),
+  };
+  EXPECT_EQ(all.size(), 8u);
+}
+
+TEST(FingerprintTest, HowAMessageIsToBeAnsweredIsNotInIt) {
+  const Message once = Said({{api::Role::kUser, "ab", ""}});
+  Message again = once;
+  again.request.model = again.state.model = "another";
+  again.request.sampling.seed = 7;
+  again.reply_to = "elsewhere";
+  again.policy = BusyPolicy::kInterrupt;
+  again.expected_version = 3;
+  EXPECT_EQ(FingerprintOf(again), FingerprintOf(once));
+}
+
+// A store holds them: another function would refuse what is the same.
+TEST(FingerprintTest, ItIsTheSameInEveryProcess) {
+  EXPECT_EQ(FingerprintOf(Said({{api::Role::kUser, "What is the sea?", ""}}, "Be brief.")),
+            -7328660418055290710);
+}
+
+TEST(FingerprintTest, OneOfBeforeTheyWereStoredIsTakenForTheSame) {
+  const Message message = Said({{api::Role::kUser, "a", ""}});
+  EXPECT_TRUE(CheckSame(0, message).ok());
+  EXPECT_TRUE(CheckSame(FingerprintOf(message), message).ok());
+  EXPECT_EQ(CheckSame(FingerprintOf(message) + 1, message).reason(), "idempotency_key_mismatch");
+}
+
+}  // namespace
+}  // namespace tutti::sessions
