@@ -62,11 +62,9 @@ class ConversationsExchange final : public Exchange {
           Service().SetMetadata(Key(), MetadataText(body.metadata), version_, ThenConversation());
         });
       case RouteId::kConversationDelete:
-        return Service().GetConversation(
-            Key(), Then<sessions::Conversation>([this](const sessions::Conversation& now) {
-              const Status same = sessions::CheckVersion(now.version, version_);
-              if (!same.ok()) return connection_.RespondError(same);
-              Service().Delete(Key(), ThenDeleted());
+        return Service().GetConversation(  // for one that is not there is no error to Delete()
+            Key(), Then<sessions::Conversation>([this](const sessions::Conversation&) {
+              Service().Delete(Key(), version_, ThenDeleted());
             }));
       case RouteId::kConversationFork:
         return Parsed(&wire::ParseConversationFork,

@@ -61,24 +61,37 @@ void SessionActor::Forget(Session& session, bool whole) {
   session.system_prompt.clear();
 }
 
-void SessionActor::Clear(const SessionKey& key, bool whole, Told done) {
-  Open(key, [this, whole, done](const Result<SessionPointer>& opened) {
+void SessionActor::Clear(const SessionKey& key, std::optional<int64_t> expected_version, bool whole,
+                         Told done) {
+  Open(key, [this, expected_version, whole, done](const Result<SessionPointer>& opened) {
     if (!opened.ok()) return done(opened.status());
     const SessionPointer session = *opened;
     if (Status room = HasRoom(*session); !room.ok()) return done(room);
+    // Before anything is cancelled; once more in the transaction, for a turn that is just ending.
+    if (expected_version.has_value()) {
+      Status same = CheckVersion(session->version, expected_version);
+      if (same.ok() && (!session->barriers.empty() || session->barrier_runs))
+        same = Status(StatusCode::kFailedPrecondition, "version_mismatch",
+                      "another change of the dialog is under way");
+      if (!same.ok()) return done(same);
+    }
     CancelAll(session);
     const int64_t last_turn = session->queue->Skip(0) - 1;
-    AddBarrier(session, 0, [this, session, last_turn, removes = whole, done] {
+    AddBarrier(session, 0, [this, session, expected_version, last_turn, removes = whole, done] {
       if (session->dialog == 0) {  // it was never used
-        done(OkStatus());
+        done(CheckVersion(session->version, expected_version));
         return BarrierEnded(session);
       }
       // A session that was written to since goes on, as one just made.
       const bool all = removes && session->turns.empty();
       AskStore<bool>(
           true,
-          [key = session->key, last_turn, all, removes,
+          [key = session->key, expected_version, last_turn, all, removes,
            now_s = unix_s_()](store::Database& rows) -> Result<bool> {
+            if (expected_version.has_value()) {
+              ASSIGN_OR_RETURN(const Conversation now, LoadConversation(rows, key));
+              RETURN_IF_ERROR(CheckVersion(now.version, expected_version));
+            }
             // The quota may have dropped it, and given its number to another.
             ASSIGN_OR_RETURN(const int64_t dialog, FindDialog(rows, key));
             if (dialog == 0) return true;
@@ -126,7 +139,7 @@ void SessionActor::ClearAll(Which which, bool whole, Done<int64_t> done) {
             continue;
           }
           ++progress->left;
-          Clear(key, whole, one);
+          Clear(key, std::nullopt, whole, one);
         }
         AskStore<bool>(
             true,

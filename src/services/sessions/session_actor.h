@@ -48,7 +48,8 @@ class SessionActor {
   void Sweep();
 
   // actor_verbs.cc
-  void Clear(const SessionKey& key, bool whole, Told done);
+  // `whole`: the session too.
+  void Clear(const SessionKey& key, std::optional<int64_t> expected_version, bool whole, Told done);
   void SetSystemPrompt(const SessionKey& key, const std::string& prompt, Told done);
   using Which = std::function<Result<std::vector<SessionKey>>(store::Database&)>;
   void ClearAll(Which which, bool whole, Done<int64_t> done);

@@ -75,13 +75,15 @@ void Sessions::Cancel(const SessionKey& key, const std::string& message_id, Told
 }
 
 void Sessions::Clear(const SessionKey& key, Told done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key](const Told& told) { actor->Clear(key, /*whole=*/false, told); });
+  Ask(*strand_, std::move(done), [actor = actor_.get(), key](const Told& told) {
+    actor->Clear(key, std::nullopt, false, told);
+  });
 }
 
-void Sessions::Delete(const SessionKey& key, Told done) {
-  Ask(*strand_, std::move(done),
-      [actor = actor_.get(), key](const Told& told) { actor->Clear(key, /*whole=*/true, told); });
+void Sessions::Delete(const SessionKey& key, std::optional<int64_t> expected_version, Told done) {
+  Ask(*strand_, std::move(done), [actor = actor_.get(), key, expected_version](const Told& told) {
+    actor->Clear(key, expected_version, true, told);
+  });
 }
 
 void Sessions::SetSystemPrompt(const SessionKey& key, std::string prompt, Told done) {

@@ -107,8 +107,9 @@ class Sessions {
 
   // All that was said; what runs or waits is cancelled.
   void Clear(const SessionKey& key, Told done);
-  // Likewise, and the session itself with its system prompt.
-  void Delete(const SessionKey& key, Told done);
+  // Likewise, and the session itself with its system prompt; where a version is expected, only at
+  // that one. Errors: version_mismatch, also where other changes wait.
+  void Delete(const SessionKey& key, std::optional<int64_t> expected_version, Told done);
   // Empty: the project's again.
   void SetSystemPrompt(const SessionKey& key, std::string prompt, Told done);
   // Of all sessions of a project; how many there were.

@@ -115,8 +115,8 @@ TEST_F(SessionsForkTest, WhatWasClearedIsGoneForNewForksAndNotForThoseThatHaveIt
   EXPECT_EQ(Said(Key("new")), "new [new]");
   ASSERT_TRUE(Fork(Key("b"), Key("c"), 1).ok());
   EXPECT_EQ(Said(Key("c")), "u1 [u1]");
-  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key()).ok());
-  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key("b")).ok());
+  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key(), std::nullopt).ok());
+  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key("b"), std::nullopt).ok());
   ASSERT_TRUE(Fork(Key("c"), Key("d"), 1).ok());
   Answer(Key("d"), "w");
   EXPECT_EQ(LastPrompt(), "u1 [u1] w");
@@ -195,7 +195,7 @@ TEST_F(SessionsForkTest, AnImportedDialogIsKnownAtItsVersionAlone) {
   const auto lines =
       Ask<Result<ExportedLines>>(&Sessions::Export, Subject{"t", "anna/"}, ExportPage{});
   ASSERT_TRUE(lines.ok());
-  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key("anna/a")).ok());
+  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key("anna/a"), std::nullopt).ok());
   ASSERT_TRUE(Ask<Status>(&Sessions::Import, Subject{"t", "anna/"}, lines->lines[0]).ok());
   EXPECT_EQ(ReasonOf(Key("anna/a"), 1), "expired version");
   ASSERT_TRUE(Fork(Key("anna/a"), Key("anna/b"), 2).ok());

@@ -138,7 +138,9 @@ TEST_F(SessionsResidencyTest, ADroppedDialogThatIsClearedOrDeletedLeavesTheOneIn
       Pass(std::chrono::seconds(1));
     }
     ASSERT_EQ(AskStore("SELECT count(*) FROM dialog WHERE session='b'"), 0);
-    EXPECT_TRUE(Ask<Status>(whole ? &Sessions::Delete : &Sessions::Clear, Key("b")).ok());
+    EXPECT_TRUE((whole ? Ask<Status>(&Sessions::Delete, Key("b"), std::nullopt)
+                       : Ask<Status>(&Sessions::Clear, Key("b")))
+                    .ok());
     EXPECT_EQ(Said(Key("c")), "u1 [u1]") << whole;
     Answer(Key("b"), "u2");  // "a" goes
     EXPECT_EQ(LastPrompt(), "u2");

@@ -120,7 +120,7 @@ TEST_F(SessionsRestartTest, ATurnThatWasBeingSteeredIsAnsweredAndOneThatWasStays
   (void)begin();
   end();
   EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
-  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key()).ok());
+  EXPECT_TRUE(Ask<Status>(&Sessions::Delete, Key(), std::nullopt).ok());
   const std::string id = begin();
   inference_->Step();  // its end
   Settle();

@@ -13,7 +13,9 @@ using wire::ResponseStatus;
 class SessionsVerbsTest : public testing::SessionsFixture {
  protected:
   Status Clear(const SessionKey& key) { return Ask<Status>(&Sessions::Clear, key); }
-  Status Delete(const SessionKey& key) { return Ask<Status>(&Sessions::Delete, key); }
+  Status Delete(const SessionKey& key, std::optional<int64_t> expected_version = std::nullopt) {
+    return Ask<Status>(&Sessions::Delete, key, expected_version);
+  }
   Result<Conversation> Fork(const SessionKey& from, const SessionKey& to,
                             std::optional<int64_t> expected_version = std::nullopt) {
     return Ask<Result<Conversation>>(
@@ -79,7 +81,7 @@ TEST_F(SessionsVerbsTest, AMessageBehindADeletionIsAnsweredInASessionJustMade) {
   Answer(Key(), "u1");
   Accepted(Key(), Say("u2"));
   responses::testing::Call<Status> deleted;
-  sessions_->Delete(Key(), deleted.done());
+  sessions_->Delete(Key(), std::nullopt, deleted.done());
   Told after;
   sessions_->Submit(Key(), Say("u3"), after.done());
   StepAll();
@@ -103,6 +105,36 @@ TEST_F(SessionsVerbsTest, DeleteLeavesNothingButWhatOthersHave) {
   Answer(Key(), "u2");
   EXPECT_EQ(LastPrompt(), "u2");
   EXPECT_EQ(Said(Key("other")), "v1 [v1]");
+}
+
+TEST_F(SessionsVerbsTest, ADeletionOfAnotherVersionCancelsNothing) {
+  Answer(Key(), "u1");
+  const Acceptance running = Accepted(Key(), Say("u2"));
+  EXPECT_EQ(Delete(Key(), 2).reason(), "version_mismatch");
+  StepAll();
+  EXPECT_TRUE(Ended(running.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
+  EXPECT_TRUE(Delete(Key(), 2).ok());
+  EXPECT_EQ(AskStore("SELECT count(*) FROM dialog"), 0);
+}
+
+// The version is the right one when it is asked for, and another when the deletion's turn has come.
+TEST_F(SessionsVerbsTest, ADeletionIsRefusedWhereATurnEndsBetweenItsQuestionAndItsTransaction) {
+  Answer(Key(), "u1");
+  const Acceptance ending = Accepted(Key(), Say("u2"));
+  Settle();
+  responses::testing::Call<Status> deleted;
+  {
+    testing::HeldStore held(*store_);
+    while (inference_->Step()) {
+    }
+    Counts();  // the strand has seen the end; its row waits
+    sessions_->Delete(Key(), 1, deleted.done());
+    Counts();
+  }
+  EXPECT_EQ(deleted.Get().reason(), "version_mismatch");
+  EXPECT_TRUE(Ended(ending.response));
+  EXPECT_EQ(Said(Key()), "u1 [u1] u2 [u2]");
 }
 
 TEST_F(SessionsVerbsTest, AllOfAProjectAreClearedWhetherInMemoryOrNot) {

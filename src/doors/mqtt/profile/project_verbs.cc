@@ -68,7 +68,7 @@ void ProjectVerbs::OfOne(const sessions::SessionKey& key, const ProjectAddress& 
     case ProjectOp::kClear:
       return sessions.Clear(key, std::move(told));
     case ProjectOp::kDelete:
-      return sessions.Delete(key, std::move(told));
+      return sessions.Delete(key, std::nullopt, std::move(told));
   }
 }
 
