@@ -5,7 +5,6 @@ each in a session of its own; first = the first piece of text, reply = the last 
 
 Writes the table into docs/benchmarks.md. It gates nothing; it fails if an answer is missing, refused or empty.
 """
-import argparse
 import datetime
 import json
 import os
@@ -14,12 +13,11 @@ import queue
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 import urllib.request
 
-from bench_peers import ROOT, install_environment, install_llama, run, say, write_page
+from bench_peers import ROOT, install_environment, install_llama, peer_options, run, say, write_page
 
 BEGIN, END = "<!-- bench-mqtt-peers: begin -->", "<!-- bench-mqtt-peers: end -->"
 TUTTI, LLAMA = "Tutti, its own client of the broker", "llama-server behind a bridge"
@@ -156,20 +154,11 @@ def row(name, rounds):
 
 
 def main():
-    cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers",
-                        help="where the peers go; used again if they are there, may be deleted at any time")
-    parser.add_argument("--model", type=pathlib.Path, default=cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
-    parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
-    parser.add_argument("--threads", type=int, default=2)
+    parser = peer_options(__doc__)
     parser.add_argument("--lanes", type=int, default=8, help="Tutti's lanes, llama-server's slots")
     parser.add_argument("--clients", type=int, default=10)
     parser.add_argument("--messages", type=int, default=10, help="of each client and round")
     parser.add_argument("--tokens", type=int, default=32, help="of each answer")
-    parser.add_argument("--rounds", type=int, default=3, help="in turns")
-    parser.add_argument("--jobs", type=int, default=2, help="of the build of llama.cpp")
-    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
     args = parser.parse_args()
     folder = args.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

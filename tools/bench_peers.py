@@ -204,20 +204,26 @@ def write_page(text, begin=BEGIN, end=END):
     PAGE.write_text(head + begin + "\n" + text + "\n" + end + rest.split(end, 1)[1])
 
 
-def main():
+def peer_options(description):
+    """What every comparison with a peer may be told."""
     cache = pathlib.Path(os.environ.get("TUTTI_CACHE", pathlib.Path.home() / ".cache" / "tutti"))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(tempfile.gettempdir()) / "tutti-peers",
                         help="where the peers go; used again if they are there, may be deleted at any time")
     parser.add_argument("--model", type=pathlib.Path, default=cache / "models" / "SmolLM2-135M-Instruct.Q4_1.gguf")
     parser.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "release" / "tutti")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=3, help="in turns")
     parser.add_argument("--jobs", type=int, default=2, help="of the build of llama.cpp")
+    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
+    return parser
+
+
+def main():
+    parser = peer_options(__doc__)
     parser.add_argument("--batch", default="1,4,8,16,32")
     parser.add_argument("--peers", default="llama,openvino", help="some of: llama,openvino")
     parser.add_argument("--json", type=pathlib.Path, help="write every round's figures to this file")
-    parser.add_argument("--no-write", action="store_true", help="leave docs/benchmarks.md alone")
     args = parser.parse_args()
     batches = [int(b) for b in args.batch.split(",")]
     peers = args.peers.split(",") if args.peers else []

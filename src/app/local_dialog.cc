@@ -7,12 +7,11 @@
 #include <utility>
 
 #include "api/models.h"
+#include "app/blocking_waker.h"
 #include "app/store.h"
 #include "app/wall_clock.h"
-#include "base/wake_count.h"
 #include "services/responses/ids.h"
 #include "services/responses/response.h"
-#include "wire/error.h"
 
 namespace tutti::app {
 namespace {
@@ -20,12 +19,6 @@ namespace {
 constexpr char kTenant[] = "default", kProject[] = "terminal";
 constexpr auto kLook = std::chrono::milliseconds(50);  // at whether the answer is to stop
 constexpr int64_t kNever = int64_t{100} * 365 * 24 * 3600;
-
-class Waker final : public api::StreamWaker {
- public:
-  void Wake() noexcept override { wakes.Raise(); }
-  WakeCount wakes;
-};
 
 // What a call of Sessions tells, once it does.
 template <typename T, typename Call>
@@ -51,10 +44,8 @@ Status EndOf(const wire::ResponseState& state) {
   switch (state.status) {
     case wire::ResponseStatus::kCancelled:
       return {StatusCode::kCancelled, "cancelled", "the answer was stopped"};
-    case wire::ResponseStatus::kFailed: {
-      const Status named(StatusCode::kInternal, state.error_code, state.error_message);
-      return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
-    }
+    case wire::ResponseStatus::kFailed:
+      return responses::FailureOf(state);
     default:
       return OkStatus();
   }
@@ -101,13 +92,13 @@ Status LocalDialog::Ask(const Question& question,
   const Accepted accepted = Await<Accepted>(
       [&](auto done) { sessions_.Submit(key_, std::move(message), std::move(done)); });
   if (!accepted.ok()) return accepted.status();
-  const auto waker = std::make_shared<Waker>();
+  const auto waker = std::make_shared<BlockingWaker>();
   ASSIGN_OR_RETURN(responses::ResponseReader reader,
                    responses::ResponseReader::Attach(accepted->response, -1, waker));
   size_t told = 0;
   bool cancelled = false;
   while (true) {
-    const uint64_t seen = waker->wakes.count();
+    const uint64_t seen = waker->count();
     const bool ended = accepted->response->ended();
     const wire::ResponseState state = accepted->response->State();
     if (!cancelled && state.text.size() > told) {
@@ -120,7 +111,7 @@ Status LocalDialog::Ask(const Question& question,
       cancelled =
           Await<Status>([&](auto done) { sessions_.Cancel(key_, id, std::move(done)); }).ok();
     }
-    waker->wakes.Wait(seen, std::chrono::steady_clock::now() + kLook);
+    waker->Wait(seen, std::chrono::steady_clock::now() + kLook);
   }
 }
 

@@ -42,7 +42,7 @@ Result<std::string> AnswerOf(const std::string& folder, const std::string& reque
 // By its file: the folder alone may be anybody's.
 Status CheckThere(const std::string& folder) {
   std::error_code error;
-  if (std::filesystem::exists(folder + "/tutti.db", error)) return OkStatus();
+  if (std::filesystem::exists(store::FileIn(folder), error)) return OkStatus();
   if (error) return Unavailable("store_failed", "the store in " + folder + ": " + error.message());
   return NotFound("not_found", "there is no store in " + folder);
 }

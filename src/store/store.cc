@@ -8,6 +8,8 @@
 #include <utility>
 
 namespace tutti::store {
+
+std::string FileIn(const std::string& folder) { return folder + "/tutti.db"; }
 namespace {
 
 Status Guarded(const Store::Work& work, Database& database) {
@@ -22,8 +24,6 @@ Status Guarded(const Store::Work& work, Database& database) {
 bool IsFatal(const Status& status) {
   return status.reason() == "store_failed" || status.reason() == "store_corrupt";
 }
-
-std::string PathIn(const std::string& folder) { return folder + "/tutti.db"; }
 
 // Which file a path names. 0: none.
 ino_t FileOf(const std::string& path) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Store>> Store::Open(const Options& options,
   if (!options.folder.empty()) {
     ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(options.folder));
     lock.emplace(std::move(taken));
-    path = PathIn(options.folder);
+    path = FileIn(options.folder);
   }
   RETURN_IF_ERROR(CheckNotEmptied(path));
   ASSIGN_OR_RETURN(Database database, Database::Open(path));
@@ -75,7 +75,7 @@ Store::~Store() {
   thread_.join();
 }
 
-std::string Store::path() const { return options_.folder.empty() ? "" : PathIn(options_.folder); }
+std::string Store::path() const { return options_.folder.empty() ? "" : FileIn(options_.folder); }
 
 void Store::Write(Work work, Done done) { Add({std::move(work), std::move(done), true}); }
 void Store::Read(Work work, Done done) { Add({std::move(work), std::move(done), false}); }

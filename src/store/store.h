@@ -35,10 +35,13 @@
 
 namespace tutti::store {
 
+// The store's file in its folder; others lie beside it.
+std::string FileIn(const std::string& folder);
+
 class Store {
  public:
   struct Options {
-    std::string folder;  // holds tutti.db; "" keeps everything in memory, gone with the process
+    std::string folder;  // holds its file; "" keeps everything in memory, gone with the process
     size_t most_writes = 256;    // in one commit
     size_t most_waiting = 4096;  // works that were handed in and not begun; then overloaded
   };

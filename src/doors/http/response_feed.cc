@@ -8,7 +8,6 @@
 
 #include "doors/http/connection.h"
 #include "doors/http/exchange.h"
-#include "wire/error.h"
 #include "wire/response_events.h"
 
 namespace tutti::http {
@@ -26,11 +25,6 @@ void AppendEvent(std::string_view type, std::string_view json, std::string* fram
 }
 
 }  // namespace
-
-Status FailureOf(const wire::ResponseState& state) {
-  const Status named(StatusCode::kInternal, state.error_code, state.error_message);
-  return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
-}
 
 ResponseFeed::~ResponseFeed() { Stop(); }
 
@@ -128,7 +122,7 @@ void ResponseFeed::PumpWhole() {
   Stop();
   const wire::ResponseState state = response->State();
   if (state.status == wire::ResponseStatus::kFailed && failed_ == Failed::kError) {
-    return connection_.RespondError(FailureOf(state), Connection::Origin::kWaist);
+    return connection_.RespondError(responses::FailureOf(state), Connection::Origin::kWaist);
   }
   connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(state));
 }

@@ -57,7 +57,4 @@ class ResponseFeed {
   EventStream events_;
 };
 
-// What a failed response failed of, with the code it shows.
-Status FailureOf(const wire::ResponseState& state);
-
 }  // namespace tutti::http

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "wire/error.h"
+
 namespace tutti::responses {
 
 wire::ResponseState Response::State() const {
@@ -12,6 +14,11 @@ wire::ResponseState Response::State() const {
 int64_t Response::dropped_turns() const {
   const MutexLock lock(mutex_);
   return dropped_turns_;
+}
+
+Status FailureOf(const wire::ResponseState& state) {
+  const Status named(StatusCode::kInternal, state.error_code, state.error_message);
+  return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
 }
 
 Result<ResponseReader> ResponseReader::Attach(std::shared_ptr<Response> response,

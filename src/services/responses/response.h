@@ -59,6 +59,9 @@ class Response {
   int64_t dropped_turns_ GUARDED_BY(mutex_) = 0;
 };
 
+// What a failed response failed of, with the code it shows.
+Status FailureOf(const wire::ResponseState& state);
+
 class ResponseReader {
  public:
   // Begins behind event `starting_after` (-1: with the first). `waker` is told of more; may be
