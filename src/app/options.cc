@@ -160,7 +160,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"tls-cert", kText, kServer, "", "PEM certificate chain; turns TLS on"},
     {"tls-key", kText, kServer, "", "PEM private key of --tls-cert"},
     {"tls-client-ca", kText, kServer, "",
-     "PEM authorities whose client certificates are taken: the name (CN) in one is its user's"},
+     "PEM authorities of client certificates: the name (CN, else DNS) in one is its user's"},
     {"tls-client-auth", kChoice, kServer, "optional",
      "clients with --tls-client-ca: who shows no certificate may show a key, or is refused", 0, 0,
      "optional|required"},

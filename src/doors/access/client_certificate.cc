@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 #include <sys/stat.h>
 
 #include <ctime>
@@ -23,6 +24,7 @@ constexpr size_t kMostFileBytes = 1 << 20;  // a system's whole bundle is a quar
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
   void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(GENERAL_NAMES* names) const { GENERAL_NAMES_free(names); }
 };
 using BioRef = std::unique_ptr<BIO, Free>;
 using X509Ref = std::unique_ptr<X509, Free>;
@@ -36,10 +38,30 @@ Status Bad(const std::string& file, const char* why) {
       .WithParam("tls-client-ca");
 }
 
-std::string CommonName(const X509& certificate) {
+// Of the subjectAltName; that there are two such extensions is a fault, and gives none.
+std::string DnsName(const X509& certificate) {
+  const std::unique_ptr<GENERAL_NAMES, Free> names(static_cast<GENERAL_NAMES*>(
+      X509_get_ext_d2i(&certificate, NID_subject_alt_name, nullptr, nullptr)));
+  ERR_clear_error();  // of one that cannot be read
+  std::string name;
+  for (int i = 0; i < sk_GENERAL_NAME_num(names.get()); ++i) {
+    const GENERAL_NAME* const each = sk_GENERAL_NAME_value(names.get(), i);
+    if (each->type != GEN_DNS) continue;
+    const int size = ASN1_STRING_length(each->d.dNSName);
+    if (!name.empty() || size <= 0 || static_cast<size_t>(size) > kMostNameBytes) return "";
+    name.assign(reinterpret_cast<const char*>(ASN1_STRING_get0_data(each->d.dNSName)),
+                static_cast<size_t>(size));
+  }
+  return name;
+}
+
+// The subject's own comes first: what a certificate names does not change with what else its
+// authority writes into it.
+std::string NameOf(const X509& certificate) {
   const X509_NAME* const subject = X509_get_subject_name(&certificate);
   const int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-  if (at < 0 || X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return "";
+  if (at < 0) return DnsName(certificate);
+  if (X509_NAME_get_index_by_NID(subject, NID_commonName, at) >= 0) return "";
   unsigned char* bytes = nullptr;
   const int size =
       ASN1_STRING_to_UTF8(&bytes, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
@@ -53,7 +75,7 @@ std::string CommonName(const X509& certificate) {
 }  // namespace
 
 ClientCertificate ReadClientCertificate(const x509_st& certificate) {
-  ClientCertificate read{.name = CommonName(certificate)};
+  ClientCertificate read{.name = NameOf(certificate)};
   std::tm last{};  // the last second in which it is valid
   if (ASN1_TIME_to_tm(X509_get0_notAfter(&certificate), &last) == 1)
     read.expires_s = static_cast<int64_t>(timegm(&last)) + 1;

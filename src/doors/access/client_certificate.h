@@ -15,8 +15,10 @@ namespace tutti::access {
 
 // What is read of a certificate, once it was verified.
 struct ClientCertificate {
-  // The common name (CN) of its subject, as UTF-8. Empty where there is none, more than one, or one
-  // of more than 64 bytes: a name is never chosen among several.
+  // The common name (CN) of its subject, as UTF-8; where the subject has none at all, the DNS name
+  // of its subjectAltName. Empty where there is none of that kind, more than one, or one of more
+  // than 64 bytes: a name is never chosen among several. Other kinds (mail addresses, URIs) are not
+  // looked at, as no user can have such a name.
   std::string name;
   int64_t expires_s = 0;  // seconds since 1970, from which on it is valid no more
 };

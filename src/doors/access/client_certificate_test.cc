@@ -29,7 +29,12 @@ class ClientCertificateTest : public ::testing::Test {
     EXPECT_TRUE(read.has_value());
     return read.value_or(ClientCertificate());
   }
-  std::string NameOf(const std::vector<std::string>& names) { return Read({.names = names}).name; }
+  std::string NameOf(const std::vector<std::string>& names) {
+    return Read({.names = names, .alternatives = ""}).name;
+  }
+  std::string NameOf(const std::vector<std::string>& names, const std::string& alternatives) {
+    return Read({.names = names, .alternatives = alternatives}).name;
+  }
   std::string Write(const std::string& text) {
     const std::string path = folder_.File("authorities.pem");
     std::ofstream(path) << text;
@@ -46,6 +51,19 @@ TEST_F(ClientCertificateTest, ItsNameIsTheOneCommonNameOfItsSubject) {
   EXPECT_EQ(NameOf({}), "");
   EXPECT_EQ(NameOf({"ann", "eve"}), "");
   EXPECT_EQ(NameOf({"ann", "ann"}), "");
+}
+
+TEST_F(ClientCertificateTest, WithoutACommonNameItIsTheOneDnsNameOfItsExtension) {
+  EXPECT_EQ(NameOf({}, "DNS:ann"), "ann");
+  EXPECT_EQ(NameOf({}, "email:ann@example.org,URI:spiffe://example.org/ann,IP:10.0.0.1,DNS:ann"),
+            "ann");
+  EXPECT_EQ(NameOf({}, "DNS:" + std::string(64, 'x')), std::string(64, 'x'));
+  EXPECT_EQ(NameOf({}, "DNS:" + std::string(65, 'x')), "");
+  EXPECT_EQ(NameOf({}, "DNS:ann,DNS:eve"), "") << "none is chosen among several";
+  EXPECT_EQ(NameOf({}, "DNS:ann,DNS:ann"), "");
+  EXPECT_EQ(NameOf({}, "email:ann,URI:urn:ann,IP:10.0.0.1"), "") << "of other kinds is no user";
+  EXPECT_EQ(NameOf({"ann"}, "DNS:eve"), "ann") << "the subject's own comes first";
+  EXPECT_EQ(NameOf({"ann", "eve"}, "DNS:ann"), "") << "and is not made up for";
 }
 
 TEST_F(ClientCertificateTest, ItEndsWithTheSecondBehindItsLast) {

@@ -182,6 +182,14 @@ TEST_F(TransportTest, WhatTheAuthorityHasNotSignedForNowAndForClientsIsRefused) 
   EXPECT_EQ(HandshakeFault(), "certificate verify failed (SSL routines)") << "and nothing of it";
 }
 
+TEST_F(TransportTest, ACertificateWithoutASubjectIsSeenByItsExtension) {
+  const ClientCertificates clients(folder_);
+  const CertificatePaths ann = MakeCertificate(
+      folder_, "extension", {.names = {}, .alternatives = "DNS:ann", .issuer = &clients.authority});
+  for (const int version : {TLS1_2_VERSION, TLS1_3_VERSION})
+    EXPECT_EQ(Shown(ServerTls(clients.authority.cert), &ann, version), "ann");
+}
+
 TEST_F(TransportTest, AnAuthorityBelowAnotherIsOneByItself) {
   const ClientCertificates clients(folder_);
   const CertificatePaths below = MakeCertificate(
