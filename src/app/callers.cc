@@ -46,10 +46,10 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
 }  // namespace
 
 Callers::Callers(admission::Policy policy, int retention_days, store::Store& store,
-                 auth::Authority& authority, LocalInference& inference)
+                 auth::Authority& authority, LocalInference& inference, Logger* log)
     : authority_(authority),
       limiter_({}, &inference.clock(), &UnixSeconds),
-      ledger_({.retention_days = retention_days}, &store, &inference.clock()),
+      ledger_({.retention_days = retention_days}, &store, &inference.clock(), log),
       admission_(std::move(policy), {.inference = &inference.gateway(),
                                      .limiter = &limiter_,
                                      .ledger = &ledger_,
@@ -77,7 +77,7 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
   ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
   std::unique_ptr<Callers> callers(new Callers(std::move(policy),
                                                static_cast<int>(settings.Int("usage.keep_days")),
-                                               store, authority, inference));
+                                               store, authority, inference, log));
   RETURN_IF_ERROR(callers->Restore(store, log));
   try {
     callers->ticker_ = std::jthread([&self = *callers](const std::stop_token& stop) {

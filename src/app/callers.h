@@ -31,6 +31,10 @@ class Callers {
 
   api::Inference& inference() { return admission_; }
   const limits::Limiter& limiter() const { return limiter_; }
+  const usage::Ledger& ledger() const { return ledger_; }
+  // Waits until what was used so far is written, or could not be: why. Once no request runs, what
+  // is not written then is lost with the process.
+  Status WriteUsage() { return ledger_.Flush(); }
 
   // Who asks through MQTT: of that credential, or of a broker's word where it is empty; for
   // `tenant`. Errors: as auth::Authority::FromCredential.
@@ -38,7 +42,7 @@ class Callers {
 
  private:
   Callers(admission::Policy policy, int retention_days, store::Store& store,
-          auth::Authority& authority, LocalInference& inference);
+          auth::Authority& authority, LocalInference& inference, Logger* log);
   // What was used of today's quotas before this process.
   Status Restore(store::Store& store, Logger* log);
   void Tick();

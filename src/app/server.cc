@@ -21,6 +21,7 @@
 #include "app/mqtt_doors.h"
 #include "app/password_metrics.h"
 #include "app/state.h"
+#include "app/store_metrics.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
 #include "telemetry/door_metrics.h"
@@ -244,6 +245,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
   const PasswordMetrics password_metrics(metrics, state->authority());
+  const StoreMetrics store_metrics(metrics, state->callers().ledger());
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
                    Doors::Create(settings, {.inference = &inference,
                                             .state = state.get(),
@@ -281,7 +283,10 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const bool clean = DrainAndStop(drain_s, loading, inference, *doors);
   mqtt->Stop();
   second.reset();
-  log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
+  // Rows that cannot be written now go with the process: that is no clean end. How many they are is
+  // logged when the ledger ends.
+  const bool written = state->WriteUsage().ok();
+  log.Info("drain.end", {{"clean", clean && written ? "yes" : "no"}});
   return OkStatus();
 }
 

@@ -34,6 +34,8 @@ class State {
   // What all doors ask, and nothing past it.
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
+  // Errors: as Callers::WriteUsage.
+  Status WriteUsage() { return callers_->WriteUsage(); }
   responses::Responses& responses() { return responses_; }
   sessions::Sessions& sessions() { return sessions_; }
 

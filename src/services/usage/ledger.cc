@@ -37,8 +37,8 @@ Status Refusal(const Status& cause, size_t rows) {
 
 }  // namespace
 
-Ledger::Ledger(const Options& options, store::Store* store, const Clock* clock)
-    : options_(options), store_(*store), clock_(*clock) {
+Ledger::Ledger(const Options& options, store::Store* store, const Clock* clock, Logger* log)
+    : options_(options), store_(*store), clock_(*clock), log_(log) {
   CHECK(options.rows_in_write > 0);
 }
 
@@ -50,7 +50,9 @@ Ledger::~Ledger() {
     CHECK_EQ(counts_.places, 0u);
     while (sweeping_) changed_.Wait(mutex_);
     left.swap(rows_);
+    counts_.lost += left.size();
   }
+  if (!left.empty()) TellLost(left.size(), status);
   for (const Entry& entry : left) {
     if (entry.done) entry.done(status);
   }
@@ -61,7 +63,10 @@ Result<Ledger::Place> Ledger::Open() {
   const Status health = store_.health();
   const MutexLock guard(mutex_);
   const size_t taken = rows_.size() + handed_ + counts_.places;
-  if (!health.ok() || taken >= options_.most_rows) {
+  // Its rows wait to be tried again. What else can fail has lost its rows, and would be tried by
+  // nothing but the next request.
+  const bool full = last_.reason() == "store_full";
+  if (!health.ok() || full || taken >= options_.most_rows) {
     ++counts_.refused;
     return Refusal(health.ok() ? last_ : health, taken);
   }
@@ -123,6 +128,7 @@ void Ledger::Hand(Batch batch) {
 void Ledger::Written(const Batch& batch, const Status& status) {
   const bool again = CanBeTriedAgain(status);
   if (!again) {
+    if (!status.ok()) TellLost(batch->size(), status);
     for (const Entry& entry : *batch) {
       if (entry.done) entry.done(status);
     }
@@ -150,6 +156,11 @@ void Ledger::Written(const Batch& batch, const Status& status) {
     if (!writing_) changed_.NotifyAll();
   }
   if (next != nullptr) Hand(std::move(next));
+}
+
+void Ledger::TellLost(size_t rows, const Status& why) {
+  if (log_ == nullptr) return;
+  log_->Error("usage.lost", {{"rows", static_cast<int64_t>(rows)}, {"reason", why.reason()}});
 }
 
 Status Ledger::Flush() {

@@ -2,16 +2,17 @@
 //
 // A place is taken when a request is accepted, and given back with the request's row at its end:
 // there is room for the row of all that is running, so that none is ever dropped for want of it.
-// Where the disk falls behind, or fails, new requests are refused instead: overloaded,
-// storage_full, storage_error. Rows are handed to the store as soon as it has written the last
-// ones, so that under load one commit takes many.
+// Where the disk falls behind, new requests are refused instead (overloaded); where it is full or
+// has failed, from the first row on that it did not take (storage_full, storage_error) until it
+// takes them again: nobody is served on credit. Rows are handed to the store as soon as it has
+// written the last ones, so that under load one commit takes many.
 //
 // A row is safe when its `done` is told OK. Who must not answer before that waits for it; who does
 // not wait loses, if the process is killed, what ended within the last commits. A full disk is
-// tried again; after a failure of the store (store.h) what was not written is lost, counted and
-// told.
+// tried again; what was not written after a failure of the store (store.h), or at the end, is lost,
+// counted, told and logged.
 //
-// Any thread. Outlived by the store and by the clock; outlives its places.
+// Any thread. Outlived by the store, the clock and the log; outlives its places.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/usage/ledger_rows.h"
@@ -63,8 +65,9 @@ class Ledger {
   };
   using Done = std::function<void(const Status&)>;
 
-  Ledger(const Options& options, store::Store* store, const Clock* clock);
-  ~Ledger();  // writes what waits
+  // `log` may be null.
+  Ledger(const Options& options, store::Store* store, const Clock* clock, Logger* log = nullptr);
+  ~Ledger();  // writes what waits, or logs how many rows could not be written
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
@@ -82,7 +85,7 @@ class Ledger {
   struct Counts {
     uint64_t recorded = 0, written = 0;
     uint64_t refused = 0;        // places
-    uint64_t lost = 0;           // rows: told to their `done`
+    uint64_t lost = 0;           // rows: told to their `done`, and to the log
     uint64_t failed_writes = 0;  // tried again, or lost
     uint64_t deleted = 0;        // for their age
     size_t waiting = 0;          // rows that are not written yet
@@ -102,11 +105,13 @@ class Ledger {
   void WriteSome(bool at_once = false);
   void Hand(Batch batch);
   void Written(const Batch& batch, const Status& status);
+  void TellLost(size_t rows, const Status& why);
   void Sweep(int64_t unix_ms);
 
   const Options options_;
   store::Store& store_;
   const Clock& clock_;
+  Logger* const log_;
   mutable Mutex mutex_;
   CondVar changed_;
   std::deque<Entry> rows_ GUARDED_BY(mutex_);  // oldest first

@@ -11,9 +11,11 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
+#include "base/log.h"
 #include "base/random.h"
 #include "temp_folder.h"
 
@@ -45,15 +47,21 @@ class Gate {
   std::promise<void> begun_, opened_;
 };
 
+class Lines final : public Logger::Sink {
+ public:
+  void Line(std::string_view line) override { all.emplace_back(line); }
+  std::vector<std::string> all;
+};
+
 class LedgerTest : public ::testing::Test {
  protected:
-  void Start(const Ledger::Options& options = {}) {
+  void Start(const Ledger::Options& options = {}, Logger* log = nullptr) {
     ledger_.reset();
     store_.reset();
     auto store = store::Store::Open({.folder = folder_.path() + "/state"}, {&kLedgerTable, 1});
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    ledger_ = std::make_unique<Ledger>(options, store_.get(), &clock_);
+    ledger_ = std::make_unique<Ledger>(options, store_.get(), &clock_, log);
   }
   Status Record(const Row& row, Ledger::Done done = nullptr) {
     Result<Ledger::Place> place = ledger_->Open();
@@ -193,25 +201,29 @@ TEST_F(LedgerTest, WhereTheDiskIsBehindNewRequestsAreRefusedAndThoseRunningHaveT
   EXPECT_TRUE(Record(Used(1)).ok());
 }
 
-TEST_F(LedgerTest, AFullDiskKeepsRowsWaitingRefusesAndIsTriedAgain) {
-  Start({.most_rows = 3000, .rows_in_write = 10'000, .retry = seconds(1)});
+// Callers were served until 16,384 rows waited, and what they used was never billed.
+TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstRowThatItDoesNotTakeAndIsTriedAgain) {
+  Start({.most_rows = 100'000, .rows_in_write = 10'000, .retry = seconds(1)});
   SetMostPages(24);
   int64_t recorded = 0;
-  Status refused;
   std::atomic<int> told = 0;
-  while (recorded < 3000 && ledger_->counts().failed_writes == 0) {
-    ASSERT_TRUE(Record(Used(1), [&](const Status& status) { told += status.ok(); }).ok());
-    ++recorded;
-  }
-  (void)ledger_->Flush();
-  const uint64_t tries = ledger_->counts().failed_writes;
-  ASSERT_GT(tries, 0u) << "the disk was never full";
-  while (refused.ok()) {
-    refused = Record(Used(1), [&](const Status& status) { told += status.ok(); });
-    recorded += refused.ok();
-  }
+  const Ledger::Done tell = [&](const Status& status) { told += status.ok(); };
+  Result<Ledger::Place> running = ledger_->Open();
+  ASSERT_TRUE(running.ok());
+  while (recorded < 50'000 && ledger_->counts().failed_writes == 0)
+    recorded += Record(Used(1), tell).ok();
+  ASSERT_EQ(ledger_->counts().failed_writes, 1u) << "the disk was never full";
+  const Status refused = ledger_->Open().status();
   EXPECT_EQ(refused.reason(), "storage_full");
-  EXPECT_EQ(ledger_->counts().failed_writes, tries) << "not again before its time";
+  EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  ledger_->Record(*std::move(running), Used(1), tell);  // what runs keeps its row
+  ++recorded;
+  EXPECT_EQ(ledger_->counts().failed_writes, 1u) << "not again before its time";
+  clock_.Advance(seconds(1));
+  ledger_->Tick(kFirst);
+  EXPECT_EQ(ledger_->Flush().reason(), "store_full");
+  EXPECT_GT(ledger_->counts().failed_writes, 1u);
+  EXPECT_EQ(ledger_->Open().status().reason(), "storage_full") << "a try is no success";
   EXPECT_EQ(ledger_->counts().lost, 0u);
   SetMostPages(100'000);
   clock_.Advance(seconds(1));
@@ -247,19 +259,27 @@ TEST_F(LedgerTest, AtItsEndItWritesWhatWaits) {
   EXPECT_EQ(Sum().requests, 100);
 }
 
+// They went without a word.
 TEST_F(LedgerTest, AtItsEndOnAFullDiskItTellsWhatIsLost) {
-  Start();
+  const auto lines = std::make_shared<Lines>();
+  Logger log(LogLevel::kInfo, lines);
+  Start({}, &log);
   SetMostPages(1);  // as many as it has
+  std::vector<Ledger::Place> running;
+  for (int i = 0; i < 1000; ++i) running.push_back(*ledger_->Open());
   std::atomic<int> lost = 0;
-  for (int i = 0; i < 1000; ++i) {
-    EXPECT_TRUE(Record(Used(1), [&](const Status& status) {
-                  lost += status.reason() == "store_full";
-                }).ok());
+  for (Ledger::Place& place : running) {
+    ledger_->Record(std::move(place), Used(1),
+                    [&](const Status& status) { lost += status.reason() == "store_full"; });
   }
   ledger_.reset();
   SetMostPages(100'000);
   EXPECT_GT(lost, 0);
   EXPECT_EQ(Sum().requests + lost, 1000);
+  log.Flush();
+  ASSERT_EQ(lines->all.size(), 1u);
+  EXPECT_THAT(lines->all[0], ::testing::EndsWith(" ERROR usage.lost rows=" + std::to_string(lost) +
+                                                 " reason=store_full"));
 }
 
 TEST_F(LedgerTest, RowsAreKeptForTheirDaysAndThenGo) {
