@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "base/ascii.h"
-#include "base/loopback.h"
 #include "doors/http/content_coding.h"
 #include "doors/http/request_path.h"
 #include "services/auth/who_asks.h"
@@ -34,42 +33,8 @@ std::string NoSuchRoute(std::string_view target) {
   return message;
 }
 
-// "127.0.0.1:8080" -> "127.0.0.1"; "[::1]:80" -> "::1". Nothing when it is not host[:port].
-std::optional<std::string> HostName(std::string_view authority) {
-  std::string_view host = authority, rest;
-  if (authority.starts_with('[')) {
-    const size_t end = authority.find(']');
-    if (end == std::string_view::npos) return std::nullopt;
-    host = authority.substr(1, end - 1);
-    rest = authority.substr(end + 1);
-  } else {
-    const size_t colon = std::min(authority.find(':'), authority.size());
-    host = authority.substr(0, colon);
-    rest = authority.substr(colon);
-  }
-  const bool port = rest.empty() || (rest[0] == ':' && rest.size() <= 6 && rest.size() > 1 &&
-                                     std::all_of(rest.begin() + 1, rest.end(),
-                                                 [](char c) { return c >= '0' && c <= '9'; }));
-  const bool plain = std::all_of(host.begin(), host.end(), [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '.' ||
-           c == '-' || c == '_' || c == ':';
-  });
-  if (host.empty() || host.size() > 255 || !port || !plain) return std::nullopt;
-  return AsciiLower(host);
-}
-
-// Of a name that HostName has passed: only an IPv6 address holds colons.
-bool IsAddressInDigits(std::string_view name) {
-  return name.find(':') != std::string_view::npos ||
-         std::all_of(name.begin(), name.end(),
-                     [](char c) { return c == '.' || (c >= '0' && c <= '9'); });
-}
-
 Status Malformed(std::string message) {
   return InvalidArgument("invalid_value", std::move(message));
-}
-Status Forbidden(std::string message) {
-  return Status(StatusCode::kPermissionDenied, "insufficient_scope", std::move(message));
 }
 Status Unimplemented(std::string_view code, std::string message) {
   return Status(StatusCode::kUnimplemented, code, std::move(message));
@@ -129,45 +94,9 @@ bool IsKnownMethod(std::string_view method) {
 }
 
 Router::Router(const HttpOptions& options, bool loopback, const auth::Authority& authority)
-    : origins_(options.cors_origins),
-      hosts_(options.allowed_hosts),
+    : web_rule_(options.cors_origins, options.allowed_hosts, loopback),
       loopback_(loopback),
       authority_(authority) {}
-
-// On a loopback address only local names are answered, so that a page whose name was made to point
-// at 127.0.0.1 cannot talk to this server. Elsewhere the names can be listed for the same reason;
-// an address in digits is nobody's name, and probes of orchestrators call by it.
-Status Router::CheckHost(const HttpRequest& request) const {
-  const std::string* host = request.Find("host");
-  if (host == nullptr) return OkStatus();  // HTTP/1.0; the framing asks for it in 1.1
-  const std::optional<std::string> name = HostName(*host);
-  if (!name.has_value()) return Malformed("malformed HTTP request: the Host field");
-  const bool listed = std::find(hosts_.begin(), hosts_.end(), *name) != hosts_.end();
-  const bool allowed = loopback_ ? IsLoopback(*name) : hosts_.empty() || IsAddressInDigits(*name);
-  if (listed || allowed) return OkStatus();
-  return Forbidden(
-      "this server is not known by the name that the Host field gives; see --allowed-hosts");
-}
-
-Status Router::CheckOrigin(const HttpRequest& request, std::string* echo) const {
-  const size_t count = request.Count("origin");
-  if (count == 0) return OkStatus();
-  if (count > 1) return Malformed("malformed HTTP request: more than one Origin");
-  const std::string& origin = *request.Find("origin");
-  for (const std::string& allowed : origins_) {
-    if (allowed == "*" || allowed == origin) {
-      *echo = origin;
-      return OkStatus();
-    }
-  }
-  const size_t scheme = origin.find("://");
-  const std::string* host = request.Find("host");
-  if (scheme != std::string::npos && host != nullptr &&
-      AsciiLower(origin.substr(scheme + 3)) == AsciiLower(*host)) {
-    return OkStatus();  // a page of this very server
-  }
-  return Forbidden("this origin may not call this server; see --cors-origin");
-}
 
 Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
                                            const auth::CertifiedName* certificate) const {
@@ -202,8 +131,10 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
     if (target.empty()) target.push_back('/');
   }
 
-  if (Status status = CheckHost(request); !status.ok()) return refuse(std::move(status));
-  if (Status status = CheckOrigin(request, &decision.cors_origin); !status.ok())
+  const access::WebFields fields{.host = request.Find("host"),
+                                 .origin = request.Find("origin"),
+                                 .origins = request.Count("origin")};
+  if (Status status = web_rule_.Check(fields, &decision.cors_origin); !status.ok())
     return refuse(std::move(status));
   decision.preflight = request.method == "OPTIONS" && !decision.cors_origin.empty() &&
                        request.Find("access-control-request-method") != nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "doors/access/web_rule.h"
 #include "doors/http/http_door.h"
 #include "doors/http/message_parser.h"
 #include "doors/http/routes.h"
@@ -56,13 +57,11 @@ class Router {
                   const auth::CertifiedName* certificate = nullptr) const;
 
  private:
-  Status CheckHost(const HttpRequest& request) const;
-  Status CheckOrigin(const HttpRequest& request, std::string* echo) const;
   // Who asks: nobody in particular where the server is open. Errors: invalid_api_key, key_revoked.
   Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
                                      const auth::CertifiedName* certificate) const;
 
-  const std::vector<std::string> origins_, hosts_;
+  const access::WebRule web_rule_;
   const bool loopback_;
   const auth::Authority& authority_;
 };

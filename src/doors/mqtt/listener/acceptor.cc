@@ -16,7 +16,8 @@ constexpr int kSendBufferBytes = 64 << 10;  // the system's own grows to megabyt
 
 }  // namespace
 
-Acceptor::Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, bool websocket)
+Acceptor::Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls,
+                   const access::WebRule* websocket)
     : loop_(loop),
       tls_(std::move(tls)),
       websocket_(websocket),
@@ -45,11 +46,11 @@ void Acceptor::Hand(sockets::Transport::Socket socket) {
   const std::string address = endpoint.address().to_string();
   if (!loop_.Enter(address)) return;  // closed with the socket
   sockets::Tune(socket, loop_.limits.reader_stall, kSendBufferBytes);
-  auto connection =
-      std::make_shared<Connection>(loop_,
-                                   websocket_ ? MakeWebSocket(std::move(socket), tls_)
-                                              : sockets::MakeTransport(std::move(socket), tls_),
-                                   address);
+  auto connection = std::make_shared<Connection>(
+      loop_,
+      websocket_ != nullptr ? MakeWebSocket(std::move(socket), tls_, *websocket_)
+                            : sockets::MakeTransport(std::move(socket), tls_),
+      address);
   loop_.Add(connection);
   connection->Start();
 }

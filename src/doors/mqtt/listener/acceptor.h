@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "doors/access/web_rule.h"
 #include "doors/mqtt/listener/loop.h"
 #include "doors/sockets/acceptor.h"
 #include "doors/sockets/tls.h"
@@ -14,8 +15,9 @@ namespace tutti::mqtt::listener {
 
 class Acceptor {
  public:
-  // `tls` null: without.
-  Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, bool websocket);
+  // `tls` null: without. `websocket`: who may ask for one, which outlives the loop's connections;
+  // null: MQTT is spoken at once.
+  Acceptor(Loop& loop, std::shared_ptr<sockets::TlsContext> tls, const access::WebRule* websocket);
 
   // Error: io_error, of the option `param`.
   Status Listen(const boost::asio::ip::address& address, int port, const char* param);
@@ -30,7 +32,7 @@ class Acceptor {
 
   Loop& loop_;
   const std::shared_ptr<sockets::TlsContext> tls_;
-  const bool websocket_;
+  const access::WebRule* const websocket_;
   sockets::Acceptor acceptor_;
 };
 

@@ -1,10 +1,12 @@
 #include "doors/mqtt/listener/listener.h"
 
 #include <atomic>
+#include <optional>
 #include <utility>
 
 #include "base/wake_count.h"
 #include "doors/access/bind_rule.h"
+#include "doors/access/web_rule.h"
 #include "doors/mqtt/listener/acceptor.h"
 #include "doors/mqtt/listener/connection.h"
 #include "doors/mqtt/listener/loop.h"
@@ -64,11 +66,12 @@ struct Listener::Impl {
                                                .client_required = options.tls_client_required}));
     }
     if (options.port >= 0) {
-      plain = std::make_unique<Acceptor>(loop, tls, false);
+      plain = std::make_unique<Acceptor>(loop, tls, nullptr);
       RETURN_IF_ERROR(plain->Listen(address, options.port, "mqtt-port"));
     }
     if (options.websocket_port >= 0) {
-      websocket = std::make_unique<Acceptor>(loop, tls, true);
+      web_rule.emplace(options.cors_origins, options.allowed_hosts, address.is_loopback());
+      websocket = std::make_unique<Acceptor>(loop, tls, &*web_rule);
       RETURN_IF_ERROR(websocket->Listen(address, options.websocket_port, "mqtt-websocket-port"));
     }
     loop.on_closed = [this] {
@@ -105,8 +108,9 @@ struct Listener::Impl {
   const Dependencies deps;
   std::atomic<int> waiting{0};
   std::atomic<int64_t> waiting_bytes{0};
-  WakeCount closed;      // a connection is gone
-  bool running = false;  // owner
+  WakeCount closed;                         // a connection is gone
+  bool running = false;                     // owner
+  std::optional<access::WebRule> web_rule;  // outlives the connections
   Loop loop;
   std::unique_ptr<Acceptor> plain, websocket;  // io thread, after Start()
 };

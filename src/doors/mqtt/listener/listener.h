@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -22,7 +23,9 @@ struct ListenerOptions {
   std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
   // -1 = none, 0 = a free one. Over both ports the same: TLS where there is a certificate.
   int port = 1883;
-  int websocket_port = -1;                  // path /mqtt, sub-protocol mqtt
+  int websocket_port = -1;  // path /mqtt, sub-protocol mqtt
+  // As HTTP has them (access/web_rule.h), for the handshake of WebSocket.
+  std::vector<std::string> cors_origins, allowed_hosts;
   std::string tls_cert_file, tls_key_file;  // PEM; both or neither
   // PEM of the authorities whose certificates clients may show, beside them; empty: none is asked
   // for. Required: who shows none is refused in the handshake.

@@ -127,11 +127,43 @@ TEST_F(ListenerTransportTest, UpgradesThatAreNotForMqttAreRefusedInHttp) {
   EXPECT_EQ(status("/mqtt", ""), 400);
   EXPECT_EQ(status("/mqtt", "mqttv3.1"), 400);
   TcpWire plain(listener_->websocket_port());
-  plain.Send("GET /mqtt HTTP/1.1\r\nHost: a\r\n\r\n");
+  plain.Send("GET /mqtt HTTP/1.1\r\nHost: localhost\r\n\r\n");
   std::string answer;
   while (plain.Fill(answer, kPatienceMs)) {
   }
   EXPECT_TRUE(answer.starts_with("HTTP/1.1 426 ")) << answer;
+}
+
+// A browser opens WebSockets for pages of any origin, and for names made to point at this machine:
+// both were let in, and an open server served them.
+TEST_F(ListenerTransportTest, PagesAndNamesThatHttpRefusesOpenNoWebSocket) {
+  ListenerOptions options;
+  options.cors_origins = {"https://app.example"};
+  options.allowed_hosts = {"tutti.internal"};
+  StartListener(options);
+  const auto status = [&](const std::string& fields) {
+    TcpWire wire(listener_->websocket_port());
+    wire.Send("GET /mqtt HTTP/1.1\r\n" + fields +
+              "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+              "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: mqtt\r\n"
+              "\r\n");
+    std::string answer;
+    while (answer.find("\r\n") == std::string::npos && wire.Fill(answer, kPatienceMs)) {
+    }
+    return answer.substr(0, 12);
+  };
+  EXPECT_EQ(status("Host: evil.example\r\n"), "HTTP/1.1 403");
+  EXPECT_EQ(status("Host: localhost\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403");
+  EXPECT_EQ(status("Host: localhost\r\nOrigin: null\r\n"), "HTTP/1.1 403");
+  EXPECT_EQ(status("Host: evil.example\r\nOrigin: http://evil.example\r\n"), "HTTP/1.1 403");
+  EXPECT_EQ(status("Host: a b\r\n"), "HTTP/1.1 400");
+  EXPECT_EQ(status("Host: localhost\r\nHost: evil.example\r\n"), "HTTP/1.1 400");
+  const std::string own = "Origin: https://app.example\r\n";
+  EXPECT_EQ(status("Host: localhost\r\n" + own + own), "HTTP/1.1 400");
+  EXPECT_EQ(status("Host: localhost\r\n" + own), "HTTP/1.1 101");
+  EXPECT_EQ(status("Host: tutti.internal:443\r\n"), "HTTP/1.1 101");
+  EXPECT_EQ(status("Host: localhost:9\r\nOrigin: http://localhost:9\r\n"), "HTTP/1.1 101");
+  EXPECT_EQ(status("Host: 127.0.0.1\r\n"), "HTTP/1.1 101");
 }
 
 TEST_F(ListenerTransportTest, FilesThatDoNotFitAreNamedAtStart) {

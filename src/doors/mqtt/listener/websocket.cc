@@ -31,7 +31,23 @@ constexpr const char* kPath = "/mqtt";
 constexpr const char* kProtocol = "mqtt";
 
 // The status that refuses this request to become a WebSocket; nothing if it may.
-std::optional<http::status> Objection(const Request& request, bool more_bytes) {
+std::optional<http::status> Objection(const Request& request, bool more_bytes,
+                                      const access::WebRule& rule) {
+  if (request.count(http::field::host) > 1) return http::status::bad_request;
+  const auto field = [&](http::field name) -> std::optional<std::string> {
+    const auto found = request.find(name);
+    if (found == request.end()) return std::nullopt;
+    return std::string(found->value());
+  };
+  const std::optional<std::string> host = field(http::field::host);
+  const std::optional<std::string> origin = field(http::field::origin);
+  const Status may = rule.Check({.host = host.has_value() ? &*host : nullptr,
+                                 .origin = origin.has_value() ? &*origin : nullptr,
+                                 .origins = request.count(http::field::origin)});
+  if (!may.ok()) {
+    return may.code() == StatusCode::kPermissionDenied ? http::status::forbidden
+                                                       : http::status::bad_request;
+  }
   // A query could hold a secret, which would end in logs on its way: there is none here.
   if (request.target() != kPath) return http::status::not_found;
   if (!websocket::is_upgrade(request)) return http::status::upgrade_required;
@@ -47,8 +63,8 @@ class WebSocketTransport final : public Transport,
                                  public std::enable_shared_from_this<WebSocketTransport<Next>> {
  public:
   template <typename... Args>
-  explicit WebSocketTransport(std::shared_ptr<TlsContext> tls, Args&&... args)
-      : tls_(std::move(tls)), stream_(std::forward<Args>(args)...) {
+  WebSocketTransport(const access::WebRule& rule, std::shared_ptr<TlsContext> tls, Args&&... args)
+      : rule_(rule), tls_(std::move(tls)), stream_(std::forward<Args>(args)...) {
     parser_.emplace();
     parser_->header_limit(kMostHeadBytes);
     parser_->body_limit(0);
@@ -119,7 +135,7 @@ class WebSocketTransport final : public Transport,
   void OnRequest(Handler done) {
     request_ = parser_->release();
     parser_.reset();
-    if (const auto objection = Objection(request_, head_.size() > 0)) {
+    if (const auto objection = Objection(request_, head_.size() > 0, rule_)) {
       return RefuseWith(*objection, std::move(done));
     }
     stream_.async_accept(request_, [this, done = std::move(done)](error_code ec) {
@@ -140,6 +156,7 @@ class WebSocketTransport final : public Transport,
                       [done = std::move(done)](error_code, size_t) { done(false, 0); });
   }
 
+  const access::WebRule& rule_;
   const std::shared_ptr<TlsContext> tls_;  // outlives the stream
   websocket::stream<Next, /*deflateSupported=*/false> stream_;
   // --- until the handshake is done ---
@@ -152,14 +169,15 @@ class WebSocketTransport final : public Transport,
 
 }  // namespace
 
-std::shared_ptr<Transport> MakeWebSocket(Transport::Socket socket,
-                                         std::shared_ptr<TlsContext> tls) {
+std::shared_ptr<Transport> MakeWebSocket(Transport::Socket socket, std::shared_ptr<TlsContext> tls,
+                                         const access::WebRule& rule) {
   if (tls == nullptr) {
-    return std::make_shared<WebSocketTransport<Transport::Socket>>(nullptr, std::move(socket));
+    return std::make_shared<WebSocketTransport<Transport::Socket>>(rule, nullptr,
+                                                                   std::move(socket));
   }
   TlsContext& context = *tls;
   return std::make_shared<WebSocketTransport<asio::ssl::stream<Transport::Socket>>>(
-      std::move(tls), std::move(socket), context);
+      rule, std::move(tls), std::move(socket), context);
 }
 
 }  // namespace tutti::mqtt::listener

@@ -1,16 +1,18 @@
 // WebSocketTransport: MQTT in binary messages of WebSocket (section 6 of both versions; RFC 6455),
 // at /mqtt, with the sub-protocol mqtt, on top of plain TCP or TLS. All else is answered in HTTP
-// and closed.
+// and closed: a browser opens WebSockets for pages of any origin, so `rule` is asked first.
 #pragma once
 
 #include <memory>
 
+#include "doors/access/web_rule.h"
 #include "doors/sockets/transport.h"
 
 namespace tutti::mqtt::listener {
 
-// `tls` null: without.
+// `tls` null: without. `rule` outlives the transport.
 std::shared_ptr<sockets::Transport> MakeWebSocket(sockets::Transport::Socket socket,
-                                                  std::shared_ptr<sockets::TlsContext> tls);
+                                                  std::shared_ptr<sockets::TlsContext> tls,
+                                                  const access::WebRule& rule);
 
 }  // namespace tutti::mqtt::listener
