@@ -7,11 +7,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace tutti::control {
 namespace {
@@ -76,6 +78,8 @@ ControlDoor::ControlDoor(std::string path, int listener, int stop, Handler handl
   thread_ = std::thread([this] { Main(); });
 }
 
+ControlDoor::Client::~Client() { close(fd); }
+
 ControlDoor::~ControlDoor() {
   const uint64_t one = 1;
   (void)!write(stop_, &one, sizeof one);
@@ -85,14 +89,46 @@ ControlDoor::~ControlDoor() {
   close(stop_);
 }
 
+// All who are connected are listened to at once: one who says nothing takes nobody's turn.
 void ControlDoor::Main() {
-  while (Await(listener_, POLLIN, -1)) {
-    const Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (connection.get() >= 0) {
-      if (MayAsk(connection.get())) Serve(connection.get());
-    } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
-      (void)Await(stop_, POLLIN, 100);  // none to be had: not again and again at once
+  std::list<Client> clients;  // by the time at which each was last heard
+  while (true) {
+    std::vector<pollfd> ready = {{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};
+    for (const Client& client : clients) ready.push_back({client.fd, POLLIN, 0});
+    int wait_ms = -1;
+    if (!clients.empty()) {
+      const auto left = clients.front().heard + silence() - Steady::now();
+      // Rounded up, so that nobody is asked for again and again in its last millisecond.
+      wait_ms = static_cast<int>(
+          std::max<int64_t>(0, std::chrono::ceil<std::chrono::milliseconds>(left).count()));
     }
+    if (poll(ready.data(), ready.size(), wait_ms) < 0) continue;
+    if (ready[0].revents != 0) return;
+    size_t at = 2;
+    for (auto client = clients.begin(); at < ready.size(); ++at) {
+      const auto here = client++;
+      if (ready[at].revents == 0) continue;
+      if (Serve(*here)) {
+        here->heard = Steady::now();
+        clients.splice(clients.end(), clients, here);
+      } else {
+        clients.erase(here);
+      }
+    }
+    while (!clients.empty() && clients.front().heard + silence() <= Steady::now())
+      clients.pop_front();
+    if (ready[1].revents != 0) Accept(clients);
+  }
+}
+
+void ControlDoor::Accept(std::list<Client>& clients) {
+  Descriptor connection(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (connection.get() >= 0) {
+    if (!MayAsk(connection.get())) return;
+    if (clients.size() == limits_.clients) clients.pop_front();
+    clients.emplace_back(connection.release(), Steady::now());
+  } else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+    (void)Await(stop_, POLLIN, 100);  // none to be had: not again and again at once
   }
 }
 
@@ -105,22 +141,19 @@ bool ControlDoor::Await(int fd, short events, int wait_ms) const {
   }
 }
 
-void ControlDoor::Serve(int fd) {
-  std::string input;
-  while (true) {
-    if (const size_t end = input.find('\n'); end != std::string::npos) {
-      const std::string answer = handler_(std::string_view(input).substr(0, end)) + "\n";
-      explicit_bzero(input.data(), end);  // it may have held a password
-      input.erase(0, end + 1);
-      if (!Send(fd, answer)) return;
-      continue;
-    }
-    if (input.size() > limits_.request_bytes || !Await(fd, POLLIN, limits_.silence_ms)) return;
-    std::array<char, 4096> bytes;
-    const ssize_t got = recv(fd, bytes.data(), bytes.size(), 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return;
-    if (got > 0) input.append(bytes.data(), static_cast<size_t>(got));
+bool ControlDoor::Serve(Client& client) {
+  std::string& input = client.input;
+  std::array<char, 4096> bytes;
+  const ssize_t got = recv(client.fd, bytes.data(), bytes.size(), 0);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) return false;
+  if (got > 0) input.append(bytes.data(), static_cast<size_t>(got));
+  for (size_t end = 0; (end = input.find('\n')) != std::string::npos;) {
+    const std::string answer = handler_(std::string_view(input).substr(0, end)) + "\n";
+    explicit_bzero(input.data(), end);  // it may have held a password
+    input.erase(0, end + 1);
+    if (!Send(client.fd, answer)) return false;
   }
+  return input.size() <= limits_.request_bytes;
 }
 
 bool ControlDoor::Send(int fd, std::string_view bytes) const {

@@ -137,6 +137,21 @@ TEST_F(ControlDoorTest, AClientThatSaysNothingHoldsNobodyUpForLong) {
   close(silent);
 }
 
+// Nine of them, each waited for in turn, kept every command of the operator from its answer.
+TEST_F(ControlDoorTest, ClientsThatSayNothingTakeNobodysTurn) {
+  const auto door = Opened(&Echo, {.clients = 12, .request_bytes = 1024, .silence_ms = 3'600'000});
+  std::vector<int> silent;
+  for (int i = 0; i < 9; ++i) silent.push_back(Connect());
+  EXPECT_EQ(*Ask("next"), "<next>");
+  for (int i = 0; i < 9; ++i) silent.push_back(Connect());
+  EXPECT_EQ(*Ask("next"), "<next>");
+  EXPECT_EQ(ReadAll(silent.front()), "") << "who was silent longest leaves for who comes";
+  ASSERT_EQ(write(silent.back(), "late\n", 5), 5);
+  shutdown(silent.back(), SHUT_WR);
+  EXPECT_EQ(ReadAll(silent.back()), "<late>\n") << "who came last is still heard";
+  for (const int fd : silent) close(fd);
+}
+
 TEST_F(ControlDoorTest, AClientThatReadsNothingHoldsNobodyUpForLong) {
   const auto door = Opened([](std::string_view) { return std::string(4 << 20, 'a'); },
                            {.request_bytes = 1024, .silence_ms = 50});
