@@ -39,25 +39,32 @@ Result<std::string> Inflate(Coding coding, std::string_view compressed, size_t m
   stream.z.next_in = Readable(compressed);
   stream.z.avail_in = static_cast<uInt>(compressed.size());
   std::string out;
+  size_t filled = 0;  // of `out`: many small members share one piece of room
   while (true) {
-    // One byte more than is allowed tells a message that is as long as that from a longer one.
-    const size_t room =
-        std::min(std::max<size_t>(compressed.size() * 4, 4096), most_bytes + 1 - out.size());
-    const size_t before = out.size();
-    out.resize(before + room);
-    stream.z.next_out = reinterpret_cast<Bytef*>(out.data() + before);
-    stream.z.avail_out = static_cast<uInt>(room);
+    if (filled == out.size()) {
+      // One byte more than is allowed tells a message that is as long as that from a longer one.
+      out.resize(filled +
+                 std::min(std::max<size_t>(compressed.size() * 4, 4096), most_bytes + 1 - filled));
+    }
+    stream.z.next_out = reinterpret_cast<Bytef*>(out.data() + filled);
+    stream.z.avail_out = static_cast<uInt>(out.size() - filled);
     const int status = inflate(&stream.z, Z_NO_FLUSH);
-    out.resize(before + room - stream.z.avail_out);
-    if (out.size() > most_bytes) {
+    filled = out.size() - stream.z.avail_out;
+    if (filled > most_bytes) {
       return ResourceExhausted(
           "request_too_large",
           "the message has more than " + std::to_string(most_bytes) + " bytes when it is inflated");
     }
-    if (status == Z_STREAM_END) break;
-    if (status != Z_OK || (stream.z.avail_out > 0 && stream.z.avail_in == 0)) return malformed();
+    if (status == Z_STREAM_END) {
+      if (coding != Coding::kGzip || stream.z.avail_in == 0) break;
+      // A further member (RFC 1952, section 2.2), as `cat a.gz b.gz` makes them.
+      if (inflateReset(&stream.z) != Z_OK) return malformed();
+    } else if (status != Z_OK || (stream.z.avail_out > 0 && stream.z.avail_in == 0)) {
+      return malformed();
+    }
   }
   if (stream.z.avail_in != 0) return malformed();
+  out.resize(filled);
   return out;
 }
 

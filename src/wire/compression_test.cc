@@ -34,6 +34,24 @@ TEST(Compression, WhatIsDeflatedInflatesAgain) {
   }
 }
 
+// RFC 1952, section 2.2, as of `cat a.gz b.gz`: they were called malformed.
+TEST(Compression, SeveralMembersOfGzipAreOneMessageWithinOneBound) {
+  const std::string text = Text(5000);
+  std::string small;
+  for (size_t at = 0; at < text.size(); at += 1000)
+    small += *Deflate(Coding::kGzip, text.substr(at, 1000)) + *Deflate(Coding::kGzip, "");
+  const Result<std::string> inflated = Inflate(Coding::kGzip, small, text.size());
+  ASSERT_TRUE(inflated.ok()) << inflated.status();
+  EXPECT_TRUE(*inflated == text);
+  EXPECT_EQ(Inflate(Coding::kGzip, small, text.size() - 1).status().reason(), "request_too_large");
+  EXPECT_EQ(Inflate(Coding::kGzip, small + "x", 1 << 20).status().reason(), "invalid_value");
+  EXPECT_EQ(Inflate(Coding::kGzip, small.substr(0, small.size() - 1), 1 << 20).status().reason(),
+            "invalid_value");
+  const std::string stream = *Deflate(Coding::kDeflate, text);
+  EXPECT_EQ(Inflate(Coding::kDeflate, stream + stream, 1 << 20).status().reason(), "invalid_value")
+      << "zlib has no members";
+}
+
 TEST(Compression, WhatIsNoWholeStreamIsMalformed) {
   const std::string text = Text(1000);
   for (const Coding coding : {Coding::kGzip, Coding::kDeflate}) {
