@@ -22,7 +22,7 @@ class NoLines final : public Logger::Sink {
 sessions::SessionOptions Remembering(size_t resident) {
   sessions::SessionOptions options;
   options.resident = resident;
-  options.dialogs_per_tenant = 100'000;
+  options.dialogs = {.per_owner = 100'000, .per_tenant = 100'000};
   return options;
 }
 

@@ -37,7 +37,7 @@ class ChatTimingTest : public ::testing::Test {
   ChatTimingTest() {
     gateway_.AddModel(model_.served);
     sessions::SessionOptions options;
-    options.dialogs_per_tenant = 100'000;
+    options.dialogs = {.per_owner = 100'000, .per_tenant = 100'000};
     sessions_ = std::make_unique<sessions::Sessions>(options, gateway_, *store_, *responses_,
                                                      clock_, Unix());
     mqtt::profile::ProfileOptions profile;

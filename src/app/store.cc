@@ -10,6 +10,7 @@
 
 #include "services/auth/tables.h"
 #include "services/responses/response_rows.h"
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
 #include "services/sessions/history.h"
 #include "services/sessions/owed.h"
@@ -65,9 +66,9 @@ Result<std::string> StoreFolder(const Settings& settings) {
 }
 
 std::vector<store::Migration> StoreTables() {
-  return {sessions::kHistoryTables, sessions::kBranchTables,     responses::kResponseTables,
-          auth::kAuthTables,        usage::kLedgerTable,         sessions::kOwedTables,
-          sessions::kVersionTables, sessions::kFingerprintTables};
+  return {sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
+          auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
+          sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

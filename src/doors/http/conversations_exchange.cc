@@ -11,6 +11,7 @@
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/request_query.h"
+#include "services/auth/caller.h"
 #include "services/responses/ids.h"
 #include "services/sessions/call_message.h"
 #include "services/sessions/sessions.h"
@@ -52,7 +53,7 @@ class ConversationsExchange final : public Exchange {
     switch (route_) {
       case RouteId::kConversationCreate:
         return Parsed(&wire::ParseConversationCreate, [this](wire::ConversationCreate body) {
-          Service().CreateConversation(connection_.tenant(), MetadataText(body.metadata),
+          Service().CreateConversation(connection_.tenant(), Owner(), MetadataText(body.metadata),
                                        sessions::MessagesOf(body.items), ThenConversation());
         });
       case RouteId::kConversation:
@@ -92,6 +93,12 @@ class ConversationsExchange final : public Exchange {
   sessions::Sessions& Service() { return *connection_.context().deps.sessions; }
   sessions::SessionKey Key() const {
     return {connection_.tenant(), sessions::kConversations, connection_.decision().argument};
+  }
+
+  // Whose a conversation becomes that is made here: on a server without callers, nobody's.
+  std::string Owner() const {
+    const std::string& credential = connection_.caller()->credential;
+    return credential == auth::kOpenCredential ? std::string() : credential;
   }
 
   Result<std::optional<int64_t>> ReadIfMatch() const {
@@ -170,7 +177,8 @@ class ConversationsExchange final : public Exchange {
     sessions::SessionKey to = Key();
     parent_ = to.session;
     to.session = responses::NewId("conv_");
-    sessions::ForkBegin begin{.version = body.version, .expected_version = version_};
+    sessions::ForkBegin begin{
+        .version = body.version, .expected_version = version_, .owner = Owner()};
     if (body.metadata.has_value()) begin.metadata = MetadataText(*body.metadata);
     Service().Fork(Key(), to, begin, ThenConversation());
   }

@@ -82,6 +82,39 @@ TEST_F(LimitsTest, ModelsThatWereNotGivenAreNotThere) {
   EXPECT_EQ(Ask(Get("/v1/models/fake-embed", bearer)).status, 404);
 }
 
+// They were the tenant's: one key used up the dialogs of all others.
+TEST_F(LimitsTest, AConversationAndAForkTakeFromTheQuotaOfTheKeyThatMadeThem) {
+  HttpOptions options;
+  options.api_key = "sk-test-0123456789";
+  StartDoor(options);
+  std::string conversation;
+  for (const char* const name : {"one", "two"}) {
+    const auto key =
+        known_->accounts().CreateKey({.name = name, .grant = {}, .expires_s = {}}, time(nullptr));
+    ASSERT_TRUE(key.ok()) << key.status();
+    const std::string bearer = "Authorization: Bearer " + key->text + "\r\n";
+    const RawResponse made =
+        Ask(Post("/v1/conversations" + (conversation.empty() ? "" : "/" + conversation + "/fork"),
+                 "{}", bearer));
+    ASSERT_EQ(made.status, 200) << made.body;
+    const size_t at = made.body.find("conv_");
+    ASSERT_NE(at, std::string::npos);
+    conversation = made.body.substr(at, made.body.find('"', at) - at);
+  }
+  int64_t owners = 0;
+  EXPECT_TRUE(store_
+                  ->ReadNow([&](store::Database& rows) -> Status {
+                    ASSIGN_OR_RETURN(store::Statement row,
+                                     rows.Prepare("SELECT count(DISTINCT owner) FROM dialog "
+                                                  "WHERE owner LIKE 'key:%'"));
+                    ASSIGN_OR_RETURN(const bool found, row.Step());
+                    if (found) owners = row.Int(0);
+                    return OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(owners, 2);
+}
+
 // Who asks goes with everything that reaches the waist, tokenizers too.
 TEST_F(LimitsTest, TheCallerIsThePrincipal) {
   api::CallerRef caller;

@@ -178,9 +178,9 @@ void SessionActor::Save(const SessionPointer& session, Turn& turn) {
       [key = session->key,
        row = sessions::Accepted{turn.number, turn.message.id, EncodeTurn(record),
                                 turn.response->id(), FingerprintOf(turn.message)},
-       reply_to = turn.message.reply_to, now_s = unix_s_(),
-       most = options_.dialogs_per_tenant](store::Database& rows) -> Result<DialogId> {
-        ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, now_s, most));
+       reply_to = turn.message.reply_to, now_s = unix_s_(), owner = turn.message.owner,
+       limits = options_.dialogs](store::Database& rows) -> Result<DialogId> {
+        ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, owner, now_s, limits));
         RETURN_IF_ERROR(AcceptTurn(rows, dialog.id, row, now_s));
         if (!reply_to.empty()) RETURN_IF_ERROR(Owe(rows, dialog.id, row.turn, reply_to));
         return dialog;

@@ -93,17 +93,18 @@ void SessionActor::DeleteItem(const SessionKey& key, const std::string& item_id,
   });
 }
 
-void SessionActor::CreateConversation(const std::string& tenant, const std::string& metadata,
+void SessionActor::CreateConversation(const std::string& tenant, const std::string& owner,
+                                      const std::string& metadata,
                                       const std::vector<api::ChatMessage>& messages,
                                       Done<Conversation> done) {
   Result<std::vector<Item>> items = messages.empty() ? std::vector<Item>() : ItemsOf(messages);
   if (!items.ok()) return done(items.status());
   AskStore<Conversation>(
       true,
-      [key = SessionKey{tenant, kConversations, responses::NewId("conv_")}, metadata,
+      [key = SessionKey{tenant, kConversations, responses::NewId("conv_")}, owner, metadata,
        items = *std::move(items), now_s = unix_s_(),
-       most = options_.dialogs_per_tenant](store::Database& rows) {
-        return CreateConversationRow(rows, key, metadata, items, now_s, most);
+       limits = options_.dialogs](store::Database& rows) {
+        return CreateConversationRow(rows, key, owner, metadata, items, now_s, limits);
       },
       std::move(done));
 }
@@ -126,7 +127,7 @@ void SessionActor::Import(const Subject& subject, const std::string& line, Told 
   AskStore<Imported>(
       true,
       [subject, line, now_s = unix_s_(),
-       limits = ImportLimits{options_.dialogs_per_tenant, options_.projects_per_tenant}](
+       limits = ImportLimits{options_.dialogs, options_.projects_per_tenant}](
           store::Database& rows) -> Result<Imported> {
         Result<Imported> imported = ImportLine(rows, subject, line, now_s, limits);
         if (imported.status().reason() == "store_conflict")

@@ -191,8 +191,8 @@ void SessionActor::SetSystemPrompt(const SessionKey& key, const std::string& pro
     AskStore<DialogId>(
         true,
         [key = session->key, prompt, now_s = unix_s_(),
-         most = options_.dialogs_per_tenant](store::Database& rows) -> Result<DialogId> {
-          ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, now_s, most));
+         limits = options_.dialogs](store::Database& rows) -> Result<DialogId> {
+          ASSIGN_OR_RETURN(const DialogId dialog, EnsureNamedDialog(rows, key, "", now_s, limits));
           RETURN_IF_ERROR(sessions::SetSystemPrompt(rows, dialog.id, prompt, now_s));
           return dialog;
         },
@@ -257,7 +257,7 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
     AskStore<Conversation>(
         true,
         [from = session->key, to, place, running, taken, begin, now_s = unix_s_(),
-         most = options_.dialogs_per_tenant](store::Database& rows) -> Result<Conversation> {
+         limits = options_.dialogs](store::Database& rows) -> Result<Conversation> {
           ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(rows, from, INT64_MAX));
           if (!dialog.has_value()) return NotFound("not_found", "there is no such dialog");
           RETURN_IF_ERROR(CheckVersion(dialog->version, begin.expected_version));
@@ -268,8 +268,9 @@ void SessionActor::Fork(const SessionKey& from, const SessionKey& to, const Fork
           }
           ASSIGN_OR_RETURN(const std::optional<Dialog> there, LoadDialog(rows, to, INT64_MAX));
           if (there.has_value()) return taken;
-          RETURN_IF_ERROR(MakeRoom(rows, to.tenant, most, /*spared=*/dialog->id));
-          RETURN_IF_ERROR(ForkDialog(rows, dialog->id, at, to, now_s).status());
+          const std::string owner = begin.owner.empty() ? OwnerOf(to) : begin.owner;
+          RETURN_IF_ERROR(MakeRoom(rows, to.tenant, owner, limits, /*spared=*/dialog->id));
+          RETURN_IF_ERROR(ForkDialog(rows, dialog->id, at, to, now_s, owner).status());
           if (begin.metadata.has_value())
             RETURN_IF_ERROR(SetMetadataRow(rows, to, *begin.metadata, now_s));
           return LoadConversation(rows, to);

@@ -35,7 +35,7 @@ Status DropUnneeded(Database& database) {
 }  // namespace
 
 Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at,
-                           const SessionKey& to, int64_t now_s) {
+                           const SessionKey& to, int64_t now_s, const std::string& owner) {
   ASSIGN_OR_RETURN(const int64_t before,
                    AskInt(database, std::string(kItemsOfLine) + "SELECT count(*) FROM line", from));
   if (before > kMostForks) {
@@ -46,11 +46,11 @@ Result<int64_t> ForkDialog(Database& database, int64_t from, const ForkPoint& at
       Statement insert,
       database.Prepare("INSERT INTO dialog(tenant, project, session, version, turns, first_place, "
                        "system_prompt, used_s, parent, parent_place, parent_version, created_s, "
-                       "metadata) SELECT ?2, ?3, ?4, ?5, turns, ?6, system_prompt, ?8, id, ?7, ?5, "
-                       "?8, metadata FROM dialog WHERE id=?1 RETURNING id"));
+                       "metadata, owner) SELECT ?2, ?3, ?4, ?5, turns, ?6, system_prompt, ?8, id, "
+                       "?7, ?5, ?8, metadata, ?9 FROM dialog WHERE id=?1 RETURNING id"));
   ASSIGN_OR_RETURN(const bool row, insert
                                        .Bind(from, to.tenant, to.project, to.session, at.version,
-                                             at.first_place, at.place, now_s)
+                                             at.first_place, at.place, now_s, owner)
                                        .Step());
   if (!row) return NotFound("not_found", "there is no such dialog");
   const int64_t id = insert.Int(0);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "base/status.h"
 #include "services/sessions/history.h"
@@ -19,7 +20,7 @@ namespace tutti::sessions {
 // version; so are its system prompt and its metadata as they are. Errors: store_conflict (there is
 // such a dialog), invalid_value (too many forks of forks).
 Result<int64_t> ForkDialog(store::Database& database, int64_t from, const ForkPoint& at,
-                           const SessionKey& to, int64_t now_s);
+                           const SessionKey& to, int64_t now_s, const std::string& owner = "");
 
 // Takes the items from a dialog: they go, or become a hidden dialog's that its forks go on from.
 Status DetachItems(store::Database& database, int64_t dialog, int64_t now_s);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
 
 namespace tutti::sessions {
@@ -14,7 +15,7 @@ namespace {
 using ::testing::ElementsAre;
 
 const store::Migration kTables[] = {kHistoryTables, kBranchTables, kVersionTables,
-                                    kFingerprintTables};
+                                    kFingerprintTables, kOwnerTables};
 
 class BranchTest : public ::testing::Test {
  protected:
@@ -140,7 +141,7 @@ TEST_F(BranchTest, TheTablesGoBackAndForkedHistoriesWithThem) {
   const int64_t b = Fork(a, 1, "b");
   Say(b, 3, "v");
   EXPECT_TRUE(RemoveDialog(database_, a).ok());
-  for (const size_t known : {3, 2, 1})
+  for (const size_t known : {4, 3, 2, 1})
     ASSERT_TRUE(store::Migrate({kTables, known}, &database_).ok());
   EXPECT_EQ(Ask("SELECT count(*) FROM dialog"), 1);
   EXPECT_EQ(Ask("SELECT count(*) FROM item"), 2);

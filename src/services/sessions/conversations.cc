@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "services/sessions/dialog_quota.h"
 #include "services/sessions/items.h"
 
 namespace tutti::sessions {
@@ -10,9 +9,10 @@ namespace tutti::sessions {
 using store::Database;
 
 Result<Conversation> CreateConversationRow(Database& database, const SessionKey& key,
-                                           const std::string& metadata, std::vector<Item> items,
-                                           int64_t now_s, int64_t most_dialogs) {
-  RETURN_IF_ERROR(EnsureDialog(database, key, now_s, most_dialogs).status());
+                                           const std::string& owner, const std::string& metadata,
+                                           std::vector<Item> items, int64_t now_s,
+                                           const DialogQuota& limits) {
+  RETURN_IF_ERROR(EnsureDialog(database, key, owner, now_s, limits).status());
   RETURN_IF_ERROR(SetMetadataRow(database, key, metadata, now_s));
   ItemList added;
   if (!items.empty()) {

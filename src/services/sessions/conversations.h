@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
 #include "store/database.h"
 
@@ -25,8 +26,9 @@ struct Conversation {
 };
 
 Result<Conversation> CreateConversationRow(store::Database& database, const SessionKey& key,
-                                           const std::string& metadata, std::vector<Item> items,
-                                           int64_t now_s, int64_t most_dialogs);
+                                           const std::string& owner, const std::string& metadata,
+                                           std::vector<Item> items, int64_t now_s,
+                                           const DialogQuota& limits);
 // Without its items. Errors: not_found.
 Result<Conversation> LoadConversation(store::Database& database, const SessionKey& key);
 Status SetMetadataRow(store::Database& database, const SessionKey& key, const std::string& metadata,

@@ -4,61 +4,125 @@
 #include "services/sessions/conversations.h"
 
 namespace tutti::sessions {
-namespace {
 
 using store::Database;
 using store::Statement;
 
-Result<int64_t> CountDialogs(Database& database, const std::string& tenant) {
+// Who made a conversation of an earlier release is not known; whose a session is its key says. The
+// rows of an owner stand in the order in which they may go.
+const store::Migration kOwnerTables = {
+    R"(ALTER TABLE dialog ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+       UPDATE dialog SET owner=CASE
+           WHEN instr(session, '/')>0 THEN 'user:' || substr(session, 1, instr(session, '/')-1)
+           WHEN project<>'' THEN 'project:' || project
+           ELSE '' END
+         WHERE hidden=0;
+       DROP INDEX dialog_of;
+       CREATE INDEX dialog_owner ON dialog(tenant, owner, used_s) WHERE hidden=0)",
+    R"(DROP INDEX dialog_owner;
+       CREATE INDEX dialog_of ON dialog(tenant, used_s);
+       ALTER TABLE dialog DROP COLUMN owner)"};
+
+namespace {
+
+Result<int64_t> CountOf(Database& database, const std::string& tenant, const std::string& owner) {
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT count(*) FROM dialog WHERE tenant=?1 "
-                                                   "AND hidden=0"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant).Step());
+                                                   "AND owner=?2 AND hidden=0"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, owner).Step());
   return found ? row.Int(0) : int64_t{0};
 }
 
+Status TenantHasRoom(Database& database, const std::string& tenant, int64_t most) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT count(*) FROM dialog WHERE tenant=?1 "
+                                                   "AND hidden=0"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant).Step());
+  const int64_t dialogs = found ? row.Int(0) : 0;
+  if (dialogs < most) return OkStatus();
+  return ResourceExhausted("insufficient_quota",
+                           "the tenant has " + std::to_string(dialogs) +
+                               " dialogs, as many as it may: there is room again when some of them "
+                               "are deleted or expire")
+      .WithExcess(dialogs + 1, most);
+}
+
 // 0: none may go.
-Result<int64_t> LeastUsed(Database& database, const std::string& tenant, int64_t spared) {
-  ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND hidden=0 AND "
-                                    "project<>'' AND id<>?2 AND NOT EXISTS (SELECT 1 FROM turn "
-                                    "WHERE turn.dialog=dialog.id AND ended=0) "
-                                    "ORDER BY used_s LIMIT 1"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, spared).Step());
+Result<int64_t> LeastUsed(Database& database, const std::string& tenant, const std::string& owner,
+                          int64_t spared) {
+  ASSIGN_OR_RETURN(
+      Statement row,
+      database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0 AND "
+                       "project<>'' AND id<>?3 AND NOT EXISTS (SELECT 1 FROM turn "
+                       "WHERE turn.dialog=dialog.id AND ended=0) "
+                       "ORDER BY used_s LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(tenant, owner, spared).Step());
   return found ? row.Int(0) : int64_t{0};
+}
+
+Result<bool> HasSessions(Database& database, const std::string& tenant, const std::string& owner,
+                         int64_t spared) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT 1 FROM dialog WHERE tenant=?1 AND owner=?2 AND "
+                                    "hidden=0 AND project<>'' AND id<>?3 LIMIT 1"));
+  return row.Bind(tenant, owner, spared).Step();
+}
+
+Status Full(int64_t dialogs, int64_t most) {
+  return ResourceExhausted("insufficient_quota",
+                           "you have " + std::to_string(dialogs) +
+                               " dialogs, as many as you may, and none that goes by itself: delete "
+                               "conversations that are no longer needed")
+      .WithExcess(dialogs + 1, most);
 }
 
 }  // namespace
 
-Status HasRoom(Database& database, const std::string& tenant, int64_t most) {
-  ASSIGN_OR_RETURN(const int64_t dialogs, CountDialogs(database, tenant));
-  if (dialogs < most) return OkStatus();
+std::string OwnerOf(const SessionKey& key) {
+  const size_t slash = key.session.find('/');
+  if (slash != std::string::npos) return "user:" + key.session.substr(0, slash);
+  return key.project == kConversations ? "" : "project:" + key.project;
+}
+
+Status HasRoom(Database& database, const std::string& tenant, const std::string& owner,
+               const DialogQuota& limits) {
+  ASSIGN_OR_RETURN(const int64_t dialogs, CountOf(database, tenant, owner));
+  if (dialogs >= limits.per_owner) return Full(dialogs, limits.per_owner);
+  return TenantHasRoom(database, tenant, limits.per_tenant);
+}
+
+Status MakeRoom(Database& database, const std::string& tenant, const std::string& owner,
+                const DialogQuota& limits, int64_t spared) {
+  ASSIGN_OR_RETURN(const int64_t dialogs, CountOf(database, tenant, owner));
+  if (dialogs < limits.per_owner) return TenantHasRoom(database, tenant, limits.per_tenant);
+  ASSIGN_OR_RETURN(const int64_t oldest, LeastUsed(database, tenant, owner, spared));
+  if (oldest != 0) return RemoveDialog(database, oldest);
+  ASSIGN_OR_RETURN(const bool later, HasSessions(database, tenant, owner, spared));
+  if (!later) return Full(dialogs, limits.per_owner);
   return ResourceExhausted("tenant_concurrency",
-                           "there are " + std::to_string(dialogs) +
-                               " dialogs already, and none of them may be dropped")
-      .WithExcess(dialogs + 1, most);
+                           "you have " + std::to_string(dialogs) +
+                               " dialogs, as many as you may, and those that could make room are "
+                               "being answered")
+      .WithExcess(dialogs + 1, limits.per_owner);
 }
 
-Status MakeRoom(Database& database, const std::string& tenant, int64_t most, int64_t spared) {
-  const Status room = HasRoom(database, tenant, most);
-  if (room.reason() != "tenant_concurrency") return room;
-  ASSIGN_OR_RETURN(const int64_t oldest, LeastUsed(database, tenant, spared));
-  return oldest != 0 ? RemoveDialog(database, oldest) : room;
-}
-
-Result<DialogId> EnsureDialog(Database& database, const SessionKey& key, int64_t now_s,
-                              int64_t most) {
+Result<DialogId> EnsureDialog(Database& database, const SessionKey& key, const std::string& owner,
+                              int64_t now_s, const DialogQuota& limits) {
   ASSIGN_OR_RETURN(const int64_t there, FindDialog(database, key));
   if (there != 0) return DialogId{there, false};
-  RETURN_IF_ERROR(MakeRoom(database, key.tenant, most));
-  ASSIGN_OR_RETURN(const int64_t id, CreateDialog(database, key, now_s));
+  const std::string of = owner.empty() ? OwnerOf(key) : owner;
+  RETURN_IF_ERROR(MakeRoom(database, key.tenant, of, limits));
+  ASSIGN_OR_RETURN(const int64_t id, CreateDialog(database, key, now_s, of));
   return DialogId{id, true};
 }
 
-Result<DialogId> EnsureNamedDialog(Database& database, const SessionKey& key, int64_t now_s,
-                                   int64_t most) {
-  ASSIGN_OR_RETURN(const DialogId dialog, EnsureDialog(database, key, now_s, most));
-  if (!dialog.created || key.project != kConversations) return dialog;
-  return NotFound("not_found", "there is no such conversation");  // which undoes it
+Result<DialogId> EnsureNamedDialog(Database& database, const SessionKey& key,
+                                   const std::string& owner, int64_t now_s,
+                                   const DialogQuota& limits) {
+  if (key.project == kConversations) {
+    ASSIGN_OR_RETURN(const int64_t there, FindDialog(database, key));
+    if (there == 0) return NotFound("not_found", "there is no such conversation");
+    return DialogId{there, false};
+  }
+  return EnsureDialog(database, key, owner, now_s, limits);
 }
 
 }  // namespace tutti::sessions

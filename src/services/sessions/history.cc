@@ -86,7 +86,7 @@ Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& k
     ASSIGN_OR_RETURN(
         Statement row,
         database.Prepare("SELECT id, version, turns, first_place, system_prompt, used_s, "
-                         "created_s, metadata FROM dialog "
+                         "created_s, metadata, owner FROM dialog "
                          "WHERE tenant=?1 AND project=?2 AND session=?3"));
     ASSIGN_OR_RETURN(const bool found, row.Bind(key.tenant, key.project, key.session).Step());
     if (!found) return std::optional<Dialog>();
@@ -98,7 +98,8 @@ Result<std::optional<Dialog>> LoadDialog(Database& database, const SessionKey& k
               .items = {},
               .used_s = row.Int(5),
               .created_s = row.Int(6),
-              .metadata = std::string(row.Text(7))};
+              .metadata = std::string(row.Text(7)),
+              .owner = std::string(row.Text(8))};
   }
   ASSIGN_OR_RETURN(dialog.next_place, NextPlace(database, dialog.id));
   ASSIGN_OR_RETURN(
@@ -120,11 +121,14 @@ Result<int64_t> FindDialog(Database& database, const SessionKey& key) {
   return found ? row.Int(0) : int64_t{0};
 }
 
-Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t now_s) {
+Result<int64_t> CreateDialog(Database& database, const SessionKey& key, int64_t now_s,
+                             const std::string& owner) {
   ASSIGN_OR_RETURN(Statement insert,
                    database.Prepare("INSERT INTO dialog(tenant, project, session, used_s, "
-                                    "created_s) VALUES(?1, ?2, ?3, ?4, ?4) RETURNING id"));
-  ASSIGN_OR_RETURN(const bool row, insert.Bind(key.tenant, key.project, key.session, now_s).Step());
+                                    "created_s, owner) VALUES(?1, ?2, ?3, ?4, ?4, ?5) "
+                                    "RETURNING id"));
+  ASSIGN_OR_RETURN(const bool row,
+                   insert.Bind(key.tenant, key.project, key.session, now_s, owner).Step());
   CHECK(row);
   const int64_t id = insert.Int(0);
   RETURN_IF_ERROR(insert.Run());

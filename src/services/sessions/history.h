@@ -29,7 +29,8 @@ namespace tutti::sessions {
 
 extern const store::Migration kHistoryTables;
 extern const store::Migration kBranchTables;  // behind it: forks, places, ids of items, projects
-// Behind that also kVersionTables (versions.h) and kFingerprintTables (fingerprint.h).
+// Behind that also kVersionTables (versions.h), kFingerprintTables (fingerprint.h) and kOwnerTables
+// (dialog_quota.h).
 
 // The same session id in two projects, or of two tenants, is two dialogs. The project "" is that of
 // the Conversations API.
@@ -63,6 +64,7 @@ struct Dialog {
   int64_t used_s = 0;         // wall time of the last change, seconds since 1970
   int64_t created_s = 0;
   std::string metadata = {};  // of its owner, as JSON; empty: none
+  std::string owner = {};     // whose quota it takes from (dialog_quota.h)
 };
 
 // A message that was accepted: `request` is what its turn needs, in the caller's encoding.
@@ -87,8 +89,9 @@ Result<std::optional<Dialog>> LoadDialog(store::Database& database, const Sessio
 // The dialog's id, 0 where there is none. Another's once it is gone: nobody keeps it from one
 // transaction to the next but for a turn that waits, which keeps its dialog.
 Result<int64_t> FindDialog(store::Database& database, const SessionKey& key);
-// The dialog's id; it is there from then on.
-Result<int64_t> CreateDialog(store::Database& database, const SessionKey& key, int64_t now_s);
+// The dialog's id; it is there from then on. Needs kOwnerTables (dialog_quota.h).
+Result<int64_t> CreateDialog(store::Database& database, const SessionKey& key, int64_t now_s,
+                             const std::string& owner = "");
 
 // Errors: store_conflict (the number or the message id is taken).
 Status AcceptTurn(store::Database& database, int64_t dialog, const Accepted& message,

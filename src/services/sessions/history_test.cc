@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
 #include "services/sessions/versions.h"
 
@@ -19,7 +20,7 @@ class HistoryTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const store::Migration tables[] = {kHistoryTables, kBranchTables, kVersionTables,
-                                       kFingerprintTables};
+                                       kFingerprintTables, kOwnerTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
 

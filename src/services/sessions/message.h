@@ -24,6 +24,8 @@ struct Message {
   // idempotency_key_mismatch where it says something else (fingerprint.h). Empty: none.
   std::string id;
   std::vector<api::ChatMessage> input;  // at least one
+  // Whose its dialog becomes if it is the first there; empty: OwnerOf() the key (dialog_quota.h).
+  std::string owner = {};
   // Model, sampling, deadline, priority; its prompt and tenant are not looked at.
   api::GenerateRequest request;
   // The skeleton of the response: model, metadata, store...; ids and times are given here.

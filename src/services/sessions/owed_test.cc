@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
 #include "services/sessions/versions.h"
 
@@ -11,8 +12,8 @@ namespace {
 class OwedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const store::Migration tables[] = {kHistoryTables, kBranchTables, kOwedTables, kVersionTables,
-                                       kFingerprintTables};
+    const store::Migration tables[] = {kHistoryTables, kBranchTables,      kOwedTables,
+                                       kVersionTables, kFingerprintTables, kOwnerTables};
     ASSERT_TRUE(store::Migrate(tables, &database_).ok());
   }
   static store::Database Opened() {

@@ -6,7 +6,6 @@
 #include "api/role.h"
 #include "services/responses/request_json.h"
 #include "services/responses/stored_json.h"
-#include "services/sessions/dialog_quota.h"
 #include "services/sessions/versions.h"
 #include "wire/json_writer.h"
 
@@ -19,6 +18,7 @@ using store::Statement;
 
 constexpr size_t kPageBytes = 4 << 20;
 constexpr size_t kMostText = 256 << 10;  // of a prompt or metadata
+constexpr size_t kMostOwner = 2048;      // bytes: a project's name and a user's
 constexpr int64_t kMostCount = 1'000'000'000'000;
 constexpr int64_t kMostTokens = 256 << 10;  // of an item
 
@@ -29,7 +29,7 @@ std::string WriteDialog(const SessionKey& key, const Dialog& dialog) {
   json.Member("session", key.session).Member("version", dialog.version);
   json.Member("turns", dialog.turns).Member("first_place", dialog.first_place);
   json.Member("system_prompt", dialog.system_prompt).Member("created_at", dialog.created_s);
-  json.Member("metadata", dialog.metadata).Key("items").BeginArray();
+  json.Member("metadata", dialog.metadata).Member("owner", dialog.owner).Key("items").BeginArray();
   for (const Item& item : dialog.items) {
     json.BeginObject().Member("id", item.id).Member("turn", item.turn).Member("place", item.place);
     json.Member("role", api::RoleName(item.role)).Member("content", item.content);
@@ -98,13 +98,22 @@ Status ImportItems(Database& database, int64_t dialog, int64_t turns,
   return OkStatus();
 }
 
+// Whose it was: a user's session is the user's, whatever a line says.
+std::string OwnerIn(const SessionKey& key, const StoredObject& fields) {
+  std::string owner = fields.Text("owner");
+  const bool of_user = key.session.find('/') != std::string::npos;
+  return of_user || owner.empty() ? OwnerOf(key) : owner;
+}
+
 Status ImportDialog(Database& database, const SessionKey& key, const StoredObject& fields,
-                    int64_t now_s, int64_t most_dialogs) {
+                    int64_t now_s, const DialogQuota& limits) {
   ASSIGN_OR_RETURN(const int64_t there, FindDialog(database, key));
   if (there != 0)
     return Status(StatusCode::kAlreadyExists, "store_conflict", "there is such a dialog already");
-  RETURN_IF_ERROR(HasRoom(database, key.tenant, most_dialogs));
-  ASSIGN_OR_RETURN(const int64_t dialog, CreateDialog(database, key, now_s));
+  const std::string owner = OwnerIn(key, fields);
+  if (owner.size() > kMostOwner) return Foreign("too long a name of its owner");
+  RETURN_IF_ERROR(HasRoom(database, key.tenant, owner, limits));
+  ASSIGN_OR_RETURN(const int64_t dialog, CreateDialog(database, key, now_s, owner));
   const std::string prompt = fields.Text("system_prompt"), metadata = fields.Text("metadata");
   if (prompt.size() > kMostText || metadata.size() > kMostText) return Foreign("too long a text");
   ASSIGN_OR_RETURN(const int64_t version, CountIn(fields, "version", 0, kMostCount));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
 #include "services/sessions/profiles.h"
 #include "store/database.h"
@@ -35,14 +36,16 @@ Result<ExportedLines> ExportDialogs(store::Database& database, const Subject& su
                                     const ExportPage& page);
 // What one tenant may have, as of those that its clients make.
 struct ImportLimits {
-  int64_t dialogs = 0, projects = 0;
+  DialogQuota dialogs;
+  int64_t projects = 0;
 };
 struct Imported {
   SessionKey key;  // without a session: a project's prompt
   Profile profile = {};
 };
 // Nothing goes to make room for it. Errors: invalid_value (not a line of ours, or another's),
-// store_conflict (there is such a dialog or project), tenant_concurrency, request_too_large.
+// store_conflict (there is such a dialog or project), insufficient_quota
+// (of dialogs), tenant_concurrency (of projects), request_too_large.
 Result<Imported> ImportLine(store::Database& database, const Subject& subject,
                             std::string_view line, int64_t now_s, const ImportLimits& limits);
 // Sessions of the subject.

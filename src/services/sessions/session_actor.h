@@ -64,7 +64,8 @@ class SessionActor {
                    std::optional<int64_t> expected_version, Done<ItemList> done);
   void DeleteItem(const SessionKey& key, const std::string& item_id,
                   std::optional<int64_t> expected_version, Done<Conversation> done);
-  void CreateConversation(const std::string& tenant, const std::string& metadata,
+  void CreateConversation(const std::string& tenant, const std::string& owner,
+                          const std::string& metadata,
                           const std::vector<api::ChatMessage>& messages, Done<Conversation> done);
   void SetMetadata(const SessionKey& key, const std::string& metadata,
                    std::optional<int64_t> expected_version, Done<Conversation> done);

@@ -151,12 +151,13 @@ void Sessions::DeleteItem(const SessionKey& key, const std::string& item_id,
       });
 }
 
-void Sessions::CreateConversation(const std::string& tenant, std::string metadata,
-                                  std::vector<api::ChatMessage> items, Done<Conversation> done) {
+void Sessions::CreateConversation(const std::string& tenant, const std::string& owner,
+                                  std::string metadata, std::vector<api::ChatMessage> items,
+                                  Done<Conversation> done) {
   Ask(*strand_, std::move(done),
-      [actor = actor_.get(), tenant, metadata = std::move(metadata),
+      [actor = actor_.get(), tenant, owner, metadata = std::move(metadata),
        messages = std::move(items)](const Done<Conversation>& told) {
-        actor->CreateConversation(tenant, metadata, messages, told);
+        actor->CreateConversation(tenant, owner, metadata, messages, told);
       });
 }
 

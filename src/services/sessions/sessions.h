@@ -31,6 +31,7 @@
 #include "services/responses/responses.h"
 #include "services/sessions/context_window.h"
 #include "services/sessions/conversations.h"
+#include "services/sessions/dialog_quota.h"
 #include "services/sessions/history.h"
 #include "services/sessions/items.h"
 #include "services/sessions/message.h"
@@ -48,7 +49,7 @@ struct SessionOptions {
   size_t resident = 100;    // idle sessions in memory
   size_t active = 4096;     // sessions that are being answered or wait, of all
   size_t active_per_tenant = 1000;
-  int64_t dialogs_per_tenant = 1000;            // in the store
+  DialogQuota dialogs;                          // in the store
   int64_t projects_per_tenant = 1000;           // with a system prompt of their own
   int64_t ttl_s = 3600;                         // a session that is not used
   int64_t conversation_ttl_s = 30 * 24 * 3600;  // likewise, of the Conversations API
@@ -64,6 +65,7 @@ struct ForkBegin {
   std::optional<int64_t> version;            // what was said up to there; absent: until now
   std::optional<int64_t> expected_version;   // of the dialog that is forked, now
   std::optional<std::string> metadata = {};  // of the fork; absent: as it is now
+  std::string owner = {};                    // of the fork; empty: OwnerOf() its key
 };
 
 class SessionActor;
@@ -140,7 +142,9 @@ class Sessions {
 
   // --- conversations: dialogs of the project "", whose session is the conversation's id ---
 
-  void CreateConversation(const std::string& tenant, std::string metadata,
+  // `owner`: who makes it, whose quota it takes from; empty: nobody whom this server knows. Errors:
+  // insufficient_quota, tenant_concurrency.
+  void CreateConversation(const std::string& tenant, const std::string& owner, std::string metadata,
                           std::vector<api::ChatMessage> items, Done<Conversation> done);
   void GetConversation(const SessionKey& key, Done<Conversation> done);
   // The version stays. Errors: not_found, version_mismatch.

@@ -177,7 +177,7 @@ TEST_F(SessionsForkTest, AVersionThatAnEarlierTurnMayStillChangeIsRefusedUntilTh
 
 // The least recently used dialog went to make room for its own fork, which then was not found.
 TEST_F(SessionsForkTest, AForkThatNeedsRoomTakesAnotherDialogsThanItsOwn) {
-  session_options_.dialogs_per_tenant = 2;
+  session_options_.dialogs.per_owner = 2;
   Restart();
   for (const char* session : {"a", "b"}) {
     Answer(Key(session), "u1");

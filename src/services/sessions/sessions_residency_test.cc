@@ -42,7 +42,7 @@ TEST_F(SessionsResidencyTest, ExpiredSessionsAreGoneFromMemoryAndStore) {
   Pass(std::chrono::seconds(3000));
   Answer(Key("new"), "u1");
   const auto conversation = Ask<Result<Conversation>>(
-      &Sessions::CreateConversation, "t", std::string("{}"), std::vector<api::ChatMessage>());
+      &Sessions::CreateConversation, "t", "", std::string("{}"), std::vector<api::ChatMessage>());
   ASSERT_TRUE(conversation.ok());
   Pass(std::chrono::seconds(590));  // 3,590 s after the old one's last use
   Settle();
@@ -74,7 +74,7 @@ TEST_F(SessionsResidencyTest, ASessionThatIsAnsweredDoesNotExpire) {
 }
 
 TEST_F(SessionsResidencyTest, TenThousandSessionsOfOneClientStayBoundedAndTouchNobodyElses) {
-  session_options_.dialogs_per_tenant = 50;
+  session_options_.dialogs.per_owner = 50;
   Restart();
   inference_->Run();
   Acceptance others = Accepted(Key("s", "p", "other"), Say("u1"));
@@ -112,7 +112,7 @@ TEST_F(SessionsResidencyTest, SessionsThatWaitForAnswersAreBoundedForEachTenant)
 }
 
 TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBeginsAnew) {
-  session_options_.dialogs_per_tenant = 2;
+  session_options_.dialogs.per_owner = 2;
   Restart();
   Answer(Key("a"), "u1");
   Pass(std::chrono::seconds(1));
@@ -130,7 +130,7 @@ TEST_F(SessionsResidencyTest, ADialogThatTheStoreDroppedWhileItWasInMemoryBegins
 // deleting the first one took the other.
 TEST_F(SessionsResidencyTest, ADroppedDialogThatIsClearedOrDeletedLeavesTheOneInItsPlaceAlone) {
   for (const bool whole : {false, true}) {
-    session_options_.dialogs_per_tenant = 2;
+    session_options_.dialogs.per_owner = 2;
     folder_ = std::make_unique<responses::testing::TemporaryFolder>();
     Restart();
     for (const char* session : {"a", "b", "a", "c"}) {  // "b" goes

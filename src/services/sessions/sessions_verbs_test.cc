@@ -206,7 +206,7 @@ TEST_F(SessionsVerbsTest, AForkKeepsItsHistoryWhenTheOtherIsClearedOrDeleted) {
 
 TEST_F(SessionsVerbsTest, AConversationHasItemsMetadataAndAVersion) {
   const auto made = Ask<Result<Conversation>>(
-      &Sessions::CreateConversation, "t", std::string("{\"topic\":\"x\"}"),
+      &Sessions::CreateConversation, "t", "", std::string("{\"topic\":\"x\"}"),
       std::vector<api::ChatMessage>{{api::Role::kUser, "hi", ""},
                                     {api::Role::kAssistant, "hello", ""}});
   ASSERT_TRUE(made.ok()) << made.status();
@@ -332,7 +332,7 @@ TEST_F(SessionsVerbsTest, AnImportTakesNoMoreRoomThanATenantHasAndDropsNothing) 
   const std::vector<std::string> lines = Export({"t", ""});
   ASSERT_EQ(lines.size(), 3u);
   EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::DeleteAll, Subject{"t", ""}).ok());
-  session_options_.dialogs_per_tenant = 2;
+  session_options_.dialogs.per_owner = 2;
   session_options_.projects_per_tenant = 1;
   Restart();
   const auto import = [&](size_t line) {
@@ -341,12 +341,12 @@ TEST_F(SessionsVerbsTest, AnImportTakesNoMoreRoomThanATenantHasAndDropsNothing) 
   EXPECT_EQ(import(0), "");
   EXPECT_EQ(import(1), "tenant_concurrency");
   for (const char* session : {"a", "b"}) Answer(Key(session), "u1");
-  EXPECT_EQ(import(2), "tenant_concurrency");
+  EXPECT_EQ(import(2), "insufficient_quota");
   for (const char* session : {"a", "b"}) EXPECT_EQ(Said(Key(session)), "u1 [u1]");
 }
 
 TEST_F(SessionsVerbsTest, WhatIsInMemoryFollowsAnImport) {
-  session_options_.dialogs_per_tenant = 2;
+  session_options_.dialogs.per_owner = 2;
   Restart();
   EXPECT_TRUE(Ask<Result<int64_t>>(&Sessions::SetProjectPrompt, "t", "p", "imported").ok());
   Answer(Key("a"), "u1");

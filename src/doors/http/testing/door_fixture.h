@@ -68,9 +68,9 @@ class DoorTest : public ::testing::Test {
   }
   // In memory.
   void StartServices() {
-    const std::array tables = {sessions::kHistoryTables, sessions::kBranchTables,
-                               responses::kResponseTables, sessions::kVersionTables,
-                               sessions::kFingerprintTables};
+    const std::array tables = {sessions::kHistoryTables,     sessions::kBranchTables,
+                               responses::kResponseTables,   sessions::kVersionTables,
+                               sessions::kFingerprintTables, sessions::kOwnerTables};
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);

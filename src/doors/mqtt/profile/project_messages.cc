@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "services/responses/ids.h"
+#include "services/sessions/dialog_quota.h"
 
 namespace tutti::mqtt::profile {
 namespace {
@@ -113,6 +114,9 @@ void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& p
   const wire::ProjectReply& reply = address.reply;
   asked->key = {project.tenant, project.name, reply.session};
   sessions::Message said = MessageOf(std::move(message), project, reply);
+  // An id that a client gives itself owns nothing: each new one would have a quota of its own.
+  if (const std::string& user = asked->claimant.user; !user.empty())
+    said.owner = sessions::OwnerOf(asked->key) + "/" + user;
   said.state.model = said.request.model = context_.ModelFor(project.model);
   said.request.deadline = expires;
   said.reply_to = EncodeReplyTo({.door = context_.options.door,

@@ -331,6 +331,25 @@ TEST_F(ProjectMessagesTest, NeitherOneUserNorAProjectWithoutUsersTakesAllPlaces)
   }
 }
 
+// One client's sessions took the place of everybody else's in the project.
+TEST_F(ProjectMessagesTest, SessionsOfAClientThatIsKnownAreItsOwnAndThoseOfOthersTheProjects) {
+  for (const char* const user : {"alice", ""}) {
+    Message message;
+    message.topic = "driving/user_input";
+    message.payload = R"({"sessionId":")" + std::string(user) +
+                      R"(-1","clientId":"c","requestId":"r","message":"x"})";
+    message.qos = 1;
+    message.user = user;
+    Deliver(std::move(message));
+  }
+  StepAll();
+  const auto owned = [&](const std::string& owner) {
+    return AskStore("SELECT count(*) FROM dialog WHERE owner='" + owner + "'");
+  };
+  EXPECT_EQ(owned("project:driving/alice"), 1);
+  EXPECT_EQ(owned("project:driving"), 1) << "an id that a client gives itself has no quota";
+}
+
 TEST_F(ProjectMessagesTest, WhatIsLoggedHasNoWordOfWhatWasSaid) {
   Say(R"({"sessionId":"s","message":"a secret word","replyTopic":"elsewhere"})");
   Say(R"({"sessionId":"s","message":"a secret word"})");

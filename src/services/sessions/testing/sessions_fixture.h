@@ -46,7 +46,8 @@ class SessionsFixture : public responses::testing::ResponsesFixture {
 
   std::vector<store::Migration> Tables() const override {
     return {kHistoryTables, kBranchTables,  responses::kResponseTables,
-            kOwedTables,    kVersionTables, kFingerprintTables};
+            kOwedTables,    kVersionTables, kFingerprintTables,
+            kOwnerTables};
   }
   void Start() override {
     ResponsesFixture::Start();
