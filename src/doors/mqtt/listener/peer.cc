@@ -161,7 +161,9 @@ void Peer::OnGone() { Leave(true); }
 void Peer::Revoke(std::string_view credential) {
   if (state_ != State::kOpen || session_->principal.credential != credential) return;
   session_->will.reset();  // nobody speaks for it any more
-  Abort(ReasonCode::kNotAuthorized, "its key or password was revoked");
+  Abort(ReasonCode::kNotAuthorized, session_->principal.expires_s.has_value()
+                                        ? "its client certificate has expired or was withdrawn"
+                                        : "its key or password has expired or was revoked");
 }
 
 void Peer::Shutdown() {

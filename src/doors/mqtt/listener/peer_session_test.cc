@@ -213,6 +213,24 @@ TEST_F(PeerSessionTest, AWillIsPublishedUnlessTheClientSaidGoodbye) {
   EXPECT_EQ(end([](Client& client) { client.Revoke(""); }), 0u) << "its key is revoked";
 }
 
+// Its user looked for a revoked key where the certificate had run out.
+TEST_F(PeerSessionTest, WhoseCertificateEndsIsNotToldOfAKey) {
+  const auto last_words = [&](std::optional<int64_t> expires_s) {
+    Client client(world_, Version::k5);
+    client.Send(mqtt::Connect{.version = Version::k5, .client_id = "c"});
+    Principal principal = *UserPrincipal("llm/v1", "alice", "t");
+    principal.expires_s = expires_s;
+    client.Answer(std::move(principal));
+    client.Next<Connack>();
+    client.Revoke("");
+    const auto goodbye = client.Next<Disconnect>();
+    EXPECT_EQ(goodbye.reason, ReasonCode::kNotAuthorized);
+    return goodbye.properties.reason_string.value_or("");
+  };
+  EXPECT_EQ(last_words(1), "its client certificate has expired or was withdrawn");
+  EXPECT_EQ(last_words({}), "its key or password has expired or was revoked");
+}
+
 TEST_F(PeerSessionTest, AWillTellsWhoItIsOfAndReachesSubscribers) {
   world_.TakeAll("llm/v1/+/status");
   Client watcher(world_, Version::k311);

@@ -15,8 +15,8 @@ namespace tutti::mqtt::listener {
 struct Principal {
   std::string user, tenant;
   std::string credential;  // goes with each of its messages, and is not looked at here
-  // Seconds since 1970, from which on it may not stay, of what does not end by its credential. For
-  // Authenticator::MayStay; not looked at here either.
+  // Seconds since 1970, from which on it may not stay, of what does not end by its credential: a
+  // certificate. For Authenticator::MayStay; here only the last words tell one from a key.
   std::optional<int64_t> expires_s = {};
   // Topic filters. Whoever authenticates may add some: of projects, of pools of jobs.
   std::vector<std::string> publish;    // topics that match one
