@@ -166,6 +166,18 @@ TEST_F(ListenerTransportTest, PagesAndNamesThatHttpRefusesOpenNoWebSocket) {
   EXPECT_EQ(status("Host: 127.0.0.1\r\n"), "HTTP/1.1 101");
 }
 
+// It was a reset, which names nothing.
+TEST_F(ListenerTransportTest, AWebSocketThatAsksWithTooManyBytesIsToldSo) {
+  StartListener();
+  TcpWire wire(listener_->websocket_port());
+  wire.Send("GET /mqtt HTTP/1.1\r\nHost: localhost\r\nX-Long: " + std::string(40'000, 'x') +
+            "\r\n\r\n");
+  std::string answer;
+  while (wire.Fill(answer, kPatienceMs)) {
+  }
+  EXPECT_TRUE(answer.starts_with("HTTP/1.1 431 ")) << answer;
+}
+
 TEST_F(ListenerTransportTest, FilesThatDoNotFitAreNamedAtStart) {
   const ListenerOptions one = WithTls("one"), other = WithTls("other");
   const auto start = [&](const std::string& cert, const std::string& key) {

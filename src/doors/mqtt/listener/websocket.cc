@@ -1,5 +1,6 @@
 #include "doors/mqtt/listener/websocket.h"
 
+#include <array>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http/empty_body.hpp>
@@ -27,6 +28,7 @@ using Request = http::request<http::empty_body>;
 
 constexpr size_t kMostHeadBytes = 8 << 10;
 constexpr size_t kMostMessageBytes = 8 << 20;  // of WebSocket; packets may share one, or span some
+constexpr size_t kMostLingeredBytes = 64 << 10;
 constexpr const char* kPath = "/mqtt";
 constexpr const char* kProtocol = "mqtt";
 
@@ -127,6 +129,10 @@ class WebSocketTransport final : public Transport,
   void ReadRequest(Handler done) {
     http::async_read(stream_.next_layer(), head_, *parser_,
                      [this, done = std::move(done)](error_code ec, size_t) mutable {
+                       if (ec == http::error::header_limit || ec == http::error::buffer_overflow) {
+                         return RefuseWith(http::status::request_header_fields_too_large,
+                                           std::move(done));
+                       }
                        if (ec) return done(false, 0);
                        OnRequest(std::move(done));
                      });
@@ -153,7 +159,25 @@ class WebSocketTransport final : public Transport,
     }
     refusal_.prepare_payload();
     http::async_write(stream_.next_layer(), refusal_,
-                      [done = std::move(done)](error_code, size_t) { done(false, 0); });
+                      [this, done = std::move(done)](error_code ec, size_t) mutable {
+                        if (ec) return done(false, 0);
+                        error_code ignored;
+                        boost::beast::get_lowest_layer(stream_).shutdown(Socket::shutdown_send,
+                                                                         ignored);
+                        Linger(std::move(done));
+                      });
+  }
+
+  // Closing with bytes unread would reset the connection, and take the answer with it. The time of
+  // the handshake bounds this.
+  void Linger(Handler done) {
+    boost::beast::get_lowest_layer(stream_).async_read_some(
+        asio::buffer(unwanted_),
+        [this, done = std::move(done)](error_code ec, size_t bytes) mutable {
+          lingered_bytes_ += bytes;
+          if (ec || lingered_bytes_ > kMostLingeredBytes) return done(false, 0);
+          Linger(std::move(done));
+        });
   }
 
   const access::WebRule& rule_;
@@ -164,6 +188,8 @@ class WebSocketTransport final : public Transport,
   std::optional<http::request_parser<http::empty_body>> parser_;
   Request request_;
   http::response<http::empty_body> refusal_;
+  std::array<char, 1024> unwanted_;
+  size_t lingered_bytes_ = 0;
   std::string fault_;
 };
 
