@@ -61,11 +61,11 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
              const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
     : deps_(dependencies),
       repository_(repository, {.inference = &deps_.state->inference(),
-                               .health = deps_.inference,
+                               .health = deps_.health,
                                .clock = &deps_.inference->clock()}),
       http_(http, {.inference = &deps_.state->inference(),
                    .authority = &deps_.state->authority(),
-                   .health = deps_.inference,
+                   .health = deps_.health,
                    .metrics = deps_.metrics,
                    .serving = deps_.door_metrics,
                    .log = deps_.log,
@@ -77,7 +77,7 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),
                                         .authority = &deps_.state->authority(),
-                                        .health = deps_.inference,
+                                        .health = deps_.health,
                                         .repository = &repository_,
                                         .metrics = deps_.door_metrics,
                                         .log = deps_.log,

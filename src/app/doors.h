@@ -23,6 +23,7 @@ class Doors {
  public:
   struct Dependencies {  // all outlive the doors
     LocalInference* inference = nullptr;
+    const api::HealthProbe* health = nullptr;
     State* state = nullptr;
     std::string configured_key = {};  // of ApiKey(), or ""
     telemetry::MetricsRegistry* metrics = nullptr;

@@ -22,6 +22,7 @@
 #include "app/password_metrics.h"
 #include "app/state.h"
 #include "app/store_metrics.h"
+#include "app/store_watch.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
 #include "telemetry/door_metrics.h"
@@ -245,9 +246,11 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
   const PasswordMetrics password_metrics(metrics, state->authority());
-  const StoreMetrics store_metrics(metrics, state->callers().ledger());
+  const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
+  StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
                    Doors::Create(settings, {.inference = &inference,
+                                            .health = &watch,
                                             .state = state.get(),
                                             .configured_key = key,
                                             .metrics = &metrics,
@@ -268,8 +271,10 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   // The port answers health probes while the weights are read.
   Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened));
   IdleMemory idle;
-  const int signal = WaitForSignal(
-      loading.failed(), [&] { idle.Look(doors->active_requests() > 0, inference.clock().Now()); });
+  const int signal = WaitForSignal(loading.failed(), [&] {
+    idle.Look(doors->active_requests() > 0, inference.clock().Now());
+    watch.Look();
+  });
   if (signal == 0) {
     const Status status = loading.Wait();
     doors->Stop();
@@ -286,6 +291,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   // Rows that cannot be written now go with the process: that is no clean end. How many they are is
   // logged when the ledger ends.
   const bool written = state->WriteUsage().ok();
+  watch.Look();
   log.Info("drain.end", {{"clean", clean && written ? "yes" : "no"}});
   return OkStatus();
 }

@@ -34,6 +34,7 @@ class State {
   // What all doors ask, and nothing past it.
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
+  const store::Store& store() const { return *store_; }
   // Errors: as Callers::WriteUsage.
   Status WriteUsage() { return callers_->WriteUsage(); }
   responses::Responses& responses() { return responses_; }

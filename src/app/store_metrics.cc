@@ -24,10 +24,22 @@ struct Series {
     refused =
         registry.GetCounter("tutti_usage_refused_total",
                             "Requests refused because their use could not be written down", {});
+    const auto error = [&](const char* reason) {
+      return registry.GetCounter("tutti_store_errors_total",
+                                 "What the store refused or failed to do, by its reason",
+                                 {{"reason", reason}});
+    };
+    store_full = error("store_full");
+    store_failed = error("store_failed");
+    store_corrupt = error("store_corrupt");
+    overloaded = error("overloaded");
+    failed = registry.GetGauge("tutti_store_failed",
+                               "1 when nothing is stored any more until the next start", {});
+    full = registry.GetGauge("tutti_store_full", "1 while the disk has no room for the store", {});
     waiting = registry.GetGauge("tutti_usage_rows_waiting",
                                 "Rows of the usage ledger that are not written yet", {});
   }
-  void Set(const usage::Ledger::Counts& now) {
+  void Set(bool healthy, const store::Store::Counts& store, const usage::Ledger::Counts& now) {
     const MutexLock lock(mutex);  // two may scrape at once
     const auto reach = [](Counter& counter, uint64_t total) {
       const auto target = static_cast<double>(total);
@@ -37,18 +49,26 @@ struct Series {
     reach(lost, now.lost);
     reach(refused, now.refused);
     waiting.Set(static_cast<double>(now.waiting));
+    reach(store_full, store.full);
+    reach(store_failed, store.failed);
+    reach(store_corrupt, store.corrupt);
+    reach(overloaded, store.overloaded);
+    failed.Set(healthy ? 0 : 1);
+    full.Set(store.is_full ? 1 : 0);
   }
 
   Mutex mutex;
-  Counter written, lost, refused;
-  Gauge waiting;
+  Counter written, lost, refused, store_full, store_failed, store_corrupt, overloaded;
+  Gauge waiting, failed, full;
 };
 
 }  // namespace
 
-StoreMetrics::StoreMetrics(MetricsRegistry& registry, const usage::Ledger& ledger)
-    : collector_(registry.AddCollector([series = std::make_shared<Series>(registry), &ledger] {
-        series->Set(ledger.counts());
-      })) {}
+StoreMetrics::StoreMetrics(MetricsRegistry& registry, const store::Store& store,
+                           const usage::Ledger& ledger)
+    : collector_(
+          registry.AddCollector([series = std::make_shared<Series>(registry), &store, &ledger] {
+            series->Set(store.health().ok(), store.counts(), ledger.counts());
+          })) {}
 
 }  // namespace tutti::app

@@ -3,14 +3,16 @@
 #pragma once
 
 #include "services/usage/ledger.h"
+#include "store/store.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class StoreMetrics {
  public:
-  // Both outlive it.
-  StoreMetrics(telemetry::MetricsRegistry& registry, const usage::Ledger& ledger);
+  // All outlive it.
+  StoreMetrics(telemetry::MetricsRegistry& registry, const store::Store& store,
+               const usage::Ledger& ledger);
 
  private:
   telemetry::MetricsRegistry::CollectorHandle collector_;

@@ -4,11 +4,15 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "app/store.h"
+#include "app/store_watch.h"
 #include "base/clock.h"
+#include "base/log.h"
 
 namespace tutti::app {
 namespace {
@@ -35,7 +39,7 @@ class StoreMetricsTest : public ::testing::Test {
 };
 
 TEST_F(StoreMetricsTest, RowsAreCountedByWhatBecameOfThem) {
-  const StoreMetrics metrics(registry_, ledger_);
+  const StoreMetrics metrics(registry_, *store_, ledger_);
   EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_usage_rows_total{outcome=\"lost\"} 0\n"));
   Record();
   auto running = ledger_.Open();
@@ -48,6 +52,69 @@ TEST_F(StoreMetricsTest, RowsAreCountedByWhatBecameOfThem) {
   EXPECT_THAT(text, HasSubstr("tutti_usage_rows_total{outcome=\"lost\"} 1\n"));
   EXPECT_THAT(text, HasSubstr("tutti_usage_refused_total 1\n"));
   EXPECT_THAT(text, HasSubstr("tutti_usage_rows_waiting 0\n"));
+}
+
+TEST_F(StoreMetricsTest, AStoreThatIsFullAndOneThatHasFailedShow) {
+  const StoreMetrics metrics(registry_, *store_, ledger_);
+  EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_store_failed 0\n"));
+  (void)store_->WriteNow([](store::Database&) { return Unavailable("store_full", "no room"); });
+  std::string text = registry_.Expose();
+  EXPECT_THAT(text, HasSubstr("tutti_store_full 1\n"));
+  EXPECT_THAT(text, HasSubstr("tutti_store_errors_total{reason=\"store_full\"} 1\n"));
+  Record();
+  EXPECT_THAT(registry_.Expose(), HasSubstr("tutti_store_full 0\n"));
+  Fail();
+  text = registry_.Expose();
+  EXPECT_THAT(text, HasSubstr("tutti_store_failed 1\n"));
+  EXPECT_THAT(text, HasSubstr("tutti_store_errors_total{reason=\"store_failed\"} 1\n"));
+}
+
+class Lines final : public Logger::Sink {
+ public:
+  void Line(std::string_view line) override { all.emplace_back(line.substr(line.find(' ') + 1)); }
+  std::vector<std::string> all;
+};
+
+class Well final : public api::HealthProbe {
+ public:
+  Status started() const override { return OkStatus(); }
+  Status live() const override { return OkStatus(); }
+  Status ready() const override { return OkStatus(); }
+};
+
+// It was to be seen in the answers alone.
+TEST_F(StoreMetricsTest, AStoreThatFailsHasALineAndOneWhenItWorksAgainAndIsNotReady) {
+  const auto lines = std::make_shared<Lines>();
+  Logger log(LogLevel::kInfo, lines);
+  const Well well;
+  StoreWatch watch(well, *store_, ledger_, clock_, log);
+  const auto full = [&] {
+    (void)store_->WriteNow([](store::Database&) { return Unavailable("store_full", "no room"); });
+    watch.Look();
+  };
+  watch.Look();
+  EXPECT_TRUE(lines->all.empty());
+  for (int i = 0; i < 10; ++i) full();
+  EXPECT_EQ(lines->all, std::vector<std::string>{"ERROR store.full reason=store_full"});
+  EXPECT_TRUE(watch.ready().ok()) << "whoever keeps nothing is served";
+  Record();
+  watch.Look();
+  EXPECT_EQ(lines->all.size(), 1u) << "something small may fit";
+  full();
+  Record();
+  watch.Look();
+  clock_.Advance(StoreWatch::kQuiet);
+  watch.Look();
+  watch.Look();
+  ASSERT_EQ(lines->all.size(), 2u);
+  EXPECT_EQ(lines->all[1], "INFO store.works_again");
+  Fail();
+  watch.Look();
+  watch.Look();
+  ASSERT_EQ(lines->all.size(), 3u);
+  EXPECT_EQ(lines->all[2], "ERROR store.failed reason=store_failed why=EIO");
+  EXPECT_EQ(watch.ready().reason(), "storage_error");
+  EXPECT_TRUE(watch.live().ok());
 }
 
 }  // namespace

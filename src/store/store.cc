@@ -25,10 +25,10 @@ bool IsFatal(const Status& status) {
   return status.reason() == "store_failed" || status.reason() == "store_corrupt";
 }
 
-// Which file a path names. 0: none.
-ino_t FileOf(const std::string& path) {
+// What a path names; all zero: nothing.
+struct stat Look(const std::string& path) {
   struct stat found {};
-  return stat(path.c_str(), &found) == 0 ? found.st_ino : 0;
+  return stat(path.c_str(), &found) == 0 ? found : (struct stat){};
 }
 
 // A database is never empty once it was made. Taken for a new one, it would forget every key.
@@ -62,7 +62,7 @@ Store::Store(const Options& options, std::optional<FolderLock> lock, Database da
     : options_(options),
       lock_(std::move(lock)),
       database_(std::move(database)),
-      file_(FileOf(path())) {
+      file_(Look(path()).st_ino) {
   thread_ = std::thread([this] { Main(); });
 }
 
@@ -94,6 +94,7 @@ void Store::Add(Task task) {
       changed_.Notify();
       return;
     }
+    Count(refused);
   }
   task.done(refused);
 }
@@ -113,6 +114,11 @@ Status Store::ReadNow(const Work& work) {
 Status Store::health() const {
   const MutexLock guard(mutex_);
   return health_;
+}
+
+Store::Counts Store::counts() const {
+  const MutexLock guard(mutex_);
+  return counts_;
 }
 
 std::vector<Store::Task> Store::Next() {
@@ -154,11 +160,19 @@ Status Store::RunInGroup(const Work& work) {
   return status;
 }
 
-// What is written into a file that has no name any more is lost with the process.
-Status Store::CheckFile() const {
-  if (path().empty() || FileOf(path()) == file_) return OkStatus();
-  return Status(StatusCode::kDataLoss, "store_failed",
-                path() + " was removed or replaced while the server ran");
+// What is written into a file that has no name any more is lost with the process; one that was cut
+// short cannot be read any more. It never shrinks by itself: nothing vacuums it.
+Status Store::CheckFile() {
+  if (path().empty()) return OkStatus();
+  const struct stat found = Look(path());
+  if (found.st_ino != file_)
+    return Status(StatusCode::kDataLoss, "store_failed",
+                  path() + " was removed or replaced while the server ran");
+  if (found.st_size < bytes_)
+    return Status(StatusCode::kDataLoss, "store_failed",
+                  path() + " was cut short while the server ran");
+  bytes_ = found.st_size;
+  return OkStatus();
 }
 
 void Store::Commit(std::vector<Task> group) {
@@ -173,19 +187,40 @@ void Store::Commit(std::vector<Task> group) {
   if (whole.ok()) whole = database_.Execute("COMMIT");
   if (!whole.ok()) {
     if (database_.in_transaction()) (void)database_.Execute("ROLLBACK");
-    Note(whole);
+    Fail(whole);
   }
-  for (size_t i = 0; i < group.size(); ++i) {
-    if (!whole.ok() && results[i].ok()) results[i] = whole;
-    Note(results[i]);
-    group[i].done(results[i]);
+  bool stored = false, full = false;
+  for (Status& result : results) {
+    if (!whole.ok() && result.ok()) result = whole;
+    Note(result);
+    stored = stored || result.ok();
+    full = full || result.reason() == "store_full";
   }
+  if (stored || full) {
+    const MutexLock guard(mutex_);
+    counts_.is_full = full;
+  }
+  for (size_t i = 0; i < group.size(); ++i) group[i].done(results[i]);
 }
 
 void Store::Note(const Status& status) {
+  if (status.ok()) return;
+  Fail(status);
+  const MutexLock guard(mutex_);
+  Count(status);
+}
+
+void Store::Fail(const Status& status) {
   if (!IsFatal(status)) return;
   const MutexLock guard(mutex_);
   if (health_.ok()) health_ = status;
+}
+
+void Store::Count(const Status& status) {
+  if (status.reason() == "store_full") ++counts_.full;
+  if (status.reason() == "store_failed") ++counts_.failed;
+  if (status.reason() == "store_corrupt") ++counts_.corrupt;
+  if (status.reason() == "overloaded") ++counts_.overloaded;
 }
 
 }  // namespace tutti::store

@@ -69,6 +69,14 @@ class Store {
   // OK, or why nothing is stored any more.
   Status health() const;
 
+  // What was refused or failed for the store's own sake, by its reason; no mistakes of a work.
+  struct Counts {
+    uint64_t full = 0, failed = 0, corrupt = 0, overloaded = 0;
+    bool is_full = false;  // so ended the last commit
+    uint64_t sum() const { return full + failed + corrupt + overloaded; }
+  };
+  Counts counts() const;
+
  private:
   struct Task {
     Work work;
@@ -81,19 +89,23 @@ class Store {
   // Some of what waits, in order: writes that share a commit, or reads; empty at the end.
   std::vector<Task> Next();
   void Commit(std::vector<Task> group);
-  Status CheckFile() const;
+  Status CheckFile();
   std::string path() const;  // "" in memory
   Status RunInGroup(const Work& work);
   void Note(const Status& status);
+  void Fail(const Status& status);
+  void Count(const Status& status) REQUIRES(mutex_);
 
   const Options options_;
   const std::optional<FolderLock> lock_;
   Database database_;  // of the thread
   const ino_t file_;   // that it was opened as
+  int64_t bytes_ = 0;  // of the file, the most it had; of the thread
   mutable Mutex mutex_;
   UrgentCondVar changed_;
   std::deque<Task> waiting_ GUARDED_BY(mutex_);
   Status health_ GUARDED_BY(mutex_);
+  Counts counts_ GUARDED_BY(mutex_);
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::thread thread_;
 };

@@ -195,7 +195,11 @@ TEST_F(StoreTest, AFullDiskRefusesWhatDoesNotFitAndGoesOn) {
   const Status full = store->WriteNow(Insert(2, std::string(1 << 20, 'x')));
   EXPECT_EQ(full.reason(), "store_full");
   EXPECT_EQ(full.code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(store->counts().is_full);
   EXPECT_TRUE(store->WriteNow(Insert(3)).ok());
+  EXPECT_FALSE(store->counts().is_full);
+  EXPECT_EQ(store->counts().full, 1u);
+  EXPECT_EQ(store->counts().sum(), 1u);
   EXPECT_EQ(Ids(*store), (std::vector<int64_t>{1, 3}));
 }
 
@@ -258,6 +262,21 @@ TEST_F(StoreTest, NothingIsAcknowledgedOnceItsFileIsRemoved) {
   ASSERT_TRUE(store->WriteNow(nothing).ok());
   std::filesystem::remove_all(folder_.path() + "/state");
   EXPECT_EQ(store->WriteNow(nothing).reason(), "store_failed");
+  EXPECT_EQ(store->health().reason(), "store_failed");
+  EXPECT_EQ(store->counts().failed, 1u);
+  EXPECT_EQ(store->WriteNow(nothing).reason(), "store_failed");
+  EXPECT_EQ(store->counts().failed, 2u);
+}
+
+// An answer was told `completed` and kept nowhere.
+TEST_F(StoreTest, NothingIsAcknowledgedOnceItsFileIsCutShort) {
+  const auto store = *Open();
+  ASSERT_TRUE(store->WriteNow(Insert(1)).ok());
+  const std::string file = folder_.path() + "/state/tutti/tutti.db";
+  const auto bytes = std::filesystem::file_size(file);
+  ASSERT_GT(bytes, 0u);
+  std::filesystem::resize_file(file, bytes / 2);
+  EXPECT_EQ(store->WriteNow(Insert(2)).reason(), "store_failed");
   EXPECT_EQ(store->health().reason(), "store_failed");
 }
 

@@ -63,16 +63,24 @@ Result<Ledger::Place> Ledger::Open() {
   const Status health = store_.health();
   const MutexLock guard(mutex_);
   const size_t taken = rows_.size() + handed_ + counts_.places;
-  // Its rows wait to be tried again. What else can fail has lost its rows, and would be tried by
-  // nothing but the next request.
-  const bool full = last_.reason() == "store_full";
-  if (!health.ok() || full || taken >= options_.most_rows) {
+  if (!health.ok() || full() || taken >= options_.most_rows) {
     ++counts_.refused;
     return Refusal(health.ok() ? last_ : health, taken);
   }
   ++counts_.places;
   return Place(this);
 }
+
+Status Ledger::ready() const {
+  const Status health = store_.health();
+  const MutexLock guard(mutex_);
+  if (health.ok() && !full()) return OkStatus();
+  return Refusal(health.ok() ? last_ : health, 0);
+}
+
+// Its rows wait to be tried again. What else can fail has lost its rows, and would be tried by
+// nothing but the next request.
+bool Ledger::full() const { return last_.reason() == "store_full"; }
 
 void Ledger::Close() {
   const MutexLock guard(mutex_);

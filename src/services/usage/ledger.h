@@ -73,6 +73,8 @@ class Ledger {
 
   // Errors, all of them the server's: overloaded, storage_full, storage_error.
   Result<Place> Open();
+  // Whether the disk takes rows. Errors: storage_full, storage_error.
+  Status ready() const;
   // `done` is called once, on the store's thread or on this one: OK when the row is safe.
   void Record(Place place, Row row, Done done = nullptr);
 
@@ -101,6 +103,7 @@ class Ledger {
   using Batch = std::shared_ptr<std::vector<Entry>>;
 
   void Close();
+  bool full() const REQUIRES(mutex_);
   Batch TakeBatch() REQUIRES(mutex_);  // null: none waits
   void WriteSome(bool at_once = false);
   void Hand(Batch batch);

@@ -216,6 +216,7 @@ TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstRowThatItDoesNotTakeAndIsTriedAga
   const Status refused = ledger_->Open().status();
   EXPECT_EQ(refused.reason(), "storage_full");
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
+  EXPECT_EQ(ledger_->ready().reason(), "storage_full");
   ledger_->Record(*std::move(running), Used(1), tell);  // what runs keeps its row
   ++recorded;
   EXPECT_EQ(ledger_->counts().failed_writes, 1u) << "not again before its time";
@@ -231,6 +232,7 @@ TEST_F(LedgerTest, AFullDiskRefusesFromTheFirstRowThatItDoesNotTakeAndIsTriedAga
   EXPECT_TRUE(ledger_->Flush().ok());
   EXPECT_EQ(Sum().requests, recorded);
   EXPECT_EQ(told, recorded);
+  EXPECT_TRUE(ledger_->ready().ok());
   EXPECT_TRUE(Record(Used(1)).ok());
 }
 
