@@ -153,9 +153,9 @@ TEST_F(AdmissionTest, AnEncodersTokenizerIsNotUsedWithoutANameByWhomItWasNotGive
   FakeInference encoders({Model("e", false), Model("f", false)});
   Start({}, &encoders);
   const api::CallerRef only_f = Caller({}, {"f"});
-  EXPECT_EQ(admission_->Tokenize({.prompt = {}, .caller = only_f}).status().reason(),
+  EXPECT_EQ(admission_->Tokenize({.model = "", .prompt = {}, .caller = only_f}).status().reason(),
             "insufficient_scope");
-  EXPECT_EQ(admission_->Detokenize({.caller = only_f}).status().reason(), "insufficient_scope");
+  EXPECT_EQ(admission_->Detokenize({.model = "", .tokens = {}, .caller = only_f}).status().reason(), "insufficient_scope");
   EXPECT_TRUE(admission_->Tokenize({.model = "f", .prompt = {}, .caller = only_f}).ok());
 }
 
