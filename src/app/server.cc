@@ -38,14 +38,19 @@ sigset_t EndingSignals() {
 }
 
 // Waits for a signal that ends the server, and calls `look` now and then. Returns its number, or 0
-// when `stop` was set first.
+// when `stop` was set first. SIGHUP, with which others read their configuration again, does nothing
+// here, and `log` (may be null) says so.
 template <typename Look>
-int WaitForSignal(const std::atomic<bool>& stop, const Look& look) {
+int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) {
   const sigset_t set = EndingSignals();
   const timespec poll{.tv_sec = 0, .tv_nsec = 200'000'000};
   while (!stop.load(std::memory_order_acquire)) {
     const int signal = sigtimedwait(&set, nullptr, &poll);
     if (signal == SIGTERM || signal == SIGINT) return signal;
+    if (signal == SIGHUP && log != nullptr) {
+      log->Info("signal.ignored",
+                {{"signal", "SIGHUP"}, {"why", "the configuration is read at start alone"}});
+    }
     look();
   }
   return 0;
@@ -200,7 +205,7 @@ class SecondSignal {
         // From when this thread runs, so that what came beside the first one and waited is of it.
         const SteadyClock clock;
         const TimePoint another = clock.Now() + kOneWish;
-        while (const int signal = WaitForSignal(over_, [] {})) {
+        while (const int signal = WaitForSignal(over_, nullptr, [] {})) {
           if (clock.Now() >= another) _exit(128 + signal);
         }
       });
@@ -271,7 +276,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   // The port answers health probes while the weights are read.
   Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened));
   IdleMemory idle;
-  const int signal = WaitForSignal(loading.failed(), [&] {
+  const int signal = WaitForSignal(loading.failed(), &log, [&] {
     idle.Look(doors->active_requests() > 0, inference.clock().Now());
     watch.Look();
   });

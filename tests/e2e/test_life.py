@@ -108,6 +108,13 @@ class Life(unittest.TestCase):
         self.assertIn('"code":"draining"', text)
         self.assertEqual(self.exit_status(server), 0)
 
+    def test_a_hangup_ends_nothing_and_is_told_to_be_ignored(self):
+        """It was swallowed without a word, where others read their configuration again."""
+        server = self.start()
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: "signal.ignored" in server.log())
+        self.assertIsNone(server.process.poll())
+
     def test_a_drain_for_which_no_thread_is_to_be_had_is_one_all_the_same(self):
         """As at a limit of threads; here of addresses, which hold no further stack."""
         if not judged("a drain without threads", "a sanitizer's addresses have no limit"):
