@@ -155,7 +155,8 @@ TEST_F(AdmissionTest, AnEncodersTokenizerIsNotUsedWithoutANameByWhomItWasNotGive
   const api::CallerRef only_f = Caller({}, {"f"});
   EXPECT_EQ(admission_->Tokenize({.model = "", .prompt = {}, .caller = only_f}).status().reason(),
             "insufficient_scope");
-  EXPECT_EQ(admission_->Detokenize({.model = "", .tokens = {}, .caller = only_f}).status().reason(), "insufficient_scope");
+  EXPECT_EQ(admission_->Detokenize({.model = "", .tokens = {}, .caller = only_f}).status().reason(),
+            "insufficient_scope");
   EXPECT_TRUE(admission_->Tokenize({.model = "f", .prompt = {}, .caller = only_f}).ok());
 }
 
