@@ -1,11 +1,16 @@
 #include "app/control.h"
 
+#include <chrono>
 #include <ctime>
 #include <map>
+#include <thread>
 
 #include "services/auth/caller.h"
 #include "services/auth/control.h"
+#include "services/sessions/dialog_quota.h"
 #include "services/usage/control.h"
+#include "wire/control.h"
+#include "wire/json.h"
 #include "wire/json_writer.h"
 
 namespace tutti::app {
@@ -20,6 +25,60 @@ Result<std::map<std::string, std::string>> KeyNames(auth::Accounts& accounts) {
   return names;
 }
 
+// Whom a request deletes. Empty: nobody.
+std::string DeletedUser(std::string_view request) {
+  const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
+  if (!document.ok() || !document->root().is_object()) return "";
+  const wire::JsonObject& object = document->root().get_object();
+  const wire::Json* const name = object.if_contains("name");
+  if (wire::ControlOperation(object) != "users.delete" || name == nullptr || !name->is_string())
+    return "";
+  return std::string(name->get_string());
+}
+
+Result<std::string> TenantOf(auth::Accounts& accounts, const std::string& user) {
+  ASSIGN_OR_RETURN(const std::vector<auth::UserRecord> users, accounts.Users());
+  for (const auth::UserRecord& each : users) {
+    if (each.name == user) return each.grant.tenant;
+  }
+  return std::string();
+}
+
+// Those of a user who is deleted go too: another one made under its name would have them. What was
+// running for it ends in these moments; where nothing is served, nothing runs.
+Status ForgetDialogs(store::Store& store, const std::string& tenant, const std::string& user,
+                     bool serving) {
+  constexpr std::chrono::milliseconds kPause{50};
+  constexpr int kTries = 40;
+  int64_t left = 0;
+  for (int i = 0; i < kTries; ++i) {
+    RETURN_IF_ERROR(store.WriteNow([&](store::Database& rows) -> Status {
+      ASSIGN_OR_RETURN(left, sessions::RemoveDialogsOf(rows, tenant, "user:" + user, !serving));
+      return OkStatus();
+    }));
+    if (left == 0) return OkStatus();
+    std::this_thread::sleep_for(kPause);
+  }
+  return Unavailable("overloaded", std::to_string(left) + " of them are being answered");
+}
+
+std::string DeleteUser(store::Store& store, auth::Authority& authority, std::string_view request,
+                       const std::string& name) {
+  const Result<std::string> tenant = TenantOf(authority.accounts(), name);
+  std::string answer = auth::HandleControl(authority, request, std::time(nullptr));
+  if (!answer.starts_with(R"({"ok":true)")) return answer;
+  const Status gone = tenant.ok()
+                          ? ForgetDialogs(store, *tenant, name, authority.accounts().serving())
+                          : tenant.status();
+  if (gone.ok()) return answer;
+  return wire::AnswerControl(request, request.size(), auth::kMostControlRequestBytes,
+                             [&](const wire::JsonObject&, wire::JsonWriter*) {
+                               return Status(
+                                   gone.code(), gone.reason(),
+                                   "the user is deleted, but not the dialogs: " + gone.message());
+                             });
+}
+
 }  // namespace
 
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
@@ -28,6 +87,8 @@ std::string AnswerControl(store::Store& store, auth::Authority& authority,
     return usage::HandleControl(
         store, [&authority] { return KeyNames(authority.accounts()); }, request);
   }
+  if (const std::string name = DeletedUser(request); !name.empty())
+    return DeleteUser(store, authority, request, name);
   return auth::HandleControl(authority, request, std::time(nullptr));
 }
 

@@ -194,6 +194,8 @@ class Loading {
 // and one to the group that it is in, and whoever wraps a command passes on the Ctrl-C that a
 // terminal has given to both, some milliseconds later. Nobody who means a second one is as quick:
 // what it would end has not been said yet.
+// Between tries to write down who was shut out on a full disk.
+constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kOneWish = std::chrono::milliseconds(250);
 
 // While it lives, a second signal ends the process at once, whatever is being waited for.
@@ -276,9 +278,14 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   // The port answers health probes while the weights are read.
   Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened));
   IdleMemory idle;
+  TimePoint tried = inference.clock().Now();
   const int signal = WaitForSignal(loading.failed(), &log, [&] {
     idle.Look(doors->active_requests() > 0, inference.clock().Now());
     watch.Look();
+    if (const TimePoint now = inference.clock().Now(); now - tried >= kRetry) {
+      tried = now;
+      state->WriteShutOut();
+    }
   });
   if (signal == 0) {
     const Status status = loading.Wait();

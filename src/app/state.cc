@@ -58,7 +58,8 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   try {
     ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, OpenStore(folder));
-    ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(store.get()));
+    ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts,
+                     auth::Accounts::Open(store.get(), /*serving=*/true));
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
                      auth::Authority::Create(accounts.get(), known));
     ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,

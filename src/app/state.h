@@ -35,6 +35,8 @@ class State {
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
   const store::Store& store() const { return *store_; }
+  // Who was shut out while the disk took nothing; to be tried now and then.
+  void WriteShutOut() { accounts_->WriteUnwritten(); }
   // Errors: as Callers::WriteUsage.
   Status WriteUsage() { return callers_->WriteUsage(); }
   responses::Responses& responses() { return responses_; }

@@ -177,6 +177,42 @@ TEST_P(KeysTest, AUserIsMadeChangedDisabledAndDeleted) {
   EXPECT_FALSE(lets_in("another horse"));
 }
 
+// Whoever was made under a deleted user's name read what that one had said.
+TEST_P(KeysTest, ADeletedUsersDialogsGoWithTheUserAndNobodyElses) {
+  for (const char* name : {"ann", "bob"})
+    ASSERT_EQ(Run({"users", "create", name, "--no-password"}).status, 0);
+  const auto execute = [&](const std::string& sql) {
+    return Ask([&](const Holder& holder) {
+      return holder.store->WriteNow([&](store::Database& rows) { return rows.Execute(sql); }).ok();
+    });
+  };
+  const auto count = [&](const std::string& where) {
+    int64_t rows = -1;
+    Ask([&](const Holder& holder) {
+      return holder.store
+          ->ReadNow([&](store::Database& database) -> Status {
+            ASSIGN_OR_RETURN(store::Statement row,
+                             database.Prepare("SELECT count(*) FROM dialog WHERE " + where));
+            ASSIGN_OR_RETURN(const bool found, row.Step());
+            if (found) rows = row.Int(0);
+            return OkStatus();
+          })
+          .ok();
+    });
+    return rows;
+  };
+  for (const char* dialog :
+       {"'default', 'native', 'ann/a', 'user:ann'", "'default', 'native', 'ann/b', 'user:ann'",
+        "'default', 'native', 'bob/a', 'user:bob'", "'acme', 'native', 'ann/a', 'user:ann'"}) {
+    ASSERT_TRUE(execute("INSERT INTO dialog(tenant, project, session, owner, used_s) VALUES(" +
+                        std::string(dialog) + ", 1000)"));
+  }
+  ASSERT_EQ(Run({"users", "delete", "ann"}).status, 0);
+  EXPECT_EQ(count("tenant='default' AND owner='user:ann'"), 0);
+  EXPECT_EQ(count("owner='user:bob'"), 1);
+  EXPECT_EQ(count("tenant='acme'"), 1);
+}
+
 TEST_P(KeysTest, AUserOfACertificateNeedsNoPassword) {
   const Outcome made = Run({"users", "create", "ann", "--no-password", "--tenant", "acme"});
   ASSERT_EQ(made.status, 0) << made.err;

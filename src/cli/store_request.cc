@@ -1,6 +1,7 @@
 #include "cli/store_request.h"
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -75,7 +76,16 @@ Result<wire::JsonDocument> StoreRequest::Ask(const std::string& request, Absent 
   if (!document.root().is_object()) return Internal("the answer is no object");
   const wire::JsonObject& object = document.root().get_object();
   const wire::Json* const ok = object.if_contains("ok");
-  if (ok != nullptr && ok->is_bool() && ok->get_bool()) return document;
+  if (ok != nullptr && ok->is_bool() && ok->get_bool()) {
+    const wire::Json* const written = object.if_contains("written");
+    if (written != nullptr && written->is_bool() && !written->get_bool()) {
+      std::fputs(
+          "tutti: warning: it is in force, but not written: the disk takes nothing. The server "
+          "writes it as\nsoon as there is room; a restart before would undo it\n",
+          stderr);
+    }
+    return document;
+  }
   return Status(StatusCode::kUnknown, TextOf(object, "code"), TextOf(object, "message"));
 }
 

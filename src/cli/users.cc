@@ -53,7 +53,8 @@ class UsersCommand final : public Command {
     AddPassword(*passwd);
     AddPlain("enable", "Let a user in again", "users.enable");
     AddPlain("disable", "Keep a user out, and end what runs for them", "users.disable");
-    AddPlain("delete", "Remove a user, and end what runs for them", "users.delete");
+    AddPlain("delete", "Remove a user with their dialogs, and end what runs for them",
+             "users.delete");
   }
 
   int Run() override {

@@ -50,23 +50,61 @@ Result<std::vector<KeyRecord>> ActiveKeys(Database& database, std::string_view i
   return keys;
 }
 
+// Likewise, as far as memory knows: by id, with the time.
+std::map<std::string, int64_t, std::less<>> ActiveKeys(const Snapshot& snapshot,
+                                                       std::string_view id_or_name, int64_t now_s) {
+  const auto active = [now_s](const KeyEntry& key) {
+    return !key.revoked && key.principal->expires_s.value_or(now_s + 1) > now_s;
+  };
+  const KeyEntry* const named = snapshot.FindKey(id_or_name);
+  const bool is_id = named != nullptr && active(*named);
+  std::map<std::string, int64_t, std::less<>> keys;
+  for (const auto& [id, key] : snapshot.keys) {
+    if (active(key) && (is_id ? id : key.principal->name) == id_or_name) keys.emplace(id, now_s);
+  }
+  return keys;
+}
+
+std::shared_ptr<const ShutOut> Alone(std::string_view user) {
+  return std::make_shared<const ShutOut>(ShutOut{.keys = {}, .users = {std::string(user)}});
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Accounts>> Accounts::Open(store::Store* store) {
+void Accounts::Core::Install(SnapshotRef snapshot, const ShutOut& settled) {
+  const MutexLock guard(mutex_);
+  for (const auto& [id, since_s] : settled.keys) unwritten_.keys.erase(id);
+  for (const std::string& name : settled.users) unwritten_.users.erase(name);
+  if (!unwritten_.empty()) snapshot = Without(*snapshot, unwritten_);
+  snapshot_.swap(snapshot);  // the old one ends outside
+}
+
+void Accounts::Core::Keep(const ShutOut& unwritten) {
+  const MutexLock guard(mutex_);
+  unwritten_.keys.insert(unwritten.keys.begin(), unwritten.keys.end());
+  unwritten_.users.insert(unwritten.users.begin(), unwritten.users.end());
+  snapshot_ = Without(*snapshot_, unwritten_);
+}
+
+Result<std::unique_ptr<Accounts>> Accounts::Open(store::Store* store, bool serving) {
   SnapshotRef first;
   RETURN_IF_ERROR(store->ReadNow([&](Database& database) -> Status {
     ASSIGN_OR_RETURN(first, LoadSnapshot(database));
     return OkStatus();
   }));
-  return std::unique_ptr<Accounts>(new Accounts(store, std::move(first)));
+  return std::unique_ptr<Accounts>(new Accounts(store, std::move(first), serving));
 }
 
-Accounts::Accounts(store::Store* store, SnapshotRef first)
-    : store_(store), core_(std::make_shared<Core>()) {
-  core_->Install(std::move(first));
+Accounts::Accounts(store::Store* store, SnapshotRef first, bool serving)
+    : store_(store), serving_(serving), core_(std::make_shared<Core>()) {
+  core_->Install(std::move(first), {});
 }
 
-void Accounts::ChangeLater(store::Store::Work work, store::Store::Done done) {
+bool Accounts::Withstands(const Status& error) const {
+  return serving_ && (error.reason() == "store_full" || error.reason() == "store_failed");
+}
+
+void Accounts::ChangeLater(store::Store::Work work, store::Store::Done done, Settled settled) {
   const auto next = std::make_shared<SnapshotRef>();
   store_->Write(
       [work = std::move(work), next](Database& database) -> Status {
@@ -74,15 +112,17 @@ void Accounts::ChangeLater(store::Store::Work work, store::Store::Done done) {
         ASSIGN_OR_RETURN(*next, LoadSnapshot(database));
         return OkStatus();
       },
-      [done = std::move(done), core = core_, next](const Status& status) {
-        if (status.ok()) core->Install(std::move(*next));
+      [done = std::move(done), core = core_, next,
+       settled = std::move(settled)](const Status& status) {
+        if (status.ok()) core->Install(std::move(*next), settled == nullptr ? ShutOut() : *settled);
         done(status);
       });
 }
 
-Status Accounts::Change(const store::Store::Work& work) {
+Status Accounts::Change(const store::Store::Work& work, Settled settled) {
   std::promise<Status> result;
-  ChangeLater(work, [&](const Status& status) { result.set_value(status); });
+  ChangeLater(
+      work, [&](const Status& status) { result.set_value(status); }, std::move(settled));
   return result.get_future().get();
 }
 
@@ -148,18 +188,27 @@ Result<IssuedKey> Accounts::RotateKey(std::string_view name, int64_t grace_s, in
 }
 
 Result<std::vector<std::string>> Accounts::RevokeKeys(std::string_view id_or_name, int64_t now_s) {
-  std::vector<std::string> revoked;
+  const auto out = std::make_shared<ShutOut>();
   const auto revoke = [&](Database& database) -> Status {
     ASSIGN_OR_RETURN(const std::vector<KeyRecord> keys, ActiveKeys(database, id_or_name, now_s));
     if (keys.empty()) return NoKey(id_or_name);
     for (const KeyRecord& key : keys) {
       RETURN_IF_ERROR(RevokeKey(database, key.id, now_s));
-      revoked.push_back(key.id);
+      out->keys.emplace(key.id, now_s);
     }
     return OkStatus();
   };
-  RETURN_IF_ERROR(Change(revoke));
-  for (const std::string& id : revoked) Tell(PrincipalKind::kKey, id);
+  if (const Status written = Change(revoke, out); !written.ok()) {
+    if (!Withstands(written)) return written;
+    out->keys = ActiveKeys(*snapshot(), id_or_name, now_s);
+    if (out->keys.empty()) return NoKey(id_or_name);  // shut out before, in memory
+    core_->Keep(*out);
+  }
+  std::vector<std::string> revoked;
+  for (const auto& [id, since_s] : out->keys) {
+    Tell(PrincipalKind::kKey, id);
+    revoked.push_back(id);
+  }
   return revoked;
 }
 
@@ -179,14 +228,19 @@ Status Accounts::CreateUser(const UserRecord& user) {
 }
 
 Status Accounts::RemoveUser(std::string_view name) {
-  RETURN_IF_ERROR(Change([&](Database& database) { return DeleteUser(database, name); }));
+  RETURN_IF_ERROR(
+      Change([&](Database& database) { return DeleteUser(database, name); }, Alone(name)));
   Tell(PrincipalKind::kUser, name);
   return OkStatus();
 }
 
 Status Accounts::EnableUser(std::string_view name, bool enabled) {
-  RETURN_IF_ERROR(
-      Change([&](Database& database) { return SetUserEnabled(database, name, enabled); }));
+  const Status written = Change(
+      [&](Database& database) { return SetUserEnabled(database, name, enabled); }, Alone(name));
+  if (!written.ok()) {
+    if (enabled || !Withstands(written) || snapshot()->FindUser(name) == nullptr) return written;
+    core_->Keep(*Alone(name));
+  }
   if (!enabled) Tell(PrincipalKind::kUser, name);
   return OkStatus();
 }
@@ -205,6 +259,22 @@ Result<std::vector<UserRecord>> Accounts::Users() {
     return OkStatus();
   }));
   return users;
+}
+
+void Accounts::WriteUnwritten() {
+  const auto out = std::make_shared<const ShutOut>(core_->unwritten());
+  if (out->empty() || core_->writing.exchange(true)) return;
+  ChangeLater(
+      [out](Database& database) -> Status {
+        for (const auto& [id, since_s] : out->keys)
+          RETURN_IF_ERROR(RevokeKey(database, id, since_s));
+        for (const std::string& name : out->users) {
+          const Status disabled = SetUserEnabled(database, name, false);
+          if (!disabled.ok() && disabled.reason() != "not_found") return disabled;
+        }
+        return OkStatus();
+      },
+      [core = core_](const Status&) { core->writing = false; }, out);
 }
 
 void Accounts::NoteUse(const KeyEntry& key, int64_t now_s) const {

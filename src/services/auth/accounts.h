@@ -2,13 +2,16 @@
 //
 // A change is a transaction of the store; after its commit, and before the call returns, the new
 // picture is there for everybody and those whom it shuts out have been told to the listeners. So a
-// revoked key is refused from the moment on in which its revocation is acknowledged.
+// revoked key is refused from the moment on in which its revocation is acknowledged. Where the disk
+// takes nothing, a serving process shuts out all the same, in its memory alone, and writes it down
+// later: until then a restart undoes it.
 //
 // Any thread. Calls that change or list wait for the disk: not for an io thread, nor for the
 // store's own. The store must outlive this. Times are seconds since 1970. Errors of all: the
 // store's, and those that they name.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -46,8 +49,10 @@ struct Ended {
 
 class Accounts {
  public:
-  // Needs kAuthTables among the store's migrations.
-  static Result<std::unique_ptr<Accounts>> Open(store::Store* store);
+  // Needs kAuthTables among the store's migrations. `serving`: somebody is let in by it for as long
+  // as it lives, so that shutting out in memory alone means something.
+  static Result<std::unique_ptr<Accounts>> Open(store::Store* store, bool serving = false);
+  bool serving() const { return serving_; }
 
   SnapshotRef snapshot() const { return core_->snapshot(); }
 
@@ -63,7 +68,7 @@ class Accounts {
   // not_found; two_keys_active.
   Result<IssuedKey> RotateKey(std::string_view name, int64_t grace_s, int64_t now_s);
   // The key of that id, or else all keys of that name; the ids of those that were active. Errors:
-  // not_found.
+  // not_found. A serving process needs no disk for it.
   Result<std::vector<std::string>> RevokeKeys(std::string_view id_or_name, int64_t now_s);
   Result<std::vector<KeyRecord>> Keys();
 
@@ -71,9 +76,15 @@ class Accounts {
   Status CreateUser(const UserRecord& user);
   // Errors of these: not_found.
   Status RemoveUser(std::string_view name);
-  Status EnableUser(std::string_view name, bool enabled);
+  Status EnableUser(std::string_view name,
+                    bool enabled);  // a serving process disables without disk
   Status ChangePassword(std::string_view name, std::string_view hash);
   Result<std::vector<UserRecord>> Users();
+
+  // Whether somebody is shut out in memory alone.
+  bool unwritten() const { return !core_->unwritten().empty(); }
+  // Tries to write that down. To be called now and then; does not wait.
+  void WriteUnwritten();
 
   // Do not wait, and are lost where the store is busy or broken.
   void NoteUse(const KeyEntry& key, int64_t now_s) const;
@@ -87,23 +98,33 @@ class Accounts {
       const MutexLock guard(mutex_);
       return snapshot_;
     }
-    void Install(SnapshotRef snapshot) {
+    ShutOut unwritten() const {
       const MutexLock guard(mutex_);
-      snapshot_.swap(snapshot);  // the old one ends outside
+      return unwritten_;
     }
+    // `settled`: of whom the snapshot tells itself from now on.
+    void Install(SnapshotRef snapshot, const ShutOut& settled);
+    void Keep(const ShutOut& unwritten);
+
+    std::atomic<bool> writing{false};  // what is unwritten
 
    private:
     mutable Mutex mutex_;
     SnapshotRef snapshot_ GUARDED_BY(mutex_);
+    ShutOut unwritten_ GUARDED_BY(mutex_);
   };
+  using Settled = std::shared_ptr<const ShutOut>;  // read when the commit stands; null: nobody
 
-  Accounts(store::Store* store, SnapshotRef first);
+  Accounts(store::Store* store, SnapshotRef first, bool serving);
   // `work`, then a new snapshot, installed on the store's thread and so in the order of commits.
-  void ChangeLater(store::Store::Work work, store::Store::Done done);
-  Status Change(const store::Store::Work& work);
+  void ChangeLater(store::Store::Work work, store::Store::Done done, Settled settled = nullptr);
+  Status Change(const store::Store::Work& work, Settled settled = nullptr);
+  // Whether those may be shut out in memory alone, after such an error.
+  bool Withstands(const Status& error) const;
   void Tell(PrincipalKind kind, std::string_view id);
 
   store::Store* const store_;
+  const bool serving_;
   const std::shared_ptr<Core> core_;
   Mutex listeners_mutex_;
   std::vector<std::weak_ptr<const Listener>> listeners_ GUARDED_BY(listeners_mutex_);

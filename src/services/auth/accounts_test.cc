@@ -246,6 +246,79 @@ TEST_F(AccountsTest, UsersAreThereUntilTheyAreRemoved) {
   EXPECT_EQ(accounts_->ChangePassword("ann", "g").reason(), "not_found");
 }
 
+// Each change of a key or a user needs room from now on.
+void NeedRoom(store::Store& store) {
+  const Status status = store.WriteNow([](store::Database& database) {
+    return database.Execute(
+        "CREATE TABLE ballast(filler BLOB);"
+        "CREATE TRIGGER key_changed AFTER UPDATE ON api_key BEGIN"
+        " INSERT INTO ballast VALUES(zeroblob(1000000)); END;"
+        "CREATE TRIGGER user_changed AFTER UPDATE ON account BEGIN"
+        " INSERT INTO ballast VALUES(zeroblob(1000000)); END");
+  });
+  CHECK(status.ok()) << status;
+}
+void SetRoom(store::Store& store, const std::string& pages) {  // no fewer than there are
+  const Status status = store.ReadNow([&](store::Database& database) {
+    return database.Execute("PRAGMA max_page_count=" + pages);
+  });
+  CHECK(status.ok()) << status;
+}
+
+// A leaked key stayed good until somebody had made room.
+TEST_F(AccountsTest, WhoIsShutOutOnAFullDiskIsOutAtOnceAndWrittenDownWhenThereIsRoom) {
+  const auto serving = *Accounts::Open(store_.get(), /*serving=*/true);
+  const IssuedKey key = *serving->CreateKey({.name = "ci", .grant = {}, .expires_s = {}}, kNow);
+  ASSERT_TRUE(serving->CreateUser({.name = "ann", .password_hash = "h", .grant = {}}).ok());
+  std::vector<std::string> told;
+  const auto listening = serving->Listen([&](const Ended& ended) { told.push_back(ended.id); });
+  NeedRoom(*store_);
+  SetRoom(*store_, "1");
+  EXPECT_EQ(accounts_->RevokeKeys("ci", kNow).status().reason(), "store_full")
+      << "nobody is kept out by a process that lets nobody in";
+
+  const auto revoked = serving->RevokeKeys("ci", kNow);
+  ASSERT_TRUE(revoked.ok()) << revoked.status();
+  EXPECT_THAT(*revoked, ElementsAre(key.record.id));
+  ASSERT_TRUE(serving->EnableUser("ann", false).ok());
+  EXPECT_THAT(told, ElementsAre(key.record.id, "ann"));
+  const auto shut_out = [&] {
+    const SnapshotRef snapshot = serving->snapshot();
+    return CheckKey(*snapshot, key.text, kNow).status().reason() == "key_revoked" &&
+           !snapshot->FindUser("ann")->enabled;
+  };
+  EXPECT_TRUE(shut_out());
+  EXPECT_TRUE(serving->unwritten());
+  EXPECT_EQ(serving->RevokeKeys("ci", kNow).status().reason(), "not_found") << "it is no key now";
+  serving->WriteUnwritten();
+  SetRoom(*store_, "1000000");
+  EXPECT_TRUE(serving->unwritten()) << "it was tried before there was room";
+  ASSERT_TRUE(serving->CreateKey({.name = "other", .grant = {}, .expires_s = {}}, kNow).ok());
+  EXPECT_TRUE(shut_out()) << "also in what is read anew";
+
+  serving->WriteUnwritten();
+  EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
+  EXPECT_FALSE(serving->unwritten());
+  EXPECT_TRUE(shut_out());
+  const auto next = *Accounts::Open(store_.get());
+  EXPECT_EQ(CheckKey(*next->snapshot(), key.text, kNow).status().reason(), "key_revoked");
+  EXPECT_FALSE(next->snapshot()->FindUser("ann")->enabled);
+}
+
+TEST_F(AccountsTest, AUserWhoWasDisabledOnAFullDiskMayBeLetInAgain) {
+  const auto serving = *Accounts::Open(store_.get(), /*serving=*/true);
+  ASSERT_TRUE(serving->CreateUser({.name = "ann", .password_hash = "h", .grant = {}}).ok());
+  NeedRoom(*store_);
+  SetRoom(*store_, "1");
+  ASSERT_TRUE(serving->EnableUser("ann", false).ok());
+  EXPECT_EQ(serving->EnableUser("ann", true).reason(), "store_full");
+  EXPECT_FALSE(serving->snapshot()->FindUser("ann")->enabled) << "what was refused changed nothing";
+  SetRoom(*store_, "1000000");
+  ASSERT_TRUE(serving->EnableUser("ann", true).ok());
+  EXPECT_TRUE(serving->snapshot()->FindUser("ann")->enabled);
+  EXPECT_FALSE(serving->unwritten());
+}
+
 TEST_F(AccountsTest, ARehashThatWasOvertakenByANewPasswordChangesNothing) {
   const UserRecord ann{.name = "ann", .password_hash = "old", .grant = {}};
   ASSERT_TRUE(accounts_->CreateUser(ann).ok());

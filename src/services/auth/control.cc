@@ -147,6 +147,11 @@ Status RotateKey(const Call& call) {
   return OkStatus();
 }
 
+// In force, but a restart would undo it.
+void TellUnwritten(const Call& call) {
+  if (call.authority.accounts().unwritten()) call.json->Member("written", false);
+}
+
 Status RevokeKeys(const Call& call) {
   ASSIGN_OR_RETURN(const std::string key, call.members.Text("key"));
   ASSIGN_OR_RETURN(const std::vector<std::string> ids,
@@ -154,6 +159,7 @@ Status RevokeKeys(const Call& call) {
   call.json->Key("revoked").BeginArray();
   for (const std::string& id : ids) call.json->String(id);
   call.json->EndArray();
+  TellUnwritten(call);
   return OkStatus();
 }
 
@@ -198,7 +204,9 @@ Status EnableUser(const Call& call) {
 
 Status DisableUser(const Call& call) {
   ASSIGN_OR_RETURN(const std::string name, call.members.Text("name"));
-  return call.authority.accounts().EnableUser(name, false);
+  RETURN_IF_ERROR(call.authority.accounts().EnableUser(name, false));
+  TellUnwritten(call);
+  return OkStatus();
 }
 
 Status RemoveUser(const Call& call) {

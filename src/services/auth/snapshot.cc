@@ -55,6 +55,23 @@ Result<SnapshotRef> LoadSnapshot(store::Database& database) {
   return SnapshotRef(snapshot);
 }
 
+SnapshotRef Without(const Snapshot& snapshot, const ShutOut& who) {
+  const auto rest = std::make_shared<Snapshot>();
+  for (const auto& [id, key] : snapshot.keys) {
+    KeyEntry& entry = rest->keys[id];
+    entry.digest = key.digest;
+    entry.principal = key.principal;
+    entry.revoked = key.revoked || who.keys.contains(id);
+    entry.used_s = key.used_s.load(std::memory_order_relaxed);
+  }
+  rest->users = snapshot.users;
+  for (const std::string& name : who.users) {
+    if (const auto user = rest->users.find(name); user != rest->users.end())
+      user->second.enabled = false;
+  }
+  return rest;
+}
+
 Result<const KeyEntry*> CheckKey(const Snapshot& snapshot, std::string_view text, int64_t now_s) {
   const std::optional<std::string_view> id = KeyIdOf(text);
   const KeyEntry* const entry = id.has_value() ? snapshot.FindKey(*id) : nullptr;

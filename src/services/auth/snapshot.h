@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -40,6 +41,17 @@ struct Snapshot {
 };
 
 using SnapshotRef = std::shared_ptr<const Snapshot>;
+
+// Who is shut out although a disk that is full, or has failed, did not take it.
+struct ShutOut {
+  std::map<std::string, int64_t, std::less<>> keys;  // by id: since when, in seconds since 1970
+  std::set<std::string, std::less<>> users;          // by name
+
+  bool empty() const { return keys.empty() && users.empty(); }
+};
+
+// The same, but for them: keys that are revoked, users that are disabled.
+SnapshotRef Without(const Snapshot& snapshot, const ShutOut& who);
 
 // Runs on the store's thread. Errors: the database's, record_corrupt.
 Result<SnapshotRef> LoadSnapshot(store::Database& database);

@@ -1,5 +1,7 @@
 #include "services/sessions/dialog_quota.h"
 
+#include <vector>
+
 #include "services/sessions/branch.h"
 #include "services/sessions/conversations.h"
 
@@ -102,6 +104,26 @@ Status MakeRoom(Database& database, const std::string& tenant, const std::string
                                " dialogs, as many as you may, and those that could make room are "
                                "being answered")
       .WithExcess(dialogs + 1, limits.per_owner);
+}
+
+Result<int64_t> RemoveDialogsOf(Database& database, const std::string& tenant,
+                                const std::string& owner, bool waiting) {
+  std::vector<int64_t> going;
+  {
+    ASSIGN_OR_RETURN(
+        Statement rows,
+        database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0 AND "
+                         "(?3 OR NOT EXISTS (SELECT 1 FROM turn "
+                         "WHERE turn.dialog=dialog.id AND ended=0))"));
+    rows.Bind(tenant, owner, int64_t{waiting});
+    while (true) {
+      ASSIGN_OR_RETURN(const bool found, rows.Step());
+      if (!found) break;
+      going.push_back(rows.Int(0));
+    }
+  }
+  for (const int64_t dialog : going) RETURN_IF_ERROR(RemoveDialog(database, dialog));
+  return CountOf(database, tenant, owner);
 }
 
 Result<DialogId> EnsureDialog(Database& database, const SessionKey& key, const std::string& owner,

@@ -51,4 +51,9 @@ Status MakeRoom(store::Database& database, const std::string& tenant, const std:
 Status HasRoom(store::Database& database, const std::string& tenant, const std::string& owner,
                const DialogQuota& limits);
 
+// Takes an owner's dialogs, conversations too, but for those that wait for an answer unless they
+// `waiting` too. How many are left.
+Result<int64_t> RemoveDialogsOf(store::Database& database, const std::string& tenant,
+                                const std::string& owner, bool waiting);
+
 }  // namespace tutti::sessions
