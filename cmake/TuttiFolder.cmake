@@ -8,7 +8,7 @@
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
 # they do; names in their unnamed namespaces must differ. JOINED: so are the library's files in a sanitized build, where
-# headers of sockets take ten times what a file of ours does. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
+# headers of sockets take most of the time. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
 # includes and the map.
 function(tutti_folder)
   cmake_parse_arguments(F "JOINED_TESTS;JOINED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})

@@ -48,12 +48,13 @@ Result<std::string> TenantOf(auth::Accounts& accounts, const std::string& user) 
 // running for it ends in these moments; where nothing is served, nothing runs.
 Status ForgetDialogs(store::Store& store, const std::string& tenant, const std::string& user,
                      bool serving) {
+  const std::string owner = auth::CredentialOf(auth::PrincipalKind::kUser, user);
   constexpr std::chrono::milliseconds kPause{50};
   constexpr int kTries = 40;
   int64_t left = 0;
   for (int i = 0; i < kTries; ++i) {
     RETURN_IF_ERROR(store.WriteNow([&](store::Database& rows) -> Status {
-      ASSIGN_OR_RETURN(left, sessions::RemoveDialogsOf(rows, tenant, "user:" + user, !serving));
+      ASSIGN_OR_RETURN(left, sessions::RemoveDialogsOf(rows, tenant, owner, !serving));
       return OkStatus();
     }));
     if (left == 0) return OkStatus();

@@ -2,6 +2,7 @@
 
 #include <memory>
 
+#include "app/raise_to.h"
 #include "base/mutex.h"
 
 namespace tutti::app {
@@ -31,12 +32,8 @@ struct Series {
   }
   void Set(const auth::Authority::HashCounts& now) {
     const MutexLock lock(mutex);  // two may scrape at once
-    const auto reach = [](Counter& counter, int64_t total) {
-      const auto target = static_cast<double>(total);
-      if (target > counter.Value()) counter.Add(target - counter.Value());
-    };
-    reach(computed, now.computed);
-    reach(refused, now.refused);
+    RaiseTo(computed, now.computed);
+    RaiseTo(refused, now.refused);
     threads.Set(static_cast<double>(now.threads));
     running.Set(static_cast<double>(now.running));
     most_running.Set(static_cast<double>(now.most_running));

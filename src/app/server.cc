@@ -190,12 +190,13 @@ class Loading {
   std::thread thread_;
 };
 
+// Between tries to write down who was shut out on a full disk.
+constexpr Duration kRetry = std::chrono::seconds(1);
+
 // What comes so soon after the first signal is the same wish: `timeout` sends one to the process
 // and one to the group that it is in, and whoever wraps a command passes on the Ctrl-C that a
 // terminal has given to both, some milliseconds later. Nobody who means a second one is as quick:
 // what it would end has not been said yet.
-// Between tries to write down who was shut out on a full disk.
-constexpr Duration kRetry = std::chrono::seconds(1);
 constexpr Duration kOneWish = std::chrono::milliseconds(250);
 
 // While it lives, a second signal ends the process at once, whatever is being waited for.

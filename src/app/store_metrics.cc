@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "app/raise_to.h"
 #include "base/mutex.h"
 
 namespace tutti::app {
@@ -41,18 +42,14 @@ struct Series {
   }
   void Set(bool healthy, const store::Store::Counts& store, const usage::Ledger::Counts& now) {
     const MutexLock lock(mutex);  // two may scrape at once
-    const auto reach = [](Counter& counter, uint64_t total) {
-      const auto target = static_cast<double>(total);
-      if (target > counter.Value()) counter.Add(target - counter.Value());
-    };
-    reach(written, now.written);
-    reach(lost, now.lost);
-    reach(refused, now.refused);
+    RaiseTo(written, now.written);
+    RaiseTo(lost, now.lost);
+    RaiseTo(refused, now.refused);
     waiting.Set(static_cast<double>(now.waiting));
-    reach(store_full, store.full);
-    reach(store_failed, store.failed);
-    reach(store_corrupt, store.corrupt);
-    reach(overloaded, store.overloaded);
+    RaiseTo(store_full, store.full);
+    RaiseTo(store_failed, store.failed);
+    RaiseTo(store_corrupt, store.corrupt);
+    RaiseTo(overloaded, store.overloaded);
     failed.Set(healthy ? 0 : 1);
     full.Set(store.is_full ? 1 : 0);
   }

@@ -73,7 +73,6 @@ class Store {
   struct Counts {
     uint64_t full = 0, failed = 0, corrupt = 0, overloaded = 0;
     bool is_full = false;  // so ended the last commit
-    uint64_t sum() const { return full + failed + corrupt + overloaded; }
   };
   Counts counts() const;
 

@@ -262,10 +262,11 @@ Result<std::vector<UserRecord>> Accounts::Users() {
 }
 
 void Accounts::WriteUnwritten() {
-  const auto out = std::make_shared<const ShutOut>(core_->unwritten());
-  if (out->empty() || core_->writing.exchange(true)) return;
+  if (!unwritten() || core_->writing.exchange(true)) return;
+  const auto out = std::make_shared<ShutOut>();
   ChangeLater(
-      [out](Database& database) -> Status {
+      [core = core_, out](Database& database) -> Status {
+        *out = core->unwritten();  // now: who was let in again meanwhile is not among them
         for (const auto& [id, since_s] : out->keys)
           RETURN_IF_ERROR(RevokeKey(database, id, since_s));
         for (const std::string& name : out->users) {

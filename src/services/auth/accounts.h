@@ -76,8 +76,8 @@ class Accounts {
   Status CreateUser(const UserRecord& user);
   // Errors of these: not_found.
   Status RemoveUser(std::string_view name);
-  Status EnableUser(std::string_view name,
-                    bool enabled);  // a serving process disables without disk
+  // A serving process needs no disk to disable one.
+  Status EnableUser(std::string_view name, bool enabled);
   Status ChangePassword(std::string_view name, std::string_view hash);
   Result<std::vector<UserRecord>> Users();
 

@@ -3,6 +3,7 @@
 #include "base/ascii.h"
 
 namespace tutti::auth {
+
 std::string_view BearerOf(std::span<const std::string_view> authorization) {
   constexpr std::string_view kScheme = "bearer ";
   if (authorization.size() != 1 ||

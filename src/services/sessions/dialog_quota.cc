@@ -115,7 +115,7 @@ Result<int64_t> RemoveDialogsOf(Database& database, const std::string& tenant,
         database.Prepare("SELECT id FROM dialog WHERE tenant=?1 AND owner=?2 AND hidden=0 AND "
                          "(?3 OR NOT EXISTS (SELECT 1 FROM turn "
                          "WHERE turn.dialog=dialog.id AND ended=0))"));
-    rows.Bind(tenant, owner, int64_t{waiting});
+    rows.Bind(tenant, owner, waiting);
     while (true) {
       ASSIGN_OR_RETURN(const bool found, rows.Step());
       if (!found) break;

@@ -3,6 +3,7 @@
 #include "doors/mqtt/profile/reply_to.h"
 
 namespace tutti::mqtt::profile {
+
 Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& message,
                                 const std::string& tenant) {
   const std::optional<wire::NativeTopic> topic = topics.Parse(message.topic);
