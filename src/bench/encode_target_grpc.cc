@@ -11,7 +11,7 @@
 #include "app/model_registry.h"
 #include "app/settings.h"
 #include "bench/encode_target.h"
-#include "bench/served_models.h"
+#include "client/served_models.h"
 #include "client/grpc/grpc_channel.h"
 
 namespace tutti::bench {
@@ -77,16 +77,16 @@ class Target : public GrpcTarget {
                                             " has no tutti.v1.Tutti/Embed");
     }
     if (failure.code() == StatusCode::kNotFound) {
-      const auto picked = PickModel(Models(), model_, "", "grpc://" + channel_->target());
+      const auto picked = client::PickModel(Models(), model_, "", "grpc://" + channel_->target());
       return picked.ok() ? failure : picked.status();
     }
-    return WithKeyHint(std::move(failure), api_key_);
+    return client::WithKeyHint(std::move(failure), api_key_);
   }
 
  private:
   // Those of KServe's index, without their tasks; none where the server does not tell.
-  std::vector<ListedModel> Models() {
-    std::vector<ListedModel> models;
+  std::vector<client::ListedModel> Models() {
+    std::vector<client::ListedModel> models;
     const Result<std::string> bytes =
         channel_->Call("/inference.GRPCInferenceService/RepositoryIndex",
                        inference::RepositoryIndexRequest().SerializeAsString());

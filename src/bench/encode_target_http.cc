@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "bench/encode_target.h"
-#include "bench/served_models.h"
+#include "client/served_models.h"
 #include "client/http_connection.h"
 
 namespace tutti::bench {
@@ -89,7 +89,7 @@ double MetricOf(std::string_view exposition, std::string_view name, std::string_
 
 class HttpTarget final : public EncodeTarget {
  public:
-  HttpTarget(ModelServer at, std::string model)
+  HttpTarget(client::ModelServer at, std::string model)
       : at_(std::move(at)),
         model_(std::move(model)),
         summary_(model_ + " at http://" + at_.server.host + ":" + at_.server.port) {}
@@ -114,11 +114,11 @@ class HttpTarget final : public EncodeTarget {
   }
   const std::string& summary() const override { return summary_; }
   Status Explain(Status failure) override {
-    return Explained(at_, model_, "embed", std::move(failure));
+    return client::Explained(at_, model_, "embed", std::move(failure));
   }
 
  private:
-  const ModelServer at_;
+  const client::ModelServer at_;
   const std::string model_, summary_;
 };
 
@@ -127,8 +127,8 @@ class HttpTarget final : public EncodeTarget {
 Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
                                                        const std::string& model,
                                                        const std::string& api_key) {
-  ModelServer at{server, api_key, kPatience};
-  ASSIGN_OR_RETURN(std::string name, ChooseModel(at, model, "embed"));
+  client::ModelServer at{server, api_key, kPatience};
+  ASSIGN_OR_RETURN(std::string name, client::ChooseModel(at, model, "embed"));
   return std::unique_ptr<EncodeTarget>(
       std::make_unique<HttpTarget>(std::move(at), std::move(name)));
 }

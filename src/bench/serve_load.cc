@@ -11,7 +11,7 @@
 
 #include "base/cpus.h"
 #include "bench/machine.h"
-#include "bench/served_models.h"
+#include "client/served_models.h"
 
 namespace tutti::bench {
 namespace {
@@ -220,8 +220,8 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
 Result<Report> BenchServe(const ServeOptions& options,
                           const std::function<void(const std::string&)>& progress) {
   ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(options.url));
-  const ModelServer at{server, options.api_key, options.patience};
-  ASSIGN_OR_RETURN(const std::string model, ChooseModel(at, options.model, "generate"));
+  const client::ModelServer at{server, options.api_key, options.patience};
+  ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, options.model, "generate"));
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), options.calibrate);
 
@@ -245,7 +245,7 @@ Result<Report> BenchServe(const ServeOptions& options,
     warm.seed = LevelSeed(options.seed, 0);
     const LevelResult first = RunLoad(warm, server, model, 1, {});
     const Status& status = first.records[0].status;
-    if (!status.ok()) return Explained(at, model, "generate", status);
+    if (!status.ok()) return client::Explained(at, model, "generate", status);
   }
   int levels = 0;
   const auto run = [&](const std::string& name, int clients, double rate) {

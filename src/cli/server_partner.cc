@@ -5,6 +5,7 @@
 #include "api/role.h"
 #include "cli/chat_partner.h"
 #include "client/http_client.h"
+#include "client/served_models.h"
 
 namespace tutti::cli {
 namespace {
@@ -88,16 +89,8 @@ Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
                                                        const std::string& api_key,
                                                        const SamplingOptions& sampling) {
   ASSIGN_OR_RETURN(client::Server server, client::ParseUrl(url));
-  std::string name = model;
-  if (name.empty()) {
-    ASSIGN_OR_RETURN(const std::string list,
-                     client::Get(server, "/v1/models", api_key, kListPatience));
-    boost::system::error_code failed;
-    const json::value models = json::parse(list, failed);
-    name = failed ? "" : TextAt(models, "/data/0/id");
-    if (name.empty())
-      return Unavailable("bad_response", url + ": /v1/models names no model; give one as MODEL");
-  }
+  ASSIGN_OR_RETURN(std::string name,
+                   client::ChooseModel({server, api_key, kListPatience}, model, "generate"));
   return std::unique_ptr<ChatPartner>(
       std::make_unique<ServerPartner>(std::move(server), std::move(name), api_key, sampling));
 }

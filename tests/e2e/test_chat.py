@@ -12,7 +12,8 @@ import termios
 import time
 import unittest
 
-from harness import MODEL, STEP_S, ServerCase, default_model, eventually, judged
+from encoder_models import EMBEDDER
+from harness import MODEL, STEP_S, Server, ServerCase, default_model, eventually, judged
 
 LEFT, UP, BACKSPACE = b"\x1b[D", b"\x1b[A", b"\x7f"
 CTRL_A, CTRL_C, CTRL_D, CTRL_S, CTRL_Z = b"\x01", b"\x03", b"\x04", b"\x13", b"\x1a"
@@ -228,6 +229,16 @@ class WithAServer(ServerCase):
             file.flush()
             status, output, errors = self.chat("--api-key-file", file.name, "-n", "4", key=None, text="Hi\n")
         self.assertEqual((status, errors), (0, ""))
+        self.assertRegex(output, r"> [^\n]*\S")
+
+    def test_of_a_servers_models_the_first_that_generates_is_asked(self):
+        """It once was the first of the list, whatever that could do."""
+        server = Server(default_model(), model=EMBEDDER)
+        self.addCleanup(server.stop)
+        server.wait_models(2)
+        status, output, errors = self.chat("-n", "4", key=None, url=server.url, text="Hi\n")
+        self.assertEqual((status, errors), (0, ""))
+        self.assertIn(f"{MODEL} at {server.url}", output)
         self.assertRegex(output, r"> [^\n]*\S")
 
     def test_what_cannot_work_is_said_clearly(self):

@@ -243,7 +243,7 @@ class BenchesOfAServer(unittest.TestCase):
         grpc_url = re.search(r"grpc://[0-9.:]+", server.log() + "".join(server.output)).group()
         for arguments in (("encode", "--url", server.url), ("encode", EMBEDDER, "--url", server.url),
                           ("grpc", "--url", grpc_url), ("serve", "--url", server.url)):
-            self.assertIn("no key was sent: a bench takes it from TUTTI_API_KEY", self.refused(*arguments))
+            self.assertIn("no key was sent; one is taken from TUTTI_API_KEY", self.refused(*arguments))
 
 
 if __name__ == "__main__":

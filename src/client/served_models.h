@@ -1,4 +1,4 @@
-// What a server says that it serves, for a bench that is to ask one of its models, and what to tell
+// What a server says that it serves, for a program that is to ask one of its models, and what to tell
 // a user whom a server does not let in. Blocking; any thread.
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "base/status.h"
 #include "client/http_client.h"
 
-namespace tutti::bench {
+namespace tutti::client {
 
 struct ListedModel {
   std::string id;
@@ -31,7 +31,7 @@ Result<std::string> PickModel(const std::vector<ListedModel>& models, const std:
 
 // Where to find what a server over HTTP serves.
 struct ModelServer {
-  client::Server server;
+  Server server;
   std::string api_key;
   std::chrono::milliseconds patience{60'000};
 };
@@ -49,4 +49,4 @@ Status Explained(const ModelServer& from, const std::string& model, std::string_
 // Of UNAUTHENTICATED where a key would come from; leaves everything else.
 Status WithKeyHint(Status failure, const std::string& api_key);
 
-}  // namespace tutti::bench
+}  // namespace tutti::client

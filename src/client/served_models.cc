@@ -1,4 +1,4 @@
-#include "bench/served_models.h"
+#include "client/served_models.h"
 
 #include <fmt/format.h>
 
@@ -10,12 +10,12 @@
 #include "base/log.h"
 #include "base/quote.h"
 
-namespace tutti::bench {
+namespace tutti::client {
 namespace {
 
 constexpr size_t kMostNamed = 8;
 
-std::string NameOf(const client::Server& server) {
+std::string NameOf(const Server& server) {
   return "http://" + server.host + ":" + server.port + server.base;
 }
 
@@ -24,7 +24,7 @@ std::string Shown(const std::string& text) { return LogEscape(text.substr(0, 64)
 
 Result<std::vector<ListedModel>> ListModels(const ModelServer& from) {
   ASSIGN_OR_RETURN(const std::string body,
-                   client::Get(from.server, "/v1/models", from.api_key, from.patience));
+                   Get(from.server, "/v1/models", from.api_key, from.patience));
   boost::system::error_code failed;
   const boost::json::value json = boost::json::parse(body, failed);
   const boost::json::value* data = failed ? nullptr : json.find_pointer("/data", failed);
@@ -109,9 +109,9 @@ Status Explained(const ModelServer& from, const std::string& model, std::string_
 
 Status WithKeyHint(Status failure, const std::string& api_key) {
   if (failure.code() != StatusCode::kUnauthenticated) return failure;
-  const char* const hint = api_key.empty() ? "no key was sent: a bench takes it from TUTTI_API_KEY"
+  const char* const hint = api_key.empty() ? "no key was sent; one is taken from TUTTI_API_KEY"
                                            : "the key in TUTTI_API_KEY is not that of this server";
   return Status(failure.code(), failure.reason(), failure.message() + " (" + hint + ")");
 }
 
-}  // namespace tutti::bench
+}  // namespace tutti::client

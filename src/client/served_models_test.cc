@@ -1,10 +1,10 @@
 // What a bench says of a server's models: which it asks, and what it tells of those it cannot ask.
-#include "bench/served_models.h"
+#include "client/served_models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace tutti::bench {
+namespace tutti::client {
 namespace {
 
 using ::testing::AllOf;
@@ -49,11 +49,11 @@ TEST(ServedModels, NamesOfOthersAreCutAndPrintable) {
 
 TEST(ServedModels, AKeyThatIsMissingOrWrongIsToldByItsPlace) {
   const Status refused(StatusCode::kUnauthenticated, "invalid_api_key", "no");
-  EXPECT_THAT(WithKeyHint(refused, "").message(), HasSubstr("takes it from TUTTI_API_KEY"));
+  EXPECT_THAT(WithKeyHint(refused, "").message(), HasSubstr("taken from TUTTI_API_KEY"));
   EXPECT_THAT(WithKeyHint(refused, "sk-secret").message(),
               AllOf(HasSubstr("TUTTI_API_KEY is not"), Not(HasSubstr("secret"))));
   EXPECT_EQ(WithKeyHint(NotFound("model_not_found", "no"), "").message(), "no");
 }
 
 }  // namespace
-}  // namespace tutti::bench
+}  // namespace tutti::client
