@@ -11,8 +11,8 @@
 #include "app/model_registry.h"
 #include "app/settings.h"
 #include "bench/encode_target.h"
-#include "client/served_models.h"
 #include "client/grpc/grpc_channel.h"
+#include "client/served_models.h"
 
 namespace tutti::bench {
 namespace {

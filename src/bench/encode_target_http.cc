@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "bench/encode_target.h"
-#include "client/served_models.h"
 #include "client/http_connection.h"
+#include "client/served_models.h"
 
 namespace tutti::bench {
 namespace {

@@ -1,5 +1,5 @@
-// What a server says that it serves, for a program that is to ask one of its models, and what to tell
-// a user whom a server does not let in. Blocking; any thread.
+// What a server says that it serves, for a program that is to ask one of its models, and what to
+// tell a user whom a server does not let in. Blocking; any thread.
 #pragma once
 
 #include <chrono>
