@@ -453,6 +453,64 @@ TEST(EncoderLatency, ShortTextsDoNotWaitForWholePrompts) {
   ExpectAllAnswered(h);
 }
 
+// Median time to the first token of eight clients that ask one after the other, beside so many
+// short texts a second.
+Duration FirstTokenBeside(int texts, int prompt_tokens, const testing::TimingModel& decode) {
+  EncoderHarness h({}, {.head = milliseconds(1), .per_token = microseconds(60)});
+  h.AddDecoder(decode);
+  struct Client {
+    size_t stream = 0;
+    size_t tokens = 0;
+    TimePoint sent;
+    int rounds = 0;
+    bool open = false;
+  };
+  std::vector<Client> clients(8);
+  std::vector<Duration> first;
+  const auto ask = [&](size_t i) {
+    Client& client = clients[i];
+    client.tokens = 8 * (6 + (static_cast<size_t>(client.rounds++) * 5 + i * 3) % 5);
+    client.stream = h.decoder().streams.size();
+    client.sent = h.clock().Now();
+    client.open = true;
+    const int from = static_cast<int>(client.stream) * prompt_tokens;
+    h.Generate(TestRequest(TestPrompt(from, prompt_tokens), static_cast<int>(client.tokens)));
+  };
+  for (size_t i = 0; i < clients.size(); ++i) h.At(milliseconds(1) * i, [&, i] { ask(i); });
+  for (int i = 0; i < texts * 20; ++i) {
+    h.At(milliseconds(100) + Duration(std::chrono::seconds(1)) * i / texts,
+         [&, i] { (void)h.Submit(TestEncoding(i * 40, {16})); });
+  }
+  h.RunUntil([&] {
+    for (size_t i = 0; i < clients.size(); ++i) {
+      Client& client = clients[i];
+      if (!client.open) continue;
+      const testing::Received& received = h.decoder().streams[client.stream].received;
+      if (received.tokens.size() < client.tokens) continue;
+      client.open = false;
+      first.push_back(received.times[0] - client.sent);
+      h.At(h.now() + microseconds(150), [&, i] { ask(i); });
+    }
+    return h.now() >= seconds(20);
+  });
+  EXPECT_GT(first.size(), 40u);
+  return Percentile(first, 0.5);
+}
+
+// Where a step without prompts takes 14 ms, the 20 ms that a step may take in company left so
+// little for prompts that one of 100 tokens came to its first token eight times later than alone.
+TEST(EncoderLatency, PromptsOfASlowDecoderKeepTheirPaceBesideTexts) {
+  const testing::TimingModel slow{.base = milliseconds(12),
+                                  .per_decode_row = microseconds(240),
+                                  .per_prefill_token = microseconds(600)};
+  for (const int texts : {100, 400}) {  // fewer than its share allows, and more
+    EXPECT_LE(ToMillis(FirstTokenBeside(texts, 14, slow)),
+              ToMillis(FirstTokenBeside(0, 14, slow)) * 1.5);
+    EXPECT_LE(ToMillis(FirstTokenBeside(texts, 100, slow)),
+              ToMillis(FirstTokenBeside(0, 100, slow)) * 2);
+  }
+}
+
 TEST(EncoderLatency, BulkCallsBesideStreamsTakeTheirShareAndNoMore) {
   const EncodeTimingModel encode{.head = microseconds(1500), .per_token = microseconds(25)};
   const Mix mix = RunMix(seconds(20), 0, encode, {.base = milliseconds(20)});

@@ -30,8 +30,8 @@ struct SchedulerOptions {
   int prefill_chunk_alone = 512;  // ... when none decodes
   Duration itl_target =
       std::chrono::milliseconds(50);  // a mixed step shrinks its chunk to stay below this
-  // ... and any step with prompts this while another model of the device has work now and then, so
-  // that its short requests do not wait behind whole prompts.
+  // ... and any step with prompts this, or two and a half steps without, while another model of
+  // the device has work now and then, so that its short requests do not wait behind whole prompts.
   Duration company_step = std::chrono::milliseconds(20);
   bool prefix_cache = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
