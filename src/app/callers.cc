@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/wall_clock.h"
+#include "base/thread_name.h"
 #include "services/auth/caller.h"
 #include "services/usage/ledger_rows.h"
 
@@ -81,6 +82,7 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
   RETURN_IF_ERROR(callers->Restore(store, log));
   try {
     callers->ticker_ = std::jthread([&self = *callers](const std::stop_token& stop) {
+      NameThread("tutti-ledger");
       std::mutex mutex;
       std::condition_variable_any wake;
       std::unique_lock lock(mutex);

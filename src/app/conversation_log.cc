@@ -16,6 +16,7 @@
 
 #include "api/role.h"
 #include "app/redact.h"
+#include "base/thread_name.h"
 #include "services/responses/request_json.h"
 #include "wire/json_writer.h"
 #include "wire/response_events.h"
@@ -115,6 +116,7 @@ class ConversationLog::Writer {
     }
   }
   void Main() {
+    NameThread("tutti-debug");
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return stops_ || !lines_.empty(); });

@@ -24,6 +24,7 @@
 #include "app/store_metrics.h"
 #include "app/store_watch.h"
 #include "base/log.h"
+#include "base/thread_name.h"
 #include "kserve/test_models.h"
 #include "telemetry/door_metrics.h"
 
@@ -148,6 +149,7 @@ class Loading {
   bool abandoned() const { return abandoned_.load(std::memory_order_acquire); }
 
   void Main() {
+    NameThread("tutti-loader");
     for (size_t i = 0; i < models_.size() && !abandoned(); ++i) {
       const Status status = LoadOne(std::move(opened_[i]));
       if (abandoned()) return;
@@ -205,6 +207,7 @@ class SecondSignal {
   SecondSignal() {
     try {
       thread_ = std::thread([this] {
+        NameThread("tutti-signal");
         // From when this thread runs, so that what came beside the first one and waited is of it.
         const SteadyClock clock;
         const TimePoint another = clock.Now() + kOneWish;

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "base/thread_name.h"
 
 namespace tutti {
 namespace {
@@ -134,6 +135,7 @@ class LineQueue {
 
  private:
   void Main() {
+    NameThread("tutti-log");
     std::deque<std::string> lines;
     while (true) {
       size_t dropped = 0;

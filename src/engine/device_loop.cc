@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace tutti::engine {
 namespace {
@@ -61,6 +62,7 @@ void DeviceLoop::Stop() {
 }
 
 void DeviceLoop::Main() {
+  NameThread("tutti-engine");
   while (!stop_.load(std::memory_order_acquire)) {
     if (RunOnce()) continue;
     const TimePoint next = next_work_;

@@ -9,6 +9,7 @@
 
 #include "app/model_registry.h"
 #include "app/version.h"
+#include "base/thread_name.h"
 #include "library/convert.h"
 #include "library/job_state.h"
 #include "library/model_state.h"
@@ -219,7 +220,10 @@ Expected<Job> Model::Spawn(Request request, TokenHandler handler) const {
   state.spawned = true;
   const NoSignalsHere scope;
   try {  // the job joins it before the state goes
-    state.runner = std::thread([&state, handler = std::move(handler)] { state.Run(handler); });
+    state.runner = std::thread([&state, handler = std::move(handler)] {
+      NameThread("tutti-job");
+      state.Run(handler);
+    });
   } catch (const std::system_error& error) {
     return Error(ErrorCode::kResourceExhausted, "internal_error",
                  std::string("no thread: ") + error.what());

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/thread_name.h"
 #include "base/thread_turns.h"
 #include "model/spin_wait.h"
 
@@ -113,7 +114,7 @@ uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
 
 void ComputePool::WorkerMain(int worker) {
   if (!cpus_.empty()) BindSelf(cpus_[static_cast<size_t>(worker)]);
-  pthread_setname_np(pthread_self(), "tutti-compute");
+  NameThread("tutti-compute");
   PreferLongTurns();
   std::atomic<uint64_t>& seat = seats_[static_cast<size_t>(worker)].value;
   for (uint64_t seen = 0;;) {

@@ -7,6 +7,8 @@
 #include <new>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace tutti::store {
 
 std::string FileIn(const std::string& folder) { return folder + "/tutti.db"; }
@@ -134,6 +136,7 @@ std::vector<Store::Task> Store::Next() {
 }
 
 void Store::Main() {
+  NameThread("tutti-store");
   while (true) {
     std::vector<Task> group = Next();
     if (group.empty()) return changed_.Leave();

@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread_name.h"
+
 namespace tutti::control {
 namespace {
 
@@ -91,6 +93,7 @@ ControlDoor::~ControlDoor() {
 
 // All who are connected are listened to at once: one who says nothing takes nobody's turn.
 void ControlDoor::Main() {
+  NameThread("tutti-control");
   std::list<Client> clients;  // by the time at which each was last heard
   while (true) {
     std::vector<pollfd> ready = {{stop_, POLLIN, 0}, {listener_, POLLIN, 0}};

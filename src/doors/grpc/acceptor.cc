@@ -20,6 +20,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "doors/access/bind_rule.h"
 
 namespace tutti::rpc {
@@ -362,6 +363,7 @@ void Acceptor::Police() {
 }
 
 void Acceptor::Main() {
+  NameThread("tutti-accept");
   Watch(wake_, true);
   Watch(listener_, true);
   accepting_ = true;
@@ -433,6 +435,7 @@ void Acceptor::Accept() {
 }
 
 void Acceptor::HandOn() {
+  NameThread("tutti-hand-on");
   const auto next = [this]() -> std::optional<int> {
     const MutexLock lock(mutex_);
     while (to_hand_on_.empty() && !stopping_.load()) accepted_.Wait(mutex_);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/thread_name.h"
+
 namespace tutti::rpc {
 // Outlives the pump in streams that have not ended.
 class Pump::Waker final : public api::StreamWaker {
@@ -131,6 +133,7 @@ bool Pump::Await(TimePoint due) {
 }
 
 void Pump::Main() {
+  NameThread("tutti-pump");
   TimePoint due = TimePoint::max();
   while (Await(due)) {
     std::vector<std::function<void()>> work;

@@ -1,12 +1,14 @@
 #include "doors/http/http_door.h"
 
 #include <algorithm>
+#include <array>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <new>
 
 #include "base/memory_reserve.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "doors/access/bind_rule.h"
 #include "doors/http/connection.h"
 #include "doors/http/door_context.h"
@@ -66,9 +68,15 @@ struct HttpDoor::Impl {
       UntilMemory([this] { Accept(); });
     };
     running = true;  // from the first thread on: Stop() ends those there are, should one be refused
+    for (boost::asio::thread_pool* helper : helpers())
+      boost::asio::post(*helper, [] { NameThread("tutti-helper"); });
     for (const auto& loop : loops) loop->Start();
     Accept();
     return OkStatus();
+  }
+
+  std::array<boost::asio::thread_pool*, 3> helpers() const {
+    return {&context->json_helper, &context->tokenizer_helper, &context->answer_helper};
   }
 
   void Accept() {
@@ -143,10 +151,8 @@ struct HttpDoor::Impl {
     for (const auto& loop : loops) {
       loop->Stop();
     }
-    boost::asio::thread_pool* const helpers[] = {&context->json_helper, &context->tokenizer_helper,
-                                                 &context->answer_helper};
-    for (boost::asio::thread_pool* helper : helpers) helper->stop();
-    for (boost::asio::thread_pool* helper : helpers) helper->join();
+    for (boost::asio::thread_pool* helper : helpers()) helper->stop();
+    for (boost::asio::thread_pool* helper : helpers()) helper->join();
     for (const auto& loop : loops)
       loop->Sweep();  // continuations of work that outlived its connection
     acceptor.reset();

@@ -8,7 +8,7 @@
 namespace tutti::http {
 
 IoLoop::IoLoop(const Clock& clock, Logger* log)
-    : clock_(clock), thread_(log, "http.handler_failed"), timer_(context()) {
+    : clock_(clock), thread_("tutti-http", log, "http.handler_failed"), timer_(context()) {
   std::random_device device;
   std::seed_seq seed{device(), device(), device(), device()};
   random_.seed(seed);

@@ -3,17 +3,19 @@
 #include <exception>
 
 #include "base/memory_reserve.h"
+#include "base/thread_name.h"
 
 namespace tutti::sockets {
 
-IoThread::IoThread(Logger* log, const char* failure)
-    : log_(log), failure_(failure), work_(context_.get_executor()) {}
+IoThread::IoThread(const char* name, Logger* log, const char* failure)
+    : name_(name), log_(log), failure_(failure), work_(context_.get_executor()) {}
 
 void IoThread::Start() {
   thread_ = std::thread([this] { Run(); });
 }
 
 void IoThread::Run() {
+  NameThread(name_);
   KeepMemoryReserve();
   while (true) {
     try {

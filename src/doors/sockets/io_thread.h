@@ -12,8 +12,9 @@ namespace tutti::sockets {
 
 class IoThread {
  public:
-  // `failure`: the log's event for a handler that threw. `log` may be null.
-  IoThread(Logger* log, const char* failure);
+  // `name` is the thread's, `failure` the log's event for a handler that threw. Both are literals;
+  // `log` may be null.
+  IoThread(const char* name, Logger* log, const char* failure);
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
@@ -28,6 +29,7 @@ class IoThread {
   void Run();
   void NoteFailure(const char* what) noexcept;
 
+  const char* const name_;
   Logger* const log_;
   const char* const failure_;
   boost::asio::io_context context_{1};

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/cpus.h"
+#include "base/thread_name.h"
 #include "base/thread_turns.h"
 
 namespace tutti::auth {
@@ -56,6 +57,7 @@ void PasswordPool::Run(Job job) {
 }
 
 void PasswordPool::Main() {
+  NameThread("tutti-password");
   (void)setpriority(PRIO_PROCESS, 0, options_.nice);  // of this thread alone, as Linux has it
   PreferLongTurns();
   while (true) {

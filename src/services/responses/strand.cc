@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace tutti::responses {
 
@@ -95,6 +96,7 @@ bool Strand::Next(std::deque<Task>* tasks, bool* woken) {
 }
 
 void Strand::Main() {
+  NameThread("tutti-strand");
   std::deque<Task> tasks;
   bool woken = false;
   while (Next(&tasks, &woken)) {

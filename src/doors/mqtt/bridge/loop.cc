@@ -23,7 +23,7 @@ Bridge::Loop::Loop(BridgeOptions options, Address address, Credentials credentia
       address_(std::move(address)),
       tls_(std::move(tls)),
       deps_(dependencies),
-      thread_(dependencies.log, "mqtt.bridge.thread_failed"),
+      thread_("tutti-bridge", dependencies.log, "mqtt.bridge.thread_failed"),
       outbox_(options_.outbox),
       inbox_([this] { Wake(); }),
       credentials_(std::move(credentials)),
