@@ -1,12 +1,14 @@
 // Chats over MQTT on the timing device: the real scheduler, gateway and dialogs over a runner whose
 // step takes a scripted tenth of a second; an answer of 35 tokens is 3.5 s of service. Exact: what
-// it proves is order, overlap and waiting, and nothing of speed.
+// it proves is order, overlap and waiting, and nothing of speed. Prompts are prepared where they
+// came in, or all by threads for that, one or twelve (row U23).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "api/caller.h"
@@ -32,7 +34,12 @@ Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
 }
 
-class ChatTimingTest : public ::testing::Test {
+struct Prep {
+  const char* name;
+  gateway::GatewayOptions options;
+};
+
+class ChatTimingTest : public ::testing::TestWithParam<Prep> {
  protected:
   ChatTimingTest() {
     gateway_.AddModel(model_.served);
@@ -99,6 +106,7 @@ class ChatTimingTest : public ::testing::Test {
       responses_->strand()->Post([done = barrier.done()] { done(0); });
       barrier.Get();
       EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
+      while (gateway_.preparing() > 0) std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
   }
   // Until nothing is left to do.
@@ -139,7 +147,7 @@ class ChatTimingTest : public ::testing::Test {
         clock_.Advance(kStep);
         return kStep;
       }};
-  gateway::Gateway gateway_{{}, clock_};
+  gateway::Gateway gateway_{GetParam().options, clock_};
   Logger log_{LogLevel::kError, std::make_shared<testing::NoLines>()};
   const std::vector<store::Migration> tables_ = StoreTables();
   std::unique_ptr<store::Store> store_ = store::Store::Open({}, tables_).value();
@@ -151,7 +159,7 @@ class ChatTimingTest : public ::testing::Test {
   int asked_ = 0, most_running_ = 0;
 };
 
-TEST_F(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
+TEST_P(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
   for (int repeat = 0; repeat < 20; ++repeat) {
     const std::string session = "s" + std::to_string(repeat);
     Asked a = Say("driving", session, "left or right?");
@@ -168,7 +176,7 @@ TEST_F(ChatTimingTest, TwoSessionsInTwoProjectsAreAnsweredTogether) {
   }
 }
 
-TEST_F(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
+TEST_P(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
   for (int repeat = 0; repeat < 200; ++repeat) {
     const std::string session = "s" + std::to_string(repeat);
     std::vector<Asked> asked;
@@ -184,7 +192,7 @@ TEST_F(ChatTimingTest, ThreeRapidMessagesOfOneSessionAreAnsweredInOrder) {
   }
 }
 
-TEST_F(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServiceTime) {
+TEST_P(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServiceTime) {
   std::vector<Asked> asked;
   for (int i = 0; i < 10; ++i)
     asked.push_back(Say("driving", "test-session-" + std::to_string(i), "Hello!"));
@@ -205,7 +213,7 @@ TEST_F(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServ
 }
 
 // The last of them find a lane after more than the 30 s that a request without a dialog may wait.
-TEST_F(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
+TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
   std::vector<Asked> asked;
   for (int i = 0; i < 100; ++i)
     asked.push_back(Say("general", "c" + std::to_string(i), "Hello " + std::to_string(i)));
@@ -216,6 +224,14 @@ TEST_F(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
   EXPECT_LE(clock_.Now() - start, kStep * (kTokens * 13 + 30)) << "thirteen rounds of eight";
   EXPECT_THAT(model_.runner.violations(), ::testing::IsEmpty());
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    , ChatTimingTest,
+    ::testing::Values(Prep{"InPlace", {}},
+                      Prep{"ByOneThread", {.prep = 1, .prep_threads = 1, .inline_prompt_bytes = 0}},
+                      Prep{"ByTwelveThreads",
+                           {.prep = 12, .prep_threads = 12, .inline_prompt_bytes = 0}}),
+    [](const auto& each) { return std::string(each.param.name); });
 
 }  // namespace
 }  // namespace tutti::app

@@ -14,6 +14,7 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
       metrics_(metrics),
       device_(std::make_shared<Device>(&clock_, ThreadsFromSettings(settings))),
       gateway_({.prep = static_cast<int>(settings.Int("prep")),
+                .prep_threads = static_cast<int>(settings.Int("prep-threads")),
                 .reasoning = *api::ParseReasoningMode(settings.Text("reasoning"))},
                clock_) {}
 

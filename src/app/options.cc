@@ -38,8 +38,13 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "on|off"},
     {"queue", kInt, kModel, "256", "accepted requests that hold no lane yet; one more is refused",
      0, 100000},
-    {"prep", kInt, kModel, "12", "most prompts rendered and tokenised at once; two threads do it",
-     1, 1024, "", "prep.inflight"},
+    {"prep", kInt, kModel, "12", "most requests rendered and tokenised at once; later ones wait", 1,
+     1024, "", "prep.inflight"},
+    {"prep-threads", kInt, kModel, "2",
+     "threads for those above 4 KiB, never more than --prep; short ones are prepared where they "
+     "came "
+     "in",
+     1, 64, "", "prep.threads"},
     {"dtype", kChoice, kModel, "int8",
      "arithmetic: int8 products, f32 throughout, or bf16 weights (encoders only)", 0, 0,
      "int8|f32|bf16"},

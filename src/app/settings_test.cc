@@ -69,12 +69,13 @@ TEST(Settings, DefaultsAreLegalValues) {
 TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
   Settings::Inputs inputs;
   inputs.file = WriteToml(
-      "[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\n"
+      "[engine]\nlanes = 3\n[sched]\nitl_target_ms = 20.5\n[prep]\ninflight = 1\nthreads = 3\n"
       "[http]\nallowed_hosts = \"llm.example\"\n[store]\npath = \"/var/lib/tutti\"\n");
   const Settings settings = Settings::Resolve(inputs).value();
   EXPECT_EQ(settings.Int("lanes"), 3);
   EXPECT_EQ(settings.Number("sched.itl_target_ms"), 20.5);
   EXPECT_EQ(settings.Int("prep"), 1);
+  EXPECT_EQ(settings.Int("prep-threads"), 3);
   EXPECT_EQ(settings.Text("allowed-hosts"), "llm.example");
   EXPECT_EQ(settings.Text("store"), "/var/lib/tutti");
 }

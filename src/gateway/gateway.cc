@@ -38,7 +38,7 @@ struct Gateway::Pending {
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
-    : options_(options), clock_(clock), pool_(options.prep) {}
+    : options_(options), clock_(clock), pool_(options.prep, options.prep_threads) {}
 
 void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
   const MutexLock lock(mutex_);
@@ -92,12 +92,15 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   const std::shared_ptr<engine::RequestControl> control = pending->ticket.control();
   Stepwise accepted{api::Generation(pending->stream, control), control};
   if (stepwise || work <= options_.inline_prompt_bytes) {
-    Status status = Prepare(*pending);
-    if (status.ok()) return accepted;
-    // A prompt that was counted and is too long ends its stream, where the count has a place.
-    if (status.reason() != "context_length_exceeded") return reject(std::move(status));
-    Refuse(*pending, std::move(status));
-    return accepted;
+    const PrepPool::Place place(pool_);
+    if (stepwise || place) {  // who steps waits for nobody
+      Status status = Prepare(*pending);
+      if (status.ok()) return accepted;
+      // A prompt that was counted and is too long ends its stream, where the count has a place.
+      if (status.reason() != "context_length_exceeded") return reject(std::move(status));
+      Refuse(*pending, std::move(status));
+      return accepted;
+    }
   }
   pool_.Post([this, pending] {
     KeepMemoryReserve();

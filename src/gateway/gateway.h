@@ -2,8 +2,8 @@
 // tokeniser, engine.
 //
 // Owned by the composition root. Every call is for any thread and never waits for inference. Small
-// prompts are prepared on the calling thread, large ones on the prep pool; the place in the queue
-// is taken before either.
+// prompts are prepared on the calling thread while fewer than `prep` are, large ones on the prep
+// pool; the place in the queue is taken before either.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,8 @@
 namespace tutti::gateway {
 
 struct GatewayOptions {
-  int prep = 12;                      // most prompts prepared at once (prep_pool.h)
+  int prep = 12;                      // most requests prepared at once (prep_pool.h)
+  int prep_threads = 2;               // of the prep pool
   size_t inline_prompt_bytes = 4096;  // larger prompts go to the prep pool
   // What becomes of what a model thinks between <think> and </think> in answers to chats.
   api::ReasoningMode reasoning = api::ReasoningMode::kKeep;
@@ -51,6 +52,8 @@ class Gateway final : public api::Inference {
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;  // of all models together
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
+  // Requests in preparation, or waiting for it.
+  int preparing() const { return pool_.load(); }
 
   // The model of that name; api::DefaultGenerator() for "". Errors: model_loading, model_not_found.
   Result<std::shared_ptr<const ServedModel>> Find(const std::string& name) const;

@@ -61,9 +61,11 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
       std::exchange(pending->request.observer, nullptr));
   api::Encoding encoding(pending->state, pending->ticket.control());
   if (work <= options_.inline_prompt_bytes) {
-    Status status = Prepare(*pending);
-    if (!status.ok()) return Rejected(*model, std::move(status));
-    return encoding;
+    if (const PrepPool::Place place(pool_); place) {
+      Status status = Prepare(*pending);
+      if (!status.ok()) return Rejected(*model, std::move(status));
+      return encoding;
+    }
   }
   pool_.Post([this, pending] {
     KeepMemoryReserve();

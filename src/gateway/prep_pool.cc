@@ -4,15 +4,13 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
+#include "base/thread_name.h"
 
 namespace tutti::gateway {
-namespace {
-constexpr int kMaxThreads = 2;
-}
 
 // Whole before its first thread: should a later one fail, the destructor ends the others.
-PrepPool::PrepPool(int in_flight) : PrepPool() {
-  for (int i = 0; i < std::clamp(in_flight, 1, kMaxThreads); ++i)
+PrepPool::PrepPool(int in_flight, int threads) : PrepPool(std::max(in_flight, 1)) {
+  for (int i = 0; i < std::clamp(threads, 1, in_flight_); ++i)
     threads_.emplace_back([this] { Main(); });
 }
 
@@ -28,23 +26,62 @@ PrepPool::~PrepPool() {
 void PrepPool::Post(std::function<void()> job) {
   const MutexLock lock(mutex_);
   jobs_.push_back(std::move(job));
+  if (running_ < in_flight_) Tell();
+}
+
+int PrepPool::load() const {
+  const MutexLock lock(mutex_);
+  return running_ + static_cast<int>(jobs_.size());
+}
+
+// A place that a job waits for is not for who comes later; one that no thread of the pool could use
+// is.
+bool PrepPool::TryEnter() {
+  const MutexLock lock(mutex_);
+  const int free = threads() - busy_;
+  if (running_ + std::min(static_cast<int>(jobs_.size()), free) >= in_flight_) return false;
+  ++running_;
+  return true;
+}
+
+void PrepPool::Leave() {
+  const MutexLock lock(mutex_);
+  LeaveLocked();
+}
+
+void PrepPool::LeaveLocked() {
+  --running_;
+  if (!jobs_.empty()) Tell();
+}
+
+void PrepPool::Tell() {
   wanted_.Want();
   changed_.NotifyOne();
 }
 
 void PrepPool::Main() {
+  NameThread("tutti-prep");
   KeepMemoryReserve();  // now: when its first job comes there may be none left
   while (true) {
     std::function<void()> job;
     {
       const MutexLock lock(mutex_);
-      while (jobs_.empty() && !stopping_) changed_.Wait(mutex_);
+      while (stopping_ ? !jobs_.empty() && running_ >= in_flight_
+                       : jobs_.empty() || running_ >= in_flight_)
+        changed_.Wait(mutex_);
       wanted_.Got();
       if (jobs_.empty()) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
+      ++running_;
+      ++busy_;
+      if (stopping_ && jobs_.empty()) changed_.NotifyAll();  // the others end
     }
     job();
+    job = nullptr;  // what it holds goes before the place
+    const MutexLock lock(mutex_);
+    --busy_;
+    LeaveLocked();
   }
 }
 

@@ -1,10 +1,11 @@
-// PrepPool: the threads that render and tokenise prompts too large for an io thread (over 4 KiB).
+// PrepPool: who may prepare a request (template, tokeniser) now, and the threads that do it where
+// the calling thread should not (over 4 KiB) or may not.
 //
-// At most `in_flight` jobs run at once, and never more than two, whatever is asked for: more
-// threads would only take cores from the model. Later jobs wait in arrival order, holding neither a
-// lane nor a thread. The number of threads never decides correctness, only speed. What waits is
-// bounded by the engine's queue: every job holds a ticket. Any thread may Post; destruction runs
-// what was posted.
+// At most `in_flight` requests are prepared at once, by callers and threads of the pool together.
+// Later ones wait in arrival order, holding neither a lane nor a thread: a caller that finds no
+// place posts its job and goes on. The number of threads never decides correctness, only speed;
+// more than two would only take cores from the model. What waits is bounded by the engine's queue:
+// every job holds a ticket. Any thread may call; destruction runs what was posted.
 #pragma once
 
 #include <deque>
@@ -19,23 +20,49 @@ namespace tutti::gateway {
 
 class PrepPool {
  public:
-  // Throws std::system_error where the system has no more threads.
-  explicit PrepPool(int in_flight);
+  // As many of `threads` as may prepare at once, both at least 1. Throws std::system_error where
+  // the system has no more threads.
+  PrepPool(int in_flight, int threads);
   ~PrepPool();
   PrepPool(const PrepPool&) = delete;
   PrepPool& operator=(const PrepPool&) = delete;
 
+  // A place for the calling thread to prepare one request itself, until it is destroyed; false when
+  // none is free: then Post().
+  class Place {
+   public:
+    explicit Place(PrepPool& pool) : pool_(pool.TryEnter() ? &pool : nullptr) {}
+    ~Place() {
+      if (pool_ != nullptr) pool_->Leave();
+    }
+    Place(const Place&) = delete;
+    Place& operator=(const Place&) = delete;
+    explicit operator bool() const { return pool_ != nullptr; }
+
+   private:
+    PrepPool* const pool_;
+  };
+
   void Post(std::function<void()> job);
   int threads() const { return static_cast<int>(threads_.size()); }
+  // Requests that are being prepared or wait for it.
+  int load() const;
 
  private:
-  PrepPool() = default;
+  explicit PrepPool(int in_flight) : in_flight_(in_flight) {}
+  bool TryEnter();
+  void Leave();
+  void LeaveLocked() REQUIRES(mutex_);
+  void Tell() REQUIRES(mutex_);  // a thread that there is a job, and a place for it
   void Main();
 
-  Mutex mutex_;
+  const int in_flight_;
+  mutable Mutex mutex_;
   CondVar changed_;
   CoreWanted wanted_;  // until a job is begun: it may be long
   std::deque<std::function<void()>> jobs_ GUARDED_BY(mutex_);
+  int running_ GUARDED_BY(mutex_) = 0;  // of callers and of the pool; at most in_flight_
+  int busy_ GUARDED_BY(mutex_) = 0;     // threads of the pool among them
   bool stopping_ GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;
 };
