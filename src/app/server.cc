@@ -229,7 +229,8 @@ class SecondSignal {
 };
 
 // Lets what runs finish within the limit, and ends the rest. True when all had finished.
-bool DrainAndStop(double limit_s, Loading& loading, LocalInference& inference, Doors& doors) {
+bool DrainAndStop(double limit_s, Loading& loading, LocalInference& inference, State& state,
+                  Doors& doors) {
   if (const int busy = doors.active_requests(); busy > 0) {
     std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", limit_s,
                  busy, busy == 1 ? "" : "s");
@@ -239,6 +240,7 @@ bool DrainAndStop(double limit_s, Loading& loading, LocalInference& inference, D
   const Duration limit = FromSeconds(limit_s);
   const TimePoint deadline = inference.clock().Now() + limit;
   const bool clean = inference.Drain(limit);
+  state.Interrupt();
   // Streams that have ended still hold their last bytes: give them a moment to leave.
   doors.Drain(std::max<Duration>(deadline - inference.clock().Now(), std::chrono::seconds(1)));
   doors.Stop();
@@ -301,7 +303,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const double drain_s = settings.Number("drain_s");
   log.Info("drain.begin",
            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", drain_s}});
-  const bool clean = DrainAndStop(drain_s, loading, inference, *doors);
+  const bool clean = DrainAndStop(drain_s, loading, inference, *state, *doors);
   mqtt->Stop();
   second.reset();
   // Rows that cannot be written now go with the process: that is no clean end. How many they are is

@@ -45,6 +45,8 @@ class State {
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
   void Resume();
+  // After a drain: who still reads an answer that is left to the next process is told so.
+  void Interrupt() { responses_.Interrupt(); }
 
  private:
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,

@@ -76,6 +76,9 @@ class Agreement(unittest.TestCase):
         return server
 
     def check_threads(self, server, settings):
+        """The names of those that are not in the table."""
+        if not judged("names and numbers of threads", "ThreadSanitizer has one of its own", by=("thread",)):
+            return set()
         table = table_of_threads()
         wanted = {name: number for name, count in table.items() if (number := expected(count, settings)) > 0}
         # The loader ends, and the library of gRPC makes some as it needs them.
@@ -127,27 +130,26 @@ class Prepared(unittest.TestCase):
         for prep in self.AMOUNTS:
             with self.subTest(prep):
                 server = self.serve(prep)
-                body = {"model": MODEL, "max_tokens": 24 if not STAND_IN else 400, "ignore_eos": True, "temperature": 0}
+                body = {"model": MODEL, "max_tokens": 16 if not STAND_IN else 400, "ignore_eos": True, "temperature": 0}
 
                 def ask(number):
                     message = f"{LONG} Tell me about the number {number}."
                     return server.post_json("/v1/chat/completions", {**body, "messages": [{"role": "user", "content": message}]})
                 ask(0)  # what all have in common is in the cache then
-                steps = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
                 rounds = 3
                 with concurrent.futures.ThreadPoolExecutor(LANES + BEYOND) as clients:
                     answers = [clients.submit(ask, number) for number in range(1, rounds * (LANES + BEYOND) + 1)]
                     eventually(lambda: server.load()["running"] == LANES)
                     # As long as more wait than there are lanes, each step has them all.
-                    first = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
+                    first = last = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
                     while sum(answer.done() for answer in answers) < len(answers) - LANES - BEYOND:
                         last = [server.metric("tutti_step_sequences_" + kind) for kind in ("sum", "count")]
                         time.sleep(0.05)
                     for answer in answers:
                         self.assertEqual(answer.result()["usage"]["completion_tokens"], body["max_tokens"])
+                self.assertGreater(last[1] - first[1], 20)
                 mean = (last[0] - first[0]) / (last[1] - first[1])
                 figure(f"{prep} threads prepare: {mean:.2f} sequences a step over {last[1] - first[1]:.0f} steps")
-                self.assertGreater(last[1] - first[1], 20)
                 self.assertEqual(server.metric("tutti_step_sequences_count") - server.metric("tutti_step_sequences_bucket", le="8"), 0)
                 if judged("full lanes", "a client is slow to come back"):
                     self.assertGreater(mean, 0.95 * LANES)

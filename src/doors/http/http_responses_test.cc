@@ -14,6 +14,7 @@ namespace tutti::http::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class ResponsesTest : public DoorTest {
@@ -165,6 +166,32 @@ TEST_F(ResponsesTest, AResponseInTheBackgroundIsToldOfOnceItsRequestIsInTheStore
   ASSERT_EQ(made.status, 200) << made.body;
   EXPECT_EQ(Count("SELECT count(*) FROM response WHERE id='" + TextOf(made.body, "id") + "'"), 1);
   Held()->AppendAnswer({"done"});
+}
+
+// It once stood open until the connection was cut.
+TEST_F(ResponsesTest, AStreamOfAStoredAnswerThatADrainCutsShortEndsWithAnError) {
+  holds_ = true;
+  RawClient stream(port()), whole(port());
+  stream.Send(Post("/v1/responses", R"({"model":"fake","input":"hi","stream":true})"));
+  ASSERT_TRUE(Eventually([&] { return Held() != nullptr; }));
+  const std::shared_ptr<FakeGeneration> streamed = Held();
+  whole.Send(Post("/v1/responses", R"({"model":"fake","input":"hi"})"));
+  ASSERT_TRUE(Eventually([&] { return Held() != streamed; }));
+  for (const std::shared_ptr<FakeGeneration>& cut : {streamed, Held()}) {
+    cut->Started();
+    cut->Token("one");
+    cut->End(Unavailable("draining", "the server is shutting down"));
+    cut->Wake();
+  }
+  const RawResponse events = stream.Read();
+  EXPECT_EQ(events.status, 200);
+  EXPECT_THAT(events.body, HasSubstr(R"("delta":"one")"));
+  EXPECT_THAT(events.body, HasSubstr("event: error\n"));
+  EXPECT_THAT(events.body, HasSubstr(R"("code":"draining")"));
+  EXPECT_THAT(events.body, Not(HasSubstr("response.failed"))) << "the next process goes on with it";
+  const RawResponse refused = whole.Read();
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(CodeOf(refused), "draining");
 }
 
 TEST_F(ResponsesTest, AFailureBeforeAnythingWasSaidIsAnHttpError) {

@@ -24,6 +24,9 @@ void AppendEvent(std::string_view type, std::string_view json, std::string* fram
   *frames += "\n\n";
 }
 
+// The next process goes on with it.
+Status Interrupted() { return Unavailable("draining", "the server is shutting down"); }
+
 }  // namespace
 
 ResponseFeed::~ResponseFeed() { Stop(); }
@@ -89,19 +92,13 @@ void ResponseFeed::Pump() {
 void ResponseFeed::PumpEvents() {
   std::string frames;
   while (!reader_->ended() && events_.HasRoom(frames.size())) {
+    const bool interrupted = reader_->response()->log().interrupted();
     const auto entries = reader_->Next(kEventsAtOnce);
-    if (!entries.ok()) {
-      const Status& status = entries.status();
-      if (!events_.begun() && frames.empty()) {
-        Stop();
-        return connection_.RespondError(status);
-      }
-      AppendEvent("error", wire::ErrorEvent(std::nullopt, status, ""), &frames);
-      events_.Show(frames);
-      Stop();
-      return events_.End();
+    if (!entries.ok()) return FailEvents(entries.status(), std::move(frames));
+    if (entries->empty()) {
+      if (interrupted && !reader_->ended()) return FailEvents(Interrupted(), std::move(frames));
+      break;
     }
-    if (entries->empty()) break;
     for (const auto& entry : *entries) {
       const bool padded = padding_.has_value() && entry->type == "response.output_text.delta";
       AppendEvent(
@@ -116,9 +113,20 @@ void ResponseFeed::PumpEvents() {
   events_.End();
 }
 
+void ResponseFeed::FailEvents(const Status& status, std::string frames) {
+  if (!events_.begun() && frames.empty()) {
+    Stop();
+    return connection_.RespondError(status);
+  }
+  AppendEvent("error", wire::ErrorEvent(std::nullopt, status, ""), &frames);
+  events_.Show(frames);
+  Stop();
+  events_.End();
+}
+
 void ResponseFeed::PumpWhole() {
   const std::shared_ptr<responses::Response> response = reader_->response();
-  if (!response->ended()) return;
+  if (!response->ended()) return Leave(*response);
   Stop();
   const wire::ResponseState state = response->State();
   if (state.status == wire::ResponseStatus::kFailed && failed_ == Failed::kError) {
@@ -129,9 +137,15 @@ void ResponseFeed::PumpWhole() {
 
 void ResponseFeed::PumpBegun() {
   const std::shared_ptr<responses::Response> response = reader_->response();
-  if (response->log().next() == 0) return;
+  if (response->log().next() == 0) return Leave(*response);
   Stop();
   connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(response->State()));
+}
+
+void ResponseFeed::Leave(const responses::Response& response) {
+  if (!response.log().interrupted()) return;
+  Stop();
+  connection_.RespondError(Interrupted(), Connection::Origin::kWaist);
 }
 
 TimePoint ResponseFeed::Due() const {

@@ -45,6 +45,9 @@ class ResponseFeed {
   void PumpEvents();
   void PumpWhole();
   void PumpBegun();
+  void FailEvents(const Status& status,
+                  std::string frames);              // `frames` and an error end the stream
+  void Leave(const responses::Response& response);  // with an error, if it is interrupted
   void Stop();
 
   Connection& connection_;

@@ -43,6 +43,15 @@ void ResponseLog::Announce() {
   for (const auto& waker : watchers) waker->Wake();
 }
 
+void ResponseLog::Interrupt() {
+  {
+    const MutexLock lock(mutex_);
+    if (ended_) return;
+    interrupted_ = true;
+  }
+  Announce();
+}
+
 Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after,
                                                           size_t most) const {
   const MutexLock lock(mutex_);
@@ -62,6 +71,11 @@ Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after
 bool ResponseLog::ended() const {
   const MutexLock lock(mutex_);
   return ended_;
+}
+
+bool ResponseLog::interrupted() const {
+  const MutexLock lock(mutex_);
+  return interrupted_;
 }
 
 int64_t ResponseLog::first() const {

@@ -42,13 +42,19 @@ class ResponseLog {
   void Append(std::string_view type, std::string json, bool terminal = false);
   // Tells those who watch, each waker once, of all that was appended since.
   void Announce();
+  // The process ends, and the next one goes on with this response: nothing is appended here any
+  // more, and there is no terminal entry. Tells those who watch.
+  void Interrupt();
 
   // --- readers ---
   using Entry = std::shared_ptr<const LogEntry>;
   // Entries behind `starting_after` (-1: from the first), at most `most` of them; none: not yet
   // there, or the log has ended before. Errors: expired (they were dropped).
   Result<std::vector<Entry>> Read(int64_t starting_after, size_t most) const;
-  bool ended() const;     // the terminal entry is there
+  bool ended() const;  // the terminal entry is there
+  // Nothing follows what Read() gives after this. A door whose connection ends with the process
+  // says so; one whose client is told the end by the next process need not look.
+  bool interrupted() const;
   int64_t first() const;  // the oldest entry that is still here
   size_t bytes() const;
 
@@ -64,6 +70,7 @@ class ResponseLog {
   int64_t next_ GUARDED_BY(mutex_) = 0;
   size_t bytes_ GUARDED_BY(mutex_) = 0;
   bool ended_ GUARDED_BY(mutex_) = false;
+  bool interrupted_ GUARDED_BY(mutex_) = false;
   std::map<std::shared_ptr<api::StreamWaker>, int> watchers_ GUARDED_BY(mutex_);
 };
 

@@ -70,6 +70,23 @@ TEST(ResponseLogTest, WatchersAreToldOnceForEachAnnouncementHoweverManyReadersTh
   EXPECT_EQ(waker->wakes, 2);
 }
 
+TEST(ResponseLogTest, WhoWatchesIsToldThatTheProcessEndsAndOfAnEndThatWasToldNothingMore) {
+  ResponseLog log(1 << 20);
+  const auto waker = std::make_shared<CountingWaker>();
+  ASSERT_TRUE(log.Watch(waker));
+  log.Append("delta", "a");
+  EXPECT_FALSE(log.interrupted());
+  log.Interrupt();
+  EXPECT_EQ(waker->wakes, 1);
+  EXPECT_TRUE(log.interrupted());
+  EXPECT_FALSE(log.ended());
+  EXPECT_EQ(log.Read(-1, 10)->size(), 1u) << "what was said is still read";
+  ResponseLog over(1 << 20);
+  over.Append("end", "b", /*terminal=*/true);
+  over.Interrupt();
+  EXPECT_FALSE(over.interrupted());
+}
+
 TEST(ResponseLogTest, WatchersAreBounded) {
   ResponseLog log(1 << 20);
   std::vector<std::shared_ptr<CountingWaker>> wakers;

@@ -12,6 +12,12 @@ namespace {
 
 Status NoSuchResponse() { return NotFound("not_found", "there is no such response"); }
 
+// An earlier process has accepted it. Nobody is told that it is not there.
+Status NotResumed() {
+  return Unavailable("model_loading", "this response goes on as soon as the models are loaded")
+      .WithRetryAfter(std::chrono::seconds(1));
+}
+
 // Ids and times that the caller left open.
 void Complete(wire::ResponseState* state, int64_t now_s) {
   if (state->id.empty()) state->id = NewId("resp_");
@@ -103,10 +109,17 @@ Result<Attachment> Responses::Start(Call call) {
 void Responses::Load(const std::string& owner, const std::string& id, Found done) {
   auto loaded = std::make_shared<std::shared_ptr<Response>>();
   store_.Read(
-      [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes](store::Database& rows) {
+      [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes,
+       pending_turn = pending_turn_](store::Database& rows) {
         ASSIGN_OR_RETURN(const std::optional<ResponseRecord> record,
                          LoadEnded(rows, owner, id, now_s));
-        if (!record.has_value()) return NoSuchResponse();
+        if (!record.has_value()) {
+          ASSIGN_OR_RETURN(bool accepted, IsRunning(rows, owner, id));
+          if (!accepted && pending_turn) {
+            ASSIGN_OR_RETURN(accepted, pending_turn(rows, owner, id));
+          }
+          return accepted ? NotResumed() : NoSuchResponse();
+        }
         *loaded = Replay(*record, bytes);
         return OkStatus();
       },

@@ -107,7 +107,8 @@ class Responses {
   Result<Attachment> Start(Call call);
 
   // In memory or in the store, where it is shown again from its record. Errors: not_found (also for
-  // another owner's, and for one that was not stored and is gone).
+  // another owner's, and for one that was not stored and is gone); model_loading (the store has it
+  // as accepted, and Resume() has not come to it).
   using Found = std::function<void(Result<std::shared_ptr<Response>>)>;
   void Find(const std::string& owner, const std::string& id, Found done);
   // Ends it with what it has said, as soon as the engine lets go of it; `done` is called at once
@@ -123,8 +124,16 @@ class Responses {
   using Messages = std::vector<api::ChatMessage>;
   void Chain(const std::string& owner, const std::string& id,
              std::function<void(Result<Messages>)> done);
+  // How the store is asked whether a turn that waits there has that response: dialogs know. Before
+  // anything is asked.
+  using PendingTurn = std::function<Result<bool>(store::Database&, const std::string& owner,
+                                                 const std::string& id)>;
+  void TurnsWait(PendingTurn pending) { pending_turn_ = std::move(pending); }
   // Runs again what the store has as running. Once, when models are loaded.
   void Resume();
+  // Tells who reads that what runs or waits here is left to the next process: no inference follows,
+  // as after a drain.
+  void Interrupt();
 
   const std::shared_ptr<Strand>& strand() const { return strand_; }
   size_t in_memory() const { return registry_.size(); }
@@ -184,6 +193,7 @@ class Responses {
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;
   const std::shared_ptr<Strand> strand_;
+  PendingTurn pending_turn_;  // may be empty
   Registry registry_;
   // Of the strand, by id.
   std::map<std::string, ActivePointer> running_;  // what is being generated

@@ -151,6 +151,7 @@ void Responses::Read(const ActivePointer& active) {
         if (active->durable && active->cut == Cut::kNone &&
             stream.status().reason() == "draining") {
           // The process ends. The store has it as running, and the next process runs it again.
+          writer.response()->log().Interrupt();
           running_.erase(writer.response()->id());
           return;
         }
@@ -162,6 +163,17 @@ void Responses::Read(const ActivePointer& active) {
   }
   active->generation.Consumed(bytes);
   if (writer.response()->log().next() != before) writer.response()->log().Announce();
+}
+
+void Responses::Interrupt() {
+  strand_->Post([this] {
+    Pump();  // what has ended ends
+    for (const auto& [id, active] : running_) {
+      // Of what is not shown yet the end is read when it is.
+      if (active->durable && active->shown) active->writer.response()->log().Interrupt();
+    }
+    for (const auto& [id, active] : waiting_) active->writer.response()->log().Interrupt();
+  });
 }
 
 void Responses::Finish(const ActivePointer& active, ResponseState end) {

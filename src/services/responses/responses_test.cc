@@ -308,7 +308,11 @@ TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
   ASSERT_TRUE(Ended(fleeting.response()));
   EXPECT_EQ(fleeting.response()->State().error_code, "draining");
   EXPECT_FALSE(stored.response()->ended());
+  EXPECT_TRUE(stored.response()->log().interrupted()) << "who reads it is told";
+  EXPECT_FALSE(fleeting.response()->log().interrupted());
   Restart();
+  EXPECT_EQ(Find(stored.response()->id()).status().reason(), "model_loading") << "come back later";
+  EXPECT_EQ(Find(fleeting.response()->id()).status().reason(), "not_found");
   responses_->Resume();
   Settle();
   StepAll();

@@ -163,6 +163,14 @@ Result<std::vector<Accepted>> EndedTurns(Database& database, int64_t dialog) {
   return ReadTurns(rows);
 }
 
+Result<bool> HasPendingTurn(Database& database, const std::string& tenant,
+                            const std::string& response_id) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT 1 FROM turn t JOIN dialog d ON d.id=t.dialog WHERE "
+                                    "t.ended=0 AND t.response_id=?1 AND d.tenant=?2"));
+  return row.Bind(response_id, tenant).Step();
+}
+
 Result<std::vector<SessionKey>> PendingSessions(Database& database) {
   ASSIGN_OR_RETURN(Statement rows,
                    database.Prepare("SELECT tenant, project, session FROM dialog WHERE id IN "

@@ -100,6 +100,9 @@ Status AcceptTurn(store::Database& database, int64_t dialog, const Accepted& mes
 Result<std::vector<Accepted>> PendingTurns(store::Database& database, int64_t dialog);
 // The last messages that were accepted and have ended, oldest first; without their requests.
 Result<std::vector<Accepted>> EndedTurns(store::Database& database, int64_t dialog);
+// Whether a turn that was accepted and has no end has this response.
+Result<bool> HasPendingTurn(store::Database& database, const std::string& tenant,
+                            const std::string& response_id);
 // Sessions with messages that wait.
 Result<std::vector<SessionKey>> PendingSessions(store::Database& database);
 // Ends a turn. `version`: that the history must be at; absent: at whichever. Errors:

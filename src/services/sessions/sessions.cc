@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "services/responses/ids.h"
+#include "services/sessions/history.h"
 #include "services/sessions/session_actor.h"
 
 namespace tutti::sessions {
@@ -30,7 +31,9 @@ Sessions::Sessions(const SessionOptions& options, api::Inference& inference, sto
                    std::function<int64_t()> unix_s)
     : strand_(responses.strand()),
       actor_(std::make_unique<SessionActor>(options, inference, store, responses, clock,
-                                            std::move(unix_s))) {}
+                                            std::move(unix_s))) {
+  responses.TurnsWait(&HasPendingTurn);
+}
 
 Sessions::~Sessions() { strand_->Stop(); }
 

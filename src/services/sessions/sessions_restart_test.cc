@@ -57,6 +57,9 @@ TEST_F(SessionsRestartTest, TurnsThatFindNoRoomInMemoryAtTheStartAreAnsweredWhen
   Settle();
   options_.memory.per_owner = 2;
   Restart();
+  // It was as if they had never been accepted, until the models were there.
+  for (const std::string& id : ids) EXPECT_EQ(Find(id).status().reason(), "model_loading");
+  EXPECT_EQ(Find("resp_none").status().reason(), "not_found");
   sessions_->Resume();
   for (int i = 0; i < 10; ++i) {
     Settle();
