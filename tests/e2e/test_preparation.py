@@ -64,7 +64,10 @@ def running(server):
     """{name: how many} of a process's threads."""
     names = {}
     for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        name = (task / "comm").read_text().strip()
+        try:
+            name = (task / "comm").read_text().strip()
+        except (FileNotFoundError, ProcessLookupError):  # it ended meanwhile, as the loader does
+            continue
         names[name] = names.get(name, 0) + 1
     return names
 
