@@ -63,14 +63,14 @@ def mqtt_port(server):
     return int(re.search(r"mqtt://[^ ]*:(\d+)", "".join(server.output)).group(1))
 
 
-def serve(folder=None, **environment):
+def serve(folder=None, options=(), **environment):
     """On a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     if folder is not None:
         environment["TUTTI_STORE"] = os.path.join(folder, "store")
-    return Server("--mqtt-port", str(port), environment=environment)
+    return Server("--mqtt-port", str(port), *options, environment=environment)
 
 
 class MqttChat(unittest.TestCase):

@@ -421,11 +421,12 @@ void Connection::WriteHead(HeadSpec head) {
   head.headers.emplace_back("X-Content-Type-Options", "nosniff");
   if (!decision_.cors_origin.empty()) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
-    head.headers.emplace_back("Access-Control-Expose-Headers",
-                              "x-request-id, retry-after, x-tutti-ignored, "
-                              "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
-                              "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
-                              "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
+    head.headers.emplace_back(
+        "Access-Control-Expose-Headers",
+        "x-request-id, retry-after, x-tutti-ignored, x-context-dropped-items, "
+        "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
+        "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
+        "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     head.headers.emplace_back("Vary", "Origin");
   }
   if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);

@@ -132,7 +132,11 @@ void ResponseFeed::PumpWhole() {
   if (state.status == wire::ResponseStatus::kFailed && failed_ == Failed::kError) {
     return connection_.RespondError(responses::FailureOf(state), Connection::Origin::kWaist);
   }
-  connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(state));
+  HeaderList headers = JsonHeaders(ignored_);
+  // Who reads events is told by one of them.
+  if (const int64_t items = response->dropped().items; items > 0)
+    headers.emplace_back("X-Context-Dropped-Items", std::to_string(items));
+  connection_.Respond(200, std::move(headers), wire::ResponseJson(state));
 }
 
 void ResponseFeed::PumpBegun() {

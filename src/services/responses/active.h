@@ -26,7 +26,7 @@ struct Responses::Active {
   api::Generation generation;    // empty: it never ran
   TurnHooks hooks;               // of a turn
   std::function<void()> cancel;  // of a turn that does not run
-  int64_t dropped_turns = 0;     // likewise: what its prompt leaves out
+  DroppedContext dropped;        // likewise: what its prompt leaves out
   bool durable = false;          // its end goes to the store
   bool shown = true;             // its request is durable: what it says may be shown
   Cut cut = Cut::kNone;          // by somebody; else the engine's reasons are a failure

@@ -114,7 +114,8 @@ std::string EncodeRecord(const ResponseRecord& record) {
   }
   json.Key("end").BeginObject();
   WriteEnd(record.end, &json);
-  json.EndObject().Member("begun", record.begun).Member("dropped_turns", record.dropped_turns);
+  json.EndObject().Member("begun", record.begun).Member("dropped_turns", record.dropped.turns);
+  json.Member("dropped_items", record.dropped.items);
   json.Key("pieces").BeginArray();
   for (const uint32_t bytes : record.pieces) json.Int(bytes);
   json.EndArray().EndObject();
@@ -140,7 +141,7 @@ Result<ResponseRecord> DecodeRecord(std::string_view text) {
   record.end = record.base.state;
   ReadEnd(StoredObject(*end), &record.end);
   record.begun = fields.Flag("begun");
-  record.dropped_turns = fields.Int("dropped_turns");
+  record.dropped = {.turns = fields.Int("dropped_turns"), .items = fields.Int("dropped_items")};
   for (const Json& bytes : fields.List("pieces")) {
     if (bytes.is_int64()) record.pieces.push_back(static_cast<uint32_t>(bytes.get_int64()));
   }

@@ -11,9 +11,9 @@ wire::ResponseState Response::State() const {
   return state_;
 }
 
-int64_t Response::dropped_turns() const {
+DroppedContext Response::dropped() const {
   const MutexLock lock(mutex_);
-  return dropped_turns_;
+  return dropped_;
 }
 
 Status FailureOf(const wire::ResponseState& state) {

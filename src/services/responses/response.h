@@ -34,6 +34,12 @@ struct ResponseBase {
   std::optional<TurnNote> turn;
 };
 
+// What was left out of a response's prompt now, having been in the one before.
+struct DroppedContext {
+  int64_t turns = 0, items = 0;
+  friend bool operator==(const DroppedContext&, const DroppedContext&) = default;
+};
+
 class Response {
  public:
   Response(ResponseBase base, size_t log_bytes)
@@ -47,8 +53,7 @@ class Response {
 
   wire::ResponseState State() const;  // a copy, with the text so far
   bool ended() const { return log_.ended(); }
-  // Turns that were left out of its prompt now, having been in the one before.
-  int64_t dropped_turns() const;
+  DroppedContext dropped() const;
 
  private:
   friend class ResponseWriter;
@@ -56,7 +61,7 @@ class Response {
   ResponseLog log_;
   mutable Mutex mutex_;
   wire::ResponseState state_ GUARDED_BY(mutex_);
-  int64_t dropped_turns_ GUARDED_BY(mutex_) = 0;
+  DroppedContext dropped_ GUARDED_BY(mutex_);
 };
 
 // What a failed response failed of, with the code it shows.

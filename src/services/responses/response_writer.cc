@@ -15,12 +15,14 @@ using wire::ResponseStatus;
 
 constexpr std::string_view kTruncated = "context.truncated";
 
-// Ours: how many turns of the dialog are no longer in the prompt that were in the one before.
-std::string TruncatedEvent(int64_t sequence, std::string_view response_id, int64_t turns) {
+// Ours: what of the dialog is no longer in the prompt that was in the one before.
+std::string TruncatedEvent(int64_t sequence, std::string_view response_id,
+                           const DroppedContext& dropped) {
   std::string out;
   wire::JsonWriter json(&out);
   json.BeginObject().Member("type", kTruncated).Member("sequence_number", sequence);
-  json.Member("response_id", response_id).Member("dropped_turns", turns).EndObject();
+  json.Member("response_id", response_id).Member("dropped_turns", dropped.turns);
+  json.Member("dropped_items", dropped.items).EndObject();
   return out;
 }
 
@@ -50,12 +52,12 @@ void ResponseWriter::Open() {
     Add("response.queued", wire::LifecycleEvent("response.queued", log.next(), state));
 }
 
-void ResponseWriter::Truncated(int64_t turns) {
+void ResponseWriter::Truncated(const DroppedContext& dropped) {
   {
     const MutexLock lock(response_->mutex_);
-    response_->dropped_turns_ = turns;
+    response_->dropped_ = dropped;
   }
-  Add(kTruncated, TruncatedEvent(response_->log().next(), response_->id(), turns));
+  Add(kTruncated, TruncatedEvent(response_->log().next(), response_->id(), dropped));
 }
 
 void ResponseWriter::Begin() {
@@ -110,14 +112,14 @@ ResponseRecord ResponseWriter::Record(const ResponseState& end) const {
           .end = end,
           .pieces = pieces_,
           .begun = begun_,
-          .dropped_turns = response_->dropped_turns()};
+          .dropped = response_->dropped()};
 }
 
 std::shared_ptr<Response> Replay(const ResponseRecord& record, size_t log_bytes) {
   auto response = std::make_shared<Response>(record.base, log_bytes);
   ResponseWriter writer(response);
   writer.Open();
-  if (record.dropped_turns > 0) writer.Truncated(record.dropped_turns);
+  if (record.dropped.turns > 0) writer.Truncated(record.dropped);
   if (record.begun) writer.Begin();
   size_t at = 0;
   for (const uint32_t bytes : record.pieces) {

@@ -25,17 +25,17 @@ struct ResponseRecord {
   wire::ResponseState end;       // final
   std::vector<uint32_t> pieces;  // bytes of each delta; together the text
   bool begun = false;            // its prompt was read
-  int64_t dropped_turns = 0;
+  DroppedContext dropped;
 };
 
 class ResponseWriter {
  public:
   explicit ResponseWriter(std::shared_ptr<Response> response) : response_(std::move(response)) {}
 
-  void Open();                        // first
-  void Truncated(int64_t turns);      // at most once, before Begin()
-  void Begin();                       // the prompt was read
-  void Piece(std::string_view text);  // not empty
+  void Open();                                    // first
+  void Truncated(const DroppedContext& dropped);  // at most once, before Begin()
+  void Begin();                                   // the prompt was read
+  void Piece(std::string_view text);              // not empty
   // Exactly once, last. `end` is final, with the same text.
   void End(const wire::ResponseState& end);
 

@@ -77,9 +77,10 @@ TEST(ResponseWriterTest, ATurnIsAcceptedFirstAndWaits) {
               ElementsAre("accepted", "response.created", "response.queued"));
   EXPECT_THAT(Events(*writer.response())[0], HasSubstr("\"turn\":7,\"position\":2"));
   EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kQueued);
-  writer.Truncated(3);
+  writer.Truncated({.turns = 3, .items = 7});
   writer.Begin();
-  EXPECT_EQ(writer.response()->dropped_turns(), 3);
+  EXPECT_THAT(Events(*writer.response())[3], HasSubstr(R"("dropped_turns":3,"dropped_items":7})"));
+  EXPECT_EQ(writer.response()->dropped(), (DroppedContext{3, 7}));
   EXPECT_EQ(writer.response()->State().status, wire::ResponseStatus::kInProgress);
 }
 
@@ -106,7 +107,7 @@ TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
                                         ResponseStatus::kFailed, ResponseStatus::kCancelled}) {
       ResponseWriter writer(std::make_shared<Response>(BaseOf(!turn, turn), 1 << 20));
       writer.Open();
-      if (turn) writer.Truncated(2);
+      if (turn) writer.Truncated({.turns = 2, .items = 5});
       writer.Begin();
       for (const char* piece : {"a", "\xC3\xA9", "longer \"piece\""}) writer.Piece(piece);
       const wire::ResponseState end = EndOf(writer, status);
@@ -118,7 +119,7 @@ TEST(ResponseWriterTest, ALogIsMadeAgainByteForByteFromItsRecord) {
       EXPECT_EQ(Events(*again), Events(*writer.response()));
       EXPECT_EQ(again->owner(), "t");
       EXPECT_EQ(again->base().input[0].content, "hello");
-      EXPECT_EQ(again->dropped_turns(), turn ? 2 : 0);
+      EXPECT_EQ(again->dropped(), turn ? (DroppedContext{2, 5}) : DroppedContext{});
     }
   }
 }

@@ -146,10 +146,9 @@ class Responses {
   // As if it had never been: its message was not accepted. It may run, but not be shown.
   void Abandon(const Response& response);
   // Begins to generate; nothing of it is in the log, and it does not end, before Show(). An error
-  // of Inference::Generate changes nothing: it can be tried again, or ended. `dropped_turns`: what
-  // was left out of the prompt now.
+  // of Inference::Generate changes nothing: it can be tried again, or ended.
   Status Run(const std::shared_ptr<Response>& response, api::GenerateRequest request,
-             int64_t dropped_turns, TurnHooks hooks);
+             const DroppedContext& dropped, TurnHooks hooks);
   // Its message is durable: what it says may be known. Once.
   void Show(const Response& response);
   // As if Run() had not been called; before Show().

@@ -55,7 +55,7 @@ void Responses::Abandon(const Response& response) {
 }
 
 Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRequest request,
-                      int64_t dropped_turns, TurnHooks hooks) {
+                      const DroppedContext& dropped, TurnHooks hooks) {
   const auto waiting = waiting_.find(response->id());
   CHECK(waiting != waiting_.end());
   CheckNoSection();
@@ -65,7 +65,7 @@ Status Responses::Run(const std::shared_ptr<Response>& response, api::GenerateRe
   waiting_.erase(waiting);
   active->generation = std::move(generation);
   active->hooks = std::move(hooks);
-  active->dropped_turns = dropped_turns;
+  active->dropped = dropped;
   active->shown = false;
   running_[response->id()] = active;
   return OkStatus();
@@ -77,7 +77,7 @@ void Responses::Show(const Response& response) {
   Active& active = *running->second;
   CHECK(!active.shown);
   active.shown = true;
-  if (active.dropped_turns > 0) active.writer.Truncated(active.dropped_turns);
+  if (active.dropped.turns > 0) active.writer.Truncated(active.dropped);
   strand_->Wake();  // to read what there is; a prompt that was refused after all tells nobody
 }
 

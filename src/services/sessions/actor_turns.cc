@@ -135,7 +135,8 @@ Status SessionActor::RunTurn(const SessionPointer& session, Turn& turn) {
   request.n = 1;
   request.tenant = session->key.tenant;
   request.cache_salt += "/" + session->key.project + "/" + std::to_string(session->profile.version);
-  return responses_.Run(turn.response, std::move(request), built.dropped_turns,
+  return responses_.Run(turn.response, std::move(request),
+                        {.turns = built.dropped_turns, .items = built.dropped_items},
                         HooksOf(session, turn.number));
 }
 

@@ -677,9 +677,9 @@ TEST_F(SessionsTest, PromptsStayWithinTheWindowAndTellWhatTheyDropped) {
     const auto requests = inference_->requests();
     EXPECT_LE(responses::testing::ScriptedInference::CountOf(requests.back().prompt), 400);
     EXPECT_THAT(LastPrompt(), StartsWith("<be brief>"));
-    if (accepted.response->dropped_turns() > 0) {
+    if (accepted.response->dropped().turns > 0) {
       ++cuts;
-      dropped += accepted.response->dropped_turns();
+      dropped += accepted.response->dropped().turns;
       EXPECT_THAT(Events(*accepted.response)[3], HasSubstr("context.truncated"));
     }
   }

@@ -26,7 +26,11 @@ Result<TurnPrompt> BuildPrompt(const ContextWindow& window, const std::string& s
   std::vector<api::ChatMessage>& messages = built.prompt.messages;
   if (!system.empty()) messages.push_back({api::Role::kSystem, system, {}});
   for (const Item& item : items) {
-    if (item.place >= built.first_place) messages.push_back({item.role, item.content, {}});
+    if (item.place >= built.first_place) {
+      messages.push_back({item.role, item.content, {}});
+    } else if (item.place >= first_place) {
+      ++built.dropped_items;
+    }
   }
   messages.insert(messages.end(), input.begin(), input.end());
   return built;

@@ -16,8 +16,9 @@ namespace tutti::sessions {
 
 struct TurnPrompt {
   api::ChatPrompt prompt;
-  int64_t first_place = 1;    // of the dialog's turns that went in, from here on
-  int64_t dropped_turns = 0;  // left out now that were not before
+  int64_t first_place = 1;  // of the dialog's turns that went in, from here on
+  // Left out now that were not before.
+  int64_t dropped_turns = 0, dropped_items = 0;
 };
 
 // `items` in order of place, of which those before `first_place` were left out already.

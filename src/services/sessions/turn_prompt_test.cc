@@ -47,6 +47,7 @@ TEST(TurnPromptTest, WholeTurnsAreDroppedAndStayDropped) {
   EXPECT_EQ(Text(*built), "u4 a4 u7 a7 new ") << "down to three quarters";
   EXPECT_EQ(built->first_place, 4);
   EXPECT_EQ(built->dropped_turns, 2);
+  EXPECT_EQ(built->dropped_items, 4);
   built = BuildPrompt({.limit = 100}, "", Turns({1, 3, 4, 7}), 4, kInput, 30);
   ASSERT_TRUE(built.ok());
   EXPECT_EQ(built->first_place, 4);
