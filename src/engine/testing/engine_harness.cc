@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
 #include "base/check.h"
@@ -28,6 +29,15 @@ size_t EngineHarness::MustSubmit(Request request) {
   Result<size_t> index = Submit(std::move(request));
   CHECK(index.ok()) << index.status();
   return *index;
+}
+
+std::vector<std::unique_ptr<HarnessClient>> EngineHarness::TakeDone() {
+  const auto begin = std::stable_partition(clients_.begin(), clients_.end(),
+                                           [](const auto& client) { return !client->done(); });
+  std::vector<std::unique_ptr<HarnessClient>> done(std::make_move_iterator(begin),
+                                                   std::make_move_iterator(clients_.end()));
+  clients_.erase(begin, clients_.end());
+  return done;
 }
 
 void EngineHarness::At(Duration at, std::function<void()> action) {

@@ -48,6 +48,9 @@ class EngineHarness {
   Result<size_t> Submit(Request request);
   size_t MustSubmit(Request request);
   HarnessClient& client(size_t i) { return *clients_[i]; }
+  // Those that have ended, in the order of their submission; the others' numbers change. For runs
+  // of so many requests that all of them would be looked at in every step.
+  std::vector<std::unique_ptr<HarnessClient>> TakeDone();
   size_t size() const { return clients_.size(); }
 
   // Calls `action` when virtual time has come to `at` after the harness was made.
