@@ -12,6 +12,7 @@
 #include "base/cpus.h"
 #include "bench/machine.h"
 #include "client/served_models.h"
+#include "client/stream_connection.h"
 
 namespace tutti::bench {
 namespace {
@@ -75,8 +76,10 @@ Piece ReadPiece(std::string_view data) {
   return piece;
 }
 
+// `kept`: the sender's connection; null: one for this request alone.
 RequestRecord RunRequest(const ServeOptions& options, const client::Server& server,
-                         const std::string& body, double due_s, TimePoint start) {
+                         client::StreamConnection* kept, const std::string& body, double due_s,
+                         TimePoint start) {
   const SteadyClock clock;
   RequestRecord record;
   record.sent_s = ToSeconds(clock.Now() - start);
@@ -84,21 +87,23 @@ RequestRecord RunRequest(const ServeOptions& options, const client::Server& serv
   int pieces = 0;
   double last = 0;
   std::string stream_error;
-  record.status = client::PostStream(
-      server, options.chat ? "/v1/chat/completions" : "/v1/completions", body, options.api_key,
-      options.patience, [&](std::string_view data, TimePoint when) {
-        const Piece piece = ReadPiece(data);
-        if (!piece.error.empty()) stream_error = piece.error;
-        if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
-        if (!piece.text) return;
-        const double now = ToSeconds(when - start);
-        if (pieces++ == 0) {
-          record.first_s = now;
-        } else {
-          record.gaps_s.push_back(now - last);
-        }
-        last = now;
-      });
+  const auto on_event = [&](std::string_view data, TimePoint when) {
+    const Piece piece = ReadPiece(data);
+    if (!piece.error.empty()) stream_error = piece.error;
+    if (piece.usage_tokens >= 0) record.tokens = piece.usage_tokens;
+    if (!piece.text) return;
+    const double now = ToSeconds(when - start);
+    if (pieces++ == 0) {
+      record.first_s = now;
+    } else {
+      record.gaps_s.push_back(now - last);
+    }
+    last = now;
+  };
+  const std::string path = options.chat ? "/v1/chat/completions" : "/v1/completions";
+  record.status = kept != nullptr ? kept->Post(path, body, on_event)
+                                  : client::PostStream(server, path, body, options.api_key,
+                                                       options.patience, on_event);
   record.end_s = ToSeconds(clock.Now() - start);
   if (record.status.ok() && !stream_error.empty())
     record.status = Unavailable("stream_error", stream_error);
@@ -142,6 +147,12 @@ double Goodput(const ServeOptions& options, const LevelResult& level) {
 }
 
 }  // namespace
+
+bool RequestRecord::refused() const {
+  return status.reason() == "http_status" && status.retry_after().has_value() &&
+         (status.code() == StatusCode::kUnavailable ||
+          status.code() == StatusCode::kResourceExhausted);
+}
 
 int LevelResult::completed() const {
   return static_cast<int>(
@@ -192,22 +203,29 @@ LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
                     const std::string& model, int clients, const std::vector<double>& due) {
   const SteadyClock clock;
   LevelResult level;
-  level.records.resize(static_cast<size_t>(options.requests));
+  const int requests = due.empty() ? options.requests : static_cast<int>(due.size());
+  level.records.resize(static_cast<size_t>(requests));
+  // Made beforehand in a closed loop, where making one would be in the timing; else by a sender
+  // that waits for its time.
   std::vector<std::string> bodies;
-  for (int i = 0; i < options.requests; ++i) bodies.push_back(RequestBody(options, model, i));
-  const int threads =
-      std::min({clients > 0 ? clients : kMostClients, options.requests, kMostClients});
+  for (int i = 0; due.empty() && i < requests; ++i)
+    bodies.push_back(RequestBody(options, model, i));
+  const int threads = std::min({clients > 0 ? clients : kMostClients, requests, kMostClients});
   std::atomic<int> next{0};
   const TimePoint start =
       clock.Now() + (due.empty() ? Duration::zero() : std::chrono::milliseconds(50));
   std::vector<std::thread> all;
   for (int t = 0; t < threads; ++t) {
     all.emplace_back([&] {
-      for (int i = next++; i < options.requests; i = next++) {
+      client::StreamConnection connection(server, options.api_key, options.patience);
+      client::StreamConnection* const kept = options.keep_connections ? &connection : nullptr;
+      for (int i = next++; i < requests; i = next++) {
         const auto index = static_cast<size_t>(i);
         const double due_s = due.empty() ? -1 : due[index];
+        const std::string body =
+            due.empty() ? std::move(bodies[index]) : RequestBody(options, model, i);
         if (due_s >= 0) std::this_thread::sleep_until(start + FromSeconds(due_s));
-        level.records[index] = RunRequest(options, server, bodies[index], due_s, start);
+        level.records[index] = RunRequest(options, server, kept, body, due_s, start);
       }
     });
   }

@@ -39,6 +39,7 @@ struct ServeOptions {
   bool calibrate = true;   // false: levels are not marked when the machine was slowed
   double target_ttft_ms = 0, target_tpot_ms = 0;  // 0 = no target
   std::chrono::milliseconds patience{60000};
+  bool keep_connections = false;  // each sender keeps its own, else every request opens one
 };
 
 // One request as it went. Times in seconds since the level began.
@@ -47,6 +48,8 @@ struct RequestRecord {
   double due_s = 0, sent_s = 0, first_s = 0, end_s = 0;
   std::vector<double> gaps_s;  // between pieces of text
   int tokens = 0;
+  // The server said that it is too busy, and when to come again: 429 or 503 with Retry-After.
+  bool refused() const;
 };
 
 struct LevelResult {
@@ -62,7 +65,8 @@ struct LevelResult {
 };
 
 // Runs one level: `clients` in a closed loop, or at `due` times in an open one (then clients is the
-// most requests that may be outstanding, 0 = as many as threads allow).
+// most requests that may be outstanding, 0 = as many as threads allow). In an open loop the number
+// of requests is that of `due`.
 LevelResult RunLoad(const ServeOptions& options, const client::Server& server,
                     const std::string& model, int clients, const std::vector<double>& due);
 

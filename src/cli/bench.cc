@@ -17,6 +17,7 @@
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
 #include "bench/mqtt_chats.h"
+#include "bench/overload.h"
 #include "bench/serve_load.h"
 #include "bench/strategies.h"
 #include "cli/bench_encode.h"
@@ -60,6 +61,7 @@ class BenchCommand final : public Command {
         "  tutti bench strategies\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
+        "  tutti bench overload --url http://127.0.0.1:8080\n"
         "  tutti bench mqtt --json mqtt.json\n"
         "  tutti bench kernels\n"
         "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
@@ -77,6 +79,7 @@ class BenchCommand final : public Command {
     DeclareStrategies();
     DeclareConcurrency();
     DeclareServe();
+    DeclareOverload();
     DeclareMqtt();
     DeclareKernels();
     encode_.Declare(
@@ -214,6 +217,40 @@ class BenchCommand final : public Command {
               "counted in goodput; 0 = no target [0]");
   }
 
+  void DeclareOverload() {
+    bench::ServeOptions& load = overload_.load;
+    CLI::App* command = Add("overload", "More load on a server than it can serve, open loop, gated",
+                            [this]() -> Result<bench::Report> {
+                              ASSIGN_OR_RETURN(overload_.load.api_key, app::ApiKey(""));
+                              overload_.load.cache_salt = CacheSalt();
+                              return bench::BenchOverload(overload_, Progress());
+                            });
+    command->footer(
+        "Example:\n"
+        "  tutti bench overload --url http://127.0.0.1:8080 --seconds 600 --target-ttft-ms 2000\n"
+        "How long an answer waits that was not refused is the length of the server's queue: see\n"
+        "--queue of tutti serve. A key is taken from TUTTI_API_KEY.");
+    command->add_option("--url", load.url, "of the server, http://HOST:PORT, with or without /v1")
+        ->required();
+    command->add_option("--model", load.model,
+                        "name to ask for (default: the first the server lists)");
+    AddNumber(*command, "--concurrency", overload_.clients, 1, 1024,
+              "clients of the closed loop that measures the peak [16]");
+    AddNumbers(*command, "--factors", overload_.factors, 0.1, 1000.0,
+               "of the peak, one open loop each [1.2,3,10]");
+    AddNumber(*command, "--seconds", overload_.seconds, 1.0, 86400.0, "of each loop [60]");
+    AddNumber(*command, "--connections", overload_.connections, 1, 1024,
+              "kept open by the senders of the open loops [256]");
+    AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
+              "about so many words [32]");
+    AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "of prompts and arrivals [1]");
+    AddNumber(*command, "--target-ttft-ms", load.target_ttft_ms, 0.0, 3.6e6,
+              "for 99 % of what is answered, and counted in goodput; 0 = no target [0]");
+    AddNumber(*command, "--back-within", overload_.back_within, 1.0, 1000.0,
+              "x the first text's time on the idle server is as before [1.1]");
+  }
+
   void DeclareMqtt() {
     CLI::App* command =
         Add("mqtt", "Chats over MQTT beside the same over HTTP, gated at these sizes", [this] {
@@ -298,6 +335,7 @@ class BenchCommand final : public Command {
   int requests_ = 0, tokens_ = 30;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;
+  bench::OverloadOptions overload_;
   std::string arrivals_ = "poisson", workload_ = "random";
   std::string cache_salt_;
   bool completions_ = false, natural_end_ = false;

@@ -1,15 +1,10 @@
 #include "client/http_client.h"
 
-#include <sys/socket.h>
-
-#include <array>
 #include <boost/json/parse.hpp>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <vector>
 
 #include "client/socket.h"
+#include "client/stream_connection.h"
 #include "client/stream_response.h"
 
 namespace tutti::client {
@@ -55,32 +50,8 @@ Status Exchange(const Server& server, const std::string& request,
                 const std::function<bool()>& stopped) {
   ASSIGN_OR_RETURN(const Socket socket, Connect(server));
   RETURN_IF_ERROR(SendAll(server, socket, request));
-  const SteadyClock clock;
-  std::array<char, 16384> buffer;
-  std::vector<std::string> events;
-  while (!response.complete()) {
-    RETURN_IF_ERROR(AwaitBytes(server, socket, patience, stopped));
-    const ssize_t got = recv(socket.fd(), buffer.data(), buffer.size(), 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Unreachable(server, std::strerror(errno));
-    const TimePoint now = clock.Now();
-    if (got == 0) {
-      RETURN_IF_ERROR(response.End());
-      break;
-    }
-    events.clear();
-    RETURN_IF_ERROR(response.Feed({buffer.data(), static_cast<size_t>(got)}, events));
-    for (const std::string& event : events) on_event(event, now);
-  }
-  if (response.status_code() == 200) return OkStatus();
-  return AnswerError(response.status_code(), response.body());
-}
-
-std::string RequestHead(const char* method, const Server& server, const std::string& path,
-                        const std::string& api_key) {
-  return std::string(method) + " " + server.base + path + " HTTP/1.1\r\nHost: " + server.host +
-         ":" + server.port + "\r\nConnection: close\r\n" +
-         (api_key.empty() ? "" : "Authorization: Bearer " + api_key + "\r\n");
+  RETURN_IF_ERROR(ReadStream(server, socket, patience, response, on_event, stopped));
+  return StreamStatus(response);
 }
 
 }  // namespace
@@ -127,6 +98,16 @@ Result<Server> ParseUrl(std::string_view url) {
   return server;
 }
 
+std::string RequestHead(std::string_view method, const Server& server, std::string_view path,
+                        const std::string& api_key, bool close) {
+  std::string head(method);
+  head.append(" ").append(server.base).append(path).append(" HTTP/1.1\r\nHost: ");
+  head.append(server.host).append(":").append(server.port).append("\r\n");
+  if (close) head += "Connection: close\r\n";
+  if (!api_key.empty()) head.append("Authorization: Bearer ").append(api_key).append("\r\n");
+  return head;
+}
+
 Status AnswerError(int http_status, const std::string& body) {
   return Status(CodeOf(http_status), "http_status",
                 "HTTP " + std::to_string(http_status) + " " + ErrorText(body));
@@ -138,7 +119,7 @@ Status PostStream(const Server& server, const std::string& path, const std::stri
                   const std::function<bool()>& stopped) {
   StreamResponse response;
   return Exchange(server,
-                  RequestHead("POST", server, path, api_key) +
+                  RequestHead("POST", server, path, api_key, /*close=*/true) +
                       "Content-Type: application/json\r\nContent-Length: " +
                       std::to_string(body.size()) + "\r\n\r\n" + body,
                   patience, response, on_event, stopped);
@@ -148,8 +129,8 @@ Result<std::string> Get(const Server& server, const std::string& path, const std
                         std::chrono::milliseconds patience) {
   StreamResponse response;
   RETURN_IF_ERROR(Exchange(
-      server, RequestHead("GET", server, path, api_key) + "\r\n", patience, response,
-      [](std::string_view, TimePoint) {}, nullptr));
+      server, RequestHead("GET", server, path, api_key, /*close=*/true) + "\r\n", patience,
+      response, [](std::string_view, TimePoint) {}, nullptr));
   return response.body();
 }
 

@@ -21,8 +21,13 @@ struct Server {
 Result<Server> ParseUrl(std::string_view url);
 
 // An answer with another status than 200, by what its number means: "HTTP 401 " and the server's
-// message, or the start of `body`.
+// message, or the start of `body`. PostStream's has the Retry-After that came with it.
 Status AnswerError(int http_status, const std::string& body);
+
+// The head of a request up to its last fields; `close`: the server ends the connection behind the
+// answer.
+std::string RequestHead(std::string_view method, const Server& server, std::string_view path,
+                        const std::string& api_key, bool close);
 
 // Posts JSON; `on_event` gets the data of each server-sent event and when its last byte had come.
 // `stopped`, where given, is asked a few times a second and after each signal; true closes the

@@ -37,6 +37,7 @@ Status StreamResponse::ParseHeader(std::string_view header) {
     return Malformed("does not begin with an HTTP/1.1 status line");
   }
   status_code_ = static_cast<int>(code);
+  keeps_connection_ = !header.starts_with("HTTP/1.0");
   state_ = State::kUntilClose;
   size_t begin = header.find('\n');
   while (begin != std::string_view::npos && begin + 1 < header.size()) {
@@ -48,6 +49,9 @@ Status StreamResponse::ParseHeader(std::string_view header) {
     const std::string name = AsciiLower(line.substr(0, colon));
     const std::string value = AsciiLower(Trimmed(line.substr(colon + 1)));
     if (name == "content-type") event_stream_ = value.starts_with("text/event-stream");
+    if (name == "connection" && value.find("close") != std::string::npos) keeps_connection_ = false;
+    if (uint64_t seconds = 0; name == "retry-after" && ParseNumber(value, 10, seconds))
+      retry_after_ = std::chrono::seconds(std::min<uint64_t>(seconds, 86'400));
     if (name == "transfer-encoding" && value.find("chunked") != std::string::npos)
       state_ = State::kChunkSize;
     if (name == "content-length" && state_ != State::kChunkSize) {
@@ -55,6 +59,7 @@ Status StreamResponse::ParseHeader(std::string_view header) {
       state_ = remaining_ == 0 ? State::kDone : State::kLength;
     }
   }
+  if (state_ == State::kUntilClose) keeps_connection_ = false;
   return OkStatus();
 }
 

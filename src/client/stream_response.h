@@ -6,7 +6,9 @@
 // framing is an error. One per answer; not thread-safe.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,10 @@ class StreamResponse {
   int status_code() const { return status_code_; }  // 0 until the header is complete
   bool complete() const { return state_ == State::kDone; }
   const std::string& body() const { return body_; }
+  // Of a whole number of seconds; dates are not understood.
+  std::optional<std::chrono::milliseconds> retry_after() const { return retry_after_; }
+  // Whether another request may follow on the connection once the answer is complete.
+  bool keeps_connection() const { return keeps_connection_; }
 
  private:
   enum class State {
@@ -48,7 +54,8 @@ class StreamResponse {
   std::string body_;
   uint64_t remaining_ = 0;  // of the body or the chunk
   int status_code_ = 0;
-  bool event_stream_ = false;
+  bool event_stream_ = false, keeps_connection_ = false;
+  std::optional<std::chrono::milliseconds> retry_after_;
 };
 
 }  // namespace tutti::client

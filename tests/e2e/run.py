@@ -4,6 +4,7 @@
     run.py --tutti build/release/tutti [--venv build/e2e-venv] [test names as for unittest]
     run.py --tutti build/release/tutti --soak 600      the full amounts, then canaries until 600 s are over
     run.py --tutti build/release/tutti --kills 1000    so many random kills of brokers, servers and subscribers of MQTT
+    run.py --tutti build/release/tutti --overload 600  so many seconds of 1.2, 3 and 10 times the load that can be served
 
 The environment is made once for each content of requirements.txt and each Python; that needs pip's package index,
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
@@ -94,6 +95,7 @@ def main() -> int:
     parser.add_argument("--venv", type=pathlib.Path, default=HERE.parents[1] / "build" / "e2e-venv")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="full amounts instead of those of `make test`")
     parser.add_argument("--kills", type=int, metavar="N", help="test_mqtt_kills alone, with N kills")
+    parser.add_argument("--overload", type=float, metavar="SECONDS", help="test_overload alone, each level so long")
     parser.add_argument("--left-out", type=pathlib.Path, metavar="FILE", help="where to write the checks left out")
     parser.add_argument("tests", nargs="*")
     args = parser.parse_args()
@@ -114,6 +116,9 @@ def main() -> int:
         if args.kills is not None:
             environment["E2E_KILLS"] = str(args.kills)
             args.tests = ["test_mqtt_kills"]
+        if args.overload is not None:
+            environment.update(E2E_OVERLOAD=str(args.overload), E2E_AMOUNT="full")
+            args.tests = ["test_overload"]
         command += args.tests or ["discover", "-s", str(HERE), "-p", "test_*.py"]
     with tempfile.TemporaryDirectory() as reports:
         environment.update(E2E_SANITIZER=sanitizer, E2E_REPORTS=reports)

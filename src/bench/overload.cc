@@ -1,0 +1,229 @@
+#include "bench/overload.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/json/array.hpp>
+#include <cmath>
+
+#include "base/cpus.h"
+#include "bench/machine.h"
+#include "client/served_models.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr int kProbes = 9;  // single requests whose median tells how the server is
+constexpr double kMostPeakSeconds = 60;
+
+double LastSent(const LevelResult& level) {
+  double last = 0;
+  for (const RequestRecord& record : level.records) last = std::max(last, record.sent_s);
+  return last;
+}
+
+boost::json::object MillisJson(std::span<const double> seconds) {
+  const Percentiles p = PercentilesOf(seconds);
+  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
+}
+
+// The run of one server: what is asked of it one after the other.
+class Overload {
+ public:
+  Overload(const OverloadOptions& options, client::Server server, std::string model)
+      : options_(options), server_(std::move(server)), model_(std::move(model)) {}
+
+  // Closed loop; an error if any request was not answered.
+  Result<LevelResult> Closed(int clients, int requests, int max_tokens) {
+    ServeOptions load = options_.load;
+    load.requests = requests;
+    load.max_tokens = max_tokens;
+    load.seed = NextSeed();
+    LevelResult level = RunLoad(load, server_, model_, clients, {});
+    for (const RequestRecord& record : level.records) RETURN_IF_ERROR(record.status);
+    return level;
+  }
+
+  LevelResult Open(double rate, int count) {
+    ServeOptions load = options_.load;
+    load.seed = NextSeed();
+    return RunLoad(load, server_, model_, options_.connections,
+                   ArrivalTimes(load.arrivals, rate, count, load.seed));
+  }
+
+  // The median time to first text of single requests.
+  Result<double> Probe() {
+    ASSIGN_OR_RETURN(const LevelResult level, Closed(1, kProbes, 2));
+    return Percentile(level.Ttft(), 50);
+  }
+
+  // Requests a second that so many clients get done, not counting the end, when fewer are left.
+  Result<double> Peak() {
+    if (peak_ == 0) {  // how many requests that takes is not known yet
+      ASSIGN_OR_RETURN(const LevelResult few,
+                       Closed(options_.clients, 4 * options_.clients, options_.load.max_tokens));
+      peak_ = few.completed() / few.seconds;
+    }
+    const double seconds = std::min(options_.seconds, kMostPeakSeconds);
+    const int requests =
+        std::max(4 * options_.clients, static_cast<int>(std::lround(peak_ * seconds)));
+    ASSIGN_OR_RETURN(const LevelResult level,
+                     Closed(options_.clients, requests, options_.load.max_tokens));
+    peak_ = FiguresOf(level, LastSent(level), 0).goodput;
+    return peak_;
+  }
+
+  // Seconds until the server is as it was; the limit if it is not by then.
+  double UntilBack(double idle_s) {
+    const SteadyClock clock;
+    const TimePoint begin = clock.Now();
+    while (true) {
+      const Result<double> now_s = Probe();
+      const double passed = ToSeconds(clock.Now() - begin);
+      if (now_s.ok() && *now_s <= options_.back_within * idle_s) return passed;
+      if (passed >= options_.back_s) return passed;
+    }
+  }
+
+ private:
+  uint64_t NextSeed() { return LevelSeed(options_.load.seed, ++levels_); }
+
+  const OverloadOptions& options_;
+  const client::Server server_;
+  const std::string model_;
+  int levels_ = 0;
+  double peak_ = 0;
+};
+
+}  // namespace
+
+OverloadFigures FiguresOf(const LevelResult& level, double seconds, double target_ttft_ms) {
+  OverloadFigures figures;
+  double first_end_s = seconds;
+  for (const RequestRecord& record : level.records) {
+    if (record.status.ok()) first_end_s = std::min(first_end_s, record.end_s);
+  }
+  int good = 0;
+  for (const RequestRecord& record : level.records) {
+    if (record.refused()) {
+      ++figures.refused;
+      figures.refusal_s.push_back(record.end_s - record.sent_s);
+    } else if (!record.status.ok()) {
+      ++figures.failed;
+    } else {
+      ++figures.answered;
+      const double ttft_ms = (record.first_s - record.due_s) * 1e3;
+      good += record.end_s > first_end_s && record.end_s <= seconds &&
+              (target_ttft_ms <= 0 || ttft_ms <= target_ttft_ms);
+    }
+  }
+  figures.goodput = seconds > first_end_s ? good / (seconds - first_end_s) : 0;
+  return figures;
+}
+
+Result<Report> BenchOverload(const OverloadOptions& options,
+                             const std::function<void(const std::string&)>& progress) {
+  const ServeOptions& load = options.load;
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
+  const client::ModelServer at{server, load.api_key, load.patience};
+  ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
+  Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
+
+  Report report;
+  boost::json::array rows;
+  const auto say = [&](const std::string& line) {
+    report.text += line + "\n";
+    if (progress) progress(line);
+  };
+  const auto demand = [&](bool met, const std::string& what) {
+    if (!met) report.failures.push_back(what);
+  };
+  Overload run(options, server, model);
+  if (const auto warm = run.Closed(1, 1, load.max_tokens); !warm.ok())
+    return client::Explained(at, model, "generate", warm.status());
+  ASSIGN_OR_RETURN(const double idle_s, run.Probe());
+  ASSIGN_OR_RETURN(double peak, run.Peak());
+  say(fmt::format("{} at {}, prompts of about {} tokens, {} tokens out, seed {}", model, load.url,
+                  load.prompt_tokens, load.max_tokens, load.seed));
+  say(fmt::format("peak with {} clients {:.2f} req/s; first text on the idle server {:.1f} ms",
+                  options.clients, peak, idle_s * 1e3));
+  say(fmt::format("{:>6} {:>8} {:>14} {:>8} {:>8} {:>7} {:>21} {:>21} {:>8}", "load", "offered",
+                  "good/s of peak", "answered", "refused", "failed", "TTFT ms p50/p95/p99",
+                  "refusal ms", "back s"));
+  for (const double factor : options.factors) {
+    const std::string name = fmt::format("{:g} x", factor);
+    const bool before = calibration.AtFullSpeed();
+    const double rate = factor * peak;
+    const int count = std::max(1, static_cast<int>(std::lround(rate * options.seconds)));
+    const LevelResult level = run.Open(rate, count);
+    const double tail_s = std::max(0.0, level.seconds - options.seconds);
+    const double back_s = tail_s + run.UntilBack(idle_s);
+    const double first_peak = peak;
+    ASSIGN_OR_RETURN(peak, run.Peak());
+    const double level_peak = (first_peak + peak) / 2;
+    const bool steady = before && calibration.AtFullSpeed();
+    const OverloadFigures figures = FiguresOf(level, options.seconds, load.target_ttft_ms);
+    const Percentiles ttft = PercentilesOf(level.Ttft()),
+                      refusal = PercentilesOf(figures.refusal_s),
+                      late = PercentilesOf(level.Late());
+    const double share = level_peak > 0 ? figures.goodput / level_peak : 0;
+    say(fmt::format(
+        "{:>6} {:>8.2f} {:>7.2f} {:>5.1f}% {:>8} {:>8} {:>7} {:>21} {:>21} {:>8.1f}{}", name, rate,
+        figures.goodput, share * 100, figures.answered, figures.refused, figures.failed,
+        fmt::format("{:.1f}/{:.1f}/{:.1f}", ttft.p50 * 1e3, ttft.p95 * 1e3, ttft.p99 * 1e3),
+        fmt::format("{:.2f}/{:.2f}/{:.2f}", refusal.p50 * 1e3, refusal.p95 * 1e3,
+                    refusal.p99 * 1e3),
+        back_s, steady ? "" : "  (machine slowed)"));
+    for (const RequestRecord& record : level.records) {
+      if (record.status.ok() || record.refused()) continue;
+      report.failures.push_back(fmt::format("{}: {} requests failed, the first with: {}", name,
+                                            figures.failed, record.status.ToString()));
+      break;
+    }
+    demand(share >= options.least_goodput,
+           fmt::format("{}: goodput {:.1f} % of the peak, {:.0f} % are asked for", name,
+                       share * 100, options.least_goodput * 100));
+    demand(refusal.p99 * 1e3 <= options.refusal_p99_ms,
+           fmt::format("{}: 99 % of the refusals within {:.2f} ms, {:g} ms are asked for", name,
+                       refusal.p99 * 1e3, options.refusal_p99_ms));
+    demand(load.target_ttft_ms <= 0 || ttft.p99 * 1e3 <= load.target_ttft_ms,
+           fmt::format("{}: 99 % of the first texts within {:.0f} ms, {:g} ms are asked for", name,
+                       ttft.p99 * 1e3, load.target_ttft_ms));
+    demand(back_s <= options.back_s,
+           fmt::format("{}: not as before within {:g} s", name, options.back_s));
+    rows.push_back(boost::json::object{{"factor", factor},
+                                       {"offered_req_s", rate},
+                                       {"sent_rate", level.sent_rate()},
+                                       {"late_ms", MillisJson(level.Late())},
+                                       {"answered", figures.answered},
+                                       {"refused", figures.refused},
+                                       {"failed", figures.failed},
+                                       {"goodput_req_s", figures.goodput},
+                                       {"peak_req_s", level_peak},
+                                       {"share_of_peak", share},
+                                       {"ttft_ms", MillisJson(level.Ttft())},
+                                       {"refusal_ms", MillisJson(figures.refusal_s)},
+                                       {"back_s", back_s},
+                                       {"steady", steady}});
+    if (late.p99 > 0.05)
+      say(fmt::format("{:>6} sent late by ms p50/p95/p99 {:.1f}/{:.1f}/{:.1f}", "", late.p50 * 1e3,
+                      late.p95 * 1e3, late.p99 * 1e3));
+  }
+  report.json = {{"schema", "tutti.bench.overload.v1"},
+                 {"machine", MachineJson(calibration.best())},
+                 {"url", load.url},
+                 {"model", model},
+                 {"prompt_tokens", load.prompt_tokens},
+                 {"max_tokens", load.max_tokens},
+                 {"seconds", options.seconds},
+                 {"clients", options.clients},
+                 {"seed", load.seed},
+                 {"target_ttft_ms", load.target_ttft_ms},
+                 {"idle_ttft_ms", idle_s * 1e3},
+                 {"rows", std::move(rows)},
+                 {"passed", report.failures.empty()}};
+  return report;
+}
+
+}  // namespace tutti::bench

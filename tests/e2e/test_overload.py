@@ -1,0 +1,95 @@
+"""Row N51: more load than the server can serve, as an open loop. `run.py --overload SECONDS` runs each level so long and judges
+what is asked for; in `make test` a few seconds, judged more widely, as other programs share the machine."""
+import json
+import os
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+from harness import SANITIZER, ServerCase, amount, figure, judged
+
+SECONDS = float(os.environ.get("E2E_OVERLOAD", 0))  # of each level; 0: those of `make test`
+FULL = SECONDS > 0
+FACTORS = (1.2, 3, 10)
+QUEUE = 16
+TTFT_MS = 2000  # 16 places behind 8 lanes wait for two rounds of a request
+
+
+class Resident:
+    """Samples of a server's resident memory, with the time of each."""
+
+    def __init__(self, server):
+        self.server, self.samples, self.over = server, [], threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.wait(0.25):
+            self.samples.append((time.monotonic(), self.server.resident_kib()))
+
+    def stop(self):
+        self.over.set()
+        self.thread.join()
+
+    def most(self, begin, end):
+        return max(kib for at, kib in self.samples if begin <= at <= end)
+
+
+class Overload(ServerCase):
+    # A cache that is soon full, so that what grows is something else.
+    OPTIONS = ("--queue", str(QUEUE), "--kv-cache-bytes", "96MiB", "--http-access-log", "off")
+
+    def bench(self, seconds):
+        """The figures, and when each of the lines that tell a level came."""
+        with tempfile.TemporaryDirectory() as folder:
+            out, times = os.path.join(folder, "overload.json"), {}
+            command = [os.environ["E2E_BINARY"], "bench", "overload", "--url", self.server.url, "--seconds", str(seconds),
+                       "--factors", ",".join(map(str, FACTORS)), "--target-ttft-ms", str(TTFT_MS if FULL else 5 * TTFT_MS), "--json", out,
+                       *([] if FULL else ["--back-within", "5"])]
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+                for line in process.stdout:
+                    times[line.split(" x ")[0].strip()] = time.monotonic()
+                    if FULL:
+                        print("   ", line, end="", flush=True)
+                errors = process.stderr.read()
+            self.assertTrue(os.path.exists(out), errors)
+            with open(out) as file:
+                return json.load(file), [times[f"{factor:g}"] for factor in FACTORS], errors
+
+    def test_what_is_beyond_the_peak_is_refused_at_once_and_costs_the_others_nothing(self):
+        resident = Resident(self.server)
+        self.addCleanup(resident.stop)
+        begin = time.monotonic()
+        figures, ends, errors = self.bench(SECONDS or amount(2, 4, 4))
+        rows = figures["rows"]
+        self.assertEqual([row["factor"] for row in rows], list(FACTORS))
+        peaks = [resident.most(*span) for span in zip([begin, *ends], ends)]
+        for row, kib in zip(rows, peaks):
+            figure(f"{row['factor']} x: {row['share_of_peak']:.1%} of {row['peak_req_s']:.1f} req/s, TTFT p99 "
+                   f"{row['ttft_ms']['p99']:.0f} ms, {row['refused']} refused in {row['refusal_ms']['p50']:.2f} ms, p99 "
+                   f"{row['refusal_ms']['p99']:.2f} ms, back after {row['back_s']:.1f} s, resident at most {kib} KiB")
+        for row in rows:
+            self.assertEqual(row["failed"], 0, errors)
+            self.assertGreater(row["answered"], 0)
+        self.assertGreater(rows[-1]["refused"], rows[-1]["answered"], "most of ten times the peak")
+        refused = sum(row["refused"] for row in rows)
+        self.assertEqual(self.server.metric("tutti_requests_rejected_total", code="queue_full"), refused)
+        self.server.wait_idle()
+        if FULL:
+            self.assertEqual(errors, "", "what the bench asks for")
+        if judged("rates and times under overload", "latencies"):
+            for row in rows:
+                self.assertGreaterEqual(row["share_of_peak"], 0.9 if FULL else 0.5, row)
+                self.assertLessEqual(row["ttft_ms"]["p99"], TTFT_MS if FULL else 5 * TTFT_MS, row)
+                self.assertLessEqual(row["refusal_ms"]["p99"], 10 if FULL else 100, row)
+                self.assertLessEqual(row["back_s"], 60, row)
+        if judged("resident memory under overload", "a sanitizer keeps freed memory"):
+            # What ten times the load needs beside 1.2 times: 256 connections, not requests that wait.
+            self.assertLessEqual(peaks[-1] - peaks[0], 16 << 10, f"KiB: {peaks}")
+        self.assertFalse(SANITIZER and FULL, "the full amount is for the program as released")
+
+
+if __name__ == "__main__":
+    unittest.main()
