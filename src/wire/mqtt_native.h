@@ -1,6 +1,6 @@
 // Payloads of MQTT's native profile as pure functions. The topics are those of mqtt_topic.h; the
-// events of a turn are those of response_events.h, byte for byte as on SSE, with `accepted` before
-// them. What is written here answers what came on .../ctl.
+// events of a turn are those of response_events.h as on SSE, with `accepted` before them, so that
+// their numbers are higher by one. What is written here answers what came on .../ctl.
 #pragma once
 
 #include <cstdint>

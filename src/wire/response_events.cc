@@ -1,5 +1,7 @@
 #include "wire/response_events.h"
 
+#include <string>
+
 #include "base/check.h"
 #include "wire/error.h"
 #include "wire/json_writer.h"
@@ -231,6 +233,17 @@ std::string ItemDoneEvent(int64_t sequence, const ResponseState& state) {
   json.Member("output_index", 0).Key("item");
   WriteItem(state, &state.text, ItemStatus(state.status), &json);
   json.EndObject();
+  return out;
+}
+
+std::string Renumbered(std::string_view event, int64_t sequence) {
+  constexpr std::string_view kMember = "\"sequence_number\":";  // right behind the type: Open()
+  const size_t begin = event.find(kMember);
+  CHECK(begin != std::string_view::npos);
+  const size_t number = begin + kMember.size();
+  std::string out(event.substr(0, number));
+  out += std::to_string(sequence);
+  out += event.substr(event.find_first_not_of("0123456789", number));
   return out;
 }
 

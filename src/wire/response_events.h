@@ -2,7 +2,8 @@
 //
 // Each event is one compact object with `type` and `sequence_number`, which the caller counts from
 // 0 without gaps; how it is framed (SSE, MQTT, WebSocket) is the door's business, so that all doors
-// carry the same bytes. The order for a text answer is
+// carry the same bytes, but for the number: MQTT counts `accepted` too. The order for a text answer
+// is
 //
 //   response.created, response.queued (background), response.in_progress
 //   response.output_item.added, response.content_part.added
@@ -48,8 +49,11 @@ std::string TextDoneEvent(int64_t sequence, const ResponseState& state);
 std::string PartDoneEvent(int64_t sequence, const ResponseState& state);
 std::string ItemDoneEvent(int64_t sequence, const ResponseState& state);
 
-// Ours: the message is durable and will be answered once, as turn `turn` of its dialog, after
-// `position` turns that must end first. Stands before response.created.
+// The same event, but `accepted` or `error`, under another number.
+std::string Renumbered(std::string_view event, int64_t sequence);
+
+// Ours, and of MQTT alone: the message is durable and will be answered once, as turn `turn` of its
+// dialog, after `position` turns that must end first. Stands before response.created.
 std::string AcceptedEvent(int64_t sequence, std::string_view message_id,
                           std::string_view response_id, int64_t turn, size_t position);
 

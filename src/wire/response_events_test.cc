@@ -171,6 +171,13 @@ TEST(ResponseEvents, ObfuscationIsAddedToAnEventThatIsWritten) {
   EXPECT_EQ(Text(Read(Obfuscated(TextDeltaEvent(4, Running(), "a"), 0)), "obfuscation"), "");
 }
 
+TEST(ResponseEvents, AnEventUnderAnotherNumberIsTheSameOtherwise) {
+  const std::string text = "say \"sequence_number\":7";
+  EXPECT_EQ(Renumbered(TextDeltaEvent(10, Running(), text), 9), TextDeltaEvent(9, Running(), text));
+  EXPECT_EQ(Renumbered(LifecycleEvent("response.created", 1, Running()), 0),
+            LifecycleEvent("response.created", 0, Running()));
+}
+
 TEST(ResponseEvents, AcceptedNamesTheTurnAndItsPlace) {
   EXPECT_EQ(AcceptedEvent(0, "uuid \"1\"", "resp_1", 7, 2),
             R"({"type":"accepted","id":"uuid \"1\"","response_id":"resp_1","turn":7,"position":2,)"

@@ -50,6 +50,32 @@ class Conversations(ServerCase):
         self.assertEqual(second.output_text, chat.choices[0].message.content)
         self.assertEqual(self.client.conversations.retrieve(conversation).metadata, {"game": "chess"})
 
+    def test_the_streams_of_a_turn_begin_with_created_as_the_client_expects(self):
+        """They began with MQTT's `accepted`, at which the client's helper gave up."""
+        conversation = self.client.conversations.create().id
+        with self.client.responses.stream(model=MODEL, conversation=conversation, input="Hi", max_output_tokens=16,
+                                          temperature=0) as stream:
+            text = "".join(e.delta for e in stream if e.type == "response.output_text.delta")
+            whole = stream.get_final_response()
+        self.assertEqual((whole.output_text, whole.conversation.id), (text, conversation))
+        events = list(self.say(conversation, "And then?", stream=True))
+        self.assertEqual((events[0].type, events[0].response.status), ("response.created", "queued"))
+        self.assertEqual([e.sequence_number for e in events], list(range(len(events))))
+        for seen in (0, 1, len(events) - 2):
+            rest = list(self.client.responses.retrieve(events[0].response.id, stream=True, starting_after=seen))
+            self.assertEqual(rest, events[seen + 1:])
+
+    def test_a_turn_is_resumed_over_another_connection_without_a_lost_or_doubled_event(self):
+        conversation = self.client.conversations.create().id
+        for cut in (1, 3, 9):
+            with self.say(conversation, "Tell me more.", stream=True, max_output_tokens=24) as stream:
+                events = [event for _, event in zip(range(cut), stream)]
+            rest = list(self.client.responses.retrieve(
+                events[0].response.id, stream=True, starting_after=events[-1].sequence_number))
+            self.assertEqual([e.sequence_number for e in events + rest], list(range(cut + len(rest))))
+            text = "".join(e.delta for e in events + rest if e.type == "response.output_text.delta")
+            self.assertEqual(text, rest[-1].response.output_text)
+
     def test_items_are_added_listed_by_the_page_and_deleted(self):
         conversation = self.client.conversations.create(
             items=[{"role": "user", "content": "one"}, {"role": "assistant", "content": "two"}]).id

@@ -46,8 +46,7 @@ class Stream:
         self.connection.close()
 
     def response_id(self):
-        first = json.loads(self.events[0])  # `accepted`, of a turn
-        return first.get("response_id") or first["response"]["id"]
+        return json.loads(self.events[0])["response"]["id"]
 
     def completed(self):
         if self.path == "/v1/responses":

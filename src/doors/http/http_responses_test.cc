@@ -107,6 +107,28 @@ TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
   }
 }
 
+// It began with MQTT's `accepted`, at which the stock client's helper gave up.
+TEST_F(ResponsesTest, TheStreamOfAConversationsTurnBeginsWithCreatedAsNumberZero) {
+  const std::string in = R"(,"conversation":")" + NewConversation("{}") + "\"";
+  const RawResponse stream = Create(in + R"(,"stream":true)");
+  ASSERT_EQ(stream.status, 200) << stream.body;
+  EXPECT_THAT(stream.body,
+              StartsWith("event: response.created\ndata: {\"type\":\"response.created\","
+                         "\"sequence_number\":0,"));
+  EXPECT_EQ(stream.body.find("accepted"), std::string::npos) << stream.body;
+  const std::string path =
+      "/v1/responses/" + TextOf(stream.body, "id") + "?stream=true&starting_after=";
+  std::string rest = stream.body;
+  int seen = 0;
+  for (; !rest.empty(); ++seen) {
+    EXPECT_THAT(rest, HasSubstr("\"sequence_number\":" + std::to_string(seen) + ","));
+    EXPECT_LT(rest.find("\"sequence_number\":" + std::to_string(seen) + ","), rest.find("\n\n"));
+    rest.erase(0, rest.find("\n\n") + 2);
+    EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
+  }
+  EXPECT_GT(seen, 8);
+}
+
 TEST_F(ResponsesTest, DeltasArePaddedForWhoAsksAndNobodyElse) {
   const std::string padded =
       Create(R"(,"stream":true,"store":true,"stream_options":{"include_obfuscation":true})").body;

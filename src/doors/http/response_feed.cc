@@ -1,5 +1,6 @@
 #include "doors/http/response_feed.h"
 
+#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -39,8 +40,9 @@ void ResponseFeed::Stop() {
 
 bool ResponseFeed::Attach(const std::shared_ptr<responses::Response>& response,
                           int64_t starting_after) {
-  Result<responses::ResponseReader> reader =
-      responses::ResponseReader::Attach(response, starting_after, connection_.loop());
+  first_ = response->base().turn.has_value() ? 1 : 0;
+  Result<responses::ResponseReader> reader = responses::ResponseReader::Attach(
+      response, std::min(starting_after, INT64_MAX - first_) + first_, connection_.loop());
   if (!reader.ok()) {
     connection_.RespondError(reader.status());
     return false;
@@ -100,11 +102,7 @@ void ResponseFeed::PumpEvents() {
       break;
     }
     for (const auto& entry : *entries) {
-      const bool padded = padding_.has_value() && entry->type == "response.output_text.delta";
-      AppendEvent(
-          entry->type,
-          padded ? wire::Obfuscated(entry->json, 1 + padding_->Below(kMostPadding)) : entry->json,
-          &frames);
+      AppendEvent(entry->type, Shown(*entry), &frames);
     }
   }
   events_.Show(frames);
@@ -122,6 +120,13 @@ void ResponseFeed::FailEvents(const Status& status, std::string frames) {
   events_.Show(frames);
   Stop();
   events_.End();
+}
+
+std::string ResponseFeed::Shown(const responses::LogEntry& entry) {
+  std::string json =
+      first_ == 0 ? entry.json : wire::Renumbered(entry.json, entry.sequence - first_);
+  if (!padding_.has_value() || entry.type != "response.output_text.delta") return json;
+  return wire::Obfuscated(std::move(json), 1 + padding_->Below(kMostPadding));
 }
 
 void ResponseFeed::PumpWhole() {

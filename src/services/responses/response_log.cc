@@ -59,8 +59,9 @@ Result<std::vector<ResponseLog::Entry>> ResponseLog::Read(int64_t starting_after
   const int64_t first = next_ - static_cast<int64_t>(entries_.size());
   const int64_t from = std::max<int64_t>(starting_after, -1) + 1;
   if (from < first) {
-    return NotFound("expired", "the events of this response up to number " +
-                                   std::to_string(first - 1) + " are no longer kept");
+    // Without a number: doors count from different events.
+    return NotFound("expired",
+                    "the first of the events asked for are no longer kept; the response is");
   }
   std::vector<Entry> read;
   for (int64_t at = from; at < next_ && read.size() < most; ++at)

@@ -1,7 +1,8 @@
 // What the native profile publishes, as messages: pure functions.
 //
-// The events of a response are those of its log, byte for byte as on SSE, with one exception:
-// deltas that are sent together are one event. Its `delta` is their texts one after the other, its
+// The events of a response are those of its log, with the numbers of its log, where `accepted` is 0
+// (SSE does not show that, and counts from the event behind it), with one exception: deltas that
+// are sent together are one event. Its `delta` is their texts one after the other, its
 // `sequence_number` the last one's, and `first_sequence_number` the first one's. So an event tells
 // of all numbers from `first_sequence_number` (where that is absent: from its own) up to its own;
 // what does not begin behind the last number that a client has seen is a gap, and a resume with
