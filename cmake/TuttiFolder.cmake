@@ -7,8 +7,8 @@
 # folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
-# they do; names in their unnamed namespaces must differ. JOINED: so are the library's files in a sanitized build, where
-# headers of sockets take most of the time. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
+# they do; names in their unnamed namespaces must differ. JOINED: so are the library's files in a build that is made once
+# (sanitized ones, and all with TUTTI_JOIN), where headers take most of the time. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
 # includes and the map.
 function(tutti_folder)
   cmake_parse_arguments(F "JOINED_TESTS;JOINED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
@@ -34,7 +34,7 @@ function(tutti_folder)
       set(F_PRECOMPILED tutti_common_headers)
     endif()
     tutti_precompile(tutti_${target} ${F_PRECOMPILED})
-    if(F_JOINED AND TUTTI_PRECOMPILE AND TUTTI_SANITIZE)
+    if(F_JOINED AND TUTTI_PRECOMPILE AND (TUTTI_SANITIZE OR TUTTI_JOIN))
       set_target_properties(tutti_${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
     endif()
     set(scope PUBLIC)

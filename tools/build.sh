@@ -10,7 +10,8 @@ export CCACHE_BASEDIR=$PWD CCACHE_NOHASHDIR=1
 # And with headers that were compiled there (cmake/Precompiled.cmake).
 export CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_PCH_EXTSUM=1
 mkdir -p "build/$preset"
-if ! cmake --preset "$preset" > "build/$preset/configure.log" 2>&1; then
+# What is built once, from nothing, is built from fewer and larger files (cmake/TuttiFolder.cmake, JOINED).
+if ! cmake --preset "$preset" ${TUTTI_JOIN:+"-DTUTTI_JOIN=$TUTTI_JOIN"} > "build/$preset/configure.log" 2>&1; then
   cat "build/$preset/configure.log" >&2
   echo "configuration of $preset failed" >&2
   exit 1

@@ -54,8 +54,6 @@ telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instan
 
 constexpr int kDefaultContextCap = 8192;
 
-Duration Millis(double ms) { return Duration(static_cast<int64_t>(ms * 1e6)); }
-
 engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   engine::EngineOptions options;
   engine::SchedulerOptions& s = options.scheduler;
@@ -70,13 +68,13 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
     s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
   }
-  s.itl_target = Millis(settings.Number("sched.itl_target_ms"));
+  s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
   s.prefix_cache = settings.On("prefix-cache");
   s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
-  s.static_wait = Millis(settings.Number("sched.static_wait_ms"));
+  s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
   options.queue.requests = static_cast<int>(settings.Int("queue"));
   const double age_s = settings.Number("sched.queue_age_s");
-  options.queue.age = age_s > 0 ? Millis(age_s * 1e3) : Duration::max();
+  options.queue.age = age_s > 0 ? FromSeconds(age_s) : Duration::max();
   return options;
 }
 

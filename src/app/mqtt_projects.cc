@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "app/options.h"
+#include "base/quote.h"
 #include "wire/mqtt_topic.h"
 
 namespace tutti::app {
@@ -31,12 +32,6 @@ constexpr std::array kKeys = std::to_array<ProjectKey>({
     {"enabled", "on", "on|off", "if not, nothing of it is subscribed to"},
 });
 
-std::string Shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 64)) out += static_cast<unsigned char>(c) < 32 ? '?' : c;
-  return "\"" + out + "\"";
-}
-
 Status Bad(const std::string& why) { return InvalidArgument("invalid_value", why); }
 
 const ProjectKey* FindKey(std::string_view name) {
@@ -53,11 +48,11 @@ bool IsPlain(std::string_view text) {
 Status CheckName(const std::string& name, const std::string& prefix) {
   if (name.empty()) return Bad("is missing");
   if (!wire::IsTopicLevel(name) || name.size() > kMostNameBytes) {
-    return Bad("must be 1 to 128 of letters, digits, '_', '.' and '-', not " + Shown(name));
+    return Bad("must be 1 to 128 of letters, digits, '_', '.' and '-', not " + Quote(name));
   }
   // Its replies would else lie where the native profile listens.
   if (prefix.substr(0, prefix.find('/')) == name)
-    return Bad(Shown(name) + " is where the topics of mqtt.prefix (" + prefix + ") begin");
+    return Bad(Quote(name) + " is where the topics of mqtt.prefix (" + prefix + ") begin");
   return OkStatus();
 }
 
@@ -76,7 +71,7 @@ class Reader {
     if (text == no) return false;
     return Bad(std::string(key) + " must be " +
                (yes == "on" ? "true or false" : std::string(no) + " or " + std::string(yes)) +
-               ", not " + Shown(text));
+               ", not " + Quote(text));
   }
 
  private:
@@ -115,7 +110,7 @@ Result<MqttProject> MakeProject(const ProjectFields& fields, const std::string& 
 std::string TableName(size_t number, const ProjectFields& fields) {
   const auto name = fields.find("name");
   return "[[mqtt.project]] " + std::to_string(number) +
-         (name == fields.end() ? "" : " (" + Shown(name->second) + ")");
+         (name == fields.end() ? "" : " (" + Quote(name->second) + ")");
 }
 
 }  // namespace
@@ -139,7 +134,7 @@ Result<limits::Window> ParseRate(std::string_view text) {
   }
   if (!good || window.limit < 1 || window.limit > limits::kMostInWindow) {
     return Bad("must be N/TIME such as 20/60s (N from 1 to 1000, TIME up to 24h) or off, not " +
-               Shown(text));
+               Quote(text));
   }
   window.period = std::chrono::seconds(time);
   return window;
@@ -176,8 +171,8 @@ Status CheckProjectModels(const std::vector<MqttProject>& projects,
     const bool there = std::any_of(served.begin(), served.end(), [&](const ServedName& model) {
       return model.name == project.model;
     });
-    std::string why = "[[mqtt.project]] " + Shown(project.name) + ": the model " +
-                      Shown(project.model) + (there ? " generates no text" : " is not served") +
+    std::string why = "[[mqtt.project]] " + Quote(project.name) + ": the model " +
+                      Quote(project.model) + (there ? " generates no text" : " is not served") +
                       "; ";
     if (generating.empty()) {
       why += "no model here does";

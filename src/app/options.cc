@@ -6,6 +6,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/quote.h"
 #include "services/admission/policy.h"
 
 namespace tutti::app {
@@ -207,12 +208,6 @@ std::string Normalised(std::string_view key, char separator) {
   return out;
 }
 
-std::string Shown(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 64)) out += (static_cast<unsigned char>(c) < 32) ? '?' : c;
-  return "\"" + out + "\"";
-}
-
 Status Bad(const OptionSpec& option, const std::string& why) {
   return InvalidArgument("invalid_value", FlagName(option) + " " + why).WithParam(option.key);
 }
@@ -248,7 +243,7 @@ Status OutOfRange(const OptionSpec& option, std::string_view text) {
   const std::string range = option.open
                                 ? "above " + shown(option.min) + " and below " + shown(option.max)
                                 : "between " + shown(option.min) + " and " + shown(option.max);
-  return Bad(option, "must be " + range + ", not " + Shown(text));
+  return Bad(option, "must be " + range + ", not " + Quote(text));
 }
 
 Status CheckRange(const OptionSpec& option, double value, std::string_view text) {
@@ -290,7 +285,7 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
     case kInt: {
       int64_t value = 0;
       const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
-      if (!IsNumber(text, read)) return Bad(option, "needs a whole number, not " + Shown(text));
+      if (!IsNumber(text, read)) return Bad(option, "needs a whole number, not " + Quote(text));
       if (read.ec != std::errc()) return OutOfRange(option, text);
       return CheckRange(option, static_cast<double>(value), text);
     }
@@ -298,7 +293,7 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       double value = 0;
       const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
       if (!IsNumber(text, read) || std::isnan(value))
-        return Bad(option, "needs a number, not " + Shown(text));
+        return Bad(option, "needs a number, not " + Quote(text));
       if (read.ec != std::errc()) return OutOfRange(option, text);
       return CheckRange(option, value, text);
     }
@@ -314,13 +309,13 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
         if (rest.substr(0, bar) == text) return OkStatus();
         rest.remove_prefix(std::min(bar + 1, rest.size()));
       }
-      return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Shown(text));
+      return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Quote(text));
     }
     case kHosts:
       for (const std::string& host : SplitHosts(text)) {
         if (!IsHostName(host)) {
           return Bad(option,
-                     "needs names without port such as llm.example,llm.local, not " + Shown(host));
+                     "needs names without port such as llm.example,llm.local, not " + Quote(host));
         }
       }
       return OkStatus();
@@ -330,7 +325,7 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       return OkStatus();
     case kOrigin:
       if (!IsOrigin(text)) {
-        return Bad(option, "needs an origin such as https://app.example, or *, not " + Shown(text));
+        return Bad(option, "needs an origin such as https://app.example, or *, not " + Quote(text));
       }
       [[fallthrough]];
     case kText:
@@ -382,7 +377,7 @@ Result<int64_t> ParseSize(std::string_view text) {
   }
   const bool bare = suffix == "k" || suffix == "m" || suffix == "g" || suffix == "t";
   return InvalidArgument("invalid_value",
-                         "needs a size such as 512MiB or 2GiB, not " + Shown(text) +
+                         "needs a size such as 512MiB or 2GiB, not " + Quote(text) +
                              (bare ? " (GiB are powers of 1024, GB of 1000)" : ""));
 }
 

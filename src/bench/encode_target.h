@@ -4,6 +4,7 @@
 // thread.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,6 +23,14 @@ struct EncodeReply {
   api::EncodeTimings timings;  // zero where the target does not tell
   int64_t tokens = 0;          // read of all texts; 0 where the target does not tell
 };
+
+// How long a server may keep one request.
+inline constexpr std::chrono::milliseconds kEncodePatience{60'000};
+
+// An answer of a server that is not what it should be.
+inline Status BadAnswer(const std::string& what) {
+  return Internal("the server's answer: " + what);
+}
 
 class EncodeClient {
  public:

@@ -17,9 +17,6 @@
 namespace tutti::bench {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{60'000};
-
-Status BadAnswer(const std::string& what) { return Internal("the server's answer: " + what); }
 
 class Client final : public EncodeClient {
  public:
@@ -136,7 +133,7 @@ class LoadedTarget final : public GrpcTarget {
 Result<std::unique_ptr<GrpcTarget>> GrpcEncodeTarget(const std::string& url,
                                                      const std::string& model,
                                                      const std::string& api_key) {
-  ASSIGN_OR_RETURN(auto channel, client::GrpcChannel::Open(url, api_key, kPatience));
+  ASSIGN_OR_RETURN(auto channel, client::GrpcChannel::Open(url, api_key, kEncodePatience));
   return std::unique_ptr<GrpcTarget>(std::make_unique<Target>(std::move(channel), model, api_key));
 }
 

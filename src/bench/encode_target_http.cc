@@ -15,9 +15,6 @@
 namespace tutti::bench {
 namespace {
 
-constexpr std::chrono::milliseconds kPatience{60'000};
-
-Status BadAnswer(const std::string& what) { return Internal("the server's answer: " + what); }
 
 // A float32 array in base64, appended to `out`.
 Status DecodeFloats(std::string_view text, std::vector<float>& out) {
@@ -96,14 +93,14 @@ class HttpTarget final : public EncodeTarget {
 
   Result<std::unique_ptr<EncodeClient>> Connect() override {
     ASSIGN_OR_RETURN(client::HttpConnection connection,
-                     client::HttpConnection::Open(at_.server, at_.api_key, kPatience));
+                     client::HttpConnection::Open(at_.server, at_.api_key, kEncodePatience));
     return std::unique_ptr<EncodeClient>(
         std::make_unique<HttpEncodeClient>(std::move(connection), model_));
   }
 
   Result<api::ModelStatistics> Statistics() override {
     ASSIGN_OR_RETURN(const std::string text,
-                     client::Get(at_.server, "/metrics", at_.api_key, kPatience));
+                     client::Get(at_.server, "/metrics", at_.api_key, kEncodePatience));
     const std::string label = "model=\"" + model_ + "\"";
     api::ModelStatistics statistics;
     statistics.executions =
@@ -127,7 +124,7 @@ class HttpTarget final : public EncodeTarget {
 Result<std::unique_ptr<EncodeTarget>> HttpEncodeTarget(const client::Server& server,
                                                        const std::string& model,
                                                        const std::string& api_key) {
-  client::ModelServer at{server, api_key, kPatience};
+  client::ModelServer at{server, api_key, kEncodePatience};
   ASSIGN_OR_RETURN(std::string name, client::ChooseModel(at, model, "embed"));
   return std::unique_ptr<EncodeTarget>(
       std::make_unique<HttpTarget>(std::move(at), std::move(name)));

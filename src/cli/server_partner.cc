@@ -13,7 +13,7 @@ namespace {
 namespace json = boost::json;
 
 // A server may load its model, or hold a request in its queue, for so long before its first byte.
-constexpr std::chrono::minutes kPatience{10};
+constexpr std::chrono::minutes kAnswerPatience{10};
 constexpr std::chrono::seconds kListPatience{30};
 
 std::string TextAt(const json::value& root, std::string_view pointer) {
@@ -54,7 +54,7 @@ class ServerPartner final : public ChatPartner {
       }
     };
     RETURN_IF_ERROR(client::PostStream(server_, "/v1/chat/completions", Body(messages), api_key_,
-                                       kPatience, on_event, stopped));
+                                       kAnswerPatience, on_event, stopped));
     return failure;
   }
 

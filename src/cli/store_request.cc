@@ -17,7 +17,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr std::chrono::seconds kPatience{30};
+constexpr std::chrono::seconds kControlPatience{30};
 
 Result<std::string> AnswerHere(store::Store& store, const std::string& request) {
   ASSIGN_OR_RETURN(const std::unique_ptr<auth::Accounts> accounts, auth::Accounts::Open(&store));
@@ -33,7 +33,7 @@ Result<std::string> AnswerOf(const std::string& folder, const std::string& reque
   const auto store = store::Store::Open({.folder = folder}, app::StoreTables());
   if (store.ok()) return AnswerHere(**store, request);
   if (store.status().reason() != "store_locked") return store.status();
-  Result<std::string> answer = client::AskControl(folder, request, kPatience);
+  Result<std::string> answer = client::AskControl(folder, request, kControlPatience);
   if (answer.ok()) return answer;
   return Status(
       StatusCode::kFailedPrecondition, "store_locked",
