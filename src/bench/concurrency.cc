@@ -82,10 +82,6 @@ Level RunLevel(api::Inference& inference, int clients, int requests, int new_tok
   return level;
 }
 
-boost::json::object PercentilesJson(const Percentiles& p) {
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 }  // namespace
 
 Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
@@ -157,8 +153,8 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
                                        {"seconds", level.seconds},
                                        {"req_s", done / level.seconds},
                                        {"tok_s", rate},
-                                       {"ttft_ms", PercentilesJson(t)},
-                                       {"e2e_ms", PercentilesJson(e)},
+                                       {"ttft_ms", MillisJson(t)},
+                                       {"e2e_ms", MillisJson(e)},
                                        {"equal", equal},
                                        {"stable", stable}});
   }

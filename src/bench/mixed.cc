@@ -115,21 +115,16 @@ class MixedLoad {
   Half half_;  // guarded by mutex_ while threads run
 };
 
-boost::json::object PercentilesJson(const std::vector<double>& samples) {
-  const Percentiles p = PercentilesOf(samples);
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 boost::json::object HalfJson(const Half& half) {
   return {{"seconds", half.seconds},
           {"tok_s", static_cast<double>(half.tokens) / half.seconds},
           {"texts_s", static_cast<double>(half.texts) / half.seconds},
-          {"ttft_ms", PercentilesJson(half.ttft_s)},
-          {"itl_ms", PercentilesJson(half.itl_s)},
-          {"text_ms", PercentilesJson(half.text_s)},
-          {"text_sent_late_ms", PercentilesJson(half.late_s)},
-          {"text_queue_ms", PercentilesJson(half.queue_s)},
-          {"text_inference_ms", PercentilesJson(half.inference_s)}};
+          {"ttft_ms", MillisJson(half.ttft_s)},
+          {"itl_ms", MillisJson(half.itl_s)},
+          {"text_ms", MillisJson(half.text_s)},
+          {"text_sent_late_ms", MillisJson(half.late_s)},
+          {"text_queue_ms", MillisJson(half.queue_s)},
+          {"text_inference_ms", MillisJson(half.inference_s)}};
 }
 
 std::string Row(const char* name, const Half& half) {

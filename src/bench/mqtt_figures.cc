@@ -9,11 +9,6 @@
 namespace tutti::bench {
 namespace {
 
-boost::json::object MillisJson(std::span<const double> seconds) {
-  const Percentiles p = PercentilesOf(seconds);
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 std::string Millis(std::span<const double> seconds) {
   if (seconds.empty()) return "-";
   const Percentiles p = PercentilesOf(seconds);

@@ -22,11 +22,6 @@ double LastSent(const LevelResult& level) {
   return last;
 }
 
-boost::json::object MillisJson(std::span<const double> seconds) {
-  const Percentiles p = PercentilesOf(seconds);
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 // The run of one server: what is asked of it one after the other.
 class Overload {
  public:

@@ -122,11 +122,6 @@ std::vector<double> Collect(const std::vector<RequestRecord>& records, F add) {
   return out;
 }
 
-boost::json::object PercentilesJson(std::span<const double> seconds) {
-  const Percentiles p = PercentilesOf(seconds);
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 std::string Shown(std::span<const double> seconds) {
   const Percentiles p = PercentilesOf(seconds);
   return fmt::format("{:.1f}/{:.1f}/{:.1f}", p.p50 * 1e3, p.p95 * 1e3, p.p99 * 1e3);
@@ -294,17 +289,17 @@ Result<Report> BenchServe(const ServeOptions& options,
                             {"seconds", level.seconds},
                             {"req_s", done / level.seconds},
                             {"output_tok_s", tok_s},
-                            {"ttft_ms", PercentilesJson(level.Ttft())},
-                            {"tpot_ms", PercentilesJson(level.Tpot())},
-                            {"itl_ms", PercentilesJson(level.Itl())},
-                            {"e2e_ms", PercentilesJson(level.EndToEnd())},
+                            {"ttft_ms", MillisJson(level.Ttft())},
+                            {"tpot_ms", MillisJson(level.Tpot())},
+                            {"itl_ms", MillisJson(level.Itl())},
+                            {"e2e_ms", MillisJson(level.EndToEnd())},
                             {"goodput_req_s", Goodput(options, level)},
                             {"stable", level.stable()},
                             {"steady", steady}};
     if (rate > 0) {
       row["rate"] = rate;
       row["sent_rate"] = level.sent_rate();
-      row["late_ms"] = PercentilesJson(level.Late());
+      row["late_ms"] = MillisJson(level.Late());
       say(fmt::format("{:>12} sent late by ms p50/p95/p99 {}", "", Shown(level.Late())));
     } else {
       row["concurrency"] = clients;

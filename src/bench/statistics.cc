@@ -23,6 +23,14 @@ Percentiles PercentilesOf(std::span<const double> samples) {
   return {Percentile(samples, 50), Percentile(samples, 95), Percentile(samples, 99)};
 }
 
+boost::json::object MillisJson(const Percentiles& seconds) {
+  return {{"p50", seconds.p50 * 1e3}, {"p95", seconds.p95 * 1e3}, {"p99", seconds.p99 * 1e3}};
+}
+
+boost::json::object MillisJson(std::span<const double> seconds) {
+  return MillisJson(PercentilesOf(seconds));
+}
+
 bool IsStable(std::span<const double> windows) {
   if (windows.size() < 3) return false;
   const auto [low, high] = std::minmax_element(windows.end() - 3, windows.end());

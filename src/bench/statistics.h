@@ -2,6 +2,7 @@
 // functions over plain values; any thread. Definitions: serve_load.h.
 #pragma once
 
+#include <boost/json/object.hpp>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct Percentiles {
   double p50 = 0, p95 = 0, p99 = 0;
 };
 Percentiles PercentilesOf(std::span<const double> samples);
+// {"p50", "p95", "p99"} in milliseconds, of seconds.
+boost::json::object MillisJson(const Percentiles& seconds);
+boost::json::object MillisJson(std::span<const double> seconds);
 
 // The last three values lie within 10 % of each other (largest <= 1.1 x smallest): more windows
 // would tell nothing new. False with fewer than three.

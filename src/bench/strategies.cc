@@ -44,11 +44,6 @@ bool SameOutputs(const std::vector<ServedRequest>& a, const std::vector<ServedRe
       [](const ServedRequest& x, const ServedRequest& y) { return x.output == y.output; });
 }
 
-boost::json::object PercentilesJson(std::span<const double> seconds) {
-  const Percentiles p = PercentilesOf(seconds);
-  return {{"p50", p.p50 * 1e3}, {"p95", p.p95 * 1e3}, {"p99", p.p99 * 1e3}};
-}
-
 boost::json::object GateJson(const std::string& name, const RatioGate& gate) {
   return {{"gate", name},
           {"measured", gate.measured},
@@ -182,9 +177,9 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
           boost::json::object{{"total_ms", m.Seconds() * 1e3},
                               {"tok_s", tokens / m.Seconds()},
                               {"ratio_to_blocking", measured[kBlocking].Seconds() / m.Seconds()},
-                              {"ttft_ms", PercentilesJson(m.ttft_s)},
-                              {"tpot_ms", PercentilesJson(m.tpot_s)},
-                              {"e2e_ms", PercentilesJson(m.e2e_s)}};
+                              {"ttft_ms", MillisJson(m.ttft_s)},
+                              {"tpot_ms", MillisJson(m.tpot_s)},
+                              {"e2e_ms", MillisJson(m.e2e_s)}};
     }
     say(fmt::format("  outputs {}", equal ? "equal" : "DIFFER"));
     if (!equal) {
