@@ -17,7 +17,6 @@
 namespace tutti::bench {
 namespace {
 
-
 class Client final : public EncodeClient {
  public:
   Client(client::GrpcChannel& channel, const std::string& model)

@@ -15,7 +15,6 @@
 namespace tutti::bench {
 namespace {
 
-
 // A float32 array in base64, appended to `out`.
 Status DecodeFloats(std::string_view text, std::vector<float>& out) {
   std::vector<unsigned char> bytes(text.size() / 4 * 3 + 3);
