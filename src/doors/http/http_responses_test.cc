@@ -99,12 +99,37 @@ TEST_F(ResponsesTest, ItsEventsAreReplayedFromAnyPlace) {
     rest.erase(0, rest.find("\n\n") + 2);
     EXPECT_EQ(Ask(Get(path + std::to_string(seen))).body, rest) << seen;
   }
-  // Whoever has all of it, or claims more, is given an empty stream that ends.
-  for (const int64_t all : {int64_t{seen}, int64_t{seen} + 1000, INT64_MAX}) {
-    const RawResponse nothing = Ask(Get(path + std::to_string(all)));
-    EXPECT_EQ(nothing.status, 200);
-    EXPECT_EQ(nothing.body, "");
+  // Whoever has all of it is given an empty stream that ends.
+  const RawResponse nothing = Ask(Get(path + std::to_string(seen)));
+  EXPECT_EQ(nothing.status, 200);
+  EXPECT_EQ(nothing.body, "");
+}
+
+// An empty stream was given, as if all had been told.
+TEST_F(ResponsesTest, AStreamThatIsResumedBeyondItsEndIsRefusedWithTheLastNumber) {
+  const auto refused = [&](const std::string& id, int64_t last) {
+    const std::string path = "/v1/responses/" + id + "?stream=true&starting_after=";
+    for (const int64_t beyond : {last + 1, last + 1000, INT64_MAX}) {
+      const RawResponse response = Ask(Get(path + std::to_string(beyond)));
+      EXPECT_EQ(response.status, 400) << response.body;
+      EXPECT_EQ(CodeOf(response), "invalid_value");
+      EXPECT_THAT(response.body, HasSubstr("invalid_request_error"));
+      EXPECT_EQ(TextOf(response.body, "param"), "starting_after");
+      EXPECT_THAT(response.body, HasSubstr("has number " + std::to_string(last) + "\""));
+    }
+  };
+  const std::string conversation = R"(,"conversation":")" + NewConversation("{}") + "\"";
+  for (const std::string& in : {std::string(), conversation}) {
+    const std::string stream = Create(in + R"(,"stream":true)").body;
+    int64_t last = -1;
+    for (size_t at = 0; (at = stream.find("\n\n", at)) != std::string::npos; at += 2) ++last;
+    refused(TextOf(stream, "id"), last);
   }
+  holds_.store(true);
+  const RawResponse running = Create(R"(,"background":true)");
+  ASSERT_TRUE(Eventually([&] { return Held() != nullptr; }));
+  refused(TextOf(running.body, "id"), 1);  // created and queued have been told
+  Held()->Answer({"late"});
 }
 
 // It began with MQTT's `accepted`, at which the stock client's helper gave up.
@@ -244,8 +269,14 @@ TEST_F(ResponsesTest, AConversationKeepsItsTurnsItsMetadataAndItsVersion) {
   EXPECT_THAT(Ask(Get(path)).body, HasSubstr(R"("metadata":{"k":"v"})"));
   EXPECT_EQ(Ask(Delete(path, of_old)).status, 412);
   const std::string of_now = "If-Match: " + items.Header("etag") + "\r\n";
-  EXPECT_EQ(Ask(Post(path, R"({"metadata":{"k":"w"}})", of_now)).status, 200);
-  EXPECT_EQ(Ask(Delete(path, of_now)).status, 200);
+  const RawResponse changed = Ask(Post(path, R"({"metadata":{"k":"w"}})", of_now));
+  EXPECT_EQ(changed.status, 200);
+  // Two that both knew the version of now both had their way, the second over the first.
+  EXPECT_EQ(Ask(Post(path, R"({"metadata":{"k":"x"}})", of_now)).status, 412);
+  EXPECT_THAT(Ask(Get(path)).body, HasSubstr(R"("metadata":{"k":"w"})"));
+  EXPECT_EQ(Ask(Get(path)).Header("etag"), changed.Header("etag"));
+  EXPECT_EQ(Ask(Delete(path, of_now)).status, 412);
+  EXPECT_EQ(Ask(Delete(path, "If-Match: " + changed.Header("etag") + "\r\n")).status, 200);
 }
 
 // It was passed over, and the answer given as if the version had been looked at.

@@ -56,6 +56,11 @@ void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
                           int64_t starting_after, std::vector<std::string> ignored,
                           bool obfuscated) {
   if (!Attach(response, starting_after)) return;
+  starting_after_ = starting_after;
+  if (const Status place = responses::CheckPlace(*response, starting_after, first_); !place.ok()) {
+    Stop();
+    return connection_.RespondError(place);
+  }
   shows_ = Shows::kEvents;
   if (obfuscated) padding_.emplace(std::hash<std::string>{}(connection_.loop()->RandomId(24)));
   events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
@@ -104,6 +109,11 @@ void ResponseFeed::PumpEvents() {
     for (const auto& entry : *entries) {
       AppendEvent(entry->type, Shown(*entry), &frames);
     }
+  }
+  if (reader_->ended()) {
+    // One that was made again may have ended before the place where its reader waited.
+    const Status place = responses::CheckPlace(*reader_->response(), starting_after_, first_);
+    if (!place.ok()) return FailEvents(place, std::move(frames));
   }
   events_.Show(frames);
   if (!reader_->ended()) return;

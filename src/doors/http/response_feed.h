@@ -27,8 +27,9 @@ class ResponseFeed {
   explicit ResponseFeed(Connection& connection) : connection_(connection), events_(connection) {}
   ~ResponseFeed();
 
-  // Server-sent events behind `starting_after` (-1: from the first) until the terminal one.
-  // `ignored`: names of unknown fields, for the head. `obfuscated`: deltas are padded at random.
+  // Server-sent events behind `starting_after` (-1: from the first) until the terminal one. One
+  // that there is not is an error (CheckPlace). `ignored`: names of unknown fields, for the head.
+  // `obfuscated`: deltas are padded at random.
   void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
               std::vector<std::string> ignored, bool obfuscated);
   // The response object when it has ended. One that failed is its error, as an HTTP answer, or, for
@@ -58,6 +59,7 @@ class ResponseFeed {
 
   Connection& connection_;
   std::optional<responses::ResponseReader> reader_;
+  int64_t starting_after_ = -1;
   int64_t first_ = 0;  // what the log calls the event that is number 0 here
   enum class Shows { kEvents, kWhole, kBegun };
   Shows shows_ = Shows::kWhole;

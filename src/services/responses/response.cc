@@ -1,5 +1,7 @@
 #include "services/responses/response.h"
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "wire/error.h"
@@ -19,6 +21,17 @@ DroppedContext Response::dropped() const {
 Status FailureOf(const wire::ResponseState& state) {
   const Status named(StatusCode::kInternal, state.error_code, state.error_message);
   return Status(wire::FindError(named).canonical, state.error_code, state.error_message);
+}
+
+Status CheckPlace(const Response& response, int64_t starting_after, int64_t first) {
+  if (response.again() && !response.ended()) return OkStatus();
+  const int64_t last = response.log().next() - 1 - first;
+  if (starting_after <= std::max<int64_t>(last, -1)) return OkStatus();
+  return InvalidArgument("invalid_value",
+                         last < 0 ? std::string("starting_after: there is no event yet")
+                                  : "starting_after: the last event there is has number " +
+                                        std::to_string(last))
+      .WithParam("starting_after");
 }
 
 Result<ResponseReader> ResponseReader::Attach(std::shared_ptr<Response> response,

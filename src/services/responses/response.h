@@ -42,8 +42,9 @@ struct DroppedContext {
 
 class Response {
  public:
-  Response(ResponseBase base, size_t log_bytes)
-      : base_(std::move(base)), log_(log_bytes), state_(base_.state) {}
+  // `again`: an earlier process began with it, and readers may have seen more than there is yet.
+  Response(ResponseBase base, size_t log_bytes, bool again = false)
+      : base_(std::move(base)), again_(again), log_(log_bytes), state_(base_.state) {}
 
   const std::string& id() const { return base_.state.id; }
   const std::string& owner() const { return base_.owner; }
@@ -53,11 +54,13 @@ class Response {
 
   wire::ResponseState State() const;  // a copy, with the text so far
   bool ended() const { return log_.ended(); }
+  bool again() const { return again_; }
   DroppedContext dropped() const;
 
  private:
   friend class ResponseWriter;
   const ResponseBase base_;
+  const bool again_;
   ResponseLog log_;
   mutable Mutex mutex_;
   wire::ResponseState state_ GUARDED_BY(mutex_);
@@ -66,6 +69,12 @@ class Response {
 
 // What a failed response failed of, with the code it shows.
 Status FailureOf(const wire::ResponseState& state);
+
+// Whether events may be asked for behind that number: one that has been told, or none (-1).
+// `first`: what the log calls the event that is number 0 where this is asked. Errors:
+// invalid_value, with the last number there is. Where an earlier process had told more than this
+// one has come to again, a reader that saw it waits instead.
+Status CheckPlace(const Response& response, int64_t starting_after, int64_t first = 0);
 
 class ResponseReader {
  public:

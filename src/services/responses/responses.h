@@ -141,8 +141,10 @@ class Responses {
   // --- on the strand, for the dialogs ---
 
   // A response whose turn is to come: `accepted`, `created` and `queued` are in its log. `cancel`
-  // is called when somebody cancels it before it runs. Errors: those of Registry::Add.
-  Result<std::shared_ptr<Response>> Create(ResponseBase base, std::function<void()> cancel);
+  // is called when somebody cancels it before it runs. `again`: an earlier process did so before.
+  // Errors: those of Registry::Add.
+  Result<std::shared_ptr<Response>> Create(ResponseBase base, std::function<void()> cancel,
+                                           bool again = false);
   // As if it had never been: its message was not accepted. It may run, but not be shown.
   void Abandon(const Response& response);
   // Begins to generate; nothing of it is in the log, and it does not end, before Show(). An error

@@ -57,7 +57,8 @@ void Responses::RerunNext(int64_t row, bool more) {
 Status Responses::Rerun(const Unfinished& unfinished) {
   const ResponseBase& base = unfinished.record.base;
   if (registry_.Find(base.owner, base.state.id) != nullptr) return OkStatus();  // of this process
-  auto active = std::make_shared<Active>(std::make_shared<Response>(base, options_.log_bytes));
+  auto active = std::make_shared<Active>(
+      std::make_shared<Response>(base, options_.log_bytes, /*again=*/true));
   active->durable = true;
   const auto begin = [&]() -> Status {
     ASSIGN_OR_RETURN(api::GenerateRequest request, DecodeRequest(unfinished.request));

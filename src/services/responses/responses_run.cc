@@ -36,9 +36,9 @@ void Responses::Adopt(const ActivePointer& active, const std::string& request) {
                });
 }
 
-Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base,
-                                                    std::function<void()> cancel) {
-  auto response = std::make_shared<Response>(std::move(base), options_.log_bytes);
+Result<std::shared_ptr<Response>> Responses::Create(ResponseBase base, std::function<void()> cancel,
+                                                    bool again) {
+  auto response = std::make_shared<Response>(std::move(base), options_.log_bytes, again);
   auto active = std::make_shared<Active>(response);
   active->writer.Open();
   active->durable = true;

@@ -111,16 +111,27 @@ void SessionActor::CreateConversation(const std::string& tenant, const std::stri
 
 void SessionActor::SetMetadata(const SessionKey& key, const std::string& metadata,
                                std::optional<int64_t> expected_version, Done<Conversation> done) {
-  AskStore<Conversation>(
-      true,
-      [key, metadata, expected_version,
-       now_s = unix_s_()](store::Database& rows) -> Result<Conversation> {
-        ASSIGN_OR_RETURN(const Conversation now, LoadConversation(rows, key));
-        RETURN_IF_ERROR(CheckVersion(now.version, expected_version));
-        RETURN_IF_ERROR(SetMetadataRow(rows, key, metadata, now_s));
-        return LoadConversation(rows, key);
-      },
-      std::move(done));
+  Open(key, [this, metadata, expected_version, done](const Result<SessionPointer>& opened) {
+    if (!opened.ok()) return done(opened.status());
+    const SessionPointer session = *opened;
+    ++session->pending;
+    ++session->new_metadata;
+    AskStore<Conversation>(
+        true,
+        [key = session->key, metadata, expected_version, now_s = unix_s_()](store::Database& rows) {
+          return ChangeMetadata(rows, key, expected_version, metadata, now_s);
+        },
+        [this, session, done](Result<Conversation> changed) {
+          if (changed.ok()) {
+            const responses::CriticalSection section(&hold_times_);
+            ++session->version;  // what else was on its way to the disk raises it itself
+            session->used_s = unix_s_();
+          }
+          --session->new_metadata;
+          done(std::move(changed));
+          Leave(session);
+        });
+  });
 }
 
 void SessionActor::Import(const Subject& subject, const std::string& line, Told done) {

@@ -204,9 +204,9 @@ responses::TurnHooks SessionActor::HooksOf(const SessionPointer& session, int64_
         // Alone, a turn finds the history as it left it; beside others, as they left it.
         std::optional<int64_t> version;
         if (!turn.message.parallel && !outcome->items.empty()) version = session->version;
-        return [dialog = session->dialog, version, outcome = *outcome,
-                now_s = unix_s_()](store::Database& rows) {
-          return EndTurn(rows, dialog, version, outcome, now_s);
+        return [dialog = session->dialog, version, outcome = *outcome, now_s = unix_s_(),
+                raised = session->new_metadata](store::Database& rows) {
+          return EndTurn(rows, dialog, version, outcome, now_s, raised);
         };
       },
       .ended =

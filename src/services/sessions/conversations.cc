@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "services/sessions/items.h"
+#include "services/sessions/versions.h"
 
 namespace tutti::sessions {
 
@@ -32,6 +33,18 @@ Result<Conversation> LoadConversation(Database& database, const SessionKey& key)
                       .metadata = dialog->metadata.empty() ? "{}" : std::move(dialog->metadata),
                       .system_prompt = std::move(dialog->system_prompt),
                       .items = {}};
+}
+
+Result<Conversation> ChangeMetadata(Database& database, const SessionKey& key,
+                                    std::optional<int64_t> expected_version,
+                                    const std::string& metadata, int64_t now_s) {
+  ASSIGN_OR_RETURN(const std::optional<Dialog> dialog, LoadDialog(database, key, INT64_MAX));
+  if (!dialog.has_value()) return NotFound("not_found", "there is no such conversation");
+  RETURN_IF_ERROR(CheckVersion(dialog->version, expected_version));
+  RETURN_IF_ERROR(SetMetadataRow(database, key, metadata, now_s));
+  RETURN_IF_ERROR(Run(database, "UPDATE dialog SET version=version+1 WHERE id=?1", dialog->id));
+  RETURN_IF_ERROR(NoteVersion(database, dialog->id, /*changed_from=*/INT64_MAX));
+  return LoadConversation(database, key);
 }
 
 Status SetMetadataRow(Database& database, const SessionKey& key, const std::string& metadata,

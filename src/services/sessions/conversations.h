@@ -31,6 +31,11 @@ Result<Conversation> CreateConversationRow(store::Database& database, const Sess
                                            const DialogQuota& limits);
 // Without its items. Errors: not_found.
 Result<Conversation> LoadConversation(store::Database& database, const SessionKey& key);
+// The same as a change of the dialog: its version is raised, and what is said stays as it is.
+// Errors: not_found, version_mismatch.
+Result<Conversation> ChangeMetadata(store::Database& database, const SessionKey& key,
+                                    std::optional<int64_t> expected_version,
+                                    const std::string& metadata, int64_t now_s);
 Status SetMetadataRow(store::Database& database, const SessionKey& key, const std::string& metadata,
                       int64_t now_s);
 

@@ -191,11 +191,13 @@ Status CheckVersion(int64_t now, std::optional<int64_t> expected) {
 }
 
 Status EndTurn(Database& database, int64_t dialog, std::optional<int64_t> version,
-               const Outcome& outcome, int64_t now_s) {
+               const Outcome& outcome, int64_t now_s, int64_t raised) {
   RETURN_IF_ERROR(Run(database,
                       "UPDATE dialog SET version=version+?3, first_place=max(first_place, ?4), "
-                      "used_s=?5 WHERE id=?1 AND version=coalesce(?2, version)",
-                      dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_place, now_s));
+                      "used_s=?5 WHERE id=?1 AND version BETWEEN coalesce(?2, version) AND "
+                      "coalesce(?2+?6, version)",
+                      dialog, version, outcome.items.empty() ? 0 : 1, outcome.first_place, now_s,
+                      raised));
   if (database.changes() == 0) {
     return Status(StatusCode::kFailedPrecondition, "version_mismatch",
                   "the history of this dialog has changed meanwhile");

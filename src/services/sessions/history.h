@@ -105,10 +105,11 @@ Result<bool> HasPendingTurn(store::Database& database, const std::string& tenant
                             const std::string& response_id);
 // Sessions with messages that wait.
 Result<std::vector<SessionKey>> PendingSessions(store::Database& database);
-// Ends a turn. `version`: that the history must be at; absent: at whichever. Errors:
-// version_mismatch, turn_ended.
+// Ends a turn. `version`: that the dialog must be at; absent: at whichever. It may be later by up
+// to `raised`, changes that do not touch the history and were on their way when this was asked for.
+// Errors: version_mismatch, turn_ended.
 Status EndTurn(store::Database& database, int64_t dialog, std::optional<int64_t> version,
-               const Outcome& outcome, int64_t now_s);
+               const Outcome& outcome, int64_t now_s, int64_t raised = 0);
 
 // Everything said, and the messages up to that turn, answered or not; the dialog itself stays, with
 // what was accepted since.

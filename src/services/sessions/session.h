@@ -83,8 +83,9 @@ struct Session {
   std::map<int64_t, KnownTurn> known;  // those that are remembered
   std::deque<Barrier> barriers;
   bool barrier_runs = false;
-  int pending = 0;      // what comes back here: the session stays
-  int new_prompts = 0;  // system prompts on their way to the disk
+  int pending = 0;       // what comes back here: the session stays
+  int new_prompts = 0;   // system prompts on their way to the disk
+  int new_metadata = 0;  // likewise; each that gets there raises the version
 
   bool in_idle = false;  // Residency's: in its list of idle ones, here
   std::list<SessionKey>::iterator idle_place = {};

@@ -147,7 +147,7 @@ class Sessions {
   void CreateConversation(const std::string& tenant, const std::string& owner, std::string metadata,
                           std::vector<api::ChatMessage> items, Done<Conversation> done);
   void GetConversation(const SessionKey& key, Done<Conversation> done);
-  // The version stays. Errors: not_found, version_mismatch.
+  // At once, also while a turn runs, which goes on. Errors: not_found, version_mismatch.
   void SetMetadata(const SessionKey& key, std::string metadata,
                    std::optional<int64_t> expected_version, Done<Conversation> done);
 

@@ -242,6 +242,52 @@ TEST_F(SessionsVerbsTest, AConversationHasItemsMetadataAndAVersion) {
             "not_found");
 }
 
+// The version stayed, so that of two changes that expected it the second undid the first.
+TEST_F(SessionsVerbsTest, AChangeOfTheMetadataRaisesTheVersionAndATurnThatRunsCommitsStill) {
+  const auto made =
+      Ask<Result<Conversation>>(&Sessions::CreateConversation, std::string("t"), std::string(),
+                                std::string("{}"), std::vector<api::ChatMessage>());
+  ASSERT_TRUE(made.ok()) << made.status();
+  const SessionKey key{"t", kConversations, made->id};
+  const Acceptance turn = Accepted(key, Say("u1"));
+  Settle();
+  const auto set = [&](const char* metadata, std::optional<int64_t> expected) {
+    return Ask<Result<Conversation>>(&Sessions::SetMetadata, key, std::string(metadata), expected);
+  };
+  const auto first = set("{\"k\":\"a\"}", 0);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->version, 1);
+  EXPECT_EQ(set("{\"k\":\"b\"}", 0).status().reason(), "version_mismatch");
+  StepAll();
+  ASSERT_TRUE(Ended(turn.response));
+  EXPECT_EQ(turn.response->State().status, ResponseStatus::kCompleted);
+  EXPECT_EQ(Said(key), "u1 [u1]");
+  const auto now = Ask<Result<Conversation>>(&Sessions::GetConversation, key);
+  EXPECT_EQ(now->version, 2);
+  EXPECT_EQ(now->metadata, "{\"k\":\"a\"}");
+
+  // Changes that are on their way to the disk when a turn's end sets out behind them.
+  const Acceptance second = Accepted(key, Say("u2"));
+  Settle();
+  std::vector<std::unique_ptr<responses::testing::Call<Result<Conversation>>>> changes;
+  {
+    testing::HeldStore held(*store_);
+    for (const int64_t expected : {2, 2}) {
+      changes.push_back(std::make_unique<responses::testing::Call<Result<Conversation>>>());
+      sessions_->SetMetadata(key, "{\"k\":\"c\"}", expected, changes.back()->done());
+    }
+    Barrier();
+    while (inference_->Step()) Barrier();
+  }
+  EXPECT_EQ(changes[0]->Get()->version, 3);
+  EXPECT_EQ(changes[1]->Get().status().reason(), "version_mismatch");
+  Settle();
+  ASSERT_TRUE(Ended(second.response));
+  EXPECT_EQ(second.response->State().status, ResponseStatus::kCompleted);
+  EXPECT_EQ(Answer(key, Say("u3")).status, ResponseStatus::kCompleted);
+  EXPECT_EQ(Ask<Result<Conversation>>(&Sessions::GetConversation, key)->version, 5);
+}
+
 TEST_F(SessionsVerbsTest, AConversationThatThereIsNotIsNotMadeByAMessage) {
   const SessionKey key{"t", kConversations, "conv_none"};
   EXPECT_EQ(Submit(key, Say("u1")).status().reason(), "not_found");

@@ -100,12 +100,15 @@ void NativeControl::CancelOf(const NativeAddress& address, const std::string& id
 void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl& control) {
   Find(address, control,
        [this, address, control](const std::shared_ptr<responses::Response>& response) {
+         const int64_t starting_after = control.starting_after.value_or(-1);
+         if (const Status place = responses::CheckPlace(*response, starting_after); !place.ok())
+           return Refuse(address, control.id, place);
          ReplyStreams::Setup setup;
          setup.topic = address.reply_topic;
          setup.claimant = {.user = address.user};
          setup.dialog = DialogOf(KeyOf(address, control, address.session));
          setup.response = response;
-         setup.starting_after = control.starting_after.value_or(-1);
+         setup.starting_after = starting_after;
          setup.form = std::make_unique<NativeReply>(address, control.id, response);
          if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
            Refuse(address, control.id, status);
