@@ -49,6 +49,16 @@ class StoredResponseExchange final : public Exchange {
       here([this, response = std::move(response)] { OnFound(response); });
     };
     if (route_ == RouteId::kResponseCancel) return responses.Cancel(owner, id, found);
+    if (route_ != RouteId::kResponseInput) {
+      const auto asked = ReadQuery(connection_, &wire::ParseRetrieveQuery, &ignored_);
+      if (!asked.ok()) return connection_.RespondError(asked.status());
+      asked_ = *asked;
+      if (!asked_.stream) {
+        return responses.Look(owner, id, [here, this](Result<wire::ResponseState> state) {
+          here([this, state = std::move(state)] { OnLooked(state); });
+        });
+      }
+    }
     responses.Find(owner, id, found);
   }
 
@@ -68,12 +78,13 @@ class StoredResponseExchange final : public Exchange {
     if (route_ == RouteId::kResponseInput) return Input(*response);
     if (route_ == RouteId::kResponseCancel)
       return feed_.Whole(response, ignored_.names(), ResponseFeed::Failed::kObject);
-    const auto asked = ReadQuery(connection_, &wire::ParseRetrieveQuery, &ignored_);
-    if (!asked.ok()) return connection_.RespondError(asked.status());
-    if (asked->stream)
-      return feed_.Stream(response, asked->starting_after.value_or(-1), ignored_.names(),
-                          asked->obfuscation);
-    Json(wire::ResponseJson(response->State()));
+    feed_.Stream(response, asked_.starting_after.value_or(-1), ignored_.names(),
+                 asked_.obfuscation);
+  }
+
+  void OnLooked(const Result<wire::ResponseState>& state) {
+    if (!state.ok()) return connection_.RespondError(state.status());
+    Json(wire::ResponseJson(*state));
   }
 
   // The items' ids are the response's, with their place: the same at every look.
@@ -98,6 +109,7 @@ class StoredResponseExchange final : public Exchange {
 
   const RouteId route_;
   Connection& connection_;
+  wire::RetrieveQuery asked_;  // of GET
   wire::IgnoredFields ignored_;
   ResponseFeed feed_;
 };

@@ -82,12 +82,15 @@ Result<std::optional<ResponseRecord>> LoadEnded(Database& database, const std::s
   return std::optional(std::move(record));
 }
 
-Result<bool> IsRunning(Database& database, const std::string& owner, const std::string& id) {
+Result<std::optional<ResponseRecord>> LoadUnended(Database& database, const std::string& owner,
+                                                  const std::string& id) {
   ASSIGN_OR_RETURN(
       Statement row,
       database.Prepare("SELECT record FROM response WHERE id=?1 AND owner=?2 AND ended=0"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(id, owner).Step());
-  return found && DecodeRecord(row.Text(0)).ok();
+  if (!found) return std::optional<ResponseRecord>();
+  Result<ResponseRecord> record = DecodeRecord(row.Text(0));
+  return record.ok() ? std::optional(*std::move(record)) : std::nullopt;
 }
 
 Result<bool> DeleteResponse(Database& database, const std::string& owner, const std::string& id) {

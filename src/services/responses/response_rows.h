@@ -35,8 +35,9 @@ Status SaveEnded(store::Database& database, const ResponseRecord& record, int64_
 // Of this owner, ended and not expired at `now_s`.
 Result<std::optional<ResponseRecord>> LoadEnded(store::Database& database, const std::string& owner,
                                                 const std::string& id, int64_t now_s);
-// Whether it is there, can be read and has no end.
-Result<bool> IsRunning(store::Database& database, const std::string& owner, const std::string& id);
+// As it began, if it is there, can be read and has no end.
+Result<std::optional<ResponseRecord>> LoadUnended(store::Database& database,
+                                                  const std::string& owner, const std::string& id);
 // Whether there was one.
 Result<bool> DeleteResponse(store::Database& database, const std::string& owner,
                             const std::string& id);

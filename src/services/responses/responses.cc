@@ -106,35 +106,63 @@ Result<Attachment> Responses::Start(Call call) {
   });
 }
 
-void Responses::Load(const std::string& owner, const std::string& id, Found done) {
+// One that an earlier process began and Resume() has not come to is given to `unended`, which may
+// put a response in its place.
+void Responses::Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
+                     Found done) {
   auto loaded = std::make_shared<std::shared_ptr<Response>>();
-  store_.Read(
-      [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes,
-       pending_turn = pending_turn_](store::Database& rows) {
-        ASSIGN_OR_RETURN(const std::optional<ResponseRecord> record,
-                         LoadEnded(rows, owner, id, now_s));
-        if (!record.has_value()) {
-          ASSIGN_OR_RETURN(bool accepted, IsRunning(rows, owner, id));
-          if (!accepted && pending_turn) {
-            ASSIGN_OR_RETURN(accepted, pending_turn(rows, owner, id));
-          }
-          return accepted ? NotResumed() : NoSuchResponse();
-        }
-        *loaded = Replay(*record, bytes);
-        return OkStatus();
-      },
-      [strand = strand_, loaded, done = std::move(done)](const Status& status) {
-        strand->Post([loaded, done, status] {
-          if (!status.ok()) return done(StoreStatus(status));
-          done(*loaded);
-        });
-      });
+  const auto load = [owner, id, loaded, now_s = unix_s_(), bytes = options_.log_bytes,
+                     unended = std::move(unended),
+                     pending_turn = pending_turn_](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(const std::optional<ResponseRecord> ended, LoadEnded(rows, owner, id, now_s));
+    if (ended.has_value()) {
+      *loaded = Replay(*ended, bytes);
+      return OkStatus();
+    }
+    ASSIGN_OR_RETURN(const std::optional<ResponseRecord> begun, LoadUnended(rows, owner, id));
+    if (begun.has_value()) {
+      ASSIGN_OR_RETURN(*loaded, unended(rows, *begun));
+      return OkStatus();
+    }
+    bool waits = false;
+    if (pending_turn) {
+      ASSIGN_OR_RETURN(waits, pending_turn(rows, owner, id));
+    }
+    return waits ? NotResumed() : NoSuchResponse();
+  };
+  const auto told = [strand = strand_, loaded, done = std::move(done)](const Status& status) {
+    strand->Post([loaded, done, status] {
+      if (!status.ok()) return done(StoreStatus(status));
+      done(*loaded);
+    });
+  };
+  writes ? store_.Write(load, told) : store_.Read(load, told);
 }
 
 void Responses::Find(const std::string& owner, const std::string& id, Found done) {
   std::shared_ptr<Response> response = registry_.Find(owner, id);
-  if (response == nullptr) return Load(owner, id, std::move(done));
+  if (response == nullptr) {
+    const auto later = [](store::Database&, const ResponseRecord&) {
+      return Result<std::shared_ptr<Response>>(NotResumed());
+    };
+    return Load(owner, id, /*writes=*/false, later, std::move(done));
+  }
   strand_->Post([response = std::move(response), done = std::move(done)] { done(response); });
+}
+
+void Responses::Look(const std::string& owner, const std::string& id, Looked done) {
+  const auto state = [done = std::move(done)](const Result<std::shared_ptr<Response>>& found) {
+    if (!found.ok()) return done(found.status());
+    done((*found)->State());
+  };
+  if (registry_.Find(owner, id) != nullptr) return Find(owner, id, state);
+  const auto as_begun = [bytes = options_.log_bytes](store::Database&,
+                                                     const ResponseRecord& record) {
+    auto response = std::make_shared<Response>(record.base, bytes, /*again=*/true);
+    ResponseWriter(response).Open();
+    return Result<std::shared_ptr<Response>>(std::move(response));
+  };
+  Load(owner, id, /*writes=*/false, as_begun, state);
 }
 
 void Responses::CancelNow(const Response& response) {
@@ -147,11 +175,40 @@ void Responses::CancelNow(const Response& response) {
 
 void Responses::Cancel(const std::string& owner, const std::string& id, Found done) {
   std::shared_ptr<Response> response = registry_.Find(owner, id);
-  if (response == nullptr) return Load(owner, id, std::move(done));
+  if (response == nullptr) return CancelStored(owner, id, std::move(done));
   strand_->Post([this, response = std::move(response), done = std::move(done)] {
     CancelNow(*response);
     done(response);
   });
+}
+
+// What Resume() has not come to ends in the store, and never runs.
+void Responses::CancelStored(const std::string& owner, const std::string& id, Found done) {
+  const auto cancel = [now_s = unix_s_(), options = options_](
+                          store::Database& rows,
+                          ResponseRecord record) -> Result<std::shared_ptr<Response>> {
+    record.end = record.base.state;
+    record.end.status = wire::ResponseStatus::kCancelled;
+    const int64_t kept_s = record.base.state.store ? options.stored_s : options.turn_s;
+    RETURN_IF_ERROR(SaveEnded(rows, record, now_s + kept_s, options.stored));
+    return Replay(record, options.log_bytes);
+  };
+  Load(owner, id, /*writes=*/true, cancel,
+       [this, owner, id, done = std::move(done)](const Result<std::shared_ptr<Response>>& loaded) {
+         if (loaded.ok()) {
+           // It may run without a place in the registry, where that had no room.
+           if (const auto running = running_.find(id); running != running_.end())
+             (void)CancelRun(*running->second->writer.response());
+           std::erase_if(to_rerun_, [&](const Unfinished& unfinished) {
+             return unfinished.record.base.state.id == id;
+           });
+         }
+         // Resume() may have come to it meanwhile.
+         const std::shared_ptr<Response> response = registry_.Find(owner, id);
+         if (response == nullptr) return done(loaded);
+         CancelNow(*response);
+         done(response);
+       });
 }
 
 void Responses::Delete(const std::string& owner, const std::string& id,

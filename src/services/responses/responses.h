@@ -111,8 +111,13 @@ class Responses {
   // as accepted, and Resume() has not come to it).
   using Found = std::function<void(Result<std::shared_ptr<Response>>)>;
   void Find(const std::string& owner, const std::string& id, Found done);
+  // What is shown of it. Other than Find() also of one that the store has as running and Resume()
+  // has not come to: as it began. Errors: not_found; model_loading (of a dialog's turn).
+  using Looked = std::function<void(Result<wire::ResponseState>)>;
+  void Look(const std::string& owner, const std::string& id, Looked done);
   // Ends it with what it has said, as soon as the engine lets go of it; `done` is called at once
-  // with the response. One that has ended stays as it is. Errors: not_found.
+  // with the response. One that has ended stays as it is; one that Resume() has not come to ends in
+  // the store, and never runs. Errors: not_found; model_loading (of a dialog's turn).
   void Cancel(const std::string& owner, const std::string& id, Found done);
   // The response with its events, wherever they are; it is cancelled if it runs. Errors: not_found.
   void Delete(const std::string& owner, const std::string& id, std::function<void(Status)> done);
@@ -170,7 +175,12 @@ class Responses {
   struct Active;
   using ActivePointer = std::shared_ptr<Active>;
   // responses.cc
-  void Load(const std::string& owner, const std::string& id, Found done);
+  // On the store's thread.
+  using Unended =
+      std::function<Result<std::shared_ptr<Response>>(store::Database&, const ResponseRecord&)>;
+  void Load(const std::string& owner, const std::string& id, bool writes, Unended unended,
+            Found done);
+  void CancelStored(const std::string& owner, const std::string& id, Found done);
   void CancelNow(const Response& response);
 
   // responses_run.cc: of the strand

@@ -321,6 +321,64 @@ TEST_F(ResponsesTest, WhatADrainCutsShortIsLeftToTheNextProcess) {
   EXPECT_EQ((*found)->State().text, "[hello]");
 }
 
+// While models were loading it was as if it were not there, and a cancel was lost.
+TEST_F(ResponsesTest, WhatAnEarlierProcessBeganIsShownAndCancelledBeforeModelsAreLoaded) {
+  const auto look = [this](const std::string& id, const std::string& owner = "t") {
+    testing::Call<Result<wire::ResponseState>> call;
+    responses_->Look(owner, id, call.done());
+    return call.Get();
+  };
+  const auto cancel = [this](const std::string& id, const std::string& owner = "t") {
+    testing::Call<Result<std::shared_ptr<Response>>> call;
+    responses_->Cancel(owner, id, call.done());
+    return call.Get();
+  };
+  const std::string waits = Begin(CallOf("one", true, true)).response()->id();
+  const std::string goes_on = Begin(CallOf("two", true, false)).response()->id();
+  Settle();
+  Restart();
+  EXPECT_EQ(look(waits)->status, ResponseStatus::kQueued);
+  EXPECT_EQ(look(goes_on)->status, ResponseStatus::kInProgress);
+  EXPECT_EQ(look(waits, "another").status().reason(), "not_found");
+  EXPECT_EQ(cancel(waits, "another").status().reason(), "not_found");
+  EXPECT_EQ(cancel("resp_none").status().reason(), "not_found");
+  for (int i = 0; i < 2; ++i) {
+    const auto cancelled = cancel(waits);
+    ASSERT_TRUE(cancelled.ok()) << cancelled.status();
+    EXPECT_TRUE((*cancelled)->ended());
+    EXPECT_EQ((*cancelled)->State().status, ResponseStatus::kCancelled);
+  }
+  Restart();  // killed once more before the models are there
+  EXPECT_EQ(look(waits)->status, ResponseStatus::kCancelled);
+  responses_->Resume();
+  StepAll();
+  EXPECT_EQ(inference_->requests().size(), 1u) << "the other alone ran";
+  EXPECT_EQ(look(waits)->status, ResponseStatus::kCancelled);
+  EXPECT_EQ(look(goes_on)->text, "[two]");
+}
+
+// What was read from the store already when its cancel came.
+TEST_F(ResponsesTest, ACancelReachesWhatWaitsToRunAgain) {
+  const std::string id = Begin(CallOf("one", true, true)).response()->id();
+  Settle();
+  Restart();
+  inference_->refuse = [](const api::GenerateRequest&) {
+    return Unavailable("queue_full", "later");
+  };
+  responses_->Resume();
+  Settle();
+  testing::Call<Result<std::shared_ptr<Response>>> cancel;
+  responses_->Cancel("t", id, cancel.done());
+  ASSERT_TRUE(cancel.Get().ok());
+  inference_->refuse = nullptr;
+  Pass(std::chrono::seconds(1));
+  StepAll();
+  EXPECT_TRUE(inference_->requests().empty());
+  const auto found = Find(id);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ((*found)->State().status, ResponseStatus::kCancelled);
+}
+
 TEST_F(ResponsesTest, AnEndedOneLeavesMemoryAfterAWhileAndTheStoreAfterALongerOne) {
   const Attachment attachment = Begin(CallOf("hello", true, true));
   StepAll();
