@@ -116,6 +116,22 @@ TEST_F(NativeControlTest, AResumeOfALiveAnswerGoesOnToItsEnd) {
   EXPECT_EQ(profile_->statistics().waiting, 0u) << "the message's own stream was replaced";
 }
 
+// It ended at once, and said nothing.
+TEST_F(NativeControlTest, AResumeBeyondTheEndIsRefusedWithTheLastNumber) {
+  const std::string id = Say("hello", "m1");
+  StepAll();
+  const auto response = Find(id, "");
+  ASSERT_TRUE(response.ok());
+  const int64_t last = (*response)->log().next() - 1;
+  port_.Forget();
+  Control(R"({"type":"resume","id":"r","response_id":")" + id + R"(","starting_after":)" +
+          std::to_string(last + 1) + "}");
+  const testing::Event refused = Only(Topic("out"), "error");
+  EXPECT_EQ(refused.Code(), "invalid_value");
+  EXPECT_EQ(refused.Text("param"), "starting_after");
+  EXPECT_NE(refused.Text("message").find(std::to_string(last)), std::string::npos);
+}
+
 TEST_F(NativeControlTest, NobodyResumesOrCancelsAnothersResponse) {
   const std::string id = Say("secret", "m1");
   for (const char* const verb : {"resume", "cancel"}) {
