@@ -105,7 +105,7 @@ class ChatCommand final : public Command {
     std::printf("%s\n/clear, /history, /exit; Ctrl-C stops an answer\n",
                 (*partner)->introduction().c_str());
     Talk(**partner);
-    return kExitOk;
+    return asked_ > 0 && failed_ == asked_ ? kExitFailed : kExitOk;
   }
 
  private:
@@ -228,6 +228,8 @@ class ChatCommand final : public Command {
           [] { return interrupted.load(); });
     }
     const bool stopped = status.reason() == "cancelled";
+    ++asked_;
+    if (!status.ok() && !stopped) ++failed_;
     std::printf(stopped ? " (stopped)\n" : answer.empty() && !status.ok() ? "" : "\n");
     if (!status.ok() && !stopped) {
       std::printf("(%s%s)\n", status.message().c_str(),
@@ -245,6 +247,7 @@ class ChatCommand final : public Command {
   std::string model_, system_, url_, key_file_, password_file_, store_;
   MqttPartnerOptions mqtt_;
   bool ask_password_ = false;
+  int asked_ = 0, failed_ = 0;  // turns; those without an answer
   std::vector<api::ChatMessage> messages_;
 };
 

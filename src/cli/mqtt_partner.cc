@@ -47,14 +47,16 @@ class MqttPartner final : public ChatPartner {
   Status Answer(const std::vector<api::ChatMessage>& messages,
                 const std::function<void(std::string_view)>& on_text,
                 const std::function<bool()>& stopped) override {
-    return chat_->Ask(Question(messages), {.on_text = on_text,
-                                           .on_hold =
-                                               [](Duration hold) {
-                                                 std::fprintf(stderr,
-                                                              "(the server asks to wait %.1f s)\n",
-                                                              ToSeconds(hold));
-                                               },
-                                           .stopped = stopped});
+    return chat_->Ask(
+        Question(messages),
+        {.on_text = on_text,
+         .on_hold =
+             [](Duration hold) {
+               std::fprintf(stderr, "(the server asks to wait %.1f s)\n", ToSeconds(hold));
+             },
+         .stopped = stopped,
+         .on_notice =
+             [](const std::string& notice) { std::fprintf(stderr, "(%s)\n", notice.c_str()); }});
   }
 
   Result<std::optional<std::vector<api::ChatMessage>>> History() override {

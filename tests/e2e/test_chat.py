@@ -245,6 +245,7 @@ class WithAServer(ServerCase):
         status, _, errors = self.chat(key="sk-wrong")
         self.assertEqual(status, 1)
         self.assertIn("HTTP 401", errors)
+        self.assertIn("--api-key-file", errors)
         status, _, errors = self.chat(url="http://127.0.0.1:9")
         self.assertEqual(status, 1)
         self.assertIn("http://127.0.0.1:9", errors)
@@ -258,9 +259,9 @@ class WithAServer(ServerCase):
         done = subprocess.run([os.environ["E2E_BINARY"], "chat", "--api-key-file", "x"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--url", done.stderr)
-        # A refused turn does not end the chat.
+        # A refused turn does not end the chat; with no answer at all it fails in the end.
         status, output, _ = self.chat("no-such-model", text="Hi\n/history\n")
-        self.assertEqual(status, 0)
+        self.assertEqual(status, 1)
         self.assertIn("(HTTP 404 ", output)
         self.assertNotIn("you: Hi", output)
 

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
-from harness import STEP_S, Server, default_model, eventually, free_port
+from harness import STEP_S, Server, default_model, eventually, free_port, stand_in
+from mqtt_world import PASSWORDS, World
 from test_chat import CTRL_D, Terminal
 from test_mqtt import Chat, mqtt_port, serve
 
@@ -104,9 +106,9 @@ class OverTheListener(unittest.TestCase):
             self.assertNotEqual(done.returncode, 0)
             self.assertIn("--mqtt", done.stderr)
             self.assertNotIn("hunter2", done.stderr)
-        # An error of a request is told, and the chat goes on.
+        # An error of a request is told, and the chat goes on; with no answer at all it fails in the end.
         status, said, errors = chat(self.port, "no-such-model", "--user", "ada", text="Hello.\n/history\n")
-        self.assertEqual(status, 0, errors)
+        self.assertEqual(status, 1, errors)
         self.assertIn("no-such-model", said.splitlines()[2])
 
     def test_ctrl_c_ends_the_servers_work_and_the_chat_goes_on(self):
@@ -139,6 +141,26 @@ class OverTheListener(unittest.TestCase):
             return observer.out.get(timeout=STEP_S).get("response_id", "") is None
         eventually(idle, self.server.log)
         observer.close()
+
+
+class OverABroker(unittest.TestCase):
+    def test_a_server_that_is_away_is_told_at_once(self):
+        """Its question once waited at the broker, and the chat in silence."""
+        world = World(model=stand_in())
+        self.addCleanup(world.close)
+        password = world.path / "password-of-anna"
+        password.write_text(PASSWORDS["anna"] + "\n")
+        password.chmod(0o600)
+        login = ("--user", "anna", "--password-file", str(password), "-n", "4")
+        self.assertEqual(chat(world.broker.port, *login, text="Hi\n")[0], 0)
+        world.server.stop()
+        began = time.monotonic()
+        status, said, _ = chat(world.broker.port, *login, text="Hi\n")
+        took = time.monotonic() - began
+        world.start_server()
+        self.assertEqual(status, 1)
+        self.assertIn("the server is offline", said)
+        self.assertLess(took, STEP_S / 6)
 
 
 class OverALongerWay(unittest.TestCase):

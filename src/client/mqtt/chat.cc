@@ -15,6 +15,14 @@ constexpr Duration kCancelPatience = seconds(2);
 constexpr Duration kWordPatience = seconds(30);  // of what no model is asked for
 constexpr Duration kFirstRetry = milliseconds(500), kMostRetry = seconds(8);
 
+// Of a question: what nobody waits for any more is not answered. Longer than any answer takes.
+constexpr uint32_t kQuestionExpiryS = 1800, kWordExpiryS = 60;
+
+MqttSend Expiring(MqttSend message, uint32_t expiry_s) {
+  message.expiry_s = expiry_s;
+  return message;
+}
+
 Status StoppedStatus() { return {StatusCode::kCancelled, "cancelled", "the answer was stopped"}; }
 
 // A connection that broke may be made again; what the server or the user said stays said.
@@ -56,6 +64,11 @@ Result<std::unique_ptr<MqttChat>> MqttChat::Begin(const MqttChatOptions& options
 Status MqttChat::Connect(const Stopped& stopped) {
   connection_ = nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<MqttConnection> made, world_.dial(options_.connection, stopped));
+  servers_.clear();
+  // First, so that what is known of them has come when the second is granted. Not every broker lets
+  // everybody read it.
+  const Status known = made->Subscribe(dialect_->status(), stopped, /*retained=*/true);
+  if (!known.ok() && known.code() != StatusCode::kPermissionDenied) return known;
   Status subscribed = made->Subscribe(dialect_->replies(), stopped);
   if (!subscribed.ok()) return std::move(subscribed).WithContext(dialect_->replies());
   connection_ = std::move(made);
@@ -77,6 +90,50 @@ Status MqttChat::Reconnect(const Stopped& stopped) {
   }
 }
 
+Status MqttChat::Recover(const Status& lost, const Callbacks& callbacks) {
+  connection_ = nullptr;
+  if (callbacks.on_notice) {
+    callbacks.on_notice("the connection is lost, and made again for up to " +
+                        std::to_string(options_.reconnect / seconds(1)) + " s: " + lost.message());
+  }
+  return Reconnect(callbacks.stopped);
+}
+
+Status MqttChat::FindServer(const Callbacks& callbacks) {
+  if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(callbacks.stopped));
+  // All that has come: behind a server's last word there may be the end of the connection.
+  while (true) {
+    const auto arrived = connection_->Receive(Now(), callbacks.stopped);
+    if (!arrived.ok() && IsLoss(arrived.status())) {
+      RETURN_IF_ERROR(Recover(arrived.status(), callbacks));
+      continue;
+    }
+    if (!arrived.ok()) {
+      if (arrived.status().reason() != "cancelled") connection_ = nullptr;
+      return arrived.status();
+    }
+    if (arrived->empty()) return AllAreOffline() ? Offline() : OkStatus();
+    for (const mqtt::Publish& message : arrived->messages)
+      Note(message);  // answers are of the past
+  }
+}
+
+bool MqttChat::Note(const mqtt::Publish& message) {
+  const std::optional<bool> online = dialect_->OnlineIn(message);
+  if (online.has_value()) servers_[message.topic] = *online;
+  return online.has_value();
+}
+
+bool MqttChat::AllAreOffline() const {
+  return !servers_.empty() && std::none_of(servers_.begin(), servers_.end(),
+                                           [](const auto& server) { return server.second; });
+}
+
+Status MqttChat::Offline() const {
+  return Unavailable("unavailable", "the server is offline, as " + servers_.begin()->first +
+                                        " says; the question was not taken");
+}
+
 Status MqttChat::Ask(const MqttQuestion& asked, const Callbacks& callbacks) {
   MqttQuestion question = asked;
   if (question.id.empty()) question.id = RandomName("m-");
@@ -95,13 +152,16 @@ Status MqttChat::Ask(const MqttQuestion& asked, const Callbacks& callbacks) {
 Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Duration hold,
                          const Callbacks& callbacks) {
   const std::unique_ptr<MqttReply> reply = dialect_->Reply(question);
-  if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(callbacks.stopped));
+  RETURN_IF_ERROR(FindServer(callbacks));
   connection_->HoldUntil(Now() + hold);
-  RETURN_IF_ERROR(connection_->Send(said));
+  RETURN_IF_ERROR(connection_->Send(Expiring(said, kQuestionExpiryS)));
   TimePoint heard = Now() + hold;
-  Duration patience = options_.silence;
+  const Duration first = dialect_->tells_acceptance() ? options_.acceptance : options_.silence;
+  Duration patience = first;
+  TimePoint doubt = dialect_->tells_acceptance() ? heard + options_.absence : TimePoint::max();
+  bool unheard = false, offline = false;
   while (true) {
-    auto arrived = connection_->Receive(heard + patience, callbacks.stopped);
+    auto arrived = connection_->Receive(std::min(heard + patience, doubt), callbacks.stopped);
     if (!arrived.ok()) {
       const Status lost = arrived.status();
       if (lost.reason() == "cancelled") return Cancel(*reply);
@@ -109,27 +169,56 @@ Status MqttChat::AskOnce(const MqttQuestion& question, const MqttSend& said, Dur
         connection_ = nullptr;
         return lost;
       }
-      RETURN_IF_ERROR(Reconnect(callbacks.stopped));
-      RETURN_IF_ERROR(connection_->Send(reply->AfterLoss()));
+      RETURN_IF_ERROR(Recover(lost, callbacks));
+      RETURN_IF_ERROR(connection_->Send(Expiring(reply->AfterLoss(), kQuestionExpiryS)));
+      if (std::exchange(offline, false)) {  // it went, and something is there again
+        heard = Now();
+        patience = first;
+      }
       continue;
     }
     for (auto& [message, why] : arrived->refused) {
       if (why.code() != StatusCode::kNotFound) return std::move(why).WithContext(message.topic);
       // Some brokers say so wrongly: whoever answers soon was there.
-      if (!reply->accepted()) patience = std::min(patience, options_.absence);
+      if (reply->accepted()) continue;
+      unheard = true;
+      patience = std::min(patience, options_.absence);
     }
     for (const mqtt::Publish& message : arrived->messages) {
-      const bool before = reply->accepted();
+      if (Note(message)) {
+        if (!AllAreOffline()) continue;
+        if (callbacks.on_notice) callbacks.on_notice("the server has gone offline");
+        if (reply->accepted()) continue;  // its next process goes on with the answer
+        offline = true;
+        heard = Now();
+        patience = std::min(patience, options_.absence);
+        continue;
+      }
       MqttReply::Told told = reply->Take(message);
       if (!told.text.empty()) callbacks.on_text(told.text);
       if (told.ended) return told.status;
-      if (told.say.has_value()) RETURN_IF_ERROR(connection_->Send(*std::move(told.say)));
-      if (!before && reply->accepted()) patience = options_.silence;
+      if (told.say.has_value())
+        RETURN_IF_ERROR(connection_->Send(Expiring(*std::move(told.say), kWordExpiryS)));
       heard = Now();
+      if (!reply->accepted()) continue;
+      patience = options_.silence;
+      doubt = TimePoint::max();
+    }
+    if (Now() >= doubt) {
+      doubt = TimePoint::max();
+      if (callbacks.on_notice && patience > options_.absence)
+        callbacks.on_notice("no server has taken the question yet");
     }
     if (Now() < heard + patience) continue;
-    if (patience < options_.silence)
+    if (offline && AllAreOffline() && !reply->accepted()) return Offline();
+    if (unheard && !reply->accepted())
       return Unavailable("unavailable", "no server listens to " + said.topic);
+    if (patience < options_.silence) {
+      return Unavailable("unavailable", "no server has taken the question for " +
+                                            std::to_string(patience / seconds(1)) +
+                                            " s: it is away, or listens to other topics than " +
+                                            said.topic);
+    }
     return Unavailable("unavailable", "the server has been silent for " +
                                           std::to_string(patience / seconds(1)) + " s");
   }
@@ -149,7 +238,7 @@ Status MqttChat::Cancel(MqttReply& reply) {
 Status MqttChat::Exchange(const MqttSend& message, Duration patience,
                           const std::function<bool(const mqtt::Publish&)>& take,
                           const Stopped& stopped) {
-  RETURN_IF_ERROR(connection_->Send(message));
+  RETURN_IF_ERROR(connection_->Send(Expiring(message, kWordExpiryS)));
   const TimePoint until = Now() + patience;
   while (Now() < until) {
     ASSIGN_OR_RETURN(const MqttConnection::Arrivals arrived, connection_->Receive(until, stopped));
@@ -157,8 +246,9 @@ Status MqttChat::Exchange(const MqttSend& message, Duration patience,
       if (refused.second.code() != StatusCode::kNotFound) return refused.second;
     }
     for (const mqtt::Publish& each : arrived.messages) {
-      if (take(each)) return OkStatus();
+      if (!Note(each) && take(each)) return OkStatus();
     }
+    if (AllAreOffline()) return Offline();
   }
   return Unavailable("unavailable", "the server does not answer");
 }
@@ -168,7 +258,7 @@ Result<std::vector<MqttItem>> MqttChat::History(const Stopped& stopped) {
   const std::optional<MqttSend> word = dialect_->AskHistory(id);
   if (!word.has_value())
     return Status(StatusCode::kUnimplemented, "unsupported", "this server does not tell it");
-  if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(stopped));
+  RETURN_IF_ERROR(FindServer({.on_text = {}, .on_hold = {}, .stopped = stopped}));
   std::optional<Result<std::vector<MqttItem>>> told;
   RETURN_IF_ERROR(Exchange(
       *word, kWordPatience,
@@ -183,7 +273,7 @@ Result<std::vector<MqttItem>> MqttChat::History(const Stopped& stopped) {
 Status MqttChat::Clear(const Stopped& stopped) {
   const std::string id = RandomName("m-");
   const MqttSend word = dialect_->Clear(id);
-  if (connection_ == nullptr) RETURN_IF_ERROR(Reconnect(stopped));
+  RETURN_IF_ERROR(FindServer({.on_text = {}, .on_hold = {}, .stopped = stopped}));
   std::optional<Status> told;
   RETURN_IF_ERROR(Exchange(
       word, kWordPatience,

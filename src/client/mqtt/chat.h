@@ -4,9 +4,14 @@
 // A connection that is lost is made again, also in the middle of an answer: the question is said
 // again, or what is missing of the answer asked for; the server answers once. Where a server asks a
 // client to wait (rate_limit_exceeded with retry-after), it waits as told and says it again.
+//
+// Behind a broker a question is kept for a server that is away. So the chat reads what servers say
+// of themselves, where the broker lets it: with all of them offline it asks nothing. Where it hears
+// nothing of them, the server must take the question within `acceptance`.
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +29,7 @@ struct MqttChatOptions {
   MqttOptions connection;
   Duration silence = std::chrono::minutes(10);      // of the server, before a turn is given up
   Duration absence = std::chrono::seconds(5);       // likewise, where nobody had subscribed
+  Duration acceptance = std::chrono::seconds(30);   // until it says that it took the question
   Duration reconnect = std::chrono::seconds(30);    // how long it is tried
   Duration longest_hold = std::chrono::minutes(5);  // a server that asks for more is not waited for
 };
@@ -48,9 +54,12 @@ class MqttChat {
     std::function<void(std::string_view)> on_text;  // a piece of the answer
     std::function<void(Duration)> on_hold;          // the server asks to wait so long; may be empty
     Stopped stopped;                                // may be empty
+    // What holds the answer up, for people: a lost connection, a server that went. May be empty.
+    std::function<void(const std::string&)> on_notice = nullptr;
   };
-  // Errors: cancelled (stopped; then the server is told to end the turn); those of the dialect and
-  // of the connection; what the server says, its code as the reason.
+  // Errors: unavailable (no server is there, or none answers); cancelled (stopped; then the server
+  // is told to end the turn); those of the dialect and of the connection; what the server says, its
+  // code as the reason.
   Status Ask(const MqttQuestion& question, const Callbacks& callbacks);
 
   // Errors: unimplemented, where the profile has no such thing.
@@ -67,6 +76,14 @@ class MqttChat {
   Status Connect(const Stopped& stopped);
   // Connects again, and again, for `reconnect`.
   Status Reconnect(const Stopped& stopped);
+  // The same after a loss, which is told.
+  Status Recover(const Status& lost, const Callbacks& callbacks);
+  // A connection, and a server that may be there. Errors: unavailable; as Reconnect.
+  Status FindServer(const Callbacks& callbacks);
+  // Whether `message` was a server's word of itself; then it is noted.
+  bool Note(const mqtt::Publish& message);
+  bool AllAreOffline() const;
+  Status Offline() const;
   // `hold`: how long the server wants to hear nothing.
   Status AskOnce(const MqttQuestion& question, const MqttSend& said, Duration hold,
                  const Callbacks& callbacks);
@@ -79,6 +96,7 @@ class MqttChat {
   std::unique_ptr<MqttDialect> dialect_;
   const World world_;
   std::unique_ptr<MqttConnection> connection_;  // null: lost
+  std::map<std::string, bool> servers_;         // whether they are there, by topic, as they say
 };
 
 // Letters and digits that nobody else has drawn: for ids of clients, sessions and messages.

@@ -10,10 +10,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ScriptedServer;
 
-constexpr char kOut[] = "llm/v1/ada/s/out";
+constexpr char kOut[] = "llm/v1/ada/s/out", kStatus[] = "llm/v1/server/+/status";
 
 class MqttChatTest : public ::testing::Test {
  protected:
@@ -34,9 +35,16 @@ class MqttChatTest : public ::testing::Test {
   Status Ask(const MqttChat::Stopped& stopped = nullptr) {
     MqttQuestion question;
     question.text = "hello";
-    return chat_->Ask(question, {.on_text = [this](std::string_view text) { text_ += text; },
-                                 .on_hold = [this](Duration hold) { holds_.push_back(hold); },
-                                 .stopped = stopped});
+    return chat_->Ask(
+        question, {.on_text = [this](std::string_view text) { text_ += text; },
+                   .on_hold = [this](Duration hold) { holds_.push_back(hold); },
+                   .stopped = stopped,
+                   .on_notice = [this](const std::string& notice) { notices_.push_back(notice); }});
+  }
+  // What the server keeps of itself.
+  void SayStatus(bool online) {
+    server_.Say("llm/v1/server/n1/status",
+                online ? R"({"online":true,"models":["m"]})" : R"({"online":false})", "");
   }
   // As the server answers.
   void Accept(const mqtt::Publish& message) {
@@ -60,6 +68,7 @@ class MqttChatTest : public ::testing::Test {
   int unreachable_ = 0;  // the next so many connections fail
   std::string text_;
   std::vector<Duration> holds_;
+  std::vector<std::string> notices_;
 };
 
 TEST_F(MqttChatTest, AnAnswerIsGivenAsItStreams) {
@@ -185,6 +194,7 @@ TEST_F(MqttChatTest, ABrokerThatSaysSoWronglyIsBorne) {
 }
 
 TEST_F(MqttChatTest, ASilentServerIsGivenUpAfterItsTime) {
+  server_.on_message = [this](const mqtt::Publish& message) { Accept(message); };
   Begin();
   const TimePoint start = server_.clock.Now();
   EXPECT_THAT(Ask().message(), HasSubstr("silent for 600 s"));
@@ -192,12 +202,79 @@ TEST_F(MqttChatTest, ASilentServerIsGivenUpAfterItsTime) {
 }
 
 TEST_F(MqttChatTest, AServerThatLetsInAndNeverAnswersIsGivenUpToo) {
+  options_.acceptance = options_.silence;
   server_.answers_pings = false;
   Begin();
   const TimePoint start = server_.clock.Now();
   EXPECT_THAT(Ask().message(), HasSubstr("silent for 600 s"));
   EXPECT_GT(server_.connections, 2) << "it was tried again";
   EXPECT_LE(server_.clock.Now() - start, options_.silence + seconds(60));
+}
+
+TEST_F(MqttChatTest, AQuestionThatNobodyTakesIsGivenUpSoonAndDoubtedSooner) {
+  Begin();
+  const TimePoint start = server_.clock.Now();
+  EXPECT_THAT(Ask().message(), HasSubstr("no server has taken the question for 30 s"));
+  EXPECT_LE(server_.clock.Now() - start, options_.acceptance + seconds(1));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("no server has taken the question yet")));
+}
+
+TEST_F(MqttChatTest, AServerThatSaysItIsOfflineIsAskedNothing) {
+  server_.on_subscribe = [this](const mqtt::Subscribe& packet) {
+    if (packet.subscriptions[0].filter == kStatus) SayStatus(false);
+  };
+  Begin();
+  const TimePoint start = server_.clock.Now();
+  EXPECT_THAT(Ask().message(), HasSubstr("the server is offline, as llm/v1/server/n1/status says"));
+  EXPECT_LE(server_.clock.Now() - start, seconds(1));
+  EXPECT_TRUE(server_.heard.empty());
+  SayStatus(true);
+  server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "back"); };
+  EXPECT_TRUE(Ask().ok()) << "and found again";
+  EXPECT_EQ(text_, "back");
+}
+
+TEST_F(MqttChatTest, AServerThatGoesOfflineBeforeItTakesTheQuestionEndsTheWait) {
+  Begin();
+  server_.on_message = [this](const mqtt::Publish&) { SayStatus(false); };
+  const TimePoint start = server_.clock.Now();
+  EXPECT_THAT(Ask().message(), HasSubstr("offline"));
+  EXPECT_LE(server_.clock.Now() - start, options_.absence + seconds(1));
+}
+
+TEST_F(MqttChatTest, AServerThatWasStartedAnewWhileNobodyReadIsFoundAgain) {
+  Begin();
+  SayStatus(false);
+  server_.HangUp();
+  server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "ok"); };
+  EXPECT_TRUE(Ask().ok());
+}
+
+TEST_F(MqttChatTest, AServerThatGoesOfflineInMidAnswerIsAwaited) {
+  Begin();
+  server_.on_message = [this](const mqtt::Publish& message) {
+    Accept(message);
+    SayStatus(false);
+    SayStatus(true);
+    End(message, 1, "ok");
+  };
+  EXPECT_TRUE(Ask().ok());
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("gone offline")));
+}
+
+TEST_F(MqttChatTest, ALostConnectionIsTold) {
+  Begin();
+  server_.HangUp();
+  server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "ok"); };
+  EXPECT_TRUE(Ask().ok());
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("the connection is lost")));
+}
+
+TEST_F(MqttChatTest, WhatIsSaidExpires) {
+  Begin();
+  server_.on_message = [this](const mqtt::Publish& message) { End(message, 1, "ok"); };
+  ASSERT_TRUE(Ask().ok());
+  EXPECT_TRUE(server_.heard.at(0).message.properties.message_expiry_s.has_value());
 }
 
 TEST_F(MqttChatTest, StoppingTellsTheServer) {

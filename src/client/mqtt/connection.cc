@@ -75,8 +75,8 @@ Status MqttConnection::LogIn(const Stopped& stopped) {
   return OkStatus();
 }
 
-Status MqttConnection::Subscribe(const std::string& filter, const Stopped& stopped) {
-  session_.Subscribe(filter, clock_.Now(), out_);
+Status MqttConnection::Subscribe(const std::string& filter, const Stopped& stopped, bool retained) {
+  session_.Subscribe(filter, retained, clock_.Now(), out_);
   const TimePoint until = clock_.Now() + options_.patience;
   while (!session_.subscribed().has_value()) {
     if (clock_.Now() >= until)

@@ -42,8 +42,10 @@ class MqttConnection {
                                                       const Stopped& stopped = nullptr);
   ~MqttConnection();  // DISCONNECT
 
-  // Returns when the server has granted it. Errors: insufficient_scope; as Receive.
-  Status Subscribe(const std::string& filter, const Stopped& stopped = nullptr);
+  // Returns when the server has granted it. `retained`: what the server keeps there is received
+  // too. Errors: insufficient_scope; as Receive.
+  Status Subscribe(const std::string& filter, const Stopped& stopped = nullptr,
+                   bool retained = false);
 
   // Queues a message of QoS 1; it leaves when its turn has come, while Receive or Flush runs.
   Status Send(MqttSend message) { return session_.Push(std::move(message)); }

@@ -60,6 +60,11 @@ class MqttDialect {
   virtual ~MqttDialect() = default;
 
   virtual std::string replies() const = 0;  // the filter of answers
+  virtual std::string status() const = 0;   // the filter of what servers say of themselves
+  // Of a message: whether the server that it is of is there, or nothing.
+  virtual std::optional<bool> OnlineIn(const mqtt::Publish& message) const = 0;
+  // Whether the server says at once that it has taken a question.
+  virtual bool tells_acceptance() const = 0;
   // Errors: invalid_value, naming what this profile cannot be asked.
   virtual Result<MqttSend> Ask(const MqttQuestion& question) const = 0;
   // Of a question that Ask takes.

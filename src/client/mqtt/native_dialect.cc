@@ -118,10 +118,20 @@ class NativeReply final : public MqttReply {
 
 class NativeDialect final : public MqttDialect {
  public:
-  explicit NativeDialect(const std::string& base)
-      : topics_{base + "/in", base + "/out", base + "/ctl"} {}
+  NativeDialect(const std::string& prefix, const std::string& base)
+      : servers_(prefix + "/server/"), topics_{base + "/in", base + "/out", base + "/ctl"} {}
 
   std::string replies() const override { return topics_.out; }
+  std::string status() const override { return servers_ + "+/status"; }
+  bool tells_acceptance() const override { return true; }
+
+  std::optional<bool> OnlineIn(const mqtt::Publish& message) const override {
+    if (!message.topic.starts_with(servers_) || !message.topic.ends_with("/status"))
+      return std::nullopt;
+    const json::object told = ObjectOf(message.payload);
+    const json::value* const online = told.if_contains("online");
+    return online != nullptr && online->is_bool() && online->get_bool();
+  }
 
   Result<MqttSend> Ask(const MqttQuestion& question) const override {
     json::object body{{"id", question.id}, {"type", "message"}, {"input", question.text}};
@@ -177,6 +187,7 @@ class NativeDialect final : public MqttDialect {
   }
 
  private:
+  const std::string servers_;  // above the levels of each
   const Topics topics_;
 };
 
@@ -188,7 +199,7 @@ Result<std::unique_ptr<MqttDialect>> MakeNativeDialect(const std::string& prefix
   RETURN_IF_ERROR(CheckLevel(user, "the user"));
   RETURN_IF_ERROR(CheckLevel(session, "the session"));
   return std::unique_ptr<MqttDialect>(
-      std::make_unique<NativeDialect>(prefix + "/" + user + "/" + session));
+      std::make_unique<NativeDialect>(prefix, prefix + "/" + user + "/" + session));
 }
 
 }  // namespace tutti::client

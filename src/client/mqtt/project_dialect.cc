@@ -81,6 +81,13 @@ class ProjectDialect final : public MqttDialect {
       : project_(std::move(project)), session_(std::move(session)), client_(std::move(client)) {}
 
   std::string replies() const override { return OwnReplies() + "/+"; }
+  std::string status() const override { return project_ + "/status"; }
+  bool tells_acceptance() const override { return false; }
+
+  std::optional<bool> OnlineIn(const mqtt::Publish& message) const override {
+    if (message.topic != status()) return std::nullopt;
+    return TextAt(ObjectOf(message.payload), "status") == "online";
+  }
 
   Result<MqttSend> Ask(const MqttQuestion& question) const override {
     const char* const cannot = !question.model.empty()      ? "a model"

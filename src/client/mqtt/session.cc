@@ -21,13 +21,14 @@ std::string Numbered(std::string text, ReasonCode reason, const mqtt::Properties
 }
 
 // Why the server has not let us in, for whoever typed the command.
-Status NotLetIn(const mqtt::Connack& packet) {
+Status NotLetIn(const mqtt::Connack& packet, bool named) {
   switch (packet.reason) {
     case ReasonCode::kBadUserNameOrPassword:
     case ReasonCode::kNotAuthorized:
     case ReasonCode::kBanned:
       return {StatusCode::kUnauthenticated, "invalid_api_key",
-              "the server refuses the user name or the password"};
+              named ? "the server refuses the user name or the password"
+                    : "the server lets nobody in without a user name"};
     case ReasonCode::kUnsupportedVersion:
       return {StatusCode::kUnimplemented, "unsupported", "the server does not speak MQTT 5"};
     default:
@@ -122,7 +123,8 @@ Status MqttSession::Take(const mqtt::Frame& frame, TimePoint now, std::string& o
 }
 
 Status MqttSession::OnConnack(const mqtt::Connack& packet) {
-  if (packet.reason != ReasonCode::kSuccess) return NotLetIn(packet);
+  if (packet.reason != ReasonCode::kSuccess)
+    return NotLetIn(packet, options_.login.user.has_value());
   const mqtt::Properties& said = packet.properties;
   if (said.server_keep_alive_s) keep_alive_ = std::chrono::seconds(*said.server_keep_alive_s);
   most_in_flight_ = std::min<size_t>(kMostInFlight, said.receive_maximum.value_or(65'535));
@@ -141,14 +143,15 @@ Status MqttSession::OnPuback(const mqtt::Puback& packet) {
   return OkStatus();
 }
 
-void MqttSession::Subscribe(const std::string& filter, TimePoint now, std::string& out) {
+void MqttSession::Subscribe(const std::string& filter, bool retained, TimePoint now,
+                            std::string& out) {
   subscribed_.reset();
   mqtt::Subscribe packet;
   packet.packet_id = kSubscribeId;
   mqtt::Subscription subscription;
   subscription.filter = filter;
   subscription.qos = 1;
-  subscription.retain_handling = 2;  // what was kept is no answer to us
+  if (!retained) subscription.retain_handling = 2;  // what was kept is no answer to us
   packet.subscriptions.push_back(std::move(subscription));
   Send(packet, now, out);
 }
@@ -175,6 +178,7 @@ void MqttSession::Pump(TimePoint now, std::string& out) {
     publish.packet_id = sent.id;
     publish.properties.payload_is_text = true;
     publish.properties.content_type = "application/json";
+    if (sent.message.expiry_s > 0) publish.properties.message_expiry_s = sent.message.expiry_s;
     if (!sent.message.correlation.empty())
       publish.properties.correlation_data = sent.message.correlation;
     const Result<std::string> bytes = mqtt::Encode(mqtt::Version::k5, publish);

@@ -43,6 +43,7 @@ struct MqttSessionOptions {
 struct MqttSend {
   std::string topic, payload;
   std::string correlation;  // empty: none
+  uint32_t expiry_s = 0;    // after which nobody is to get it any more; 0: never
 };
 
 class MqttSession {
@@ -59,7 +60,8 @@ class MqttSession {
   bool connected() const { return connected_; }  // the server has let us in
 
   // Asks for the messages of `filter`; one at a time, when connected.
-  void Subscribe(const std::string& filter, TimePoint now, std::string& out);
+  // `retained`: also for those that the server keeps.
+  void Subscribe(const std::string& filter, bool retained, TimePoint now, std::string& out);
   // What became of the last Subscribe; nothing yet: nullopt.
   const std::optional<Status>& subscribed() const { return subscribed_; }
 

@@ -33,6 +33,7 @@ struct ScriptedServer {
   bool answers_pings = true, acknowledges = true;
   // Called with each message, after its acknowledgement; it may Say.
   std::function<void(const mqtt::Publish&)> on_message;
+  std::function<void(const mqtt::Subscribe&)> on_subscribe;  // after SUBACK
 
   // To the client, when it next reads.
   void Say(const mqtt::Packet& packet) {
@@ -110,6 +111,7 @@ struct ScriptedServer {
       suback.packet_id = subscribe->packet_id;
       suback.reasons = {subscribes_as};
       Say(suback);
+      if (on_subscribe) on_subscribe(*subscribe);
     }
     if (const auto* publish = std::get_if<mqtt::Publish>(&packet)) {
       heard.push_back({*publish, clock.Now()});
