@@ -40,6 +40,8 @@ struct Caller {
   // Which key, user or token it was, as auth::CredentialOf writes it. Empty: nobody said, which a
   // server with callers refuses.
   std::string credential = {};
+  // The person that is: a user's name, a token's subject. Empty where it may be many (a key).
+  std::string user = {};
   std::vector<std::string> models = {};  // that it may use, by name or alias; empty: all
   CallerLimits limits = {};
   friend bool operator==(const Caller&, const Caller&) = default;

@@ -61,6 +61,7 @@ struct EncodeRequest {
   Priority priority = Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
   std::shared_ptr<const Caller> caller;  // these as GenerateRequest's
+  std::string user, route;
   std::shared_ptr<RateLimits> rate_limits;
   std::string tenant;
   double tenant_weight = 1.0;

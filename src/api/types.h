@@ -87,7 +87,9 @@ struct GenerateRequest {
   TimePoint deadline = TimePoint::max();
   // Its answer is kept for whoever comes back: the queue's limit of age does not end it.
   bool detached = false;
-  std::shared_ptr<const Caller> caller;     // who asks; null: nobody in particular
+  std::shared_ptr<const Caller> caller;  // who asks; null: nobody in particular
+  std::string user;   // of the caller's own users, as it names them; may be empty; for the ledger
+  std::string route;  // by which it came, for the ledger: "chat.completions"; may be empty
   std::shared_ptr<RateLimits> rate_limits;  // set, where given, before Generate returns in any way
   // Given by the service before the model (services/admission), not by doors:
   std::string tenant;          // unit of isolation: keys the prefix cache and fair share

@@ -120,6 +120,7 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
   encode.deadline = request.deadline;
   encode.caller = std::move(request.caller);
   encode.rate_limits = std::move(request.rate_limits);
+  encode.route = std::move(request.route);
   wire::IgnoredFields unread;
   RETURN_IF_ERROR(ReadParameters(request.parameters, request.strict, &encode, &unread));
   ASSIGN_OR_RETURN(std::string input, Read(request, &encode));

@@ -188,6 +188,7 @@ class GenerationModel final : public Model {
     if (generate.priority == api::Priority::kInteractive) generate.priority = request.priority;
     generate.caller = request.caller;
     generate.rate_limits = request.rate_limits;
+    generate.route = request.route;
     return generate;
   }
 

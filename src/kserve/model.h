@@ -78,7 +78,8 @@ struct InferRequest {
   TimePoint deadline = TimePoint::max();
   std::string request_id;  // of the call, for logs
   api::CallerRef caller;
-  std::shared_ptr<api::RateLimits> rate_limits;  // as api::GenerateRequest's
+  std::shared_ptr<api::RateLimits> rate_limits;  // these as api::GenerateRequest's
+  std::string route;
 };
 
 // Where the time of a request went; counts towards the model's statistics.

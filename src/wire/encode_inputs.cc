@@ -41,6 +41,7 @@ Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
   call.input_name = std::move(input_name);
   call.request.model = object.Text("model").value_or("");
   ASSIGN_OR_RETURN(Placement placement, ReadPlacement(object, options));
+  if (!call.tei()) call.request.user = object.Text("user").value_or("");
   call.request.request_id = std::move(placement.request_id);
   call.request.priority = placement.priority;
   call.request.deadline = placement.deadline;

@@ -258,6 +258,7 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   base.priority = placement.priority;
   base.request_id = std::move(placement.request_id);
   base.deadline = placement.deadline;
+  base.user = object.Text("user").value_or("");
   base.cache_salt = object.Text("cache_salt").value_or("");
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
   if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {

@@ -147,6 +147,7 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   request.priority = placement->priority;
   request.request_id = std::move(placement->request_id);
   request.deadline = placement->deadline;
+  request.user = object.Text("user").value_or("");
   request.cache_salt = object.Text("cache_salt").value_or("");
   request.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
 

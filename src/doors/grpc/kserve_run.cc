@@ -28,6 +28,7 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   request->deadline = std::min(request->deadline, call.info().deadline);
   request->request_id = call.info().request_id;
   request->caller = auth::CallerOf(*call.info().principal);
+  request->route = "kserve.infer";
   run.empty_final = request->empty_final_response;
   if (model.ok()) {
     run.model = (*model)->config().name;

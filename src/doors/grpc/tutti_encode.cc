@@ -154,6 +154,7 @@ class EncodeExchange final : public Exchange {
     Choose(&request);
     request.request_id = call_.info().request_id;
     request.caller = auth::CallerOf(*call_.info().principal);
+    request.route = request.output == api::EncodeOutput::kScores ? "grpc.score" : "grpc.embed";
     request.deadline = call_.info().deadline;
     Result<api::Encoding> encoding =
         call_.context().deps.inference->Encode(std::move(request), call_.waker());

@@ -118,6 +118,7 @@ class GenerateExchange final : public Exchange {
     if (!request.ok()) return call_.Finish(request.status());
     request->request_id = call_.info().request_id;
     request->caller = auth::CallerOf(*call_.info().principal);
+    request->route = "grpc.generate";
     request->deadline = call_.info().deadline;
     choices_.resize(static_cast<size_t>(request->n));
     Result<api::Generation> generation =

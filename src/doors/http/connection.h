@@ -81,13 +81,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Whose responses and dialogs these are.
   const std::string& tenant() const { return caller()->tenant; }
   const api::CallerRef& caller() const { return caller_; }
-  // Every request to the waist says who asks, and tells this answer's head what is left of their
-  // limits.
+  // Every request to the waist says who asks, and tells this answer's head what
+  // is left of their limits.
   template <typename Request>
   void Sign(Request* request) const {
     request->caller = caller_;
     request->rate_limits = rate_limits_;
   }
+  // Its route, as the ledger of usage names it.
+  std::string usage_route() const { return UsageName(*decision_.route); }
   // The body's own id for the request; counts unless the header gave one.
   void AdoptRequestId(const std::string& id);
   // Of the errors of this request, where the route alone does not tell.

@@ -149,6 +149,7 @@ class EncodingExchange final : public Exchange {
     connection_.AdoptRequestId(call->request.request_id);
     call->request.request_id = connection_.request_id();
     connection_.Sign(&call->request);
+    call->request.route = connection_.usage_route();
     call->request.deadline = std::min(call->request.deadline, *deadline);
     Submit(call);
   }

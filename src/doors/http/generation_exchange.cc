@@ -155,6 +155,7 @@ class GenerationExchange final : public Exchange {
     for (api::GenerateRequest& request : call_->requests) {
       request.request_id = connection_.request_id();
       connection_.Sign(&request);
+      request.route = connection_.usage_route();
       request.call_bytes = call_bytes;
       request.deadline = std::min(request.deadline, *deadline);
     }

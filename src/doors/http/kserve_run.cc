@@ -49,6 +49,7 @@ Result<KserveHead> KserveHead::Of(RouteId route, Connection& connection) {
                                                  context.options.limits.deadline_cap));
   head.request_id = connection.request_id();
   connection.Sign(&head);
+  head.usage_route = connection.usage_route();
   head.repository = context.deps.repository;
   head.budget = &context.memory_budget;
   head.waker = connection.loop();
@@ -84,6 +85,7 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   request.request_id = head.request_id;
   request.caller = head.caller;
   request.rate_limits = head.rate_limits;
+  request.route = head.usage_route;
   request.strict = head.read.strict;
   Result<std::unique_ptr<kserve::Execution>> started =
       head.repository->Infer(std::move(request), head.waker);

@@ -27,6 +27,7 @@ struct KserveHead {
   std::string request_id;
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;
+  std::string usage_route;
   kserve::Repository* repository = nullptr;
   MemoryBudget* budget = nullptr;
   std::shared_ptr<api::StreamWaker> waker;

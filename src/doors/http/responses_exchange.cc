@@ -58,6 +58,7 @@ class ResponsesExchange final : public Exchange {
     connection_.AdoptRequestId(request.request_id);
     request.request_id = connection_.request_id();
     connection_.Sign(&request);
+    request.route = connection_.usage_route();
     request.deadline = std::min(request.deadline, *deadline);
     if (!call_->conversation.empty()) return FindConversation();
     if (connection_.request().Find("if-match") != nullptr) {

@@ -190,6 +190,25 @@ FoundRoute FindRoute(std::string_view path) {
   return {};
 }
 
+std::string UsageName(const Route& route) {
+  switch (route.id) {
+    case RouteId::kTeiRoot:
+      return "tei";
+    case RouteId::kKserveInfer:
+      return "kserve.infer";
+    case RouteId::kKserveGenerate:
+    case RouteId::kKserveGenerateStream:
+      return "kserve.generate";
+    default:
+      break;
+  }
+  std::string_view path = route.pattern;
+  path.remove_prefix(path.starts_with("/v1/") ? 4 : 1);
+  std::string name(path);
+  std::replace(name.begin(), name.end(), '/', '.');
+  return name;
+}
+
 const Route* FoundRoute::For(std::string_view method) const {
   for (const Route& route : methods) {
     if (Answers(route, method)) return &route;

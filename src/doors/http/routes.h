@@ -105,6 +105,9 @@ struct FoundRoute {
 // Of a path in canonical form, whatever the method.
 FoundRoute FindRoute(std::string_view path);
 
+// The route in the ledger of usage: "chat.completions", "responses", "kserve.infer".
+std::string UsageName(const Route& route);
+
 bool Answers(const Route& route, std::string_view method);
 // The field Allow: "GET, HEAD, OPTIONS".
 std::string AllowOf(std::span<const Route> methods);

@@ -67,11 +67,11 @@ limits::Estimate EstimateOf(const api::EncodeRequest& request) {
   return {.tokens = tokens, .queued_tokens = tokens};
 }
 
-std::string_view RouteOf(const api::GenerateRequest& request) {
+std::string_view KindOf(const api::GenerateRequest& request) {
   return std::holds_alternative<api::ChatPrompt>(request.prompt) ? "chat" : "completions";
 }
 
-std::string_view RouteOf(const api::EncodeRequest& request) {
+std::string_view KindOf(const api::EncodeRequest& request) {
   return request.output == api::EncodeOutput::kScores ? "scores" : "embeddings";
 }
 
@@ -208,7 +208,8 @@ Result<std::shared_ptr<Admission::Request>> Admission::Admit(const Asked& asked)
     row.tenant = asked.caller->tenant;
     row.key_id = asked.caller->credential;
     row.model = asked.model;
-    row.route = asked.route;
+    row.user = asked.caller->user.empty() ? asked.user : asked.caller->user;
+    row.route = asked.route.empty() ? asked.kind : asked.route;
     request->Hold(deps_.ledger, std::move(place), std::move(row));
   }
   return request;
@@ -218,8 +219,8 @@ Result<api::Generation> Admission::Generate(api::GenerateRequest request,
                                             std::shared_ptr<api::StreamWaker> waker) {
   ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, nullptr));
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
-                   Admit({request.caller, model, RouteOf(request), EstimateOf(request),
-                          request.rate_limits.get()}));
+                   Admit({request.caller, model, request.user, request.route, KindOf(request),
+                          EstimateOf(request), request.rate_limits.get()}));
   request.tenant = request.caller->tenant;
   request.tenant_weight = policy_.WeightOf(request.tenant);
   request.observer = admitted;
@@ -233,8 +234,8 @@ Result<api::Encoding> Admission::Encode(api::EncodeRequest request,
                                         std::shared_ptr<api::StreamWaker> waker) {
   ASSIGN_OR_RETURN(const std::string model, ModelFor(request.caller, request.model, &request));
   ASSIGN_OR_RETURN(const std::shared_ptr<Request> admitted,
-                   Admit({request.caller, model, RouteOf(request), EstimateOf(request),
-                          request.rate_limits.get()}));
+                   Admit({request.caller, model, request.user, request.route, KindOf(request),
+                          EstimateOf(request), request.rate_limits.get()}));
   request.tenant = request.caller->tenant;
   request.tenant_weight = policy_.WeightOf(request.tenant);
   request.observer = admitted;

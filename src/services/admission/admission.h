@@ -78,8 +78,9 @@ class Admission final : public api::Inference {
   // What is asked, whichever kind it is.
   struct Asked {
     const api::CallerRef& caller;
-    const std::string& model;  // as served; as asked for where that is not known
-    std::string_view route;
+    const std::string& model;      // as served; as asked for where that is not known
+    std::string_view user, route;  // as the request says; may be empty
+    std::string_view kind;         // of call, in place of a route
     limits::Estimate estimate;
     api::RateLimits* told = nullptr;  // may be null
   };

@@ -367,6 +367,33 @@ TEST_F(AdmissionTest, TheLedgerAddsUp) {
   EXPECT_EQ(rows[3].route, "embeddings");
 }
 
+TEST_F(AdmissionTest, ARowSaysWhoItWasAndByWhichRoute) {
+  Start();
+  const auto ask = [&](const api::CallerRef& caller) {
+    api::GenerateRequest request = Ask(caller);
+    request.user = "told";
+    request.route = "chat.completions";
+    const auto generation = admission_->Generate(std::move(request), nullptr);
+    ASSERT_TRUE(generation.ok());
+    inference_.Generation(inference_.generations() - 1)->End(OkStatus());
+  };
+  ask(Caller());
+  auto person = *Caller();
+  person.user = "ann";
+  ask(std::make_shared<const api::Caller>(person));
+  api::EncodeRequest vector = AskVector(Caller());
+  vector.user = "told too";
+  vector.route = "embed";
+  ASSERT_TRUE(admission_->Encode(std::move(vector), nullptr).ok());
+  const std::vector<usage::Row> rows = Rows();
+  ASSERT_EQ(rows.size(), 3u);
+  EXPECT_EQ(rows[0].user, "told") << "a key's client names its own users";
+  EXPECT_EQ(rows[0].route, "chat.completions");
+  EXPECT_EQ(rows[1].user, "ann") << "who has shown who it is is nobody else";
+  EXPECT_EQ(rows[2].user, "told too");
+  EXPECT_EQ(rows[2].route, "embed");
+}
+
 TEST_F(AdmissionTest, ARevokedKeyEndsWhatRunsAndBeginsNothing) {
   Start();
   inference_.holds_encodings = true;

@@ -15,6 +15,11 @@ inline constexpr std::string_view kOpenCredential = "open", kKeyCredential = "ke
                                   kUserCredential = "user:", kTokenCredential = "token:";
 std::string CredentialOf(PrincipalKind kind, std::string_view id);
 
+// The credential of `who` in a log; `claim` where nobody was recognised. "-": nobody was asked.
+std::string LogNameOf(const PrincipalRef& who, std::string_view claim = "-");
+// Their tenant, or "-".
+std::string LogTenantOf(const PrincipalRef& who);
+
 api::CallerRef CallerOf(const Principal& who);
 
 }  // namespace tutti::auth

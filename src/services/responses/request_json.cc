@@ -113,6 +113,7 @@ Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
 
 void WriteCaller(const api::Caller& caller, JsonWriter* json) {
   json->Member("tenant", caller.tenant).Member("credential", caller.credential);
+  if (!caller.user.empty()) json->Member("user", caller.user);
   json->Key("models").BeginArray();
   for (const std::string& model : caller.models) json->String(model);
   json->EndArray();
@@ -128,6 +129,7 @@ api::CallerRef ReadCaller(const StoredObject& fields) {
   const auto caller = std::make_shared<api::Caller>();
   caller->tenant = fields.Text("tenant");
   caller->credential = fields.Text("credential");
+  caller->user = fields.Text("user");
   for (const Json& model : fields.List("models")) {
     if (model.is_string())
       caller->models.emplace_back(model.get_string().data(), model.get_string().size());
@@ -174,6 +176,8 @@ void WriteRequestFields(const api::GenerateRequest& request, JsonWriter* json) {
   json->Member("request_id", request.request_id).Member("model", request.model);
   json->Member("priority", static_cast<int>(request.priority));
   if (request.caller != nullptr) WriteCaller(*request.caller, json);
+  if (!request.user.empty()) json->Member("for_user", request.user);
+  if (!request.route.empty()) json->Member("route", request.route);
   json->Member("cache_salt", request.cache_salt);
   json->Member("use_prefix_cache", request.use_prefix_cache);
   if (request.truncate_prompt_tokens.has_value())
@@ -188,6 +192,8 @@ void ReadRequestFields(const StoredObject& fields, api::GenerateRequest* request
   if (priority >= 0 && priority <= static_cast<int64_t>(api::Priority::kBatch))
     request->priority = static_cast<api::Priority>(priority);
   request->caller = ReadCaller(fields);
+  request->user = fields.Text("for_user");
+  request->route = fields.Text("route");
   request->cache_salt = fields.Text("cache_salt");
   request->use_prefix_cache = fields.Flag("use_prefix_cache", true);
   if (fields.Has("truncate_prompt_tokens"))

@@ -23,9 +23,11 @@ inline constexpr int64_t kMostInRow = std::numeric_limits<int32_t>::max();
 struct Row {
   int64_t time_ms = 0;  // when the request was accepted: the day to which its quota counts
   std::string tenant = {}, key_id = {};
-  std::string user = {};   // as the client names its own users; may be empty
+  // The person: the user or subject that authenticated itself, the user of an MQTT topic, or whom
+  // a key's client names as its user; "project:NAME" of an MQTT project; may be empty.
+  std::string user = {};
   std::string model = {};  // as served, not as asked for
-  std::string route = {};  // "chat", "embeddings", ...: a kind of call, whatever the door
+  std::string route = {};  // "chat.completions", "responses", "mqtt", ...
   std::string outcome =
       {};  // "ok", or the code of the error: "cancelled", "deadline_exceeded", ...
   int64_t prompt_tokens = 0;

@@ -97,6 +97,9 @@ void NativeMessages::Submit(const AskedPointer& asked, const NativeAddress& addr
             address.session);
   call.model = call.request.model = context_.ModelFor(call.model);
   call.request.deadline = std::min(call.request.deadline, expires);
+  // A broker's word is the topic; what else a client says of its users is a key's to say.
+  if (address.credential.empty() || call.request.user.empty()) call.request.user = address.user;
+  call.request.route = "mqtt";
   wire::ResponseState skeleton = sessions::SkeletonOf(call, call.model, asked->key.session);
   sessions::Message said = sessions::MessageOf(std::move(call), std::move(skeleton));
   said.parallel = context_.options.parallel;

@@ -119,6 +119,9 @@ void ProjectMessages::Submit(const AskedPointer& asked, const ProjectSettings& p
     said.owner = sessions::OwnerOf(asked->key) + "/" + user;
   said.state.model = said.request.model = context_.ModelFor(project.model);
   said.request.deadline = expires;
+  said.request.user =
+      asked->claimant.user.empty() ? "project:" + project.name : asked->claimant.user;
+  said.request.route = "mqtt.project";
   said.reply_to = EncodeReplyTo({.door = context_.options.door,
                                  .native = false,
                                  .topic = reply.topic,
