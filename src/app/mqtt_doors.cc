@@ -13,6 +13,7 @@
 #include "doors/mqtt/profile/native_topics.h"
 #include "doors/mqtt/profile/presence.h"
 #include "services/auth/caller.h"
+#include "services/auth/grant.h"
 
 namespace tutti::app {
 namespace {
@@ -94,10 +95,30 @@ Result<mqtt::bridge::BridgeOptions> BridgeOf(const Settings& settings,
   return options;
 }
 
+// Also where no MQTT is spoken: what is wrong then is wrong tomorrow.
+Status CheckSettings(const Settings& settings) {
+  if (!settings.IsSet("mqtt.url")) {
+    for (const char* const name : {"mqtt.username", "mqtt.password_file", "mqtt.ca_file",
+                                   "mqtt.cert_file", "mqtt.key_file"}) {
+      if (!settings.IsSet(name)) continue;
+      return InvalidArgument("invalid_value",
+                             std::string(name) + " is for a broker: it needs mqtt.url")
+          .WithParam(name);
+    }
+  }
+  if (Status status = auth::CheckName(settings.Text("mqtt.tenant"), "tenant"); !status.ok())
+    return std::move(status).WithParam("mqtt.tenant");
+  if (Status status = mqtt::profile::NativeTopics::Make(settings.Text("mqtt.prefix")).status();
+      !status.ok())
+    return std::move(status).WithParam("mqtt.prefix");
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
                                                      const Dependencies& deps) {
+  RETURN_IF_ERROR(CheckSettings(settings));
   std::unique_ptr<MqttDoors> doors(new MqttDoors());
   doors->log_ = deps.log;
   // Both ways in refuse whatever is no loopback without TLS, as the project profile wants it.
@@ -139,6 +160,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
   const mqtt::listener::ListenerOptions listener = ListenerOf(settings);
   if (listener.port >= 0 || listener.websocket_port >= 0) {
     doors->host_ = listener.host;
+    doors->tls_ = !listener.tls_cert_file.empty();
     doors->login_ =
         std::make_unique<MqttLogin>(deps.state->authority(), options.prefix,
                                     IsLoopback(listener.host), projects, options.tenant);
@@ -153,6 +175,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
   }
   if (settings.IsSet("mqtt.url")) {
     ASSIGN_OR_RETURN(mqtt::bridge::BridgeOptions bridge, BridgeOf(settings, options));
+    doors->broker_ = bridge.broker;  // a URL with a user or a password in it is refused below
     ASSIGN_OR_RETURN(
         doors->bridge_,
         mqtt::bridge::Bridge::Create(
@@ -178,7 +201,7 @@ Status MqttDoors::Start() {
   started_ = true;
   if (listener_ != nullptr) {
     RETURN_IF_ERROR(listener_->Start());
-    log_->Info("mqtt.listening", {{"address", addresses().substr(5)}});
+    log_->Info("mqtt.listening", {{"address", ListenerAddresses().substr(5)}});
     at_listener_->Start();
   }
   if (bridge_ != nullptr) {
@@ -189,13 +212,21 @@ Status MqttDoors::Start() {
 }
 
 std::string MqttDoors::addresses() const {
+  std::string text = ListenerAddresses();
+  if (!broker_.empty()) text += " and through the broker " + broker_;
+  return text;
+}
+
+std::string MqttDoors::ListenerAddresses() const {
   if (listener_ == nullptr) return "";
   const std::string host = host_.find(':') == std::string::npos ? host_ : "[" + host_ + "]";
   std::string text;
   if (listener_->port() >= 0)
-    text += " and mqtt://" + host + ":" + std::to_string(listener_->port());
+    text +=
+        (tls_ ? " and mqtts://" : " and mqtt://") + host + ":" + std::to_string(listener_->port());
   if (listener_->websocket_port() >= 0)
-    text += " and ws://" + host + ":" + std::to_string(listener_->websocket_port()) + "/mqtt";
+    text += (tls_ ? " and wss://" : " and ws://") + host + ":" +
+            std::to_string(listener_->websocket_port()) + "/mqtt";
   return text;
 }
 

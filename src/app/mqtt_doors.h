@@ -38,13 +38,15 @@ class MqttDoors {
 
   // Errors: those of Listener::Start.
   Status Start();
-  std::string addresses() const;  // " and mqtt://127.0.0.1:1883", or nothing; after Start()
-  void Announce();                // other models are served than before
-  void Resume();                  // tells what an earlier process owed; once models are loaded
-  void Stop();                    // says that the server is not there any more. Idempotent
+  // " and mqtt://127.0.0.1:1883, and through mqtts://broker:8883", or nothing; after Start().
+  std::string addresses() const;
+  void Announce();  // other models are served than before
+  void Resume();    // tells what an earlier process owed; once models are loaded
+  void Stop();      // says that the server is not there any more. Idempotent
 
  private:
   MqttDoors() = default;
+  std::string ListenerAddresses() const;
 
   std::unique_ptr<MqttLogin> login_;
   std::unique_ptr<mqtt::listener::Listener> listener_;
@@ -52,6 +54,8 @@ class MqttDoors {
   std::shared_ptr<mqtt::profile::Profile> at_listener_, at_broker_;
   std::vector<MqttMetrics> metrics_;
   std::string host_;
+  bool tls_ = false;    // of the listener
+  std::string broker_;  // its URL; empty: none
   Logger* log_ = nullptr;
   bool started_ = false;
   std::shared_ptr<const void> listening_;  // to revocations; goes before the listener

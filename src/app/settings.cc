@@ -66,9 +66,10 @@ bool IsServiceVariable(std::string_view name, std::string_view value) {
 }
 
 Status UnknownKey(std::string_view where, std::string_view name, const std::string& meant) {
+  std::string hint = meant.empty() ? "" : "; did you mean " + meant + "?";
+  if (name == "model") hint = "; models are named on the command line: tutti serve MODEL";
   return InvalidArgument("unknown_parameter",
-                         fmt::format("{}: unknown key {}{}", where, name.substr(0, 64),
-                                     meant.empty() ? "" : "; did you mean " + meant + "?"));
+                         fmt::format("{}: unknown key {}{}", where, name.substr(0, 64), hint));
 }
 
 // ["a", "b"] as the flag would hold it. Only options whose value is a list have one; what no option

@@ -10,6 +10,8 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "app/wall_clock.h"
+#include "services/responses/response_rows.h"
+#include "services/sessions/history.h"
 
 namespace tutti::app {
 namespace {
@@ -41,11 +43,13 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
-             std::unique_ptr<ConversationLog> conversations, LocalInference& inference)
+             std::unique_ptr<ConversationLog> conversations, LocalInference& inference, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
       callers_(std::move(callers)),
+      log_(log),
+      account_log_(*authority_, log),
       conversations_(std::move(conversations)),
       responses_({}, callers_->inference(), *store_, inference.clock(), &UnixSeconds),
       sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
@@ -58,6 +62,11 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   try {
     ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, OpenStore(folder));
+    if (const std::string file = folder.empty() ? "" : StoreOpenToReaders(folder);
+        !file.empty() && log != nullptr) {
+      log->Warn("store.readable",
+                {{"path", file}, {"why", "other users of this machine can read it: chmod go-rwx"}});
+    }
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Accounts> accounts,
                      auth::Accounts::Open(store.get(), /*serving=*/true));
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
@@ -68,13 +77,15 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                      OpenConversationLog(settings, &inference.clock(), log));
     std::unique_ptr<State> state(new State(std::move(store), std::move(accounts),
                                            std::move(authority), std::move(callers),
-                                           std::move(conversations), inference));
+                                           std::move(conversations), inference, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
         control::ControlDoor::Open(folder, [&state = *state, &inference](std::string_view asked) {
           if (asked == kModelsRequest) return ModelsAnswer(inference.gateway().Models());
-          return AnswerControl(*state.store_, *state.authority_, asked);
+          return state.account_log_.Answer(asked, [&](std::string_view request) {
+            return AnswerControl(*state.store_, *state.authority_, request);
+          });
         }));
     return state;
   } catch (const std::system_error& error) {  // no thread is to be had
@@ -83,8 +94,20 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
 }
 
 void State::Resume() {
+  TellUnfinished();
   responses_.Resume();
   sessions_.Resume();
+}
+
+void State::TellUnfinished() {
+  int64_t responses = 0, turns = 0;
+  const Status status = store_->ReadNow([&](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(responses, responses::CountRunning(rows));
+    ASSIGN_OR_RETURN(turns, sessions::CountPending(rows));
+    return OkStatus();
+  });
+  if (log_ == nullptr || !status.ok() || responses + turns == 0) return;
+  log_->Info("state.resumed", {{"responses", responses}, {"turns", turns}});
 }
 
 }  // namespace tutti::app

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "app/account_log.h"
 #include "app/callers.h"
 #include "app/conversation_log.h"
 #include "app/local_inference.h"
@@ -51,12 +52,15 @@ class State {
  private:
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
-        std::unique_ptr<ConversationLog> conversations, LocalInference& inference);
+        std::unique_ptr<ConversationLog> conversations, LocalInference& inference, Logger* log);
+  void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
   const std::unique_ptr<auth::Authority> authority_;
   const std::unique_ptr<Callers> callers_;
+  Logger* const log_;
+  AccountLog account_log_;
   std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
   responses::Responses responses_;

@@ -45,7 +45,38 @@ Status MakeFolders(const std::filesystem::path& folder) {
   return OkStatus();
 }
 
+std::string FileOf(const std::string& folder) {
+  return (std::filesystem::path(folder) / "tutti.db").string();
+}
+
+mode_t ModeOf(const std::string& path) {
+  struct stat known = {};
+  return stat(path.c_str(), &known) == 0 ? known.st_mode & 0777 : 0;
+}
+
+// Who may change it could make keys for himself.
+Status CheckWriters(const std::string& folder) {
+  for (const std::string& path : {folder, FileOf(folder)}) {
+    if ((ModeOf(path) & 022) == 0) continue;
+    return {StatusCode::kFailedPrecondition, "store_failed",
+            "others than its owner may write to " + path + "; chmod go-w " + path};
+  }
+  return OkStatus();  // what else is wrong the store says itself
+}
+
+// A new one, with the files that SQLite has put beside it, which later take its mode.
+void KeepToOurselves(const std::string& folder) {
+  for (const char* const beside : {"", "-wal", "-shm"})
+    (void)chmod((FileOf(folder) + beside).c_str(), 0600);
+}
+
 }  // namespace
+
+std::string StoreOpenToReaders(const std::string& folder) {
+  const std::string file = FileOf(folder);
+  const bool found = (ModeOf(folder) & 011) != 0;
+  return found && (ModeOf(file) & 044) != 0 ? file : "";
+}
 
 Result<std::string> StorePlace(const Settings& settings) {
   std::string folder = settings.Text("store");
@@ -72,10 +103,20 @@ std::vector<store::Migration> StoreTables() {
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {
+  if (!folder.empty()) RETURN_IF_ERROR(CheckWriters(folder));
+  std::error_code none;
+  const bool is_new = !folder.empty() && !std::filesystem::exists(FileOf(folder), none);
   const std::vector<store::Migration> tables = StoreTables();
   auto opened = store::Store::Open({.folder = folder}, tables);
-  if (opened.ok() || opened.status().reason() != "store_locked") return opened;
-  const Status& why = opened.status();
+  if (opened.ok() && is_new) KeepToOurselves(folder);
+  const Status why = opened.status();
+  if (why.reason() == "store_corrupt" && !why.message().starts_with(FileOf(folder))) {
+    return Status(why.code(), why.reason(),
+                  FileOf(folder) + ": " + why.message() +
+                      "; put a backup in its place, or move the file away to begin anew without "
+                      "its keys, users and dialogs");
+  }
+  if (opened.ok() || why.reason() != "store_locked") return opened;
   return Status(why.code(), why.reason(), why.message() + "; give another --store");
 }
 

@@ -21,11 +21,15 @@ Result<std::string> StorePlace(const Settings& settings);
 // Errors: those of StorePlace(), store_failed.
 Result<std::string> StoreFolder(const Settings& settings);
 
+// The database of such a folder, where other users of this machine can read it; else "".
+std::string StoreOpenToReaders(const std::string& folder);
+
 // In their order, which is for ever: a store's version counts them.
 std::vector<store::Migration> StoreTables();
 
-// The store of such a folder, with these tables; "" is one in memory. Errors: those of Store::Open;
-// store_locked also says what to do.
+// The store of such a folder, with these tables; "" is one in memory. A new database is this user's
+// alone. Errors: those of Store::Open, of which store_locked and store_corrupt also say what to do;
+// store_failed, where other users may write to it.
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder);
 
 }  // namespace tutti::app

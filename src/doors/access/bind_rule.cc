@@ -23,9 +23,10 @@ Status CheckBind(const BindRequest& bind) {
   // A key alone would travel in the clear, TLS alone lets everybody in.
   const bool safe = bind.has_key && !bind.tls_cert_file.empty();
   if (bind.loopback || safe) return OkStatus();
-  return Bad("host", "listening on " + bind.host +
-                         " would show this server to a network: that needs a key (--api-key-file "
-                         "or TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
+  return Bad("host",
+             "listening on " + bind.host +
+                 " would show this server to a network: that needs a key (`tutti keys create "
+                 "NAME`, --api-key-file or TUTTI_API_KEY) and TLS (--tls-cert, --tls-key)");
 }
 
 std::string AddressOf(const std::string& host) { return host == "localhost" ? "127.0.0.1" : host; }

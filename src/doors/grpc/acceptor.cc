@@ -156,7 +156,8 @@ Status Acceptor::Listen(const std::string& host, int port) {
       bind(listener_, reinterpret_cast<sockaddr*>(&address.storage), address.size) != 0 ||
       listen(listener_, kBacklog) != 0 ||
       getsockname(listener_, reinterpret_cast<sockaddr*>(&address.storage), &address.size) != 0) {
-    const std::string why = std::generic_category().message(errno);
+    std::string why = std::generic_category().message(errno);
+    if (errno == EADDRINUSE) why += "; give another --grpc-port, or --grpc-port 0 for no gRPC";
     Close(&listener_);
     // Not a bad value: it depends on what else runs here, and on who asks.
     return Unavailable("io_error", "cannot listen on " + host + " port " + std::to_string(port) +

@@ -193,7 +193,7 @@ struct GrpcDoor::Impl {
       const std::optional<int64_t> untold = abuse_lines.Next(context.deps.clock->Now());
       if (!untold.has_value()) return;
       context.deps.log->Warn("grpc.connection_reset",
-                             {{"peer", peer}, {"why", why}, {"untold", *untold}});
+                             {{"peer", peer}, {"why", why}, {"suppressed", *untold}});
     } catch (const std::bad_alloc&) {
     }
   }

@@ -141,7 +141,7 @@ TEST_F(GrpcAbuseTest, AConnectionResetForAbuseIsLoggedAndCounted) {
   StartAndAbuse(std::chrono::milliseconds(1));
   EXPECT_THAT(lines_->Joined(),
               ContainsRegex("WARN grpc.connection_reset peer=ipv4:127.0.0.1:[0-9]+ why=calls "
-                            "untold=0\n"));
+                            "suppressed=0\n"));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("tutti_connections_reset_total{door=\"grpc\"} "));
 }
 

@@ -14,6 +14,7 @@
 #include "doors/grpc/router.h"
 #include "doors/grpc/unary.h"
 #include "doors/grpc/wire_status.h"
+#include "services/auth/caller.h"
 #include "services/auth/who_asks.h"
 #include "wire/compression.h"
 #include "wire/openai_request.h"
@@ -250,14 +251,15 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     std::optional<auth::CertifiedName> certificate;  // read for who shows nothing else
     if (keys.empty() && !context_.options.tls_client_ca_file.empty())
       certificate = CertificateOf(call_, context_.certificates);
-    Result<auth::PrincipalRef> who = auth::WhoAsks(
-        *context_.deps.authority, context_.loopback,
-        {.authorization = keys, .certificate = certificate.has_value() ? &*certificate : nullptr},
-        std::time(nullptr));
+    const auth::Shown shown{.authorization = keys,
+                            .certificate = certificate.has_value() ? &*certificate : nullptr};
+    Result<auth::PrincipalRef> who =
+        auth::WhoAsks(*context_.deps.authority, context_.loopback, shown, std::time(nullptr));
     if (who.ok()) {
       info_.principal = *std::move(who);
     } else {
       unknown_ = std::move(who).status();
+      claim_ = auth::ClaimOf(shown);
     }
     const std::optional<std::string> id = Metadata(call_, "x-request-id");
     info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
@@ -392,13 +394,16 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
                {"method", method_ == nullptr ? std::string_view("-") : method_->path},
                {"code", code_},
                {"reason", reason_.empty() ? "-" : reason_},
-               {"ms", ToMillis(took)}});
+               {"ms", ToMillis(took)},
+               {"caller", auth::LogNameOf(info_.principal, claim_)},
+               {"tenant", auth::LogTenantOf(info_.principal)}});
   }
 
   DoorContext& context_;
   grpc::GenericCallbackServerContext& call_;  // until OnDone
   CallInfo info_;
-  Status unknown_;  // why there is no principal
+  Status unknown_;           // why there is no principal
+  std::string claim_ = "-";  // and as whom it presented itself; for the log
   const Method* method_ = nullptr;
   telemetry::OpKind op_ = telemetry::OpKind::kOther;
   std::shared_ptr<ConnectionAccount> account_;  // of its connection; null when that has ended

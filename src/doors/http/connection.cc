@@ -110,7 +110,7 @@ void Connection::NoteHandshake() {
   const std::optional<int64_t> untold = context_.handshake_lines.Next(loop_->clock().Now());
   if (!untold.has_value()) return;
   context_.deps.log->Info("tls.handshake_failed",
-                          {{"peer", peer_}, {"why", fault}, {"untold", *untold}});
+                          {{"peer", peer_}, {"why", fault}, {"suppressed", *untold}});
 }
 
 void Connection::Abort() { Close(true); }
@@ -582,7 +582,9 @@ void Connection::Report(int code, Duration took) {
                              {"route", decision_.name()},
                              {"status", code},
                              {"ms", ToMillis(took)},
-                             {"bytes", sent_bytes_}});
+                             {"bytes", sent_bytes_},
+                             {"caller", auth::LogNameOf(decision_.principal, decision_.claim)},
+                             {"tenant", auth::LogTenantOf(decision_.principal)}});
   }
 }
 

@@ -98,15 +98,29 @@ Router::Router(const HttpOptions& options, bool loopback, const auth::Authority&
       loopback_(loopback),
       authority_(authority) {}
 
-Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
-                                           const auth::CertifiedName* certificate) const {
+namespace {
+
+// `ask` of what the request and its connection show.
+template <typename Ask>
+auto OfShown(const HttpRequest& request, const auth::CertifiedName* certificate, const Ask& ask) {
   const std::string* const field = request.Find("authorization");
   const std::string_view first = field == nullptr ? std::string_view() : *field;
   const std::array values = {first, first};  // of a second one it matters only that it is there
   const size_t count = std::min(request.Count("authorization"), values.size());
-  return auth::WhoAsks(authority_, loopback_,
-                       {.authorization = {values.data(), count}, .certificate = certificate},
-                       std::time(nullptr));
+  return ask(auth::Shown{.authorization = {values.data(), count}, .certificate = certificate});
+}
+
+std::string Claim(const HttpRequest& request, const auth::CertifiedName* certificate) {
+  return OfShown(request, certificate, &auth::ClaimOf);
+}
+
+}  // namespace
+
+Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
+                                           const auth::CertifiedName* certificate) const {
+  return OfShown(request, certificate, [this](const auth::Shown& shown) {
+    return auth::WhoAsks(authority_, loopback_, shown, std::time(nullptr));
+  });
 }
 
 Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {
@@ -155,7 +169,10 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
   if (!open) {
     Result<auth::PrincipalRef> who = WhoAsks(request, certificate);
-    if (!who.ok()) return refuse(std::move(who).status());
+    if (!who.ok()) {
+      decision.claim = Claim(request, certificate);
+      return refuse(std::move(who).status());
+    }
     decision.principal = *std::move(who);
   }
 

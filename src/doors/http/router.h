@@ -23,6 +23,7 @@ namespace tutti::http {
 struct Decision {
   const Route* route = nullptr;  // null when there is none, or the key was missing
   auth::PrincipalRef principal;  // who asks; null where nobody was asked for a credential
+  std::string claim = "-";       // as whom it presented itself where it was not believed; for logs
   Status refusal;                // OK = go on, and there is a route
   std::string argument, item;    // {id} or the {part}s, decoded
   std::string version;           // of a versioned route, decoded; empty = none was given

@@ -18,6 +18,14 @@ using boost::system::error_code;
 constexpr int kBacklog = 1024;
 constexpr auto kPause = std::chrono::milliseconds(50);  // after a failure such as no descriptors
 
+// "mqtt.websocket_port" as it is on the command line.
+std::string FlagOf(std::string param) {
+  for (char& c : param) {
+    if (c == '.' || c == '_') c = '-';
+  }
+  return "--" + param;
+}
+
 }  // namespace
 
 Acceptor::Acceptor(boost::asio::io_context& context, Owner owner)
@@ -33,8 +41,10 @@ Status Acceptor::Listen(const tcp::endpoint& endpoint, const std::string& host, 
   if (!ec) bound_ = acceptor_.local_endpoint(ec);
   if (!ec) return OkStatus();
   // Not a bad value: it depends on what else runs here, and on who asks.
+  const bool taken = ec == boost::asio::error::address_in_use;
   return Unavailable("io_error", "cannot listen on " + host + " port " +
-                                     std::to_string(endpoint.port()) + ": " + ec.message())
+                                     std::to_string(endpoint.port()) + ": " + ec.message() +
+                                     (taken ? "; give another " + FlagOf(param) : ""))
       .WithParam(param);
 }
 

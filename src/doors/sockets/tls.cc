@@ -81,9 +81,14 @@ Result<std::shared_ptr<TlsContext>> LoadServerTls(const ServerFiles& files) {
 
 std::string HandshakeFaultOf(boost::system::error_code ec) {
   if (ec.category() != boost::asio::error::get_ssl_category()) return "";
-  return ERR_GET_REASON(static_cast<unsigned long>(ec.value())) == SSL_R_HTTP_REQUEST
-             ? "plain HTTP on the TLS port"
-             : ec.message();
+  switch (ERR_GET_REASON(static_cast<unsigned long>(ec.value()))) {
+    case SSL_R_HTTP_REQUEST:
+      return "plain HTTP on the TLS port";
+    case SSL_R_WRONG_VERSION_NUMBER:  // the first bytes are no record of TLS
+      return std::string(kPlainText);
+    default:
+      return ec.message();
+  }
 }
 
 std::optional<access::ClientCertificate> CertificateOfPeer(SSL* session) {

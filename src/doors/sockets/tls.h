@@ -39,6 +39,8 @@ struct ServerFiles {
 Result<std::shared_ptr<TlsContext>> LoadServerTls(const ServerFiles& files);
 
 // Why a handshake failed, for logs; empty where the peer just went away, as probes do.
+// What is told of bytes that are neither TLS nor HTTP.
+inline constexpr std::string_view kPlainText = "plain text on the TLS port";
 std::string HandshakeFaultOf(boost::system::error_code ec);
 
 // What a client has shown in a handshake that is done; nothing where it was asked for none or had

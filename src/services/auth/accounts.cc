@@ -11,8 +11,8 @@ namespace {
 
 using store::Database;
 
-// How far the note of a key's last use may be behind: one small write an hour for each key.
-constexpr int64_t kUseStepS = 3600;
+// How far the note of a key's last use may be behind: one small write a minute for each key.
+constexpr int64_t kUseStepS = 60;
 
 Result<IssuedKey> NewKey(std::string name, Grant grant, std::optional<int64_t> expires_s,
                          int64_t now_s) {
@@ -146,7 +146,7 @@ void Accounts::Tell(PrincipalKind kind, std::string_view id) {
 }
 
 Result<IssuedKey> Accounts::CreateKey(const KeySpec& spec, int64_t now_s) {
-  RETURN_IF_ERROR(CheckName(spec.name, "name"));
+  RETURN_IF_ERROR(CheckNewName(spec.name));
   RETURN_IF_ERROR(CheckName(spec.grant.tenant, "tenant"));
   if (spec.expires_s.has_value() && *spec.expires_s <= now_s)
     return InvalidArgument("invalid_value", "the key would have expired already")
@@ -222,7 +222,7 @@ Result<std::vector<KeyRecord>> Accounts::Keys() {
 }
 
 Status Accounts::CreateUser(const UserRecord& user) {
-  RETURN_IF_ERROR(CheckName(user.name, "name"));
+  RETURN_IF_ERROR(CheckNewName(user.name));
   RETURN_IF_ERROR(CheckName(user.grant.tenant, "tenant"));
   return Change([&](Database& database) { return InsertUser(database, user); });
 }

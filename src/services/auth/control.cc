@@ -87,9 +87,33 @@ void MemberOrNull(std::string_view name, std::optional<int64_t> value, JsonWrite
   }
 }
 
+// Unlike a row's, an empty list would read as nothing allowed.
+void WriteShownScopes(const Scopes& scopes, JsonWriter* json) {
+  json->BeginObject().Key("routes");
+  if (scopes.routes == kAllButAdmin) {
+    json->Null();
+  } else {
+    json->BeginArray();
+    for (const RouteClass route : kAllRouteClasses) {
+      if (route != RouteClass::kPublic && scopes.routes.Has(route))
+        json->String(RouteClassName(route));
+    }
+    json->EndArray();
+  }
+  json->Key("models");
+  if (scopes.models.empty()) {
+    json->Null();
+  } else {
+    json->BeginArray();
+    for (const std::string& model : scopes.models) json->String(model);
+    json->EndArray();
+  }
+  json->EndObject();
+}
+
 void WriteGrant(const Grant& grant, JsonWriter* json) {
   json->Member("tenant", grant.tenant).Key("scopes");
-  WriteScopes(grant.scopes, json);
+  WriteShownScopes(grant.scopes, json);
   json->Key("limits");
   WriteLimits(grant.limits, json);
 }
@@ -183,7 +207,7 @@ Result<std::string> PasswordOf(const Members& members) {
 Status CreateUser(const Call& call) {
   UserRecord user{.name = {}, .password_hash = {}, .grant = {}, .created_s = call.now_s};
   ASSIGN_OR_RETURN(user.name, call.members.Text("name"));
-  RETURN_IF_ERROR(CheckName(user.name, "name"));  // before the work of a hash
+  RETURN_IF_ERROR(CheckNewName(user.name));  // before the work of a hash
   ASSIGN_OR_RETURN(user.grant, call.members.ReadGrant());
   ASSIGN_OR_RETURN(const std::string password, PasswordOf(call.members));
   ASSIGN_OR_RETURN(user.password_hash, call.authority.HashNewPassword(password));

@@ -15,6 +15,8 @@
 // {"op":"users.list"}                             -> {"ok":true,"users":[{...}]}
 // or {"ok":false,"code":"name_taken","message":"..."}.
 //
+// Of `scopes` in an answer, "routes" is null for all but admin, "models" null for all.
+//
 // All but `op` and what names the object may be left out. A member that the operation does not
 // know is refused.
 #pragma once

@@ -82,6 +82,14 @@ Status CheckName(std::string_view name, std::string_view param) {
                         " has 1 to 64 characters of A-Z a-z 0-9 _ . -, not " + Quote(name));
 }
 
+Status CheckNewName(std::string_view name) {
+  RETURN_IF_ERROR(CheckName(name, "name"));
+  if (name != "server" && name != "jobs") return OkStatus();
+  return Bad("name", Quote(name) +
+                         " is a level of the server's own topics over MQTT; choose "
+                         "another name");
+}
+
 void WriteScopes(const Scopes& scopes, JsonWriter* json) {
   json->BeginObject().Key("routes").BeginArray();
   if (scopes.routes != kAllButAdmin) {
@@ -107,6 +115,8 @@ Result<Scopes> ReadScopes(const Json& value) {
   if (!value.is_object()) return Bad("scopes", "scopes must be an object");
   Scopes scopes;
   for (const auto& [name, each] : value.get_object()) {
+    if (each.is_null() && (name == "routes" || name == "models"))
+      continue;  // as shown: the default
     if (name == "routes") {
       ASSIGN_OR_RETURN(scopes.routes, ReadRoutes(each));
     } else if (name == "models") {

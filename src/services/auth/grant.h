@@ -33,6 +33,9 @@ struct Grant {
 // metrics. `param` is what an error blames. Errors: invalid_value.
 bool IsName(std::string_view name);
 Status CheckName(std::string_view name, std::string_view param);
+// Of a new user or key: the same, and no level of the server's own topics of MQTT, where the name
+// stands too.
+Status CheckNewName(std::string_view name);
 
 // {"routes":["embed"],"models":["m"]}: a list that is empty or absent means the default.
 void WriteScopes(const Scopes& scopes, wire::JsonWriter* json);

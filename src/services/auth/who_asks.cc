@@ -1,6 +1,10 @@
 #include "services/auth/who_asks.h"
 
+#include <optional>
+
 #include "base/ascii.h"
+#include "services/auth/caller.h"
+#include "services/auth/key_text.h"
 
 namespace tutti::auth {
 
@@ -10,6 +14,13 @@ std::string_view BearerOf(std::span<const std::string_view> authorization) {
       !SameLetters(authorization[0].substr(0, kScheme.size()), kScheme))
     return {};
   return authorization[0].substr(kScheme.size());
+}
+
+std::string ClaimOf(const Shown& shown) {
+  if (shown.authorization.empty())
+    return shown.certificate == nullptr ? "-" : "certificate:" + shown.certificate->name;
+  const std::optional<std::string_view> id = KeyIdOf(BearerOf(shown.authorization));
+  return id.has_value() ? std::string(kKeyCredential) += *id : "-";
 }
 
 Result<PrincipalRef> WhoAsks(const Authority& authority, bool loopback, const Shown& shown,

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "base/status.h"
@@ -21,6 +22,10 @@ struct Shown {
   std::span<const std::string_view> authorization = {};  // all values of the field
   const CertifiedName* certificate = nullptr;            // null where the connection has none
 };
+
+// As whom it presents itself, for the log where it is refused: "key:ID" of a text of a key's form,
+// "certificate:NAME", "-" for all else. Holds no secret.
+std::string ClaimOf(const Shown& shown);
 
 // A request that shows something itself is judged by that alone, also where it is wrong; the
 // certificate of its connection speaks for the others. Nobody in particular where the server is

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "services/auth/key_text.h"
 #include "services/auth/testing/one_key.h"
 
 namespace tutti::auth {
@@ -51,6 +52,16 @@ TEST(WhoAsksTest, FromTheFirstKeyOnItIsAskedFor) {
   ASSERT_TRUE(known.accounts().RevokeKeys("a", 1000).ok());
   EXPECT_FALSE(Known(known, {"Bearer " + key->text}));
   EXPECT_FALSE(Known(known, {})) << "a server that has had keys does not open by itself";
+}
+
+TEST(WhoAsksTest, AClaimNamesTheKeyOrTheCertificateAndNoSecret) {
+  const std::string key = *MakeKeyText(), bearer = "Bearer " + key;
+  const Fields of_key = {bearer}, other = {"Bearer secret"};
+  const CertifiedName ann{.name = "ann", .expires_s = {}};
+  EXPECT_EQ(ClaimOf({.authorization = of_key}), "key:" + std::string(*KeyIdOf(key)));
+  EXPECT_EQ(ClaimOf({.authorization = other, .certificate = &ann}), "-");
+  EXPECT_EQ(ClaimOf({.certificate = &ann}), "certificate:ann");
+  EXPECT_EQ(ClaimOf({}), "-");
 }
 
 // The name that is let in, or why nobody is.

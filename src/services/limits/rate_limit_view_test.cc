@@ -51,8 +51,9 @@ TEST(Refusal, BecomesAStatusWithItsNumbersAndWhenToTryAgain) {
   const Status limit = ToStatus(refusal);
   EXPECT_EQ(limit.code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(limit.reason(), "rate_limit_exceeded");
-  EXPECT_EQ(limit.message(),
-            "the limit of 1000 tokens a minute of this key is reached: 120 left, 300 asked for");
+  EXPECT_EQ(
+      limit.message(),
+      "the limit of 1000 tokens a minute of this key or user is reached: 120 left, 300 asked for");
   EXPECT_EQ(limit.retry_after(), milliseconds(10'801)) << "never too early";
   EXPECT_EQ(limit.excess(), (Status::Excess{300, 120}));
   refusal.retry_after = Duration::max();

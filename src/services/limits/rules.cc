@@ -50,9 +50,10 @@ Status CheckRules(const Rules& rules) {
 }
 
 Status ToStatus(const Refusal& refusal) {
-  const std::string limit = std::to_string(refusal.most) + " " +
-                            std::string(RowOf(refusal.limit).sentence) + " of this " +
-                            std::string(NameOf(refusal.subject));
+  const std::string limit =
+      std::to_string(refusal.most) + " " + std::string(RowOf(refusal.limit).sentence) +
+      " of this " +
+      (refusal.subject == SubjectKind::kKey ? "key or user" : std::string(NameOf(refusal.subject)));
   if (refusal.retry_after == Duration::max()) {
     return ResourceExhausted("request_exceeds_limit",
                              "this request asks for " + std::to_string(refusal.asked) +

@@ -119,6 +119,13 @@ Result<std::pair<std::vector<Unfinished>, int64_t>> LoadRunning(Database& databa
   }
 }
 
+Result<int64_t> CountRunning(Database& database) {
+  ASSIGN_OR_RETURN(Statement count,
+                   database.Prepare("SELECT count(*) FROM response WHERE ended=0"));
+  RETURN_IF_ERROR(count.Step().status());
+  return count.Int(0);
+}
+
 Result<int64_t> DropExpired(Database& database, int64_t now_s, int64_t most) {
   RETURN_IF_ERROR(Run(database,
                       "DELETE FROM response WHERE number IN (SELECT number FROM response WHERE "

@@ -53,6 +53,9 @@ struct Unfinished {
 Result<std::pair<std::vector<Unfinished>, int64_t>> LoadRunning(store::Database& database,
                                                                 int64_t after_row, int64_t most);
 
+// All of them.
+Result<int64_t> CountRunning(store::Database& database);
+
 // Those whose time has passed, at most `most`; how many went.
 Result<int64_t> DropExpired(store::Database& database, int64_t now_s, int64_t most);
 

@@ -184,6 +184,12 @@ Result<std::vector<SessionKey>> PendingSessions(Database& database) {
   }
 }
 
+Result<int64_t> CountPending(Database& database) {
+  ASSIGN_OR_RETURN(Statement count, database.Prepare("SELECT count(*) FROM turn WHERE ended=0"));
+  RETURN_IF_ERROR(count.Step().status());
+  return count.Int(0);
+}
+
 Status CheckVersion(int64_t now, std::optional<int64_t> expected) {
   if (expected.value_or(now) == now) return OkStatus();
   return Status(StatusCode::kFailedPrecondition, "version_mismatch",

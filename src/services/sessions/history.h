@@ -105,6 +105,8 @@ Result<bool> HasPendingTurn(store::Database& database, const std::string& tenant
                             const std::string& response_id);
 // Sessions with messages that wait.
 Result<std::vector<SessionKey>> PendingSessions(store::Database& database);
+// Their turns without an end.
+Result<int64_t> CountPending(store::Database& database);
 // Ends a turn. `version`: that the dialog must be at; absent: at whichever. It may be later by up
 // to `raised`, changes that do not touch the history and were on their way when this was asked for.
 // Errors: version_mismatch, turn_ended.

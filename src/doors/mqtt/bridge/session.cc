@@ -130,7 +130,8 @@ void Session::OnPuback(const Puback& packet, TimePoint now) {
     if (deps_.log != nullptr) {
       deps_.log->Error("mqtt.bridge.publish_refused",
                        {{"topic", topic},
-                        {"reason_code", static_cast<int>(packet.reason)},
+                        {"reason", "0x87"},
+                        {"why", "the broker's access rules (ACL) let this user not write there"},
                         {"left_alone_s", ToSeconds(RefusedTopics::kLeftAlone)}});
     }
   }

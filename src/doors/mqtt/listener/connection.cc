@@ -139,6 +139,7 @@ void Connection::Finish() {
 void Connection::Authenticate(Credentials credentials) {
   has_asked_ = true;
   credentials.address = address_;
+  asked_name_ = NameForLog(credentials.user_name.value_or(""));
   credentials.certificate = certificate_;
   loop_.authenticator.Check(
       std::move(credentials),
@@ -178,6 +179,10 @@ std::string Connection::NewClientId() {
   return id;
 }
 
+void Connection::Forbidden(std::string_view what, std::string_view topic) {
+  loop_.NoteForbidden({address_, user_, asked_name_}, what, topic);
+}
+
 void Connection::LoggedIn() {
   LeaveGate();
   user_ = peer_.session()->principal.user;
@@ -185,7 +190,7 @@ void Connection::LoggedIn() {
 }
 
 void Connection::End(ReasonCode why) {
-  loop_.NoteEnd(address_, user_, why);
+  loop_.NoteEnd({address_, user_, asked_name_}, why);
   if (phase_ != Phase::kOpen && phase_ != Phase::kHandshake) return;
   phase_ = Phase::kFlushing;
   if (write_in_flight_ || std::exchange(write_posted_, true)) return;

@@ -49,6 +49,7 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   void Authenticate(Credentials credentials) override;
   Receipt::Tell TellReceipt(uint64_t serial) override;
   std::string NewClientId() override;
+  void Forbidden(std::string_view what, std::string_view topic) override;
   void LoggedIn() override;
   void End(ReasonCode why) override;
 
@@ -73,7 +74,8 @@ class Connection final : public std::enable_shared_from_this<Connection>, privat
   Phase phase_ = Phase::kHandshake;
   std::optional<access::ClientCertificate> certificate_;  // that the client showed
   bool in_gate_ = true, has_asked_ = false;
-  std::string user_;  // empty before the login
+  std::string user_;        // empty before the login
+  std::string asked_name_;  // that the login was asked for with, as it may be logged
   FrameSplitter splitter_;
   Peer peer_;
   std::array<char, 8192> buffer_;

@@ -1,13 +1,23 @@
 #include "doors/mqtt/listener/loop.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/asio/post.hpp>
 #include <future>
 #include <utility>
 
 #include "doors/mqtt/listener/connection.h"
+#include "doors/sockets/tls.h"
 
 namespace tutti::mqtt::listener {
+
+std::string NameForLog(const std::string& user_name) {
+  constexpr size_t kMostShown = 40;  // a key has 62, a signed token more
+  if (user_name.empty()) return "-";
+  if (user_name.size() <= kMostShown) return user_name;
+  return "(a name of " + std::to_string(user_name.size()) + " bytes)";
+}
 
 Loop::Loop(const Limits& listener_limits, const Clock& listener_clock,
            Authenticator& listener_authenticator, Logger* log)
@@ -102,20 +112,36 @@ void Loop::Settle() {
 }
 
 // Clients can bring these about as often as they like: a line a second.
-void Loop::NoteEnd(const std::string& peer, const std::string& user, ReasonCode why) {
+void Loop::NoteEnd(const Who& who, ReasonCode why) {
   if (log_ == nullptr || !IsFailure(why)) return;
-  const auto untold = end_lines_.Next(clock.Now());
-  if (!untold) return;
-  log_->Warn("mqtt.connection_ended", {{"peer", peer},
-                                       {"user", user.empty() ? "-" : user},
-                                       {"reason", static_cast<int>(why)},
-                                       {"untold", *untold}});
+  const auto suppressed = end_lines_.Next(clock.Now());
+  if (!suppressed) return;
+  log_->Warn("mqtt.connection_ended", {{"peer", who.peer},
+                                       {"user", who.user.empty() ? "-" : who.user},
+                                       {"asked_as", who.asked_name},
+                                       {"reason", fmt::format("0x{:02X}", static_cast<int>(why))},
+                                       {"suppressed", *suppressed}});
+}
+
+void Loop::NoteForbidden(const Who& who, std::string_view what, std::string_view topic) {
+  if (log_ == nullptr) return;
+  if (const auto suppressed = forbidden_lines_.Next(clock.Now())) {
+    log_->Warn("mqtt.forbidden", {{"peer", who.peer},
+                                  {"user", who.user},
+                                  {"what", what},
+                                  {"topic", topic},
+                                  {"reason", "0x87"},
+                                  {"suppressed", *suppressed}});
+  }
 }
 
 void Loop::NoteHandshake(const std::string& peer, const std::string& why) {
   if (log_ == nullptr || why.empty()) return;
-  if (const auto untold = handshake_lines_.Next(clock.Now()))
-    log_->Info("tls.handshake_failed", {{"peer", peer}, {"why", why}, {"untold", *untold}});
+  std::string_view told = why;
+  if (told == sockets::kPlainText) told = "plain MQTT on the TLS port";
+  if (const auto suppressed = handshake_lines_.Next(clock.Now()))
+    log_->Info("tls.handshake_failed",
+               {{"peer", peer}, {"why", told}, {"suppressed", *suppressed}});
 }
 
 }  // namespace tutti::mqtt::listener

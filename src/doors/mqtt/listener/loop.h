@@ -25,6 +25,10 @@ namespace tutti::mqtt::listener {
 
 class Connection;
 
+// The user name of a login that may fail: where it is longer than names of people are it may be a
+// key or a token in the wrong place, and only its length is told.
+std::string NameForLog(const std::string& user_name);
+
 class Loop {
  public:
   Loop(const Limits& limits, const Clock& clock, Authenticator& authenticator, Logger* log);
@@ -51,7 +55,14 @@ class Loop {
   }
   // After every event: what the hub has for its sessions goes out, and its timer is set.
   void Settle();
-  void NoteEnd(const std::string& peer, const std::string& user, ReasonCode why);
+  // Whose connection a line of the log is about.
+  struct Who {
+    const std::string& peer;
+    const std::string& user;        // empty before the login
+    const std::string& asked_name;  // NameForLog()
+  };
+  void NoteEnd(const Who& who, ReasonCode why);
+  void NoteForbidden(const Who& who, std::string_view what, std::string_view topic);
   void NoteHandshake(const std::string& peer, const std::string& why);  // one that failed
 
   const Limits& limits;
@@ -68,7 +79,7 @@ class Loop {
   void CheckLogins();  // now, and again as long as there are connections
 
   Logger* const log_;
-  LogPace end_lines_, handshake_lines_;
+  LogPace end_lines_, handshake_lines_, forbidden_lines_;
   sockets::IoThread thread_;
   boost::asio::steady_timer hub_timer_;
   TimePoint armed_for_ = TimePoint::max();

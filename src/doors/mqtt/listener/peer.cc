@@ -82,6 +82,8 @@ void Peer::OnSubscribe(const Subscribe& packet) {
   if (!packet.properties.subscription_ids.empty()) id = packet.properties.subscription_ids.front();
   for (const Subscription& each : packet.subscriptions) {
     answer.reasons.push_back(hub_.Subscribe(session_, each, id));
+    if (answer.reasons.back() == ReasonCode::kNotAuthorized)
+      host_.Forbidden("subscribe", each.filter);
   }
   Send(answer);  // before what is retained, which waits for Serve()
 }

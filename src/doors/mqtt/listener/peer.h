@@ -38,8 +38,10 @@ class Peer final : public SessionLink {
     // What tells OnReceipt(serial, ...) from any thread, and does nothing once the peer is gone.
     virtual Receipt::Tell TellReceipt(uint64_t serial) = 0;
     virtual std::string NewClientId() = 0;  // one that nobody has
-    virtual void LoggedIn() = 0;            // larger packets may come, of all types
-    virtual void End(ReasonCode why) = 0;   // close once all is written; nothing more is read
+    // The client may not do that with such a topic or filter. `what`: "publish" or "subscribe".
+    virtual void Forbidden(std::string_view what, std::string_view topic) = 0;
+    virtual void LoggedIn() = 0;           // larger packets may come, of all types
+    virtual void End(ReasonCode why) = 0;  // close once all is written; nothing more is read
   };
 
   Peer(Host& host, Hub& hub, const Limits& limits, const Clock& clock);

@@ -56,6 +56,7 @@ void Peer::OnPublish(Publish packet) {
   }
   const std::optional<ReasonCode> objection = Objection(packet);
   if (!objection) return Route(std::move(packet));
+  if (*objection == ReasonCode::kNotAuthorized) host_.Forbidden("publish", packet.topic);
   // 3.1.1 has no way to refuse but closing, QoS 0 neither.
   if (packet.qos == 0 || !v5()) return Abort(*objection, "this message may not be published");
   Owe(packet.packet_id, 0, *objection);

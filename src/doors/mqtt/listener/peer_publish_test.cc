@@ -54,6 +54,11 @@ TEST_P(PeerPublishTest, AMessageReachesTheSinkWithWhoPublishedIt) {
   EXPECT_FALSE(message.redelivered);
 }
 
+TEST_P(PeerPublishTest, WhatTheUserMayNotPublishIsToldToTheHostForItsLog) {
+  client_.Publish("llm/v1/bob/s/in");
+  EXPECT_EQ(client_.forbidden, std::vector<std::string>{"publish llm/v1/bob/s/in"});
+}
+
 TEST_P(PeerPublishTest, ItIsAcknowledgedWhenTheSinkHasAcceptedItAndNotBefore) {
   world_.TakeAll("llm/v1/+/+/in");
   const uint16_t id = client_.Publish(kIn);

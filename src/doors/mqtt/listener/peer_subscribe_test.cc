@@ -50,6 +50,7 @@ TEST_P(PeerSubscribeTest, NobodyReadsOutsideTheJailWhateverTheWildcard) {
        {"#", "+/#", "llm/#", "llm/v1/#", "llm/v1/+/s/out", "llm/v1/+/+/out", "llm/v1/bob/#",
         "llm/v1/bob/s/out", "+/v1/alice/#", "$SYS/#", "llm/v1/alice2/#", "llm/v1/jobs/p"}) {
     EXPECT_EQ(client_.Subscribe(filter), Failure(ReasonCode::kNotAuthorized)) << filter;
+    EXPECT_EQ(client_.forbidden.back(), std::string("subscribe ") + filter);
   }
   EXPECT_EQ(world_.Publish({.topic = "llm/v1/bob/s/out", .payload = "secret", .qos = 1}), 0u);
   EXPECT_TRUE(client_.Quiet());

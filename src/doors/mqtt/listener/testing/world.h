@@ -156,7 +156,8 @@ class Client final : public Peer::Host {
   Peer& peer() { return *peer_; }
 
   std::deque<Packet> received;
-  bool asked = false;  // for a login
+  bool asked = false;                  // for a login
+  std::vector<std::string> forbidden;  // "publish llm/v1/bob/s/in"
   Credentials credentials;
   bool logged_in = false;
   bool ended = false;  // the server has closed
@@ -185,6 +186,9 @@ class Client final : public Peer::Host {
     }
   }
   size_t unsent() const override { return unsent_; }
+  void Forbidden(std::string_view what, std::string_view topic) override {
+    forbidden.push_back(std::string(what) + " " + std::string(topic));
+  }
   void Authenticate(Credentials given) override {
     asked = true;
     credentials = std::move(given);
