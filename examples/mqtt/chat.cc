@@ -64,7 +64,10 @@ int main(int argc, char** argv) {
   Chat chat;
   chat.topic = std::string("llm/v1/") + argv[3] + "/" + argv[4];
   std::string password, line;
-  if (argc > 5) std::getline(std::ifstream(argv[5]), password);
+  if (std::ifstream file; argc > 5) {
+    file.open(argv[5]);
+    if (!std::getline(file, password)) return std::cerr << argv[5] << ": no password in it\n", 2;
+  }
   mosquitto_lib_init();
   mosquitto* client = mosquitto_new(nullptr, true, &chat);
   mosquitto_int_option(client, MOSQ_OPT_PROTOCOL_VERSION, MQTT_PROTOCOL_V5);
@@ -82,8 +85,11 @@ int main(int argc, char** argv) {
   std::random_device random;
   while (status == 0 && std::getline(std::cin, line)) {
     chat.mine = "m-" + std::to_string(random()) + std::to_string(random());  // twice: answered once
-    const std::string said = json::serialize(json::object{
-        {"id", chat.mine}, {"type", "message"}, {"input", line}, {"max_output_tokens", 256}});
+    const std::string said = json::serialize(json::object{{"id", chat.mine},
+                                                          {"type", "message"},
+                                                          {"input", line},
+                                                          {"temperature", 0},
+                                                          {"max_output_tokens", 256}});
     mosquitto_property* id = nullptr;  // comes back with each event of the answer
     mosquitto_property_add_binary(&id, MQTT_PROP_CORRELATION_DATA, chat.mine.data(),
                                   static_cast<uint16_t>(chat.mine.size()));

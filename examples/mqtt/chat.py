@@ -30,7 +30,7 @@ for line in sys.stdin:
     mine, event = str(uuid.uuid4()), {"code": "rate_limit_exceeded"}  # an id that is sent twice is answered once
     properties = Properties(PacketTypes.PUBLISH)
     properties.CorrelationData = mine.encode()  # comes back with each event of the answer
-    said = json.dumps({"id": mine, "type": "message", "input": line.rstrip("\n"), "max_output_tokens": 256})
+    said = json.dumps({"id": mine, "type": "message", "input": line.rstrip("\n"), "max_output_tokens": 256, "temperature": 0})
     while event.get("code") == "rate_limit_exceeded":  # then the same again, after the time that the server asks for
         time.sleep(max(0.0, next_send - time.monotonic()))
         next_send = time.monotonic() + 0.1  # servers expect so much between two sends

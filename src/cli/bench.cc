@@ -264,6 +264,7 @@ class BenchCommand final : public Command {
         });
     command->footer(
         "Example:\n  tutti bench mqtt --json mqtt.json\n"
+        "Without MODEL: smollm2-135m-instruct.\n"
         "A listener and an HTTP door of this process are asked, on loopback. Times are shown "
         "beside "
         "their\n"

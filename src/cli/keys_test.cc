@@ -163,7 +163,7 @@ TEST_P(KeysTest, AUserIsMadeChangedDisabledAndDeleted) {
   };
   const Outcome made = Run({"users", "create", "ann", "--password-stdin"}, "correct horse\n");
   ASSERT_EQ(made.status, 0) << made.err;
-  EXPECT_EQ(made.out, "");
+  EXPECT_EQ(made.out, "created ann\n");
   EXPECT_TRUE(lets_in("correct horse"));
   EXPECT_EQ(Run({"users", "passwd", "ann", "--password-stdin"}, "another horse").status, 0);
   EXPECT_FALSE(lets_in("correct horse"));

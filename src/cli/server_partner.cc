@@ -22,6 +22,12 @@ std::string TextAt(const json::value& root, std::string_view pointer) {
   return failed || found == nullptr || !found->is_string() ? "" : std::string(found->get_string());
 }
 
+Status WithFileHint(Status failure) {
+  if (failure.code() != StatusCode::kUnauthenticated) return failure;
+  return Status(failure.code(), failure.reason(),
+                failure.message() + "; --api-key-file FILE gives the key to send");
+}
+
 class ServerPartner final : public ChatPartner {
  public:
   ServerPartner(client::Server server, std::string model, std::string api_key,
@@ -53,8 +59,8 @@ class ServerPartner final : public ChatPartner {
         on_text(TextAt(event, "/choices/0/delta/content"));
       }
     };
-    RETURN_IF_ERROR(client::PostStream(server_, "/v1/chat/completions", Body(messages), api_key_,
-                                       kAnswerPatience, on_event, stopped));
+    RETURN_IF_ERROR(WithFileHint(client::PostStream(server_, "/v1/chat/completions", Body(messages),
+                                                    api_key_, kAnswerPatience, on_event, stopped)));
     return failure;
   }
 
@@ -89,8 +95,10 @@ Result<std::unique_ptr<ChatPartner>> MakeServerPartner(const std::string& url,
                                                        const std::string& api_key,
                                                        const SamplingOptions& sampling) {
   ASSIGN_OR_RETURN(client::Server server, client::ParseUrl(url));
-  ASSIGN_OR_RETURN(std::string name,
-                   client::ChooseModel({server, api_key, kListPatience}, model, "generate"));
+  Result<std::string> chosen =
+      client::ChooseModel({server, api_key, kListPatience}, model, "generate");
+  if (!chosen.ok()) return WithFileHint(std::move(chosen).status());
+  std::string name = *std::move(chosen);
   return std::unique_ptr<ChatPartner>(
       std::make_unique<ServerPartner>(std::move(server), std::move(name), api_key, sampling));
 }

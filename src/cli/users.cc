@@ -106,14 +106,25 @@ class UsersCommand final : public Command {
     return OkStatus();
   }
 
-  // What was asked for is done, which the exit status says; with --json a line says so too.
+  // A line of what is done; with --json the answer.
   Status Tell(const char* verb, const std::string& request) {
     const StoreRequest& asked = requests_.at(verb);
     const auto absent = verb == std::string_view("create") ? StoreRequest::Absent::kMake
                                                            : StoreRequest::Absent::kRefuse;
     ASSIGN_OR_RETURN(const wire::JsonDocument answer, asked.Ask(request, absent));
-    if (asked.json()) std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+    if (asked.json()) {
+      std::printf("%s\n", wire::PrintJson(answer.root()).c_str());
+    } else {
+      std::printf("%s %s\n", Done(verb), name_.c_str());
+    }
     return OkStatus();
+  }
+
+  static const char* Done(std::string_view verb) {
+    if (verb == "create") return "created";
+    if (verb == "passwd") return "new password of";
+    if (verb == "enable") return "enabled";
+    return verb == "disable" ? "disabled" : "deleted";
   }
 
   Status List() {

@@ -60,7 +60,7 @@ def text_of(event):
 
 
 def mqtt_port(server):
-    return int(re.search(r"mqtt://[^ ]*:(\d+)", "".join(server.output)).group(1))
+    return int(re.search(r"mqtts?://[^ ]*:(\d+)", "".join(server.output)).group(1))
 
 
 def serve(folder=None, options=(), **environment):
