@@ -18,7 +18,7 @@ struct LastLine final : Logger::Sink {
 };
 
 TEST(IoThread, RunsWhatIsPostedOnAThreadOfItsOwn) {
-  IoThread thread(nullptr, "test.handler_failed");
+  IoThread thread("test-io", nullptr, "test.handler_failed");
   EXPECT_FALSE(thread.started());
   thread.Start();
   EXPECT_TRUE(thread.started());
@@ -32,7 +32,7 @@ TEST(IoThread, RunsWhatIsPostedOnAThreadOfItsOwn) {
 TEST(IoThread, AHandlerThatThrowsIsLoggedAndTheOthersGoOn) {
   const auto lines = std::make_shared<LastLine>();
   Logger log(LogLevel::kInfo, lines);
-  IoThread thread(&log, "test.handler_failed");
+  IoThread thread("test-io", &log, "test.handler_failed");
   thread.Start();
   boost::asio::post(thread.context(), [] { throw std::runtime_error("of a library"); });
   std::promise<void> next;
@@ -44,7 +44,7 @@ TEST(IoThread, AHandlerThatThrowsIsLoggedAndTheOthersGoOn) {
 }
 
 TEST(IoThread, StopWaitsForWhatIsPostedAndSweepRunsWhatCameTooLate) {
-  IoThread thread(nullptr, "test.handler_failed");
+  IoThread thread("test-io", nullptr, "test.handler_failed");
   thread.Start();
   bool posted = false, late = false;
   boost::asio::post(thread.context(), [&] { posted = true; });

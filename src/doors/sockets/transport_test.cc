@@ -109,7 +109,7 @@ class TransportTest : public ::testing::Test {
   tcp::socket client_{client_context_};
   std::array<char, 4096> buffer_{};
   bool started_ = false;
-  IoThread thread_{nullptr, "test.handler_failed"};
+  IoThread thread_{"test-io", nullptr, "test.handler_failed"};
   std::shared_ptr<Transport> transport_;
   std::vector<std::shared_ptr<Transport>> earlier_;
 };
