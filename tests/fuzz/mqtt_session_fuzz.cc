@@ -111,6 +111,7 @@ class Client final : public Peer::Host {
     };
   }
   std::string NewClientId() override { return "auto"; }
+  void Forbidden(std::string_view, std::string_view) override {}
   void LoggedIn() override {}
   void End(ReasonCode) override { ended_ = true; }
 
