@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -195,10 +196,25 @@ struct ModelStatistics {
   Duration busy{0};         // all of them together
 };
 
+// How much of what is scarce is taken: of the queue's bounds (requests, prompt tokens, bytes) and
+// of the process's memory. From yellow on (80 %) only interactive requests are taken in, so that
+// there is room for them; at red (98 %) nothing is. The levels of Envoy's overload manager.
+enum class LoadLevel : uint8_t { kGreen, kYellow, kRed };
+constexpr double kYellowLoad = 0.80, kRedLoad = 0.98;
+constexpr LoadLevel LevelOf(double share) {
+  return share >= kRedLoad      ? LoadLevel::kRed
+         : share >= kYellowLoad ? LoadLevel::kYellow
+                                : LoadLevel::kGreen;
+}
+constexpr std::string_view LoadLevelName(LoadLevel level) {
+  return level == LoadLevel::kGreen ? "green" : level == LoadLevel::kYellow ? "yellow" : "red";
+}
+
 // What the engine is doing now, in choices and blocks; from atomics. running: those with a lane.
 struct LoadSnapshot {
   int running = 0, waiting = 0, lanes = 0;
   int kv_blocks_used = 0, kv_blocks_total = 0;
+  LoadLevel level = LoadLevel::kGreen;  // the worst there is
 };
 
 }  // namespace tutti::api

@@ -9,6 +9,7 @@
 
 #include "app/encode_options.h"
 #include "app/model_plan.h"
+#include "app/system_memory.h"
 #include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "gateway/engine_metrics.h"
@@ -212,7 +213,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
       engine::EngineDependencies{.runner = instance->runner.get(),
                                  .text = instance->text.get(),
                                  .clock = context.clock,
-                                 .observer = instance->observer.get()},
+                                 .observer = instance->observer.get(),
+                                 .memory_level = &device->memory_level()},
       &device->loop());
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
@@ -253,7 +255,8 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
       options,
       engine::EncoderDependencies{.runner = instance->embedder.get(),
                                   .clock = context.clock,
-                                  .observer = instance->encoder_observer.get()},
+                                  .observer = instance->encoder_observer.get(),
+                                  .memory_level = &instance->device->memory_level()},
       &instance->device->loop());
   auto encoder = std::make_shared<gateway::ServedEncoder>();
   encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());

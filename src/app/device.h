@@ -5,8 +5,10 @@
 // for what loop() itself allows.
 #pragma once
 
+#include <atomic>
 #include <memory>
 
+#include "api/types.h"
 #include "base/clock.h"
 #include "engine/device_loop.h"
 #include "runner/compute_pool.h"
@@ -23,12 +25,15 @@ class Device {
   // no more of them.
   const std::shared_ptr<runner::ComputePool>& pool();
   engine::DeviceLoop& loop() { return loop_; }
+  // Of the process, for whoever comes to one of the models. Any thread.
+  std::atomic<api::LoadLevel>& memory_level() { return memory_level_; }
   void Start();  // the loop's thread; idempotent
 
  private:
   const int threads_;
   std::shared_ptr<runner::ComputePool> pool_;
   engine::DeviceLoop loop_;
+  std::atomic<api::LoadLevel> memory_level_{api::LoadLevel::kGreen};
 };
 
 }  // namespace tutti::app

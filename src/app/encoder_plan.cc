@@ -140,7 +140,8 @@ class EncoderPlan final : public ModelPlan {
         options_,
         engine::EncoderDependencies{.runner = instance.runner.get(),
                                     .clock = context_.clock,
-                                    .observer = instance.observer.get()},
+                                    .observer = instance.observer.get(),
+                                    .memory_level = &device->memory_level()},
         &device->loop());
     instance.device = std::move(device);
   }

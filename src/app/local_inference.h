@@ -40,6 +40,8 @@ class LocalInference final : public api::HealthProbe {
 
   gateway::Gateway& gateway() { return gateway_; }
   const Clock& clock() const { return clock_; }
+  // Of the process; whoever watches it writes it, and requests are admitted by it.
+  std::atomic<api::LoadLevel>& memory_level() { return device_->memory_level(); }
 
   // New requests are refused (draining), readyz drops; what runs goes on.
   void BeginDrain();

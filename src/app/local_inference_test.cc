@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/blocking_waker.h"
+#include "app/system_memory.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 

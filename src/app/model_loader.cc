@@ -1,7 +1,6 @@
 #include "app/model_loader.h"
 
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <utility>
 
@@ -14,16 +13,6 @@ namespace tutti::app {
 Status InModelFile(Status status, const ModelRef& ref) {
   return FindOption(status.param()) != nullptr ? std::move(status)
                                                : std::move(status).WithContext(ref.path);
-}
-
-uint64_t AvailableMemory() {
-  std::ifstream file("/proc/meminfo");
-  std::string word;
-  uint64_t kib = 0;
-  while (file >> word) {
-    if (word == "MemAvailable:" && file >> kib) return kib << 10;
-  }
-  return 0;
 }
 
 int ThreadsFromSettings(const Settings& settings) {

@@ -57,9 +57,6 @@ class OpenedModel {
 // The table that --isa names, or the best one; invalid_value lists what this machine has.
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings);
 
-// Bytes the system would hand out without swapping; 0 when it does not say.
-uint64_t AvailableMemory();
-
 // A fault of opening or loading names the model file, unless it is an option's: that one says so
 // itself.
 Status InModelFile(Status status, const ModelRef& ref);

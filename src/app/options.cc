@@ -101,6 +101,10 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"mqtt.prefix", kText, kServer, "llm/v1", "topics begin with it: PREFIX/USER/SESSION/in"},
     {"mqtt.node", kText, kServer, "n1", "this server's level in PREFIX/server/NODE/status"},
     {"mqtt.tenant", kText, kServer, "default", "tenant of those whom a broker has let in"},
+    {"memory.limit_bytes", kSize, kServer, "",
+     "memory this process may take: nearly there it takes in less, then nothing (default: the "
+     "machine's, or its control group's)",
+     1 << 20, int64_t{1} << 50},
     {"kserve.test_models", kChoice, kServer, "off",
      "also serve `simple` and its friends, for trying KServe clients", 0, 0, "on|off"},
     {"store", kText, kServer, "",

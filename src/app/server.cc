@@ -1,11 +1,13 @@
 #include "app/server.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
@@ -17,12 +19,15 @@
 #include "app/api_key.h"
 #include "app/doors.h"
 #include "app/idle_memory.h"
+#include "app/load_metrics.h"
 #include "app/local_inference.h"
+#include "app/memory_watch.h"
 #include "app/mqtt_doors.h"
 #include "app/password_metrics.h"
 #include "app/state.h"
 #include "app/store_metrics.h"
 #include "app/store_watch.h"
+#include "app/system_memory.h"
 #include "base/log.h"
 #include "base/thread_name.h"
 #include "kserve/test_models.h"
@@ -120,14 +125,17 @@ void PrepareProcess() {
 // What it is given outlives it. One thread, but for failed().
 class Loading {
  public:
+  // `all_loaded` is called on that thread when they are.
   Loading(LocalInference& inference, State& state, const Doors& doors, MqttDoors& mqtt,
-          const std::vector<ModelRef>& models, std::vector<OpenedModel> opened)
+          const std::vector<ModelRef>& models, std::vector<OpenedModel> opened,
+          std::function<void()> all_loaded)
       : inference_(inference),
         state_(state),
         doors_(doors),
         mqtt_(mqtt),
         models_(models),
-        opened_(std::move(opened)) {
+        opened_(std::move(opened)),
+        all_loaded_(std::move(all_loaded)) {
     thread_ = std::thread([this] { Main(); });
   }
   ~Loading() {
@@ -158,6 +166,7 @@ class Loading {
       mqtt_.Announce();
     }
     if (abandoned()) return;
+    all_loaded_();
     state_.Resume();
     mqtt_.Resume();
   }
@@ -187,10 +196,15 @@ class Loading {
   MqttDoors& mqtt_;
   const std::vector<ModelRef>& models_;
   std::vector<OpenedModel> opened_;  // of the thread
-  Status status_;                    // of the thread until it has ended
+  const std::function<void()> all_loaded_;
+  Status status_;  // of the thread until it has ended
   std::atomic<bool> failed_{false}, abandoned_{false};
   std::thread thread_;
 };
+
+int64_t MemoryLimitFrom(const Settings& settings) {
+  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
+}
 
 // Between tries to write down who was shut out on a full disk.
 constexpr Duration kRetry = std::chrono::seconds(1);
@@ -261,9 +275,13 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const PasswordMetrics password_metrics(metrics, state->authority());
   const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
   StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);
+  MemoryWatch memory(watch, MemoryLimitFrom(settings),
+                     {.resident = ResidentMemory, .shrink = [] { malloc_trim(0); }},
+                     inference.memory_level(), inference.clock(), log);
+  const LoadMetrics load_metrics(metrics, inference.gateway(), memory);
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,
                    Doors::Create(settings, {.inference = &inference,
-                                            .health = &watch,
+                                            .health = &memory,
                                             .state = state.get(),
                                             .configured_key = key,
                                             .metrics = &metrics,
@@ -282,12 +300,18 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(doors->Start());
   RETURN_IF_ERROR(mqtt->Start());
   // The port answers health probes while the weights are read.
-  Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened));
+  // KV memory is the system's to give when it is first used.
+  const auto decoders = std::count_if(opened.begin(), opened.end(),
+                                      [](const OpenedModel& model) { return model.generates(); });
+  const int64_t kv_bytes = decoders * settings.Int("kv-cache-bytes");
+  Loading loading(inference, *state, *doors, *mqtt, models, std::move(opened),
+                  [&memory, kv_bytes] { memory.ModelsAreLoaded(kv_bytes); });
   IdleMemory idle;
   TimePoint tried = inference.clock().Now();
   const int signal = WaitForSignal(loading.failed(), &log, [&] {
     idle.Look(doors->active_requests() > 0, inference.clock().Now());
     watch.Look();
+    memory.Look();
     if (const TimePoint now = inference.clock().Now(); now - tried >= kRetry) {
       tried = now;
       state->WriteShutOut();

@@ -8,6 +8,7 @@
 
 #include "app/model_loader.h"
 #include "app/model_registry.h"
+#include "app/system_memory.h"
 #include "app/version.h"
 #include "base/cpus.h"
 #include "cli/command_line.h"

@@ -23,12 +23,14 @@ kv::PrefixOptions RandomlyKeyed(int hash_bits) {
   return options;
 }
 
-std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const RunnerLimits& limits) {
+std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const RunnerLimits& limits,
+                                        const std::atomic<api::LoadLevel>* memory_level) {
   auto ledger = std::make_shared<QueueLedger>();
   ledger->limits = options.queue;
   ledger->lanes = LaneLimit(options.scheduler);
   ledger->token_limit = static_cast<int64_t>(options.queue.prompt_tokens_per_kv_token *
                                              static_cast<double>(limits.kv_blocks) * kBlockTokens);
+  ledger->memory_level = memory_level;
   return ledger;
 }
 
@@ -41,7 +43,7 @@ DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies&
       limits_(dependencies.runner->limits()),
       max_model_len_(std::min(limits_.context, limits_.kv_blocks * kBlockTokens)),
       mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-      ledger_(MakeLedger(options, limits_)),
+      ledger_(MakeLedger(options, limits_, dependencies.memory_level)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_),
       statistics_(mailbox_, ledger_, limits_.kv_blocks) {

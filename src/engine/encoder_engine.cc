@@ -79,8 +79,8 @@ struct EncoderEngine::Impl {
     return PredictEncodeWait(small ? std::min(slowed, all) : all,
                              Duration(ledger.service_ns.load()));
   }
-  Status ReserveResult(QueueLedger& ledger, int64_t bytes) const;
-  Status ReserveTokens(QueueLedger& ledger, int64_t tokens) const;
+  Status ReserveResult(QueueLedger& ledger, api::Priority priority, int64_t bytes) const;
+  Status ReserveTokens(QueueLedger& ledger, api::Priority priority, int64_t tokens) const;
 
   const Clock& clock;
   const std::unique_ptr<DeviceLoop> own_loop;
@@ -116,34 +116,39 @@ Result<Ticket> EncoderEngine::Admit(const AdmitEncoding& request) {
   QueueEntry entry;
   entry.items = std::max(request.items, 1);
   entry.bytes = request.bytes;
+  entry.priority = request.priority;
   entry.deadline = request.deadline;
   entry.wait = impl_->PredictedWait(request.priority == api::Priority::kInteractive &&
                                     request.items <= impl_->slot.options().small_items);
   return EnterQueue(ledger, impl_->slot.mailbox(), entry, impl_->clock.Now());
 }
 
-Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, int64_t bytes) const {
+Status EncoderEngine::Impl::ReserveResult(QueueLedger& ledger, api::Priority priority,
+                                          int64_t bytes) const {
   if (bytes > ledger.result_limit) {
     return InvalidArgument("never_fits", "the result would take " + std::to_string(bytes) +
                                              " bytes, the most allowed is " +
                                              std::to_string(ledger.result_limit));
   }
   const int64_t before = ledger.result_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  if (before + bytes <= ledger.result_limit) return OkStatus();
+  const int64_t limit = Allowed(priority, ledger.result_limit);
+  if (before == 0 || before + bytes <= limit) return OkStatus();
   ledger.result_bytes.fetch_sub(bytes, std::memory_order_relaxed);
   return ledger.Full("the results of the waiting requests will take " + std::to_string(before) +
                          " bytes, " + std::to_string(bytes) + " more would pass the limit of " +
-                         std::to_string(ledger.result_limit),
+                         std::to_string(limit),
                      PredictedWait(false));
 }
 
 // An empty queue takes any request; the bound is for what piles up.
-Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, int64_t tokens) const {
+Status EncoderEngine::Impl::ReserveTokens(QueueLedger& ledger, api::Priority priority,
+                                          int64_t tokens) const {
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
-  if (before == 0 || before + tokens <= ledger.token_limit) return OkStatus();
+  const int64_t limit = Allowed(priority, ledger.token_limit);
+  if (before == 0 || before + tokens <= limit) return OkStatus();
   ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
   return ledger.Full("the waiting inputs hold " + std::to_string(before) +
-                         " tokens, the most allowed is " + std::to_string(ledger.token_limit),
+                         " tokens, the most allowed is " + std::to_string(limit),
                      PredictedWait(false));
 }
 
@@ -160,10 +165,10 @@ Status EncoderEngine::Submit(Ticket ticket, TokenizedRequest request,
   if (request.deadline <= now) return DeadlinePassed();
   // The ticket gives back what it holds, whatever happens from here on.
   const auto bytes = ResultFloats(request, limits) * static_cast<int64_t>(sizeof(float));
-  RETURN_IF_ERROR(impl_->ReserveResult(ledger, bytes));
+  RETURN_IF_ERROR(impl_->ReserveResult(ledger, request.priority, bytes));
   ticket.result_bytes_ = bytes;
   const auto tokens = static_cast<int64_t>(request.tokens.size());
-  RETURN_IF_ERROR(impl_->ReserveTokens(ledger, tokens));
+  RETURN_IF_ERROR(impl_->ReserveTokens(ledger, request.priority, tokens));
   const bool small = IsSmall(request, impl_->slot.options());
   ticket.HoldTokens(tokens, small);
   auto work =

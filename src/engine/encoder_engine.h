@@ -38,7 +38,8 @@ class EncoderSlot;
 struct EncoderDependencies {
   EncoderRunner* runner = nullptr;
   const Clock* clock = nullptr;
-  EncoderObserver* observer = nullptr;  // may be null
+  EncoderObserver* observer = nullptr;                        // may be null
+  const std::atomic<api::LoadLevel>* memory_level = nullptr;  // as EngineDependencies'
 };
 
 // What is known of a request before its inputs were looked at.

@@ -17,7 +17,8 @@ constexpr int kFirstTokens = 128;
 // A batch with a costly head takes at most this part of a decoder's step.
 constexpr double kMostOfStep = 0.45;
 
-std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options) {
+std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options,
+                                        const std::atomic<api::LoadLevel>* memory_level) {
   auto ledger = std::make_shared<QueueLedger>();
   ledger->limits.requests = options.requests;
   ledger->limits.bytes = options.bytes;
@@ -25,6 +26,7 @@ std::shared_ptr<QueueLedger> MakeLedger(const EncoderOptions& options) {
   ledger->token_limit = options.tokens;
   ledger->item_limit = options.items;
   ledger->result_limit = static_cast<int64_t>(options.result_bytes);
+  ledger->memory_level = memory_level;
   return ledger;
 }
 
@@ -40,7 +42,7 @@ EncoderSlot::EncoderSlot(const EncoderOptions& options, const EncoderDependencie
       deps_(dependencies),
       limits_(dependencies.runner->limits()),
       mailbox_(std::make_shared<Mailbox>(std::move(signal))),
-      ledger_(MakeLedger(options)),
+      ledger_(MakeLedger(options, dependencies.memory_level)),
       statistics_(mailbox_, ledger_) {
   CHECK(limits_.max_items > 0 && limits_.max_item_tokens > 0 &&
         limits_.max_tokens >= limits_.max_item_tokens && limits_.types > 0 &&

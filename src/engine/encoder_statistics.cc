@@ -40,6 +40,7 @@ EncoderStats EncoderStatistics::Snapshot(TimePoint now) const {
   s.waiting_items = published_.waiting_items.load();
   s.waiting_tokens = published_.waiting_tokens.load();
   s.queued_bytes = ledger_->queued_bytes.load();
+  s.level = ledger_->Level();
   s.result_bytes = ledger_->result_bytes.load();
   const TimePoint oldest{Duration(published_.oldest_ns.load())};
   s.oldest_waiting = oldest > now ? Duration(0) : now - oldest;

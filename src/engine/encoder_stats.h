@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 
+#include "api/types.h"
 #include "base/clock.h"
 #include "engine/policy/dispatch.h"
 
@@ -20,6 +21,7 @@ struct EncoderStats {
   int64_t queued_bytes = 0, result_bytes = 0;
   Duration oldest_waiting{0};  // since the oldest of the waiting items was submitted
   Duration predicted_wait{0};  // for a request that came now
+  api::LoadLevel level = api::LoadLevel::kGreen;
   // counters
   uint64_t batches = 0, items = 0, tokens = 0;  // launched; items run again alone count again
   uint64_t padded_tokens = 0;  // of the same batches, were each item padded to the longest

@@ -62,6 +62,7 @@ Result<Ticket> Engine::Admit(const AdmitRequest& request) {
   QueueEntry entry;
   entry.n = n;
   entry.bytes = request.bytes;
+  entry.priority = request.priority;
   entry.deadline = request.deadline;
   entry.wait = impl_->predicted_wait();
   return EnterQueue(ledger, impl_->decoder.mailbox(), entry, impl_->clock.Now());
@@ -114,10 +115,11 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
   // An empty queue takes any prompt that fits the context; the bound is for what piles up.
   const auto tokens = static_cast<int64_t>(request.prompt.size());
   const int64_t before = ledger.queued_tokens.fetch_add(tokens, std::memory_order_relaxed);
-  if (before > 0 && before + tokens > ledger.token_limit) {
+  const int64_t limit = Allowed(request.priority, ledger.token_limit);
+  if (before > 0 && before + tokens > limit) {
     ledger.queued_tokens.fetch_sub(tokens, std::memory_order_relaxed);
     return ledger.Full("the waiting prompts hold " + std::to_string(before) +
-                           " tokens, the most allowed is " + std::to_string(ledger.token_limit),
+                           " tokens, the most allowed is " + std::to_string(limit),
                        impl_->predicted_wait());
   }
   ticket.tokens_ = tokens;

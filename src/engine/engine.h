@@ -40,6 +40,8 @@ struct EngineDependencies {
   const TokenText* text = nullptr;
   const Clock* clock = nullptr;
   EngineObserver* observer = nullptr;  // may be null
+  // Of the process, written by whoever watches it, read when a request comes; null = green.
+  const std::atomic<api::LoadLevel>* memory_level = nullptr;
 };
 
 // What is known of a request before its prompt was looked at.

@@ -2,10 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "engine/policy/wait_estimate.h"
 
 namespace tutti::engine {
+namespace {
+
+// What a class may fill, for a refusal.
+std::string Bound(api::Priority priority, int64_t bound) {
+  const std::string text = std::to_string(Allowed(priority, bound));
+  return priority == api::Priority::kInteractive ? text : text + " for requests of this class";
+}
+
+}  // namespace
 
 Status Draining() {
   return Unavailable("draining", "the server is shutting down and takes no new requests");
@@ -57,6 +67,34 @@ Status QueueLedger::Full(const std::string& what, Duration wait) {
   return Unavailable("queue_full", what).WithRetryAfter(RetryAfter(wait, salt++));
 }
 
+Status QueueLedger::ShortOfMemory(Duration wait) {
+  refused.fetch_add(1, std::memory_order_relaxed);
+  return Unavailable("overloaded", "the server's memory is nearly used up")
+      .WithRetryAfter(RetryAfter(wait, salt++));
+}
+
+api::LoadLevel QueueLedger::Level() const {
+  double most = 0;
+  const auto note = [&most](int64_t taken, int64_t bound) {
+    if (bound > 0)
+      most = std::max(most, static_cast<double>(taken) / static_cast<double>(bound));
+    else if (taken > 0)
+      most = 1;
+  };
+  note(std::max(0, places.load(std::memory_order_relaxed) - lanes), limits.requests);
+  note(queued_bytes.load(std::memory_order_relaxed), static_cast<int64_t>(limits.bytes));
+  note(queued_tokens.load(std::memory_order_relaxed), token_limit);
+  note(items.load(std::memory_order_relaxed), item_limit);
+  note(result_bytes.load(std::memory_order_relaxed), result_limit);
+  const api::LoadLevel queue = api::LevelOf(most);
+  return memory_level == nullptr ? queue : std::max(queue, memory_level->load());
+}
+
+int64_t Allowed(api::Priority priority, int64_t bound) {
+  if (priority == api::Priority::kInteractive) return bound;
+  return static_cast<int64_t>(std::ceil(static_cast<double>(bound) * api::kYellowLoad));
+}
+
 Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                           const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                           TimePoint now) {
@@ -68,6 +106,13 @@ Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                        "the expected wait is longer than the request's deadline allows")
         .WithRetryAfter(RetryAfter(entry.wait / 2, ledger->salt++));
   }
+  if (ledger->memory_level != nullptr) {
+    const api::LoadLevel memory = ledger->memory_level->load(std::memory_order_relaxed);
+    const bool lower = entry.priority != api::Priority::kInteractive;
+    if (memory == api::LoadLevel::kRed || (lower && memory == api::LoadLevel::kYellow))
+      return ledger->ShortOfMemory(entry.wait);
+  }
+  const auto allowed = [&](int64_t bound) { return Allowed(entry.priority, bound); };
   const auto bytes = static_cast<int64_t>(entry.bytes), items = int64_t{entry.items};
   const auto leave = [&] {
     ledger->queued_bytes.fetch_sub(bytes, std::memory_order_relaxed);
@@ -75,27 +120,33 @@ Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
   };
   const int64_t held = ledger->queued_bytes.fetch_add(bytes, std::memory_order_relaxed);
   const int64_t inputs = ledger->items.fetch_add(items, std::memory_order_relaxed);
-  if (held + bytes > static_cast<int64_t>(ledger->limits.bytes)) {
+  if (held > 0 && held + bytes > allowed(static_cast<int64_t>(ledger->limits.bytes))) {
     leave();
-    return ledger->Full("the waiting requests hold " + std::to_string(ledger->limits.bytes) +
-                            " bytes, the most allowed",
+    return ledger->Full("the waiting requests hold " + std::to_string(held) + " bytes, " +
+                            std::to_string(bytes) + " more would pass the limit of " +
+                            Bound(entry.priority, static_cast<int64_t>(ledger->limits.bytes)),
                         entry.wait);
   }
-  if (items > 0 && inputs + items > ledger->item_limit) {
+  if (inputs > 0 && inputs + items > allowed(ledger->item_limit)) {
     leave();
     return ledger->Full("the waiting requests hold " + std::to_string(inputs) + " inputs, " +
                             std::to_string(items) + " more would pass the limit of " +
-                            std::to_string(ledger->item_limit),
+                            Bound(entry.priority, ledger->item_limit),
                         entry.wait);
   }
-  if (!ledger->TryEnter(entry.n, ledger->lanes + ledger->limits.requests)) {
+  const int64_t waiting = allowed(ledger->limits.requests);
+  // An empty queue takes what fits at all, also of a lower class.
+  const int limit = std::max(ledger->lanes + static_cast<int>(waiting), entry.n);
+  if (!ledger->TryEnter(entry.n, limit)) {
     leave();
     std::string lanes;
     if (ledger->lanes > 0)
       lanes = std::to_string(ledger->lanes) + (ledger->lanes == 1 ? " lane and " : " lanes and ");
-    return ledger->Full("all " + lanes + std::to_string(ledger->limits.requests) +
-                            (ledger->limits.requests == 1 ? " place" : " places") +
-                            " in the queue are taken",
+    return ledger->Full("all " + lanes + std::to_string(waiting) +
+                            (waiting == 1 ? " place" : " places") + " in the queue" +
+                            (entry.priority == api::Priority::kInteractive
+                                 ? " are taken"
+                                 : " that requests of this class may have are taken"),
                         entry.wait);
   }
   ledger->preparing.fetch_add(entry.n, std::memory_order_relaxed);

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "api/types.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -19,9 +20,12 @@
 namespace tutti::engine {
 
 struct QueueLedger {
+  // --- set before it is shared ---
   QueueLimits limits;
   int lanes = 0;  // of a decoder; an encoder has none: places = limits.requests
   int64_t token_limit = 0, item_limit = 0, result_limit = 0;
+  const std::atomic<api::LoadLevel>* memory_level = nullptr;  // of the process; null = green
+
   std::atomic<int> unfinished{0};        // choices of accepted requests that have not ended
   std::atomic<int> places{0};            // of those, all but the ones of requests set aside
   std::atomic<int> aside{0};             // requests set aside: paused for their readers
@@ -49,21 +53,29 @@ struct QueueLedger {
   bool TryStepAside(int n, int limit);
   void StepBack(int n);
   void Leave(int n, bool was_aside);
-  // The refusal queue_full, counted; `wait` until it is worth to try again.
+  // The refusals queue_full and, of the process's memory, overloaded, counted; `wait` until it is
+  // worth to try again.
   Status Full(const std::string& what, Duration wait);
+  Status ShortOfMemory(Duration wait);
+  // The process's memory, or the bound that is taken furthest.
+  api::LoadLevel Level() const;
 };
+
+// What of a bound requests of a class may fill: the lower ones leave the rest to interactive ones.
+int64_t Allowed(api::Priority priority, int64_t bound);
 
 // What is known of a request at the door.
 struct QueueEntry {
   int n = 1;      // places
   int items = 0;  // inputs of an encoding
   size_t bytes = 0;
+  api::Priority priority = api::Priority::kInteractive;
   TimePoint deadline = TimePoint::max();
   Duration wait{0};  // predicted for it
 };
 
 // A place for a request, or why not: deadline_exceeded, overloaded (the predicted wait passes its
-// deadline), queue_full in bytes, items or places.
+// deadline, or the process's memory is short for its class), queue_full in bytes, items or places.
 Result<Ticket> EnterQueue(const std::shared_ptr<QueueLedger>& ledger,
                           const std::shared_ptr<Mailbox>& mailbox, const QueueEntry& entry,
                           TimePoint now);

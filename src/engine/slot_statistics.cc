@@ -99,6 +99,7 @@ api::LoadSnapshot SlotStatistics::Load() const {
   load.waiting = std::max(0, ledger_->unfinished.load() - load.running);
   load.lanes = ledger_->lanes;
   load.kv_blocks_total = kv_blocks_;
+  load.level = ledger_->Level();
   load.kv_blocks_used = kv_blocks_ - published_.kv_free.load() - published_.kv_cached.load();
   return load;
 }

@@ -239,8 +239,13 @@ api::LoadSnapshot Gateway::Load() const {
       sum.lanes += load.lanes;
       sum.kv_blocks_used += load.kv_blocks_used;
       sum.kv_blocks_total += load.kv_blocks_total;
+      sum.level = std::max(sum.level, load.level);
     }
-    if (model->encoder != nullptr) sum.waiting += model->encoder->engine->stats().requests;
+    if (model->encoder != nullptr) {
+      const engine::EncoderStats stats = model->encoder->engine->stats();
+      sum.waiting += stats.requests;
+      sum.level = std::max(sum.level, stats.level);
+    }
   }
   return sum;
 }

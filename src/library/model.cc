@@ -257,7 +257,11 @@ ModelInfo Model::info() const { return state_->info; }
 
 Stats Model::stats() const {
   const api::LoadSnapshot load = state_->inference.gateway().Load();
-  return {load.running, load.waiting, load.lanes, load.kv_blocks_used, load.kv_blocks_total};
+  return {.running = load.running,
+          .waiting = load.waiting,
+          .lanes = load.lanes,
+          .kv_blocks_used = load.kv_blocks_used,
+          .kv_blocks_total = load.kv_blocks_total};
 }
 
 const char* Version() { return app::kVersion; }

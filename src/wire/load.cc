@@ -10,6 +10,7 @@ void WriteLoad(const api::LoadSnapshot& load, JsonWriter* json) {
       .Member("lanes", load.lanes)
       .Member("kv_blocks_used", load.kv_blocks_used)
       .Member("kv_blocks_total", load.kv_blocks_total)
+      .Member("level", api::LoadLevelName(load.level))
       .EndObject();
 }
 

@@ -10,9 +10,13 @@
 namespace tutti::engine::testing {
 
 EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOptions& model,
-                             const TimingModel& timing, bool split_characters)
+                             const TimingModel& timing, bool split_characters,
+                             const std::atomic<api::LoadLevel>* memory_level)
     : runner_(model, timing, &clock_), text_(split_characters), start_(clock_.Now()) {
-  engine_ = std::make_unique<Engine>(options, EngineDependencies{&runner_, &text_, &clock_});
+  engine_ = std::make_unique<Engine>(
+      options,
+      EngineDependencies{
+          .runner = &runner_, .text = &text_, .clock = &clock_, .memory_level = memory_level});
 }
 
 Result<size_t> EngineHarness::Submit(Request request) {

@@ -2,6 +2,7 @@
 // each event came. For tests; one thread.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
@@ -42,7 +43,8 @@ struct HarnessClient {
 class EngineHarness {
  public:
   explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {},
-                         const TimingModel& timing = {}, bool split_characters = false);
+                         const TimingModel& timing = {}, bool split_characters = false,
+                         const std::atomic<api::LoadLevel>* memory_level = nullptr);
 
   // The refusal, or the client's number.
   Result<size_t> Submit(Request request);

@@ -38,7 +38,7 @@ TEST_F(PresenceTest, TheServerSaysThatItIsThereWithItsModelsVersionAndLoad) {
   EXPECT_EQ(status.qos, 1);
   EXPECT_EQ(status.payload, R"({"online":true,"models":["small","other"],"version":"1.2.3",)"
                             R"("load":{"server_load":5,"running":2,"waiting":3,"lanes":4,)"
-                            R"("kv_blocks_used":5,"kv_blocks_total":6}})");
+                            R"("kv_blocks_used":5,"kv_blocks_total":6,"level":"green"}})");
 }
 
 TEST_F(PresenceTest, EachProjectIsToldToo) {

@@ -1,0 +1,83 @@
+"""Row N51, the levels of memory: a process that may take little more than its models do, and clients whose half-sent requests
+fill that. First requests of the lower classes are refused, then all; and it is over when they leave."""
+import json
+import socket
+import time
+import unittest
+
+from harness import MODEL, SANITIZER, Server, eventually
+
+ROOM = 24 << 20  # bytes beside the models
+PIECE = 900 << 10  # of a body of 1 MiB that never comes whole
+MOST = 60  # clients
+
+
+def ask(server, **fields):
+    """The status of a request of two tokens, its error's code, and Retry-After."""
+    body = json.dumps({"model": MODEL, "prompt": "Once", "max_tokens": 2, "temperature": 0, **fields})
+    status, headers, answer = server.request("POST", "/v1/completions", body)
+    return status, json.loads(answer).get("error", {}).get("code"), headers.get("retry-after")
+
+
+@unittest.skipIf(SANITIZER, "a sanitizer keeps freed memory, and has more of its own")
+class LevelsOfMemory(unittest.TestCase):
+    def setUp(self):
+        options = ("--kv-cache-bytes", "8MiB", "--http-access-log", "off")
+        before = Server(*options)
+        models = int(before.metric("tutti_memory_models_bytes"))
+        self.assertEqual(before.stop(), 0)
+        self.server = Server(*options, "--memory-limit-bytes", str(models + ROOM))
+        self.addCleanup(self.server.stop)
+        self.clients = []
+        self.addCleanup(self.leave)
+
+    def leave(self):
+        for client in self.clients:
+            client.close()
+        self.clients.clear()
+
+    def come(self):
+        client = socket.create_connection(("127.0.0.1", self.server.port))
+        client.settimeout(10)
+        client.sendall(b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: 1048576\r\n\r\n" + b" " * PIECE)
+        self.clients.append(client)
+
+    def level(self):
+        level = json.loads(self.server.get("/load")[2])["level"]
+        memory = self.server.metric("tutti_memory_level")
+        self.assertEqual(self.server.metric("tutti_load_level"), memory, "the queue is empty")
+        return level
+
+    def fill_until(self, level):
+        while self.level() != level:
+            self.assertLess(len(self.clients), MOST, f"{self.server.resident_kib()} KiB resident")
+            self.come()
+            time.sleep(0.3)  # the watch looks four times a second
+
+    def test_lower_classes_are_refused_first_then_all_until_memory_is_back(self):
+        self.assertEqual(self.level(), "green")
+        self.assertEqual(ask(self.server, service_tier="flex")[:2], (200, None))
+        self.fill_until("yellow")
+        status, code, after = ask(self.server, service_tier="flex")
+        self.assertEqual((status, code), (503, "overloaded"))
+        self.assertGreaterEqual(int(after), 1)
+        self.assertEqual(ask(self.server)[0], 200, "interactive")
+        self.assertEqual(self.server.get("/readyz")[0], 200)
+        self.fill_until("red")
+        self.assertEqual(ask(self.server)[:2], (503, "overloaded"))
+        status, _, text = self.server.get("/readyz")
+        self.assertEqual(status, 503)
+        self.assertIn("overloaded", text)
+        self.assertEqual(self.server.get("/livez")[0], 200, "a new process would not have more")
+        self.leave()
+        eventually(lambda: self.level() == "green", limit_s=20)
+        self.assertEqual(ask(self.server, service_tier="flex")[:2], (200, None))
+        self.assertEqual(self.server.get("/readyz")[0], 200)
+        log = self.server.log()
+        for word in ("level=yellow", "level=red", "level=green"):
+            self.assertIn(word, log)
+
+
+if __name__ == "__main__":
+    unittest.main()
