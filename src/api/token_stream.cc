@@ -105,14 +105,19 @@ const Status& TokenStream::status() const {
   return status_;
 }
 
-Generation::Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control)
-    : stream_(std::move(stream)), control_(std::move(control)), cursor_(*stream_) {}
+Generation::Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control,
+                       std::shared_ptr<StreamSource> source)
+    : stream_(std::move(stream)),
+      control_(std::move(control)),
+      source_(std::move(source)),
+      cursor_(*stream_) {}
 
 Generation& Generation::operator=(Generation&& other) noexcept {
   if (this != &other) {
     Cancel();
     stream_ = std::move(other.stream_);
     control_ = std::move(other.control_);
+    source_ = std::move(other.source_);
     cursor_ = other.cursor_;
   }
   return *this;

@@ -1,8 +1,8 @@
 // TokenStream: the append-only event log of one generation, and Generation, a door's handle on it.
 //
-// One writer (the gateway until the request is submitted, then the engine thread), one reader: the
-// Generation. The length is release-published: an event below size() is immutable and may be read
-// without a lock.
+// One writer (the gateway until the request is submitted, then the engine thread; of an answer that
+// several may read, StreamSource), one reader: the Generation. The length is release-published: an
+// event below size() is immutable and may be read without a lock.
 //
 // What a Generation has read is freed as it goes, so a stream holds little more than what is
 // unread, and back-pressure bounds that. Without a Generation events stay until the end: n x
@@ -107,22 +107,39 @@ class Cancellable {
   virtual void Cancel() noexcept = 0;
 };
 
+// Where the events of a stream come from when nobody writes it but its reader: the Generation asks
+// for more when it has read all. Any thread, one at a time.
+class StreamSource {
+ public:
+  virtual ~StreamSource() = default;
+  // Appends what there is, a little at a time, if no more than `read` events stand in the stream.
+  // Whether it did.
+  virtual bool Fill(size_t read) = 0;
+};
+
 // The read end of one request. Owned by the door's connection; **destroying it cancels the
 // request**, so a client that went away cannot be forgotten. Movable. Not thread-safe itself; the
 // stream it reads is.
 class Generation {
  public:
   Generation() = default;
-  Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control);
+  // `source` may be null: the stream has a writer.
+  Generation(std::shared_ptr<TokenStream> stream, std::shared_ptr<Cancellable> control,
+             std::shared_ptr<StreamSource> source = nullptr);
   Generation(Generation&&) noexcept = default;
   Generation& operator=(Generation&& other) noexcept;
   ~Generation();
 
   explicit operator bool() const { return stream_ != nullptr; }
-  const TokenStream& stream() const { return *stream_; }
+  const TokenStream& stream() const {
+    if (source_ != nullptr) source_->Fill(cursor_.position());
+    return *stream_;
+  }
   // The next unread event, or nullptr when there is none yet. Valid until the next call.
   const StreamEvent* Next() {
     const StreamEvent* event = cursor_.Next();
+    if (event == nullptr && source_ != nullptr && source_->Fill(cursor_.position()))
+      event = cursor_.Next();
     if (event == nullptr) return nullptr;
     stream_->Consumed(TokenStream::EventBytes(*event));
     stream_->FreeBehind(cursor_);
@@ -138,6 +155,7 @@ class Generation {
  private:
   std::shared_ptr<TokenStream> stream_;
   std::shared_ptr<Cancellable> control_;
+  std::shared_ptr<StreamSource> source_;
   TokenStream::Cursor cursor_;
 };
 

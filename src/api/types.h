@@ -17,6 +17,7 @@
 
 namespace tutti::api {
 
+class CacheReport;      // api/answer_cache.h
 struct Caller;          // api/caller.h
 struct RateLimits;      // api/caller.h
 class RequestObserver;  // api/caller.h
@@ -76,6 +77,13 @@ struct SamplingParams {
   int prompt_logprobs = -1;  // the same for the prompt's tokens (echo)
 };
 
+// What a request says of kept answers (HTTP: Cache-Control).
+struct CacheControl {
+  bool no_store = false;                 // neither given a kept answer nor kept
+  bool no_cache = false;                 // given none, but kept
+  std::optional<Duration> max_age = {};  // given none that is older
+};
+
 enum class Priority { kInteractive, kFlex, kBatch };  // first to last; waiting lifts a request
 
 struct GenerateRequest {
@@ -92,6 +100,8 @@ struct GenerateRequest {
   std::string user;   // of the caller's own users, as it names them; may be empty; for the ledger
   std::string route;  // by which it came, for the ledger: "chat.completions"; may be empty
   std::shared_ptr<RateLimits> rate_limits;  // set, where given, before Generate returns in any way
+  CacheControl cache;
+  std::shared_ptr<CacheReport> cache_report;  // told, where given, before the first event
   // Given by the service before the model (services/admission), not by doors:
   std::string tenant;          // unit of isolation: keys the prefix cache and fair share
   double tenant_weight = 1.0;  // its share beside other tenants', kMinTenantWeight to kMax...; of
@@ -129,6 +139,8 @@ struct Usage {
   int prompt_tokens = 0;
   int cached_tokens = 0;      // of prompt_tokens, those whose KV came from the prefix cache
   int completion_tokens = 0;  // over all choices
+  // Nothing was computed for this request: an answer of the cache, with the counts of when it was.
+  bool cached_response = false;
 };
 
 // Where the time of a request went. Zero where a stage was not reached.

@@ -32,8 +32,9 @@ struct Gateway::Pending {
   std::shared_ptr<const ServedModel> model;
   api::GenerateRequest request;
   engine::Ticket ticket;
-  std::shared_ptr<api::TokenStream> stream;
-  api::Usage usage;  // the prompt's tokens, once they are counted
+  std::shared_ptr<api::TokenStream> stream;   // what its Generation reads
+  std::shared_ptr<api::CachedAnswer> answer;  // null: nothing but the engine writes that
+  api::Usage usage;                           // the prompt's tokens, once they are counted
   bool stepwise = false;
 };
 
@@ -87,17 +88,28 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
   if (!queued.ok()) return reject(queued.status());
   const std::shared_ptr<Pending> pending = *std::move(queued);
   pending->stepwise = stepwise;
-  pending->stream = std::make_shared<api::TokenStream>(
-      std::move(waker), std::exchange(pending->request.observer, nullptr));
   const std::shared_ptr<engine::RequestControl> control = pending->ticket.control();
-  Stepwise accepted{api::Generation(pending->stream, control), control};
+  if (answers_ != nullptr && !stepwise)
+    pending->answer = answers_->Open(&pending->request, waker, control);
+  Stepwise accepted{{}, control};
+  if (pending->answer != nullptr) {
+    pending->stream = pending->answer->stream();
+    accepted.generation = api::Generation(pending->stream, pending->answer, pending->answer);
+  } else {
+    pending->stream = std::make_shared<api::TokenStream>(
+        std::move(waker), std::exchange(pending->request.observer, nullptr));
+    accepted.generation = api::Generation(pending->stream, control);
+  }
   if (stepwise || work <= options_.inline_prompt_bytes) {
     const PrepPool::Place place(pool_);
     if (stepwise || place) {  // who steps waits for nobody
       Status status = Prepare(*pending);
       if (status.ok()) return accepted;
       // A prompt that was counted and is too long ends its stream, where the count has a place.
-      if (status.reason() != "context_length_exceeded") return reject(std::move(status));
+      if (status.reason() != "context_length_exceeded") {
+        if (pending->answer != nullptr) pending->answer->Withdraw(status);
+        return reject(std::move(status));
+      }
       Refuse(*pending, std::move(status));
       return accepted;
     }
@@ -130,6 +142,7 @@ Result<std::shared_ptr<Gateway::Pending>> Gateway::Queue(std::shared_ptr<const S
 
 void Gateway::Refuse(Pending& pending, Status status) {
   if (pending.model->metrics != nullptr) pending.model->metrics->RequestRejected(status.reason());
+  if (pending.answer != nullptr) return pending.answer->Refuse(std::move(status), pending.usage);
   pending.stream->Finish(std::move(status), pending.usage, {});
 }
 
@@ -160,13 +173,18 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   api::GenerateRequest& in = pending.request;
   ASSIGN_OR_RETURN(PreparedPrompt prompt, PreparePrompt(*pending.model, in.prompt, UnixSeconds(),
                                                         in.truncate_prompt_tokens));
-  if (std::holds_alternative<api::ChatPrompt>(in.prompt)) {
-    api::ReasoningTags tags;
-    tags.begins_inside = EndsOpen(prompt.text, tags.open);
-    pending.stream->FilterReasoning(options_.reasoning, tags, in.n);
-  }
   const int64_t prompt_tokens = static_cast<int64_t>(prompt.tokens.size());
   pending.usage.prompt_tokens = static_cast<int>(prompt_tokens);
+  api::ReasoningTags tags;
+  tags.begins_inside = EndsOpen(prompt.text, tags.open);
+  const std::shared_ptr<api::TokenStream> written =
+      WhatIsWritten(pending, prompt.tokens, tags.begins_inside);
+  if (written == nullptr) {
+    pending.ticket = {};  // nothing is waited for
+    return OkStatus();
+  }
+  if (std::holds_alternative<api::ChatPrompt>(in.prompt))
+    written->FilterReasoning(options_.reasoning, tags, in.n);
   const int64_t max_tokens = in.sampling.max_tokens.value_or(0);
   const int n = in.n;
 
@@ -188,10 +206,25 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.stepwise = pending.stepwise;
   out.prepare = clock_.Now() - begin;
   RETURN_IF_ERROR(
-      pending.model->engine->Submit(std::move(pending.ticket), std::move(out), pending.stream));
+      pending.model->engine->Submit(std::move(pending.ticket), std::move(out), written));
   if (pending.model->metrics != nullptr)
     pending.model->metrics->RequestAccepted(prompt_tokens, max_tokens, n);
   return OkStatus();
+}
+
+std::shared_ptr<api::TokenStream> Gateway::WhatIsWritten(Pending& pending,
+                                                         std::span<const TokenId> prompt,
+                                                         bool begins_inside) {
+  if (pending.answer == nullptr) return pending.stream;
+  const bool filtered = std::holds_alternative<api::ChatPrompt>(pending.request.prompt) &&
+                        options_.reasoning != api::ReasoningMode::kKeep;
+  return pending.answer->Resolve(
+      {.request = pending.request,
+       .prompt = prompt,
+       .model = pending.model->info,
+       .model_instance = pending.model->instance,
+       .reasoning = filtered ? options_.reasoning : api::ReasoningMode::kKeep,
+       .begins_inside = filtered && begins_inside});
 }
 
 uint64_t Gateway::DrawSeed() {

@@ -7,9 +7,12 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "api/answer_cache.h"
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -34,6 +37,8 @@ class Gateway final : public api::Inference {
   // The model answers from now on. Requests that name none go where api::DefaultGenerator() says,
   // and encodings where api::EncoderFor() does.
   void AddModel(std::shared_ptr<const ServedModel> model);
+  // Generations ask it from now on, but for those that are stepped. Before the first request.
+  void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
@@ -70,6 +75,9 @@ class Gateway final : public api::Inference {
   Status Prepare(Pending& pending);
   Status PrepareOrThrow(Pending& pending);              // std::bad_alloc
   static void Refuse(Pending& pending, Status status);  // ends its stream
+  // Asks the cache of answers; what is to be written, null: nothing.
+  std::shared_ptr<api::TokenStream> WhatIsWritten(Pending& pending, std::span<const TokenId> prompt,
+                                                  bool begins_inside);
   static uint64_t DrawSeed();
 
   // The model of an encoding. Errors: as Find(); invalid_value where none gives what is asked for.
@@ -84,7 +92,8 @@ class Gateway final : public api::Inference {
   const Clock& clock_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
-  PrepPool pool_;  // last: its jobs use everything above
+  std::shared_ptr<api::AnswerCache> answers_;  // may be null
+  PrepPool pool_;                              // last: its jobs use everything above
 };
 
 }  // namespace tutti::gateway

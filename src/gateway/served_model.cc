@@ -1,8 +1,14 @@
 #include "gateway/served_model.h"
 
 #include <algorithm>
+#include <atomic>
 
 namespace tutti::gateway {
+
+uint64_t ServedModel::NextInstance() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 bool ServedModel::Answers(std::string_view name) const {
   return name == info.id ||

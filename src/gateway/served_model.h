@@ -39,6 +39,8 @@ struct ServedEncoder {
 
 struct ServedModel {
   api::ModelInfo info;
+  // Of this load, among all of the process: answers of another are not its own.
+  uint64_t instance = NextInstance();
   std::string summary;  // for people: what it is and how it runs, one line
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>
@@ -53,6 +55,8 @@ struct ServedModel {
   void BeginDrain() const;
   bool Drain(TimePoint deadline) const;  // as Engine::Drain
   Status Live() const;                   // as Engine::Live
+
+  static uint64_t NextInstance();  // never the same twice
 };
 
 }  // namespace tutti::gateway

@@ -1,0 +1,121 @@
+#include "services/cache/answer_key.h"
+
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/rand.h>
+
+#include <bit>
+#include <optional>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tutti::cache {
+namespace {
+
+// Every value has a length of its own, or its type's: no two lists of values give the same bytes.
+class Words {
+ public:
+  explicit Words(size_t expected) { out_.reserve(expected); }
+
+  template <class T>
+  requires std::is_integral_v<T> || std::is_enum_v<T> Words& operator<<(T value) {
+    return Bits(static_cast<uint64_t>(value));
+  }
+  Words& operator<<(double value) { return Bits(std::bit_cast<uint64_t>(value)); }
+  Words& operator<<(float value) { return Bits(std::bit_cast<uint32_t>(value)); }
+  Words& operator<<(std::string_view text) {
+    Bits(text.size());
+    out_ += text;
+    return *this;
+  }
+  Words& operator<<(const std::string& text) { return *this << std::string_view(text); }
+  Words& operator<<(const std::pair<TokenId, float>& pair) {
+    return *this << pair.first << pair.second;
+  }
+  template <class T>
+  Words& operator<<(const std::optional<T>& value) {
+    *this << value.has_value();
+    return value.has_value() ? *this << *value : *this;
+  }
+  template <class T>
+  Words& operator<<(const std::vector<T>& list) {
+    Bits(list.size());
+    for (const T& each : list) *this << each;
+    return *this;
+  }
+  Words& operator<<(std::span<const TokenId> tokens) {
+    static_assert(std::has_unique_object_representations_v<TokenId>);
+    return *this << std::string_view(reinterpret_cast<const char*>(tokens.data()),
+                                     tokens.size_bytes());
+  }
+
+  std::string Take() { return std::move(out_); }
+
+ private:
+  Words& Bits(uint64_t value) {
+    char bytes[sizeof value];
+    std::memcpy(bytes, &value, sizeof value);
+    out_.append(bytes, sizeof bytes);
+    return *this;
+  }
+  std::string out_;
+};
+
+void Write(const api::SamplingParams& sampling, Words* words) {
+  // All members by name: one that is added does not compile until it is written here.
+  const auto& [temperature, top_p, top_k, min_p, repetition_penalty, presence_penalty,
+               frequency_penalty, logit_bias, allowed_token_ids, banned_token_ids, seed, max_tokens,
+               min_tokens, stop, stop_token_ids, ignore_eos, include_stop_in_output,
+               skip_special_tokens, logprobs, prompt_logprobs] = sampling;
+  *words << temperature << top_p << top_k << min_p << repetition_penalty << presence_penalty
+         << frequency_penalty << logit_bias << allowed_token_ids << banned_token_ids << seed
+         << max_tokens << min_tokens << stop << stop_token_ids << ignore_eos
+         << include_stop_in_output << skip_special_tokens << logprobs << prompt_logprobs;
+}
+
+void Write(const api::GenerateRequest& request, Words* words) {
+  // Likewise. Those left out say who asks, when and how urgently, what of the prompt is read (its
+  // tokens are in the key) or what is to be done with kept answers.
+  const auto& [request_id, model, prompt, sampling, n, priority, deadline, detached, caller, user,
+               route, rate_limits, cache, cache_report, tenant, tenant_weight, observer, cache_salt,
+               use_prefix_cache, truncate_prompt_tokens, call_bytes, score_only] = request;
+  *words << tenant << cache_salt << n << score_only;
+  *words << use_prefix_cache;  // the usage of the answer tells it
+  Write(sampling, words);
+}
+
+}  // namespace
+
+HashKey DrawHashKey() {
+  HashKey key;
+  CHECK_EQ(RAND_bytes(key.data(), static_cast<int>(key.size())), 1) << "no random numbers";
+  return key;
+}
+
+AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {
+  Words words(rendered.prompt.size_bytes() + 512);
+  words << kKeyVersion << rendered.model_instance << rendered.model.id << rendered.model.digest
+        << rendered.reasoning << rendered.begins_inside;
+  Write(rendered.request, &words);
+  words << rendered.prompt;
+
+  AnswerKey key;
+  key.words = words.Take();
+  unsigned int size = 0;
+  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+             reinterpret_cast<const unsigned char*>(key.words.data()), key.words.size(),
+             key.hash.data(), &size) != nullptr)
+      << "no SHA-256";
+  CHECK_EQ(size, key.hash.size());
+  return key;
+}
+
+bool Deterministic(const api::SamplingParams& sampling) {
+  return sampling.temperature == 0 || sampling.seed.has_value();
+}
+
+}  // namespace tutti::cache

@@ -1,0 +1,46 @@
+// What an answer is known by: everything that can change it, written out, and a keyed hash of that.
+// Pure; any thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+
+#include "api/answer_cache.h"
+
+namespace tutti::cache {
+
+// Counted up when the words below change their meaning.
+inline constexpr uint32_t kKeyVersion = 1;
+
+// Of this process alone: what is kept does not outlive it, and nobody can make two requests collide
+// who does not know it.
+using HashKey = std::array<unsigned char, 32>;
+HashKey DrawHashKey();
+
+// Two requests have equal `words` if and only if nothing that can change the answer differs:
+// tenant and salt, model, tokens of the prompt, every parameter with its default filled in. The
+// hash is HMAC-SHA-256 (RFC 2104) of the words; whoever looks something up by the hash compares
+// the words too.
+struct AnswerKey {
+  std::array<unsigned char, 32> hash{};
+  std::string words;
+  friend bool operator==(const AnswerKey&, const AnswerKey&) = default;
+};
+AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
+
+struct AnswerKeyHash {
+  size_t operator()(const AnswerKey& key) const {
+    size_t value = 0;
+    std::memcpy(&value, key.hash.data(), sizeof value);
+    return value;
+  }
+};
+
+// Whether an equal request must get an equal answer: greedy, or drawn from a seed that the client
+// chose.
+bool Deterministic(const api::SamplingParams& sampling);
+
+}  // namespace tutti::cache

@@ -1,0 +1,121 @@
+#include "services/cache/exact_cache.h"
+
+#include <optional>
+#include <utility>
+
+namespace tutti::cache {
+namespace {
+
+// What must be equal besides the answer's key where two requests share one computation: a flexible
+// request would keep a hasty one waiting, and one whose client may come back outlives the queue's
+// limit of age. "": shared with nobody. One that has a deadline is computed by itself: its end
+// would be everyone's.
+std::string FlightOf(const AnswerKey& key, const api::GenerateRequest& request) {
+  if (request.deadline != TimePoint::max() || request.cache.no_cache) return "";
+  std::string flight(reinterpret_cast<const char*>(key.hash.data()), key.hash.size());
+  flight += static_cast<char>(request.priority);
+  flight += static_cast<char>(request.detached);
+  return flight;
+}
+
+}  // namespace
+
+ExactCache::ExactCache(const AnswerLimits& limits, const Clock& clock)
+    : clock_(clock), store_(limits) {}
+
+void ExactCache::Tell(const api::GenerateRequest& request, api::CacheOutcome outcome,
+                      Duration age) {
+  outcomes_[static_cast<size_t>(outcome)].fetch_add(1, std::memory_order_relaxed);
+  if (request.cache_report != nullptr) request.cache_report->Set(outcome, age);
+}
+
+std::shared_ptr<api::CachedAnswer> ExactCache::Open(api::GenerateRequest* request,
+                                                    std::shared_ptr<api::StreamWaker> waker,
+                                                    std::shared_ptr<api::Cancellable> control) {
+  if (!Deterministic(request->sampling) || request->cache.no_store) {
+    Tell(*request, api::CacheOutcome::kBypass, Duration(0));
+    return nullptr;
+  }
+  return std::make_shared<AnswerReader>(shared_from_this(), std::move(waker), std::move(control),
+                                        std::exchange(request->observer, nullptr));
+}
+
+AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
+                                     const std::shared_ptr<api::Cancellable>& control,
+                                     std::shared_ptr<api::RequestObserver>* observer) {
+  const api::GenerateRequest& request = rendered.request;
+  AnswerKey key = KeyOf(rendered, secret_);
+  std::string flight = FlightOf(key, request);
+  const TimePoint now = clock_.Now();
+  const bool asked = !request.cache.no_cache;
+
+  const MutexLock lock(mutex_);
+  if (asked) {
+    if (auto found = store_.Find(key, now, request.cache.max_age)) {
+      Tell(request, api::CacheOutcome::kHit, found->age);
+      return {.kept = std::move(found->answer)};
+    }
+    const auto shared = flights_.find(flight);
+    if (shared != flights_.end() && shared->second->key() == key && shared->second->Join()) {
+      Tell(request, api::CacheOutcome::kJoin, Duration(0));
+      return {.shared = shared->second};
+    }
+  }
+  Tell(request, asked ? api::CacheOutcome::kMiss : api::CacheOutcome::kBypass, Duration(0));
+  auto answer = std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant,
+                                               era_, control, std::exchange(*observer, nullptr));
+  if (!answer->flight().empty()) flights_[answer->flight()] = answer;
+  return {.shared = std::move(answer), .leads = true};
+}
+
+void ExactCache::Complete(const std::shared_ptr<SharedAnswer>& answer) {
+  AnswerStore::Gone gone;  // freed after the lock
+  const bool whole = answer->TakeForKeeping();
+  const MutexLock lock(mutex_);
+  RemoveFlight(*answer);
+  if (whole && answer->era() == era_) gone = store_.Insert(answer, clock_.Now());
+}
+
+void ExactCache::Forget(const SharedAnswer& answer) {
+  const MutexLock lock(mutex_);
+  RemoveFlight(answer);
+}
+
+void ExactCache::RemoveFlight(const SharedAnswer& answer) {
+  const auto found = flights_.find(answer.flight());
+  if (found != flights_.end() && found->second.get() == &answer) flights_.erase(found);
+}
+
+size_t ExactCache::Flush(std::string_view tenant) {
+  AnswerStore::Gone gone;
+  const MutexLock lock(mutex_);
+  ++era_;
+  flights_.clear();
+  gone = store_.Flush(tenant);
+  return gone.size();
+}
+
+size_t ExactCache::FlushAll() {
+  AnswerStore::Gone gone;
+  const MutexLock lock(mutex_);
+  ++era_;
+  flights_.clear();
+  gone = store_.FlushAll();
+  return gone.size();
+}
+
+CacheStats ExactCache::stats() const {
+  const auto count = [this](api::CacheOutcome outcome) {
+    return outcomes_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);
+  };
+  const MutexLock lock(mutex_);
+  return {.hits = count(api::CacheOutcome::kHit),
+          .misses = count(api::CacheOutcome::kMiss),
+          .joins = count(api::CacheOutcome::kJoin),
+          .bypasses = count(api::CacheOutcome::kBypass),
+          .entries = store_.entries(),
+          .bytes = store_.bytes(),
+          .in_flight = flights_.size()};
+}
+
+}  // namespace tutti::cache

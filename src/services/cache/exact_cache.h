@@ -1,0 +1,70 @@
+// ExactCache: equal requests are computed once. Implements api::AnswerCache.
+//
+// Made by the composition root, shared by the gateway and the readers of its answers. Any thread;
+// one lock, under which nothing is copied, freed or computed.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+
+#include "api/answer_cache.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "services/cache/answer_key.h"
+#include "services/cache/answer_reader.h"
+#include "services/cache/answer_store.h"
+
+namespace tutti::cache {
+
+struct CacheStats {
+  uint64_t hits = 0, misses = 0, joins = 0, bypasses = 0;  // requests
+  size_t entries = 0, bytes = 0;                           // kept now
+  size_t in_flight = 0;                                    // answers that may be joined
+};
+
+class ExactCache final : public api::AnswerCache,
+                         public AnswerDesk,
+                         public std::enable_shared_from_this<ExactCache> {
+ public:
+  // `clock` outlives it. To be held by a shared_ptr.
+  ExactCache(const AnswerLimits& limits, const Clock& clock);
+
+  // api::AnswerCache
+  std::shared_ptr<api::CachedAnswer> Open(api::GenerateRequest* request,
+                                          std::shared_ptr<api::StreamWaker> waker,
+                                          std::shared_ptr<api::Cancellable> control) override;
+
+  // What was kept of a tenant is gone, what is being computed is not kept, and nobody joins it any
+  // more; how many answers were kept. "" is the tenant of nobody in particular.
+  size_t Flush(std::string_view tenant);
+  size_t FlushAll();
+  CacheStats stats() const;
+
+  // AnswerDesk
+  Seat SeatFor(const api::RenderedRequest& rendered,
+               const std::shared_ptr<api::Cancellable>& control,
+               std::shared_ptr<api::RequestObserver>* observer) override;
+  void Complete(const std::shared_ptr<SharedAnswer>& answer) override;
+  void Forget(const SharedAnswer& answer) override;
+
+ private:
+  void Tell(const api::GenerateRequest& request, api::CacheOutcome outcome, Duration age);
+  void RemoveFlight(const SharedAnswer& answer) REQUIRES(mutex_);
+
+  const HashKey secret_ = DrawHashKey();
+  const Clock& clock_;
+  std::array<std::atomic<uint64_t>, 5> outcomes_{};  // by api::CacheOutcome
+  mutable Mutex mutex_;
+  AnswerStore store_ GUARDED_BY(mutex_);
+  uint64_t era_ GUARDED_BY(mutex_) = 0;  // counted up by every flush
+  // Those that are being computed and may be joined, by SharedAnswer::flight().
+  std::unordered_map<std::string, std::shared_ptr<SharedAnswer>> flights_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::cache

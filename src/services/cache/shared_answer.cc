@@ -1,0 +1,102 @@
+#include "services/cache/shared_answer.h"
+
+#include <utility>
+#include <vector>
+
+namespace tutti::cache {
+
+// Each reader's waker once, however many readers it has. Known to the log and to the answer, so
+// that neither holds the other.
+class SharedAnswer::Wakers final : public api::StreamWaker {
+ public:
+  void Add(const std::shared_ptr<api::StreamWaker>& waker) {
+    if (waker == nullptr) return;
+    const MutexLock lock(mutex_);
+    ++counts_[waker];
+  }
+  void Remove(const std::shared_ptr<api::StreamWaker>& waker) {
+    const MutexLock lock(mutex_);
+    const auto found = counts_.find(waker);
+    if (found != counts_.end() && --found->second == 0) counts_.erase(found);
+  }
+  void Wake() noexcept override {
+    // Not under the lock: a waker has its own, under which its owner may come here.
+    std::vector<std::shared_ptr<api::StreamWaker>> all;
+    {
+      const MutexLock lock(mutex_);
+      all.reserve(counts_.size());
+      for (const auto& [waker, count] : counts_) all.push_back(waker);
+    }
+    for (const auto& waker : all) waker->Wake();
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::shared_ptr<api::StreamWaker>, size_t> counts_ GUARDED_BY(mutex_);
+};
+
+SharedAnswer::SharedAnswer(AnswerKey key, std::string flight, std::string tenant, uint64_t era,
+                           std::shared_ptr<api::Cancellable> control,
+                           std::shared_ptr<api::RequestObserver> observer)
+    : key_(std::move(key)),
+      flight_(std::move(flight)),
+      tenant_(std::move(tenant)),
+      era_(era),
+      control_(std::move(control)),
+      wakers_(std::make_shared<Wakers>()),
+      log_(std::make_shared<api::TokenStream>(wakers_, std::move(observer))) {}
+
+bool SharedAnswer::TakeForKeeping() {
+  const MutexLock lock(mutex_);
+  return log_->ended() && log_->status().ok() && !std::exchange(taken_, true);
+}
+
+bool SharedAnswer::Join() {
+  const MutexLock lock(mutex_);
+  if (abandoned_ || failure_.has_value()) return false;
+  ++readers_;
+  return true;
+}
+
+bool SharedAnswer::Leave() {
+  const MutexLock lock(mutex_);
+  if (--readers_ > 0) return false;
+  abandoned_ = true;
+  return true;
+}
+
+void SharedAnswer::Watch(const std::shared_ptr<api::StreamWaker>& waker) { wakers_->Add(waker); }
+void SharedAnswer::Unwatch(const std::shared_ptr<api::StreamWaker>& waker) {
+  wakers_->Remove(waker);
+}
+
+void SharedAnswer::HaveRead(size_t events, const api::StreamEvent& event) {
+  const MutexLock lock(mutex_);
+  if (events <= furthest_) return;
+  furthest_ = events;
+  const size_t bytes = api::TokenStream::EventBytes(event) + event.text.size();
+  read_bytes_ += bytes;
+  log_->Consumed(bytes);
+}
+
+size_t SharedAnswer::bytes() const {
+  const MutexLock lock(mutex_);
+  // The words are here and in the table; the last chunk of the log has room to spare.
+  constexpr size_t kRecords = 1024 + 16 * sizeof(api::StreamEvent);
+  return read_bytes_ + 2 * key_.words.size() + kRecords;
+}
+
+void SharedAnswer::Fail(const Status& status) {
+  {
+    const MutexLock lock(mutex_);
+    failure_ = status;
+  }
+  wakers_->Wake();
+}
+
+std::optional<Status> SharedAnswer::failure() const {
+  const MutexLock lock(mutex_);
+  return failure_;
+}
+
+}  // namespace tutti::cache
