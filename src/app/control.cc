@@ -84,6 +84,7 @@ std::string DeleteUser(store::Store& store, auth::Authority& authority, std::str
 
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
                           std::string_view request) {
+  if (IsCacheRequest(request)) return AnswerCacheControl(nullptr, request);
   if (usage::IsUsageRequest(request)) {
     return usage::HandleControl(
         store, [&authority] { return KeyNames(authority.accounts()); }, request);
@@ -91,6 +92,34 @@ std::string AnswerControl(store::Store& store, auth::Authority& authority,
   if (const std::string name = DeletedUser(request); !name.empty())
     return DeleteUser(store, authority, request, name);
   return auth::HandleControl(authority, request, std::time(nullptr));
+}
+
+bool IsCacheRequest(std::string_view request) {
+  const Result<wire::JsonDocument> document = wire::ParseJson(request, 1024);
+  return document.ok() && document->root().is_object() &&
+         wire::ControlOperation(document->root().get_object()).starts_with("cache.");
+}
+
+std::string AnswerCacheControl(cache::ExactCache* answers, std::string_view request) {
+  constexpr size_t kMostValues = 8;
+  return wire::AnswerControl(
+      request, auth::kMostControlRequestBytes, kMostValues,
+      [&](const wire::JsonObject& asked, wire::JsonWriter* json) -> Status {
+        if (wire::ControlOperation(asked) != "cache.flush")
+          return wire::BadControl("op", "is none of a cache: cache.flush");
+        const wire::Json* const tenant = asked.if_contains("tenant");
+        if (tenant != nullptr && !tenant->is_string())
+          return wire::BadControl("tenant", "must be a string");
+        if (answers == nullptr) {
+          return Status(StatusCode::kFailedPrecondition, "no_cache",
+                        "no answers are kept: no server runs on the store, or cache.exact is off");
+        }
+        const size_t gone = tenant == nullptr
+                                ? answers->FlushAll()
+                                : answers->Flush(std::string_view(tenant->get_string()));
+        json->Member("answers", static_cast<int64_t>(gone));
+        return OkStatus();
+      });
 }
 
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models) {

@@ -8,6 +8,7 @@
 
 #include "api/types.h"
 #include "services/auth/authority.h"
+#include "services/cache/exact_cache.h"
 #include "store/store.h"
 
 namespace tutti::app {
@@ -21,5 +22,10 @@ std::string AnswerControl(store::Store& store, auth::Authority& authority,
 // served now.
 inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
+
+// {"op":"cache.flush","tenant":"..."}, without a tenant of all: {"ok":true,"answers":n}, so many
+// were kept. `answers` null: none are. Without a server nothing is kept, and it is refused.
+bool IsCacheRequest(std::string_view request);
+std::string AnswerCacheControl(cache::ExactCache* answers, std::string_view request);
 
 }  // namespace tutti::app

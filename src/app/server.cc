@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "app/api_key.h"
+#include "app/cache_metrics.h"
 #include "app/doors.h"
 #include "app/idle_memory.h"
 #include "app/load_metrics.h"
@@ -272,6 +273,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   telemetry::DoorMetrics door_metrics(metrics);
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
+  const CacheMetrics cache_metrics(metrics, state->answers());
   const PasswordMetrics password_metrics(metrics, state->authority());
   const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
   StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);

@@ -169,6 +169,7 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .Member("cached_tokens", usage.cached_tokens)
       .EndObject();
   json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", 0).EndObject();
+  if (usage.cached_response) json->Member("cached_response", true);
   json->EndObject();
 }
 
@@ -209,6 +210,8 @@ std::string_view FinishReasonText(api::FinishReason reason) {
 }
 
 void AddUsage(const api::Usage& more, api::Usage* sum) {
+  const bool first = sum->prompt_tokens == 0;  // no prompt has none
+  sum->cached_response = more.cached_response && (first || sum->cached_response);
   sum->prompt_tokens += more.prompt_tokens;
   sum->cached_tokens += more.cached_tokens;
   sum->completion_tokens += more.completion_tokens;

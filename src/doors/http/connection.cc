@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
+#include "doors/http/cache_headers.h"
 #include "doors/http/request_path.h"
 #include "services/auth/caller.h"
 #include "services/limits/rate_limit_view.h"
@@ -45,8 +46,8 @@ std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings";
   constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
-  constexpr std::string_view kNames[] = {"idempotency-key", "traceparent", "tracestate",
-                                         "inference-header-content-length"};
+  constexpr std::string_view kNames[] = {"idempotency-key", "cache-control", "traceparent",
+                                         "tracestate", "inference-header-content-length"};
   const std::string* asked = request.Find("access-control-request-headers");
   if (asked == nullptr) return out;
   std::string_view rest = *asked;
@@ -324,6 +325,13 @@ void Connection::Recognise() {
     caller_ = auth::CallerOf(*who);
   }
   rate_limits_ = std::make_shared<api::RateLimits>();
+  cache_reports_.clear();
+}
+
+void Connection::SignForCache(api::GenerateRequest* request) {
+  if (const std::string* field = request_.Find("cache-control"))
+    request->cache = ReadCacheControl(*field);
+  request->cache_report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
 }
 
 // --- the exchange ---
@@ -423,13 +431,15 @@ void Connection::WriteHead(HeadSpec head) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
     head.headers.emplace_back(
         "Access-Control-Expose-Headers",
-        "x-request-id, retry-after, x-tutti-ignored, x-context-dropped-items, "
+        "x-request-id, retry-after, x-tutti-ignored, x-context-dropped-items, x-cache, age, "
         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
         "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
     head.headers.emplace_back("Vary", "Origin");
   }
   if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
+  TellCache(cache_reports_, &head.headers);
+  cache_reports_.clear();
   if (context_.draining.load()) close_after_ = true;
   head.keep_alive = !close_after_;
   head.http_1_0 = request_.http_1_0;

@@ -84,9 +84,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Every request to the waist says who asks, and tells this answer's head what
   // is left of their limits.
   template <typename Request>
-  void Sign(Request* request) const {
+  void Sign(Request* request) {
     request->caller = caller_;
     request->rate_limits = rate_limits_;
+    if constexpr (requires { request->cache_report; }) SignForCache(request);
   }
   // Its route, as the ledger of usage names it.
   std::string usage_route() const { return UsageName(*decision_.route); }
@@ -113,7 +114,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kClosed,
   };
 
-  void Recognise();      // who asks, from decision_
+  void Recognise();  // who asks, from decision_
+  void SignForCache(api::GenerateRequest* request);
   void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);
@@ -169,6 +171,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   auth::PrincipalRef principal_;
   api::CallerRef caller_;
   std::shared_ptr<api::RateLimits> rate_limits_;  // of this request; null once its head is written
+  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // likewise; of each prompt
   std::string request_id_;
   TimePoint request_start_;
   std::optional<Status> refused_;  // answered once the body has been read

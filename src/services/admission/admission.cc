@@ -119,6 +119,10 @@ class Admission::Request final : public api::RequestObserver {
       row_.prompt_tokens = usage.prompt_tokens;
       row_.cached_tokens = usage.cached_tokens;
       row_.output_tokens = usage.completion_tokens;
+      if (usage.cached_response) {  // nothing was computed for it
+        row_.cached_tokens = usage.prompt_tokens;
+        row_.output_tokens = 0;
+      }
     }
     const int64_t charged = usage::ChargedTokens(row_);
     if (reservation_) reservation_.Settle(charged);

@@ -262,6 +262,25 @@ TEST_F(AdmissionTest, TokensAreReservedAndSettledByWhatWasComputed) {
   inference_.Generation(2)->End();
 }
 
+TEST_F(AdmissionTest, AnAnswerThatWasKeptCountsAsARequestAndAsNoTokens) {
+  Start();
+  const api::CallerRef caller = Caller({.requests_per_minute = 10, .tokens_per_minute = 100});
+  for (int i = 0; i < 3; ++i) {
+    api::GenerateRequest request = Ask(caller);
+    request.rate_limits = std::make_shared<api::RateLimits>();
+    const auto told = request.rate_limits;
+    const auto generation = admission_->Generate(std::move(request), nullptr);
+    ASSERT_TRUE(generation.ok());
+    EXPECT_EQ(told->requests->remaining, 9 - i);
+    EXPECT_EQ(told->tokens->remaining, 84);  // what is reserved for it comes back
+    const auto kept = inference_.Generation(static_cast<size_t>(i));
+    kept->Started(20, 0);
+    kept->Token("a");
+    kept->usage.cached_response = true;
+    kept->End();
+  }
+}
+
 TEST_F(AdmissionTest, APromptAboveTheLimitCanNeverPassButALongAnswerIsCut) {
   Start();
   const api::CallerRef caller = Caller({.tokens_per_minute = 100});

@@ -1,0 +1,86 @@
+#include "doors/http/cache_headers.h"
+
+#include <algorithm>
+#include <charconv>
+#include <chrono>
+#include <string>
+
+#include "base/ascii.h"
+
+namespace tutti::http {
+namespace {
+
+using api::CacheOutcome;
+
+std::string_view Trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+constexpr int64_t kMostSeconds = int64_t{1} << 31;  // RFC 9111, section 1.2.2
+
+std::optional<Duration> Seconds(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (end != digits.data() + digits.size() || digits.empty() || value < 0) return std::nullopt;
+  if (error == std::errc::result_out_of_range) value = kMostSeconds;
+  return std::chrono::seconds(std::min(value, kMostSeconds));
+}
+
+// From what is most to what is least an answer of the cache.
+int Rank(CacheOutcome outcome) {
+  switch (outcome) {
+    case CacheOutcome::kHit:
+      return 0;
+    case CacheOutcome::kJoin:
+      return 1;
+    case CacheOutcome::kMiss:
+      return 2;
+    case CacheOutcome::kBypass:
+      return 3;
+    case CacheOutcome::kNone:
+      return 4;
+  }
+  return 4;
+}
+
+}  // namespace
+
+api::CacheControl ReadCacheControl(std::string_view field) {
+  api::CacheControl control;
+  while (!field.empty()) {
+    const size_t comma = std::min(field.find(','), field.size());
+    const std::string_view directive = Trimmed(field.substr(0, comma));
+    field.remove_prefix(std::min(comma + 1, field.size()));
+    const size_t equals = directive.find('=');
+    const std::string name = AsciiLower(directive.substr(0, equals));
+    if (name == "no-store") {
+      control.no_store = true;
+    } else if (name == "no-cache") {
+      control.no_cache = true;
+    } else if (name == "max-age" && equals != std::string_view::npos) {
+      if (const auto age = Seconds(directive.substr(equals + 1))) control.max_age = age;
+    }
+  }
+  return control;
+}
+
+void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, HeaderList* headers) {
+  if (reports.empty()) return;
+  CacheOutcome outcome = CacheOutcome::kHit;
+  Duration age{0};
+  for (const auto& report : reports) {
+    if (Rank(report->outcome()) > Rank(outcome)) outcome = report->outcome();
+    age = std::max(age, report->age());
+  }
+  static constexpr const char* kNames[] = {"", "miss", "hit", "join", "bypass"};
+  if (outcome == CacheOutcome::kNone) return;
+  headers->emplace_back("x-cache", kNames[static_cast<size_t>(outcome)]);
+  if (outcome == CacheOutcome::kHit) {
+    headers->emplace_back(
+        "Age", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(age).count()));
+  }
+}
+
+}  // namespace tutti::http

@@ -1,0 +1,23 @@
+// What clients say of kept answers and what they are told: Cache-Control in, x-cache and Age out.
+// Pure; any thread.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "api/answer_cache.h"
+#include "api/types.h"
+#include "doors/http/response.h"
+
+namespace tutti::http {
+
+// RFC 9111, section 5.2.1: no-store, no-cache and max-age, in any order and case. Other directives,
+// and what is none, change nothing: a client's cache control is a wish, never an error.
+api::CacheControl ReadCacheControl(std::string_view field);
+
+// Of all prompts of a call together: a hit if each was one (the age: the greatest), else what was
+// least so. Nothing where no cache was asked.
+void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, HeaderList* headers);
+
+}  // namespace tutti::http

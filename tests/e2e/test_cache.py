@@ -1,0 +1,247 @@
+"""Kept answers, with the stock openai client against the real model: what is given again is what was computed, what may not be
+is computed anew, and those who ask the same at once share one generation."""
+import concurrent.futures
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import openai
+
+from harness import MODEL, STEP_S, ServerCase, amount, eventually, figure
+
+TUTTI = os.environ["E2E_BINARY"]
+QUESTION = [{"role": "user", "content": "Name three colours."}]
+
+
+def plain(answer):
+    """An answer without what is each one's own."""
+    body = answer.model_dump() if not isinstance(answer, dict) else dict(answer)
+    usage = dict(body["usage"])
+    cached = usage.pop("cached_response", False)
+    return {**body, "id": "", "created": 0, "usage": usage}, cached
+
+
+class Cache(ServerCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tutti-cache-")
+        cls.OPTIONS = ("--cache-exact", "on", "--cache-ttl-s", "600", "--store", cls.folder.name)
+        super().setUpClass()
+        cls.client = openai.OpenAI(base_url=cls.server.url + "/v1", api_key="none", timeout=STEP_S, max_retries=0)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.client.close()
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    def chat(self, headers=None, **options):
+        """The answer and its head."""
+        raw = self.client.chat.completions.with_raw_response.create(
+            extra_headers=headers or {},
+            **{"model": MODEL, "messages": QUESTION, "max_tokens": 24, "temperature": 0, **options})
+        return raw.parse(), raw.headers
+
+    def outcome(self, **options):
+        return self.chat(**options)[1]["x-cache"]
+
+    def computed(self):
+        return self.server.metric("tutti_output_tokens_total")
+
+    def flush(self, *options):
+        done = subprocess.run([TUTTI, "cache", "flush", "--store", self.folder.name, "--json", *options],
+                              capture_output=True, text=True, timeout=STEP_S)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)["answers"]
+
+    def setUp(self):
+        self.flush()
+
+    def test_the_second_equal_request_is_answered_without_the_model(self):
+        first, head = self.chat(logprobs=True, top_logprobs=3)
+        self.assertEqual(head["x-cache"], "miss")
+        self.assertNotIn("age", head)
+        before = self.computed()
+        second, head = self.chat(logprobs=True, top_logprobs=3)
+        self.assertEqual(head["x-cache"], "hit")
+        self.assertGreaterEqual(int(head["age"]), 0)
+        self.assertEqual(plain(first)[0], plain(second)[0])
+        self.assertEqual((plain(first)[1], plain(second)[1]), (False, True))
+        self.assertEqual(self.computed(), before, "no token was drawn")
+        self.assertGreater(self.server.metric("tutti_cache_lookups_total", cache="exact", outcome="hit"), 0)
+        self.assertEqual(self.server.metric("tutti_cache_entries", cache="exact"), 1)
+
+    def test_streams_and_whole_answers_come_from_one_entry(self):
+        whole, _ = self.chat()
+        for streamed_first in (False, True):
+            if streamed_first:
+                self.flush()
+            raw = self.client.chat.completions.with_raw_response.create(
+                model=MODEL, messages=QUESTION, max_tokens=24, temperature=0, stream=True,
+                stream_options={"include_usage": True})
+            self.assertEqual(raw.headers["x-cache"], "miss" if streamed_first else "hit")
+            chunks = list(raw.parse())
+            self.assertEqual("".join(c.choices[0].delta.content or "" for c in chunks if c.choices),
+                             whole.choices[0].message.content)
+            self.assertEqual(plain(chunks[-1])[1], not streamed_first)
+            self.assertEqual(chunks[-1].usage.completion_tokens, 24)
+        again, head = self.chat()
+        self.assertEqual(head["x-cache"], "hit")
+        self.assertEqual(again.choices[0].message.content, whole.choices[0].message.content)
+
+    def test_any_field_that_can_change_the_answer_gives_a_miss(self):
+        self.assertEqual(self.outcome(), "miss")
+        changes = [
+            {"messages": [*QUESTION, {"role": "assistant", "content": "Red."}, {"role": "user", "content": "More."}]},
+            {"messages": [{"role": "system", "content": "Be brief."}, *QUESTION]},
+            {"messages": [{"role": "user", "content": "Name three colours!"}]},
+            {"max_tokens": 23}, {"seed": 7}, {"n": 2}, {"stop": ["zebra"]}, {"logprobs": True},
+            {"logprobs": True, "top_logprobs": 2}, {"logit_bias": {"100": -1}}, {"presence_penalty": 0.1},
+            {"frequency_penalty": 0.1}, {"top_p": 0.9}, {"temperature": 0.5, "seed": 7},
+            {"extra_body": {"top_k": 3}}, {"extra_body": {"min_p": 0.1}}, {"extra_body": {"repetition_penalty": 1.1}},
+            {"extra_body": {"min_tokens": 3}}, {"extra_body": {"ignore_eos": True}}, {"extra_body": {"stop_token_ids": [5]}},
+            {"extra_body": {"include_stop_str_in_output": True}}, {"extra_body": {"skip_special_tokens": False}}]
+        for change in changes:
+            with self.subTest(change=change):
+                self.assertEqual(self.outcome(**change), "miss")
+        for change in changes:
+            with self.subTest(again=change):
+                self.assertEqual(self.outcome(**change), "hit")
+        self.assertEqual(self.outcome(), "hit")
+
+    def test_what_may_differ_is_none_of_its_business(self):
+        for _ in range(2):
+            self.assertEqual(self.outcome(temperature=0.7), "bypass")
+
+    def test_each_directive_of_the_client_holds(self):
+        self.assertEqual(self.outcome(headers={"Cache-Control": "no-store"}), "bypass")
+        self.assertEqual(self.outcome(), "miss", "no-store kept nothing")
+        before = self.computed()
+        self.assertEqual(self.outcome(headers={"Cache-Control": "no-cache"}), "bypass")
+        self.assertEqual(self.computed(), before + 24, "no-cache was computed")
+        time.sleep(2.1)
+        self.assertEqual(self.outcome(headers={"Cache-Control": "max-age=1"}), "miss")
+        time.sleep(1.1)
+        self.assertEqual(self.outcome(headers={"Cache-Control": "max-age=60"}), "hit")
+
+    def test_errors_and_cut_streams_are_not_kept(self):
+        with self.assertRaises(openai.BadRequestError):
+            self.chat(max_tokens=100000)
+        stream = self.client.chat.completions.create(
+            model=MODEL, messages=QUESTION, max_tokens=2000, temperature=0, stream=True, extra_body={"ignore_eos": True})
+        next(iter(stream))
+        stream.close()
+        eventually(lambda: self.server.load()["running"] == 0)
+        self.assertEqual(self.server.metric("tutti_cache_entries", cache="exact"), 0)
+
+    def test_fifty_at_once_are_one_generation_and_fifty_equal_answers(self):
+        before = self.computed()
+        with concurrent.futures.ThreadPoolExecutor(50) as pool:
+            ready = threading.Barrier(50)
+
+            def ask(_):
+                ready.wait(STEP_S)
+                return self.chat(max_tokens=96, extra_body={"ignore_eos": True})
+            answers = list(pool.map(ask, range(50)))
+        self.assertEqual(self.computed() - before, 96)
+        self.assertEqual(len({answer.choices[0].message.content for answer, _ in answers}), 1)
+        outcomes = [head["x-cache"] for _, head in answers]
+        self.assertEqual(outcomes.count("miss"), 1)
+        self.assertGreater(outcomes.count("join"), 0)
+        self.assertEqual(outcomes.count("miss") + outcomes.count("join") + outcomes.count("hit"), 50)
+
+    def test_who_joined_reads_on_when_the_first_has_left(self):
+        for round_ in range(amount(2, 5, 20)):
+            options = {"max_tokens": 300, "seed": round_, "extra_body": {"ignore_eos": True}}
+            first = self.client.chat.completions.create(
+                model=MODEL, messages=QUESTION, temperature=0, stream=True, **options)
+            next(iter(first))
+            raw = self.client.chat.completions.with_raw_response.create(
+                model=MODEL, messages=QUESTION, temperature=0, stream=True, **options)
+            self.assertEqual(raw.headers["x-cache"], "join")
+            second = iter(raw.parse())
+            text = next(second).choices[0].delta.content
+            first.close()
+            text += "".join(chunk.choices[0].delta.content or "" for chunk in second if chunk.choices)
+            answer, head = self.chat(**options)
+            self.assertEqual(head["x-cache"], "hit", "what was read to its end is kept")
+            self.assertEqual(answer.choices[0].message.content, text)
+
+    def test_other_doors_have_the_same_answers(self):
+        answer, _ = self.chat()
+        reply = self.client.responses.with_raw_response.create(
+            model=MODEL, input="Name three colours.", max_output_tokens=24, temperature=0)
+        self.assertEqual(reply.parse().output_text, answer.choices[0].message.content)
+
+    def test_a_flush_of_one_tenant_takes_its_answers(self):
+        self.assertEqual(self.outcome(), "miss")
+        self.assertEqual(self.flush("--tenant", "nobody"), 0)
+        self.assertEqual(self.outcome(), "hit")
+        self.assertEqual(self.flush(), 1)
+        self.assertEqual(self.outcome(), "miss")
+
+    def test_a_hit_takes_a_moment(self):
+        self.chat(max_tokens=64, extra_body={"ignore_eos": True})
+        took = []
+        for _ in range(amount(100, 300, 1000)):
+            begin = time.monotonic()
+            status, _, _ = self.server.post("/v1/chat/completions", {
+                "model": MODEL, "messages": QUESTION, "max_tokens": 64, "temperature": 0, "ignore_eos": True})
+            took.append(time.monotonic() - begin)
+            self.assertEqual(status, 200)
+        took.sort()
+        figure(f"hit over HTTP, 64 tokens: p50 {1e3 * statistics.median(took):.2f} ms, p99 {1e3 * took[int(len(took) * .99)]:.2f} ms")
+        self.assertLess(statistics.median(took), 0.1)
+
+
+class Tenants(ServerCase):
+    """Two tenants who ask the same never have each other's answers."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="tutti-cache-")
+        cls.keys = [cls.make_key(tenant) for tenant in ("red", "blue")]
+        cls.OPTIONS = ("--cache-exact", "on", "--store", cls.folder.name)
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        cls.folder.cleanup()
+
+    @classmethod
+    def make_key(cls, tenant):
+        done = subprocess.run([TUTTI, "keys", "create", f"of-{tenant}", "--tenant", tenant, "--store", cls.folder.name, "--json"],
+                              capture_output=True, text=True, timeout=STEP_S)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def test_what_one_has_the_other_computes(self):
+        outcomes = []
+        for key in (*self.keys, *self.keys):
+            with openai.OpenAI(base_url=self.server.url + "/v1", api_key=key["secret"], timeout=STEP_S) as client:
+                raw = client.chat.completions.with_raw_response.create(
+                    model=MODEL, messages=QUESTION, max_tokens=8, temperature=0)
+                outcomes.append((raw.headers["x-cache"], raw.parse().usage.prompt_tokens_details.cached_tokens))
+        self.assertEqual([outcome for outcome, _ in outcomes], ["miss", "miss", "hit", "hit"])
+        self.assertEqual([cached for _, cached in outcomes[:2]], [0, 0])
+
+
+class Off(ServerCase):
+    def test_without_a_cache_nothing_is_said_of_one(self):
+        for _ in range(2):
+            status, headers, text = self.server.post("/v1/chat/completions", {
+                "model": MODEL, "messages": QUESTION, "max_tokens": 4, "temperature": 0})
+            self.assertEqual(status, 200)
+            self.assertNotIn("x-cache", {name.lower() for name in headers})
+            self.assertNotIn("cached_response", text)
+        self.assertEqual(self.server.metric("tutti_cache_entries"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
