@@ -14,13 +14,44 @@ namespace tutti::bench {
 namespace {
 
 constexpr int kProbes = 9;  // single requests whose median tells how the server is
-constexpr double kMostPeakSeconds = 60;
 
 double LastSent(const LevelResult& level) {
   double last = 0;
   for (const RequestRecord& record : level.records) last = std::max(last, record.sent_s);
   return last;
 }
+
+// Of the slices of a level together.
+struct LevelSum {
+  void Add(const LevelResult& sent, const OverloadFigures& figures, double rate, double slice_peak,
+           double slice_back_s) {
+    ++slices;
+    const auto mean = [this](double& sum, double value) { sum += (value - sum) / slices; };
+    mean(offered, rate);
+    mean(sent_rate, sent.sent_rate());
+    mean(goodput, figures.goodput);
+    mean(peak, slice_peak);
+    back_s = std::max(back_s, slice_back_s);
+    answered += figures.answered;
+    refused += figures.refused;
+    failed += figures.failed;
+    const auto append = [](std::vector<double>& all, const std::vector<double>& more) {
+      all.insert(all.end(), more.begin(), more.end());
+    };
+    append(ttft_s, sent.Ttft());
+    append(refusal_s, figures.refusal_s);
+    append(late_s, sent.Late());
+    for (const RequestRecord& record : sent.records) {
+      if (first_failure.ok() && !record.refused()) first_failure = record.status;
+    }
+  }
+
+  int slices = 0, answered = 0, refused = 0, failed = 0;
+  double offered = 0, sent_rate = 0, goodput = 0, peak = 0;  // requests a second, of all slices
+  double back_s = 0;                                         // the longest
+  std::vector<double> ttft_s, refusal_s, late_s;
+  Status first_failure;
+};
 
 // The run of one server: what is asked of it one after the other.
 class Overload {
@@ -52,14 +83,14 @@ class Overload {
     return Percentile(level.Ttft(), 50);
   }
 
-  // Requests a second that so many clients get done, not counting the end, when fewer are left.
-  Result<double> Peak() {
+  // Requests a second that so many clients get done in about `seconds`, not counting the end, when
+  // fewer are left.
+  Result<double> Peak(double seconds) {
     if (peak_ == 0) {  // how many requests that takes is not known yet
       ASSIGN_OR_RETURN(const LevelResult few,
                        Closed(options_.clients, 4 * options_.clients, options_.load.max_tokens));
       peak_ = few.completed() / few.seconds;
     }
-    const double seconds = std::min(options_.seconds, kMostPeakSeconds);
     const int requests =
         std::max(4 * options_.clients, static_cast<int>(std::lround(peak_ * seconds)));
     ASSIGN_OR_RETURN(const LevelResult level,
@@ -116,6 +147,15 @@ OverloadFigures FiguresOf(const LevelResult& level, double seconds, double targe
   return figures;
 }
 
+Slices SlicesOf(double seconds, double slice_s) {
+  Slices slices;
+  slices.count = std::max(1, static_cast<int>(std::ceil(seconds / slice_s)));
+  slices.seconds = seconds / slices.count;
+  // As much of the peak as of the load tells most of both, but nearly doubles the time.
+  slices.peak_s = slices.count == 1 ? std::min(seconds, slice_s) : slices.seconds / 3;
+  return slices;
+}
+
 Result<Report> BenchOverload(const OverloadOptions& options,
                              const std::function<void(const std::string&)>& progress) {
   const ServeOptions& load = options.load;
@@ -138,7 +178,8 @@ Result<Report> BenchOverload(const OverloadOptions& options,
   if (const auto warm = run.Closed(1, 1, load.max_tokens); !warm.ok())
     return client::Explained(at, model, "generate", warm.status());
   ASSIGN_OR_RETURN(const double idle_s, run.Probe());
-  ASSIGN_OR_RETURN(double peak, run.Peak());
+  const Slices slices = SlicesOf(options.seconds, options.slice_s);
+  ASSIGN_OR_RETURN(double peak, run.Peak(slices.peak_s));
   say(fmt::format("{} at {}, prompts of about {} tokens, {} tokens out, seed {}", model, load.url,
                   load.prompt_tokens, load.max_tokens, load.seed));
   say(fmt::format("peak with {} clients {:.2f} req/s; first text on the idle server {:.1f} ms",
@@ -149,32 +190,32 @@ Result<Report> BenchOverload(const OverloadOptions& options,
   for (const double factor : options.factors) {
     const std::string name = fmt::format("{:g} x", factor);
     const bool before = calibration.AtFullSpeed();
-    const double rate = factor * peak;
-    const int count = std::max(1, static_cast<int>(std::lround(rate * options.seconds)));
-    const LevelResult level = run.Open(rate, count);
-    const double tail_s = std::max(0.0, level.seconds - options.seconds);
-    const double back_s = tail_s + run.UntilBack(idle_s);
-    const double first_peak = peak;
-    ASSIGN_OR_RETURN(peak, run.Peak());
-    const double level_peak = (first_peak + peak) / 2;
+    LevelSum level;
+    for (int slice = 0; slice < slices.count; ++slice) {
+      const double rate = factor * peak;
+      const int count = std::max(1, static_cast<int>(std::lround(rate * slices.seconds)));
+      const LevelResult sent = run.Open(rate, count);
+      const double tail_s = std::max(0.0, sent.seconds - slices.seconds);
+      const double back_s = tail_s + run.UntilBack(idle_s);
+      const double first_peak = peak;
+      ASSIGN_OR_RETURN(peak, run.Peak(slices.peak_s));
+      level.Add(sent, FiguresOf(sent, slices.seconds, load.target_ttft_ms), rate,
+                (first_peak + peak) / 2, back_s);
+    }
     const bool steady = before && calibration.AtFullSpeed();
-    const OverloadFigures figures = FiguresOf(level, options.seconds, load.target_ttft_ms);
-    const Percentiles ttft = PercentilesOf(level.Ttft()),
-                      refusal = PercentilesOf(figures.refusal_s),
-                      late = PercentilesOf(level.Late());
-    const double share = level_peak > 0 ? figures.goodput / level_peak : 0;
+    const Percentiles ttft = PercentilesOf(level.ttft_s), refusal = PercentilesOf(level.refusal_s),
+                      late = PercentilesOf(level.late_s);
+    const double share = level.peak > 0 ? level.goodput / level.peak : 0;
     say(fmt::format(
-        "{:>6} {:>8.2f} {:>7.2f} {:>5.1f}% {:>8} {:>8} {:>7} {:>21} {:>21} {:>8.1f}{}", name, rate,
-        figures.goodput, share * 100, figures.answered, figures.refused, figures.failed,
+        "{:>6} {:>8.2f} {:>7.2f} {:>5.1f}% {:>8} {:>8} {:>7} {:>21} {:>21} {:>8.1f}{}", name,
+        level.offered, level.goodput, share * 100, level.answered, level.refused, level.failed,
         fmt::format("{:.1f}/{:.1f}/{:.1f}", ttft.p50 * 1e3, ttft.p95 * 1e3, ttft.p99 * 1e3),
         fmt::format("{:.2f}/{:.2f}/{:.2f}", refusal.p50 * 1e3, refusal.p95 * 1e3,
                     refusal.p99 * 1e3),
-        back_s, steady ? "" : "  (machine slowed)"));
-    for (const RequestRecord& record : level.records) {
-      if (record.status.ok() || record.refused()) continue;
+        level.back_s, steady ? "" : "  (machine slowed)"));
+    if (level.failed > 0) {
       report.failures.push_back(fmt::format("{}: {} requests failed, the first with: {}", name,
-                                            figures.failed, record.status.ToString()));
-      break;
+                                            level.failed, level.first_failure.ToString()));
     }
     demand(share >= options.least_goodput,
            fmt::format("{}: goodput {:.1f} % of the peak, {:.0f} % are asked for", name,
@@ -185,21 +226,22 @@ Result<Report> BenchOverload(const OverloadOptions& options,
     demand(load.target_ttft_ms <= 0 || ttft.p99 * 1e3 <= load.target_ttft_ms,
            fmt::format("{}: 99 % of the first texts within {:.0f} ms, {:g} ms are asked for", name,
                        ttft.p99 * 1e3, load.target_ttft_ms));
-    demand(back_s <= options.back_s,
+    demand(level.back_s <= options.back_s,
            fmt::format("{}: not as before within {:g} s", name, options.back_s));
     rows.push_back(boost::json::object{{"factor", factor},
-                                       {"offered_req_s", rate},
-                                       {"sent_rate", level.sent_rate()},
-                                       {"late_ms", MillisJson(level.Late())},
-                                       {"answered", figures.answered},
-                                       {"refused", figures.refused},
-                                       {"failed", figures.failed},
-                                       {"goodput_req_s", figures.goodput},
-                                       {"peak_req_s", level_peak},
+                                       {"slices", slices.count},
+                                       {"offered_req_s", level.offered},
+                                       {"sent_rate", level.sent_rate},
+                                       {"late_ms", MillisJson(level.late_s)},
+                                       {"answered", level.answered},
+                                       {"refused", level.refused},
+                                       {"failed", level.failed},
+                                       {"goodput_req_s", level.goodput},
+                                       {"peak_req_s", level.peak},
                                        {"share_of_peak", share},
-                                       {"ttft_ms", MillisJson(level.Ttft())},
-                                       {"refusal_ms", MillisJson(figures.refusal_s)},
-                                       {"back_s", back_s},
+                                       {"ttft_ms", MillisJson(level.ttft_s)},
+                                       {"refusal_ms", MillisJson(level.refusal_s)},
+                                       {"back_s", level.back_s},
                                        {"steady", steady}});
     if (late.p99 > 0.05)
       say(fmt::format("{:>6} sent late by ms p50/p95/p99 {:.1f}/{:.1f}/{:.1f}", "", late.p50 * 1e3,

@@ -3,9 +3,9 @@
 //
 // First, as closed loops: the time to first text of single requests on the idle server, and the
 // peak, what so many clients at once get done. Then open loops at multiples of the peak, each for
-// a given time, and after each how long it takes until single requests are served as before, and
-// the peak again: the mean of both is what the loop between them is compared with, as a shared
-// machine changes its speed.
+// a given time in slices of at most a minute, and after each slice how long it takes until single
+// requests are served as before, and the peak again: the mean of both peaks is what the slice
+// between them is compared with, as a shared machine changes its speed from minute to minute.
 //
 // Definitions: those of serve_load.h. Goodput counts the answers that ended between the first one's
 // end and that of the load, and met the target given for their first text. A refusal is 429 or 503
@@ -34,6 +34,7 @@ struct OverloadOptions {
   ServeOptions load = ShortRequests();
   int clients = 16;     // of the closed loop that measures the peak
   double seconds = 60;  // of each level
+  double slice_s = 60;  // of a level, between two peaks
   std::vector<double> factors = {1.2, 3, 10};
   int connections = 256;  // that send in the open loops
   // What is asked for; a level that misses one of them fails.
@@ -49,6 +50,14 @@ struct OverloadFigures {
   std::vector<double> refusal_s;
 };
 OverloadFigures FiguresOf(const LevelResult& level, double seconds, double target_ttft_ms);
+
+// The equal parts, none longer than `slice_s`, that a level of `seconds` is run in. For tests.
+struct Slices {
+  int count = 1;
+  double seconds = 0;  // of each
+  double peak_s = 0;   // of the closed loop before and after each
+};
+Slices SlicesOf(double seconds, double slice_s);
 
 Result<Report> BenchOverload(const OverloadOptions& options,
                              const std::function<void(const std::string&)>& progress);

@@ -47,5 +47,17 @@ TEST(OverloadFiguresTest, GoodputCountsWhatEndedInTimeWithAnEarlyFirstText) {
   EXPECT_DOUBLE_EQ(early.goodput, 1 / 2.5);
 }
 
+TEST(OverloadFiguresTest, ALevelIsRunInEqualSlicesBetweenPeaks) {
+  const Slices one = SlicesOf(4, 60), ten = SlicesOf(600, 60), uneven = SlicesOf(100, 60);
+  EXPECT_EQ(one.count, 1);
+  EXPECT_DOUBLE_EQ(one.seconds, 4);
+  EXPECT_DOUBLE_EQ(one.peak_s, 4);
+  EXPECT_EQ(ten.count, 10);
+  EXPECT_DOUBLE_EQ(ten.seconds, 60);
+  EXPECT_DOUBLE_EQ(ten.peak_s, 20);
+  EXPECT_EQ(uneven.count, 2);
+  EXPECT_DOUBLE_EQ(uneven.seconds, 50);
+}
+
 }  // namespace
 }  // namespace tutti::bench

@@ -238,7 +238,9 @@ class BenchCommand final : public Command {
               "clients of the closed loop that measures the peak [16]");
     AddNumbers(*command, "--factors", overload_.factors, 0.1, 1000.0,
                "of the peak, one open loop each [1.2,3,10]");
-    AddNumber(*command, "--seconds", overload_.seconds, 1.0, 86400.0, "of each loop [60]");
+    AddNumber(*command, "--seconds", overload_.seconds, 1.0, 86400.0, "of each load [60]");
+    AddNumber(*command, "--slice", overload_.slice_s, 1.0, 86400.0,
+              "seconds of a load between two measurements of the peak, at most [60]");
     AddNumber(*command, "--connections", overload_.connections, 1, 1024,
               "kept open by the senders of the open loops [256]");
     AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
