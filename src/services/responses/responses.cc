@@ -18,6 +18,16 @@ Status NotResumed() {
       .WithRetryAfter(std::chrono::seconds(1));
 }
 
+// Of an id that the store has no response of.
+Status Missing(store::Database& rows, const Responses::PendingTurn& pending_turn,
+               const std::string& owner, const std::string& id) {
+  if (pending_turn) {
+    ASSIGN_OR_RETURN(const bool waits, pending_turn(rows, owner, id));
+    if (waits) return NotResumed();
+  }
+  return NoSuchResponse();
+}
+
 // Ids and times that the caller left open.
 void Complete(wire::ResponseState* state, int64_t now_s) {
   if (state->id.empty()) state->id = NewId("resp_");
@@ -124,11 +134,7 @@ void Responses::Load(const std::string& owner, const std::string& id, bool write
       ASSIGN_OR_RETURN(*loaded, unended(rows, *begun));
       return OkStatus();
     }
-    bool waits = false;
-    if (pending_turn) {
-      ASSIGN_OR_RETURN(waits, pending_turn(rows, owner, id));
-    }
-    return waits ? NotResumed() : NoSuchResponse();
+    return Missing(rows, pending_turn, owner, id);
   };
   const auto told = [strand = strand_, loaded, done = std::move(done)](const Status& status) {
     strand->Post([loaded, done, status] {
@@ -222,16 +228,14 @@ void Responses::Delete(const std::string& owner, const std::string& id,
       CancelNow(*response);
       registry_.Remove(id);
     }
-    auto existed = std::make_shared<bool>(response != nullptr);
     store_.Write(
-        [owner, id, existed](store::Database& rows) {
+        [owner, id, in_memory = response != nullptr,
+         pending_turn = pending_turn_](store::Database& rows) {
           ASSIGN_OR_RETURN(const bool deleted, DeleteResponse(rows, owner, id));
-          *existed = *existed || deleted;
-          return OkStatus();
+          return in_memory || deleted ? OkStatus() : Missing(rows, pending_turn, owner, id);
         },
-        [strand = strand_, existed, done](const Status& status) {
-          const Status result = status.ok() && !*existed ? NoSuchResponse() : StoreStatus(status);
-          strand->Post([done, result] { done(result); });
+        [strand = strand_, done](const Status& status) {
+          strand->Post([done, status] { done(StoreStatus(status)); });
         });
   });
 }

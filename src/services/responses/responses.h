@@ -119,7 +119,8 @@ class Responses {
   // with the response. One that has ended stays as it is; one that Resume() has not come to ends in
   // the store, and never runs. Errors: not_found; model_loading (of a dialog's turn).
   void Cancel(const std::string& owner, const std::string& id, Found done);
-  // The response with its events, wherever they are; it is cancelled if it runs. Errors: not_found.
+  // The response with its events, wherever they are; it is cancelled if it runs. Errors: not_found;
+  // model_loading (of a dialog's turn).
   void Delete(const std::string& owner, const std::string& id, std::function<void(Status)> done);
   // All of an owner's: those that run are cancelled.
   void DeleteAll(const std::string& owner, std::function<void(Status)> done);

@@ -60,6 +60,9 @@ TEST_F(SessionsRestartTest, TurnsThatFindNoRoomInMemoryAtTheStartAreAnsweredWhen
   // It was as if they had never been accepted, until the models were there.
   for (const std::string& id : ids) EXPECT_EQ(Find(id).status().reason(), "model_loading");
   EXPECT_EQ(Find("resp_none").status().reason(), "not_found");
+  // It was told that there was none, and answered later all the same.
+  EXPECT_EQ(Delete(ids.back()).reason(), "model_loading");
+  EXPECT_EQ(Delete("resp_none").reason(), "not_found");
   sessions_->Resume();
   for (int i = 0; i < 10; ++i) {
     Settle();

@@ -143,6 +143,11 @@ class ResponsesFixture : public ::testing::Test {
     responses_->Find(owner, id, call.done());
     return call.Get();
   }
+  Status Delete(const std::string& id, const std::string& owner = "t") {
+    Call<Status> call;
+    responses_->Delete(owner, id, call.done());
+    return call.Get();
+  }
   static bool Ended(const std::shared_ptr<Response>& response) {
     return Eventually([&] { return response->ended(); });
   }
