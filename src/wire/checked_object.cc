@@ -103,7 +103,7 @@ std::optional<std::string> CheckedObject::Text(std::string_view name) const {
   CHECK(Spec(name).type == FieldType::kString || Spec(name).type == FieldType::kChoice) << name;
   const Json* value = Find(name);
   if (value == nullptr) return std::nullopt;
-  return std::string(value->get_string().data(), value->get_string().size());
+  return std::string(TextOf(*value));
 }
 
 std::vector<std::string> CheckedObject::Strings(std::string_view name) const {
@@ -112,10 +112,10 @@ std::vector<std::string> CheckedObject::Strings(std::string_view name) const {
   const Json* value = Find(name);
   if (value == nullptr) return out;
   if (value->is_string()) {
-    out.emplace_back(value->get_string().data(), value->get_string().size());
+    out.emplace_back(TextOf(*value));
   } else {
     for (const Json& element : value->get_array()) {
-      out.emplace_back(element.get_string().data(), element.get_string().size());
+      out.emplace_back(TextOf(element));
     }
   }
   return out;

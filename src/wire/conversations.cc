@@ -1,6 +1,7 @@
 #include "wire/conversations.h"
 
 #include "api/role.h"
+#include "wire/field_error.h"
 #include "wire/json_writer.h"
 #include "wire/query_parameters.h"
 #include "wire/schema.h"
@@ -8,10 +9,6 @@
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
 
 Result<Metadata> MetadataOf(const CheckedObject& object) {
   const Json* value = object.Find("metadata");
@@ -90,7 +87,8 @@ Result<std::optional<int64_t>> ParseIfMatch(std::string_view field) {
     const auto version = ReadWholeNumber(field.substr(2, field.size() - 3));
     if (version.has_value()) return version;
   }
-  return Bad("If-Match", "If-Match must be the entity tag of a conversation, as \"v17\", or *");
+  return BadValue("If-Match",
+                  "If-Match must be the entity tag of a conversation, as \"v17\", or *");
 }
 
 std::string EntityTag(int64_t version) { return "\"v" + std::to_string(version) + "\""; }

@@ -5,16 +5,13 @@
 
 #include "api/validate.h"
 #include "wire/field_check.h"
+#include "wire/field_error.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
 namespace {
 
-std::string Copy(const Json& text) { return {text.get_string().data(), text.get_string().size()}; }
-
-Status Bad(const std::string& param, const std::string& rule) {
-  return InvalidArgument("invalid_value", param + " must be " + rule).WithParam(param);
-}
+std::string Copy(const Json& text) { return std::string(TextOf(text)); }
 
 Status AddIds(const JsonArray& array, const std::string& param, EncodingCall* call) {
   if (array.empty()) return EmptyInput(param);
@@ -31,7 +28,7 @@ Status EmptyInput(const std::string& param) {
 }
 
 Status TooManyInputs(const std::string& param) {
-  return Bad(param, "a list of at most " + std::to_string(api::kMaxEncodeInputs));
+  return MustBe(param, "a list of at most " + std::to_string(api::kMaxEncodeInputs));
 }
 
 Result<EncodingCall> BeginCall(EncodingKind kind, std::string input_name,
@@ -66,7 +63,7 @@ Status ReadInputs(const Json& value, bool mixed, EncodingCall* call) {
       !value.is_array() || (!value.get_array().empty() && value.get_array().front().is_number());
   call->listed = !alone;
   if (value.is_string()) return AddText(Copy(value), name, call);
-  if (!value.is_array()) return Bad(name, "a string, or a list of strings or token ids");
+  if (!value.is_array()) return MustBe(name, "a string, or a list of strings or token ids");
   const JsonArray& array = value.get_array();
   if (alone) return AddIds(array, name, call);
   if (array.empty()) return EmptyInput(name);
@@ -75,9 +72,9 @@ Status ReadInputs(const Json& value, bool mixed, EncodingCall* call) {
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string param = InputParam(*call, i);
     if (!array[i].is_string() && !array[i].is_array())
-      return Bad(param, "a string or a list of token ids");
+      return MustBe(param, "a string or a list of token ids");
     if (!mixed && array[i].kind() != array[0].kind())
-      return Bad(param, "of the same kind as the elements before it");
+      return MustBe(param, "of the same kind as the elements before it");
     RETURN_IF_ERROR(array[i].is_string() ? AddText(Copy(array[i]), param, call)
                                          : AddIds(array[i].get_array(), param, call));
   }
@@ -85,7 +82,7 @@ Status ReadInputs(const Json& value, bool mixed, EncodingCall* call) {
 }
 
 Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string& name) {
-  if (!value.is_array()) return Bad(name, "a list of strings");
+  if (!value.is_array()) return MustBe(name, "a list of strings");
   const JsonArray& array = value.get_array();
   if (array.empty()) return EmptyInput(name);
   if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
@@ -93,7 +90,7 @@ Result<std::vector<std::string>> ReadTexts(const Json& value, const std::string&
   texts.reserve(array.size());
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string param = name + "[" + std::to_string(i) + "]";
-    if (!array[i].is_string()) return Bad(param, "a string");
+    if (!array[i].is_string()) return MustBe(param, "a string");
     if (array[i].get_string().empty()) return EmptyInput(param);
     texts.push_back(Copy(array[i]));
   }

@@ -7,22 +7,19 @@
 
 #include "wire/checked_object.h"
 #include "wire/encode_inputs.h"
+#include "wire/field_error.h"
 #include "wire/schema.h"
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(const std::string& param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
-}
 
 // vLLM's: -1 is as much as the model reads, and whatever is said means that too long is no error.
 Status ReadTruncation(const CheckedObject& object, api::EncodeRequest* request) {
   const std::optional<int64_t> most = object.Int("truncate_prompt_tokens");
   if (!most.has_value()) return OkStatus();
   if (*most == 0) {
-    return Bad("truncate_prompt_tokens",
-               "truncate_prompt_tokens must be at least 1, or -1 for the model's own limit");
+    return BadValue("truncate_prompt_tokens",
+                    "truncate_prompt_tokens must be at least 1, or -1 for the model's own limit");
   }
   request->truncation = object.Text("truncation_side").value_or("right") == "left"
                             ? api::Truncation::kLeft
@@ -36,7 +33,7 @@ Status ReadScale(const CheckedObject& object, api::EncodeRequest* request) {
   const std::optional<bool> raw = object.Bool("raw_scores");
   const std::optional<bool> activation = object.Bool("use_activation");
   if (raw.has_value() && activation.has_value() && *raw == *activation)
-    return Bad("use_activation", "raw_scores and use_activation contradict each other");
+    return BadValue("use_activation", "raw_scores and use_activation contradict each other");
   request->raw_scores = raw.value_or(!activation.value_or(true));
   return OkStatus();
 }
@@ -51,9 +48,9 @@ Result<std::vector<std::string>> ReadDocuments(const Json& value, const std::str
       return *document.Text("text");
     }
     if (!element.is_string())
-      return Bad(param, param + " must be a string, or an object with text");
+      return BadValue(param, param + " must be a string, or an object with text");
     if (element.get_string().empty()) return EmptyInput(param);
-    return std::string(element.get_string().data(), element.get_string().size());
+    return std::string(TextOf(element));
   };
   std::vector<std::string> texts;
   if (lone && !value.is_array()) {
@@ -61,7 +58,7 @@ Result<std::vector<std::string>> ReadDocuments(const Json& value, const std::str
     texts.push_back(std::move(one));
     return texts;
   }
-  if (!value.is_array()) return Bad(name, name + " must be a list of texts");
+  if (!value.is_array()) return BadValue(name, name + " must be a list of texts");
   const JsonArray& array = value.get_array();
   if (array.empty()) return EmptyInput(name);
   if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
@@ -89,7 +86,8 @@ Result<TextLists> NamesOfScore(const CheckedObject& object) {
     given += object.Has(name);
   for (const TextLists& lists : kTextLists) {
     if (!object.Has(lists.first) || !object.Has(lists.second)) continue;
-    if (given > 2) return Bad(lists.first, "the two sides of a score are given more than once");
+    if (given > 2)
+      return BadValue(lists.first, "the two sides of a score are given more than once");
     return lists;
   }
   const auto other = [&] {
@@ -166,10 +164,10 @@ Result<EncodingCall> ParseScore(const Json& body, const ParseOptions& options) {
   } else if (first.size() == second.size()) {
     for (size_t i = 0; i < first.size(); ++i) AddPair(first[i], second[i], &call);
   } else {
-    return Bad(names.second, std::string(names.first) + " holds " + std::to_string(first.size()) +
-                                 " texts and " + names.second + " " +
-                                 std::to_string(second.size()) +
-                                 "; one, or as many, can be scored with them");
+    return BadValue(names.second, std::string(names.first) + " holds " +
+                                      std::to_string(first.size()) + " texts and " + names.second +
+                                      " " + std::to_string(second.size()) +
+                                      "; one, or as many, can be scored with them");
   }
   call.ignored = ignored.names();
   return call;

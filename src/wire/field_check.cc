@@ -7,6 +7,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "wire/field_error.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
@@ -22,10 +23,6 @@ std::string Figure(double number) {
     text.assign(buffer, end);
   }
   return text;
-}
-
-Status Bad(const std::string& param, const std::string& rule) {
-  return InvalidArgument("invalid_value", param + " must be " + rule).WithParam(param);
 }
 
 std::string RangeText(const FieldSpec& field) {
@@ -45,19 +42,19 @@ Status Empty(const std::string& param) {
 }
 
 Status CheckText(const FieldSpec& field, const Json& value, const std::string& param) {
-  if (!value.is_string()) return Bad(param, "a string");
+  if (!value.is_string()) return MustBe(param, "a string");
   const auto size = static_cast<double>(value.get_string().size());
   if (size >= field.low && size <= field.high) return OkStatus();
   if (size == 0) return Empty(param);
-  return Bad(param, "a string of " + Figure(field.low) + " to " + Figure(field.high) +
-                        " bytes, not " + Figure(size));
+  return MustBe(param, "a string of " + Figure(field.low) + " to " + Figure(field.high) +
+                           " bytes, not " + Figure(size));
 }
 
 Status CheckBias(const FieldSpec& field, const Json& value, const std::string& param) {
-  if (!value.is_object()) return Bad(param, "an object of token ids and numbers");
+  if (!value.is_object()) return MustBe(param, "an object of token ids and numbers");
   const JsonObject& object = value.get_object();
   if (object.size() > field.count) {
-    return Bad(param, "an object of at most " + std::to_string(field.count) + " members");
+    return MustBe(param, "an object of at most " + std::to_string(field.count) + " members");
   }
   for (const auto& member : object) {
     const std::string_view key(member.key().data(), member.key().size());
@@ -139,21 +136,21 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
   if (field.field_class == FieldClass::kRefused) return CheckRefused(field, value, param);
   switch (field.type) {
     case FieldType::kBool:
-      return value.is_bool() ? OkStatus() : Bad(param, "true or false");
+      return value.is_bool() ? OkStatus() : MustBe(param, "true or false");
     case FieldType::kInteger: {
       const std::optional<int64_t> number = AsInteger(value);
       const bool ok = number.has_value() && InRange(field, static_cast<double>(*number));
-      return ok ? OkStatus() : Bad(param, RangeText(field));
+      return ok ? OkStatus() : MustBe(param, RangeText(field));
     }
     case FieldType::kNumber:
       return value.is_number() && InRange(field, value.to_number<double>())
                  ? OkStatus()
-                 : Bad(param, RangeText(field));
+                 : MustBe(param, RangeText(field));
     case FieldType::kString:
       return CheckText(field, value, param);
     case FieldType::kChoice: {
       if (value.is_string()) {
-        const std::string_view word(value.get_string().data(), value.get_string().size());
+        const std::string_view word = TextOf(value);
         std::string_view rest = field.words;
         while (!rest.empty()) {
           const size_t bar = std::min(rest.find('|'), rest.size());
@@ -164,44 +161,44 @@ Status CheckValue(const FieldSpec& field, const Json& value, const std::string& 
       std::string words(field.words);
       for (size_t at = 0; (at = words.find('|', at)) != std::string::npos;)
         words.replace(at, 1, ", ");
-      return Bad(param, "one of " + words);
+      return MustBe(param, "one of " + words);
     }
     case FieldType::kStrings: {
       if (value.is_string()) return CheckText(field, value, param);
-      if (!value.is_array()) return Bad(param, "a string or a list of strings");
+      if (!value.is_array()) return MustBe(param, "a string or a list of strings");
       const JsonArray& array = value.get_array();
       if (array.size() > field.count)
-        return Bad(param, "a list of at most " + std::to_string(field.count));
+        return MustBe(param, "a list of at most " + std::to_string(field.count));
       for (size_t i = 0; i < array.size(); ++i) {
         RETURN_IF_ERROR(CheckText(field, array[i], param + "[" + std::to_string(i) + "]"));
       }
       return OkStatus();
     }
     case FieldType::kTokenIds: {
-      if (!value.is_array()) return Bad(param, "a list of token ids");
+      if (!value.is_array()) return MustBe(param, "a list of token ids");
       const size_t size = value.get_array().size();
       if (size > field.count || static_cast<double>(size) < field.low) {
-        return Bad(param, "a list of " + Figure(field.low) + " to " + std::to_string(field.count) +
-                              " token ids");
+        return MustBe(param, "a list of " + Figure(field.low) + " to " +
+                                 std::to_string(field.count) + " token ids");
       }
       return ReadTokenIds(value.get_array(), param).status();
     }
     case FieldType::kBias:
       return CheckBias(field, value, param);
     case FieldType::kArray: {
-      if (!value.is_array()) return Bad(param, "a list");
+      if (!value.is_array()) return MustBe(param, "a list");
       const auto size = static_cast<double>(value.get_array().size());
       if (size >= field.low && size <= field.high) return OkStatus();
       if (size == 0) return Empty(param);
-      return Bad(param,
-                 "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
+      return MustBe(param,
+                    "a list of " + Figure(field.low) + " to " + Figure(field.high) + " elements");
     }
     case FieldType::kObject: {
-      if (!value.is_object()) return Bad(param, "an object");
+      if (!value.is_object()) return MustBe(param, "an object");
       const auto size = static_cast<double>(boost::json::serialize(value).size());
       return size <= field.high
                  ? OkStatus()
-                 : Bad(param, "an object of at most " + Figure(field.high) + " bytes");
+                 : MustBe(param, "an object of at most " + Figure(field.high) + " bytes");
     }
     case FieldType::kAny:
       return OkStatus();

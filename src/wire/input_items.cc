@@ -4,19 +4,12 @@
 
 #include "api/role.h"
 #include "api/validate.h"
+#include "wire/field_error.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(const std::string& param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(param);
-}
-
-std::string_view View(const Json& text) {
-  return {text.get_string().data(), text.get_string().size()};
-}
 
 std::string At(const std::string& path, size_t index) {
   return path + "[" + std::to_string(index) + "]";
@@ -26,7 +19,7 @@ std::string At(const std::string& path, size_t index) {
 // refused for what it is, not for its url field.
 std::string_view TypeOf(const Json& value) {
   const Json* type = value.is_object() ? value.get_object().if_contains("type") : nullptr;
-  return type != nullptr && type->is_string() ? View(*type) : std::string_view();
+  return type != nullptr && type->is_string() ? TextOf(*type) : std::string_view();
 }
 
 Status UnknownKind(const std::string& path, std::string_view type, std::string_view hint) {
@@ -45,9 +38,10 @@ std::string_view HintFor(std::string_view type) {
 
 Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
-  if (content.is_string()) return std::string(View(content));
-  if (!content.is_array()) return Bad(param, param + " must be a string or a list of text parts");
-  if (content.get_array().empty()) return Bad(param, param + " must hold at least one part");
+  if (content.is_string()) return std::string(TextOf(content));
+  if (!content.is_array())
+    return BadValue(param, param + " must be a string or a list of text parts");
+  if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
   std::string joined;
   for (size_t i = 0; i < content.get_array().size(); ++i) {
     const std::string path = At(param, i);
@@ -80,11 +74,11 @@ Result<InputItem> ReadInputItem(const Json& value, const std::string& path, bool
 
 Result<std::vector<InputItem>> ReadInputItems(const Json& value, const std::string& param,
                                               size_t most, bool strict, IgnoredFields* ignored) {
-  if (!value.is_array()) return Bad(param, param + " must be a list of items");
+  if (!value.is_array()) return BadValue(param, param + " must be a list of items");
   const JsonArray& array = value.get_array();
   if (array.size() > most) {
-    return Bad(param, param + " must hold at most " + std::to_string(most) + " items, not " +
-                          std::to_string(array.size()));
+    return BadValue(param, param + " must hold at most " + std::to_string(most) + " items, not " +
+                               std::to_string(array.size()));
   }
   std::vector<InputItem> items;
   items.reserve(array.size());
@@ -99,11 +93,11 @@ Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
                                              IgnoredFields* ignored) {
   std::vector<InputItem> items;
   if (value.is_string()) {
-    items.push_back({api::Role::kUser, std::string(View(value))});
+    items.push_back({api::Role::kUser, std::string(TextOf(value))});
   } else if (value.is_array()) {
     ASSIGN_OR_RETURN(items, ReadInputItems(value, "input", api::kMaxMessages, strict, ignored));
   } else {
-    return Bad("input", "input must be a string or a list of items");
+    return BadValue("input", "input must be a string or a list of items");
   }
   if (std::all_of(items.begin(), items.end(),
                   [](const InputItem& item) { return item.text.empty(); })) {
@@ -111,8 +105,9 @@ Result<std::vector<InputItem>> ReadTurnInput(const Json& value, bool strict,
         .WithParam("input");
   }
   if (items.back().role == api::Role::kAssistant) {
-    return Bad(At("input", items.size() - 1) + ".role",
-               "the last item of input must not be the assistant's: there is nothing to answer");
+    return BadValue(
+        At("input", items.size() - 1) + ".role",
+        "the last item of input must not be the assistant's: there is nothing to answer");
   }
   return items;
 }

@@ -42,6 +42,11 @@ class JsonDocument {
 // to 100 bytes while it is read, and may be written in two.
 Result<JsonDocument> ParseJson(std::string_view text, size_t most_values = SIZE_MAX);
 
+// The text of a string value, for as long as the value lives and does not change.
+inline std::string_view TextOf(const Json& string) {
+  return {string.get_string().data(), string.get_string().size()};
+}
+
 // Compact, with numbers as JsonWriter writes them (4.5, where boost says 4.5E0).
 std::string PrintJson(const Json& value);
 

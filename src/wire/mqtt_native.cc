@@ -5,6 +5,7 @@
 
 #include "api/role.h"
 #include "base/check.h"
+#include "wire/field_error.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 #include "wire/mqtt_topic.h"
@@ -14,14 +15,10 @@
 namespace tutti::wire {
 namespace {
 
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
-
 // A name that becomes a level of a topic, or stands beside one.
 Status CheckLevel(const std::string& name, const char* param) {
   if (name.empty() || IsTopicLevel(name)) return OkStatus();
-  return Bad(param, std::string(param) + " may hold letters, digits, '_', '.' and '-'");
+  return BadValue(param, std::string(param) + " may hold letters, digits, '_', '.' and '-'");
 }
 
 constexpr auto kVerbs = std::to_array<MqttVerb>({
@@ -46,7 +43,7 @@ Status CheckBelongs(const CheckedObject& object, MqttControl::Verb verb) {
   using Verb = MqttControl::Verb;
   const auto only = [&](const char* name, bool here) {
     if (here || !object.Has(name)) return OkStatus();
-    return Bad(name, std::string(name) + " has no meaning for " + *object.Text("type"));
+    return BadValue(name, std::string(name) + " has no meaning for " + *object.Text("type"));
   };
   RETURN_IF_ERROR(only("response_id", verb == Verb::kCancel || verb == Verb::kResume));
   RETURN_IF_ERROR(only("starting_after", verb == Verb::kResume));
@@ -118,7 +115,7 @@ std::string MessageIdOf(std::string_view payload) {
   const Json* id = document->root().get_object().if_contains("id");
   if (id == nullptr || !id->is_string()) return "";
   if (static_cast<double>(id->get_string().size()) > kIdBytes) return "";
-  return std::string(id->get_string().data(), id->get_string().size());
+  return std::string(TextOf(*id));
 }
 
 std::string PongEvent(std::string_view id, int64_t now_ms) {

@@ -5,6 +5,7 @@
 
 #include "api/validate.h"
 #include "wire/checked_object.h"
+#include "wire/field_error.h"
 #include "wire/json.h"
 #include "wire/mqtt_topic.h"
 #include "wire/schema.h"
@@ -19,10 +20,6 @@ constexpr double kTemperature = 0.6, kTopP = 0.9;
 constexpr int kMaxTokens = 512;
 constexpr std::string_view kReplies = "/assistant_response/";
 constexpr std::string_view kAll = "all";
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
 
 bool IsControl(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
@@ -42,7 +39,7 @@ std::string TextIn(const Json* payload, std::string_view name) {
   if (payload == nullptr || !payload->is_object()) return "";
   const Json* value = payload->get_object().if_contains(name);
   if (value == nullptr || !value->is_string()) return "";
-  return std::string(value->get_string().data(), value->get_string().size());
+  return std::string(TextOf(*value));
 }
 
 // Likewise, if it is an id.
@@ -73,7 +70,8 @@ Status CheckIds(const CheckedObject& object, std::initializer_list<const char*> 
   for (const char* const name : names) {
     const std::string id = object.Text(name).value_or("");
     if (!id.empty() && !IsId(id))
-      return Bad(name, std::string(name) + " must have no '/', '+', '#' or control characters");
+      return BadValue(name,
+                      std::string(name) + " must have no '/', '+', '#' or control characters");
   }
   return OkStatus();
 }
@@ -129,7 +127,7 @@ Result<std::string> SessionOf(const CheckedObject& object, std::string_view topi
     if (other.empty()) continue;
     if (other == kAll) other.clear();
     if (said && other != session)
-      return Bad(name, std::string(name) + " names another session than topic or payload do");
+      return BadValue(name, std::string(name) + " names another session than topic or payload do");
     session = other;
     said = true;
   }
@@ -142,18 +140,18 @@ Status ReadTemplate(const CheckedObject& object, ProjectVerb* verb) {
     std::optional<std::string> prompt = object.Text(name);
     if (!prompt.has_value()) continue;
     if (verb->op != ProjectOp::kTemplate) {
-      return Bad(name,
-                 std::string(name) + " has no meaning for " + std::string(ProjectOpName(verb->op)));
+      return BadValue(
+          name, std::string(name) + " has no meaning for " + std::string(ProjectOpName(verb->op)));
     }
     if (verb->system_prompt.has_value() && *verb->system_prompt != *prompt)
-      return Bad(name, std::string(name) + " is given beside another template");
+      return BadValue(name, std::string(name) + " is given beside another template");
     verb->system_prompt = std::move(prompt);
   }
   const bool reset = object.Bool("reset").value_or(false);
   if (reset && verb->op != ProjectOp::kTemplate)
-    return Bad("reset", "reset has no meaning for " + std::string(ProjectOpName(verb->op)));
+    return BadValue("reset", "reset has no meaning for " + std::string(ProjectOpName(verb->op)));
   if (reset && verb->system_prompt.has_value())
-    return Bad("reset", "reset and a template exclude each other");
+    return BadValue("reset", "reset and a template exclude each other");
   if (verb->op == ProjectOp::kTemplate && !reset && !verb->system_prompt.has_value()) {
     return InvalidArgument("missing_required_parameter", "template or reset is needed")
         .WithParam("template");
@@ -220,7 +218,7 @@ Status CheckProjectReplyTopic(std::string_view project, std::string_view session
   if (writable && (below || topic == own)) return OkStatus();
   std::string message =
       "the topic for the answer must lie below " + Excerpt(own) + " and hold no wildcards";
-  return Bad(std::move(param), std::move(message));
+  return BadValue(std::move(param), std::move(message));
 }
 
 ReceivedMessage ParseProjectMessage(std::string_view project, std::string_view payload,

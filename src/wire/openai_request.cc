@@ -5,6 +5,7 @@
 #include "api/role.h"
 #include "api/validate.h"
 #include "wire/field_check.h"
+#include "wire/field_error.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
@@ -14,28 +15,22 @@ namespace {
 
 constexpr int kDefaultCompletionTokens = 16;
 
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
-
-std::string_view View(const Json& text) {
-  return {text.get_string().data(), text.get_string().size()};
-}
-
 // A string, or text parts joined with a line break.
 Result<std::string> ReadContent(const Json& content, const std::string& param, bool strict,
                                 IgnoredFields* ignored) {
-  if (content.is_string()) return std::string(View(content));
-  if (!content.is_array()) return Bad(param, param + " must be a string or a list of text parts");
-  if (content.get_array().empty()) return Bad(param, param + " must hold at least one part");
+  if (content.is_string()) return std::string(TextOf(content));
+  if (!content.is_array())
+    return BadValue(param, param + " must be a string or a list of text parts");
+  if (content.get_array().empty()) return BadValue(param, param + " must hold at least one part");
   std::string joined;
   for (size_t i = 0; i < content.get_array().size(); ++i) {
     const std::string path = param + "[" + std::to_string(i) + "]";
     const Json& element = content.get_array()[i];
     // Before the schema: an image part is to be refused for what it is, not for its url field.
     const Json* type = element.is_object() ? element.get_object().if_contains("type") : nullptr;
-    if (type != nullptr && type->is_string() && View(*type) != "text") {
-      return InvalidArgument("unsupported_parameter", path + " is of type " + Excerpt(View(*type)) +
+    if (type != nullptr && type->is_string() && TextOf(*type) != "text") {
+      return InvalidArgument("unsupported_parameter", path + " is of type " +
+                                                          Excerpt(TextOf(*type)) +
                                                           "; this model reads text parts only")
           .WithParam(path);
     }
@@ -80,8 +75,8 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
   if (dialect == Dialect::kChat) {
     const std::optional<int64_t> newer = object.Int("max_completion_tokens");
     if (most.has_value() && newer.has_value() && *most != *newer) {
-      return Bad("max_completion_tokens",
-                 "max_tokens and max_completion_tokens are both given and differ");
+      return BadValue("max_completion_tokens",
+                      "max_tokens and max_completion_tokens are both given and differ");
     }
     if (newer.has_value()) {
       most = newer;
@@ -91,13 +86,13 @@ Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall*
   if (dialect == Dialect::kText && !most.has_value()) most = kDefaultCompletionTokens;
   params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
   if (most == 0) {
-    if (!call->echo) return Bad("max_tokens", "max_tokens may be 0 only together with echo");
+    if (!call->echo) return BadValue("max_tokens", "max_tokens may be 0 only together with echo");
     *score_only = true;
   }
   if (most.has_value()) {
     if (params->min_tokens > *most) {
-      return Bad("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) + ") exceeds " +
-                                   name + " (" + std::to_string(*most) + ")");
+      return BadValue("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) +
+                                        ") exceeds " + name + " (" + std::to_string(*most) + ")");
     }
     params->max_tokens = static_cast<int>(*most);
   }
@@ -114,13 +109,13 @@ Status ReadLogprobs(Dialect dialect, const CheckedObject& object, GenerationCall
   } else {
     const bool wanted = object.Bool("logprobs").value_or(false);
     if (object.Has("top_logprobs") && !wanted) {
-      return Bad("top_logprobs", "top_logprobs needs logprobs: true");
+      return BadValue("top_logprobs", "top_logprobs needs logprobs: true");
     }
     if (wanted) call->logprobs = static_cast<int>(object.Int("top_logprobs").value_or(0));
   }
   params->logprobs = call->logprobs;
   if (const std::optional<int64_t> depth = object.Int("prompt_logprobs"); depth.has_value()) {
-    if (call->stream) return Bad("prompt_logprobs", "prompt_logprobs cannot be streamed");
+    if (call->stream) return BadValue("prompt_logprobs", "prompt_logprobs cannot be streamed");
     params->prompt_logprobs = std::max(params->prompt_logprobs, static_cast<int>(*depth));
     call->prompt_logprobs = true;
   }
@@ -133,7 +128,7 @@ Status ReadStreaming(Dialect dialect, const CheckedObject& object, bool strict,
   if (dialect == Dialect::kGenerate) return OkStatus();
   const Json* value = object.Find("stream_options");
   if (value == nullptr) return OkStatus();
-  if (!call->stream) return Bad("stream_options", "stream_options needs stream: true");
+  if (!call->stream) return BadValue("stream_options", "stream_options needs stream: true");
   ASSIGN_OR_RETURN(const CheckedObject options,
                    CheckedObject::Check(kStreamOptions, *value, "stream_options", strict, ignored));
   call->include_usage = options.Bool("include_usage").value_or(false);
@@ -167,11 +162,11 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   std::vector<api::Prompt> prompts;
   if (value.is_string()) {
     if (value.get_string().empty()) return Empty("prompt");
-    prompts.push_back(MakeText(object, std::string(View(value))));
+    prompts.push_back(MakeText(object, std::string(TextOf(value))));
     return prompts;
   }
   if (!value.is_array())
-    return Bad("prompt", "prompt must be a string, a list of strings or token ids");
+    return BadValue("prompt", "prompt must be a string, a list of strings or token ids");
   const JsonArray& array = value.get_array();
   if (array.empty()) return Empty("prompt");
   if (array[0].is_number()) {
@@ -181,19 +176,19 @@ Result<std::vector<api::Prompt>> ReadTextPrompts(const CheckedObject& object) {
   }
   const auto most = static_cast<size_t>(FindField(kText, "prompt")->high);
   if (array.size() > most)
-    return Bad("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
+    return BadValue("prompt", "prompt must hold at most " + std::to_string(most) + " prompts");
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string param = "prompt[" + std::to_string(i) + "]";
     if (array[i].kind() != array[0].kind())
-      return Bad(param, "prompt must not mix kinds of elements");
+      return BadValue(param, "prompt must not mix kinds of elements");
     if (array[i].is_string()) {
       if (array[i].get_string().empty()) return Empty(param);
-      prompts.push_back(MakeText(object, std::string(View(array[i]))));
+      prompts.push_back(MakeText(object, std::string(TextOf(array[i]))));
     } else if (array[i].is_array()) {
       ASSIGN_OR_RETURN(api::Prompt tokens, MakeTokens(array[i].get_array(), param));
       prompts.push_back(std::move(tokens));
     } else {
-      return Bad(param, param + " must be a string or a list of token ids");
+      return BadValue(param, param + " must be a string or a list of token ids");
     }
   }
   return prompts;
@@ -210,7 +205,7 @@ Result<std::vector<api::Prompt>> ReadPrompts(Dialect dialect, const CheckedObjec
         return InvalidArgument("missing_required_parameter", "one of prompt and messages is needed")
             .WithParam("prompt");
       }
-      return Bad("prompt", "prompt and messages exclude each other");
+      return BadValue("prompt", "prompt and messages exclude each other");
     }
     if (text.has_value()) {
       if (text->empty()) return Empty("prompt");
@@ -247,7 +242,7 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   RETURN_IF_ERROR(ReadLogprobs(dialect, object, call, &base.sampling));
   if (dialect != Dialect::kGenerate) base.n = static_cast<int>(object.Int("n").value_or(1));
   if (dialect == Dialect::kText && object.Int("best_of").value_or(base.n) != base.n) {
-    return Bad("best_of", "best_of must equal n");
+    return BadValue("best_of", "best_of must equal n");
   }
   call->skip_special_tokens = base.sampling.skip_special_tokens;
   call->timings =
@@ -281,8 +276,8 @@ Result<api::ChatPrompt> ParseChatPrompt(const CheckedObject& object, bool strict
   }
   chat.continue_final_message = object.Bool("continue_final_message").value_or(false);
   if (chat.continue_final_message && object.Bool("add_generation_prompt").value_or(false)) {
-    return Bad("continue_final_message",
-               "continue_final_message and add_generation_prompt exclude each other");
+    return BadValue("continue_final_message",
+                    "continue_final_message and add_generation_prompt exclude each other");
   }
   chat.add_generation_prompt =
       object.Bool("add_generation_prompt").value_or(!chat.continue_final_message);

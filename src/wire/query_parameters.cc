@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "wire/field_error.h"
 #include "wire/schema_dialogs.h"
 #include "wire/utf8.h"
 
@@ -10,10 +11,6 @@ namespace tutti::wire {
 namespace {
 
 constexpr size_t kMaxAfterBytes = 256;
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
 
 // The value of a hexadecimal digit, or -1.
 int Digit(char c) {
@@ -65,7 +62,7 @@ Status CheckOnce(std::span<const QueryParameter> parameters) {
     for (size_t j = 0; j < i; ++j) {
       const std::string& name = parameters[i].first;
       if (name == parameters[j].first && !MayRepeat(name))
-        return Bad(Excerpt(name), Excerpt(name) + " is given twice");
+        return BadValue(Excerpt(name), Excerpt(name) + " is given twice");
     }
   }
   return OkStatus();
@@ -74,7 +71,7 @@ Status CheckOnce(std::span<const QueryParameter> parameters) {
 Result<bool> ReadFlag(const QueryParameter& parameter) {
   if (parameter.second == "true") return true;
   if (parameter.second == "false") return false;
-  return Bad(parameter.first, parameter.first + " must be true or false");
+  return BadValue(parameter.first, parameter.first + " must be true or false");
 }
 
 }  // namespace
@@ -114,13 +111,14 @@ Result<ListQuery> ParseListQuery(std::span<const QueryParameter> parameters,
     if (name == "limit") {
       const std::optional<int64_t> number = ReadWholeNumber(value);
       if (!number.has_value() || *number < 1 || *number > static_cast<int64_t>(kMaxPage))
-        return Bad("limit", "limit must be an integer from 1 to 100");
+        return BadValue("limit", "limit must be an integer from 1 to 100");
       query.limit = static_cast<int>(*number);
     } else if (name == "order") {
-      if (value != "asc" && value != "desc") return Bad("order", "order must be one of asc, desc");
+      if (value != "asc" && value != "desc")
+        return BadValue("order", "order must be one of asc, desc");
       query.ascending = value == "asc";
     } else if (name == "after") {
-      if (value.size() > kMaxAfterBytes) return Bad("after", "after is no id of an item");
+      if (value.size() > kMaxAfterBytes) return BadValue("after", "after is no id of an item");
       query.after = value;
     } else if (MayRepeat(name)) {
       RETURN_IF_ERROR(CheckInclude(parameter));
@@ -144,7 +142,7 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
     } else if (name == "starting_after") {
       query.starting_after = ReadWholeNumber(value);
       if (!query.starting_after.has_value())
-        return Bad("starting_after", "starting_after must be the number of an event");
+        return BadValue("starting_after", "starting_after must be the number of an event");
     } else if (MayRepeat(name)) {
       RETURN_IF_ERROR(CheckInclude(parameter));
     } else {
@@ -152,7 +150,7 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
     }
   }
   if (query.starting_after.has_value() && !query.stream)
-    return Bad("starting_after", "starting_after needs stream=true");
+    return BadValue("starting_after", "starting_after needs stream=true");
   return query;
 }
 

@@ -1,19 +1,12 @@
 #include "wire/responses_request.h"
 
+#include "wire/field_error.h"
 #include "wire/sampling_fields.h"
 #include "wire/schema.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
-
-std::string_view View(const Json& text) {
-  return {text.get_string().data(), text.get_string().size()};
-}
 
 // The instructions of a turn stand before all else, whoever said it.
 api::ChatPrompt PromptOf(const ResponsesCall& call) {
@@ -32,7 +25,8 @@ Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
   if (object.scope() == kMqttMessage && object.Has("max_tokens")) {
     const int64_t other = *object.Int("max_tokens");
     if (most.has_value() && *most != other) {
-      return Bad("max_output_tokens", "max_tokens and max_output_tokens are both given and differ");
+      return BadValue("max_output_tokens",
+                      "max_tokens and max_output_tokens are both given and differ");
     }
     most = other;
     name = "max_tokens";
@@ -40,8 +34,8 @@ Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
   params->min_tokens = static_cast<int>(object.Int("min_tokens").value_or(0));
   if (!most.has_value()) return OkStatus();
   if (params->min_tokens > *most) {
-    return Bad("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) + ") exceeds " +
-                                 name + " (" + std::to_string(*most) + ")");
+    return BadValue("min_tokens", "min_tokens (" + std::to_string(params->min_tokens) +
+                                      ") exceeds " + name + " (" + std::to_string(*most) + ")");
   }
   params->max_tokens = static_cast<int>(*most);
   return OkStatus();
@@ -58,9 +52,9 @@ Result<std::string> ReadConversation(const Json& value, bool strict, IgnoredFiel
   const FieldSpec* id = FindField(kConversationName, "id");
   if (!value.is_string() || value.get_string().empty() ||
       static_cast<double>(value.get_string().size()) > id->high) {
-    return Bad("conversation", "conversation must be the id of a conversation");
+    return BadValue("conversation", "conversation must be the id of a conversation");
   }
-  return std::string(View(value));
+  return std::string(TextOf(value));
 }
 
 Status ReadDialog(const CheckedObject& object, bool strict, IgnoredFields* ignored,
@@ -69,12 +63,12 @@ Status ReadDialog(const CheckedObject& object, bool strict, IgnoredFields* ignor
   if (const Json* value = object.Find("conversation"); value != nullptr) {
     ASSIGN_OR_RETURN(call->conversation, ReadConversation(*value, strict, ignored));
     if (!call->previous_response_id.empty()) {
-      return Bad("previous_response_id",
-                 "previous_response_id and conversation exclude each other");
+      return BadValue("previous_response_id",
+                      "previous_response_id and conversation exclude each other");
     }
   }
   if (call->expected_last_item_id.has_value() && call->conversation.empty())
-    return Bad("expected_last_item_id", "expected_last_item_id needs conversation");
+    return BadValue("expected_last_item_id", "expected_last_item_id needs conversation");
   return OkStatus();
 }
 
@@ -91,12 +85,12 @@ Status CheckSettings(const CheckedObject& object, bool strict, IgnoredFields* ig
 // Log-probabilities are not had; the other words name parts of items that no answer here has, so
 // that there is nothing to include.
 Status CheckInclude(const Json& value) {
-  if (!value.is_array()) return Bad("include", "include must be a list");
+  if (!value.is_array()) return BadValue("include", "include must be a list");
   const JsonArray& words = value.get_array();
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string path = "include[" + std::to_string(i) + "]";
-    if (!words[i].is_string()) return Bad(path, path + " must be a string");
-    const std::string_view word = View(words[i]);
+    if (!words[i].is_string()) return BadValue(path, path + " must be a string");
+    const std::string_view word = TextOf(words[i]);
     if (word == "message.output_text.logprobs") {
       return InvalidArgument("unsupported_parameter",
                              path + " asks for log-probabilities: use /v1/chat/completions")
@@ -109,7 +103,8 @@ Status CheckInclude(const Json& value) {
           "computer_call_output.output.image_url", "code_interpreter_call.outputs"}) {
       known |= word == vacuous;
     }
-    if (!known) return Bad(path, path + " names nothing that can be included: " + Excerpt(word));
+    if (!known)
+      return BadValue(path, path + " names nothing that can be included: " + Excerpt(word));
   }
   return OkStatus();
 }
@@ -119,7 +114,7 @@ Status ReadStreaming(const CheckedObject& object, bool strict, IgnoredFields* ig
   call->stream = object.Bool("stream").value_or(false);
   const Json* value = object.Find("stream_options");
   if (value == nullptr) return OkStatus();
-  if (!call->stream) return Bad("stream_options", "stream_options needs stream: true");
+  if (!call->stream) return BadValue("stream_options", "stream_options needs stream: true");
   ASSIGN_OR_RETURN(
       const CheckedObject options,
       CheckedObject::Check(kResponseStreamOptions, *value, "stream_options", strict, ignored));
@@ -173,7 +168,8 @@ Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& optio
   call.store = object.Bool("store").value_or(true);
   call.background = object.Bool("background").value_or(false);
   if (call.background && !call.store)
-    return Bad("background", "background needs store: a response that is not stored is not found");
+    return BadValue("background",
+                    "background needs store: a response that is not stored is not found");
   call.ignored = ignored.names();
   return call;
 }

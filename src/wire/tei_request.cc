@@ -7,14 +7,11 @@
 #include "base/check.h"
 #include "wire/checked_object.h"
 #include "wire/encode_inputs.h"
+#include "wire/field_error.h"
 #include "wire/schema.h"
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(const std::string& param, const std::string& rule) {
-  return InvalidArgument("invalid_value", param + " must be " + rule).WithParam(param);
-}
 
 Scope ScopeOf(EncodingKind kind) {
   switch (kind) {
@@ -57,7 +54,7 @@ Status ReadEmbed(const CheckedObject& object, EncodingCall* call) {
 
 // One text, or a pair.
 Status AddSequence(std::vector<std::string> texts, const std::string& param, EncodingCall* call) {
-  if (texts.size() > 2) return Bad(param, "a text or a pair of texts");
+  if (texts.size() > 2) return MustBe(param, "a text or a pair of texts");
   if (texts.size() == 1) return AddText(std::move(texts[0]), param, call);
   AddPair(std::move(texts[0]), std::move(texts[1]), call);
   return OkStatus();
@@ -71,7 +68,7 @@ Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
   const std::string name = call->input_name;
   const Json& inputs = *object.Find("inputs");
   if (inputs.is_string()) return ReadInputs(inputs, /*mixed=*/false, call);
-  if (!inputs.is_array()) return Bad(name, "a string, a pair of strings, or a list of these");
+  if (!inputs.is_array()) return MustBe(name, "a string, a pair of strings, or a list of these");
   const JsonArray& array = inputs.get_array();
   if (array.empty()) return EmptyInput(name);
   if (array.size() > api::kMaxEncodeInputs) return TooManyInputs(name);
@@ -82,7 +79,7 @@ Status ReadPredict(const CheckedObject& object, EncodingCall* call) {
   }
   for (size_t i = 0; i < array.size(); ++i) {
     const std::string param = name + "[" + std::to_string(i) + "]";
-    if (!array[i].is_array()) return Bad(param, "a list of one text or two");
+    if (!array[i].is_array()) return MustBe(param, "a list of one text or two");
     ASSIGN_OR_RETURN(std::vector<std::string> texts, ReadTexts(array[i], param));
     RETURN_IF_ERROR(AddSequence(std::move(texts), param, call));
   }

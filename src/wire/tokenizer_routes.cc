@@ -5,6 +5,7 @@
 #include "api/encoding.h"
 #include "wire/checked_object.h"
 #include "wire/field_check.h"
+#include "wire/field_error.h"
 #include "wire/json_writer.h"
 #include "wire/openai_response.h"
 #include "wire/schema.h"
@@ -12,10 +13,6 @@
 
 namespace tutti::wire {
 namespace {
-
-Status Bad(std::string param, std::string message) {
-  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
-}
 
 api::TextPrompt MakeText(std::string text, bool add_special, const CheckedObject& object) {
   return {std::move(text), add_special, object.Bool("parse_special").value_or(true)};
@@ -25,8 +22,8 @@ Status ReadTeiInputs(const CheckedObject& object, const std::string& model, Toke
   const Json& inputs = *object.Find("inputs");
   const bool add_special = object.Bool("add_special_tokens").value_or(true);
   const auto add = [&](const Json& text, const std::string& param) -> Status {
-    if (!text.is_string()) return Bad(param, param + " must be a string");
-    const std::string copy(text.get_string().data(), text.get_string().size());
+    if (!text.is_string()) return BadValue(param, param + " must be a string");
+    const std::string copy(TextOf(text));
     call->requests.push_back({model, MakeText(copy, add_special, object)});
     return OkStatus();
   };
@@ -34,8 +31,8 @@ Status ReadTeiInputs(const CheckedObject& object, const std::string& model, Toke
   const JsonArray& array = inputs.get_array();
   const auto most = static_cast<size_t>(FindField(kTokenize, "inputs")->high);
   if (array.empty() || array.size() > most) {
-    return Bad("inputs",
-               "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
+    return BadValue(
+        "inputs", "inputs must be a string or a list of 1 to " + std::to_string(most) + " strings");
   }
   for (size_t i = 0; i < array.size(); ++i)
     RETURN_IF_ERROR(add(array[i], "inputs[" + std::to_string(i) + "]"));
@@ -111,7 +108,8 @@ Result<TokenizeCall> ParseTokenize(const Json& body, const ParseOptions& options
                            "one of prompt, messages, content and inputs is needed")
         .WithParam("prompt");
   }
-  if (given > 1) return Bad("prompt", "prompt, messages, content and inputs exclude each other");
+  if (given > 1)
+    return BadValue("prompt", "prompt, messages, content and inputs exclude each other");
 
   TokenizeCall call;
   const std::string model = object.Text("model").value_or("");
@@ -203,7 +201,7 @@ Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
   call.skip_special = object.Bool("skip_special_tokens").value_or(true);
   const Json& ids = *object.Find("ids");
   if (!ids.is_array())
-    return Bad("ids", "ids must be a list of token ids, or a list of such lists");
+    return BadValue("ids", "ids must be a list of token ids, or a list of such lists");
   const JsonArray& array = ids.get_array();
   if (array.empty()) return InvalidArgument("empty_prompt", "ids is empty").WithParam("ids");
   call.listed = array[0].is_array();
@@ -212,11 +210,12 @@ Result<DecodeCall> ParseDecode(const Json& body, const ParseOptions& options) {
     call.ids.push_back(std::move(one));
   }
   if (call.listed && array.size() > api::kMaxEncodeInputs) {
-    return Bad("ids", "ids must hold at most " + std::to_string(api::kMaxEncodeInputs) + " lists");
+    return BadValue("ids",
+                    "ids must hold at most " + std::to_string(api::kMaxEncodeInputs) + " lists");
   }
   for (size_t i = 0; call.listed && i < array.size(); ++i) {
     const std::string param = "ids[" + std::to_string(i) + "]";
-    if (!array[i].is_array()) return Bad(param, param + " must be a list of token ids");
+    if (!array[i].is_array()) return BadValue(param, param + " must be a list of token ids");
     ASSIGN_OR_RETURN(std::vector<TokenId> one, ReadTokenIds(array[i].get_array(), param));
     call.ids.push_back(std::move(one));
   }

@@ -36,7 +36,7 @@ Status ReadMembers(const ModelConfig& config, const wire::JsonObject& object, bo
     if (value.is_null()) continue;
     if (outer && key == "id") {
       if (!value.is_string()) return Bad("'id' must be a string");
-      body->request.id = std::string_view(value.get_string().data(), value.get_string().size());
+      body->request.id = wire::TextOf(value);
     } else if (outer && key == "parameters") {
       if (!value.is_object()) return Bad("'parameters' must be an object");
       RETURN_IF_ERROR(ReadMembers(config, value.get_object(), false, now, body));

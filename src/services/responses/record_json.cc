@@ -90,8 +90,7 @@ ResponseState ReadState(const StoredObject& fields) {
   state.truncation = fields.Text("truncation");
   const wire::JsonArray& metadata = fields.List("metadata");
   const auto text = [](const Json& value) {
-    return value.is_string() ? std::string(value.get_string().data(), value.get_string().size())
-                             : std::string();
+    return value.is_string() ? std::string(wire::TextOf(value)) : std::string();
   };
   for (size_t i = 0; i + 1 < metadata.size(); i += 2)
     state.metadata.emplace_back(text(metadata[i]), text(metadata[i + 1]));

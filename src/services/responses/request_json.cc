@@ -71,8 +71,7 @@ api::SamplingParams ReadSampling(const StoredObject& fields) {
   if (fields.Has("max_tokens")) params.max_tokens = static_cast<int>(fields.Int("max_tokens"));
   params.min_tokens = static_cast<int>(fields.Int("min_tokens"));
   for (const Json& stop : fields.List("stop")) {
-    if (stop.is_string())
-      params.stop.emplace_back(stop.get_string().data(), stop.get_string().size());
+    if (stop.is_string()) params.stop.emplace_back(wire::TextOf(stop));
   }
   params.stop_token_ids = ReadIds(fields.List("stop_token_ids"));
   params.ignore_eos = fields.Flag("ignore_eos");
@@ -131,8 +130,7 @@ api::CallerRef ReadCaller(const StoredObject& fields) {
   caller->credential = fields.Text("credential");
   caller->user = fields.Text("user");
   for (const Json& model : fields.List("models")) {
-    if (model.is_string())
-      caller->models.emplace_back(model.get_string().data(), model.get_string().size());
+    if (model.is_string()) caller->models.emplace_back(wire::TextOf(model));
   }
   if (const Json* limits = fields.Find("limits")) {
     const StoredObject set(*limits);

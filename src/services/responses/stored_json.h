@@ -22,7 +22,7 @@ class StoredObject {
   std::string Text(std::string_view name) const {
     const wire::Json* value = Find(name);
     if (value == nullptr || !value->is_string()) return {};
-    return std::string(value->get_string().data(), value->get_string().size());
+    return std::string(wire::TextOf(*value));
   }
   int64_t Int(std::string_view name, int64_t otherwise = 0) const {
     const wire::Json* value = Find(name);

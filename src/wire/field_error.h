@@ -1,0 +1,21 @@
+// How a value that cannot be taken is told: by its field. Pure.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/status.h"
+
+namespace tutti::wire {
+
+// invalid_value of the field `param`; `message` is the whole sentence.
+inline Status BadValue(std::string param, std::string message) {
+  return InvalidArgument("invalid_value", std::move(message)).WithParam(std::move(param));
+}
+
+// The same, of a field that must be `rule`.
+inline Status MustBe(const std::string& param, const std::string& rule) {
+  return BadValue(param, param + " must be " + rule);
+}
+
+}  // namespace tutti::wire
