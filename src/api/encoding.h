@@ -63,6 +63,8 @@ struct EncodeRequest {
   std::shared_ptr<const Caller> caller;  // these as GenerateRequest's
   std::string user, route;
   std::shared_ptr<RateLimits> rate_limits;
+  CacheControl cache;
+  std::shared_ptr<CacheReport> cache_report;
   std::string tenant;
   double tenant_weight = 1.0;
   std::shared_ptr<RequestObserver> observer;

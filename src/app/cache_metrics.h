@@ -1,22 +1,18 @@
-// CacheMetrics: what became of requests at the cache of answers, and what it keeps, as the scraper
-// sees it.
+// CacheMetrics: what became of requests at the caches, and what they keep, as the scraper sees it.
 #pragma once
 
-#include <memory>
-
-#include "services/cache/exact_cache.h"
+#include "app/caches.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class CacheMetrics {
  public:
-  // `registry` outlives it. `answers` null: there are none, and no series.
-  CacheMetrics(telemetry::MetricsRegistry& registry,
-               std::shared_ptr<const cache::ExactCache> answers);
+  // `registry` outlives it. A cache that there is not has no series.
+  CacheMetrics(telemetry::MetricsRegistry& registry, const Caches& caches);
 
  private:
-  telemetry::MetricsRegistry::CollectorHandle collector_;
+  telemetry::MetricsRegistry::CollectorHandle answers_, rows_;
 };
 
 }  // namespace tutti::app

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <ctime>
 #include <map>
+#include <optional>
+#include <string>
 #include <thread>
 
 #include "services/auth/caller.h"
@@ -84,7 +86,7 @@ std::string DeleteUser(store::Store& store, auth::Authority& authority, std::str
 
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
                           std::string_view request) {
-  if (IsCacheRequest(request)) return AnswerCacheControl(nullptr, request);
+  if (IsCacheRequest(request)) return AnswerCacheControl({}, request);
   if (usage::IsUsageRequest(request)) {
     return usage::HandleControl(
         store, [&authority] { return KeyNames(authority.accounts()); }, request);
@@ -100,7 +102,7 @@ bool IsCacheRequest(std::string_view request) {
          wire::ControlOperation(document->root().get_object()).starts_with("cache.");
 }
 
-std::string AnswerCacheControl(cache::ExactCache* answers, std::string_view request) {
+std::string AnswerCacheControl(const Caches& caches, std::string_view request) {
   constexpr size_t kMostValues = 8;
   return wire::AnswerControl(
       request, auth::kMostControlRequestBytes, kMostValues,
@@ -110,13 +112,12 @@ std::string AnswerCacheControl(cache::ExactCache* answers, std::string_view requ
         const wire::Json* const tenant = asked.if_contains("tenant");
         if (tenant != nullptr && !tenant->is_string())
           return wire::BadControl("tenant", "must be a string");
-        if (answers == nullptr) {
+        if (!caches.any()) {
           return Status(StatusCode::kFailedPrecondition, "no_cache",
-                        "no answers are kept: no server runs on the store, or cache.exact is off");
+                        "no answers are kept: no server runs on the store, or its caches are off");
         }
-        const size_t gone = tenant == nullptr
-                                ? answers->FlushAll()
-                                : answers->Flush(std::string_view(tenant->get_string()));
+        const size_t gone = caches.Flush(
+            tenant == nullptr ? std::nullopt : std::optional(std::string(tenant->get_string())));
         json->Member("answers", static_cast<int64_t>(gone));
         return OkStatus();
       });

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "api/types.h"
+#include "app/caches.h"
 #include "services/auth/authority.h"
-#include "services/cache/exact_cache.h"
 #include "store/store.h"
 
 namespace tutti::app {
@@ -24,8 +24,9 @@ inline constexpr std::string_view kModelsRequest = R"({"op":"models.list"})";
 std::string ModelsAnswer(const std::vector<api::ModelInfo>& models);
 
 // {"op":"cache.flush","tenant":"..."}, without a tenant of all: {"ok":true,"answers":n}, so many
-// were kept. `answers` null: none are. Without a server nothing is kept, and it is refused.
+// were kept, rows of encoders among them. Where nothing is kept, as without a server, it is
+// refused.
 bool IsCacheRequest(std::string_view request);
-std::string AnswerCacheControl(cache::ExactCache* answers, std::string_view request);
+std::string AnswerCacheControl(const Caches& caches, std::string_view request);
 
 }  // namespace tutti::app

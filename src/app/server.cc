@@ -273,7 +273,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   telemetry::DoorMetrics door_metrics(metrics);
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
-  const CacheMetrics cache_metrics(metrics, state->answers());
+  const CacheMetrics cache_metrics(metrics, state->caches());
   const PasswordMetrics password_metrics(metrics, state->authority());
   const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
   StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);

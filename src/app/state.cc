@@ -33,25 +33,6 @@ Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& set
                                clock, &UnixMillis, log);
 }
 
-// Null where they are not kept. Errors: invalid_value.
-Result<std::shared_ptr<cache::ExactCache>> OpenAnswers(const Settings& settings,
-                                                       LocalInference& inference) {
-  if (!settings.On("cache.exact")) return std::shared_ptr<cache::ExactCache>();
-  cache::AnswerLimits limits;
-  limits.bytes = static_cast<size_t>(settings.Int("cache.bytes"));
-  limits.tenant_bytes = settings.IsSet("cache.tenant_bytes")
-                            ? static_cast<size_t>(settings.Int("cache.tenant_bytes"))
-                            : limits.bytes / 4;
-  limits.ttl = std::chrono::seconds(settings.Int("cache.ttl_s"));
-  if (limits.tenant_bytes > limits.bytes) {
-    return InvalidArgument("invalid_value", "cache.tenant_bytes is more than cache.bytes")
-        .WithParam("cache.tenant_bytes");
-  }
-  auto answers = std::make_shared<cache::ExactCache>(limits, inference.clock());
-  inference.gateway().UseAnswers(answers);
-  return answers;
-}
-
 sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   sessions::SessionOptions options;
   options.watcher = watcher;
@@ -62,13 +43,13 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
-             std::unique_ptr<ConversationLog> conversations,
-             std::shared_ptr<cache::ExactCache> answers, LocalInference& inference, Logger* log)
+             std::unique_ptr<ConversationLog> conversations, Caches caches,
+             LocalInference& inference, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
       callers_(std::move(callers)),
-      answers_(std::move(answers)),
+      caches_(std::move(caches)),
       log_(log),
       account_log_(*authority_, log),
       conversations_(std::move(conversations)),
@@ -96,16 +77,16 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                      Callers::Open(settings, *store, *authority, inference, log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &inference.clock(), log));
-    ASSIGN_OR_RETURN(std::shared_ptr<cache::ExactCache> answers, OpenAnswers(settings, inference));
+    ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
     std::unique_ptr<State> state(
         new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-                  std::move(conversations), std::move(answers), inference, log));
+                  std::move(conversations), std::move(caches), inference, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
         control::ControlDoor::Open(folder, [&state = *state, &inference](std::string_view asked) {
           if (asked == kModelsRequest) return ModelsAnswer(inference.gateway().Models());
-          if (IsCacheRequest(asked)) return AnswerCacheControl(state.answers_.get(), asked);
+          if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
           return state.account_log_.Answer(asked, [&](std::string_view request) {
             return AnswerControl(*state.store_, *state.authority_, request);
           });

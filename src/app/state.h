@@ -8,6 +8,7 @@
 #include <string>
 
 #include "app/account_log.h"
+#include "app/caches.h"
 #include "app/callers.h"
 #include "app/conversation_log.h"
 #include "app/local_inference.h"
@@ -15,7 +16,6 @@
 #include "base/status.h"
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
-#include "services/cache/exact_cache.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "store/store.h"
@@ -37,8 +37,7 @@ class State {
   api::Inference& inference() { return callers_->inference(); }
   const Callers& callers() const { return *callers_; }
   const store::Store& store() const { return *store_; }
-  // Null: answers are not kept.
-  const std::shared_ptr<cache::ExactCache>& answers() const { return answers_; }
+  const Caches& caches() const { return caches_; }
   // Who was shut out while the disk took nothing; to be tried now and then.
   void WriteShutOut() { accounts_->WriteUnwritten(); }
   // Errors: as Callers::WriteUsage.
@@ -55,15 +54,15 @@ class State {
  private:
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
-        std::unique_ptr<ConversationLog> conversations, std::shared_ptr<cache::ExactCache> answers,
-        LocalInference& inference, Logger* log);
+        std::unique_ptr<ConversationLog> conversations, Caches caches, LocalInference& inference,
+        Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
   const std::unique_ptr<auth::Accounts> accounts_;
   const std::unique_ptr<auth::Authority> authority_;
   const std::unique_ptr<Callers> callers_;
-  const std::shared_ptr<cache::ExactCache> answers_;
+  const Caches caches_;
   Logger* const log_;
   AccountLog account_log_;
   std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory

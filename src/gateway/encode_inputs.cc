@@ -205,4 +205,25 @@ size_t EncodeBytes(const api::EncodeRequest& request) {
   return bytes;
 }
 
+void KeepOnly(const std::vector<size_t>& kept, EncodeTokens* inputs) {
+  if (kept.size() == inputs->lengths.size()) return;
+  EncodeTokens out;
+  size_t next = 0, begin = 0;
+  for (size_t i = 0; i < inputs->lengths.size() && next < kept.size(); ++i) {
+    const auto size = static_cast<size_t>(inputs->lengths[i]);
+    if (kept[next] == i) {
+      ++next;
+      out.lengths.push_back(inputs->lengths[i]);
+      const auto copy = [&](const auto& from, auto* to) {
+        const auto first = from.begin() + static_cast<std::ptrdiff_t>(begin);
+        to->insert(to->end(), first, first + static_cast<std::ptrdiff_t>(size));
+      };
+      copy(inputs->tokens, &out.tokens);
+      if (!inputs->types.empty()) copy(inputs->types, &out.types);
+    }
+    begin += size;
+  }
+  *inputs = std::move(out);
+}
+
 }  // namespace tutti::gateway

@@ -31,4 +31,7 @@ Result<EncodeTokens> ReadEncodeInputs(const ServedModel& model, const api::Encod
 // Bytes a request holds while it waits: texts and ids.
 size_t EncodeBytes(const api::EncodeRequest& request);
 
+// Leaves those of `kept` (indices, ascending) in `inputs`.
+void KeepOnly(const std::vector<size_t>& kept, EncodeTokens* inputs);
+
 }  // namespace tutti::gateway

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "api/answer_cache.h"
+#include "api/encoding_cache.h"
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/mutex.h"
@@ -39,6 +40,8 @@ class Gateway final : public api::Inference {
   void AddModel(std::shared_ptr<const ServedModel> model);
   // Generations ask it from now on, but for those that are stepped. Before the first request.
   void UseAnswers(std::shared_ptr<api::AnswerCache> answers) { answers_ = std::move(answers); }
+  // Likewise encodings.
+  void UseRows(std::shared_ptr<api::EncodingCache> rows) { rows_ = std::move(rows); }
 
   Result<api::Generation> Generate(api::GenerateRequest request,
                                    std::shared_ptr<api::StreamWaker> waker) override;
@@ -93,6 +96,7 @@ class Gateway final : public api::Inference {
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
   std::shared_ptr<api::AnswerCache> answers_;  // may be null
+  std::shared_ptr<api::EncodingCache> rows_;   // may be null
   PrepPool pool_;                              // last: its jobs use everything above
 };
 

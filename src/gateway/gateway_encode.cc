@@ -28,6 +28,10 @@ struct Gateway::PendingEncoding {
   api::EncodeRequest request;
   engine::Ticket ticket;
   std::shared_ptr<api::EncodingState> state;
+  // Set before the request is submitted, read by whoever takes its result; null within: all of it
+  // is computed.
+  std::shared_ptr<std::shared_ptr<api::KnownRows>> known =
+      std::make_shared<std::shared_ptr<api::KnownRows>>();
 };
 
 Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
@@ -57,7 +61,12 @@ Result<api::Encoding> Gateway::Encode(api::EncodeRequest request,
   if (!queued.ok()) return Rejected(*model, queued.status());
   const std::shared_ptr<PendingEncoding> pending = *std::move(queued);
   pending->state = std::make_shared<api::EncodingState>(
-      std::move(waker), FinishFor(*pending->model->encoder, pending->request),
+      std::move(waker),
+      [known = pending->known,
+       finish = FinishFor(*pending->model->encoder, pending->request)](api::EncodeResult& result) {
+        if (*known != nullptr) (*known)->Complete(&result);
+        finish(result);
+      },
       std::exchange(pending->request.observer, nullptr));
   api::Encoding encoding(pending->state, pending->ticket.control());
   if (work <= options_.inline_prompt_bytes) {
@@ -107,6 +116,22 @@ Status Gateway::PrepareOrThrow(PendingEncoding& pending) {
   const TimePoint begin = clock_.Now();
   api::EncodeRequest& in = pending.request;
   ASSIGN_OR_RETURN(EncodeTokens inputs, ReadEncodeInputs(*pending.model, in));
+  if (rows_ != nullptr) {
+    *pending.known = rows_->Look({.request = in,
+                                  .tokens = inputs.tokens,
+                                  .types = inputs.types,
+                                  .lengths = inputs.lengths,
+                                  .model = pending.model->info,
+                                  .model_instance = pending.model->instance});
+    if (*pending.known != nullptr) KeepOnly((*pending.known)->missing(), &inputs);
+    if (inputs.lengths.empty()) {
+      pending.ticket = {};  // nothing is waited for
+      pending.state->Prepared();
+      pending.state->Finish(api::EncodeResult());
+      if (pending.state->waker() != nullptr) pending.state->waker()->Wake();
+      return OkStatus();
+    }
+  }
   engine::TokenizedRequest out;
   out.id = std::move(in.request_id);
   out.tokens = std::move(inputs.tokens);

@@ -232,6 +232,38 @@ class Tenants(ServerCase):
         self.assertEqual([cached for _, cached in outcomes[:2]], [0, 0])
 
 
+class Rows(ServerCase):
+    """Of a call's texts only those are computed that are not known."""
+    OPTIONS = ("--cache-embeddings", "on", "--encode-decoders", "on")
+
+    def embed(self, texts, headers=None, **options):
+        with openai.OpenAI(base_url=self.server.url + "/v1", api_key="none", timeout=STEP_S, max_retries=0) as client:
+            raw = client.embeddings.with_raw_response.create(
+                model=MODEL, input=texts, encoding_format="float", extra_headers=headers or {}, **options)
+            answer = raw.parse()
+        self.assertEqual([each.index for each in answer.data], list(range(len(texts))))
+        return [each.embedding for each in answer.data], raw.headers["x-cache"], answer.usage.prompt_tokens
+
+    def looked_up(self, outcome):
+        return self.server.metric("tutti_cache_lookups_total", cache="embedding", outcome=outcome)
+
+    def test_of_thirty_two_texts_of_which_twenty_four_are_known_eight_are_computed(self):
+        known = [f"text number {i} about colours" for i in range(24)]
+        fresh = [f"another text, {i}" for i in range(8)]
+        self.assertEqual(self.embed(known)[1], "miss")
+        texts = [text for i in range(8) for text in (*known[23 - 3 * i:20 - 3 * i if i < 7 else None:-1], fresh[i])]
+        self.assertEqual(sorted(texts), sorted(known + fresh))
+        misses, hits = self.looked_up("miss"), self.looked_up("hit")
+        vectors, outcome, tokens = self.embed(texts)
+        self.assertEqual((outcome, self.looked_up("miss") - misses, self.looked_up("hit") - hits), ("miss", 8, 24))
+        uncached, outcome, counted = self.embed(texts, headers={"Cache-Control": "no-store"})
+        self.assertEqual(outcome, "bypass")
+        self.assertEqual(vectors, uncached, "bit for bit, in their order")
+        self.assertEqual(tokens, counted)
+        again, outcome, _ = self.embed(texts)
+        self.assertEqual((again, outcome), (vectors, "hit"))
+
+
 class Off(ServerCase):
     def test_without_a_cache_nothing_is_said_of_one(self):
         for _ in range(2):

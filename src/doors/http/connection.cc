@@ -328,10 +328,11 @@ void Connection::Recognise() {
   cache_reports_.clear();
 }
 
-void Connection::SignForCache(api::GenerateRequest* request) {
+void Connection::SignForCache(api::CacheControl* control,
+                              std::shared_ptr<api::CacheReport>* report) {
   if (const std::string* field = request_.Find("cache-control"))
-    request->cache = ReadCacheControl(*field);
-  request->cache_report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
+    *control = ReadCacheControl(*field);
+  *report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
 }
 
 // --- the exchange ---

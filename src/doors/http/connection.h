@@ -87,7 +87,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Sign(Request* request) {
     request->caller = caller_;
     request->rate_limits = rate_limits_;
-    if constexpr (requires { request->cache_report; }) SignForCache(request);
+    if constexpr (requires { request->cache_report; })
+      SignForCache(&request->cache, &request->cache_report);
   }
   // Its route, as the ledger of usage names it.
   std::string usage_route() const { return UsageName(*decision_.route); }
@@ -115,7 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   };
 
   void Recognise();  // who asks, from decision_
-  void SignForCache(api::GenerateRequest* request);
+  void SignForCache(api::CacheControl* control, std::shared_ptr<api::CacheReport>* report);
   void NoteHandshake();  // a line about one that failed
   void Read();
   void OnRead(bool ok, size_t bytes);

@@ -88,6 +88,18 @@ void Write(const api::GenerateRequest& request, Words* words) {
   Write(sampling, words);
 }
 
+AnswerKey Hashed(std::string words, const HashKey& secret) {
+  AnswerKey key;
+  key.words = std::move(words);
+  unsigned int size = 0;
+  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
+             reinterpret_cast<const unsigned char*>(key.words.data()), key.words.size(),
+             key.hash.data(), &size) != nullptr)
+      << "no SHA-256";
+  CHECK_EQ(size, key.hash.size());
+  return key;
+}
+
 }  // namespace
 
 HashKey DrawHashKey() {
@@ -103,15 +115,17 @@ AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {
   Write(rendered.request, &words);
   words << rendered.prompt;
 
-  AnswerKey key;
-  key.words = words.Take();
-  unsigned int size = 0;
-  CHECK(HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()),
-             reinterpret_cast<const unsigned char*>(key.words.data()), key.words.size(),
-             key.hash.data(), &size) != nullptr)
-      << "no SHA-256";
-  CHECK_EQ(size, key.hash.size());
-  return key;
+  return Hashed(words.Take(), secret);
+}
+
+AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,
+                std::span<const uint8_t> types, const HashKey& secret) {
+  Words words(tokens.size_bytes() + types.size() + 256);
+  words << kKeyVersion << inputs.model_instance << inputs.model.id << inputs.model.digest
+        << inputs.request.tenant << inputs.request.output;
+  words << std::string_view(reinterpret_cast<const char*>(types.data()), types.size());
+  words << tokens;
+  return Hashed(words.Take(), secret);
 }
 
 bool Deterministic(const api::SamplingParams& sampling) {

@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "api/answer_cache.h"
+#include "api/encoding_cache.h"
 
 namespace tutti::cache {
 
@@ -30,6 +32,10 @@ struct AnswerKey {
   friend bool operator==(const AnswerKey&, const AnswerKey&) = default;
 };
 AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
+// Likewise of one input of an encoder, whose raw row is kept: what is done with rows afterwards
+// (length 1, leading components, squashing) changes nothing of it.
+AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,
+                std::span<const uint8_t> types, const HashKey& secret);
 
 struct AnswerKeyHash {
   size_t operator()(const AnswerKey& key) const {

@@ -23,7 +23,7 @@ std::optional<AnswerStore::Found> AnswerStore::Find(const AnswerKey& key, TimePo
   return Found{place.entry->answer, age};
 }
 
-AnswerStore::Gone AnswerStore::Insert(std::shared_ptr<const SharedAnswer> answer, TimePoint now) {
+AnswerStore::Gone AnswerStore::Insert(std::shared_ptr<const Kept> answer, TimePoint now) {
   Gone gone;
   if (const auto old = by_key_.find(answer->key()); old != by_key_.end())
     Remove(old->second, &gone);

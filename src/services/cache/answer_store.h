@@ -1,4 +1,4 @@
-// AnswerStore: answers that are whole, bounded in bytes and in age.
+// AnswerStore: answers that are whole (generations, rows of encoders), bounded in bytes and in age.
 //
 // Each tenant's are in the order of their last use. What is too much goes from a tenant's own end
 // where the tenant has more than its share, and else from the end of whoever has most: nobody can
@@ -17,7 +17,6 @@
 
 #include "base/clock.h"
 #include "services/cache/answer_key.h"
-#include "services/cache/shared_answer.h"
 
 namespace tutti::cache {
 
@@ -27,20 +26,29 @@ struct AnswerLimits {
   Duration ttl = std::chrono::hours(1);
 };
 
+// What can be kept.
+class Kept {
+ public:
+  virtual ~Kept() = default;
+  virtual const AnswerKey& key() const = 0;
+  virtual const std::string& tenant() const = 0;
+  virtual size_t bytes() const = 0;  // of memory; the same from when it is kept
+};
+
 class AnswerStore {
  public:
   explicit AnswerStore(const AnswerLimits& limits) : limits_(limits) {}
 
   struct Found {
-    std::shared_ptr<const SharedAnswer> answer;
+    std::shared_ptr<const Kept> answer;
     Duration age{0};
   };
   // Nothing that is older than `max_age` or the limit. What is found is the last to go.
   std::optional<Found> Find(const AnswerKey& key, TimePoint now, std::optional<Duration> max_age);
 
   // In place of the one of that key. What had to go, for the caller to free where it holds no lock.
-  using Gone = std::vector<std::shared_ptr<const SharedAnswer>>;
-  Gone Insert(std::shared_ptr<const SharedAnswer> answer, TimePoint now);
+  using Gone = std::vector<std::shared_ptr<const Kept>>;
+  Gone Insert(std::shared_ptr<const Kept> answer, TimePoint now);
   Gone Flush(std::string_view tenant);
   Gone FlushAll();
 
@@ -50,7 +58,7 @@ class AnswerStore {
 
  private:
   struct Entry {
-    std::shared_ptr<const SharedAnswer> answer;
+    std::shared_ptr<const Kept> answer;
     size_t bytes = 0;
     TimePoint since;
   };

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "services/cache/shared_answer.h"
+
 namespace tutti::cache {
 namespace {
 

@@ -53,7 +53,7 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
   if (asked) {
     if (auto found = store_.Find(key, now, request.cache.max_age)) {
       Tell(request, api::CacheOutcome::kHit, found->age);
-      return {.kept = std::move(found->answer)};
+      return {.kept = std::static_pointer_cast<const SharedAnswer>(found->answer)};
     }
     const auto shared = flights_.find(flight);
     if (shared != flights_.end() && shared->second->key() == key && shared->second->Join()) {

@@ -20,10 +20,11 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "services/cache/answer_key.h"
+#include "services/cache/answer_store.h"
 
 namespace tutti::cache {
 
-class SharedAnswer {
+class SharedAnswer final : public Kept {
  public:
   // `control` cancels the computation, whose observer `observer` is (may be null). The first reader
   // is entered.
@@ -31,9 +32,9 @@ class SharedAnswer {
                std::shared_ptr<api::Cancellable> control,
                std::shared_ptr<api::RequestObserver> observer);
 
-  const AnswerKey& key() const { return key_; }
+  const AnswerKey& key() const override { return key_; }
   const std::string& flight() const { return flight_; }  // "" : nobody may join
-  const std::string& tenant() const { return tenant_; }
+  const std::string& tenant() const override { return tenant_; }
   uint64_t era() const { return era_; }  // of the cache, when it was begun
   // Whether it is whole and nobody asked before: true once at most.
   bool TakeForKeeping();
@@ -51,7 +52,7 @@ class SharedAnswer {
   // Some reader has read so many events of the log, the last of which is `event`.
   void HaveRead(size_t events, const api::StreamEvent& event);
   // What the answer takes in memory, once it has been read to its end.
-  size_t bytes() const;
+  size_t bytes() const override;
 
   // Nothing will be written; those who read are told so.
   void Fail(const Status& status);

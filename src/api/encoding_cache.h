@@ -1,0 +1,47 @@
+// The port between the gateway and whoever keeps the rows of single inputs (services/cache): asked
+// when the inputs of an encoding have become tokens, so that only those are computed that are not
+// known.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "api/answer_cache.h"
+#include "api/encoding.h"
+#include "api/types.h"
+#include "base/types.h"
+
+namespace tutti::api {
+
+// All inputs of a request, as tokens. References hold for one call.
+struct RenderedInputs {
+  const EncodeRequest& request;      // but for its inputs
+  std::span<const TokenId> tokens;   // of all inputs, one after the other
+  std::span<const uint8_t> types;    // kind of each token; none: all 0
+  std::span<const int32_t> lengths;  // tokens of each input
+  const ModelInfo& model;
+  uint64_t model_instance = 0;  // of this load of the model
+};
+
+// One request's part: which of its inputs are to be computed, and all of its rows from those.
+class KnownRows {
+ public:
+  virtual ~KnownRows() = default;
+  // Indices of the inputs that are to be computed, ascending; of equal ones the first.
+  virtual const std::vector<size_t>& missing() const = 0;
+  // `result` has the raw rows of missing(), in that order; then those of all inputs, in theirs.
+  // What is new is kept. Once, on the thread of whoever takes the result.
+  virtual void Complete(EncodeResult* result) = 0;
+};
+
+// Any thread; nothing waits.
+class EncodingCache {
+ public:
+  virtual ~EncodingCache() = default;
+  // Null: the request is computed whole, and nothing of it is kept.
+  virtual std::shared_ptr<KnownRows> Look(const RenderedInputs& inputs) = 0;
+};
+
+}  // namespace tutti::api

@@ -1,0 +1,31 @@
+// Caches: what a serving process keeps of answers, as the settings say, joined to its gateway.
+//
+// Made before the first request; any thread from then on.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/local_inference.h"
+#include "app/settings.h"
+#include "base/status.h"
+#include "services/cache/exact_cache.h"
+#include "services/cache/row_cache.h"
+
+namespace tutti::app {
+
+struct Caches {
+  std::shared_ptr<cache::ExactCache> answers;  // null: generations are not kept
+  std::shared_ptr<cache::RowCache> rows;       // null: rows of encoders are not kept
+
+  // `inference` outlives them. Errors: invalid_value (the settings).
+  static Result<Caches> Open(const Settings& settings, LocalInference& inference);
+
+  bool any() const { return answers != nullptr || rows != nullptr; }
+  // Of a tenant, or of all; how many answers and rows were kept.
+  size_t Flush(const std::optional<std::string>& tenant) const;
+};
+
+}  // namespace tutti::app
