@@ -25,6 +25,7 @@ MemoryWatch::MemoryWatch(const api::HealthProbe& inner, int64_t limit, Ports por
       log_(log) {}
 
 void MemoryWatch::ModelsAreLoaded(int64_t later) {
+  ports_.shrink();  // what only loading needed is none of theirs
   const int64_t planned = ports_.resident() + later;
   planned_.store(planned);
   if (limit_ > 0 && limit_ - planned < kLeastRoom)

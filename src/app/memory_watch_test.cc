@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tutti::app {
@@ -29,7 +30,10 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 // 10 MiB above 200 are one hundredth.
 class MemoryWatchTest : public ::testing::Test {
  protected:
-  MemoryWatchTest() { watch_.ModelsAreLoaded(100 * kMiB); }
+  MemoryWatchTest() {
+    watch_.ModelsAreLoaded(100 * kMiB);
+    EXPECT_EQ(std::exchange(shrunk_, 0), 1) << "what loading alone needed is not the models'";
+  }
 
   LoadLevel At(int64_t percent) {
     resident_ = (200 + 10 * percent) * kMiB;
