@@ -352,7 +352,9 @@ TEST_F(ExactCacheTest, AHitTakesLessThanAFifthOfAMillisecond) {
   std::sort(took_us.begin(), took_us.end());
   RecordProperty("hit_p50_us", std::to_string(took_us[1000]));
   RecordProperty("hit_p99_us", std::to_string(took_us[1980]));
+#ifndef TUTTI_SANITIZED  // one takes its own time
   EXPECT_LT(took_us[1000], 200.0);
+#endif
 }
 
 }  // namespace
