@@ -51,6 +51,8 @@ class Cache(ServerCase):
         return self.chat(**options)[1]["x-cache"]
 
     def computed(self):
+        """Tokens drawn so far. A client has its last token a moment before that is counted."""
+        self.server.wait_idle()
         return self.server.metric("tutti_output_tokens_total")
 
     def flush(self, *options):
