@@ -5,7 +5,7 @@ import socket
 import time
 import unittest
 
-from harness import MODEL, SANITIZER, Server, eventually
+from harness import MODEL, Server, eventually, judged
 
 ROOM = 24 << 20  # bytes beside the models
 PIECE = 900 << 10  # of a body of 1 MiB that never comes whole
@@ -19,7 +19,7 @@ def ask(server, **fields):
     return status, json.loads(answer).get("error", {}).get("code"), headers.get("retry-after")
 
 
-@unittest.skipIf(SANITIZER, "a sanitizer keeps freed memory, and has more of its own")
+@unittest.skipUnless(judged("levels of memory", "a sanitizer keeps freed memory, and has more of its own"), "sanitized")
 class LevelsOfMemory(unittest.TestCase):
     def setUp(self):
         options = ("--kv-cache-bytes", "8MiB", "--http-access-log", "off")
