@@ -226,6 +226,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
+def make_key(store, name, *options):
+    """The secret of a new key of a store."""
+    done = subprocess.run([os.environ["E2E_BINARY"], "keys", "create", name, "--store", store, "--json", *options],
+                          capture_output=True, text=True, timeout=STEP_S)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)["secret"]
+
+
 def raw_request(port, method, path, body, receive_buffer=None):
     """A connected socket that has sent a request and read nothing."""
     connection = socket.socket()

@@ -12,7 +12,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, ServerCase, amount, eventually, figure
+from harness import MODEL, STEP_S, ServerCase, amount, eventually, figure, make_key
 
 TUTTI = os.environ["E2E_BINARY"]
 QUESTION = [{"role": "user", "content": "Name three colours."}]
@@ -207,7 +207,7 @@ class Tenants(ServerCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="tutti-cache-")
-        cls.keys = [cls.make_key(tenant) for tenant in ("red", "blue")]
+        cls.keys = [make_key(cls.folder.name, tenant, "--tenant", tenant) for tenant in ("red", "blue")]
         cls.OPTIONS = ("--cache-exact", "on", "--store", cls.folder.name)
         super().setUpClass()
 
@@ -216,17 +216,10 @@ class Tenants(ServerCase):
         super().tearDownClass()
         cls.folder.cleanup()
 
-    @classmethod
-    def make_key(cls, tenant):
-        done = subprocess.run([TUTTI, "keys", "create", f"of-{tenant}", "--tenant", tenant, "--store", cls.folder.name, "--json"],
-                              capture_output=True, text=True, timeout=STEP_S)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
     def test_what_one_has_the_other_computes(self):
         outcomes = []
         for key in (*self.keys, *self.keys):
-            with openai.OpenAI(base_url=self.server.url + "/v1", api_key=key["secret"], timeout=STEP_S) as client:
+            with openai.OpenAI(base_url=self.server.url + "/v1", api_key=key, timeout=STEP_S) as client:
                 raw = client.chat.completions.with_raw_response.create(
                     model=MODEL, messages=QUESTION, max_tokens=8, temperature=0)
                 outcomes.append((raw.headers["x-cache"], raw.parse().usage.prompt_tokens_details.cached_tokens))

@@ -4,16 +4,13 @@ by Stephens' approximation, as in Numerical Recipes, section 14.3.3). That the t
 import http.client
 import json
 import math
-import os
 import random
-import subprocess
 import tempfile
 import time
 import unittest
 
-from harness import MODEL, STEP_S, ServerCase, amount, figure
+from harness import MODEL, STEP_S, ServerCase, amount, figure, make_key
 
-TUTTI = os.environ["E2E_BINARY"]
 PAIRS = amount(20, 100, 1000)
 # The row's limit where the row's number runs; a hundred pairs on a machine that does other things are not to fail one run in a hundred.
 LEAST_P = amount(1e-6, 1e-4, 0.01)
@@ -44,7 +41,7 @@ class TenantsTiming(ServerCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="tutti-timing-")
-        cls.keys = {tenant: cls.make_key(tenant) for tenant in ("red", "blue")}
+        cls.keys = {tenant: make_key(cls.folder.name, tenant, "--tenant", tenant) for tenant in ("red", "blue")}
         cls.OPTIONS = ("--cache-exact", "on", "--store", cls.folder.name, "--http-access-log", "off")
         super().setUpClass()
 
@@ -52,13 +49,6 @@ class TenantsTiming(ServerCase):
     def tearDownClass(cls):
         super().tearDownClass()
         cls.folder.cleanup()
-
-    @classmethod
-    def make_key(cls, tenant):
-        done = subprocess.run([TUTTI, "keys", "create", tenant, "--tenant", tenant, "--store", cls.folder.name, "--json"],
-                              capture_output=True, text=True, timeout=STEP_S)
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)["secret"]
 
     def setUp(self):
         self.random = random.Random(43)
