@@ -34,4 +34,9 @@ size_t Caches::Flush(const std::optional<std::string>& tenant) const {
   return gone;
 }
 
+void Caches::Halve() const {
+  if (answers != nullptr) answers->Halve();
+  if (rows != nullptr) rows->Halve();
+}
+
 }  // namespace tutti::app

@@ -26,6 +26,8 @@ struct Caches {
   bool any() const { return answers != nullptr || rows != nullptr; }
   // Of a tenant, or of all; how many answers and rows were kept.
   size_t Flush(const std::optional<std::string>& tenant) const;
+  // Where memory is short: half of what is kept goes.
+  void Halve() const;
 };
 
 }  // namespace tutti::app

@@ -33,9 +33,9 @@ void MemoryWatch::ModelsAreLoaded(int64_t later) {
 }
 
 double MemoryWatch::Share(int64_t resident) const {
-  const int64_t planned = planned_.load();
-  const int64_t room = std::max(limit_ - planned, kLeastRoom);
-  return static_cast<double>(resident - planned) / static_cast<double>(room);
+  // Where the models alone would take more than there is, it is the limit that counts.
+  const int64_t planned = std::min(planned_.load(), limit_ - kLeastRoom);
+  return static_cast<double>(resident - planned) / static_cast<double>(limit_ - planned);
 }
 
 void MemoryWatch::Look() {

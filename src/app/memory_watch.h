@@ -1,10 +1,12 @@
-// MemoryWatch: the process's level of memory. Every 250 ms it compares what is resident with what
-// there is, says so to the doors of the models, to the log and to health probes, and gives back
-// what the allocator keeps before it comes to refusals. As Envoy's overload manager: shrink at 95
+// MemoryWatch: the process's level of memory. Four times a second at most it compares what is
+// resident with what there is, says so to the doors of the models, to the log and to health probes,
+// and gives back what the allocator keeps before it comes to refusals. As Envoy's overload manager:
+// shrink at 95
 // %, refuse at 98 %, of all but interactive requests at 80 %.
 //
 // The weights and the KV cache are not counted: they were planned, and do not go by themselves. The
-// shares are of what is left beside them.
+// shares are of what is left beside them; of the KV cache also as long as no request has touched
+// it, so that until then something else may grow into its room unseen.
 #pragma once
 
 #include <atomic>
@@ -25,12 +27,12 @@ class MemoryWatch final : public api::HealthProbe {
   static constexpr Duration kShrinkEvery = std::chrono::seconds(5);
   // A level is left when its share is that much below where it begins.
   static constexpr double kSlack = 0.03;
-  // What is counted with where the models leave less.
+  // What counts as left beside the models where they leave less.
   static constexpr int64_t kLeastRoom = int64_t{16} << 20;
 
   struct Ports {
     std::function<int64_t()> resident;  // bytes; 0 = not known
-    std::function<void()> shrink;       // gives back what is free
+    std::function<void()> shrink;       // gives back what is free, or can be had again
   };
 
   // `limit`: bytes that the process can have; 0 = not known, and the level stays green. `level` is

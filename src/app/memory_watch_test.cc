@@ -112,6 +112,27 @@ TEST_F(MemoryWatchTest, LooksFourTimesASecond) {
   EXPECT_EQ(level_.load(), LoadLevel::kRed);
 }
 
+// It stayed green up to the limit: what was left beside the models was counted from their size.
+TEST(MemoryWatch, WhereTheModelsTakeMoreThanThereIsItIsTheLimitThatCounts) {
+  ManualClock clock;
+  AllWell inner;
+  Logger log(LogLevel::kInfo, std::make_shared<Lines>());
+  std::atomic<LoadLevel> level{LoadLevel::kGreen};
+  int64_t resident = 100 * kMiB;
+  MemoryWatch watch(inner, 300 * kMiB, {.resident = [&] { return resident; }, .shrink = [] {}},
+                    level, clock, log);
+  watch.ModelsAreLoaded(500 * kMiB);
+  const auto at = [&](int64_t bytes) {
+    resident = bytes;
+    clock.Advance(MemoryWatch::kEvery);
+    watch.Look();
+    return level.load();
+  };
+  EXPECT_EQ(at(280 * kMiB), LoadLevel::kGreen);
+  EXPECT_EQ(at(297 * kMiB), LoadLevel::kYellow);
+  EXPECT_EQ(at(300 * kMiB - kMiB / 4), LoadLevel::kRed);
+}
+
 TEST_F(MemoryWatchTest, EveryChangeIsALineOfTheLog) {
   At(50);
   At(85);

@@ -278,7 +278,12 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
   StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);
   MemoryWatch memory(watch, MemoryLimitFrom(settings),
-                     {.resident = ResidentMemory, .shrink = [] { malloc_trim(0); }},
+                     {.resident = ResidentMemory,
+                      .shrink =
+                          [&state] {
+                            state->caches().Halve();
+                            malloc_trim(0);
+                          }},
                      inference.memory_level(), inference.clock(), log);
   const LoadMetrics load_metrics(metrics, inference.gateway(), memory);
   ASSIGN_OR_RETURN(const std::unique_ptr<Doors> doors,

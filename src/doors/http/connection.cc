@@ -330,8 +330,12 @@ void Connection::Recognise() {
 
 void Connection::SignForCache(api::CacheControl* control,
                               std::shared_ptr<api::CacheReport>* report) {
-  if (const std::string* field = request_.Find("cache-control"))
-    *control = ReadCacheControl(*field);
+  // Lines of one name are one list (RFC 9110 5.3).
+  std::string directives;
+  for (const auto& [name, value] : request_.fields) {
+    if (name == "cache-control") directives += value + ",";
+  }
+  *control = ReadCacheControl(directives);
   *report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
 }
 

@@ -3,8 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "base/check.h"
-
 namespace tutti::cache {
 namespace {
 
@@ -50,8 +48,9 @@ void AnswerReader::Refuse(Status status, const api::Usage& usage) {
   std::shared_ptr<api::TokenStream> log;
   {
     const MutexLock lock(mutex_);
-    if (state_ == State::kPreparing) return End(std::move(status), usage, {});
-    CHECK(seat_.leads) << "an answer from elsewhere was refused";
+    if (state_ == State::kEnded) return;
+    // Without memory a request may fail when it has a seat at an answer of somebody else.
+    if (!seat_.leads) return End(std::move(status), usage, {});
     desk_->Forget(*seat_.shared);
     log = seat_.shared->log();
   }
@@ -61,26 +60,34 @@ void AnswerReader::Refuse(Status status, const api::Usage& usage) {
 
 void AnswerReader::Withdraw(const Status& status) {
   std::shared_ptr<SharedAnswer> led;
+  std::shared_ptr<api::Cancellable> alone;
   {
     const MutexLock lock(mutex_);
     observer_.reset();
     state_ = State::kEnded;
-    if (!seat_.leads) return;
-    led = seat_.shared;
-    desk_->Forget(*led);
-    led->Unwatch(stream_->waker());
+    if (seat_.shared == nullptr) return;
+    seat_.shared->Unwatch(stream_->waker());
+    if (seat_.leads) {
+      led = seat_.shared;
+      desk_->Forget(*led);
+    } else {
+      alone = Leave();
+    }
   }
-  led->Fail(status);
+  if (led != nullptr) led->Fail(status);
+  if (alone != nullptr) alone->Cancel();
 }
 
 bool AnswerReader::Fill(size_t read) {
   const MutexLock lock(mutex_);
   if (state_ != State::kReading || stream_->size() > read) return false;
   for (int i = 0; i < kEventsAtOnce && state_ == State::kReading; ++i) {
-    const api::StreamEvent* const event = cursor_.Next();
+    api::TokenStream::Cursor next = cursor_;
+    const api::StreamEvent* const event = next.Next();
     if (event == nullptr) break;
-    if (seat_.shared != nullptr) seat_.shared->HaveRead(cursor_.position(), *event);
-    Copy(*event);
+    if (seat_.shared != nullptr) seat_.shared->HaveRead(next.position(), *event);
+    Copy(*event);  // may throw: then the event is the next one again
+    cursor_ = next;
   }
   if (state_ == State::kReading && seat_.shared != nullptr && cursor_.position() == 0) {
     if (std::optional<Status> failure = seat_.shared->failure()) End(*std::move(failure), {}, {});
@@ -98,11 +105,12 @@ void AnswerReader::Copy(const api::StreamEvent& event) {
   }
   api::StreamEvent copy = event;
   copy.usage.cached_response = free && event.kind == Kind::kStarted;
-  if (event.kind == Kind::kStarted) usage_ = copy.usage;
-  if (event.kind == Kind::kToken) ++usage_.completion_tokens;
+  api::Usage usage = event.kind == Kind::kStarted ? copy.usage : usage_;
+  if (event.kind == Kind::kToken) ++usage.completion_tokens;
+  stream_->Append(std::move(copy));
+  usage_ = usage;
   if (event.kind != Kind::kStarted && !std::exchange(has_token_, true) && observer_ != nullptr)
     observer_->FirstToken();
-  stream_->Append(std::move(copy));
 }
 
 void AnswerReader::End(Status status, api::Usage usage, const api::Timings& timings) {

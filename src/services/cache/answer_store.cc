@@ -30,20 +30,40 @@ AnswerStore::Gone AnswerStore::Insert(std::shared_ptr<const Kept> answer, TimePo
   const size_t bytes = answer->bytes();
   if (bytes > std::min(limits_.bytes, limits_.tenant_bytes)) return gone;
 
-  const auto tenant = tenants_.try_emplace(answer->tenant()).first;
-  tenant->second.entries.push_front({answer, bytes, now});
+  // All that needs memory first: what there is none for is not kept, and nothing else changes.
+  std::list<Entry> entry;
+  entry.push_front({answer, bytes, now});
+  const auto place = by_key_.try_emplace(answer->key(), Place{{}, entry.begin()}).first;
+  Tenants::iterator tenant;
+  try {
+    tenant = tenants_.try_emplace(answer->tenant()).first;
+  } catch (...) {
+    by_key_.erase(place);
+    throw;
+  }
+  place->second.tenant = tenant;
+  tenant->second.entries.splice(tenant->second.entries.begin(), entry);
   tenant->second.bytes += bytes;
   bytes_ += bytes;
-  by_key_.emplace(answer->key(), Place{tenant, tenant->second.entries.begin()});
   // The newest is never its tenant's only one too many: it fits by itself.
   while (tenant->second.bytes > limits_.tenant_bytes) RemoveLast(tenant, &gone);
-  while (bytes_ > limits_.bytes) {
+  ShrinkTo(limits_.bytes, &gone);
+  return gone;
+}
+
+AnswerStore::Gone AnswerStore::ShrinkTo(size_t bytes) {
+  Gone gone;
+  ShrinkTo(bytes, &gone);
+  return gone;
+}
+
+void AnswerStore::ShrinkTo(size_t bytes, Gone* gone) {
+  while (bytes_ > bytes) {
     RemoveLast(std::max_element(
                    tenants_.begin(), tenants_.end(),
                    [](const auto& a, const auto& b) { return a.second.bytes < b.second.bytes; }),
-               &gone);
+               gone);
   }
-  return gone;
 }
 
 void AnswerStore::RemoveLast(Tenants::iterator tenant, Gone* gone) {
@@ -52,10 +72,10 @@ void AnswerStore::RemoveLast(Tenants::iterator tenant, Gone* gone) {
 
 void AnswerStore::Remove(const Place& place, Gone* gone) {
   const auto [tenant, entry] = place;
+  gone->push_back(entry->answer);  // alone may throw
   by_key_.erase(entry->answer->key());
   bytes_ -= entry->bytes;
   tenant->second.bytes -= entry->bytes;
-  gone->push_back(std::move(entry->answer));
   tenant->second.entries.erase(entry);
   if (tenant->second.entries.empty()) tenants_.erase(tenant);
 }

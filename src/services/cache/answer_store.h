@@ -51,6 +51,8 @@ class AnswerStore {
   Gone Insert(std::shared_ptr<const Kept> answer, TimePoint now);
   Gone Flush(std::string_view tenant);
   Gone FlushAll();
+  // Until no more than `bytes` are kept, as where there are too many.
+  Gone ShrinkTo(size_t bytes);
 
   size_t entries() const { return by_key_.size(); }
   size_t bytes() const { return bytes_; }
@@ -72,6 +74,7 @@ class AnswerStore {
     std::list<Entry>::iterator entry;
   };
   void Remove(const Place& place, Gone* gone);
+  void ShrinkTo(size_t bytes, Gone* gone);
   void RemoveLast(Tenants::iterator tenant, Gone* gone);
 
   const AnswerLimits limits_;

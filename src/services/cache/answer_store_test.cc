@@ -50,6 +50,17 @@ TEST_F(AnswerStoreTest, TheLeastRecentlyUsedOfATenantGoesFirst) {
   EXPECT_FALSE(Has("a", 1));
 }
 
+TEST_F(AnswerStoreTest, WhereMemoryIsShortWhoHasMostGivesFirst) {
+  for (int i = 0; i < 6; ++i) Insert("a", i);
+  for (int i = 0; i < 2; ++i) Insert("b", i);
+  EXPECT_EQ(store_.ShrinkTo(store_.bytes() / 2).size(), 4u);
+  EXPECT_EQ(store_.entries(), 4u);
+  EXPECT_FALSE(Has("a", 3)) << "the least recently used";
+  EXPECT_TRUE(Has("a", 4) && Has("a", 5) && Has("b", 0) && Has("b", 1));
+  EXPECT_EQ(store_.ShrinkTo(0).size(), 4u);
+  EXPECT_EQ(store_.bytes(), 0u);
+}
+
 TEST_F(AnswerStoreTest, WhatIsTooOldIsNotFoundAndGone) {
   Insert("a", 0);
   now_ += seconds(4);

@@ -104,6 +104,12 @@ size_t ExactCache::FlushAll() {
   return gone.size();
 }
 
+void ExactCache::Halve() {
+  AnswerStore::Gone gone;
+  const MutexLock lock(mutex_);
+  gone = store_.ShrinkTo(store_.bytes() / 2);
+}
+
 CacheStats ExactCache::stats() const {
   const auto count = [this](api::CacheOutcome outcome) {
     return outcomes_[static_cast<size_t>(outcome)].load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // ExactCache: equal requests are computed once. Implements api::AnswerCache.
 //
 // Made by the composition root, shared by the gateway and the readers of its answers. Any thread;
-// one lock, under which nothing is copied, freed or computed.
+// one lock, under which nothing is computed and nothing large is copied or freed.
 #pragma once
 
 #include <array>
@@ -44,6 +44,8 @@ class ExactCache final : public api::AnswerCache,
   // more; how many answers were kept. "" is the tenant of nobody in particular.
   size_t Flush(std::string_view tenant);
   size_t FlushAll();
+  // Where memory is short: lets go of half of what is kept, as where there is too much.
+  void Halve();
   CacheStats stats() const;
 
   // AnswerDesk

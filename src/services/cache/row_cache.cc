@@ -132,8 +132,12 @@ std::shared_ptr<api::KnownRows> RowCache::Look(const api::RenderedInputs& inputs
     }
   }
   const size_t missing = rows->missing().size();
-  misses_.fetch_add(missing, std::memory_order_relaxed);
-  hits_.fetch_add(inputs.lengths.size() - missing, std::memory_order_relaxed);
+  if (request.cache.no_cache) {
+    bypasses_.fetch_add(inputs.lengths.size(), std::memory_order_relaxed);
+  } else {
+    misses_.fetch_add(missing, std::memory_order_relaxed);
+    hits_.fetch_add(inputs.lengths.size() - missing, std::memory_order_relaxed);
+  }
   tell(request.cache.no_cache ? api::CacheOutcome::kBypass
        : missing == 0         ? api::CacheOutcome::kHit
                               : api::CacheOutcome::kMiss,
@@ -162,6 +166,12 @@ size_t RowCache::FlushAll() {
   ++era_;
   gone = store_.FlushAll();
   return gone.size();
+}
+
+void RowCache::Halve() {
+  AnswerStore::Gone gone;
+  const MutexLock lock(mutex_);
+  gone = store_.ShrinkTo(store_.bytes() / 2);
 }
 
 RowStats RowCache::stats() const {

@@ -34,6 +34,8 @@ class RowCache final : public api::EncodingCache, public std::enable_shared_from
   // What was kept of a tenant is gone, and what is being computed is not kept; how many rows.
   size_t Flush(std::string_view tenant);
   size_t FlushAll();
+  // Where memory is short: lets go of half of what is kept, as where there is too much.
+  void Halve();
   RowStats stats() const;
 
  private:

@@ -134,6 +134,7 @@ TEST_F(RowCacheTest, TheWishesOfTheClientHold) {
   EXPECT_EQ(Ask({{1}}, request).computed, 1u);
   request.cache = {.no_cache = true};
   EXPECT_EQ(Ask({{1}}, request).computed, 1u);
+  EXPECT_EQ(cache_->stats().bypasses, 1u) << "counted as it is told";
   request.cache = {.no_store = true};
   EXPECT_EQ(Ask({{1}}, request).report->outcome(), api::CacheOutcome::kBypass);
   request = {};

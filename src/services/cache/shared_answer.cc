@@ -1,7 +1,6 @@
 #include "services/cache/shared_answer.h"
 
 #include <utility>
-#include <vector>
 
 namespace tutti::cache {
 
@@ -19,18 +18,21 @@ class SharedAnswer::Wakers final : public api::StreamWaker {
     const auto found = counts_.find(waker);
     if (found != counts_.end() && --found->second == 0) counts_.erase(found);
   }
+  // Allocates nothing: it is the engine's thread that calls.
   void Wake() noexcept override {
     // Not under the lock: a waker has its own, under which its owner may come here.
-    std::vector<std::shared_ptr<api::StreamWaker>> all;
-    {
-      const MutexLock lock(mutex_);
-      all.reserve(counts_.size());
-      for (const auto& [waker, count] : counts_) all.push_back(waker);
-    }
-    for (const auto& waker : all) waker->Wake();
+    std::shared_ptr<api::StreamWaker> waker;
+    while ((waker = Behind(waker)) != nullptr) waker->Wake();
   }
 
  private:
+  // The next in the map's order, of those that are there now; null: none.
+  std::shared_ptr<api::StreamWaker> Behind(const std::shared_ptr<api::StreamWaker>& waker) {
+    const MutexLock lock(mutex_);
+    const auto next = waker == nullptr ? counts_.begin() : counts_.upper_bound(waker);
+    return next == counts_.end() ? nullptr : next->first;
+  }
+
   Mutex mutex_;
   std::map<std::shared_ptr<api::StreamWaker>, size_t> counts_ GUARDED_BY(mutex_);
 };
