@@ -128,4 +128,17 @@ Result<api::CallerRef> Callers::OverMqtt(const std::string& credential,
   return std::make_shared<const api::Caller>(std::move(caller));
 }
 
+Result<api::CallerRef> Callers::Still(const api::CallerRef& accepted) const {
+  // A token ends by itself, and nobody has the others.
+  if (accepted == nullptr || accepted->credential == auth::kOpenCredential ||
+      accepted->credential.starts_with(auth::kTokenCredential)) {
+    return accepted;
+  }
+  ASSIGN_OR_RETURN(const auth::PrincipalRef who,
+                   authority_.FromCredential(accepted->credential, std::time(nullptr)));
+  api::Caller caller = *auth::CallerOf(*who);
+  caller.tenant = accepted->tenant;
+  return std::make_shared<const api::Caller>(std::move(caller));
+}
+
 }  // namespace tutti::app

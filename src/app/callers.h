@@ -40,6 +40,10 @@ class Callers {
   // `tenant`. Errors: as auth::Authority::FromCredential.
   Result<api::CallerRef> OverMqtt(const std::string& credential, const std::string& tenant) const;
 
+  // Who asked once, as they may ask now: what they were given may have changed since. Errors: as
+  // auth::Authority::FromCredential.
+  Result<api::CallerRef> Still(const api::CallerRef& accepted) const;
+
  private:
   Callers(admission::Policy policy, int retention_days, store::Store& store,
           auth::Authority& authority, LocalInference& inference, Logger* log);

@@ -7,8 +7,10 @@
 #include <string>
 #include <thread>
 
+#include "app/wall_clock.h"
 #include "services/auth/caller.h"
 #include "services/auth/control.h"
+#include "services/jobs/control.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/usage/control.h"
 #include "wire/control.h"
@@ -87,6 +89,8 @@ std::string DeleteUser(store::Store& store, auth::Authority& authority, std::str
 std::string AnswerControl(store::Store& store, auth::Authority& authority,
                           std::string_view request) {
   if (IsCacheRequest(request)) return AnswerCacheControl({}, request);
+  if (jobs::IsJobsRequest(request))
+    return jobs::HandleControl(store, /*running=*/nullptr, request, UnixMillis());
   if (usage::IsUsageRequest(request)) {
     return usage::HandleControl(
         store, [&authority] { return KeyNames(authority.accounts()); }, request);

@@ -72,7 +72,8 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .clock = &deps_.inference->clock(),
                    .repository = &repository_,
                    .responses = &deps_.state->responses(),
-                   .sessions = &deps_.state->sessions()}) {
+                   .sessions = &deps_.state->sessions(),
+                   .jobs = &deps_.state->jobs()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),

@@ -20,6 +20,7 @@
 #include "app/cache_metrics.h"
 #include "app/doors.h"
 #include "app/idle_memory.h"
+#include "app/job_metrics.h"
 #include "app/load_metrics.h"
 #include "app/local_inference.h"
 #include "app/memory_watch.h"
@@ -251,6 +252,7 @@ bool DrainAndStop(double limit_s, Loading& loading, LocalInference& inference, S
                  busy, busy == 1 ? "" : "s");
   }
   inference.BeginDrain();
+  state.GiveBackJobs();
   (void)loading.Wait();
   const Duration limit = FromSeconds(limit_s);
   const TimePoint deadline = inference.clock().Now() + limit;
@@ -274,6 +276,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   ASSIGN_OR_RETURN(const std::unique_ptr<State> state, State::Open(settings, key, inference, &log));
   const CacheMetrics cache_metrics(metrics, state->caches());
+  const JobMetrics job_metrics(metrics, state->jobs());
   const PasswordMetrics password_metrics(metrics, state->authority());
   const StoreMetrics store_metrics(metrics, state->store(), state->callers().ledger());
   StoreWatch watch(inference, state->store(), state->callers().ledger(), inference.clock(), log);

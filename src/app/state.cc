@@ -10,6 +10,7 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "app/wall_clock.h"
+#include "services/jobs/control.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
 
@@ -33,6 +34,20 @@ Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& set
                                clock, &UnixMillis, log);
 }
 
+jobs::Jobs::Options JobOptions(const Settings& settings) {
+  const auto seconds = [&](const char* name) { return std::chrono::seconds(settings.Int(name)); };
+  jobs::Jobs::Options options;
+  options.slots = settings.Int("jobs.slots");
+  options.max_attempts = settings.Int("jobs.max_attempts");
+  options.lease = seconds("jobs.lease_s");
+  options.beat = options.lease / 3;
+  options.window = seconds("jobs.window_s");
+  options.limits.queued = settings.Int("jobs.queued");
+  options.limits.result_bytes = settings.Int("jobs.result_bytes");
+  options.limits.result_ttl_ms = settings.Int("jobs.result_ttl_s") * 1000;
+  return options;
+}
+
 sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   sessions::SessionOptions options;
   options.watcher = watcher;
@@ -44,7 +59,7 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
-             LocalInference& inference, Logger* log)
+             const jobs::Jobs::Options& jobs, LocalInference& inference, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -55,7 +70,11 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       conversations_(std::move(conversations)),
       responses_({}, callers_->inference(), *store_, inference.clock(), &UnixSeconds),
       sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
-                inference.clock(), &UnixSeconds) {}
+                inference.clock(), &UnixSeconds),
+      jobs_(jobs, callers_->inference(), *store_, inference.clock(), &UnixMillis,
+            [&callers = *callers_](const api::CallerRef& accepted) {
+              return callers.Still(accepted);
+            }) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key,
@@ -78,15 +97,17 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &inference.clock(), log));
     ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
-    std::unique_ptr<State> state(
-        new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-                  std::move(conversations), std::move(caches), inference, log));
+    std::unique_ptr<State> state(new State(
+        std::move(store), std::move(accounts), std::move(authority), std::move(callers),
+        std::move(conversations), std::move(caches), JobOptions(settings), inference, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
         control::ControlDoor::Open(folder, [&state = *state, &inference](std::string_view asked) {
           if (asked == kModelsRequest) return ModelsAnswer(inference.gateway().Models());
           if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
+          if (jobs::IsJobsRequest(asked))
+            return jobs::HandleControl(*state.store_, &state.jobs_, asked, UnixMillis());
           return state.account_log_.Answer(asked, [&](std::string_view request) {
             return AnswerControl(*state.store_, *state.authority_, request);
           });
@@ -101,17 +122,20 @@ void State::Resume() {
   TellUnfinished();
   responses_.Resume();
   sessions_.Resume();
+  jobs_.Start();
 }
 
 void State::TellUnfinished() {
-  int64_t responses = 0, turns = 0;
+  int64_t responses = 0, turns = 0, waiting = 0;
   const Status status = store_->ReadNow([&](store::Database& rows) -> Status {
     ASSIGN_OR_RETURN(responses, responses::CountRunning(rows));
     ASSIGN_OR_RETURN(turns, sessions::CountPending(rows));
+    ASSIGN_OR_RETURN(const jobs::JobCounts counts, jobs::CountJobs(rows));
+    waiting = counts.queued + counts.running;
     return OkStatus();
   });
-  if (log_ == nullptr || !status.ok() || responses + turns == 0) return;
-  log_->Info("state.resumed", {{"responses", responses}, {"turns", turns}});
+  if (log_ == nullptr || !status.ok() || responses + turns + waiting == 0) return;
+  log_->Info("state.resumed", {{"responses", responses}, {"turns", turns}, {"jobs", waiting}});
 }
 
 }  // namespace tutti::app

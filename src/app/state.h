@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
+#include "services/jobs/jobs.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "store/store.h"
@@ -44,18 +45,21 @@ class State {
   Status WriteUsage() { return callers_->WriteUsage(); }
   responses::Responses& responses() { return responses_; }
   sessions::Sessions& sessions() { return sessions_; }
+  jobs::Jobs& jobs() { return jobs_; }
 
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
   void Resume();
+  // Before a drain: the next process goes on with the jobs that run.
+  void GiveBackJobs() { jobs_.GiveBack(); }
   // After a drain: who still reads an answer that is left to the next process is told so.
   void Interrupt() { responses_.Interrupt(); }
 
  private:
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
-        std::unique_ptr<ConversationLog> conversations, Caches caches, LocalInference& inference,
-        Logger* log);
+        std::unique_ptr<ConversationLog> conversations, Caches caches,
+        const jobs::Jobs::Options& jobs, LocalInference& inference, Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
@@ -69,6 +73,7 @@ class State {
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
   responses::Responses responses_;
   sessions::Sessions sessions_;
+  jobs::Jobs jobs_;
 };
 
 }  // namespace tutti::app

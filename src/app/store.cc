@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "services/auth/tables.h"
+#include "services/jobs/job_rows.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
@@ -99,7 +100,8 @@ Result<std::string> StoreFolder(const Settings& settings) {
 std::vector<store::Migration> StoreTables() {
   return {sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
-          sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables};
+          sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
+          jobs::kJobTables};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

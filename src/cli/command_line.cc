@@ -282,6 +282,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeUsersCommand());
   commands.push_back(MakeUsageCommand());
   commands.push_back(MakeCacheCommand());
+  commands.push_back(MakeJobsCommand());
   commands.push_back(MakeBenchCommand());
   commands.push_back(MakeDoctorCommand());
   commands.push_back(MakeVersionCommand());

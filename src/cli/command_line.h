@@ -68,6 +68,7 @@ std::unique_ptr<Command> MakeKeysCommand();
 std::unique_ptr<Command> MakeUsersCommand();
 std::unique_ptr<Command> MakeUsageCommand();
 std::unique_ptr<Command> MakeCacheCommand();
+std::unique_ptr<Command> MakeJobsCommand();
 std::unique_ptr<Command> MakeBenchCommand();
 std::unique_ptr<Command> MakeDoctorCommand();
 std::unique_ptr<Command> MakeVersionCommand();

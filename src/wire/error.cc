@@ -80,6 +80,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     Quota("request_exceeds_limit"),
     {"cancelled", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
     {"internal_error", C::kInternal, 500, kServer, 0x80, 1011, Retry::kYes},
+    {"attempts_exhausted", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     {"callback_failed", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     Busy("overloaded"),
     Busy("queue_full"),

@@ -83,13 +83,11 @@ TEST(ErrorTable, LimitsCapacityAndDeadlinesSayWhenToComeBack) {
 
 // The stock openai client repeats 408, 409, 429 and 5xx by itself; these it would treat wrongly.
 TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
-  const std::map<std::string_view, bool> expected = {{"http_version_not_supported", false},
-                                                     {"not_implemented", false},
-                                                     {"deadline_exceeded", false},
-                                                     {"insufficient_quota", false},
-                                                     {"request_exceeds_limit", false},
-                                                     {"steer_unsupported", false},
-                                                     {"callback_failed", false}};
+  const std::map<std::string_view, bool> expected = {
+      {"http_version_not_supported", false}, {"not_implemented", false},
+      {"deadline_exceeded", false},          {"insufficient_quota", false},
+      {"request_exceeds_limit", false},      {"steer_unsupported", false},
+      {"attempts_exhausted", false},         {"callback_failed", false}};
   std::map<std::string_view, bool> told;
   for (const ErrorRow& row : ErrorTable()) {
     const ErrorView view = ViewError(Make(row));

@@ -16,7 +16,7 @@ namespace tutti::wire {
 namespace {
 
 using ::testing::ElementsAre;
-using Kind = api::StreamEvent::Kind;
+using EventKind = api::StreamEvent::Kind;
 
 const ResponseHead kHead{"chatcmpl-1", "m", 1700000000, "fp_1"};
 const std::string kPrefix =
@@ -35,14 +35,14 @@ GenerationCall Call(Dialect dialect, bool stream, int prompts = 1, int n = 1) {
 
 api::StreamEvent Started(int prompt_tokens, int cached = 0) {
   api::StreamEvent event;
-  event.kind = Kind::kStarted;
+  event.kind = EventKind::kStarted;
   event.usage = {prompt_tokens, cached, 0};
   return event;
 }
 api::StreamEvent Token(std::string text, int choice = 0,
                        std::optional<api::TokenLogprobs> logprobs = std::nullopt) {
   api::StreamEvent event;
-  event.kind = Kind::kToken;
+  event.kind = EventKind::kToken;
   event.choice = choice;
   event.token = 1;
   event.text = std::move(text);
@@ -51,7 +51,7 @@ api::StreamEvent Token(std::string text, int choice = 0,
 }
 api::StreamEvent PromptToken(std::string bytes, std::optional<float> logprob) {
   api::StreamEvent event;
-  event.kind = Kind::kPromptToken;
+  event.kind = EventKind::kPromptToken;
   event.token = 1;
   event.text = bytes;
   if (logprob.has_value())
@@ -61,7 +61,7 @@ api::StreamEvent PromptToken(std::string bytes, std::optional<float> logprob) {
 api::StreamEvent ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, int choice = 0,
                            std::string held = "") {
   api::StreamEvent event;
-  event.kind = Kind::kChoiceEnd;
+  event.kind = EventKind::kChoiceEnd;
   event.choice = choice;
   event.finish_reason = reason;
   event.text = std::move(held);
@@ -69,7 +69,7 @@ api::StreamEvent ChoiceEnd(api::FinishReason reason = api::FinishReason::kStop, 
 }
 api::StreamEvent End(api::Usage usage) {
   api::StreamEvent event;
-  event.kind = Kind::kEnd;
+  event.kind = EventKind::kEnd;
   event.usage = usage;
   return event;
 }

@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "wire/field_error.h"
+#include "wire/job.h"
 #include "wire/schema_dialogs.h"
 #include "wire/utf8.h"
 
@@ -151,6 +152,48 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
   }
   if (query.starting_after.has_value() && !query.stream)
     return BadValue("starting_after", "starting_after needs stream=true");
+  return query;
+}
+
+Result<JobListQuery> ParseJobListQuery(std::span<const QueryParameter> parameters,
+                                       const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  JobListQuery query;
+  std::vector<QueryParameter> page;
+  for (const QueryParameter& parameter : parameters) {
+    if (parameter.first != "status") {
+      page.push_back(parameter);
+      continue;
+    }
+    query.status = parameter.second;
+    if (StatesNamed(query.status).empty()) {
+      return BadValue("status",
+                      "status must be one of queued, running, completed, failed, cancelled, "
+                      "expired");
+    }
+  }
+  ASSIGN_OR_RETURN(query.page, ParseListQuery(page, options, ignored));
+  return query;
+}
+
+Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
+                               const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  JobQuery query;
+  for (const auto& [name, value] : parameters) {
+    if (name == "wait") {
+      const std::optional<int64_t> number = ReadWholeNumber(value);
+      if (!number.has_value() || *number > kMostWaitSeconds)
+        return BadValue("wait", "wait must be whole seconds from 0 to 60");
+      query.wait_s = *number;
+    } else if (name == "starting_after") {
+      query.starting_after = ReadWholeNumber(value);
+      if (!query.starting_after.has_value())
+        return BadValue("starting_after", "starting_after must be the number of an event");
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
   return query;
 }
 

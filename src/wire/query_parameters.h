@@ -46,4 +46,20 @@ struct RetrieveQuery {
 Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> parameters,
                                          const ParseOptions& options, IgnoredFields* ignored);
 
+// Of GET /v1/jobs.
+struct JobListQuery {
+  ListQuery page;
+  std::string status;  // a public word; empty: all
+};
+Result<JobListQuery> ParseJobListQuery(std::span<const QueryParameter> parameters,
+                                       const ParseOptions& options, IgnoredFields* ignored);
+
+// Of GET /v1/jobs/{id} and its events.
+struct JobQuery {
+  int64_t wait_s = 0;                     // for its end, at most; 0 to 60
+  std::optional<int64_t> starting_after;  // the last event seen
+};
+Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
+                               const ParseOptions& options, IgnoredFields* ignored);
+
 }  // namespace tutti::wire

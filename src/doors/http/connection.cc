@@ -44,10 +44,12 @@ void FreeLarge(std::string* buffer) {
 // are echoed, in lower case, at most 32 of 64 characters.
 std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
-      "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings";
+      "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
+      "x-tutti-run-at, x-tutti-deadline";
   constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
-  constexpr std::string_view kNames[] = {"idempotency-key", "cache-control", "traceparent",
-                                         "tracestate", "inference-header-content-length"};
+  constexpr std::string_view kNames[] = {
+      "idempotency-key", "prefer",      "if-none-match", "last-event-id",
+      "cache-control",   "traceparent", "tracestate",    "inference-header-content-length"};
   const std::string* asked = request.Find("access-control-request-headers");
   if (asked == nullptr) return out;
   std::string_view rest = *asked;
@@ -330,12 +332,7 @@ void Connection::Recognise() {
 
 void Connection::SignForCache(api::CacheControl* control,
                               std::shared_ptr<api::CacheReport>* report) {
-  // Lines of one name are one list (RFC 9110 5.3).
-  std::string directives;
-  for (const auto& [name, value] : request_.fields) {
-    if (name == "cache-control") directives += value + ",";
-  }
-  *control = ReadCacheControl(directives);
+  *control = ReadCacheControl(request_.Joined("cache-control"));
   *report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
 }
 
@@ -436,7 +433,8 @@ void Connection::WriteHead(HeadSpec head) {
     head.headers.emplace_back("Access-Control-Allow-Origin", decision_.cors_origin);
     head.headers.emplace_back(
         "Access-Control-Expose-Headers",
-        "x-request-id, retry-after, x-tutti-ignored, x-context-dropped-items, x-cache, age, "
+        "x-request-id, location, etag, preference-applied, idempotency-replayed, retry-after, "
+        "x-tutti-ignored, x-context-dropped-items, x-cache, age, "
         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
         "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");
@@ -454,7 +452,7 @@ void Connection::WriteHead(HeadSpec head) {
 
 void Connection::Respond(int status, HeaderList headers, std::string body) {
   HeadSpec head{status, std::move(headers), BodyFraming::kLength, body.size()};
-  if (status == 204) head.framing = BodyFraming::kNone;
+  if (status == 204 || status == 304) head.framing = BodyFraming::kNone;
   WriteHead(std::move(head));
   if (!decision_.head_only) {
     unsent_ += body.size();

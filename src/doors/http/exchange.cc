@@ -96,7 +96,7 @@ class NothingKeptExchange final : public Exchange {
   explicit NothingKeptExchange(Connection& connection) : connection_(connection) {}
   void Start() override {
     connection_.RespondError(Status(StatusCode::kUnimplemented, "not_implemented",
-                                    "this server keeps no responses and no conversations"));
+                                    "this server keeps no responses, conversations and jobs"));
   }
 
  private:
@@ -113,6 +113,7 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
   const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
     return std::make_unique<NothingKeptExchange>(connection);
   };
+  if (WantsJob(route, connection)) return MakeRespondAsyncExchange(route.id, connection);
   switch (route.id) {
     case RouteId::kChat:
     case RouteId::kText:
@@ -125,6 +126,15 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kResponseDelete:
     case RouteId::kResponseInput:
       return keeps() ? MakeStoredResponseExchange(route.id, connection) : nothing_kept();
+    case RouteId::kJobs:
+    case RouteId::kJobsPause:
+    case RouteId::kJobsResume:
+    case RouteId::kJob:
+    case RouteId::kJobCancel:
+    case RouteId::kJobReplay:
+    case RouteId::kJobEvents:
+      return connection.context().deps.jobs != nullptr ? MakeJobsExchange(route.id, connection)
+                                                       : nothing_kept();
     case RouteId::kConversationCreate:
     case RouteId::kConversation:
     case RouteId::kConversationUpdate:

@@ -36,6 +36,11 @@ std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& conne
 std::unique_ptr<Exchange> MakeResponsesExchange(Connection& connection);
 std::unique_ptr<Exchange> MakeStoredResponseExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& connection);
+// Durable jobs: a call that is accepted for later (respond_async_exchange.cc), and what can be done
+// with one that is there (jobs_exchange.cc).
+bool WantsJob(const Route& route, Connection& connection);
+std::unique_ptr<Exchange> MakeRespondAsyncExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection);
 // Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
 // stream (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);

@@ -13,15 +13,13 @@
 #include <utility>
 #include <vector>
 
-#include "api/models.h"
 #include "api/validate.h"
 #include "doors/counting/request_counts.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
 #include "doors/http/event_stream.h"
 #include "doors/http/request_deadline.h"
-#include "wire/json.h"
-#include "wire/openai_request.h"
+#include "services/calls/generation_call.h"
 #include "wire/openai_response.h"
 
 namespace tutti::http {
@@ -36,54 +34,6 @@ wire::Dialect DialectOf(RouteId route) {
     default:
       return wire::Dialect::kChat;
   }
-}
-
-const char* IdPrefix(wire::Dialect dialect) {
-  switch (dialect) {
-    case wire::Dialect::kChat:
-      return "chatcmpl-";
-    case wire::Dialect::kText:
-      return "cmpl-";
-    case wire::Dialect::kGenerate:
-      return "gen-";
-  }
-  return "";
-}
-
-// A body, understood.
-struct ParsedCall {
-  wire::GenerationCall call;
-  std::vector<std::string> echo;  // what `echo` repeats, for each prompt; empty without it
-};
-
-// As sent, or decoded from the token ids.
-Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
-                                           const api::CallerRef& caller,
-                                           api::Inference& inference) {
-  std::vector<std::string> texts;
-  if (!call.echo) return texts;
-  for (const api::GenerateRequest& request : call.requests) {
-    if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
-      texts.push_back(text->text);
-    } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
-      ASSIGN_OR_RETURN(std::string decoded,
-                       inference.Detokenize(
-                           {.model = request.model, .tokens = tokens->tokens, .caller = caller}));
-      texts.push_back(std::move(decoded));
-    }
-  }
-  return texts;
-}
-
-// Thread-safe: what it uses is.
-Result<ParsedCall> Parse(wire::Dialect dialect, std::string_view body,
-                         const wire::ParseOptions& options, const api::CallerRef& caller,
-                         api::Inference& inference) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  ASSIGN_OR_RETURN(wire::GenerationCall call,
-                   wire::ParseGeneration(dialect, document.root(), options));
-  ASSIGN_OR_RETURN(std::vector<std::string> echo, EchoTexts(call, caller, inference));
-  return ParsedCall{std::move(call), std::move(echo)};
 }
 
 class GenerationExchange final : public Exchange {
@@ -104,9 +54,11 @@ class GenerationExchange final : public Exchange {
     api::Inference& inference = *connection_.context().deps.inference;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [dialect = dialect_, parse, caller = connection_.caller(), &inference](
-            std::string_view body) { return Parse(dialect, body, parse, caller, inference); },
-        [this](Result<ParsedCall> parsed) { OnParsed(std::move(parsed)); });
+        [dialect = dialect_, parse, caller = connection_.caller(),
+         &inference](std::string_view body) {
+          return calls::ParseGeneration(dialect, body, parse, caller, inference);
+        },
+        [this](Result<calls::ParsedGeneration> parsed) { OnParsed(std::move(parsed)); });
   }
 
   void Pump() override {
@@ -135,7 +87,7 @@ class GenerationExchange final : public Exchange {
   void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
 
  private:
-  void OnParsed(Result<ParsedCall> parsed) {
+  void OnParsed(Result<calls::ParsedGeneration> parsed) {
     const TimePoint parsed_at = clock_.Now();
     parse_took_ = parsed_at - parse_start_;
     if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
@@ -166,7 +118,9 @@ class GenerationExchange final : public Exchange {
 
   void Submit(std::vector<std::string> echo) {
     api::Inference& inference = *connection_.context().deps.inference;
-    wire::ResponseHead head = MakeHead(inference);
+    calls::GenerationHead made =
+        calls::HeadOf(*call_, connection_.loop()->RandomId(24), inference, UnixSeconds());
+    context_tokens_ = made.context_tokens;
     chat_prompt_ = std::holds_alternative<api::ChatPrompt>(call_->requests.front().prompt);
     connection_.WatchStreams(true);
     // Copies: the call keeps its shape (prompts, n) for the writer, but not the prompts.
@@ -184,39 +138,18 @@ class GenerationExchange final : public Exchange {
     }
     running_ = generations_.size();
     if (call_->stream) events_.Open(keepalive_, call_->ignored);
-    writer_ = wire::MakeResponseWriter(*call_, std::move(head), std::move(echo));
+    writer_ = wire::MakeResponseWriter(*call_, std::move(made.head), std::move(echo));
     Pump();
   }
 
-  wire::ResponseHead MakeHead(const api::Inference& inference) {
-    const std::vector<api::ModelInfo> models = inference.Models();
-    const api::ModelInfo* model =
-        call_->model.empty() ? api::DefaultGenerator(models) : api::FindModel(models, call_->model);
-    wire::ResponseHead head;
-    head.id = IdPrefix(dialect_) + connection_.loop()->RandomId(24);
-    head.model = !call_->model.empty() ? call_->model : model == nullptr ? "" : model->id;
-    head.created_s = std::chrono::duration_cast<std::chrono::seconds>(
-                         std::chrono::system_clock::now().time_since_epoch())
-                         .count();
-    head.fingerprint =
-        "fp_" + (model == nullptr ? std::string("unknown") : model->digest.substr(0, 12));
-    context_tokens_ = model == nullptr ? 0 : model->max_model_len;
-    return head;
+  static int64_t UnixSeconds() {
+    return std::chrono::duration_cast<std::chrono::seconds>(
+               std::chrono::system_clock::now().time_since_epoch())
+        .count();
   }
 
-  // Names the field that is to blame: which of several prompts, and what made a request longer than
-  // the context.
-  Status Blame(Status status, size_t index, int prompt_tokens = 0) const {
-    const bool too_long = status.param().empty() && (status.reason() == "context_length_exceeded" ||
-                                                     status.reason() == "never_fits");
-    std::string param = status.param();
-    if (too_long && prompt_tokens > 0 && prompt_tokens < context_tokens_) {
-      param = "max_tokens";  // the prompt alone would do
-    } else if (too_long) {
-      param = chat_prompt_ ? "messages" : "prompt";
-    }
-    if (param == "prompt" && call_->requests.size() > 1) param += "[" + std::to_string(index) + "]";
-    return std::move(status).WithParam(std::move(param));
+  Status Blame(const Status& status, size_t index, int prompt_tokens = 0) const {
+    return calls::Blame(*call_, status, index, chat_prompt_, context_tokens_, prompt_tokens);
   }
 
   void Succeed(std::string* frames) {

@@ -25,6 +25,9 @@
 namespace tutti::auth {
 class Authority;
 }
+namespace tutti::jobs {
+class Jobs;
+}
 namespace tutti::kserve {
 class Repository;
 }
@@ -98,6 +101,7 @@ class HttpDoor {
     // Of those below /v1/responses and /v1/conversations, which are not offered without both.
     responses::Responses* responses = nullptr;
     sessions::Sessions* sessions = nullptr;
+    jobs::Jobs* jobs = nullptr;  // of those below /v1/jobs, and of Prefer: respond-async
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

@@ -24,6 +24,14 @@ size_t HttpRequest::Count(std::string_view name) const {
                                            [&](const auto& field) { return field.first == name; }));
 }
 
+std::string HttpRequest::Joined(std::string_view name) const {
+  std::string all;
+  for (const auto& [field, value] : fields) {
+    if (field == name) all += (all.empty() ? "" : ",") + value;
+  }
+  return all;
+}
+
 struct MessageParser::Impl {
   explicit Impl(const wire::FramingLimits& limits) : guard(limits) {
     // The guard enforces the limits; these only keep the second reader from having others.

@@ -24,6 +24,8 @@ struct HttpRequest {
 
   const std::string* Find(std::string_view name) const;  // the first; `name` in lower case
   size_t Count(std::string_view name) const;
+  // All of that name, joined by commas: lines of one name are one list (RFC 9110 5.3).
+  std::string Joined(std::string_view name) const;
 };
 
 class MessageParser {

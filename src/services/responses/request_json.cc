@@ -6,6 +6,7 @@
 
 #include "api/caller.h"
 #include "api/role.h"
+#include "services/responses/caller_json.h"
 
 namespace tutti::responses {
 namespace {
@@ -108,37 +109,6 @@ Result<api::Prompt> ReadPrompt(const StoredObject& fields) {
   }
   if (fields.Has("tokens")) return api::Prompt(api::TokenPrompt{ReadIds(fields.List("tokens"))});
   return CorruptRecord("a request without a prompt");
-}
-
-void WriteCaller(const api::Caller& caller, JsonWriter* json) {
-  json->Member("tenant", caller.tenant).Member("credential", caller.credential);
-  if (!caller.user.empty()) json->Member("user", caller.user);
-  json->Key("models").BeginArray();
-  for (const std::string& model : caller.models) json->String(model);
-  json->EndArray();
-  json->Key("limits").BeginObject();
-  for (const auto& [name, member] : api::kCallerLimits) {
-    if ((caller.limits.*member).has_value()) json->Member(name, *(caller.limits.*member));
-  }
-  json->EndObject();
-}
-
-api::CallerRef ReadCaller(const StoredObject& fields) {
-  if (!fields.Has("credential")) return nullptr;
-  const auto caller = std::make_shared<api::Caller>();
-  caller->tenant = fields.Text("tenant");
-  caller->credential = fields.Text("credential");
-  caller->user = fields.Text("user");
-  for (const Json& model : fields.List("models")) {
-    if (model.is_string()) caller->models.emplace_back(wire::TextOf(model));
-  }
-  if (const Json* limits = fields.Find("limits")) {
-    const StoredObject set(*limits);
-    for (const auto& [name, member] : api::kCallerLimits) {
-      if (set.Has(name)) (*caller).limits.*member = set.Int(name);
-    }
-  }
-  return caller;
 }
 
 }  // namespace

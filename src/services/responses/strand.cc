@@ -9,8 +9,8 @@
 
 namespace tutti::responses {
 
-Strand::Strand(const Clock& clock, size_t most_waiting)
-    : clock_(clock), most_waiting_(most_waiting) {
+Strand::Strand(const Clock& clock, size_t most_waiting, const char* name)
+    : clock_(clock), most_waiting_(most_waiting), name_(name) {
   thread_ = std::thread([this] { Main(); });
 }
 
@@ -96,7 +96,7 @@ bool Strand::Next(std::deque<Task>* tasks, bool* woken) {
 }
 
 void Strand::Main() {
-  NameThread("tutti-strand");
+  NameThread(name_);
   std::deque<Task> tasks;
   bool woken = false;
   while (Next(&tasks, &woken)) {

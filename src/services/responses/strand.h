@@ -27,8 +27,9 @@ class Strand final : public api::StreamWaker {
  public:
   using Task = std::function<void()>;
 
-  // `most_waiting`: tasks of TryPost() that have not begun.
-  explicit Strand(const Clock& clock, size_t most_waiting = 16384);
+  // `most_waiting`: tasks of TryPost() that have not begun. `name`: of the thread, a literal.
+  explicit Strand(const Clock& clock, size_t most_waiting = 16384,
+                  const char* name = "tutti-strand");
   ~Strand() override;  // stopped
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
@@ -56,6 +57,7 @@ class Strand final : public api::StreamWaker {
 
   const Clock& clock_;
   const size_t most_waiting_;
+  const char* const name_;
   Task pump_;
   Mutex mutex_;
   UrgentCondVar changed_;

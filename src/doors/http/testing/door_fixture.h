@@ -16,6 +16,7 @@
 #include "doors/http/testing/raw_client.h"
 #include "kserve/repository.h"
 #include "services/auth/testing/one_key.h"
+#include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
 #include "services/sessions/fingerprint.h"
@@ -63,14 +64,15 @@ class DoorTest : public ::testing::Test {
     door_ = std::make_unique<HttpDoor>(
         options, HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_,
                                         serving_.get(), &log_, &clock_, repository_.get(),
-                                        responses_.get(), sessions_.get()});
+                                        responses_.get(), sessions_.get(), jobs_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
   // In memory.
   void StartServices() {
-    const std::array tables = {sessions::kHistoryTables,     sessions::kBranchTables,
-                               responses::kResponseTables,   sessions::kVersionTables,
-                               sessions::kFingerprintTables, sessions::kOwnerTables};
+    const std::array tables = {
+        sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
+        sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
+        jobs::kJobTables};
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
@@ -79,6 +81,10 @@ class DoorTest : public ::testing::Test {
                                                         *store_, clock_, unix_s);
     sessions_ = std::make_unique<sessions::Sessions>(sessions::SessionOptions(), waist(), *store_,
                                                      *responses_, clock_, unix_s);
+    jobs_ = std::make_unique<jobs::Jobs>(
+        jobs::Jobs::Options(), waist(), *store_, clock_, [unix_s] { return unix_s() * 1000; },
+        [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
+    jobs_->Start();
   }
   int port() const { return door_->port(); }
 
@@ -120,7 +126,7 @@ class DoorTest : public ::testing::Test {
   const std::string kChatStreamBody =
       R"({"model":"fake","messages":[{"role":"user","content":"hi"}],"stream":true})";
 
-  bool has_services_ = true;  // of responses and conversations; set before StartDoor()
+  bool has_services_ = true;  // of responses, conversations and jobs; set before StartDoor()
   SteadyClock clock_;
   telemetry::MetricsRegistry metrics_;
   std::shared_ptr<LogLines> lines_ = std::make_shared<LogLines>();
@@ -132,6 +138,7 @@ class DoorTest : public ::testing::Test {
   std::unique_ptr<auth::testing::OneKey> known_;
   std::unique_ptr<responses::Responses> responses_;
   std::unique_ptr<sessions::Sessions> sessions_;
+  std::unique_ptr<jobs::Jobs> jobs_;
   std::unique_ptr<HttpDoor> door_;
 };
 

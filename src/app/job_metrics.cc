@@ -1,0 +1,69 @@
+#include "app/job_metrics.h"
+
+#include <memory>
+
+#include "app/raise_to.h"
+#include "base/mutex.h"
+
+namespace tutti::app {
+namespace {
+
+using telemetry::Counter;
+using telemetry::Gauge;
+using telemetry::MetricsRegistry;
+
+class Series {
+ public:
+  explicit Series(MetricsRegistry& registry) {
+    const auto gauge = [&](const char* state) {
+      return registry.GetGauge("tutti_jobs", "Durable jobs that have not ended",
+                               {{"state", state}});
+    };
+    queued_ = gauge("queued");
+    running_ = gauge("running");
+    result_bytes_ = registry.GetGauge("tutti_job_result_bytes", "Results that are kept", {});
+    accepted_ = registry.GetCounter("tutti_jobs_accepted_total", "Durable jobs accepted", {});
+    const auto attempt = [&](const char* outcome) {
+      return registry.GetCounter("tutti_job_attempts_total",
+                                 "Attempts at durable jobs by how they ended",
+                                 {{"outcome", outcome}});
+    };
+    completed_ = attempt("completed");
+    failed_ = attempt("failed");
+    cancelled_ = attempt("cancelled");
+    expired_ = attempt("expired");
+    dead_ = attempt("dead");
+    retried_ = attempt("retried");
+    put_off_ = attempt("put_off");
+    fenced_ = registry.GetCounter("tutti_job_fenced_writes_total",
+                                  "Ends that were dropped, as their lease was lost", {});
+  }
+  void Set(const jobs::JobStats& now) {
+    const MutexLock lock(mutex_);  // two may scrape at once
+    queued_.Set(static_cast<double>(now.queued));
+    running_.Set(static_cast<double>(now.running));
+    result_bytes_.Set(static_cast<double>(now.result_bytes));
+    RaiseTo(accepted_, now.accepted);
+    RaiseTo(completed_, now.completed);
+    RaiseTo(failed_, now.failed);
+    RaiseTo(cancelled_, now.cancelled);
+    RaiseTo(expired_, now.expired);
+    RaiseTo(dead_, now.dead);
+    RaiseTo(retried_, now.retried);
+    RaiseTo(put_off_, now.put_off);
+    RaiseTo(fenced_, now.fenced);
+  }
+
+ private:
+  Mutex mutex_;
+  Gauge queued_, running_, result_bytes_;
+  Counter accepted_, completed_, failed_, cancelled_, expired_, dead_, retried_, put_off_, fenced_;
+};
+
+}  // namespace
+
+JobMetrics::JobMetrics(MetricsRegistry& registry, const jobs::Jobs& jobs)
+    : jobs_(registry.AddCollector(
+          [series = std::make_shared<Series>(registry), &jobs] { series->Set(jobs.stats()); })) {}
+
+}  // namespace tutti::app

@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+
+#include "doors/http/testing/door_fixture.h"
+#include "wire/json.h"
+
+namespace tutti::http {
+namespace {
+
+using testing::DoorTest;
+using testing::RawClient;
+using testing::RawResponse;
+
+class HttpJobsTest : public DoorTest {
+ protected:
+  static constexpr const char* kAsync = "Prefer: respond-async\r\n";
+
+  RawResponse Submit(const std::string& fields = kAsync) {
+    return Ask(Post("/v1/chat/completions", kChatBody, fields));
+  }
+  static std::string Member(const RawResponse& response, const std::string& name) {
+    const auto document = wire::ParseJson(response.body);
+    EXPECT_TRUE(document.ok()) << response.body;
+    if (!document.ok() || !document->root().is_object()) return "";
+    const wire::Json* value = document->root().get_object().if_contains(name);
+    return value != nullptr && value->is_string() ? std::string(wire::TextOf(*value)) : "";
+  }
+};
+
+TEST_F(HttpJobsTest, IsAcceptedWith202AndFetchedLater) {
+  StartDoor();
+  const RawResponse accepted = Submit();
+  ASSERT_EQ(accepted.status, 202) << accepted.body;
+  const std::string id = Member(accepted, "id");
+  EXPECT_EQ(accepted.Header("location"), "/v1/jobs/" + id);
+  EXPECT_EQ(accepted.Header("preference-applied"), "respond-async");
+  EXPECT_FALSE(accepted.Header("retry-after").empty());
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  EXPECT_EQ(generation->request.priority, api::Priority::kBatch);
+  EXPECT_EQ(Member(Ask(Get("/v1/jobs/" + id)), "status"), "running");
+  generation->Answer({"Hello"});
+  const RawResponse done = Ask(Get("/v1/jobs/" + id + "?wait=10"));
+  EXPECT_EQ(Member(done, "status"), "completed") << done.body;
+  EXPECT_NE(done.body.find(R"("content":"Hello")"), std::string::npos) << done.body;
+  const RawResponse known =
+      Ask(Get("/v1/jobs/" + id, "If-None-Match: " + done.Header("etag") + "\r\n"),
+          /*head_only=*/true);
+  EXPECT_EQ(known.status, 304);
+  EXPECT_EQ(known.body, "");
+}
+
+TEST_F(HttpJobsTest, ThePlainAnswerComesIfItComesWithinTheWait) {
+  StartDoor();
+  RawClient client(port());
+  ASSERT_TRUE(client.Send(
+      Post("/v1/chat/completions", kChatBody, "Prefer: respond-async\r\nPrefer: wait=20\r\n")));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  generation->Answer({"Hello"});
+  const RawResponse answer = client.Read();
+  EXPECT_EQ(answer.status, 200);
+  EXPECT_EQ(Member(answer, "object"), "chat.completion") << answer.body;
+
+  RawClient another(port());
+  ASSERT_TRUE(
+      another.Send(Post("/v1/chat/completions", kChatBody, "Prefer: wait=20, respond-async\r\n")));
+  const auto failing = inference_.Generation(1);
+  ASSERT_NE(failing, nullptr);
+  failing->Started();
+  failing->End(InvalidArgument("context_length_exceeded", "too long"));
+  failing->Wake();
+  const RawResponse failure = another.Read();
+  EXPECT_EQ(failure.status, 400);
+  EXPECT_EQ(CodeOf(failure), "context_length_exceeded");
+}
+
+TEST_F(HttpJobsTest, WithoutThePreferenceNothingIsAJob) {
+  StartDoor();
+  size_t asked = 0;
+  for (const char* fields : {"", "Prefer: wait=1\r\n", "Prefer: respond-asynchronously\r\n"}) {
+    RawClient client(port());
+    ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChatBody, fields)));
+    const auto generation = inference_.Generation(asked++);
+    ASSERT_NE(generation, nullptr);
+    generation->Answer({"Hello"});
+    EXPECT_EQ(client.Read().status, 200) << fields;
+  }
+  EXPECT_EQ(Ask(Get("/v1/jobs")).body,
+            R"({"object":"list","data":[],"first_id":"","last_id":"","has_more":false})");
+}
+
+TEST_F(HttpJobsTest, BadFieldsAndRoutesAreRefused) {
+  StartDoor();
+  for (const char* field :
+       {"Idempotency-Key: \r\n", "Idempotency-Key: a b\r\n",
+        "Idempotency-Key: a\r\nIdempotency-Key: a\r\n", "X-Tutti-Run-At: soon\r\n",
+        "X-Tutti-Run-At: -1\r\n", "X-Tutti-Run-At: 9999999999999\r\n", "X-Tutti-Deadline: 5\r\n"}) {
+    const RawResponse refused = Submit(std::string(kAsync) + field);
+    EXPECT_EQ(refused.status, 400) << field;
+    EXPECT_EQ(CodeOf(refused), "invalid_value") << field;
+  }
+  EXPECT_EQ(Ask(Get("/v1/jobs/job_1")).status, 404);
+  EXPECT_EQ(Ask(Get("/v1/jobs/job_1/events")).status, 404);
+  EXPECT_EQ(Ask(Get("/v1/jobs/job_1?wait=61")).status, 400);
+  EXPECT_EQ(Ask(Get("/v1/jobs?status=dead")).status, 400);
+  EXPECT_EQ(Ask(Get("/v1/jobs?after=job_1")).status, 404);
+  EXPECT_EQ(Ask(Post("/v1/jobs/job_1/cancel", "")).status, 404);
+  EXPECT_EQ(Ask(Post("/v1/jobs/job_1/replay", "")).status, 404);
+  EXPECT_EQ(Ask(Post("/v1/jobs", "{}")).status, 405);
+  EXPECT_EQ(inference_.generations(), 0u);
+}
+
+TEST_F(HttpJobsTest, EventsTellEachStateAndEndWithTheResult) {
+  StartDoor();
+  const std::string id = Member(Submit(), "id");
+  RawClient client(port());
+  ASSERT_TRUE(client.Send(Get("/v1/jobs/" + id + "/events")));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  generation->Answer({"Hello"});
+  const RawResponse stream = client.Read();
+  EXPECT_EQ(stream.Header("content-type"), "text/event-stream; charset=utf-8");
+  EXPECT_NE(stream.body.find("event: job.completed\ndata: {\"type\":\"job.completed\""),
+            std::string::npos)
+      << stream.body;
+  EXPECT_NE(stream.body.find(R"("content":"Hello")"), std::string::npos);
+  // From behind the last one there is nothing more.
+  const RawResponse rest = Ask(Get("/v1/jobs/" + id + "/events?starting_after=99"));
+  EXPECT_EQ(rest.status, 200);
+  EXPECT_EQ(rest.body, "");
+}
+
+TEST_F(HttpJobsTest, WithoutAStoreThereAreNone) {
+  has_services_ = false;
+  StartDoor();
+  EXPECT_EQ(CodeOf(Ask(Get("/v1/jobs"))), "not_implemented");
+  RawClient client(port());
+  ASSERT_TRUE(client.Send(Post("/v1/chat/completions", kChatBody, kAsync)));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  generation->Answer({"Hello"});
+  EXPECT_EQ(client.Read().status, 200) << "a preference may be ignored (RFC 7240 2)";
+}
+
+}  // namespace
+}  // namespace tutti::http

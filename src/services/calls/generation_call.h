@@ -1,0 +1,43 @@
+// A body of a generating route, understood: what every caller of the waist makes of it before
+// and beside running it. Pure but for what it asks the inference; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "api/caller.h"
+#include "api/inference.h"
+#include "base/status.h"
+#include "wire/openai_request.h"
+#include "wire/openai_response.h"
+#include "wire/request_placement.h"
+
+namespace tutti::calls {
+
+struct ParsedGeneration {
+  wire::GenerationCall call;
+  std::vector<std::string> echo;  // what `echo` repeats, for each prompt; empty without it
+};
+
+// Errors: those of the schema, and of Detokenize where token ids are echoed.
+Result<ParsedGeneration> ParseGeneration(wire::Dialect dialect, std::string_view body,
+                                         const wire::ParseOptions& options,
+                                         const api::CallerRef& caller, api::Inference& inference);
+
+// What stands at the head of its answer. `random`: the id's last part.
+struct GenerationHead {
+  wire::ResponseHead head;
+  int context_tokens = 0;  // of its model; 0 = not known
+};
+GenerationHead HeadOf(const wire::GenerationCall& call, const std::string& random,
+                      const api::Inference& inference, int64_t unix_s);
+
+// Which field of the call is to blame for what the waist said of its request `index`: which of
+// several prompts, and what made it longer than the context. `chat`: its prompts are chats;
+// `prompt_tokens`: of that prompt, where they were counted.
+Status Blame(const wire::GenerationCall& call, Status status, size_t index, bool chat,
+             int context_tokens, int prompt_tokens = 0);
+
+}  // namespace tutti::calls

@@ -1,0 +1,27 @@
+// What `tutti jobs` asks, of all owners' jobs: one JSON object to another (wire/control.h).
+//
+// {"op":"jobs.list","status":"queued","tenant":"home","limit":20,"after":"job_..."}
+//     -> {"ok":true,"jobs":[{...,"tenant":...}],"more":false,"paused":["home"]}
+// {"op":"jobs.show","id":"job_..."}                     -> {"ok":true,"job":{...}}
+// likewise jobs.cancel, jobs.replay; jobs.pause and jobs.resume (tenant) -> {"ok":true}
+//
+// All but `op`, the id and the tenant of a pause may be left out. Errors: as those of Jobs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "store/store.h"
+
+namespace tutti::jobs {
+
+class Jobs;
+
+bool IsJobsRequest(std::string_view request);
+// `running`: who runs them; null where nothing is served. Waits for the disk and, of a cancel, for
+// the job's end. Any thread but the strand of the jobs.
+std::string HandleControl(store::Store& store, Jobs* running, std::string_view request,
+                          int64_t now_ms);
+
+}  // namespace tutti::jobs

@@ -1,0 +1,497 @@
+#include "services/jobs/job_rows.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::jobs {
+namespace {
+
+using store::Blob;
+using store::Database;
+using store::Statement;
+
+constexpr int64_t kOwnersAtOnce = 64;
+constexpr int64_t kTombstoneMs =
+    int64_t{24} * 3'600'000;  // an id without a result is known so long
+
+int64_t Number(JobState state) { return static_cast<int64_t>(state); }
+
+// All but the three texts, in this order.
+#define JOB_COLUMNS                                                                     \
+  "id, owner, caller, kind, state, version, attempt, max_attempts, epoch, created_ms, " \
+  "started_ms, finished_ms, run_at_ms, deadline_ms, expires_ms, progress, gone"
+
+JobRow RowOf(const Statement& row) {
+  JobRow job;
+  job.id = row.Text(0);
+  job.owner = row.Text(1);
+  job.caller = row.Text(2);
+  job.kind = row.Text(3);
+  job.state = static_cast<JobState>(std::clamp<int64_t>(row.Int(4), 0, Number(JobState::kDead)));
+  job.version = row.Int(5);
+  job.attempt = row.Int(6);
+  job.max_attempts = row.Int(7);
+  job.epoch = row.Int(8);
+  job.created_ms = row.Int(9);
+  job.started_ms = row.Int(10);
+  job.finished_ms = row.Int(11);
+  job.run_at_ms = row.Int(12);
+  job.deadline_ms = row.Int(13);
+  job.expires_ms = row.Int(14);
+  job.progress = row.Int(15);
+  job.gone = row.Int(16) != 0;
+  return job;
+}
+constexpr int kTextsFrom = 17;  // what a statement selects behind JOB_COLUMNS
+
+// The texts of the first column.
+Result<std::vector<std::string>> Names(Statement* rows) {
+  std::vector<std::string> names;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows->Step());
+    if (!more) return names;
+    names.emplace_back(rows->Text(0));
+  }
+}
+
+Status CheckRoom(Database& database, const std::string& owner, size_t bytes,
+                 const JobLimits& limits) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT queued, request_bytes FROM job_total "
+                                                   "WHERE owner=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(owner).Step());
+  if (!found) return OkStatus();
+  if (row.Int(0) >= limits.queued) {
+    return ResourceExhausted("tenant_queue_full", std::to_string(row.Int(0)) +
+                                                      " jobs wait, and no more are taken before "
+                                                      "some have run");
+  }
+  if (row.Int(1) + static_cast<int64_t>(bytes) > limits.request_bytes) {
+    return ResourceExhausted("tenant_queue_full",
+                             "the jobs that wait hold " + std::to_string(row.Int(1)) +
+                                 " bytes, and no more are taken before some have run");
+  }
+  return OkStatus();
+}
+
+Result<int64_t> ResultBytes(Database& database) {
+  ASSIGN_OR_RETURN(Statement sum,
+                   database.Prepare("SELECT coalesce(sum(result_bytes), 0) FROM job_total"));
+  RETURN_IF_ERROR(sum.Step().status());
+  return sum.Int(0);
+}
+
+// The oldest results go until the rest is within the limit.
+Status KeepWithin(Database& database, const JobLimits& limits) {
+  while (true) {
+    ASSIGN_OR_RETURN(const int64_t bytes, ResultBytes(database));
+    if (bytes <= limits.result_bytes) return OkStatus();
+    RETURN_IF_ERROR(Run(database,
+                        "UPDATE job SET result='', request='', gone=1, version=version+1 WHERE "
+                        "number=(SELECT number FROM job WHERE state>=2 AND gone=0 "
+                        "ORDER BY finished_ms, number LIMIT 1)"));
+    if (database.changes() == 0) return OkStatus();
+  }
+}
+
+}  // namespace
+
+// Totals are kept by triggers, as those of responses: counting a hundred thousand rows at each
+// accepted job would make the store's thread the slowest part of it.
+const store::Migration kJobTables = {
+    R"(CREATE TABLE job(
+         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
+         caller TEXT NOT NULL, kind TEXT NOT NULL, state INTEGER NOT NULL,
+         version INTEGER NOT NULL, attempt INTEGER NOT NULL, max_attempts INTEGER NOT NULL,
+         epoch INTEGER NOT NULL, lease_until_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,
+         started_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL, run_at_ms INTEGER NOT NULL,
+         deadline_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, progress INTEGER NOT NULL,
+         gone INTEGER NOT NULL, idem_key TEXT, idem_print BLOB, request TEXT NOT NULL,
+         result TEXT NOT NULL, error TEXT NOT NULL, UNIQUE(owner, idem_key));
+       CREATE INDEX job_waiting ON job(owner, deadline_ms, number) WHERE state=0;
+       CREATE INDEX job_due ON job(run_at_ms) WHERE state=0;
+       CREATE INDEX job_deadline ON job(deadline_ms) WHERE state=0;
+       CREATE INDEX job_lease ON job(lease_until_ms) WHERE state=1;
+       CREATE INDEX job_kept ON job(finished_ms, number) WHERE state>=2 AND gone=0;
+       CREATE INDEX job_expires ON job(expires_ms) WHERE state>=2;
+       CREATE INDEX job_owner ON job(owner, number);
+       CREATE TABLE job_total(owner TEXT PRIMARY KEY, jobs INTEGER NOT NULL,
+         queued INTEGER NOT NULL, running INTEGER NOT NULL, request_bytes INTEGER NOT NULL,
+         result_bytes INTEGER NOT NULL) WITHOUT ROWID;
+       CREATE TRIGGER job_added AFTER INSERT ON job BEGIN
+         INSERT INTO job_total VALUES(new.owner, 1, new.state=0, new.state=1,
+             CASE WHEN new.state<2 THEN length(CAST(new.request AS BLOB)) ELSE 0 END,
+             length(CAST(new.result AS BLOB)))
+           ON CONFLICT(owner) DO UPDATE SET jobs=jobs+1, queued=queued+excluded.queued,
+             running=running+excluded.running, request_bytes=request_bytes+excluded.request_bytes,
+             result_bytes=result_bytes+excluded.result_bytes;
+       END;
+       CREATE TRIGGER job_changed AFTER UPDATE OF state, request, result ON job BEGIN
+         UPDATE job_total SET queued=queued+(new.state=0)-(old.state=0),
+           running=running+(new.state=1)-(old.state=1),
+           request_bytes=request_bytes
+             +CASE WHEN new.state<2 THEN length(CAST(new.request AS BLOB)) ELSE 0 END
+             -CASE WHEN old.state<2 THEN length(CAST(old.request AS BLOB)) ELSE 0 END,
+           result_bytes=result_bytes+length(CAST(new.result AS BLOB))
+             -length(CAST(old.result AS BLOB))
+           WHERE owner=new.owner;
+       END;
+       CREATE TRIGGER job_dropped AFTER DELETE ON job BEGIN
+         UPDATE job_total SET jobs=jobs-1, queued=queued-(old.state=0),
+           running=running-(old.state=1),
+           request_bytes=request_bytes
+             -CASE WHEN old.state<2 THEN length(CAST(old.request AS BLOB)) ELSE 0 END,
+           result_bytes=result_bytes-length(CAST(old.result AS BLOB))
+           WHERE owner=old.owner;
+         DELETE FROM job_total WHERE owner=old.owner AND jobs=0;
+       END;
+       CREATE TABLE job_paused(owner TEXT PRIMARY KEY) WITHOUT ROWID)",
+    "DROP TABLE job; DROP TABLE job_total; DROP TABLE job_paused"};
+
+Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<IdempotencyKey>& key,
+                       const JobLimits& limits) {
+  if (key.has_value()) {
+    ASSIGN_OR_RETURN(Statement known,
+                     database.Prepare("SELECT " JOB_COLUMNS ", idem_print, result, error FROM job "
+                                      "WHERE owner=?1 AND idem_key=?2"));
+    ASSIGN_OR_RETURN(const bool found, known.Bind(row->owner, key->key).Step());
+    if (found) {
+      const Blob print = known.Bytes(kTextsFrom);
+      const auto same = std::as_bytes(std::span(key->print));
+      if (!std::equal(print.begin(), print.end(), same.begin(), same.end())) {
+        return InvalidArgument("idempotency_key_mismatch",
+                               "this Idempotency-Key was given to a request with another body");
+      }
+      *row = RowOf(known);
+      row->result = known.Text(kTextsFrom + 1);
+      row->error = known.Text(kTextsFrom + 2);
+      return false;
+    }
+  }
+  RETURN_IF_ERROR(CheckRoom(database, row->owner, row->request.size(), limits));
+  std::optional<std::string> idem_key;
+  std::optional<Blob> idem_print;
+  if (key.has_value()) {
+    idem_key = key->key;
+    idem_print = std::as_bytes(std::span(key->print));
+  }
+  RETURN_IF_ERROR(Run(
+      database,
+      "INSERT INTO job(id, owner, caller, kind, state, version, attempt, max_attempts, epoch, "
+      "lease_until_ms, created_ms, started_ms, finished_ms, run_at_ms, deadline_ms, expires_ms, "
+      "progress, gone, idem_key, idem_print, request, result, error) "
+      "VALUES(?1, ?2, ?3, ?4, 0, 1, 0, ?5, 0, 0, ?6, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11, '', '')",
+      row->id, row->owner, row->caller, row->kind, row->max_attempts, row->created_ms,
+      row->run_at_ms, row->deadline_ms, idem_key, idem_print, row->request));
+  return true;
+}
+
+namespace {
+
+// Owners that have something waiting, are not paused, and stand behind that one.
+Result<std::vector<std::string>> OwnersBehind(Database& database,
+                                              const std::optional<std::string>& owner) {
+  ASSIGN_OR_RETURN(
+      Statement rows,
+      database.Prepare(
+          "SELECT owner FROM job_total WHERE queued>0 AND "
+          "(?1 IS NULL OR owner>?1) AND owner NOT IN (SELECT owner FROM job_paused) ORDER BY owner "
+          "LIMIT ?2"));
+  return Names(&rows.Bind(owner, kOwnersAtOnce));
+}
+
+Result<std::vector<int64_t>> DueOf(Database& database, const std::string& owner, int64_t now_ms,
+                                   int64_t most) {
+  ASSIGN_OR_RETURN(Statement rows,
+                   database.Prepare("SELECT number FROM job WHERE state=0 AND owner=?1 AND "
+                                    "run_at_ms<=?2 ORDER BY deadline_ms, number LIMIT ?3"));
+  rows.Bind(owner, now_ms, most);
+  std::vector<int64_t> numbers;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return numbers;
+    numbers.push_back(rows.Int(0));
+  }
+}
+
+Result<JobRow> Claim(Database& database, int64_t number, int64_t now_ms, int64_t lease_ms) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=1, epoch=epoch+1, attempt=attempt+1, "
+                      "lease_until_ms=?2, started_ms=?3, progress=0, version=version+1 "
+                      "WHERE number=?1 AND state=0",
+                      number, now_ms + lease_ms, now_ms));
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT " JOB_COLUMNS ", request FROM job WHERE number=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(number).Step());
+  if (!found) return Internal("a job went while it was claimed");
+  JobRow job = RowOf(row);
+  job.request = row.Text(kTextsFrom);
+  return job;
+}
+
+}  // namespace
+
+Result<std::vector<JobRow>> ClaimJobs(Database& database, int64_t now_ms, int64_t lease_ms,
+                                      int64_t most, std::optional<std::string>* owner) {
+  std::vector<JobRow> claimed;
+  ASSIGN_OR_RETURN(std::vector<std::string> owners, OwnersBehind(database, *owner));
+  if (owner->has_value() && static_cast<int64_t>(owners.size()) < kOwnersAtOnce) {
+    // From the first again, up to where this began.
+    ASSIGN_OR_RETURN(std::vector<std::string> first, OwnersBehind(database, std::nullopt));
+    for (std::string& name : first) {
+      if (name > **owner) break;
+      owners.push_back(std::move(name));
+    }
+  }
+  std::vector<std::vector<int64_t>> due;
+  for (const std::string& name : owners) {
+    ASSIGN_OR_RETURN(std::vector<int64_t> numbers, DueOf(database, name, now_ms, most));
+    due.push_back(std::move(numbers));
+  }
+  // One of each in turn.
+  for (size_t round = 0; static_cast<int64_t>(claimed.size()) < most; ++round) {
+    const size_t before = claimed.size();
+    for (size_t i = 0; i < due.size() && static_cast<int64_t>(claimed.size()) < most; ++i) {
+      if (round >= due[i].size()) continue;
+      ASSIGN_OR_RETURN(JobRow job, Claim(database, due[i][round], now_ms, lease_ms));
+      *owner = owners[i];
+      claimed.push_back(std::move(job));
+    }
+    if (claimed.size() == before) break;
+  }
+  return claimed;
+}
+
+Result<bool> BeatJob(Database& database, const JobRow& job, int64_t lease_until_ms,
+                     int64_t progress) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET lease_until_ms=?3, progress=?4 "
+                      "WHERE id=?1 AND epoch=?2 AND state=1",
+                      job.id, job.epoch, lease_until_ms, progress));
+  return database.changes() > 0;
+}
+
+Result<bool> FinishJob(Database& database, const JobRow& job, int64_t now_ms,
+                       const JobLimits& limits) {
+  const bool again = job.state == JobState::kFailed || job.state == JobState::kDead;
+  RETURN_IF_ERROR(Run(
+      database,
+      "UPDATE job SET state=?3, result=?4, error=?5, progress=?6, finished_ms=?7, expires_ms=?8, "
+      "lease_until_ms=0, version=version+1, request=CASE WHEN ?9 THEN request ELSE '' END "
+      "WHERE id=?1 AND epoch=?2 AND state=1",
+      job.id, job.epoch, Number(job.state), job.result, job.error, job.progress, now_ms,
+      now_ms + limits.result_ttl_ms, again));
+  if (database.changes() == 0) return false;
+  RETURN_IF_ERROR(KeepWithin(database, limits));
+  return true;
+}
+
+Result<bool> RequeueJob(Database& database, const JobRow& job, int64_t run_at_ms, bool spent) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=0, run_at_ms=?3, lease_until_ms=0, "
+                      "attempt=attempt-CASE WHEN ?4 THEN 0 ELSE 1 END, version=version+1 "
+                      "WHERE id=?1 AND epoch=?2 AND state=1",
+                      job.id, job.epoch, run_at_ms, spent));
+  return database.changes() > 0;
+}
+
+Result<int64_t> SweepLeases(Database& database, int64_t now_ms, bool all, const JobLimits& limits) {
+  const int64_t before = all ? INT64_MAX : now_ms;
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=?2, finished_ms=?3, expires_ms=?4, lease_until_ms=0, "
+                      "error=?5, version=version+1 "
+                      "WHERE state=1 AND lease_until_ms<=?1 AND attempt>=max_attempts",
+                      before, Number(JobState::kDead), now_ms, now_ms + limits.result_ttl_ms,
+                      wire::JobErrorJson(Status(
+                          StatusCode::kInternal, kAttemptsExhausted,
+                          "each attempt ended with the process or the worker that made it"))));
+  int64_t changed = database.changes();
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=0, run_at_ms=?2, lease_until_ms=0, version=version+1 "
+                      "WHERE state=1 AND lease_until_ms<=?1",
+                      before, now_ms));
+  changed += database.changes();
+  return changed;
+}
+
+Result<std::vector<std::string>> ExpireJobs(Database& database, int64_t now_ms, int64_t most,
+                                            const JobLimits& limits) {
+  std::vector<std::string> ids;
+  {
+    ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT id FROM job WHERE state=0 AND "
+                                                      "deadline_ms<=?1 LIMIT ?2"));
+    ASSIGN_OR_RETURN(ids, Names(&rows.Bind(now_ms, most)));
+  }
+  const std::string error = wire::JobErrorJson(Status(
+      StatusCode::kDeadlineExceeded, "deadline_exceeded", "it was not done before its deadline"));
+  for (const std::string& id : ids) {
+    RETURN_IF_ERROR(Run(database,
+                        "UPDATE job SET state=?2, finished_ms=?3, expires_ms=?4, error=?5, "
+                        "request='', version=version+1 WHERE id=?1 AND state=0",
+                        id, Number(JobState::kExpired), now_ms, now_ms + limits.result_ttl_ms,
+                        error));
+  }
+  return ids;
+}
+
+Result<int64_t> DropResults(Database& database, int64_t now_ms, int64_t most,
+                            const JobLimits& limits) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET result='', request='', gone=1, version=version+1 "
+                      "WHERE number IN (SELECT number FROM job WHERE state>=2 AND gone=0 AND "
+                      "expires_ms<=?1 LIMIT ?2)",
+                      now_ms, most));
+  int64_t changed = database.changes();
+  RETURN_IF_ERROR(Run(database,
+                      "DELETE FROM job WHERE number IN (SELECT number FROM job WHERE state>=2 AND "
+                      "expires_ms<=?1 LIMIT ?2)",
+                      now_ms - kTombstoneMs, most));
+  changed += database.changes();
+  RETURN_IF_ERROR(KeepWithin(database, limits));
+  return changed;
+}
+
+Result<std::optional<JobRow>> LoadJob(Database& database, const std::string& owner,
+                                      const std::string& id) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT " JOB_COLUMNS ", result, error FROM job "
+                                                   "WHERE id=?1 AND owner=?2"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(id, owner).Step());
+  if (!found) return std::optional<JobRow>();
+  JobRow job = RowOf(row);
+  job.result = row.Text(kTextsFrom);
+  job.error = row.Text(kTextsFrom + 1);
+  return std::optional(std::move(job));
+}
+
+wire::JobView ViewOf(const JobRow& row) {
+  wire::JobView view;
+  view.id = row.id;
+  view.kind = row.kind;
+  view.state = row.state;
+  view.version = row.version;
+  view.attempt = row.attempt;
+  view.max_attempts = row.max_attempts;
+  view.created_ms = row.created_ms;
+  view.started_ms = row.started_ms;
+  view.finished_ms = row.finished_ms;
+  view.run_at_ms = row.run_at_ms;
+  view.deadline_ms = row.deadline_ms;
+  view.expires_ms = row.expires_ms;
+  view.progress_tokens = row.progress;
+  view.result = row.result;
+  view.error = row.error;
+  return view;
+}
+
+Result<std::optional<std::string>> OwnerOf(Database& database, const std::string& id) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT owner FROM job WHERE id=?1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(id).Step());
+  return found ? std::optional(std::string(row.Text(0))) : std::nullopt;
+}
+
+Result<std::vector<JobRow>> ListJobs(Database& database, const std::optional<std::string>& owner,
+                                     const JobQuery& query) {
+  int64_t behind = query.ascending ? 0 : INT64_MAX;
+  if (!query.after.empty()) {
+    ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT number FROM job WHERE id=?1 AND "
+                                                     "(?2 IS NULL OR owner=?2)"));
+    ASSIGN_OR_RETURN(const bool found, row.Bind(query.after, owner).Step());
+    if (!found) return NotFound("not_found", "after: there is no such job").WithParam("after");
+    behind = row.Int(0);
+  }
+  int64_t states = 0;  // a bit each
+  for (const JobState state : query.states) states |= int64_t{1} << Number(state);
+  if (states == 0) states = -1;
+  ASSIGN_OR_RETURN(
+      Statement rows,
+      database.Prepare(
+          query.ascending
+              ? "SELECT " JOB_COLUMNS ", error FROM job WHERE "
+                "(?1 IS NULL OR owner=?1) AND number>?2 AND (?3>>state)&1 ORDER BY number LIMIT ?4"
+              : "SELECT " JOB_COLUMNS ", error FROM job WHERE "
+                "(?1 IS NULL OR owner=?1) AND number<?2 AND (?3>>state)&1 ORDER BY number DESC "
+                "LIMIT ?4"));
+  rows.Bind(owner, behind, states, query.limit);
+  std::vector<JobRow> jobs;
+  while (true) {
+    ASSIGN_OR_RETURN(const bool more, rows.Step());
+    if (!more) return jobs;
+    jobs.push_back(RowOf(rows));
+    jobs.back().error = rows.Text(kTextsFrom);
+  }
+}
+
+Result<bool> CancelQueued(Database& database, const std::string& owner, const std::string& id,
+                          int64_t now_ms, const JobLimits& limits) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=?3, finished_ms=?4, expires_ms=?5, request='', "
+                      "version=version+1 WHERE id=?1 AND owner=?2 AND state=0",
+                      id, owner, Number(JobState::kCancelled), now_ms,
+                      now_ms + limits.result_ttl_ms));
+  return database.changes() > 0;
+}
+
+Result<bool> ReplayJob(Database& database, const std::string& owner, const std::string& id,
+                       int64_t now_ms, int64_t deadline_ms) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=0, attempt=0, run_at_ms=?3, deadline_ms=?4, "
+                      "finished_ms=0, expires_ms=0, error='', result='', version=version+1 "
+                      "WHERE id=?1 AND owner=?2 AND state IN (?5, ?6) AND request<>''",
+                      id, owner, now_ms, deadline_ms, Number(JobState::kFailed),
+                      Number(JobState::kDead)));
+  return database.changes() > 0;
+}
+
+Status PauseOwner(Database& database, const std::string& owner, bool paused) {
+  return paused ? Run(database, "INSERT OR IGNORE INTO job_paused VALUES(?1)", owner)
+                : Run(database, "DELETE FROM job_paused WHERE owner=?1", owner);
+}
+
+Result<bool> IsPaused(Database& database, const std::string& owner) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT 1 FROM job_paused WHERE owner=?1"));
+  return row.Bind(owner).Step();
+}
+
+Result<std::vector<std::string>> PausedOwners(Database& database) {
+  ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT owner FROM job_paused ORDER BY owner"));
+  return Names(&rows);
+}
+
+Result<QueuePlace> PlaceOf(Database& database, const JobRow& job) {
+  QueuePlace place;
+  {
+    ASSIGN_OR_RETURN(
+        Statement row,
+        database.Prepare("SELECT count(*) FROM job WHERE state=0 AND owner=?1 AND "
+                         "(deadline_ms, number)<(?2, (SELECT number FROM job WHERE id=?3))"));
+    RETURN_IF_ERROR(row.Bind(job.owner, job.deadline_ms, job.id).Step().status());
+    place.before = row.Int(0);
+  }
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT count(*), coalesce(sum(queued), 0) FROM job_total "
+                                    "WHERE queued>0"));
+  RETURN_IF_ERROR(row.Step().status());
+  place.owners = row.Int(0);
+  place.waiting = row.Int(1);
+  return place;
+}
+
+Result<JobCounts> CountJobs(Database& database) {
+  JobCounts counts;
+  {
+    ASSIGN_OR_RETURN(Statement row,
+                     database.Prepare("SELECT coalesce(sum(queued), 0), coalesce(sum(running), 0), "
+                                      "coalesce(sum(result_bytes), 0) FROM job_total"));
+    RETURN_IF_ERROR(row.Step().status());
+    counts.queued = row.Int(0);
+    counts.running = row.Int(1);
+    counts.result_bytes = row.Int(2);
+  }
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT min(run_at_ms) FROM job WHERE state=0 AND owner NOT IN "
+                                    "(SELECT owner FROM job_paused)"));
+  RETURN_IF_ERROR(row.Step().status());
+  if (!row.IsNull(0)) counts.next_ms = row.Int(0);
+  return counts;
+}
+
+}  // namespace tutti::jobs

@@ -1,0 +1,259 @@
+#include "services/jobs/job_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tutti::jobs {
+namespace {
+
+constexpr int64_t kLease = 30'000;
+
+class JobRowsTest : public ::testing::Test {
+ protected:
+  void SetUp() override { ASSERT_TRUE(store::Migrate({&kJobTables, 1}, &database_).ok()); }
+
+  static store::Database Opened() {
+    Result<store::Database> database = store::Database::Open("");
+    CHECK(database.ok()) << database.status();
+    return *std::move(database);
+  }
+  Result<bool> Insert(const std::string& id, const std::string& owner = "t",
+                      int64_t deadline_ms = 1'000'000, int64_t run_at_ms = 0,
+                      const std::optional<IdempotencyKey>& key = std::nullopt) {
+    JobRow row;
+    row.id = id;
+    row.owner = owner;
+    row.caller = "{}";
+    row.kind = "chat.completions";
+    row.run_at_ms = run_at_ms;
+    row.deadline_ms = deadline_ms;
+    row.request = "{\"n\":1}";
+    Result<bool> added = InsertJob(database_, &row, key, limits_);
+    last_ = row;
+    return added;
+  }
+  std::vector<JobRow> Claim(int64_t most = 10, int64_t now_ms = 100) {
+    Result<std::vector<JobRow>> claimed = ClaimJobs(database_, now_ms, kLease, most, &cursor_);
+    CHECK(claimed.ok()) << claimed.status();
+    return *std::move(claimed);
+  }
+  JobRow ClaimOne(int64_t now_ms = 100) {
+    std::vector<JobRow> claimed = Claim(1, now_ms);
+    CHECK(claimed.size() == 1) << "nothing to claim";
+    return claimed[0];
+  }
+  static std::string Ids(const std::vector<JobRow>& rows) {
+    std::string ids;
+    for (const JobRow& row : rows) ids += row.id + " ";
+    return ids;
+  }
+  bool Finish(JobRow row, JobState state = JobState::kSucceeded, const std::string& result = "{}",
+              int64_t now_ms = 200) {
+    row.state = state;
+    row.result = result;
+    const Result<bool> mine = FinishJob(database_, row, now_ms, limits_);
+    EXPECT_TRUE(mine.ok()) << mine.status();
+    return mine.ok() && *mine;
+  }
+  JobRow Load(const std::string& id, const std::string& owner = "t") {
+    const auto row = LoadJob(database_, owner, id);
+    CHECK(row.ok() && row->has_value()) << id;
+    return **row;
+  }
+  int64_t Total(const std::string& column, const std::string& owner = "t") {
+    Result<store::Statement> row =
+        database_.Prepare("SELECT " + column + " FROM job_total WHERE owner=?1");
+    CHECK(row.ok());
+    const Result<bool> found = row->Bind(owner).Step();
+    return found.ok() && *found ? row->Int(0) : -1;
+  }
+
+  store::Database database_ = Opened();
+  std::optional<std::string> cursor_;
+  JobLimits limits_;
+  JobRow last_;
+};
+
+TEST_F(JobRowsTest, TwoClaimsNeverGetOneJob) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(*Insert("j" + std::to_string(i)));
+  EXPECT_EQ(Ids(Claim(3)), "j0 j1 j2 ");
+  EXPECT_EQ(Ids(Claim(3)), "j3 j4 ");
+  EXPECT_EQ(Ids(Claim(3)), "");
+  EXPECT_EQ(Total("running"), 5);
+}
+
+TEST_F(JobRowsTest, WhoHasLostItsLeaseChangesNothing) {
+  ASSERT_TRUE(*Insert("j"));
+  const JobRow first = ClaimOne();
+  EXPECT_EQ(first.request, "{\"n\":1}");
+  ASSERT_EQ(*SweepLeases(database_, 100 + kLease, false, limits_), 1);
+  const JobRow second = ClaimOne(200 + kLease);
+  EXPECT_EQ(second.epoch, first.epoch + 1);
+  EXPECT_EQ(second.attempt, 2);
+  EXPECT_FALSE(*BeatJob(database_, first, 999'999, 5));
+  EXPECT_FALSE(Finish(first, JobState::kSucceeded, "late"));
+  EXPECT_FALSE(*RequeueJob(database_, first, 0, true));
+  EXPECT_TRUE(*BeatJob(database_, second, 999'999, 5));
+  EXPECT_EQ(*SweepLeases(database_, 500'000, false, limits_), 0) << "its lease was renewed";
+  EXPECT_TRUE(Finish(second, JobState::kSucceeded, "in time"));
+  EXPECT_FALSE(Finish(second, JobState::kSucceeded, "again")) << "a result is written once";
+  EXPECT_EQ(Load("j").result, "in time");
+}
+
+TEST_F(JobRowsTest, WithoutAnAttemptLeftItIsDeadAndCanBeReplayed) {
+  ASSERT_TRUE(*Insert("j"));
+  for (int attempt = 1; attempt <= 3; ++attempt) {
+    EXPECT_EQ(ClaimOne().attempt, attempt);
+    ASSERT_EQ(*SweepLeases(database_, 0, true, limits_), 1);
+  }
+  EXPECT_TRUE(Claim().empty());
+  JobRow dead = Load("j");
+  EXPECT_EQ(dead.state, JobState::kDead);
+  EXPECT_NE(dead.error.find(kAttemptsExhausted), std::string::npos) << dead.error;
+  EXPECT_FALSE(*ReplayJob(database_, "other", "j", 300, 5000));
+  EXPECT_TRUE(*ReplayJob(database_, "t", "j", 300, 5000));
+  EXPECT_FALSE(*ReplayJob(database_, "t", "j", 300, 5000)) << "it waits already";
+  const JobRow again = ClaimOne(300);
+  EXPECT_EQ(again.attempt, 1);
+  EXPECT_EQ(again.request, "{\"n\":1}") << "it was kept for that";
+  EXPECT_TRUE(Finish(again));
+  EXPECT_FALSE(*ReplayJob(database_, "t", "j", 300, 5000)) << "it did not fail";
+}
+
+TEST_F(JobRowsTest, ADrainSpendsNoAttempt) {
+  ASSERT_TRUE(*Insert("j"));
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(*RequeueJob(database_, ClaimOne(), 0, false));
+  EXPECT_EQ(ClaimOne().attempt, 1);
+}
+
+TEST_F(JobRowsTest, TheNearestDeadlineGoesFirstAndOwnersTakeTurns) {
+  ASSERT_TRUE(*Insert("a-late", "a", 9'000));
+  ASSERT_TRUE(*Insert("a-soon", "a", 1'000));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(*Insert("b" + std::to_string(i), "b"));
+  ASSERT_TRUE(*Insert("nobody's", ""));
+  EXPECT_EQ(Ids(Claim(4)), "nobody's a-soon b0 a-late ");
+  EXPECT_EQ(Ids(Claim(2)), "b1 b2 ");
+}
+
+TEST_F(JobRowsTest, AmongManyOwnersNoneIsForgotten) {
+  constexpr int kOwners = 150;
+  for (int i = 0; i < kOwners; ++i) {
+    const std::string owner = "o" + std::to_string(i);
+    for (int j = 0; j < 2; ++j) ASSERT_TRUE(*Insert(owner + "-" + std::to_string(j), owner));
+  }
+  std::map<std::string, int> of;
+  for (int claimed = 0; claimed < 2 * kOwners;) {
+    const std::vector<JobRow> rows = Claim(7);
+    ASSERT_FALSE(rows.empty());
+    for (const JobRow& row : rows) ++of[row.owner];
+    claimed += static_cast<int>(rows.size());
+  }
+  EXPECT_EQ(of.size(), static_cast<size_t>(kOwners));
+}
+
+TEST_F(JobRowsTest, NothingBeginsBeforeItsTimeOrWhileItsOwnerIsPaused) {
+  ASSERT_TRUE(*Insert("later", "t", 1'000'000, 500));
+  EXPECT_EQ(Ids(Claim(5, 499)), "");
+  EXPECT_EQ(CountJobs(database_)->next_ms, 500);
+  ASSERT_TRUE(PauseOwner(database_, "t", true).ok());
+  ASSERT_TRUE(PauseOwner(database_, "t", true).ok()) << "twice is once";
+  EXPECT_EQ(Ids(Claim(5, 500)), "");
+  EXPECT_FALSE(CountJobs(database_)->next_ms.has_value());
+  EXPECT_EQ(*PausedOwners(database_), std::vector<std::string>{"t"});
+  ASSERT_TRUE(PauseOwner(database_, "t", false).ok());
+  EXPECT_EQ(Ids(Claim(5, 500)), "later ");
+}
+
+TEST_F(JobRowsTest, TheSameKeyIsTheSameJobAndAnotherBodyIsRefused) {
+  const IdempotencyKey key{"k", std::string(32, 'x')};
+  EXPECT_TRUE(*Insert("first", "t", 1000, 0, key));
+  EXPECT_FALSE(*Insert("second", "t", 1000, 0, key));
+  EXPECT_EQ(last_.id, "first");
+  const auto other = Insert("third", "t", 1000, 0, IdempotencyKey{"k", std::string(32, 'y')});
+  EXPECT_EQ(other.status().reason(), "idempotency_key_mismatch");
+  EXPECT_TRUE(*Insert("theirs", "u", 1000, 0, key)) << "of another owner it is another key";
+  EXPECT_TRUE(*Insert("none", "t"));
+  EXPECT_TRUE(*Insert("none either", "t")) << "who gives none is never the same";
+}
+
+TEST_F(JobRowsTest, WhatWaitsOfAnOwnerIsBoundedInJobsAndBytes) {
+  limits_.queued = 2;
+  EXPECT_TRUE(Insert("a").ok());
+  EXPECT_TRUE(Insert("b").ok());
+  EXPECT_EQ(Insert("c").status().reason(), "tenant_queue_full");
+  EXPECT_TRUE(Insert("d", "u").ok());
+  const JobRow row = ClaimOne();
+  EXPECT_TRUE(Insert(row.owner == "t" ? "e" : "f", row.owner).ok()) << "one has begun";
+  limits_ = {};
+  limits_.request_bytes = Total("request_bytes") + 1;
+  EXPECT_EQ(Insert("g").status().reason(), "tenant_queue_full");
+}
+
+TEST_F(JobRowsTest, TheOldestResultsGoFirstAndTheirIdsAreKnownAWhile) {
+  limits_.result_bytes = 25;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(*Insert("j" + std::to_string(i)));
+    EXPECT_TRUE(Finish(ClaimOne(), JobState::kSucceeded, std::string(10, 'r'), 200 + i));
+  }
+  EXPECT_TRUE(Load("j0").gone);
+  EXPECT_FALSE(Load("j1").gone || Load("j2").gone);
+  EXPECT_EQ(Total("result_bytes"), 20);
+  // By age.
+  const int64_t later = 202 + limits_.result_ttl_ms;
+  EXPECT_EQ(*DropResults(database_, later, 100, limits_), 2);
+  EXPECT_TRUE(Load("j1").gone && Load("j2").gone);
+  EXPECT_EQ(Total("result_bytes"), 0);
+  EXPECT_EQ(*DropResults(database_, later + limits_.result_ttl_ms * 2, 100, limits_), 3);
+  EXPECT_FALSE(LoadJob(database_, "t", "j1")->has_value());
+  EXPECT_EQ(Total("jobs"), -1) << "no total of nothing";
+}
+
+TEST_F(JobRowsTest, WhatWaitedTooLongExpires) {
+  ASSERT_TRUE(*Insert("soon", "t", 1'000));
+  ASSERT_TRUE(*Insert("late", "t", 2'000));
+  EXPECT_EQ(*ExpireJobs(database_, 1'000, 10, limits_), std::vector<std::string>{"soon"});
+  EXPECT_EQ(Load("soon").state, JobState::kExpired);
+  EXPECT_EQ(Ids(Claim()), "late ");
+  EXPECT_TRUE(ExpireJobs(database_, 9'000, 10, limits_)->empty()) << "one that runs ends by itself";
+}
+
+TEST_F(JobRowsTest, OthersJobsAreNotThere) {
+  ASSERT_TRUE(*Insert("j"));
+  EXPECT_FALSE(LoadJob(database_, "u", "j")->has_value());
+  EXPECT_FALSE(*CancelQueued(database_, "u", "j", 1, limits_));
+  EXPECT_TRUE(ListJobs(database_, "u", {})->empty());
+  EXPECT_EQ(ListJobs(database_, "u", {.after = "j"}).status().reason(), "not_found");
+  EXPECT_TRUE(*CancelQueued(database_, "t", "j", 1, limits_));
+  EXPECT_FALSE(*CancelQueued(database_, "t", "j", 1, limits_));
+  EXPECT_EQ(Load("j").state, JobState::kCancelled);
+  EXPECT_EQ(Total("request_bytes"), 0);
+}
+
+TEST_F(JobRowsTest, ListsAreInOrderByPagesAndStates) {
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(*Insert("j" + std::to_string(i)));
+  EXPECT_TRUE(Finish(ClaimOne()));
+  EXPECT_TRUE(Finish(ClaimOne(), JobState::kDead));
+  EXPECT_EQ(Ids(*ListJobs(database_, "t", {.limit = 3})), "j4 j3 j2 ");
+  EXPECT_EQ(Ids(*ListJobs(database_, "t", {.after = "j2", .limit = 3})), "j1 j0 ");
+  EXPECT_EQ(Ids(*ListJobs(database_, "t", {.after = "j2", .ascending = true})), "j3 j4 ");
+  EXPECT_EQ(Ids(*ListJobs(database_, "t", {.states = {JobState::kQueued}})), "j4 j3 j2 ");
+  EXPECT_EQ(
+      Ids(*ListJobs(database_, std::nullopt, {.states = {JobState::kFailed, JobState::kDead}})),
+      "j1 ");
+}
+
+TEST_F(JobRowsTest, APlaceCountsWhatGoesBefore) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(*Insert("j" + std::to_string(i)));
+  ASSERT_TRUE(*Insert("theirs", "u"));
+  const QueuePlace place = *PlaceOf(database_, Load("j2"));
+  EXPECT_EQ(place.before, 2);
+  EXPECT_EQ(place.owners, 2);
+  EXPECT_EQ(place.waiting, 4);
+}
+
+}  // namespace
+}  // namespace tutti::jobs

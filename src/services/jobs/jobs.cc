@@ -1,0 +1,623 @@
+#include "services/jobs/jobs.h"
+
+#include <openssl/sha.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "services/responses/caller_json.h"
+#include "services/responses/ids.h"
+#include "services/responses/responses.h"
+#include "wire/error.h"
+#include "wire/json.h"
+#include "wire/json_writer.h"
+
+namespace tutti::jobs {
+namespace {
+
+using calls::WholeCall;
+using responses::StoreStatus;
+using store::Database;
+using wire::JobView;
+
+constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the disk is behind
+constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
+constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
+constexpr Duration kDropEvery = std::chrono::minutes(1);
+constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
+constexpr size_t kMostTasks = 16384;
+constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
+constexpr double kNewest = 0.2;  // of a wait's estimate, what the last end says
+
+int64_t Millis(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+std::string CallerJson(const api::CallerRef& caller) {
+  std::string out;
+  wire::JsonWriter json(&out);
+  json.BeginObject();
+  if (caller != nullptr) responses::WriteCaller(*caller, &json);
+  json.EndObject();
+  return out;
+}
+
+Result<api::CallerRef> CallerOf(const std::string& text) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text));
+  return responses::ReadCaller(responses::StoredObject(document.root()));
+}
+
+// Of what the body says, however it is written.
+std::string PrintOf(const std::string& body) {
+  const Result<wire::JsonDocument> document = wire::ParseJson(body);
+  const std::string text = document.ok() ? wire::PrintJson(document->root()) : body;
+  std::string print(SHA256_DIGEST_LENGTH, '\0');
+  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
+         reinterpret_cast<unsigned char*>(print.data()));
+  return print;
+}
+
+Status NoSuchJob() { return NotFound("not_found", "there is no such job"); }
+Status Draining() { return Unavailable("draining", "the server is shutting down"); }
+Status ResultGone() {
+  return {StatusCode::kNotFound, "expired", "the job has ended, and its result is not kept"};
+}
+Status Finished(const JobRow& row) {
+  return {StatusCode::kAborted, "already_finished",
+          "the job is " + std::string(wire::JobStateName(row.state))};
+}
+
+// The job of that owner as it is, or why it cannot be shown.
+Result<JobRow> Find(Database& rows, const std::string& owner, const std::string& id) {
+  ASSIGN_OR_RETURN(std::optional<JobRow> row, LoadJob(rows, owner, id));
+  if (!row.has_value()) return NoSuchJob();
+  if (row->gone) return ResultGone();
+  return *std::move(row);
+}
+
+}  // namespace
+
+Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& store,
+           const Clock& clock, std::function<int64_t()> unix_ms, CallerNow caller)
+    : options_(options),
+      inference_(inference),
+      store_(store),
+      clock_(clock),
+      unix_ms_(std::move(unix_ms)),
+      caller_(std::move(caller)),
+      random_(static_cast<uint64_t>(responses::NewSeed())),
+      strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-jobs")) {
+  strand_->OnWake([this] { Pump(); });
+}
+
+// Works that were handed in refer to this: they are waited for.
+Jobs::~Jobs() {
+  strand_->Stop();
+  static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
+}
+
+// --- what clients ask ---
+
+void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
+  const int64_t now_ms = unix_ms_();
+  auto row = std::make_shared<JobRow>();
+  row->id = responses::NewId("job_");
+  row->owner = std::move(job.owner);
+  row->caller = CallerJson(job.caller);
+  row->kind = calls::NameOf(job.kind);
+  row->max_attempts = options_.max_attempts;
+  row->created_ms = now_ms;
+  row->run_at_ms = std::max(job.run_at_ms.value_or(now_ms), now_ms);
+  row->deadline_ms = job.deadline_ms.value_or(row->run_at_ms + Millis(options_.window));
+  std::optional<IdempotencyKey> key;
+  if (!job.idempotency_key.empty())
+    key = IdempotencyKey{row->kind + " " + job.idempotency_key, PrintOf(job.body)};
+  row->request = std::move(job.body);
+
+  struct Outcome {
+    bool added = false;
+    JobView view;
+  };
+  auto outcome = std::make_shared<Outcome>();
+  store_.Write(
+      [this, row, key, outcome](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(outcome->added, InsertJob(rows, row.get(), key, options_.limits));
+        if (row->gone) return ResultGone();
+        ASSIGN_OR_RETURN(outcome->view, Load(rows, row->owner, row->id));
+        return OkStatus();
+      },
+      [this, strand = strand_, outcome, done = std::move(done)](const Status& status) {
+        strand->Post([this, status, outcome, done] {
+          if (!status.ok()) return done(StoreStatus(status), false);
+          Overlay(&outcome->view);
+          done(std::move(outcome->view), !outcome->added);
+          if (!outcome->added) return;
+          Count([](JobStats& stats) { ++stats.accepted; });
+          Claim();
+          TickIn(options_.tick);
+        });
+      });
+}
+
+Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::string& id) const {
+  ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+  JobView view = ViewOf(row);
+  if (row.state != JobState::kQueued) return view;
+  ASSIGN_OR_RETURN(const QueuePlace place, PlaceOf(rows, row));
+  // Of each owner one in turn: what others have more than this one has before it does not count.
+  view.position = std::clamp<int64_t>((place.before + 1) * place.owners - 1, place.before,
+                                      std::max<int64_t>(place.waiting - 1, place.before));
+  ASSIGN_OR_RETURN(view.paused, IsPaused(rows, owner));
+  return view;
+}
+
+void Jobs::Overlay(JobView* view) const {
+  if (const auto found = running_.find(view->id);
+      found != running_.end() && found->second.call != nullptr) {
+    view->progress_tokens = found->second.call->progress();
+  }
+  if (!view->position.has_value() || view->paused || ms_per_job_ <= 0) return;
+  const auto ahead = static_cast<double>(*view->position) + static_cast<double>(running_.size());
+  const int64_t not_before = std::max<int64_t>(view->run_at_ms - unix_ms_(), 0);
+  view->eta_ms = not_before + static_cast<int64_t>((ahead + 1) * ms_per_job_);
+}
+
+void Jobs::Get(const std::string& owner, const std::string& id, Seen done) {
+  Watch(owner, id, -1, TimePoint::min(), std::move(done));
+}
+
+void Jobs::Watch(const std::string& owner, const std::string& id, int64_t version, TimePoint until,
+                 Seen done) {
+  auto waiter = std::make_shared<Waiter>(Waiter{owner, version, until, std::move(done)});
+  Tell(id, waiter);
+}
+
+// Looks, and waits on where there is nothing to tell yet.
+void Jobs::Tell(const std::string& id, const std::shared_ptr<Waiter>& waiter) {
+  auto view = std::make_shared<JobView>();
+  store_.Read(
+      [this, id, waiter, view](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*view, Load(rows, waiter->owner, id));
+        return OkStatus();
+      },
+      [this, strand = strand_, id, waiter, view](const Status& status) {
+        strand->Post([this, id, waiter, view, status] {
+          if (!status.ok()) return waiter->done(StoreStatus(status));
+          Overlay(view.get());
+          const bool news = waiter->version != kUntilEnd && view->version > waiter->version;
+          if (news || wire::Ended(view->state) || waiter->until <= clock_.Now())
+            return waiter->done(std::move(*view));
+          if (stopped_) return waiter->done(Draining());
+          waiters_.emplace(id, waiter);
+          strand_->PostAt(waiter->until, [this, id, waiter] {
+            const auto [first, last] = waiters_.equal_range(id);
+            const auto found = std::find_if(
+                first, last, [&](const auto& entry) { return entry.second == waiter; });
+            if (found == last) return;  // it was told
+            waiters_.erase(found);
+            Tell(id, waiter);
+          });
+        });
+      });
+}
+
+void Jobs::Changed(const std::string& id) {
+  const auto [first, last] = waiters_.equal_range(id);
+  std::vector<std::shared_ptr<Waiter>> waiters;
+  for (auto it = first; it != last; ++it) waiters.push_back(it->second);
+  waiters_.erase(first, last);
+  for (const auto& waiter : waiters) Tell(id, waiter);
+}
+
+void Jobs::List(const std::string& owner, JobQuery query,
+                std::function<void(Result<std::vector<JobView>>)> done) {
+  ++query.limit;
+  auto views = std::make_shared<std::vector<JobView>>();
+  store_.Read(
+      [owner, query, views](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const std::vector<JobRow> found, ListJobs(rows, owner, query));
+        for (const JobRow& row : found) views->push_back(ViewOf(row));
+        return OkStatus();
+      },
+      [strand = strand_, views, done = std::move(done)](const Status& status) {
+        strand->Post([views, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(std::move(*views));
+        });
+      });
+}
+
+void Jobs::Cancel(const std::string& owner, const std::string& id, Seen done) {
+  auto runs = std::make_shared<bool>(false);
+  store_.Write(
+      [this, owner, id, runs](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+        if (row.state == JobState::kCancelled) return OkStatus();
+        if (wire::Ended(row.state)) return Finished(row);
+        *runs = row.state == JobState::kRunning;
+        if (*runs) return OkStatus();
+        return CancelQueued(rows, owner, id, unix_ms_(), options_.limits).status();
+      },
+      [this, strand = strand_, owner, id, runs, done = std::move(done)](const Status& status) {
+        strand->Post([this, owner, id, runs, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          if (!*runs) Changed(id);
+          const auto found = running_.find(id);
+          if (*runs && found != running_.end()) {
+            found->second.cancelled = true;
+            if (found->second.call != nullptr) found->second.call->Cancel();
+            Pump();  // what never began ends at once
+          }
+          Watch(owner, id, kUntilEnd, clock_.Now() + kCancelWithin, done);
+        });
+      });
+}
+
+void Jobs::Replay(const std::string& owner, const std::string& id, Seen done) {
+  store_.Write(
+      [this, owner, id](Database& rows) -> Status {
+        const int64_t now_ms = unix_ms_();
+        ASSIGN_OR_RETURN(const bool replayed,
+                         ReplayJob(rows, owner, id, now_ms, now_ms + Millis(options_.window)));
+        if (replayed) return OkStatus();
+        ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
+        return Finished(row);
+      },
+      [this, strand = strand_, owner, id, done = std::move(done)](const Status& status) {
+        strand->Post([this, owner, id, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          Changed(id);
+          Get(owner, id, done);
+          Claim();
+          TickIn(options_.tick);
+        });
+      });
+}
+
+void Jobs::Pause(const std::string& owner, bool paused, std::function<void(Status)> done) {
+  store_.Write([owner, paused](Database& rows) { return PauseOwner(rows, owner, paused); },
+               [this, strand = strand_, done = std::move(done)](const Status& status) {
+                 strand->Post([this, done, status] {
+                   done(StoreStatus(status));
+                   Claim();
+                   TickIn(options_.tick);
+                 });
+               });
+}
+
+JobStats Jobs::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+void Jobs::CountEnd(JobState state, bool mine) {
+  Count([&](JobStats& stats) {
+    if (!mine) {
+      ++stats.fenced;
+    } else if (state == JobState::kSucceeded) {
+      ++stats.completed;
+    } else if (state == JobState::kCancelled) {
+      ++stats.cancelled;
+    } else if (state == JobState::kExpired) {
+      ++stats.expired;
+    } else if (state == JobState::kDead) {
+      ++stats.dead;
+    } else {
+      ++stats.failed;
+    }
+  });
+}
+
+// --- running them ---
+
+void Jobs::Start() {
+  store_.Write(
+      [this](Database& rows) {
+        return SweepLeases(rows, unix_ms_(), /*all=*/true, options_.limits).status();
+      },
+      [this, strand = strand_](const Status&) {
+        strand->Post([this] {
+          if (stopped_) return;
+          started_ = true;
+          Claim();
+          TickIn(options_.tick);
+        });
+      });
+}
+
+void Jobs::Claim() {
+  if (!started_ || stopped_) return;
+  if (claiming_) {
+    claim_again_ = true;
+    return;
+  }
+  const int64_t room = options_.slots - static_cast<int64_t>(running_.size());
+  if (room <= 0) return;
+  claiming_ = true;
+  claim_again_ = false;
+  auto claimed = std::make_shared<std::vector<JobRow>>();
+  store_.Write(
+      [this, claimed, room](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*claimed,
+                         ClaimJobs(rows, unix_ms_(), Millis(options_.lease), room, &claimed_last_));
+        return OkStatus();
+      },
+      [this, strand = strand_, claimed, room](const Status& status) {
+        strand->Post([this, claimed, room, status] {
+          claiming_ = false;
+          if (!status.ok()) return TickIn(options_.tick);
+          OnClaimed(std::move(*claimed), static_cast<int64_t>(claimed->size()) == room);
+        });
+      });
+}
+
+void Jobs::OnClaimed(std::vector<JobRow> claimed, bool full) {
+  if (claimed.empty() && running_.empty()) last_end_ = TimePoint::min();
+  for (JobRow& row : claimed) Begin(std::move(row));
+  if (claim_again_ || full) Claim();
+}
+
+void Jobs::Begin(JobRow row) {
+  const std::string id = row.id;
+  Running& running = running_[id];
+  running.row = row;
+  running.row.request.clear();
+  Changed(id);
+  const auto begin = [&]() -> Status {
+    if (stopped_) return Draining();
+    const std::optional<calls::CallKind> kind = calls::KindNamed(row.kind);
+    if (!kind.has_value()) return Internal("a job of an unknown kind");
+    ASSIGN_OR_RETURN(const api::CallerRef accepted, CallerOf(row.caller));
+    ASSIGN_OR_RETURN(api::CallerRef caller, caller_(accepted));
+    const TimePoint now = clock_.Now();
+    const int64_t now_ms = unix_ms_();
+    const int64_t left_ms = row.deadline_ms - now_ms;
+    if (left_ms <= 0)
+      return {StatusCode::kDeadlineExceeded, "deadline_exceeded", "its deadline has passed"};
+    ASSIGN_OR_RETURN(running.call,
+                     WholeCall::Parse(*kind, row.request,
+                                      {.caller = std::move(caller),
+                                       .request_id = row.id,
+                                       .parse = {.now = now},
+                                       .deadline = now + std::chrono::milliseconds(left_ms),
+                                       .unix_s = now_ms / 1000},
+                                      inference_));
+    return running.call->Begin(strand_);
+  };
+  if (const Status status = begin(); !status.ok())
+    return End(running.row, {.status = status}, false);
+  strand_->Wake();  // what was there at once is read
+}
+
+void Jobs::Pump() {
+  struct Ended {
+    JobRow row;
+    WholeCall::Answer answer;
+    bool cancelled = false;
+  };
+  std::vector<Ended> ended;
+  for (auto& [id, running] : running_) {
+    if (running.call == nullptr) continue;
+    if (auto answer = running.call->Poll())
+      ended.push_back({running.row, *std::move(answer), running.cancelled});
+  }
+  for (Ended& each : ended) End(std::move(each.row), std::move(each.answer), each.cancelled);
+}
+
+void Jobs::End(JobRow row, WholeCall::Answer answer, bool cancelled) {
+  if (const auto found = running_.find(row.id); found != running_.end())
+    found->second.call = nullptr;
+  row.progress = answer.output_tokens;
+  const Status& status = answer.status;
+  if (status.ok() && static_cast<int64_t>(answer.body.size()) > options_.limits.result_bytes) {
+    row.state = JobState::kFailed;
+    row.error = wire::JobErrorJson(ResourceExhausted(
+        "request_too_large", "the result has " + std::to_string(answer.body.size()) +
+                                 " bytes, more than are kept of all jobs"));
+    return Save(std::move(row));
+  }
+  if (status.ok()) {
+    row.state = JobState::kSucceeded;
+    row.result = std::move(answer.body);
+    return Save(std::move(row));
+  }
+  row.error = wire::JobErrorJson(status);
+  if (cancelled) {
+    row.state = JobState::kCancelled;
+    row.result = std::move(answer.body);
+    row.error.clear();
+    return Save(std::move(row));
+  }
+  if (status.reason() == "draining") {
+    stopped_ = true;  // the next process goes on
+    return Requeue(row, Duration(0), /*spent=*/false);
+  }
+  if (status.reason() == "deadline_exceeded") {
+    row.state = JobState::kExpired;
+    return Save(std::move(row));
+  }
+  const bool ours =
+      status.reason() == "internal_error" || wire::FindError(status).code == "internal_error";
+  if (wire::FindError(status).retry == wire::Retry::kNo) {
+    row.state = JobState::kFailed;
+    return Save(std::move(row));
+  }
+  if (!ours) {
+    Duration wait = kRefusedFor;
+    if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
+    return Requeue(row, wait, /*spent=*/false);
+  }
+  if (row.attempt < row.max_attempts) return Requeue(row, Backoff(row.attempt), /*spent=*/true);
+  row.state = JobState::kDead;
+  Save(std::move(row));
+}
+
+Duration Jobs::Backoff(int64_t attempt) {
+  const auto last = static_cast<int64_t>(options_.backoff.size()) - 1;
+  const Duration wait =
+      options_.backoff[static_cast<size_t>(std::clamp<int64_t>(attempt - 1, 0, last))];
+  return std::chrono::duration_cast<Duration>(wait * (0.75 + random_.Uniform() / 2));
+}
+
+void Jobs::Save(JobRow row) {
+  const std::string id = row.id;
+  auto mine = std::make_shared<bool>(false);
+  auto shared = std::make_shared<const JobRow>(std::move(row));
+  store_.Write(
+      [this, shared, mine](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*mine, FinishJob(rows, *shared, unix_ms_(), options_.limits));
+        return OkStatus();
+      },
+      [this, strand = strand_, id, shared, mine](const Status& status) {
+        strand->Post([this, id, shared, mine, status] {
+          if (!status.ok()) {  // a result is not given up for a disk that is full for a while
+            const Duration wait = status.reason() == "overloaded" ? kStoreRetry : kFullRetry;
+            return strand_->PostAt(clock_.Now() + wait, [this, shared] { Save(*shared); });
+          }
+          Forget(*shared);
+          CountEnd(shared->state, *mine);
+          const TimePoint now = clock_.Now();
+          if (last_end_ != TimePoint::min()) {
+            const double took = ToMillis(now - last_end_);
+            ms_per_job_ = ms_per_job_ <= 0 ? took : ms_per_job_ * (1 - kNewest) + took * kNewest;
+          }
+          last_end_ = now;
+          Changed(id);
+          Claim();
+        });
+      });
+}
+
+void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {
+  store_.Write(
+      [this, row, in, spent](Database& rows) {
+        return RequeueJob(rows, row, unix_ms_() + Millis(in), spent).status();
+      },
+      [this, strand = strand_, row, in, spent](const Status& status) {
+        strand->Post([this, row, in, spent, status] {
+          if (!status.ok()) {
+            return strand_->PostAt(clock_.Now() + kFullRetry,
+                                   [this, row, in, spent] { Requeue(row, in, spent); });
+          }
+          Forget(row);
+          Count([&](JobStats& stats) { ++(spent ? stats.retried : stats.put_off); });
+          Changed(row.id);
+          Claim();
+          TickIn(options_.tick);
+        });
+      });
+}
+
+// Unless it was claimed anew meanwhile.
+void Jobs::Forget(const JobRow& row) {
+  const auto found = running_.find(row.id);
+  if (found != running_.end() && found->second.row.epoch == row.epoch) running_.erase(found);
+}
+
+void Jobs::Beat() {
+  next_beat_ = clock_.Now() + options_.beat;
+  auto running = std::make_shared<std::vector<std::pair<JobRow, int64_t>>>();
+  for (const auto& [id, entry] : running_) {
+    if (entry.call != nullptr) running->emplace_back(entry.row, entry.call->progress());
+  }
+  if (running->empty()) return;
+  auto lost = std::make_shared<std::vector<std::string>>();
+  store_.Write(
+      [this, running, lost](Database& rows) -> Status {
+        lost->clear();
+        const int64_t until_ms = unix_ms_() + Millis(options_.lease);
+        for (const auto& [row, progress] : *running) {
+          ASSIGN_OR_RETURN(const bool mine, BeatJob(rows, row, until_ms, progress));
+          if (!mine) lost->push_back(row.id);
+        }
+        return OkStatus();
+      },
+      [this, strand = strand_, lost](const Status& status) {
+        if (!status.ok()) return;
+        strand->Post([this, lost] {
+          // Somebody else's by now, or ended: the work stops.
+          for (const std::string& id : *lost) {
+            const auto found = running_.find(id);
+            if (found != running_.end() && found->second.call != nullptr) running_.erase(found);
+          }
+        });
+      });
+}
+
+void Jobs::TickIn(Duration wait) {
+  const TimePoint when = clock_.Now() + wait;
+  if (when >= next_tick_) return;
+  next_tick_ = when;
+  strand_->PostAt(when, [this, when] {
+    if (when == next_tick_) Tick();  // else an earlier one came in between
+  });
+}
+
+// As often as something waits or runs; once a minute else, for results that grow old.
+void Jobs::Tick() {
+  next_tick_ = TimePoint::max();
+  if (stopped_) return;
+  const TimePoint now = clock_.Now();
+  if (now >= next_beat_) Beat();
+  const bool drop = now >= next_drop_;
+  if (drop) next_drop_ = now + kDropEvery;
+  struct Found {
+    std::vector<std::string> expired;
+    JobCounts counts;
+  };
+  auto seen = std::make_shared<Found>();
+  store_.Write(
+      [this, seen, drop](Database& rows) -> Status {
+        const int64_t now_ms = unix_ms_();
+        RETURN_IF_ERROR(SweepLeases(rows, now_ms, /*all=*/false, options_.limits).status());
+        ASSIGN_OR_RETURN(seen->expired, ExpireJobs(rows, now_ms, kExpiredAtOnce, options_.limits));
+        if (drop)
+          RETURN_IF_ERROR(DropResults(rows, now_ms, kDroppedAtOnce, options_.limits).status());
+        ASSIGN_OR_RETURN(seen->counts, CountJobs(rows));
+        return OkStatus();
+      },
+      [this, strand = strand_, seen](const Status& status) {
+        strand->Post([this, seen, status] {
+          for (const std::string& id : seen->expired) Changed(id);
+          if (status.ok()) {
+            Count([&](JobStats& stats) {
+              stats.queued = seen->counts.queued;
+              stats.running = seen->counts.running;
+              stats.result_bytes = seen->counts.result_bytes;
+              stats.expired += seen->expired.size();
+            });
+          }
+          Claim();
+          const bool busy = !status.ok() || seen->counts.queued > 0 || seen->counts.running > 0;
+          TickIn(busy ? options_.tick : kDropEvery);
+        });
+      });
+}
+
+void Jobs::GiveBack() {
+  std::promise<std::vector<JobRow>> given;
+  strand_->Post([this, &given] {
+    Pump();  // what has ended ends
+    stopped_ = true;
+    for (const auto& [id, waiter] : std::exchange(waiters_, {})) waiter->done(Draining());
+    std::vector<JobRow> rows;
+    for (auto& [id, running] : running_) {
+      if (running.call != nullptr) rows.push_back(running.row);
+      running.call = nullptr;  // cancels it
+    }
+    given.set_value(std::move(rows));
+  });
+  const std::vector<JobRow> rows = given.get_future().get();
+  // Behind what was handed in before. A disk that takes nothing leaves their leases to the next
+  // process, and an attempt with them.
+  const Status ignored = store_.WriteNow([&](Database& database) -> Status {
+    for (const JobRow& row : rows)
+      RETURN_IF_ERROR(RequeueJob(database, row, unix_ms_(), /*spent=*/false).status());
+    return OkStatus();
+  });
+  static_cast<void>(ignored);
+}
+
+}  // namespace tutti::jobs

@@ -1,0 +1,42 @@
+#include "services/responses/caller_json.h"
+
+#include <memory>
+#include <string>
+
+namespace tutti::responses {
+
+using wire::Json;
+using wire::JsonWriter;
+
+void WriteCaller(const api::Caller& caller, JsonWriter* json) {
+  json->Member("tenant", caller.tenant).Member("credential", caller.credential);
+  if (!caller.user.empty()) json->Member("user", caller.user);
+  json->Key("models").BeginArray();
+  for (const std::string& model : caller.models) json->String(model);
+  json->EndArray();
+  json->Key("limits").BeginObject();
+  for (const auto& [name, member] : api::kCallerLimits) {
+    if ((caller.limits.*member).has_value()) json->Member(name, *(caller.limits.*member));
+  }
+  json->EndObject();
+}
+
+api::CallerRef ReadCaller(const StoredObject& fields) {
+  if (!fields.Has("credential")) return nullptr;
+  const auto caller = std::make_shared<api::Caller>();
+  caller->tenant = fields.Text("tenant");
+  caller->credential = fields.Text("credential");
+  caller->user = fields.Text("user");
+  for (const Json& model : fields.List("models")) {
+    if (model.is_string()) caller->models.emplace_back(wire::TextOf(model));
+  }
+  if (const Json* limits = fields.Find("limits")) {
+    const StoredObject set(*limits);
+    for (const auto& [name, member] : api::kCallerLimits) {
+      if (set.Has(name)) (*caller).limits.*member = set.Int(name);
+    }
+  }
+  return caller;
+}
+
+}  // namespace tutti::responses
