@@ -15,6 +15,7 @@
 #include "app/api_key.h"
 #include "bench/concurrency.h"
 #include "bench/forward.h"
+#include "bench/jobs.h"
 #include "bench/kernels_report.h"
 #include "bench/mqtt_chats.h"
 #include "bench/overload.h"
@@ -62,6 +63,7 @@ class BenchCommand final : public Command {
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench overload --url http://127.0.0.1:8080\n"
+        "  tutti bench jobs --url http://127.0.0.1:8080\n"
         "  tutti bench mqtt --json mqtt.json\n"
         "  tutti bench kernels\n"
         "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
@@ -80,6 +82,7 @@ class BenchCommand final : public Command {
     DeclareConcurrency();
     DeclareServe();
     DeclareOverload();
+    DeclareJobs();
     DeclareMqtt();
     DeclareKernels();
     encode_.Declare(
@@ -253,6 +256,43 @@ class BenchCommand final : public Command {
               "x the first text's time on the idle server is as before [1.1]");
   }
 
+  void DeclareJobs() {
+    bench::ServeOptions& load = jobs_.load;
+    CLI::App* command = Add("jobs", "Durable jobs of a server, and accepts on this disk, gated",
+                            [this]() -> Result<bench::Report> {
+                              ASSIGN_OR_RETURN(jobs_.load.api_key, app::ApiKey(""));
+                              jobs_.load.cache_salt = CacheSalt();
+                              return bench::BenchJobs(jobs_, Progress());
+                            });
+    command->footer(
+        "Example:\n"
+        "  tutti bench jobs --url http://127.0.0.1:8080 --jobs 5000\n"
+        "The server's other jobs of this key are waited for, and its queue is paused meanwhile. A "
+        "key is\n"
+        "taken from TUTTI_API_KEY.");
+    command->add_option("--url", load.url, "of the server, http://HOST:PORT, with or without /v1")
+        ->required();
+    command->add_option("--model", load.model,
+                        "name to ask for (default: the first the server lists)");
+    AddNumber(*command, "--jobs", jobs_.jobs, 1, 1000000,
+              "that run alone, and beside each number of interactive clients [5000]");
+    AddNumbers(*command, "--interactive", jobs_.interactive, 1, 1024,
+               "clients that are timed alone and beside jobs [1,8]");
+    AddNumber(*command, "--submitters", jobs_.submitters, 1, 256, "connections [8]");
+    AddNumber(*command, "--concurrency", jobs_.clients, 1, 1024,
+              "clients of the closed loop that measures the peak [16]");
+    AddNumber(*command, "--probes", jobs_.probes, 1, 100000,
+              "requests of each of those clients [200]");
+    AddNumber(*command, "--prompt-tokens", load.prompt_tokens, 1, 100000,
+              "about so many words [32]");
+    AddNumber(*command, "--max-tokens", load.max_tokens, 1, 100000, "output tokens [32]");
+    AddNumber(*command, "--seed", load.seed, uint64_t{0}, kMostSeed, "of prompts [1]");
+    command->add_option("--folder", jobs_.folder,
+                        "on the disk whose accepts are timed (default: that of temporary files)");
+    AddNumber(*command, "--seconds", jobs_.seconds, 0.1, 3600.0, "of each number of accepts [2]");
+    AddNumbers(*command, "--at-once", jobs_.at_once, 1, 4096, "accepts at once [1,8,64,256]");
+  }
+
   void DeclareMqtt() {
     CLI::App* command =
         Add("mqtt", "Chats over MQTT beside the same over HTTP, gated at these sizes", [this] {
@@ -338,6 +378,7 @@ class BenchCommand final : public Command {
   int requests_ = 0, tokens_ = 30;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;
+  bench::JobsOptions jobs_;
   bench::OverloadOptions overload_;
   std::string arrivals_ = "poisson", workload_ = "random";
   std::string cache_salt_;

@@ -56,12 +56,14 @@ Status HttpConnection::ReadMore() {
   return OkStatus();
 }
 
-Result<HttpConnection::Answer> HttpConnection::Post(const std::string& path,
-                                                    std::string_view body) {
+Result<HttpConnection::Answer> HttpConnection::Post(const std::string& path, std::string_view body,
+                                                    std::string_view fields) {
   std::string request = "POST " + server_.base + path + " HTTP/1.1\r\nHost: " + server_.host + ":" +
                         server_.port + "\r\nContent-Type: application/json\r\n" +
                         (api_key_.empty() ? "" : "Authorization: Bearer " + api_key_ + "\r\n") +
-                        "Content-Length: " + std::to_string(body.size()) + "\r\n\r\n";
+                        "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  request += fields;
+  request += "\r\n";
   request += body;
   RETURN_IF_ERROR(SendAll(server_, socket_, request));
   size_t head = 0;

@@ -1,0 +1,296 @@
+#include "bench/jobs.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/json/array.hpp>
+#include <boost/json/parse.hpp>
+#include <boost/json/serialize.hpp>
+#include <filesystem>
+#include <thread>
+#include <utility>
+
+#include "base/cpus.h"
+#include "base/mutex.h"
+#include "bench/job_accepts.h"
+#include "bench/machine.h"
+#include "client/http_client.h"
+#include "client/http_connection.h"
+#include "client/served_models.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr int kLongTokens = 200;     // of the answer that is streamed while jobs are submitted
+constexpr int kJobsLevel = 1 << 20;  // of the seed of their prompts
+constexpr auto kLook = std::chrono::milliseconds(50);
+
+// Jobs of one server and one key.
+class JobRun {
+ public:
+  JobRun(const JobsOptions& options, client::Server server, std::string model)
+      : options_(options), server_(std::move(server)), model_(std::move(model)) {}
+
+  Status Pause(bool paused) {
+    ASSIGN_OR_RETURN(client::HttpConnection connection, Connect());
+    ASSIGN_OR_RETURN(const client::HttpConnection::Answer answer,
+                     connection.Post(paused ? "/v1/jobs/pause" : "/v1/jobs/resume", ""));
+    return answer.status == 200 ? OkStatus() : client::AnswerError(answer.status, answer.body);
+  }
+
+  // How long each took to be accepted, in seconds.
+  Result<std::vector<double>> Submit(int count) {
+    std::vector<double> accept_s;
+    Mutex mutex;
+    Status failure;
+    std::atomic<int> next{0};
+    {
+      std::vector<std::jthread> submitters;
+      for (int i = 0; i < options_.submitters; ++i) {
+        submitters.emplace_back([&] {
+          Result<client::HttpConnection> connection = Connect();
+          Status status = connection.status();
+          std::vector<double> mine;
+          while (status.ok() && next++ < count) {
+            const TimePoint sent = clock_.Now();
+            const auto answer =
+                connection->Post("/v1/chat/completions", Body(), "Prefer: respond-async\r\n");
+            mine.push_back(ToSeconds(clock_.Now() - sent));
+            status = !answer.ok()            ? answer.status()
+                     : answer->status == 202 ? OkStatus()
+                                             : client::AnswerError(answer->status, answer->body);
+          }
+          const MutexLock lock(mutex);
+          accept_s.insert(accept_s.end(), mine.begin(), mine.end());
+          if (!status.ok()) failure = status;
+        });
+      }
+    }
+    RETURN_IF_ERROR(failure);
+    return accept_s;
+  }
+
+  // Until all have ended, unless `enough` says otherwise; then whether they had.
+  Result<bool> AwaitNone(const std::function<bool()>& enough) {
+    while (true) {
+      bool none = true;
+      for (const char* status : {"queued", "running"}) {
+        ASSIGN_OR_RETURN(const int count, Count(status, 1));
+        none = none && count == 0;
+      }
+      if (none || enough()) return none;
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+  // Of the newest hundred at most.
+  Result<int> Count(const std::string& status, int limit) {
+    ASSIGN_OR_RETURN(const std::string page,
+                     client::Get(server_, fmt::format("/v1/jobs?status={}&limit={}", status, limit),
+                                 options_.load.api_key, options_.load.patience));
+    boost::system::error_code error;
+    const boost::json::value list = boost::json::parse(page, error);
+    if (error || !list.is_object() || !list.get_object().contains("data"))
+      return Internal("the server's list of jobs cannot be read");
+    return static_cast<int>(list.get_object().at("data").get_array().size());
+  }
+
+  // Closed loop; an error if any request was not answered.
+  Result<LevelResult> Closed(int clients, int requests, int max_tokens) {
+    ServeOptions load = options_.load;
+    load.requests = requests;
+    load.max_tokens = max_tokens;
+    load.seed = LevelSeed(options_.load.seed, ++levels_);
+    LevelResult level = RunLoad(load, server_, model_, clients, {});
+    for (const RequestRecord& record : level.records) RETURN_IF_ERROR(record.status);
+    return level;
+  }
+
+ private:
+  Result<client::HttpConnection> Connect() const {
+    return client::HttpConnection::Open(server_, options_.load.api_key, options_.load.patience);
+  }
+
+  // As the interactive prompts, and none of them.
+  std::string Body() {
+    const std::string text =
+        PromptText(options_.load.workload, options_.load.prompt_tokens,
+                   LevelSeed(options_.load.seed, kJobsLevel), static_cast<int>(++bodies_));
+    return boost::json::serialize(
+        boost::json::object{{"model", model_},
+                            {"messages", boost::json::array{{{"role", "user"}, {"content", text}}}},
+                            {"max_tokens", options_.load.max_tokens},
+                            {"ignore_eos", options_.load.ignore_eos}});
+  }
+
+  const JobsOptions& options_;
+  const client::Server server_;
+  const std::string model_;
+  const SteadyClock clock_;
+  std::atomic<int64_t> bodies_{0};
+  int levels_ = 0;
+};
+
+std::string Millis(const Percentiles& seconds) {
+  return fmt::format("{:.2f}/{:.2f}/{:.2f}", seconds.p50 * 1e3, seconds.p95 * 1e3,
+                     seconds.p99 * 1e3);
+}
+
+struct Teller {
+  void Say(const std::string& line) {
+    report.text += line + "\n";
+    if (progress) progress(line);
+  }
+  void Demand(bool met, std::string what) {
+    if (!met) report.failures.push_back(std::move(what));
+  }
+  Report report;
+  const std::function<void(const std::string&)>& progress;
+};
+
+// In this process; no server.
+Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* json) {
+  std::error_code none;
+  const std::string folder =
+      options.folder.empty() ? std::filesystem::temp_directory_path(none).string() : options.folder;
+  ASSIGN_OR_RETURN(const AcceptFigures plain, PlainCommits(folder, options.seconds));
+  teller->Say(fmt::format("durable accepts of 2,000 bytes in {}", folder));
+  teller->Say(fmt::format("{:>26} {:>10} {:>8} {:>22}", "at once", "accepts/s", "x plain",
+                          "ms p50/p95/p99"));
+  teller->Say(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s, "",
+                          Millis(PercentilesOf(plain.accept_s))));
+  boost::json::array rows;
+  double best = 0;
+  for (const int at_once : options.at_once) {
+    ASSIGN_OR_RETURN(const AcceptFigures figures, AcceptsOf(folder, at_once, options.seconds));
+    const double ratio = plain.per_s > 0 ? figures.per_s / plain.per_s : 0;
+    best = std::max(best, ratio);
+    teller->Say(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}", at_once, figures.per_s, ratio,
+                            Millis(PercentilesOf(figures.accept_s))));
+    rows.push_back(boost::json::object{{"at_once", at_once},
+                                       {"accepts_per_s", figures.per_s},
+                                       {"of_plain", ratio},
+                                       {"accept_ms", MillisJson(figures.accept_s)}});
+  }
+  teller->Demand(best >= options.least_of_plain,
+                 fmt::format("accepts: {:.1f} x a commit each, {:g} are asked for", best,
+                             options.least_of_plain));
+  (*json)["accepts"] = boost::json::object{{"folder", folder},
+                                           {"plain_per_s", plain.per_s},
+                                           {"plain_ms", MillisJson(plain.accept_s)},
+                                           {"rows", std::move(rows)}};
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<Report> BenchJobs(const JobsOptions& options,
+                         const std::function<void(const std::string&)>& progress) {
+  const ServeOptions& load = options.load;
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
+  const client::ModelServer at{server, load.api_key, load.patience};
+  ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
+  Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
+  Teller teller{{}, progress};
+  boost::json::object json;
+  RETURN_IF_ERROR(Accepts(options, &teller, &json));
+
+  JobRun run(options, server, model);
+  const SteadyClock clock;
+  if (const auto warm = run.Closed(1, 1, load.max_tokens); !warm.ok())
+    return client::Explained(at, model, "generate", warm.status());
+  RETURN_IF_ERROR(run.Pause(true));
+  Result<std::vector<double>> accepted = Internal("not asked");
+  {
+    std::atomic<bool> over{false};
+    std::jthread busy([&] {
+      while (!over.load()) {
+        if (!run.Closed(1, 1, kLongTokens).ok()) return;
+      }
+    });
+    accepted = run.Submit(options.jobs);
+    over.store(true);
+  }
+  if (!accepted.ok()) {
+    static_cast<void>(run.Pause(false));
+    return accepted.status();
+  }
+  const Percentiles accept = PercentilesOf(*accepted);
+  teller.Say(
+      fmt::format("{} jobs over {} connections beside a streamed answer: accepted within {} ms",
+                  options.jobs, options.submitters, Millis(accept)));
+  teller.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
+                fmt::format("99 % of the jobs accepted within {:.1f} ms, {:g} ms are asked for",
+                            accept.p99 * 1e3, options.submit_p99_ms));
+
+  const int peak_requests = std::max(4 * options.clients, options.jobs / 10);
+  const auto peak_of = [&]() -> Result<double> {
+    ASSIGN_OR_RETURN(const LevelResult level,
+                     run.Closed(options.clients, peak_requests, load.max_tokens));
+    return static_cast<double>(level.tokens()) / level.seconds;
+  };
+  ASSIGN_OR_RETURN(const double before, peak_of());
+  const TimePoint begin = clock.Now();
+  RETURN_IF_ERROR(run.Pause(false));
+  RETURN_IF_ERROR(run.AwaitNone([] { return false; }).status());
+  const double took_s = ToSeconds(clock.Now() - begin);
+  ASSIGN_OR_RETURN(const double after, peak_of());
+  const double peak = (before + after) / 2;
+  const double rate = static_cast<double>(options.jobs) * load.max_tokens / took_s;
+  const double share = peak > 0 ? rate / peak : 0;
+  teller.Say(fmt::format(
+      "{} jobs of {} tokens alone: {:.0f} tokens/s, {:.1f} % of what {} clients get ({:.0f})",
+      options.jobs, load.max_tokens, rate, share * 100, options.clients, peak));
+  teller.Demand(share >= options.least_of_peak,
+                fmt::format("jobs reach {:.1f} % of the peak, {:.0f} % are asked for", share * 100,
+                            options.least_of_peak * 100));
+  ASSIGN_OR_RETURN(const int failed, run.Count("failed", 100));
+  teller.Demand(failed == 0, fmt::format("{} jobs failed", failed));
+
+  boost::json::array beside_rows;
+  for (const int clients : options.interactive) {
+    ASSIGN_OR_RETURN(const LevelResult alone,
+                     run.Closed(clients, clients * options.probes, load.max_tokens));
+    RETURN_IF_ERROR(run.Pause(true));
+    RETURN_IF_ERROR(run.Submit(options.jobs).status());
+    RETURN_IF_ERROR(run.Pause(false));
+    ASSIGN_OR_RETURN(const LevelResult beside,
+                     run.Closed(clients, clients * options.probes, load.max_tokens));
+    ASSIGN_OR_RETURN(const bool ran_out, run.AwaitNone([] { return true; }));
+    teller.Demand(!ran_out, "the jobs ended before the requests beside them: ask for more jobs");
+    RETURN_IF_ERROR(run.AwaitNone([] { return false; }).status());
+    const Percentiles first = PercentilesOf(alone.Ttft()), second = PercentilesOf(beside.Ttft());
+    const double ratio = first.p99 > 0 ? second.p99 / first.p99 : 0;
+    teller.Say(fmt::format("first text of {} clients: alone {} ms, beside jobs {} ms, p99 {:.2f} x",
+                           clients, Millis(first), Millis(second), ratio));
+    teller.Demand(
+        ratio <= options.most_ttft,
+        fmt::format("{} clients beside jobs: first text at p99 {:.2f} x alone, {:g} asked for",
+                    clients, ratio, options.most_ttft));
+    beside_rows.push_back(boost::json::object{{"clients", clients},
+                                              {"ttft_alone_ms", MillisJson(first)},
+                                              {"ttft_beside_ms", MillisJson(second)},
+                                              {"ttft_ratio", ratio}});
+  }
+
+  json["schema"] = "tutti.bench.jobs.v1";
+  json["machine"] = MachineJson(calibration.best());
+  json["url"] = load.url;
+  json["model"] = model;
+  json["jobs"] = options.jobs;
+  json["prompt_tokens"] = load.prompt_tokens;
+  json["max_tokens"] = load.max_tokens;
+  json["seed"] = load.seed;
+  json["submit_ms"] = MillisJson(accept);
+  json["peak_tokens_s"] = peak;
+  json["jobs_tokens_s"] = rate;
+  json["share_of_peak"] = share;
+  json["failed"] = failed;
+  json["beside"] = std::move(beside_rows);
+  json["passed"] = teller.report.failures.empty();
+  teller.report.json = std::move(json);
+  return std::move(teller.report);
+}
+
+}  // namespace tutti::bench
