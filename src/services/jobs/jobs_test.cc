@@ -423,7 +423,7 @@ TEST_F(JobsTest, ALeaseThatIsLostStopsTheWork) {
 
 // Against a model: kills at random points of a mixed run.
 TEST_F(JobsTest, EveryAcceptedJobEndsOnceWhateverIsKilled) {
-  const char* asked = std::getenv("TUTTI_JOB_KILLS");
+  const char* asked = std::getenv("TUTTI_TEST_JOB_KILLS");
   const int kills = asked == nullptr ? 60 : std::atoi(asked);
   Close();
   options_.max_attempts = 1'000'000;
