@@ -1,6 +1,5 @@
 #include "doors/http/response_feed.h"
 
-#include <algorithm>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -14,7 +13,6 @@
 namespace tutti::http {
 namespace {
 
-constexpr size_t kEventsAtOnce = 16;
 constexpr uint64_t kMostPadding = 32;  // as in the streams of chats
 
 void AppendEvent(std::string_view type, std::string_view json, std::string* frames) {
@@ -25,29 +23,25 @@ void AppendEvent(std::string_view type, std::string_view json, std::string* fram
   *frames += "\n\n";
 }
 
-// The next process goes on with it.
-Status Interrupted() { return Unavailable("draining", "the server is shutting down"); }
-
 }  // namespace
 
 ResponseFeed::~ResponseFeed() { Stop(); }
 
 void ResponseFeed::Stop() {
-  if (!reader_.has_value()) return;
-  reader_.reset();
+  if (!cursor_.has_value()) return;
+  cursor_.reset();
   connection_.WatchStreams(false);
 }
 
 bool ResponseFeed::Attach(const std::shared_ptr<responses::Response>& response,
                           int64_t starting_after) {
-  first_ = response->base().turn.has_value() ? 1 : 0;
-  Result<responses::ResponseReader> reader = responses::ResponseReader::Attach(
-      response, std::min(starting_after, INT64_MAX - first_) + first_, connection_.loop());
-  if (!reader.ok()) {
-    connection_.RespondError(reader.status());
+  Result<ResponseCursor> cursor =
+      ResponseCursor::Open(response, starting_after, connection_.loop());
+  if (!cursor.ok()) {
+    connection_.RespondError(cursor.status());
     return false;
   }
-  reader_.emplace(*std::move(reader));
+  cursor_.emplace(*std::move(cursor));
   connection_.WatchStreams(true);
   return true;
 }
@@ -56,11 +50,6 @@ void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
                           int64_t starting_after, std::vector<std::string> ignored,
                           bool obfuscated) {
   if (!Attach(response, starting_after)) return;
-  starting_after_ = starting_after;
-  if (const Status place = responses::CheckPlace(*response, starting_after, first_); !place.ok()) {
-    Stop();
-    return connection_.RespondError(place);
-  }
   shows_ = Shows::kEvents;
   if (obfuscated) padding_.emplace(std::hash<std::string>{}(connection_.loop()->RandomId(24)));
   events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
@@ -85,7 +74,7 @@ void ResponseFeed::Begun(const std::shared_ptr<responses::Response>& response,
 }
 
 void ResponseFeed::Pump() {
-  if (!reader_.has_value()) return;
+  if (!cursor_.has_value()) return;
   switch (shows_) {
     case Shows::kEvents:
       return PumpEvents();
@@ -98,25 +87,21 @@ void ResponseFeed::Pump() {
 
 void ResponseFeed::PumpEvents() {
   std::string frames;
-  while (!reader_->ended() && events_.HasRoom(frames.size())) {
-    const bool interrupted = reader_->response()->log().interrupted();
-    const auto entries = reader_->Next(kEventsAtOnce);
-    if (!entries.ok()) return FailEvents(entries.status(), std::move(frames));
-    if (entries->empty()) {
-      if (interrupted && !reader_->ended()) return FailEvents(Interrupted(), std::move(frames));
-      break;
-    }
-    for (const auto& entry : *entries) {
-      AppendEvent(entry->type, Shown(*entry), &frames);
+  while (!cursor_->ended() && events_.HasRoom(frames.size())) {
+    Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
+    if (!events.ok()) return FailEvents(events.status(), std::move(frames));
+    if (events->empty()) break;
+    for (ResponseCursor::Event& event : *events) {
+      const std::string_view type = event.type;
+      AppendEvent(type, Shown(std::move(event)), &frames);
     }
   }
-  if (reader_->ended()) {
-    // One that was made again may have ended before the place where its reader waited.
-    const Status place = responses::CheckPlace(*reader_->response(), starting_after_, first_);
-    if (!place.ok()) return FailEvents(place, std::move(frames));
+  if (cursor_->ended()) {
+    if (const Status place = cursor_->Place(); !place.ok())
+      return FailEvents(place, std::move(frames));
   }
   events_.Show(frames);
-  if (!reader_->ended()) return;
+  if (!cursor_->ended()) return;
   Stop();
   events_.End();
 }
@@ -132,15 +117,14 @@ void ResponseFeed::FailEvents(const Status& status, std::string frames) {
   events_.End();
 }
 
-std::string ResponseFeed::Shown(const responses::LogEntry& entry) {
-  std::string json =
-      first_ == 0 ? entry.json : wire::Renumbered(entry.json, entry.sequence - first_);
-  if (!padding_.has_value() || entry.type != "response.output_text.delta") return json;
-  return wire::Obfuscated(std::move(json), 1 + padding_->Below(kMostPadding));
+std::string ResponseFeed::Shown(ResponseCursor::Event event) {
+  if (!padding_.has_value() || event.type != "response.output_text.delta")
+    return std::move(event.json);
+  return wire::Obfuscated(std::move(event.json), 1 + padding_->Below(kMostPadding));
 }
 
 void ResponseFeed::PumpWhole() {
-  const std::shared_ptr<responses::Response> response = reader_->response();
+  const std::shared_ptr<responses::Response> response = cursor_->response();
   if (!response->ended()) return Leave(*response);
   Stop();
   const wire::ResponseState state = response->State();
@@ -155,7 +139,7 @@ void ResponseFeed::PumpWhole() {
 }
 
 void ResponseFeed::PumpBegun() {
-  const std::shared_ptr<responses::Response> response = reader_->response();
+  const std::shared_ptr<responses::Response> response = cursor_->response();
   if (response->log().next() == 0) return Leave(*response);
   Stop();
   connection_.Respond(200, JsonHeaders(ignored_), wire::ResponseJson(response->State()));
@@ -164,16 +148,16 @@ void ResponseFeed::PumpBegun() {
 void ResponseFeed::Leave(const responses::Response& response) {
   if (!response.log().interrupted()) return;
   Stop();
-  connection_.RespondError(Interrupted(), Connection::Origin::kWaist);
+  connection_.RespondError(ResponseCursor::Interrupted(), Connection::Origin::kWaist);
 }
 
 TimePoint ResponseFeed::Due() const {
-  return reader_.has_value() && shows_ == Shows::kEvents ? events_.KeepAliveDue()
+  return cursor_.has_value() && shows_ == Shows::kEvents ? events_.KeepAliveDue()
                                                          : TimePoint::max();
 }
 
 void ResponseFeed::OnTimer(TimePoint now) {
-  if (reader_.has_value() && shows_ == Shows::kEvents) events_.KeepAlive(now);
+  if (cursor_.has_value() && shows_ == Shows::kEvents) events_.KeepAlive(now);
 }
 
 }  // namespace tutti::http

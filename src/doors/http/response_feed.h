@@ -1,10 +1,6 @@
 // ResponseFeed: a response of the Responses API as one connection sees it: its events as they come,
 // or the whole object once it has ended. The response belongs to others and goes on without it.
 //
-// `accepted`, with which the log of a dialog's turn begins, is MQTT's: here the first event is
-// response.created, and it has number 0, as clients of the Responses API ask for. So of a turn the
-// numbers are lower by one than in the log.
-//
 // An exchange's own; its thread.
 #pragma once
 
@@ -18,6 +14,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "doors/http/event_stream.h"
+#include "doors/http/response_cursor.h"
 #include "services/responses/response.h"
 
 namespace tutti::http {
@@ -49,7 +46,7 @@ class ResponseFeed {
  private:
   bool Attach(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   void PumpEvents();
-  std::string Shown(const responses::LogEntry& entry);
+  std::string Shown(ResponseCursor::Event event);
   void PumpWhole();
   void PumpBegun();
   void FailEvents(const Status& status,
@@ -58,9 +55,7 @@ class ResponseFeed {
   void Stop();
 
   Connection& connection_;
-  std::optional<responses::ResponseReader> reader_;
-  int64_t starting_after_ = -1;
-  int64_t first_ = 0;  // what the log calls the event that is number 0 here
+  std::optional<ResponseCursor> cursor_;
   enum class Shows { kEvents, kWhole, kBegun };
   Shows shows_ = Shows::kWhole;
   Failed failed_ = Failed::kError;
