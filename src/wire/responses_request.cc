@@ -151,10 +151,10 @@ Status ReadTurn(const CheckedObject& object, const ParseOptions& options, Ignore
   return OkStatus();
 }
 
-Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options) {
+Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options, Scope scope) {
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
-                   CheckedObject::Check(kResponses, body, "", options.strict, &ignored));
+                   CheckedObject::Check(scope, body, "", options.strict, &ignored));
   ResponsesCall call;
   RETURN_IF_ERROR(ReadTurn(object, options, &ignored, &call));
   RETURN_IF_ERROR(ReadDialog(object, options.strict, &ignored, &call));

@@ -16,6 +16,7 @@
 #include "wire/json.h"
 #include "wire/metadata.h"
 #include "wire/request_placement.h"
+#include "wire/schema.h"
 
 namespace tutti::wire {
 
@@ -40,7 +41,9 @@ struct ResponsesCall {
 
 // Errors: those of the schema; unsupported_parameter for what would change the answer and is not
 // implemented; empty_prompt; invalid_value for fields that exclude or need each other.
-Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options);
+// `scope`: kSocketCreate where the body stands in a message.
+Result<ResponsesCall> ParseResponses(const Json& body, const ParseOptions& options,
+                                     Scope scope = kResponses);
 
 // The part that is the same wherever a turn is asked for: input, instructions, sampling, when and
 // where. `object` has been checked against a scope of kTurn.

@@ -60,7 +60,10 @@ enum Scope : uint64_t {
   kMqttControl = uint64_t{1} << 33,            // .../ctl
   kProjectMessage = uint64_t{1} << 34,         // MQTT, project profile: .../user_input
   kProjectVerb = uint64_t{1} << 35,            // .../template, .../clear, .../delete
-  kLastScope = kProjectVerb,
+  kSocketEnvelope = uint64_t{1} << 36,         // WebSocket: what response.create adds to a body
+  kSocketControl = uint64_t{1} << 37,          // its other messages
+  kLastScope = kSocketControl,
+  kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
   kTurn = kResponses | kMqttMessage,  // ask for one turn of a dialog
   kSampled = kAnyGeneration | kTurn,  // take the fields of the sampling chain

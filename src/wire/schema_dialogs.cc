@@ -8,6 +8,7 @@ namespace {
 
 constexpr double kLowestOutput = 16;  // OpenAI's least max_output_tokens
 constexpr double kTopicBytes = 512;
+constexpr double kTokenBytes = 8 << 10;
 
 // What asks for a turn of a dialog, beside the fields of the sampling chain.
 std::vector<FieldSpec> TurnRows() {
@@ -118,6 +119,18 @@ std::vector<FieldSpec> ConversationRows() {
   };
 }
 
+std::vector<FieldSpec> SocketRows() {
+  return {
+      Choice("type", kSocketEnvelope, "response.create"),
+      Choice("type", kSocketControl, "response.cancel|subscribe|ping|auth"),
+      Text("stream_id", kSocketEnvelope | kSocketControl, 1, kNameBytes),
+      Text("response_id", kSocketControl, 1, kNameBytes),
+      Int("starting_after", kSocketControl, 0, kInt64High),
+      Text("id", kSocketControl, 1, kIdBytes),
+      Text("token", kSocketControl, 1, kTokenBytes),
+  };
+}
+
 std::vector<FieldSpec> MqttRows() {
   return {
       // --- native profile: .../ctl ---
@@ -155,6 +168,7 @@ std::vector<FieldSpec> DialogRows() {
   std::vector<FieldSpec> rows = TurnRows();
   for (FieldSpec& row : ConversationRows()) rows.push_back(std::move(row));
   for (FieldSpec& row : MqttRows()) rows.push_back(std::move(row));
+  for (FieldSpec& row : SocketRows()) rows.push_back(std::move(row));
   return rows;
 }
 

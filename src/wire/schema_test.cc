@@ -49,14 +49,17 @@ std::string Page(const char* path) {
 }
 
 TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
-  const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md");
-  ASSERT_FALSE(http.empty() || dialogs.empty());
+  const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
+                    sockets = Page("docs/websocket.md");
+  ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty());
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
       continue;
     // What dialogs share with the routes that have no dialogs stands on their page.
-    const std::string& page = (field.scopes & (kResponses - 1)) != 0 ? http : dialogs;
+    const std::string& page = (field.scopes & (kResponses - 1)) != 0        ? http
+                              : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
+                                                                            : sockets;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }

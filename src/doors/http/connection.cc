@@ -25,6 +25,9 @@ constexpr uint64_t kLingerBytes = 1 << 20;
 // behind it.
 constexpr Duration kProbeTime = std::chrono::seconds(1);
 constexpr size_t kMaxPipelined = 64 << 10;  // of further requests, read while one is answered
+// Streams stop at `unsent_bytes`. Beyond lies what answers at once, to a client that must still be
+// heard while it is slow to read: it may want to cancel.
+constexpr size_t kFullTunnel = 4;
 constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 constexpr size_t kLargeAnswer = 256 << 10;  // above it copying takes longer than a packet more
 constexpr size_t kSmallBody = 64 << 10;     // read to its end even when the request is refused
@@ -118,8 +121,9 @@ void Connection::NoteHandshake() {
 
 void Connection::Abort() { Close(true); }
 
-void Connection::CloseIfIdle() {
-  if (phase_ == Phase::kIdle) Close(false);
+void Connection::Drain() {
+  if (phase_ == Phase::kIdle) return Close(false);
+  if (tunnel_) RunExchange([this] { exchange_->OnDrain(); });
 }
 
 // --- reading ---
@@ -154,11 +158,13 @@ void Connection::OnRead(bool ok, size_t bytes) {
   } catch (const std::bad_alloc&) {
     GiveUp(OutOfMemory());
   }
-  if (phase_ != Phase::kClosed) Read();
+  if (phase_ != Phase::kClosed && !TunnelIsFull()) Read();
 }
 
 void Connection::TakeIn(size_t bytes) {
+  if (tunnel_ && phase_ != Phase::kBusy) return;  // it has said its last word
   input_.append(read_buffer_.data(), bytes);
+  if (tunnel_) return FeedTunnel();
   if (phase_ == Phase::kBusy || phase_ == Phase::kFlushing) {
     if (input_.size() > kMaxPipelined) Close(true);
   } else {
@@ -166,9 +172,27 @@ void Connection::TakeIn(size_t bytes) {
   }
 }
 
+void Connection::FeedTunnel() {
+  RunExchange([this] { input_.erase(0, exchange_->OnBytes(input_)); });
+}
+
+void Connection::ReadOn() {
+  boost::asio::post(loop_->context(), [self = shared_from_this()] {
+    if (self->phase_ != Phase::kBusy) return;
+    self->FeedTunnel();
+    if (!self->TunnelIsFull()) self->Read();
+  });
+}
+
+bool Connection::TunnelIsFull() const {
+  return tunnel_ && phase_ == Phase::kBusy &&
+         (!input_.empty() || unsent_ >= kFullTunnel * context_.options.limits.unsent_bytes);
+}
+
 void Connection::OnPeerDone() {
   switch (phase_) {
     case Phase::kBusy:
+      if (tunnel_) return Close(false);
       return AwaitGone();
     case Phase::kIdle:  // a whole request may wait for its turn
     case Phase::kHead:
@@ -281,6 +305,12 @@ void Connection::AdoptRequestId(const std::string& id) {
   if (!id.empty() && request_.Find("x-request-id") == nullptr) request_id_ = id;
 }
 
+void Connection::Identify(auth::PrincipalRef principal) {
+  decision_.principal = std::move(principal);
+  Recognise();
+  rate_limits_.reset();  // its head is written
+}
+
 void Connection::CountAs(telemetry::OpKind op) {
   if (decision_.op() != telemetry::OpKind::kOther || op == telemetry::OpKind::kOther) return;
   if (telemetry::DoorMetrics* const serving = context_.deps.serving) {
@@ -316,7 +346,8 @@ void Connection::OnMessage() {
   Recognise();
   exchange_ = MakeExchange(*decision_.route, *this);
   RunExchange([this] { exchange_->Start(); });
-  if (peer_done_ && phase_ == Phase::kBusy) AwaitGone();
+  if (tunnel_ && !input_.empty()) FeedTunnel();
+  if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
 }
 
 void Connection::Recognise() {
@@ -333,7 +364,8 @@ void Connection::Recognise() {
 void Connection::SignForCache(api::CacheControl* control,
                               std::shared_ptr<api::CacheReport>* report) {
   *control = ReadCacheControl(request_.Joined("cache-control"));
-  *report = cache_reports_.emplace_back(std::make_shared<api::CacheReport>());
+  *report = std::make_shared<api::CacheReport>();
+  if (status_ == 0) cache_reports_.push_back(*report);
 }
 
 // --- the exchange ---
@@ -444,7 +476,7 @@ void Connection::WriteHead(HeadSpec head) {
   TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
   if (context_.draining.load()) close_after_ = true;
-  head.keep_alive = !close_after_;
+  head.keep_alive = !close_after_ || tunnel_;  // whose own fields say what becomes of it
   head.http_1_0 = request_.http_1_0;
   status_ = head.status;
   pending_ += SerializeHead(head);
@@ -467,14 +499,21 @@ void Connection::Respond(int status, HeaderList headers, std::string body) {
   Finish();
 }
 
-void Connection::RespondError(const Status& status, Origin origin,
-                              std::optional<wire::ContextNumbers> numbers) {
-  const wire::ErrorView error = wire::ViewError(status, error_options_);
+wire::ErrorView Connection::Shown(const Status& status, Origin origin) {
+  wire::ErrorView error = wire::ViewError(status, error_options_);
   if (error.ours && context_.deps.log != nullptr) {
     context_.deps.log->Error(
         "http.internal_error",
         {{"id", request_id_}, {"code", status.reason()}, {"what", status.message()}});
   }
+  if (origin == Origin::kDoor && context_.deps.serving != nullptr)
+    context_.deps.serving->RequestRejected(error.code);
+  return error;
+}
+
+void Connection::RespondError(const Status& status, Origin origin,
+                              std::optional<wire::ContextNumbers> numbers) {
+  const wire::ErrorView error = Shown(status, origin);
   HeaderList headers = {{"Content-Type", "application/json"}};
   if (error.retry_after.has_value()) {
     const int64_t ms = std::max<int64_t>(1, error.retry_after->count());
@@ -485,14 +524,16 @@ void Connection::RespondError(const Status& status, Origin origin,
     headers.emplace_back("x-should-retry", *error.should_retry ? "true" : "false");
   if (error.http == 401) headers.emplace_back("WWW-Authenticate", "Bearer");
   if (error.http == 405) headers.emplace_back("Allow", decision_.allow);
+  if (error.http == 426) {
+    headers.emplace_back("Upgrade", "websocket");
+    headers.emplace_back("Sec-WebSocket-Version", "13");
+  }
   // A body of KServe v2 has place for the text alone.
   if (error.form == wire::ErrorForm::kKserve)
     headers.emplace_back("x-tutti-error-code", error.code);
   if (const auto excess = status.excess(); excess && error.code == "context_length_exceeded") {
     numbers = {static_cast<int>(excess->asked), static_cast<int>(excess->most)};
   }
-  const bool counts = origin == Origin::kDoor && context_.deps.serving != nullptr;
-  if (counts) context_.deps.serving->RequestRejected(error.code);
   Respond(error.http, std::move(headers), wire::ErrorBody(error, numbers));
 }
 
@@ -530,6 +571,17 @@ void Connection::BeginStream(int status, HeaderList headers) {
   if (context_.deps.serving != nullptr)
     context_.deps.serving->StreamsOpen(telemetry::DoorKind::kHttp, 1);
   WriteHead(std::move(head));
+}
+
+void Connection::BeginTunnel(HeaderList headers) {
+  tunnel_ = streaming_ = close_after_ = true;
+  framing_ = BodyFraming::kUntilClose;
+  last_progress_ = last_send_ = loop_->clock().Now();
+  if (context_.deps.serving != nullptr)
+    context_.deps.serving->StreamsOpen(telemetry::DoorKind::kHttp, 1);
+  WriteHead({101, std::move(headers), framing_});
+  WatchStreams(true);
+  Write();
 }
 
 void Connection::Send(std::string_view data) {
@@ -632,6 +684,7 @@ void Connection::OnWritten(bool ok, size_t bytes) {
   if (write_in_flight_ && !drained) return;
   if (finished_ && !write_in_flight_) return OnFlushed();
   if (exchange_ != nullptr) Pump();  // room again
+  if (tunnel_ && phase_ == Phase::kBusy && !TunnelIsFull()) Read();
 }
 
 void Connection::OnFlushed() {
@@ -684,7 +737,7 @@ void Connection::Linger() {
 void Connection::Close(bool reset) {
   if (phase_ == Phase::kClosed) return;
   const auto self = shared_from_this();
-  if (phase_ == Phase::kBusy) Account(499);
+  if (phase_ == Phase::kBusy) Account(tunnel_ ? status_ : 499);
   phase_ = Phase::kClosed;
   ++exchange_serial_;
   body_share_.Release();

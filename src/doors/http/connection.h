@@ -37,7 +37,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   void Start();  // the handshake, then the first request
   void Abort();  // closes at once, cancelling what runs
-  void CloseIfIdle();
+  void Drain();  // closes if it is idle; an exchange that has a tunnel is told
 
   // --- IoLoop ---
   void Pump();  // streams have grown
@@ -45,13 +45,18 @@ class Connection : public std::enable_shared_from_this<Connection> {
   TimePoint timer_due() const { return timer_due_; }
   void set_timer_due(TimePoint due) { timer_due_ = due; }
 
-  // --- Exchange: the answer. Respond, or BeginStream, Send.., EndStream ---
+  // --- Exchange: the answer. Respond, or BeginStream, Send.., EndStream; or BeginTunnel, and then
+  // --- Send and Exchange::OnBytes until EndStream ---
   void Respond(int status, HeaderList headers, std::string body);
   // Refusals of the waist are counted behind it; those of this door, here.
   enum class Origin { kDoor, kWaist };
   void RespondError(const Status& status, Origin origin = Origin::kDoor,
                     std::optional<wire::ContextNumbers> numbers = std::nullopt);
   void BeginStream(int status, HeaderList headers);
+  // 101 with `headers`: from now on the bytes of both directions are another protocol's. They are
+  // not read while too much waits for the socket.
+  void BeginTunnel(HeaderList headers);
+  void ReadOn();  // Exchange::OnBytes() is called for what it left
   void Send(std::string_view data);
   void EndStream();
   size_t unsent() const { return unsent_; }  // body bytes given and not yet taken by the socket
@@ -96,6 +101,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void AdoptRequestId(const std::string& id);
   // Of the errors of this request, where the route alone does not tell.
   void set_error_form(wire::ErrorForm form) { error_options_.form = form; }
+  // Who asks, where the request itself did not have to say it (Decision::asks_later).
+  void Identify(auth::PrincipalRef principal);
+  // As it is shown in the form of this request; one of ours is logged, one of this door counted.
+  wire::ErrorView Shown(const Status& status, Origin origin);
   // What the request is counted as, where its route does not tell.
   void CountAs(telemetry::OpKind op);
   const Decision& decision() const { return decision_; }
@@ -124,6 +133,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Ends the request with `status`, or without a word if half an answer stands, and then the
   // connection.
   void GiveUp(Status status);
+  void FeedTunnel();
+  bool TunnelIsFull() const;
   void OnPeerDone();  // it sends nothing more; whether it reads is to be seen
   void AwaitGone();   // while an exchange answers it
   void Probe();       // writes what only a peer that still reads takes
@@ -184,6 +195,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // the answer
   int status_ = 0;  // 0 = no head written
   bool streaming_ = false, close_after_ = false, finished_ = false;
+  bool tunnel_ = false;
   BodyFraming framing_ = BodyFraming::kLength;
   uint64_t sent_bytes_ = 0;
   size_t unsent_ = 0;

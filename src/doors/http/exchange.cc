@@ -121,6 +121,8 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
       return MakeGenerationExchange(route.id, connection);
     case RouteId::kResponses:
       return keeps() ? MakeResponsesExchange(connection) : nothing_kept();
+    case RouteId::kResponsesSocket:
+      return keeps() ? MakeSocketExchange(connection) : nothing_kept();
     case RouteId::kResponse:
     case RouteId::kResponseCancel:
     case RouteId::kResponseDelete:

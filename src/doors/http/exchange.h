@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -22,6 +23,10 @@ class Exchange {
   virtual void Pump() {}     // streams have grown, or the socket has taken bytes
   virtual TimePoint Due() const { return TimePoint::max(); }
   virtual void OnTimer(TimePoint) {}  // at or after Due()
+  // Behind Connection::BeginTunnel(): what the client sends. Returns how much was taken from the
+  // front; the rest is shown again, with what follows, once it asks for it (ReadOn()).
+  virtual size_t OnBytes(std::string_view bytes) { return bytes.size(); }
+  virtual void OnDrain() {}  // likewise: the door stops as soon as nothing is answered any more
 };
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection);
@@ -34,6 +39,8 @@ std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& conne
 // Of the Responses API: making one (responses_exchange.cc), and what can be done with one that is
 // there (stored_response_exchange.cc).
 std::unique_ptr<Exchange> MakeResponsesExchange(Connection& connection);
+// The same over WebSocket (socket_exchange.cc).
+std::unique_ptr<Exchange> MakeSocketExchange(Connection& connection);
 std::unique_ptr<Exchange> MakeStoredResponseExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& connection);
 // Durable jobs: a call that is accepted for later (respond_async_exchange.cc), and what can be done

@@ -131,7 +131,7 @@ struct HttpDoor::Impl {
     StopAccepting();
     for (const auto& loop : loops) {
       boost::asio::post(loop->context(), [raw = loop.get()] {
-        raw->ForEach([](Connection& connection) { connection.CloseIfIdle(); });
+        raw->ForEach([](Connection& connection) { connection.Drain(); });
       });
     }
     const TimePoint end = deps.clock->Now() + limit;

@@ -56,6 +56,21 @@ struct HttpLimits {
   Duration deadline_cap = std::chrono::hours(24);  // of X-Request-Timeout-Ms and deadline_ms
 };
 
+// Of a WebSocket; what its frames and messages may hold is wire::FrameLimits'.
+struct SocketLimits {
+  Duration auth_time = std::chrono::seconds(5);     // until it says who asks
+  size_t auth_bytes = 16 << 10;                     // of what says it
+  Duration ping_time = std::chrono::seconds(20);    // of silence; then we ask
+  Duration silent_time = std::chrono::seconds(40);  // then it is closed
+  Duration age = std::chrono::minutes(60);          // then nothing is begun any more
+  Duration age_grace = std::chrono::seconds(30);    // for what runs then
+  int pings_per_s = 100;                            // of the client
+  int bad_messages = 16;                            // in a row
+  size_t lanes = 64;
+  size_t lane_messages = 16;           // that wait in one
+  size_t lane_memory_bytes = 1 << 20;  // of a dialog that is not stored
+};
+
 struct HttpOptions {
   std::string host = "127.0.0.1";  // an address; "localhost" = 127.0.0.1
   int port = 8080;                 // 0 = a free one, see HttpDoor::port()
@@ -82,6 +97,7 @@ struct HttpOptions {
   // SO_SNDBUF of connections; 0 = the system's, which grows to megabytes for a reader that stopped.
   int send_buffer_bytes = 64 << 10;
   HttpLimits limits;
+  SocketLimits socket;
 };
 
 // Whether these may be listened with (access/bind_rule.h).

@@ -37,6 +37,8 @@ void AppendHeader(std::string_view name, std::string_view value, std::string* ou
 
 std::string_view ReasonPhrase(int status) {
   switch (status) {
+    case 101:
+      return "Switching Protocols";
     case 200:
       return "OK";
     case 202:
@@ -73,6 +75,8 @@ std::string_view ReasonPhrase(int status) {
       return "Expectation Failed";
     case 422:
       return "Unprocessable Content";
+    case 426:
+      return "Upgrade Required";
     case 429:
       return "Too Many Requests";
     case 431:

@@ -8,6 +8,7 @@
 #include "base/ascii.h"
 #include "doors/http/content_coding.h"
 #include "doors/http/request_path.h"
+#include "doors/http/socket_upgrade.h"
 #include "services/auth/who_asks.h"
 
 namespace tutti::http {
@@ -123,6 +124,15 @@ Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
   });
 }
 
+// Browsers cannot give a WebSocket fields of their own. An open server asks nobody, neither now nor
+// later.
+bool Router::MaySayLater(const Route* route, const HttpRequest& request,
+                         const auth::CertifiedName* certificate) const {
+  return route != nullptr && route->id == RouteId::kResponsesSocket && WantsSocket(request) &&
+         request.Count("authorization") == 0 && certificate == nullptr &&
+         !authority_.IsOpen(loopback_);
+}
+
 Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {
   Decision decision;
   decision.head_only = request.method == "HEAD";
@@ -167,7 +177,8 @@ Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* c
   const bool open = decision.preflight ||
                     (route != nullptr &&
                      ((request.method == "GET" && route->open) || (probe && route->open_probe)));
-  if (!open) {
+  decision.asks_later = !open && MaySayLater(route, request, certificate);
+  if (!open && !decision.asks_later) {
     Result<auth::PrincipalRef> who = WhoAsks(request, certificate);
     if (!who.ok()) {
       decision.claim = Claim(request, certificate);

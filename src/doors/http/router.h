@@ -23,15 +23,18 @@ namespace tutti::http {
 struct Decision {
   const Route* route = nullptr;  // null when there is none, or the key was missing
   auth::PrincipalRef principal;  // who asks; null where nobody was asked for a credential
-  std::string claim = "-";       // as whom it presented itself where it was not believed; for logs
-  Status refusal;                // OK = go on, and there is a route
-  std::string argument, item;    // {id} or the {part}s, decoded
-  std::string version;           // of a versioned route, decoded; empty = none was given
-  std::string allow;             // for 405 and OPTIONS
-  std::string cors_origin;       // to be echoed; empty = none
-  bool head_only = false;        // HEAD: the answer without its body
-  bool options = false;          // OPTIONS: 204 with `allow`
-  bool preflight = false;        // a browser's question before a cross-origin request
+  // It shows nothing of who asks, and may say so in the first message over its WebSocket: until
+  // then it may do nothing else.
+  bool asks_later = false;
+  std::string claim = "-";     // as whom it presented itself where it was not believed; for logs
+  Status refusal;              // OK = go on, and there is a route
+  std::string argument, item;  // {id} or the {part}s, decoded
+  std::string version;         // of a versioned route, decoded; empty = none was given
+  std::string allow;           // for 405 and OPTIONS
+  std::string cors_origin;     // to be echoed; empty = none
+  bool head_only = false;      // HEAD: the answer without its body
+  bool options = false;        // OPTIONS: 204 with `allow`
+  bool preflight = false;      // a browser's question before a cross-origin request
   // What the request is counted as, where that is its model's to say.
   std::optional<telemetry::OpKind> model_op;
   // Of refusals without a route.
@@ -61,6 +64,9 @@ class Router {
   // Who asks: nobody in particular where the server is open. Errors: invalid_api_key, key_revoked.
   Result<auth::PrincipalRef> WhoAsks(const HttpRequest& request,
                                      const auth::CertifiedName* certificate) const;
+
+  bool MaySayLater(const Route* route, const HttpRequest& request,
+                   const auth::CertifiedName* certificate) const;
 
   const access::WebRule web_rule_;
   const bool loopback_;

@@ -46,6 +46,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/v1/detokenize", "POST", RouteId::kDetokenize, kTokenize, OpKind::kTokenize},
     {"/apply-template", "POST", RouteId::kApplyTemplate, kTokenize, OpKind::kTokenize},
     {"/v1/responses", "POST", RouteId::kResponses, kGenerate, OpKind::kResponse},
+    {"/v1/responses", "GET", RouteId::kResponsesSocket, kGenerate},
     {"/v1/responses/input_tokens", "POST", RouteId::kNotOffered, kKnown},
     {"/v1/responses/compact", "POST", RouteId::kNotOffered, kKnown},
     {"/v1/responses/{part}", "GET", RouteId::kResponse, kGenerate},

@@ -17,6 +17,7 @@ enum class RouteId {
   kText,
   kGenerate,
   kResponses,  // POST /v1/responses
+  kResponsesSocket,
   kResponse,
   kResponseCancel,
   kResponseDelete,

@@ -19,6 +19,7 @@
 #include "wire/request_placement.h"
 #include "wire/responses_request.h"
 #include "wire/schema.h"
+#include "wire/socket_message.h"
 #include "wire/tei_request.h"
 #include "wire/tokenizer_routes.h"
 
@@ -67,6 +68,11 @@ inline Status ParseItem(const Json& j, const ParseOptions& o) {
 inline Status ParsePart(const Json& j, const ParseOptions& o) {
   const JsonObject item{{"role", "user"}, {"content", JsonArray{j}}};
   return Below("content[0]", ParseItem(item, o));
+}
+
+inline Status ParseSocket(const Json& j, const ParseOptions& o) {
+  std::string stream_id;
+  return ParseSocketMessage(PrintJson(j), o, &stream_id).status();
 }
 
 inline const std::vector<Kind>& Kinds() {
@@ -131,6 +137,11 @@ inline const std::vector<Kind>& Kinds() {
        [](const Json& j, const ParseOptions& o) {
          return ParseMqttControl(PrintJson(j), o).status();
        }},
+      {kSocketCreate,
+       R"({"type":"response.create","model":"m","input":"x","stream":true,"conversation":"c",)"
+       R"("max_output_tokens":2147483647})",
+       &ParseSocket},
+      {kSocketControl, R"({"type":"ping"})", &ParseSocket},
       {kProjectMessage, R"({"message":"x"})",
        [](const Json& j, const ParseOptions& o) {
          return ParseProjectMessage("p", PrintJson(j), "01234567", o).message.status();

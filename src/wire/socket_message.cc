@@ -1,0 +1,137 @@
+#include "wire/socket_message.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+#include "wire/field_error.h"
+#include "wire/json.h"
+#include "wire/json_writer.h"
+#include "wire/schema.h"
+
+namespace tutti::wire {
+namespace {
+
+using Verb = SocketMessage::Verb;
+constexpr std::string_view kCreateType = "response.create";
+constexpr auto kVerbs = std::to_array<std::pair<std::string_view, Verb>>({
+    {"response.cancel", Verb::kCancel},
+    {"subscribe", Verb::kSubscribe},
+    {"ping", Verb::kPing},
+    {"auth", Verb::kAuth},
+});
+
+// The schema lets nothing else through.
+Verb VerbOf(std::string_view word) {
+  const auto found = std::find_if(kVerbs.begin(), kVerbs.end(),
+                                  [word](const auto& each) { return each.first == word; });
+  CHECK(found != kVerbs.end()) << word;
+  return found->second;
+}
+
+Result<std::string> ReadStreamId(const CheckedObject& object) {
+  std::string id = object.Text("stream_id").value_or("");
+  const bool fit = std::all_of(id.begin(), id.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '.' || c == '-';
+  });
+  if (!fit) return BadValue("stream_id", "stream_id may hold letters, digits, '_', '.' and '-'");
+  return id;
+}
+
+Result<ResponsesCall> ReadCreate(const Json& body, const CheckedObject& object,
+                                 const ParseOptions& options) {
+  if (object.Has("stream") && !*object.Bool("stream"))
+    return BadValue("stream", "answers are streams here: leave stream out");
+  if (object.Bool("background").value_or(false)) {
+    return InvalidArgument("unsupported_parameter",
+                           "background is for HTTP: over WebSocket subscribe to the response again")
+        .WithParam("background");
+  }
+  ASSIGN_OR_RETURN(ResponsesCall call, ParseResponses(body, options, kSocketCreate));
+  call.stream = true;
+  return call;
+}
+
+// Each field of the others would be dropped in silence otherwise.
+Status CheckBelongs(const CheckedObject& object, Verb verb) {
+  const auto only = [&](const char* name, bool here, bool needed) {
+    if (here == object.Has(name) || (here && !needed)) return OkStatus();
+    const std::string type = *object.Text("type");
+    if (!here) return BadValue(name, std::string(name) + " has no meaning for " + type);
+    return InvalidArgument("missing_required_parameter", type + " needs " + std::string(name))
+        .WithParam(name);
+  };
+  const bool subscribes = verb == Verb::kSubscribe;
+  RETURN_IF_ERROR(only("response_id", subscribes || verb == Verb::kCancel, true));
+  RETURN_IF_ERROR(only("starting_after", subscribes, false));
+  RETURN_IF_ERROR(only("stream_id", subscribes, false));
+  RETURN_IF_ERROR(only("id", verb == Verb::kPing, false));
+  return only("token", verb == Verb::kAuth, true);
+}
+
+bool IsCreate(const Json& root) {
+  if (!root.is_object()) return false;
+  const Json* type = root.get_object().if_contains("type");
+  return type != nullptr && type->is_string() && TextOf(*type) == kCreateType;
+}
+
+}  // namespace
+
+Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptions& options,
+                                         std::string* stream_id) {
+  ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
+  const bool creates = IsCreate(document.root());
+  IgnoredFields ignored;
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::CheckPart(creates ? kSocketCreate : kSocketControl,
+                                            document.root(), "", options.strict, &ignored));
+  SocketMessage message;
+  ASSIGN_OR_RETURN(message.stream_id, ReadStreamId(object));
+  *stream_id = message.stream_id;
+  if (creates) {
+    message.verb = Verb::kCreate;
+    ASSIGN_OR_RETURN(message.call, ReadCreate(document.root(), object, options));
+    return message;
+  }
+  if (!object.Has("type")) {
+    return InvalidArgument("missing_required_parameter", "type is missing").WithParam("type");
+  }
+  message.verb = VerbOf(*object.Text("type"));
+  RETURN_IF_ERROR(CheckBelongs(object, message.verb));
+  message.response_id = object.Text("response_id").value_or("");
+  message.starting_after = object.Int("starting_after").value_or(-1);
+  message.id = object.Text("id").value_or("");
+  message.token = object.Text("token").value_or("");
+  return message;
+}
+
+std::string WithStreamId(std::string object, std::string_view stream_id) {
+  if (stream_id.empty()) return object;
+  CHECK(object.ends_with('}')) << "no object";
+  object.pop_back();
+  object += ",\"stream_id\":\"";
+  object += stream_id;  // of characters that stand for themselves
+  object += "\"}";
+  return object;
+}
+
+std::string SocketError(const ErrorView& error, std::string_view stream_id,
+                        std::optional<ContextNumbers> context) {
+  CHECK(error.form == ErrorForm::kOpenAi);
+  std::string out = "{\"type\":\"error\",\"status\":" + std::to_string(error.http) + ",";
+  out += ErrorBody(error, context).substr(1);
+  return WithStreamId(std::move(out), stream_id);
+}
+
+std::string SocketPong(std::string_view id) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject().Member("type", "pong");
+  if (!id.empty()) json.Member("id", id);
+  json.EndObject();
+  return out;
+}
+
+}  // namespace tutti::wire

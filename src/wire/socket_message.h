@@ -1,0 +1,49 @@
+// Messages of the Responses API over WebSocket as pure functions. The events of a response are
+// those of response_events.h as on SSE, each with the `stream_id` of the message that asked, where
+// that gave one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "wire/error.h"
+#include "wire/request_placement.h"
+#include "wire/responses_request.h"
+
+namespace tutti::wire {
+
+struct SocketMessage {
+  enum class Verb {
+    kCreate,     // response.create: the body of POST /v1/responses
+    kCancel,     // response.cancel: ends response_id
+    kSubscribe,  // tells the events of response_id behind starting_after
+    kPing,       // answers pong
+    kAuth,       // who asks, where the upgrade did not say
+  };
+  Verb verb = Verb::kPing;
+  std::string stream_id;        // create, subscribe: of the lane; empty: that without a name
+  ResponsesCall call;           // create; always a stream, never in the background
+  std::string response_id;      // cancel, subscribe
+  int64_t starting_after = -1;  // subscribe: the last event seen; -1: none
+  std::string id;               // ping: the client's, echoed; may be empty
+  std::string token;            // auth: a key or a signed token
+};
+
+// `stream_id` is set as soon as it is known, also of a message that is refused otherwise. Errors:
+// those of ParseJson, of the schema and of ParseResponses.
+Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptions& options,
+                                         std::string* stream_id);
+
+// An object as JSON with that member at its end; as it is where the id is empty.
+std::string WithStreamId(std::string object, std::string_view stream_id);
+
+// {"type":"error","status":400,"error":{...}}, the last as a body of HTTP has it.
+std::string SocketError(const ErrorView& error, std::string_view stream_id,
+                        std::optional<ContextNumbers> context = std::nullopt);
+
+std::string SocketPong(std::string_view id);  // left out where it is empty
+
+}  // namespace tutti::wire
