@@ -75,6 +75,9 @@ class DoorTest : public ::testing::Test {
         jobs::kJobTables};
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
+    jobs_.reset();  // of a door before: what uses a store goes before it
+    sessions_.reset();
+    responses_.reset();
     store_ = *std::move(store);
     const auto unix_s = [] { return static_cast<int64_t>(time(nullptr)); };
     responses_ = std::make_unique<responses::Responses>(responses::Responses::Options(), waist(),
