@@ -565,6 +565,27 @@ def mqtt_sessions():
     return samples
 
 
+def websockets():
+    """One byte (how to cut), then frames of a client, masked with zeros, which change nothing."""
+    def frame(first, payload=b"", length=None):
+        size = len(payload) if length is None else length
+        head = bytes([first, 0x80 | size]) if size <= 125 else bytes([first, 0xFE]) + size.to_bytes(2, "big") if size <= 0xFFFF else \
+            bytes([first, 0xFF]) + size.to_bytes(8, "big")
+        return head + bytes(4) + payload
+    create = b'{"type":"response.create","stream_id":"a.1","model":"m","input":"hi","store":false}'
+    ping = b'{"type":"ping","id":"\xe2\x82\xac"}'
+    samples = {
+        "create": frame(0x81, create), "ping_message": frame(0x81, ping), "auth": frame(0x81, b'{"type":"auth","token":"t"}'),
+        "subscribe": frame(0x81, b'{"type":"subscribe","response_id":"r","starting_after":3}') + frame(0x81, b'{"type":"response.cancel","response_id":"r"}'),
+        "fragments": frame(0x01, ping[:22]) + frame(0x89, b"p") + frame(0x00) + frame(0x80, ping[22:]), "control": frame(0x89, b"p" * 125) + frame(0x8A),
+        "close": frame(0x88, b"\x03\xe8bye"), "close_codes": frame(0x88, b"\x03\xed"), "half_code": frame(0x88, b"x"), "binary": frame(0x82, b"x"),
+        "unmasked": b"\x81\x02{}", "reserved": frame(0xC1, b"{}"), "opcode": frame(0x83), "long": frame(0x81, length=1 << 63),
+        "needless_length": b"\x81\xfe\x00\x05" + bytes(4) + b"hello", "empty": frame(0x01) + frame(0x00) * 6, "utf8": frame(0x81, b"\xed\xa0\x80"),
+        "too_large": frame(0x01, b"x" * 200) + frame(0x00, b"x" * 200) + frame(0x80, b"x" * 200), "bad_json": frame(0x81, b"{") * 3,
+    }
+    return {name: b"\x07" + data for name, data in samples.items()}
+
+
 def main():
     write("template", templates())
     write("tokenizer", texts())
@@ -577,6 +598,7 @@ def main():
     write("dialog_request", dialogs())
     write("mqtt_payload", mqtt())
     write("http_framing", http())
+    write("websocket", websockets())
     write("kserve_request", kserve())
     write("mqtt", mqtts())
     write("mqtt_session", mqtt_sessions())

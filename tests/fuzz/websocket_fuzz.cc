@@ -1,0 +1,75 @@
+// Bytes behind the upgrade to a WebSocket: what they mean does not depend on how they were cut, no
+// limit is exceeded, and each text is a message or a refusal with a known code. Input: one byte
+// (how to cut), then the bytes.
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/utf8.h"
+#include "fuzz_input.h"
+#include "wire/error.h"
+#include "wire/json.h"
+#include "wire/socket_message.h"
+#include "wire/websocket_frame.h"
+
+namespace {
+
+namespace wire = tutti::wire;
+using Kind = wire::FrameEvent::Kind;
+
+constexpr wire::FrameLimits kLimits{.frame_bytes = 256, .message_bytes = 512, .empty_fragments = 4};
+
+std::vector<wire::FrameEvent> Scan(std::string_view bytes, size_t piece) {
+  wire::FrameReader reader(kLimits);
+  std::vector<wire::FrameEvent> events;
+  while (!bytes.empty()) {
+    std::string_view part = bytes.substr(0, piece);
+    bytes.remove_prefix(part.size());
+    while (auto event = reader.Next(&part)) {
+      events.push_back(*std::move(event));
+      const Kind kind = events.back().kind;
+      if (kind == Kind::kClose || kind == Kind::kFault) return events;
+    }
+    CHECK(part.empty()) << "bytes were left without an event";
+    CHECK_LE(reader.held(), kLimits.message_bytes);
+  }
+  return events;
+}
+
+void CheckText(const std::string& text) {
+  CHECK_LE(text.size(), kLimits.message_bytes);
+  CHECK(tutti::IsValidUtf8(text));
+  std::string stream_id;
+  const auto message = wire::ParseSocketMessage(text, {}, &stream_id);
+  if (message.ok()) {
+    CHECK(message->stream_id == stream_id);
+    return;
+  }
+  const wire::ErrorView view = wire::ViewError(message.status());
+  CHECK(view.http == 400) << message.status();
+  CHECK(wire::ParseJson(wire::SocketError(view, stream_id)).ok()) << "the error is not JSON";
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  tutti::fuzz::FuzzInput input(data, size);
+  const size_t piece = input.Byte() % 64 + 1;
+  const std::string_view bytes = input.Rest();
+  const auto whole = Scan(bytes, std::max<size_t>(bytes.size(), 1));
+  for (const size_t other : {size_t{1}, piece}) {
+    const auto again = Scan(bytes, other);
+    CHECK_EQ(whole.size(), again.size());
+    for (size_t i = 0; i < whole.size(); ++i) {
+      CHECK(whole[i].kind == again[i].kind && whole[i].payload == again[i].payload &&
+            whole[i].code == again[i].code)
+          << "in pieces of " << other << " event " << i << " is another";
+    }
+  }
+  for (const wire::FrameEvent& event : whole) {
+    if (event.kind == Kind::kText) CheckText(event.payload);
+    if (event.kind == Kind::kPing) CHECK_LE(event.payload.size(), 125u);
+  }
+  return 0;
+}
