@@ -119,7 +119,7 @@ Status One(store::Store& store, Jobs* running, std::string_view op, const std::s
       RETURN_IF_ERROR(SweepLeases(rows, now_ms, /*all=*/true, limits).status());
       RETURN_IF_ERROR(CancelQueued(rows, owner, id, now_ms, limits).status());
     } else if (op == "jobs.replay") {
-      RETURN_IF_ERROR(ReplayJob(rows, owner, id, now_ms, now_ms + kDayMs).status());
+      RETURN_IF_ERROR(ReplayJob(rows, owner, id, now_ms + kDayMs).status());
     }
     ASSIGN_OR_RETURN(const std::optional<JobRow> found, LoadJob(rows, owner, id));
     if (!found.has_value()) return NotFound("not_found", "there is no such job");

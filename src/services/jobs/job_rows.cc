@@ -108,7 +108,6 @@ const store::Migration kJobTables = {
          gone INTEGER NOT NULL, idem_key TEXT, idem_print BLOB, request TEXT NOT NULL,
          result TEXT NOT NULL, error TEXT NOT NULL, UNIQUE(owner, idem_key));
        CREATE INDEX job_waiting ON job(owner, deadline_ms, number) WHERE state=0;
-       CREATE INDEX job_due ON job(run_at_ms) WHERE state=0;
        CREATE INDEX job_deadline ON job(deadline_ms) WHERE state=0;
        CREATE INDEX job_lease ON job(lease_until_ms) WHERE state=1;
        CREATE INDEX job_kept ON job(finished_ms, number) WHERE state>=2 AND gone=0;
@@ -306,11 +305,18 @@ Result<int64_t> SweepLeases(Database& database, int64_t now_ms, bool all, const 
                           "each attempt ended with the process or the worker that made it"))));
   int64_t changed = database.changes();
   RETURN_IF_ERROR(Run(database,
-                      "UPDATE job SET state=0, run_at_ms=?2, lease_until_ms=0, version=version+1 "
+                      "UPDATE job SET state=0, run_at_ms=0, lease_until_ms=0, version=version+1 "
                       "WHERE state=1 AND lease_until_ms<=?1",
-                      before, now_ms));
+                      before));
   changed += database.changes();
   return changed;
+}
+
+Result<int64_t> ReleaseJobs(Database& database) {
+  RETURN_IF_ERROR(Run(database,
+                      "UPDATE job SET state=0, run_at_ms=0, lease_until_ms=0, attempt=attempt-1, "
+                      "version=version+1 WHERE state=1"));
+  return database.changes();
 }
 
 Result<std::vector<std::string>> ExpireJobs(Database& database, int64_t now_ms, int64_t most,
@@ -431,13 +437,12 @@ Result<bool> CancelQueued(Database& database, const std::string& owner, const st
 }
 
 Result<bool> ReplayJob(Database& database, const std::string& owner, const std::string& id,
-                       int64_t now_ms, int64_t deadline_ms) {
+                       int64_t deadline_ms) {
   RETURN_IF_ERROR(Run(database,
-                      "UPDATE job SET state=0, attempt=0, run_at_ms=?3, deadline_ms=?4, "
+                      "UPDATE job SET state=0, attempt=0, run_at_ms=0, deadline_ms=?3, "
                       "finished_ms=0, expires_ms=0, error='', result='', version=version+1 "
-                      "WHERE id=?1 AND owner=?2 AND state IN (?5, ?6) AND request<>''",
-                      id, owner, now_ms, deadline_ms, Number(JobState::kFailed),
-                      Number(JobState::kDead)));
+                      "WHERE id=?1 AND owner=?2 AND state IN (?4, ?5) AND request<>''",
+                      id, owner, deadline_ms, Number(JobState::kFailed), Number(JobState::kDead)));
   return database.changes() > 0;
 }
 
@@ -461,10 +466,17 @@ Result<QueuePlace> PlaceOf(Database& database, const JobRow& job) {
   {
     ASSIGN_OR_RETURN(
         Statement row,
-        database.Prepare("SELECT count(*) FROM job WHERE state=0 AND owner=?1 AND "
-                         "(deadline_ms, number)<(?2, (SELECT number FROM job WHERE id=?3))"));
-    RETURN_IF_ERROR(row.Bind(job.owner, job.deadline_ms, job.id).Step().status());
+        database.Prepare("SELECT count(*) FROM (SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "
+                         "(deadline_ms, number)<(?2, (SELECT number FROM job WHERE id=?3)) "
+                         "LIMIT ?4)"));
+    RETURN_IF_ERROR(row.Bind(job.owner, job.deadline_ms, job.id, kCountedBefore).Step().status());
     place.before = row.Int(0);
+  }
+  if (place.before == kCountedBefore) {
+    ASSIGN_OR_RETURN(Statement row,
+                     database.Prepare("SELECT queued FROM job_total WHERE owner=?1"));
+    RETURN_IF_ERROR(row.Bind(job.owner).Step().status());
+    place.before = std::max(row.Int(0) - 1, kCountedBefore);
   }
   ASSIGN_OR_RETURN(Statement row,
                    database.Prepare("SELECT count(*), coalesce(sum(queued), 0) FROM job_total "
@@ -477,20 +489,13 @@ Result<QueuePlace> PlaceOf(Database& database, const JobRow& job) {
 
 Result<JobCounts> CountJobs(Database& database) {
   JobCounts counts;
-  {
-    ASSIGN_OR_RETURN(Statement row,
-                     database.Prepare("SELECT coalesce(sum(queued), 0), coalesce(sum(running), 0), "
-                                      "coalesce(sum(result_bytes), 0) FROM job_total"));
-    RETURN_IF_ERROR(row.Step().status());
-    counts.queued = row.Int(0);
-    counts.running = row.Int(1);
-    counts.result_bytes = row.Int(2);
-  }
   ASSIGN_OR_RETURN(Statement row,
-                   database.Prepare("SELECT min(run_at_ms) FROM job WHERE state=0 AND owner NOT IN "
-                                    "(SELECT owner FROM job_paused)"));
+                   database.Prepare("SELECT coalesce(sum(queued), 0), coalesce(sum(running), 0), "
+                                    "coalesce(sum(result_bytes), 0) FROM job_total"));
   RETURN_IF_ERROR(row.Step().status());
-  if (!row.IsNull(0)) counts.next_ms = row.Int(0);
+  counts.queued = row.Int(0);
+  counts.running = row.Int(1);
+  counts.result_bytes = row.Int(2);
   return counts;
 }
 

@@ -34,7 +34,7 @@ struct JobRow {
   int64_t attempt = 0, max_attempts = 3;
   int64_t epoch = 0;  // of the last claim
   int64_t created_ms = 0, started_ms = 0, finished_ms = 0;
-  int64_t run_at_ms = 0;    // not before
+  int64_t run_at_ms = 0;    // not before; 0: at once, whatever the clock says
   int64_t deadline_ms = 0;  // its end at the latest
   int64_t expires_ms = 0;   // of its result; 0: it has not ended
   int64_t progress = 0;     // output tokens, as of the last beat
@@ -82,6 +82,8 @@ Result<bool> RequeueJob(store::Database& database, const JobRow& job, int64_t ru
 // `all`: of whoever has them, at the start of the one process that runs any.
 Result<int64_t> SweepLeases(store::Database& database, int64_t now_ms, bool all,
                             const JobLimits& limits);
+// All that run wait again, and no attempt is spent: the one process that runs any begins none more.
+Result<int64_t> ReleaseJobs(store::Database& database);
 // Those that wait and whose deadline has passed, at most `most`; their ids.
 Result<std::vector<std::string>> ExpireJobs(store::Database& database, int64_t now_ms, int64_t most,
                                             const JobLimits& limits);
@@ -114,14 +116,16 @@ Result<bool> CancelQueued(store::Database& database, const std::string& owner,
 // One that failed or is dead waits again with all its attempts, until `deadline_ms`. Whether it
 // had, and could be.
 Result<bool> ReplayJob(store::Database& database, const std::string& owner, const std::string& id,
-                       int64_t now_ms, int64_t deadline_ms);
+                       int64_t deadline_ms);
 
 // Nothing of that owner is begun while it is paused.
 Status PauseOwner(store::Database& database, const std::string& owner, bool paused);
 Result<bool> IsPaused(store::Database& database, const std::string& owner);
 Result<std::vector<std::string>> PausedOwners(store::Database& database);
 
-// Jobs of this owner that are to begin before that one, and how many owners have any that wait.
+// Jobs of this owner that are to begin before that one, and how many owners have any that wait. Not
+// all are counted: beyond kCountedBefore it is the most that there can be.
+inline constexpr int64_t kCountedBefore = 1000;
 struct QueuePlace {
   int64_t before = 0, owners = 0, waiting = 0;
 };
@@ -129,8 +133,7 @@ Result<QueuePlace> PlaceOf(store::Database& database, const JobRow& job);
 
 struct JobCounts {
   int64_t queued = 0, running = 0;
-  int64_t result_bytes = 0;        // kept
-  std::optional<int64_t> next_ms;  // when the first of those that wait may begin
+  int64_t result_bytes = 0;  // kept
 };
 Result<JobCounts> CountJobs(store::Database& database);
 

@@ -109,8 +109,9 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
   row->kind = calls::NameOf(job.kind);
   row->max_attempts = options_.max_attempts;
   row->created_ms = now_ms;
-  row->run_at_ms = std::max(job.run_at_ms.value_or(now_ms), now_ms);
-  row->deadline_ms = job.deadline_ms.value_or(row->run_at_ms + Millis(options_.window));
+  row->run_at_ms = job.run_at_ms.value_or(0);
+  row->deadline_ms =
+      job.deadline_ms.value_or(std::max(row->run_at_ms, now_ms) + Millis(options_.window));
   std::optional<IdempotencyKey> key;
   if (!job.idempotency_key.empty())
     key = IdempotencyKey{row->kind + " " + job.idempotency_key, PrintOf(job.body)};
@@ -258,9 +259,8 @@ void Jobs::Cancel(const std::string& owner, const std::string& id, Seen done) {
 void Jobs::Replay(const std::string& owner, const std::string& id, Seen done) {
   store_.Write(
       [this, owner, id](Database& rows) -> Status {
-        const int64_t now_ms = unix_ms_();
         ASSIGN_OR_RETURN(const bool replayed,
-                         ReplayJob(rows, owner, id, now_ms, now_ms + Millis(options_.window)));
+                         ReplayJob(rows, owner, id, unix_ms_() + Millis(options_.window)));
         if (replayed) return OkStatus();
         ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
         return Finished(row);
@@ -362,6 +362,7 @@ void Jobs::OnClaimed(std::vector<JobRow> claimed, bool full) {
 void Jobs::Begin(JobRow row) {
   const std::string id = row.id;
   Running& running = running_[id];
+  running = {};  // of an earlier claim, whose lease was lost
   running.row = row;
   running.row.request.clear();
   Changed(id);
@@ -493,7 +494,8 @@ void Jobs::Save(JobRow row) {
 void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {
   store_.Write(
       [this, row, in, spent](Database& rows) {
-        return RequeueJob(rows, row, unix_ms_() + Millis(in), spent).status();
+        const int64_t at_ms = in > Duration(0) ? unix_ms_() + Millis(in) : 0;
+        return RequeueJob(rows, row, at_ms, spent).status();
       },
       [this, strand = strand_, row, in, spent](const Status& status) {
         strand->Post([this, row, in, spent, status] {
@@ -555,12 +557,20 @@ void Jobs::TickIn(Duration wait) {
   });
 }
 
+// The wall clock went ahead of ours: all leases would be over.
+bool Jobs::ClockHasJumped(TimePoint now) {
+  const int64_t now_ms = unix_ms_();
+  const int64_t ahead_ms =
+      (now_ms - std::exchange(seen_unix_ms_, now_ms)) - Millis(now - std::exchange(seen_, now));
+  return ahead_ms > Millis(options_.beat);
+}
+
 // As often as something waits or runs; once a minute else, for results that grow old.
 void Jobs::Tick() {
   next_tick_ = TimePoint::max();
   if (stopped_) return;
   const TimePoint now = clock_.Now();
-  if (now >= next_beat_) Beat();
+  if (ClockHasJumped(now) || now >= next_beat_) Beat();  // before leases are swept
   const bool drop = now >= next_drop_;
   if (drop) next_drop_ = now + kDropEvery;
   struct Found {
@@ -597,27 +607,18 @@ void Jobs::Tick() {
 }
 
 void Jobs::GiveBack() {
-  std::promise<std::vector<JobRow>> given;
-  strand_->Post([this, &given] {
+  std::promise<void> stopped;
+  strand_->Post([this, &stopped] {
     Pump();  // what has ended ends
     stopped_ = true;
     for (const auto& [id, waiter] : std::exchange(waiters_, {})) waiter->done(Draining());
-    std::vector<JobRow> rows;
-    for (auto& [id, running] : running_) {
-      if (running.call != nullptr) rows.push_back(running.row);
-      running.call = nullptr;  // cancels it
-    }
-    given.set_value(std::move(rows));
+    for (auto& [id, running] : running_) running.call = nullptr;  // cancels it
+    stopped.set_value();
   });
-  const std::vector<JobRow> rows = given.get_future().get();
-  // Behind what was handed in before. A disk that takes nothing leaves their leases to the next
-  // process, and an attempt with them.
-  const Status ignored = store_.WriteNow([&](Database& database) -> Status {
-    for (const JobRow& row : rows)
-      RETURN_IF_ERROR(RequeueJob(database, row, unix_ms_(), /*spent=*/false).status());
-    return OkStatus();
-  });
-  static_cast<void>(ignored);
+  stopped.get_future().get();
+  // Behind what was handed in before, ends and a last claim. A disk that takes nothing leaves their
+  // leases to the next process, and an attempt with them.
+  static_cast<void>(store_.WriteNow([](Database& rows) { return ReleaseJobs(rows).status(); }));
 }
 
 }  // namespace tutti::jobs

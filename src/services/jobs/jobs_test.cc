@@ -43,14 +43,15 @@ class JobsTest : public ::testing::Test {
     inference_->script = script_;
     inference_->refuse = [this](const api::GenerateRequest&) { return refusal_; };
     jobs_ = std::make_unique<Jobs>(
-        options_, *inference_, *store_, clock_,
-        [this] {
-          return clock_.Now().time_since_epoch() / std::chrono::milliseconds(1) + 1'000'000;
-        },
+        options_, *inference_, *store_, clock_, [this] { return WallMs(); },
         [this](const api::CallerRef& caller) -> Result<api::CallerRef> {
           if (!revoked_.ok()) return revoked_;
           return caller;
         });
+  }
+  int64_t WallMs() const {
+    return clock_.Now().time_since_epoch() / std::chrono::milliseconds(1) + 1'000'000'000 +
+           jump_ms_;
   }
   void Close() {
     jobs_.reset();
@@ -115,11 +116,22 @@ class JobsTest : public ::testing::Test {
     jobs_->strand()->Look();
   }
 
+  // What was handed to the strand and the store so far is done.
+  void Barrier() {
+    for (int i = 0; i < 4; ++i) {
+      Call<int> posted;
+      jobs_->strand()->Post([done = posted.done()] { done(0); });
+      posted.Get();
+      EXPECT_TRUE(store_->ReadNow([](store::Database&) { return OkStatus(); }).ok());
+    }
+  }
+
   TemporaryFolder folder_;
   ManualClock clock_;
   Jobs::Options options_;
   std::function<Script(const api::GenerateRequest&)> script_ = responses::testing::EchoScript;
   Status refusal_, revoked_;
+  std::atomic<int64_t> jump_ms_{0};  // of the wall clock
   bool again_ = false;
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<ScriptedInference> inference_;
@@ -345,8 +357,7 @@ TEST_F(JobsTest, APausedQueueStartsNothingAndLosesNothing) {
 
 TEST_F(JobsTest, BeginsAtItsTimeAndExpiresAtItsDeadline) {
   jobs_->Start();
-  const int64_t now_ms = clock_.Now().time_since_epoch() / std::chrono::milliseconds(1) + 1'000'000;
-  const Result<JobView> later = TrySubmit("later", "", now_ms + 60'000);
+  const Result<JobView> later = TrySubmit("later", "", WallMs() + 60'000);
   ASSERT_TRUE(later.ok());
   for (int i = 0; i < 59; ++i) Pass(seconds(1));
   EXPECT_EQ(Get(later->id)->state, JobState::kQueued);
@@ -394,6 +405,29 @@ TEST_F(JobsTest, NoMoreRunAtOnceThanMay) {
   for (const std::string& id : ids) ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
   EXPECT_LE(inference_->most_lanes(), 3u);
   EXPECT_EQ(inference_->requests().size(), 10u) << "each was computed once";
+}
+
+// Ahead, all leases would have been over and all that ran begun anew; back, what was accepted would
+// have waited until the clock had come again to where it was.
+TEST_F(JobsTest, AWallClockThatJumpsChangesNothing) {
+  jobs_->Start();
+  const std::string runs = Submit("runs").id;
+  ASSERT_TRUE(Eventually([&] { return inference_->active() == 1; }));
+  Pass(seconds(1));
+  Barrier();
+  jump_ms_ = 3'600'000;
+  for (int i = 0; i < 5; ++i) {
+    Pass(seconds(1));
+    Barrier();
+  }
+  EXPECT_EQ(Get(runs)->attempt, 1);
+  EXPECT_EQ(inference_->requests().size(), 1u);
+  Close();
+  Open();
+  const std::string waits = Submit("waits").id;
+  jump_ms_ = -3'600'000;
+  jobs_->Start();
+  EXPECT_TRUE(Becomes(waits, JobState::kSucceeded));
 }
 
 // One that stopped past its lease and went on: what it has is not wanted any more.
