@@ -125,6 +125,7 @@ std::vector<FieldSpec> SocketRows() {
       Choice("type", kSocketControl, "response.cancel|subscribe|ping|auth"),
       Text("stream_id", kSocketEnvelope | kSocketControl, 1, kNameBytes),
       Text("response_id", kSocketControl, 1, kNameBytes),
+      Text("job_id", kSocketControl, 1, kNameBytes),
       Int("starting_after", kSocketControl, 0, kInt64High),
       Text("id", kSocketControl, 1, kIdBytes),
       Text("token", kSocketControl, 1, kTokenBytes),

@@ -64,7 +64,11 @@ Status CheckBelongs(const CheckedObject& object, Verb verb) {
         .WithParam(name);
   };
   const bool subscribes = verb == Verb::kSubscribe;
-  RETURN_IF_ERROR(only("response_id", subscribes || verb == Verb::kCancel, true));
+  RETURN_IF_ERROR(only("job_id", subscribes, false));
+  if (object.Has("job_id") && object.Has("response_id"))
+    return BadValue("job_id", "job_id and response_id exclude each other");
+  const bool needed = verb == Verb::kCancel || !object.Has("job_id");
+  RETURN_IF_ERROR(only("response_id", subscribes || verb == Verb::kCancel, needed));
   RETURN_IF_ERROR(only("starting_after", subscribes, false));
   RETURN_IF_ERROR(only("stream_id", subscribes, false));
   RETURN_IF_ERROR(only("id", verb == Verb::kPing, false));
@@ -101,6 +105,7 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
   message.verb = VerbOf(*object.Text("type"));
   RETURN_IF_ERROR(CheckBelongs(object, message.verb));
   message.response_id = object.Text("response_id").value_or("");
+  message.job_id = object.Text("job_id").value_or("");
   message.starting_after = object.Int("starting_after").value_or(-1);
   message.id = object.Text("id").value_or("");
   message.token = object.Text("token").value_or("");

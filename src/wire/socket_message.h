@@ -19,14 +19,15 @@ struct SocketMessage {
   enum class Verb {
     kCreate,     // response.create: the body of POST /v1/responses
     kCancel,     // response.cancel: ends response_id
-    kSubscribe,  // tells the events of response_id behind starting_after
+    kSubscribe,  // tells the events of response_id, or of job_id, behind starting_after
     kPing,       // answers pong
     kAuth,       // who asks, where the upgrade did not say
   };
   Verb verb = Verb::kPing;
   std::string stream_id;        // create, subscribe: of the lane; empty: that without a name
   ResponsesCall call;           // create; always a stream, never in the background
-  std::string response_id;      // cancel, subscribe
+  std::string response_id;      // cancel, subscribe; empty: job_id is given
+  std::string job_id;           // subscribe: a durable job
   int64_t starting_after = -1;  // subscribe: the last event seen; -1: none
   std::string id;               // ping: the client's, echoed; may be empty
   std::string token;            // auth: a key or a signed token

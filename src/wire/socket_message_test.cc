@@ -68,6 +68,10 @@ TEST(SocketMessage, TheOthersHaveTheirFieldsAlone) {
             "missing_required_parameter response_id");
   EXPECT_EQ(RefusalOfSocket(R"({"type":"subscribe"})"), "missing_required_parameter response_id");
   EXPECT_EQ(RefusalOfSocket(R"({"type":"auth"})"), "missing_required_parameter token");
+  EXPECT_EQ(RefusalOfSocket(R"({"type":"subscribe","job_id":"j","starting_after":1})"), "");
+  EXPECT_EQ(RefusalOfSocket(R"({"type":"subscribe","job_id":"j","response_id":"r"})"),
+            "invalid_value job_id");
+  EXPECT_EQ(RefusalOfSocket(R"({"type":"ping","job_id":"j"})"), "invalid_value job_id");
 }
 
 TEST(SocketMessage, WhatIsNoMessageIsRefusedWithItsReason) {

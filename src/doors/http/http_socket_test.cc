@@ -344,6 +344,26 @@ TEST_F(SocketTest, AStoredAnswerIsReadAgainFromWhereItsReaderWas) {
   EXPECT_EQ(ErrorCode(second.Text()), "invalid_value");
 }
 
+TEST_F(SocketTest, AJobIsFollowedToItsResult) {
+  Open();
+  const RawResponse accepted =
+      Ask(Post("/v1/chat/completions", kChatBody, "Prefer: respond-async\r\n"));
+  ASSERT_EQ(accepted.status, 202) << accepted.body;
+  const std::string id = Member(accepted.body, "id");
+  SocketClient client(port());
+  client.Say(R"({"type":"subscribe","stream_id":"j","job_id":")" + id + "\"}");
+  std::string last = client.Text();
+  for (int i = 0; i < 5 && Member(last, "type") != "job.completed"; ++i) last = client.Text();
+  EXPECT_EQ(Member(last, "type"), "job.completed");
+  EXPECT_EQ(Member(last, "stream_id"), "j");
+  const std::string polled = Ask(Get("/v1/jobs/" + id)).body;
+  EXPECT_NE(last.find("\"job\":" + polled), std::string::npos) << "polled and pushed are equal";
+  client.Say(R"({"type":"subscribe","starting_after":1,"job_id":")" + id + "\"}");
+  EXPECT_EQ(Member(client.Text(), "type"), "job.completed") << "also for who comes late";
+  client.Say(R"({"type":"subscribe","job_id":"job_none"})");
+  EXPECT_EQ(ErrorCode(client.Text()), "not_found");
+}
+
 TEST_F(SocketTest, ACancelEndsTheAnswerAndAClosedConnectionFreesWhatIsNotStored) {
   holds_ = true;
   Open();

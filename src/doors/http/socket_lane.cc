@@ -1,7 +1,11 @@
 #include "doors/http/socket_lane.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
+
+#include "services/jobs/jobs.h"
+#include "wire/job.h"
 
 namespace tutti::http {
 
@@ -28,6 +32,7 @@ void SocketLane::Next() {
 }
 
 void SocketLane::Begin(wire::SocketMessage message) {
+  if (!message.job_id.empty()) return FollowJob(message.job_id, message.starting_after);
   if (message.verb == wire::SocketMessage::Verb::kSubscribe)
     return Subscribe(message.response_id, message.starting_after);
   Create(std::move(message.call));
@@ -62,6 +67,23 @@ void SocketLane::Subscribe(const std::string& response_id, int64_t starting_afte
           Show(*found, starting_after);
         });
       });
+}
+
+void SocketLane::FollowJob(const std::string& id, int64_t version) {
+  jobs::Jobs* const jobs = connection_.context().deps.jobs;
+  if (jobs == nullptr)
+    return Fail(Status(StatusCode::kUnimplemented, "not_implemented", "this server keeps no jobs"));
+  const Duration most = std::chrono::seconds(wire::kMostWaitSeconds);
+  jobs->Watch(connection_.tenant(), id, version, connection_.loop()->clock().Now() + most,
+              [here = connection_.Return(), this, id, version](Result<wire::JobView> job) {
+                here([this, id, version, job = std::move(job)] {
+                  if (!job.ok()) return Fail(job.status());
+                  if (job->version > version)
+                    host_.Say(wire::WithStreamId(wire::JobEvent(*job), stream_id_));
+                  if (wire::Ended(job->state)) return End();
+                  FollowJob(id, std::max(version, job->version));
+                });
+              });
 }
 
 void SocketLane::Show(const std::shared_ptr<responses::Response>& response,

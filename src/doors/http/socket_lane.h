@@ -59,6 +59,7 @@ class SocketLane {
   void Begin(wire::SocketMessage message);
   void Create(wire::ResponsesCall call);
   void Subscribe(const std::string& response_id, int64_t starting_after);
+  void FollowJob(const std::string& id, int64_t version);  // its states behind that one
   void Show(const std::shared_ptr<responses::Response>& response, int64_t starting_after);
   void Fail(const Status& why, Connection::Origin origin = Connection::Origin::kDoor);
   void End();
