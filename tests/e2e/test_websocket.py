@@ -14,7 +14,7 @@ import unittest
 import wsproto
 from wsproto.events import AcceptConnection, CloseConnection, Ping, Pong, RejectConnection, Request, TextMessage
 
-from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, events, make_key, raw_request
+from harness import AMOUNT, MODEL, STEP_S, Server, ServerCase, amount, eventually, events, make_key, raw_request
 
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled", "error")
 
@@ -379,6 +379,20 @@ class Order(ServerCase):
             client.socket.shutdown(socket.SHUT_WR)
             self.assertEqual(client.closed(), 1006)
         self.server.wait_idle()
+
+
+    @unittest.skipUnless(AMOUNT == "full", "waits for 30 s")
+    def test_a_reader_that_takes_nothing_is_cut(self):
+        with Client(self.server) as client:
+            client.create(model=self.server.models()[0], max_output_tokens=100, ignore_eos=True)
+            identity = client.answer()[-1]["response"]["id"]
+            before = self.server.log().count('101')
+            started = time.monotonic()
+            for lane in range(40):
+                for _ in range(10):
+                    client.say(type="subscribe", stream_id=str(lane), response_id=identity)
+            eventually(lambda: self.server.log().count('101') > before, self.server.log, 60)
+            self.assertLess(abs(time.monotonic() - started - 31), 4)
 
 
 class Keys(unittest.TestCase):
