@@ -33,6 +33,9 @@ struct SchedulerOptions {
   // ... and any step with prompts this, or two and a half steps without, while another model of
   // the device has work now and then, so that its short requests do not wait behind whole prompts.
   Duration company_step = std::chrono::milliseconds(20);
+  // A step with prompts of batch work alone, so that an interactive request that comes does not
+  // wait long for the one under way.
+  Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
   int max_preemptions =

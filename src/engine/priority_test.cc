@@ -64,6 +64,67 @@ TEST(Priority, TheHigherTakesALaneInAFullBatchAndTheOtherGoesOnAsIfNothingHadBee
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
 }
 
+// N41: a single request beside batch work found a step of all its rows under way, and its own
+// prompt was computed beside them: first texts were four times as late as alone.
+TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
+  EngineHarness h(Lanes(8), BigPool());
+  for (int i = 0; i < 7; ++i) {
+    Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
+    low.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(low));
+  }
+  RunFor(h, milliseconds(300));
+  const size_t high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
+  const auto said = [&](size_t client) {
+    const auto& choices = h.client(client).choices;
+    return choices.empty() ? size_t{0} : choices[0].tokens.size();
+  };
+  std::vector<size_t> before;
+  for (size_t i = 0; i < 7; ++i) before.push_back(said(i));
+  ASSERT_TRUE(h.RunUntil([&] { return said(high) == 1; }));
+  // The step that was under way, perhaps, and no more.
+  for (size_t i = 0; i < 7; ++i) EXPECT_LE(said(i), before[i] + 1) << i;
+  ASSERT_TRUE(h.RunToEnd());
+  for (size_t i = 0; i < h.size(); ++i)
+    EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request)) << i;
+  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
+}
+
+// N41: a step with prompts of batch work alone took up to the target of gaps, and who came waited
+// for all of it.
+TEST(Priority, StepsOfBatchWorkAloneAreShort) {
+  EngineHarness h(Lanes(8), BigPool());
+  for (int i = 0; i < 40; ++i) {
+    Request low = TestRequest(TestPrompt(i * 500, 400), 5);
+    low.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(low));
+  }
+  RunFor(h, milliseconds(200));  // until what a token costs is known
+  Duration longest{0};
+  for (int i = 0; i < 100; ++i) {
+    const Duration before = h.now();
+    ASSERT_TRUE(h.RunOnce());
+    longest = std::max(longest, h.now() - before);
+  }
+  EXPECT_LE(longest, milliseconds(17));
+  ASSERT_TRUE(h.RunToEnd());
+}
+
+TEST(Priority, PromptsWithoutEndDoNotStopBatchRows) {
+  EngineHarness h(Lanes(4), BigPool());
+  Request low = TestRequest(TestPrompt(0, 20), 40);
+  low.priority = api::Priority::kBatch;
+  h.MustSubmit(std::move(low));
+  RunFor(h, milliseconds(50));
+  // In each step some of another long prompt is computed.
+  for (int i = 0; i < 400 && !h.client(0).done(); ++i) {
+    h.MustSubmit(TestRequest(TestPrompt(1000 + i * 300, 300), 1));
+    RunFor(h, h.now() + milliseconds(30));
+  }
+  EXPECT_TRUE(h.client(0).done());
+  ASSERT_TRUE(h.RunToEnd());
+}
+
 TEST(Priority, EqualsAndOtherTenantsTakeNoLane) {
   EngineHarness h(Lanes(1), BigPool());
   Request running = TestRequest(TestPrompt(0, 20), 100);

@@ -129,9 +129,15 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   } else {
     PreemptForLane(now);
     const size_t for_lanes = preempted_.size();
+    yielding_ = HastyPrompt(now);
+    batch_alone_ = !yielding_ && BatchAlone(now);
     PlanDecodes();
     PlanPrefills();
     if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
+    if (std::exchange(yielding_, false) && plan_.slices.empty() && failures_.empty()) {
+      PlanDecodes();  // it found no room
+      PlanPrefills();
+    }
   }
   // Running sequences that all wait for each other's blocks: the last in the order of keeping gives
   // way.
@@ -190,7 +196,7 @@ void Scheduler::PlanDecodes() {
   // In the order of keeping blocks: whoever is preempted comes later and has no slice yet.
   for (size_t i = 0; i < running_.size();) {
     Sequence& s = *running_[i];
-    if (!s.decoding() || s.planned_in == step_) {
+    if (!s.decoding() || s.planned_in == step_ || SitsOutNow(s)) {
       ++i;
       continue;
     }
@@ -201,6 +207,30 @@ void Scheduler::PlanDecodes() {
     }
     ++i;
   }
+}
+
+bool Scheduler::HastyPrompt(TimePoint now) {
+  const auto hasty = [](const Sequence& s) {
+    return s.request->priority == api::Priority::kInteractive;
+  };
+  const auto batch = std::count_if(running_.begin(), running_.end(), [](const Sequence* s) {
+    return s->request->priority == api::Priority::kBatch;
+  });
+  if (2 * batch <= running()) return false;  // a few rows among others cost little
+  for (const Sequence* s : running_) {
+    if (!s->decoding() && hasty(*s)) return true;
+  }
+  if (waiting_.size() == 0 || running() >= LaneLimit(options_)) return false;
+  return hasty(*WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next());
+}
+
+bool Scheduler::BatchAlone(TimePoint now) {
+  const auto batch = [](const Sequence* s) {
+    return s->request->priority == api::Priority::kBatch;
+  };
+  if (!running_.empty()) return std::all_of(running_.begin(), running_.end(), batch);
+  return waiting_.size() > 0 &&
+         batch(WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next());
 }
 
 int Scheduler::ChunkBudget() const {
@@ -220,12 +250,17 @@ int Scheduler::ChunkBudget() const {
   // Where decoding alone comes near the limit, prompts still need room in a step: with none they
   // took ten times as long as alone, for texts that waited a few milliseconds less.
   if (in_company_) in.step_limit = std::max(options_.company_step, in.decode_time * 5 / 2);
+  if (batch_alone_)
+    in.step_limit =
+        in_company_ ? std::min(in.step_limit, options_.batch_step) : options_.batch_step;
   return PrefillChunk(in);
 }
 
 void Scheduler::PlanPrefills() {
   int budget = ChunkBudget() - (plan_.tokens - decode_rows_);
-  const auto prefills = [&](const Sequence& s) { return !s.decoding() && s.planned_in != step_; };
+  const auto prefills = [&](const Sequence& s) {
+    return !s.decoding() && s.planned_in != step_ && !SitsOutNow(s);
+  };
   int64_t demand = 0;  // of all but the first
   const Sequence* first = nullptr;
   for (const Sequence* s : running_) {
@@ -324,6 +359,8 @@ void Scheduler::PlanAdmissions(TimePoint now, bool with_slices) {
   while (running() < lanes && budget > 0 && SlicesLeft()) {
     Sequence* s = scan.Next();
     if (s == nullptr) return;
+    // What is left of the step is the prompt's that came before it.
+    if (yielding_ && ClaimOf(*s, now).effective >= static_cast<int>(api::Priority::kBatch)) return;
     const Fit fit = TryAdmit(*s);
     if (fit == Fit::kWaitsForSibling) continue;
     if (fit == Fit::kDoesNotFit) {

@@ -130,6 +130,15 @@ class Scheduler {
     return static_cast<int>(plan_.slices.size()) < limits_.max_step_slices;
   }
 
+  // Whether an interactive prompt is to be computed in this step, beside batch rows for the most.
+  bool HastyPrompt(TimePoint now);
+  // Whether there is nothing but batch work.
+  bool BatchAlone(TimePoint now);
+  // Whether `sequence` leaves this step to it.
+  bool SitsOutNow(const Sequence& sequence) const {
+    return yielding_ && SitsOut(sequence.request->priority, step_ - sequence.last_turn);
+  }
+
   // With all lanes taken: of the tenant of the first that waits the last in the order of keeping
   // gives way, if it is of a lower class (policy/order.h) and leaves room enough. One a step.
   void PreemptForLane(TimePoint now);
@@ -171,6 +180,8 @@ class Scheduler {
   std::vector<Sequence*> turn_order_;
   Reuse reuse_;
   int decode_rows_ = 0;
+  bool yielding_ = false;     // batch rows sit out
+  bool batch_alone_ = false;  // steps are short
 };
 
 }  // namespace tutti::engine

@@ -34,6 +34,14 @@ inline bool TakesLaneFrom(const LaneClaim& waiting, const LaneClaim& running) {
   return waiting.priority < running.priority && waiting.effective < running.effective;
 }
 
+// Whether one of the batch class sits out a step in which a prompt of an interactive request is
+// computed: beside seven rows a prompt of a few words takes twice as long as alone. It has had no
+// turn for `steps`; after a few it takes part, so that prompts without end do not stop it.
+inline constexpr uint64_t kMostYields = 8;
+inline bool SitsOut(api::Priority priority, uint64_t steps) {
+  return priority == api::Priority::kBatch && steps <= kMostYields;
+}
+
 // Order in which running sequences keep their blocks: the last one that may be preempted is the
 // victim.
 struct KeepKey {
