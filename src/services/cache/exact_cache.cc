@@ -70,8 +70,10 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
 
 void ExactCache::Complete(const std::shared_ptr<SharedAnswer>& answer) {
   AnswerStore::Gone gone;  // freed after the lock
-  const bool whole = answer->TakeForKeeping();
   const MutexLock lock(mutex_);
+  // Within the lock: a second reader that came here in between would have taken it out of those to
+  // be joined before it is among those that are kept, and the next request computed it again.
+  const bool whole = answer->TakeForKeeping();
   RemoveFlight(*answer);
   if (whole && answer->era() == era_) gone = store_.Insert(answer, clock_.Now());
 }
