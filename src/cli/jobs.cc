@@ -10,6 +10,7 @@
 #include "cli/grant_options.h"
 #include "cli/store_request.h"
 #include "cli/text_table.h"
+#include "cli/time_span.h"
 #include "wire/json_writer.h"
 
 namespace tutti::cli {
@@ -20,7 +21,7 @@ int64_t NumberOf(const wire::JsonObject& object, std::string_view name) {
   return value != nullptr && value->is_int64() ? value->get_int64() : 0;
 }
 
-std::string Seconds(int64_t ms) { return ms == 0 ? "-" : std::to_string(ms / 1000); }
+std::string When(int64_t ms) { return ms == 0 ? "-" : DateText(ms / 1000); }
 
 class JobsCommand final : public Command {
  public:
@@ -139,8 +140,8 @@ class JobsCommand final : public Command {
       rows.push_back(
           {MemberText(job, "id"), MemberText(job, "tenant"), MemberText(job, "kind"),
            MemberText(job, "status") + (is_dead ? " (dead)" : ""),
-           std::to_string(NumberOf(job, "attempt")), Seconds(NumberOf(job, "created_ms")),
-           Seconds(NumberOf(job, "finished_ms")),
+           std::to_string(NumberOf(job, "attempt")), When(NumberOf(job, "created_ms")),
+           When(NumberOf(job, "finished_ms")),
            error != nullptr && error->is_object() ? MemberText(error->get_object(), "code") : ""});
     }
     std::fputs(TextTable(rows).c_str(), stdout);

@@ -88,6 +88,8 @@ Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& stor
       unix_ms_(std::move(unix_ms)),
       caller_(std::move(caller)),
       random_(static_cast<uint64_t>(responses::NewSeed())),
+      seen_(clock.Now()),
+      seen_unix_ms_(unix_ms_()),
       strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-jobs")) {
   strand_->OnWake([this] { Pump(); });
 }

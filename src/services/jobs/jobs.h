@@ -159,8 +159,8 @@ class Jobs {
   Random random_;
   bool started_ = false, stopped_ = false, claiming_ = false, claim_again_ = false;
   TimePoint next_tick_ = TimePoint::max();
-  TimePoint seen_ = TimePoint::min();  // when the wall clock was last looked at, and what it said
-  int64_t seen_unix_ms_ = 0;
+  TimePoint seen_;  // when the wall clock was last looked at, and what it said
+  int64_t seen_unix_ms_;
   TimePoint next_beat_ = TimePoint::min(), next_drop_ = TimePoint::min();
   std::optional<std::string> claimed_last_;  // owner; on the store's thread, one claim at a time
   std::map<std::string, Running> running_;   // by id
