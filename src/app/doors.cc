@@ -60,16 +60,16 @@ Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, bool has_keys
 Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool with_grpc,
              const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
     : deps_(dependencies),
-      repository_(repository, {.inference = &deps_.state->inference(),
-                               .health = deps_.health,
-                               .clock = &deps_.inference->clock()}),
+      repository_(
+          repository,
+          {.inference = &deps_.state->inference(), .health = deps_.health, .clock = deps_.clock}),
       http_(http, {.inference = &deps_.state->inference(),
                    .authority = &deps_.state->authority(),
                    .health = deps_.health,
                    .metrics = deps_.metrics,
                    .serving = deps_.door_metrics,
                    .log = deps_.log,
-                   .clock = &deps_.inference->clock(),
+                   .clock = deps_.clock,
                    .repository = &repository_,
                    .responses = &deps_.state->responses(),
                    .sessions = &deps_.state->sessions(),
@@ -82,7 +82,7 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                                         .repository = &repository_,
                                         .metrics = deps_.door_metrics,
                                         .log = deps_.log,
-                                        .clock = &deps_.inference->clock()});
+                                        .clock = deps_.clock});
 }
 
 Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
@@ -129,7 +129,7 @@ void Doors::Drain(Duration limit) {
     http_.Drain(limit);
     return;
   }
-  const Clock& clock = deps_.inference->clock();
+  const Clock& clock = *deps_.clock;
   const TimePoint end = clock.Now() + limit;
   std::jthread grpc;
   try {

@@ -1,5 +1,5 @@
 // Doors: what clients reach the process through: HTTP always, gRPC where a port is given. Made from
-// the settings, in front of one LocalInference.
+// the settings, in front of one State.
 //
 // One thread, but for active_requests(), which is for any.
 #pragma once
@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 
-#include "app/local_inference.h"
 #include "app/settings.h"
 #include "app/state.h"
 #include "base/log.h"
@@ -22,7 +21,7 @@ namespace tutti::app {
 class Doors {
  public:
   struct Dependencies {  // all outlive the doors
-    LocalInference* inference = nullptr;
+    const Clock* clock = nullptr;
     const api::HealthProbe* health = nullptr;
     State* state = nullptr;
     std::string configured_key = {};  // of ApiKey(), or ""

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "app/backend.h"
 #include "app/device.h"
 #include "app/model_loader.h"
 #include "app/settings.h"
@@ -20,7 +21,7 @@
 
 namespace tutti::app {
 
-class LocalInference final : public api::HealthProbe {
+class LocalInference final : public Backend {
  public:
   // `settings` and `metrics` (may be null) outlive it.
   LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics);
@@ -39,15 +40,13 @@ class LocalInference final : public api::HealthProbe {
   void LoadFailed(const Status& why);
 
   gateway::Gateway& gateway() { return gateway_; }
-  const Clock& clock() const { return clock_; }
-  // Of the process; whoever watches it writes it, and requests are admitted by it.
-  std::atomic<api::LoadLevel>& memory_level() { return device_->memory_level(); }
 
-  // New requests are refused (draining), readyz drops; what runs goes on.
-  void BeginDrain();
-  // BeginDrain, then waits for the running requests; what is left at the limit ends with a typed
-  // error. True when all had finished by themselves.
-  bool Drain(Duration limit);
+  // Backend
+  api::Inference& models() override { return gateway_; }
+  const Clock& clock() const override { return clock_; }
+  std::atomic<api::LoadLevel>& memory_level() override { return device_->memory_level(); }
+  void BeginDrain() override;
+  bool Drain(Duration limit) override;
 
   // api::HealthProbe
   Status started() const override;

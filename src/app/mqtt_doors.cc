@@ -125,7 +125,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
   const std::vector<MqttProject> projects = EnabledProjects(settings);
   const mqtt::profile::ProfileOptions options = ProfileOf(settings, projects);
   const auto rates =
-      std::make_shared<MqttRates>(projects, options.tenant, &deps.inference->clock(), &UnixSeconds);
+      std::make_shared<MqttRates>(projects, options.tenant, deps.clock, &UnixSeconds);
   const auto profile_at = [&](mqtt::MessagePort& port,
                               const char* door) -> Result<std::shared_ptr<mqtt::profile::Profile>> {
     mqtt::profile::ProfileOptions of_door = options;
@@ -137,7 +137,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
                                  .sessions = deps.state->sessions(),
                                  .responses = deps.state->responses(),
                                  .inference = deps.state->inference(),
-                                 .clock = deps.inference->clock(),
+                                 .clock = *deps.clock,
                                  .unix_ms = &UnixMillis,
                                  .log = *deps.log,
                                  .admit = [rates](const auto& key) { return rates->Admit(key); },
@@ -156,7 +156,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
         });
     return profile;
   };
-  const Clock* const clock = &deps.inference->clock();
+  const Clock* const clock = deps.clock;
   const mqtt::listener::ListenerOptions listener = ListenerOf(settings);
   if (listener.port >= 0 || listener.websocket_port >= 0) {
     doors->host_ = listener.host;

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "app/local_inference.h"
 #include "app/mqtt_login.h"
 #include "app/mqtt_metrics.h"
 #include "app/settings.h"
@@ -25,7 +24,7 @@ namespace tutti::app {
 class MqttDoors {
  public:
   struct Dependencies {  // all outlive the doors
-    LocalInference* inference = nullptr;
+    const Clock* clock = nullptr;
     State* state = nullptr;
     telemetry::MetricsRegistry* metrics = nullptr;
     Logger* log = nullptr;

@@ -59,7 +59,7 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
-             const jobs::Jobs::Options& jobs, LocalInference& inference, Logger* log)
+             const jobs::Jobs::Options& jobs, Backend& backend, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -68,17 +68,17 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       log_(log),
       account_log_(*authority_, log),
       conversations_(std::move(conversations)),
-      responses_({}, callers_->inference(), *store_, inference.clock(), &UnixSeconds),
+      responses_({}, callers_->inference(), *store_, backend.clock(), &UnixSeconds),
       sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
-                inference.clock(), &UnixSeconds),
-      jobs_(jobs, callers_->inference(), *store_, inference.clock(), &UnixMillis,
+                backend.clock(), &UnixSeconds),
+      jobs_(jobs, callers_->inference(), *store_, backend.clock(), &UnixMillis,
             [&callers = *callers_](const api::CallerRef& accepted) {
               return callers.Still(accepted);
             }) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
-                                           const std::string& configured_key,
-                                           LocalInference& inference, Logger* log) {
+                                           const std::string& configured_key, Backend& backend,
+                                           Caches caches, Logger* log) {
   ASSIGN_OR_RETURN(const auth::Authority::Options known, AuthOptions(settings, configured_key));
   ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   try {
@@ -93,18 +93,17 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
                      auth::Authority::Create(accounts.get(), known));
     ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
-                     Callers::Open(settings, *store, *authority, inference, log));
+                     Callers::Open(settings, *store, *authority, backend, log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
-                     OpenConversationLog(settings, &inference.clock(), log));
-    ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
-    std::unique_ptr<State> state(new State(
-        std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-        std::move(conversations), std::move(caches), JobOptions(settings), inference, log));
+                     OpenConversationLog(settings, &backend.clock(), log));
+    std::unique_ptr<State> state(
+        new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
+                  std::move(conversations), std::move(caches), JobOptions(settings), backend, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
-        control::ControlDoor::Open(folder, [&state = *state, &inference](std::string_view asked) {
-          if (asked == kModelsRequest) return ModelsAnswer(inference.gateway().Models());
+        control::ControlDoor::Open(folder, [&state = *state, &backend](std::string_view asked) {
+          if (asked == kModelsRequest) return ModelsAnswer(backend.models().Models());
           if (IsCacheRequest(asked)) return AnswerCacheControl(state.caches_, asked);
           if (jobs::IsJobsRequest(asked))
             return jobs::HandleControl(*state.store_, &state.jobs_, asked, UnixMillis());

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "app/account_log.h"
+#include "app/backend.h"
 #include "app/caches.h"
 #include "app/callers.h"
 #include "app/conversation_log.h"
-#include "app/local_inference.h"
 #include "app/settings.h"
 #include "base/status.h"
 #include "doors/control/control_door.h"
@@ -26,12 +26,12 @@ namespace tutti::app {
 class State {
  public:
   // Opens the store, and `control.sock` beside it. `configured_key`: of ApiKey(), or "".
-  // `inference` and
-  // `log` outlive it. Errors: those of StoreFolder, Store::Open, AuthOptions and
-  // ControlDoor::Open; overloaded (no thread is to be had).
+  // `backend` and `log` outlive it. `caches`: those that its models ask. Errors: those of
+  // StoreFolder, Store::Open, AuthOptions and ControlDoor::Open; overloaded (no thread is to be
+  // had).
   static Result<std::unique_ptr<State>> Open(const Settings& settings,
-                                             const std::string& configured_key,
-                                             LocalInference& inference, Logger* log);
+                                             const std::string& configured_key, Backend& backend,
+                                             Caches caches, Logger* log);
 
   auth::Authority& authority() { return *authority_; }
   // What all doors ask, and nothing past it.
@@ -59,7 +59,7 @@ class State {
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
         std::unique_ptr<ConversationLog> conversations, Caches caches,
-        const jobs::Jobs::Options& jobs, LocalInference& inference, Logger* log);
+        const jobs::Jobs::Options& jobs, Backend& backend, Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;

@@ -1,0 +1,135 @@
+#include "app/service.h"
+
+#include <malloc.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "app/api_key.h"
+#include "app/process_signals.h"
+#include "app/system_memory.h"
+
+namespace tutti::app {
+namespace {
+
+// Between tries to write down who was shut out on a full disk.
+constexpr Duration kRetry = std::chrono::seconds(1);
+
+int64_t MemoryLimitFrom(const Settings& settings) {
+  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
+}
+
+}  // namespace
+
+Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsRegistry& metrics,
+                 Logger& log, std::unique_ptr<State> state)
+    : settings_(settings),
+      backend_(backend),
+      log_(log),
+      door_metrics_(metrics),
+      state_(std::move(state)),
+      cache_metrics_(metrics, state_->caches()),
+      job_metrics_(metrics, state_->jobs()),
+      password_metrics_(metrics, state_->authority()),
+      store_metrics_(metrics, state_->store(), state_->callers().ledger()),
+      watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),
+      memory_(watch_, MemoryLimitFrom(settings),
+              {.resident = ResidentMemory,
+               .shrink =
+                   [this] {
+                     state_->caches().Halve();
+                     malloc_trim(0);
+                   }},
+              backend.memory_level(), backend.clock(), log),
+      load_metrics_(metrics, backend.models(), memory_) {}
+
+Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backend& backend,
+                                                 Caches caches, telemetry::MetricsRegistry& metrics,
+                                                 Logger& log) {
+  ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
+  ASSIGN_OR_RETURN(std::unique_ptr<State> state,
+                   State::Open(settings, key, backend, std::move(caches), &log));
+  std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
+  ASSIGN_OR_RETURN(service->doors_,
+                   Doors::Create(settings, {.clock = &backend.clock(),
+                                            .health = &service->memory_,
+                                            .state = service->state_.get(),
+                                            .configured_key = key,
+                                            .metrics = &metrics,
+                                            .door_metrics = &service->door_metrics_,
+                                            .log = &log}));
+  ASSIGN_OR_RETURN(service->mqtt_, MqttDoors::Create(settings, {.clock = &backend.clock(),
+                                                                .state = service->state_.get(),
+                                                                .metrics = &metrics,
+                                                                .log = &log}));
+  return service;
+}
+
+Status Service::Start() {
+  RETURN_IF_ERROR(doors_->Start());
+  return mqtt_->Start();
+}
+
+void Service::Announce(const std::string& model, const std::string& summary) {
+  std::printf("tutti: serving %s at %s%s%s (%s)\n", model.c_str(), doors_->address().c_str(),
+              doors_->further_addresses().c_str(), mqtt_->addresses().c_str(), summary.c_str());
+  std::fflush(stdout);
+  mqtt_->Announce();
+}
+
+void Service::Resume() {
+  state_->Resume();
+  mqtt_->Resume();
+}
+
+int Service::WaitForSignal(const std::atomic<bool>& stop) {
+  TimePoint tried = backend_.clock().Now();
+  return app::WaitForSignal(stop, &log_, [&] {
+    idle_.Look(doors_->active_requests() > 0, backend_.clock().Now());
+    watch_.Look();
+    memory_.Look();
+    if (const TimePoint now = backend_.clock().Now(); now - tried >= kRetry) {
+      tried = now;
+      state_->WriteShutOut();
+    }
+  });
+}
+
+// True when all had finished.
+bool Service::DrainAndStop(double limit_s, const std::function<void()>& abandon) {
+  if (const int busy = doors_->active_requests(); busy > 0) {
+    std::fprintf(stderr, "tutti: waiting up to %g s for %d request%s; again to end now\n", limit_s,
+                 busy, busy == 1 ? "" : "s");
+  }
+  backend_.BeginDrain();
+  state_->GiveBackJobs();
+  abandon();
+  const Duration limit = FromSeconds(limit_s);
+  const TimePoint deadline = backend_.clock().Now() + limit;
+  const bool clean = backend_.Drain(limit);
+  state_->Interrupt();
+  // Streams that have ended still hold their last bytes: give them a moment to leave.
+  doors_->Drain(std::max<Duration>(deadline - backend_.clock().Now(), std::chrono::seconds(1)));
+  doors_->Stop();
+  return clean;
+}
+
+void Service::Drain(int signal, const std::function<void()>& abandon) {
+  std::optional<SecondSignal> second(std::in_place);
+  const double limit_s = settings_.Number("drain_s");
+  log_.Info("drain.begin",
+            {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", limit_s}});
+  const bool clean = DrainAndStop(limit_s, abandon);
+  mqtt_->Stop();
+  second.reset();
+  // Rows that cannot be written now go with the process: that is no clean end. How many they are is
+  // logged when the ledger ends.
+  const bool written = state_->WriteUsage().ok();
+  watch_.Look();
+  log_.Info("drain.end", {{"clean", clean && written ? "yes" : "no"}});
+}
+
+}  // namespace tutti::app
