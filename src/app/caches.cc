@@ -31,6 +31,7 @@ size_t Caches::Flush(const std::optional<std::string>& tenant) const {
   size_t gone = 0;
   if (answers != nullptr) gone += tenant ? answers->Flush(*tenant) : answers->FlushAll();
   if (rows != nullptr) gone += tenant ? rows->Flush(*tenant) : rows->FlushAll();
+  if (elsewhere != nullptr) gone += elsewhere(tenant);
   return gone;
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,7 +24,10 @@ struct Caches {
   // `inference` outlives them. Errors: invalid_value (the settings).
   static Result<Caches> Open(const Settings& settings, LocalInference& inference);
 
-  bool any() const { return answers != nullptr || rows != nullptr; }
+  // Those of workers, where the models are there: flushes them. May be empty.
+  std::function<size_t(const std::optional<std::string>&)> elsewhere;
+
+  bool any() const { return answers != nullptr || rows != nullptr || elsewhere != nullptr; }
   // Of a tenant, or of all; how many answers and rows were kept.
   size_t Flush(const std::optional<std::string>& tenant) const;
   // Where memory is short: half of what is kept goes.

@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "base/thread_name.h"
@@ -28,6 +30,16 @@ class ProgressLine {
 };
 
 }  // namespace
+
+Status CheckModelNames(const std::vector<ModelRef>& models) {
+  std::set<std::string> names;
+  for (const ModelRef& model : models) {
+    if (names.insert(model.served_name).second) continue;
+    return InvalidArgument("invalid_value", "two models would be called " + model.served_name +
+                                                "; give one another name: NAME=MODEL");
+  }
+  return OkStatus();
+}
 
 Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
                                          const std::vector<ModelRef>& models) {

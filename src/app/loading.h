@@ -14,6 +14,9 @@
 
 namespace tutti::app {
 
+// No two of one name. Errors: invalid_value.
+Status CheckModelNames(const std::vector<ModelRef>& models);
+
 // The headers of all models, checked against the options; notices go to standard error. Errors:
 // those of LocalInference::Open, naming the model.
 Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,

@@ -25,8 +25,9 @@ enum class OptionType {
 };
 
 enum class OptionGroup {
-  kModel,   // every command that runs a model
-  kServer,  // `tutti serve` only
+  kModel,    // every command that runs a model
+  kProcess,  // processes that serve: `tutti serve` and `tutti worker`
+  kServer,   // `tutti serve` only
 };
 
 struct OptionSpec {

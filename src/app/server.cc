@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <set>
 #include <utility>
 
 #include "app/caches.h"
@@ -17,14 +16,9 @@
 namespace tutti::app {
 namespace {
 
-Status CheckNames(const std::vector<ModelRef>& models, bool test_models) {
-  std::set<std::string> names;
+Status CheckTestModels(const std::vector<ModelRef>& models) {
   for (const ModelRef& model : models) {
-    if (!names.insert(model.served_name).second) {
-      return InvalidArgument("invalid_value", "two models would be called " + model.served_name +
-                                                  "; give one another name: NAME=MODEL");
-    }
-    if (test_models && kserve::IsTestModel(model.served_name)) {
+    if (kserve::IsTestModel(model.served_name)) {
       return InvalidArgument("invalid_value", "--kserve-test-models brings a model called " +
                                                   model.served_name +
                                                   "; give yours another name: NAME=MODEL");
@@ -52,7 +46,8 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(Caches caches, Caches::Open(settings, inference));
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::Create(settings, inference, std::move(caches), metrics, log));
-  RETURN_IF_ERROR(CheckNames(models, settings.On("kserve.test_models")));
+  RETURN_IF_ERROR(CheckModelNames(models));
+  if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
   inference.Expect(models.size());
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));

@@ -85,12 +85,13 @@ void Service::Resume() {
   mqtt_->Resume();
 }
 
-int Service::WaitForSignal(const std::atomic<bool>& stop) {
+int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look) {
   TimePoint tried = backend_.clock().Now();
   return app::WaitForSignal(stop, &log_, [&] {
     idle_.Look(doors_->active_requests() > 0, backend_.clock().Now());
     watch_.Look();
     memory_.Look();
+    if (look != nullptr) look();
     if (const TimePoint now = backend_.clock().Now(); now - tried >= kRetry) {
       tried = now;
       state_->WriteShutOut();

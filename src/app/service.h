@@ -50,8 +50,9 @@ class Service {
   // when there are models. Any thread.
   void Resume();
 
-  // Until a signal that ends the process: its number; or until `stop`: 0.
-  int WaitForSignal(const std::atomic<bool>& stop);
+  // Until a signal that ends the process: its number; or until `stop`: 0. `look` is called now and
+  // then; may be null.
+  int WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look = nullptr);
   // Lets what runs finish within the settings' limit, and ends the rest; `abandon`, on the way,
   // ends what loads models. A second signal ends the process.
   void Drain(int signal, const std::function<void()>& abandon);

@@ -373,7 +373,7 @@ double Settings::Number(std::string_view key) const {
 std::string Settings::Print(bool with_server_options) const {
   std::string out;
   for (const OptionSpec& option : AllOptions()) {
-    if (option.group == OptionGroup::kServer && !with_server_options) continue;
+    if (option.group != OptionGroup::kModel && !with_server_options) continue;
     const Value& value = Find(option.key);
     // A text without a default is none; all else is decided at start, as its help says.
     const bool decided = std::string_view(option.help).find("(default:") != std::string_view::npos;

@@ -91,6 +91,18 @@ Result<std::string> StorePlace(const Settings& settings) {
   return folder;
 }
 
+Result<std::string> WorkersSocket(const Settings& settings) {
+  if (settings.IsSet("workers.socket")) return settings.Text("workers.socket");
+  ASSIGN_OR_RETURN(const std::string folder, StorePlace(settings));
+  if (folder.empty()) {
+    return InvalidArgument("invalid_value",
+                           "a store in memory has no folder for the workers' socket: say where it "
+                           "is to be, --workers-socket PATH")
+        .WithParam("workers.socket");
+  }
+  return (std::filesystem::path(folder) / "workers.sock").string();
+}
+
 Result<std::string> StoreFolder(const Settings& settings) {
   ASSIGN_OR_RETURN(std::string folder, StorePlace(settings));
   if (!folder.empty()) RETURN_IF_ERROR(MakeFolders(folder));

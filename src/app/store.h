@@ -21,6 +21,10 @@ Result<std::string> StorePlace(const Settings& settings);
 // Errors: those of StorePlace(), store_failed.
 Result<std::string> StoreFolder(const Settings& settings);
 
+// The socket between a front and its workers: as the settings say, or in the store's folder.
+// Errors: those of StorePlace(); invalid_value (a store in memory has no folder).
+Result<std::string> WorkersSocket(const Settings& settings);
+
 // The database of such a folder, where other users of this machine can read it; else "".
 std::string StoreOpenToReaders(const std::string& folder);
 

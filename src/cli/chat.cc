@@ -81,7 +81,7 @@ class ChatCommand final : public Command {
         ->excludes(&mqtt);
     app_->add_option("--system", system_, "system message");
     sampling_.AddTo(*app_);
-    options_.AddTo(*app_, /*server=*/false);
+    options_.AddTo(*app_, app::OptionGroup::kModel);
     options_.ExcludeBeside(*url);  // they are the server's own
     options_.ExcludeBeside(mqtt);
   }

@@ -212,16 +212,16 @@ CLI::Validator ModelName() {
       "");
 }
 
-void SettingsOptions::AddTo(CLI::App& command, bool server) {
+void SettingsOptions::AddTo(CLI::App& command, app::OptionGroup last) {
   AddConfig(command);
   print_option_ = command.add_flag("--print-config", print_config_,
                                    "show every value and where it came from, and exit");
   for (const app::OptionSpec& option : app::AllOptions()) {
-    const bool of_server = option.group == app::OptionGroup::kServer;
-    if (of_server && !server) continue;
+    if (option.group > last) continue;
+    const bool of_model = option.group == app::OptionGroup::kModel;
     // A key that takes nothing but its default is one of a later release: known, not offered.
     const bool offered = option.type != app::OptionType::kInt || option.min < option.max;
-    AddOption(command, option, !offered ? "" : of_server ? "Server" : "Model and scheduling");
+    AddOption(command, option, !offered ? "" : of_model ? "Model and scheduling" : "Server");
   }
 }
 
@@ -273,6 +273,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   parser.formatter(std::make_shared<Formatter>());  // the commands' too
   std::vector<std::unique_ptr<Command>> commands;
   commands.push_back(MakeServeCommand());
+  commands.push_back(MakeWorkerCommand());
   commands.push_back(MakeRunCommand());
   commands.push_back(MakeChatCommand());
   commands.push_back(MakeEmbedCommand());

@@ -14,11 +14,11 @@
 
 namespace tutti::cli {
 
-// Adds every option of the table that fits: those of the model side, and with `server` the doors'
-// as well.
+// Adds every option of the table that fits: those of the model side, of a process that serves, of
+// the doors as well.
 class SettingsOptions {
  public:
-  void AddTo(CLI::App& command, bool server);
+  void AddTo(CLI::App& command, app::OptionGroup last);
   // --config, and those of these keys alone: of commands that run no model.
   void AddOnly(CLI::App& command, std::initializer_list<std::string_view> keys);
 
@@ -59,6 +59,7 @@ class Command {
 };
 
 std::unique_ptr<Command> MakeServeCommand();
+std::unique_ptr<Command> MakeWorkerCommand();
 std::unique_ptr<Command> MakeRunCommand();
 std::unique_ptr<Command> MakeChatCommand();
 std::unique_ptr<Command> MakeEmbedCommand();

@@ -51,7 +51,7 @@ class EmbedCommand final : public Command {
     app_->add_flag("--truncate", truncate_,
                    "read the beginning of a text that is too long, instead of refusing it");
     app_->add_flag("--no-normalize", raw_, "vectors as the model leaves them");
-    options_.AddTo(*app_, /*server=*/false);
+    options_.AddTo(*app_, app::OptionGroup::kModel);
   }
 
   int Run() override {

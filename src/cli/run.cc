@@ -40,7 +40,7 @@ class RunCommand final : public Command {
         ->excludes(system);
     sampling_.AddTo(*app_);
     app_->add_flag("--json", json_, "one JSON object at the end instead of the text");
-    options_.AddTo(*app_, /*server=*/false);
+    options_.AddTo(*app_, app::OptionGroup::kModel);
   }
 
   int Run() override {

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "app/front.h"
 #include "app/model_registry.h"
 #include "app/server.h"
 #include "cli/command_line.h"
@@ -20,6 +21,7 @@ class ServeCommand final : public Command {
         "  tutti serve chat=models/my.gguf --port 9000 --lanes 16\n"
         "  tutti serve smollm2-135m-instruct all-minilm-l6-v2   chat and embeddings\n"
         "  tutti serve chat.gguf search=bge-small/:f32          an arithmetic of its own\n"
+        "  tutti serve --role front                        models in `tutti worker` processes\n"
         "  tutti serve --config tutti.toml --print-config\n"
         "  curl -s 127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
         "    -d "
@@ -32,7 +34,7 @@ class ServeCommand final : public Command {
                      "smollm2-135m-instruct);\n"
                      "several share the machine; the command line is the only place for them")
         ->check(ModelName());
-    options_.AddTo(*app_, /*server=*/true);
+    options_.AddTo(*app_, app::OptionGroup::kServer);
   }
 
   int Run() override {
@@ -42,6 +44,7 @@ class ServeCommand final : public Command {
       std::fputs(settings->Print(/*with_server_options=*/true).c_str(), stdout);
       return kExitOk;
     }
+    if (settings->Text("role") == "front") return RunFront(*settings);
     std::vector<app::ModelRef> models;
     if (models_.empty()) models_.emplace_back();
     for (const std::string& argument : models_) {
@@ -54,6 +57,15 @@ class ServeCommand final : public Command {
   }
 
  private:
+  int RunFront(const app::Settings& settings) {
+    if (!models_.empty()) {
+      return FailConfig(InvalidArgument(
+          "invalid_value", "a front has no models: give " + models_.front() + " to tutti worker"));
+    }
+    const Status status = app::ServeFront(settings);
+    return status.ok() ? kExitOk : Fail(status);
+  }
+
   SettingsOptions options_;
   std::vector<std::string> models_;
 };

@@ -1,0 +1,133 @@
+#include "app/worker.h"
+
+#include <malloc.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "app/caches.h"
+#include "app/idle_memory.h"
+#include "app/loading.h"
+#include "app/local_inference.h"
+#include "app/memory_watch.h"
+#include "app/process_signals.h"
+#include "app/store.h"
+#include "app/system_memory.h"
+#include "app/version.h"
+#include "base/log.h"
+#include "kernels/kernels.h"
+#include "remote/waist_codec.h"
+#include "remote/worker_link.h"
+
+namespace tutti::app {
+namespace {
+
+std::string NameOfThisProcess() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return std::string(host.data()) + ":" + std::to_string(getpid());
+}
+
+v1::Hello HelloOf(const Settings& settings, LocalInference& inference) {
+  v1::Hello hello;
+  hello.set_protocol(remote::kProtocol);
+  hello.set_name(NameOfThisProcess());
+  hello.set_version(kVersion);
+  int64_t places = 0;
+  for (const api::ModelInfo& model : inference.gateway().Models()) {
+    v1::WireModel* wire = hello.add_models();
+    remote::ToWire(model, wire);
+    if (model.generates) places += settings.Int("lanes") + settings.Int("queue");
+    if (model.encoder) places += settings.Int("encode.queue");
+  }
+  hello.set_places(static_cast<int>(std::min<int64_t>(places, 1 << 20)));
+  hello.set_lanes(std::max(inference.gateway().Load().lanes, 1));
+  if (const auto table = KernelsFromSettings(settings); table.ok())
+    hello.set_arithmetic(std::string(kernels::IsaName((*table)->isa)) + " " + kVersion);
+  return hello;
+}
+
+int64_t MemoryLimitFrom(const Settings& settings) {
+  return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
+}
+
+}  // namespace
+
+Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) {
+  PrepareProcess();
+  ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
+  RETURN_IF_ERROR(CheckModelNames(models));
+  Logger log(level);
+  LocalInference inference(settings, nullptr);
+  ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
+  inference.Expect(models.size());
+  ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
+  const auto decoders = std::count_if(opened.begin(), opened.end(),
+                                      [](const OpenedModel& model) { return model.generates(); });
+  MemoryWatch memory(inference, MemoryLimitFrom(settings),
+                     {.resident = ResidentMemory,
+                      .shrink =
+                          [&caches] {
+                            caches.Halve();
+                            malloc_trim(0);
+                          }},
+                     inference.memory_level(), inference.clock(), log);
+  std::atomic<bool> loaded{false};
+  Loading loading(inference, models, std::move(opened),
+                  {.served = [](const ModelRef&) {}, .all_served = [&] { loaded.store(true); }});
+  std::unique_ptr<remote::WorkerLink> link;
+  Status opening;
+  IdleMemory idle;
+  std::atomic<bool> stop{false};
+  const int signal = WaitForSignal(stop, &log, [&] {
+    memory.Look();
+    idle.Look(inference.gateway().Load().running > 0, inference.clock().Now());
+    if (loading.failed().load()) stop.store(true);
+    if (link != nullptr || !loaded.load()) return;
+    memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
+    auto made = remote::WorkerLink::Open(
+        socket, HelloOf(settings, inference),
+        {.inference = &inference.gateway(),
+         .health = &memory,
+         .clock = &inference.clock(),
+         .flush =
+             [&caches](const std::string* tenant) {
+               return static_cast<uint64_t>(
+                   caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
+             }},
+        &log);
+    if (!made.ok()) {
+      opening = made.status();
+      return stop.store(true);
+    }
+    link = *std::move(made);
+    for (const ModelRef& model : models) {
+      const auto served = inference.gateway().Find(model.served_name);
+      std::printf("tutti: worker %s brings %s to %s (%s)\n", NameOfThisProcess().c_str(),
+                  model.served_name.c_str(), socket.c_str(),
+                  served.ok() ? (*served)->summary.c_str() : "");
+    }
+    std::fflush(stdout);
+  });
+  loading.Abandon();
+  const Status load = loading.Wait();
+  RETURN_IF_ERROR(opening);
+  if (signal == 0) return load;
+  const SecondSignal second;
+  const double limit_s = settings.Number("drain_s");
+  log.Info("drain.begin", {{"limit_s", limit_s}});
+  const bool clean = link == nullptr || link->Drain(FromSeconds(limit_s));
+  link.reset();
+  (void)inference.Drain(Duration::zero());
+  log.Info("drain.end", {{"clean", clean ? "yes" : "no"}});
+  return OkStatus();
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,63 @@
+#include "app/worker_metrics.h"
+
+#include <memory>
+
+#include "app/raise_to.h"
+#include "base/mutex.h"
+
+namespace tutti::app {
+namespace {
+
+using telemetry::Counter;
+using telemetry::Gauge;
+using telemetry::MetricsRegistry;
+
+class Series {
+ public:
+  explicit Series(MetricsRegistry& registry) {
+    const auto gauge = [&](const char* state) {
+      return registry.GetGauge("tutti_workers", "Workers that are attached", {{"state", state}});
+    };
+    serving_ = gauge("serving");
+    draining_ = gauge("draining");
+    running_ =
+        registry.GetGauge("tutti_running_sequences", "Sequences with a lane, at all workers", {});
+    waiting_ = registry.GetGauge("tutti_waiting_sequences",
+                                 "Sequences that wait for one, at all workers", {});
+    lost_ = registry.GetCounter("tutti_workers_lost_total",
+                                "Workers that ended while they had requests", {});
+    const auto outcome = [&](const char* name) {
+      return registry.GetCounter("tutti_lost_requests_total",
+                                 "Requests whose worker ended, by what became of them",
+                                 {{"outcome", name}});
+    };
+    resumed_ = outcome("resumed");
+    failed_ = outcome("failed");
+    quarantined_ = outcome("quarantined");
+  }
+  void Set(const remote::WorkerPool::Figures& now, const api::LoadSnapshot& load) {
+    const MutexLock lock(mutex_);  // two may scrape at once
+    serving_.Set(now.workers - now.draining);
+    draining_.Set(now.draining);
+    running_.Set(load.running);
+    waiting_.Set(load.waiting);
+    RaiseTo(lost_, now.lost);
+    RaiseTo(resumed_, now.resumed);
+    RaiseTo(failed_, now.failed - now.quarantined);
+    RaiseTo(quarantined_, now.quarantined);
+  }
+
+ private:
+  Mutex mutex_;
+  Gauge serving_, draining_, running_, waiting_;
+  Counter lost_, resumed_, failed_, quarantined_;
+};
+
+}  // namespace
+
+WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, const remote::WorkerPool& pool)
+    : collector_(registry.AddCollector([series = std::make_shared<Series>(registry), &pool] {
+        series->Set(pool.figures(), pool.Load());
+      })) {}
+
+}  // namespace tutti::app

@@ -1,0 +1,260 @@
+// clang-format off: first
+#include "remote/grpc_library.h"
+// clang-format on
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "base/mutex.h"
+#include "base/thread_name.h"
+#include "remote/front_port.h"
+#include "remote/waist_codec.h"
+#include "remote/worker_link.h"
+#include "remote/worker_pool.h"
+
+namespace tutti::remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Between two tries to reach the front; doubled until the longest.
+constexpr milliseconds kFirstWait(50), kLongestWait(1000), kRefusedWait(5000);
+// Longest that the channel takes to connect to a socket of this machine.
+constexpr milliseconds kConnect(2000);
+
+// What the link waits for: set by the models' threads and the library's.
+class Bell final : public api::StreamWaker {
+ public:
+  void Wake() noexcept override {
+    if (rung_.exchange(true, std::memory_order_acq_rel)) return;
+    {
+      const MutexLock lock(mutex_);  // so that nobody is about to wait
+    }
+    changed_.NotifyAll();
+  }
+  // Until it is rung, or `longest` has passed.
+  void Wait(Duration longest) {
+    const MutexLock lock(mutex_);
+    if (!rung_.load(std::memory_order_acquire)) changed_.WaitFor(mutex_, longest);
+    rung_.store(false, std::memory_order_release);
+  }
+
+ private:
+  std::atomic<bool> rung_{false};
+  Mutex mutex_;
+  CondVar changed_;
+};
+
+// One stream to the front, from its beginning to its end. The sending side is the link's thread.
+class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
+ public:
+  // `no_more` is set when the front has said so.
+  Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, Bell& bell,
+         std::atomic<bool>& no_more)
+      : stub_(channel), relay_(relay), bell_(bell), no_more_(no_more) {}
+
+  void Begin() {
+    stub_.PrepareBidiStreamingCall(&context_, kAttachMethod, grpc::StubOptions(), this);
+    AddHold();  // the link's thread writes when it likes
+    StartRead(&incoming_);
+    StartCall();
+  }
+  // Whether the last message has been taken by the library.
+  bool idle() const { return !writing_.load(std::memory_order_acquire); }
+  void Write(const v1::WorkerMessage& message) {
+    outgoing_ = Serialised(message);
+    writing_.store(true, std::memory_order_release);
+    StartWrite(&outgoing_);
+  }
+  void Leave() { context_.TryCancel(); }
+  // No Write() follows.
+  void RemoveLinkHold() { RemoveHold(); }
+  bool broken() const { return broken_.load(std::memory_order_acquire); }
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  // After done(): why the front did not take the worker, or OK.
+  const Status& refused() const { return refused_; }
+
+  void OnReadDone(bool ok) override {
+    v1::FrontMessage message;
+    if (!ok || !Parse(&incoming_, &message)) return Break();
+    if (message.has_refused()) {
+      refused_ = FromWire(message.refused());
+      return Break();
+    }
+    relay_.Receive(message);
+    if (message.no_more()) no_more_.store(true, std::memory_order_release);
+    StartRead(&incoming_);
+  }
+  void OnWriteDone(bool ok) override {
+    writing_.store(false, std::memory_order_release);
+    if (!ok) return Break();
+    bell_.Wake();
+  }
+  void OnDone(const grpc::Status&) override {
+    done_.store(true, std::memory_order_release);
+    bell_.Wake();
+  }
+
+ private:
+  void Break() {
+    broken_.store(true, std::memory_order_release);
+    bell_.Wake();
+  }
+
+  grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
+  grpc::ClientContext context_;
+  Relay& relay_;
+  Bell& bell_;
+  std::atomic<bool>& no_more_;
+  grpc::ByteBuffer incoming_, outgoing_;
+  Status refused_;
+  std::atomic<bool> writing_{false}, broken_{false}, done_{false};
+};
+
+class Link final : public WorkerLink {
+ public:
+  Link(std::string path, v1::Hello hello, Relay::Ports ports, Logger* log)
+      : path_(std::move(path)),
+        hello_(std::move(hello)),
+        clock_(*ports.clock),
+        log_(log),
+        bell_(std::make_shared<Bell>()),
+        relay_(std::move(ports), bell_) {}
+  ~Link() override {
+    stop_.store(true, std::memory_order_release);
+    bell_->Wake();
+    if (thread_.joinable()) thread_.join();
+  }
+  void Start() {
+    thread_ = std::thread([this] { Main(); });
+  }
+
+  bool attached() const override { return attached_.load(std::memory_order_acquire); }
+  bool Drain(Duration limit) override {
+    draining_.store(true, std::memory_order_release);
+    beat_now_.store(true, std::memory_order_release);
+    bell_->Wake();
+    const TimePoint deadline = clock_.Now() + limit;
+    while (attached() && clock_.Now() < deadline) {
+      if (no_more_.load(std::memory_order_acquire) && relay_.calls() == 0) return true;
+      std::this_thread::sleep_for(milliseconds(10));
+    }
+    return relay_.calls() == 0;
+  }
+
+ private:
+  bool stopping() const { return stop_.load(std::memory_order_acquire); }
+
+  void Main() {
+    NameThread("tutti-front");
+    milliseconds wait = kFirstWait;
+    while (!stopping()) {
+      grpc::ChannelArguments arguments;
+      arguments.SetMaxReceiveMessageSize(-1);
+      arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+      arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);  // a connection of its own
+      arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+      const auto channel =
+          grpc::CreateCustomChannel("unix:" + path_, grpc::InsecureChannelCredentials(), arguments);
+      if (channel->WaitForConnected(std::chrono::system_clock::now() + wait)) {
+        wait = kFirstWait;
+        const Status refused = Serve(channel);
+        if (stopping()) return;
+        if (log_ != nullptr) Tell(refused);
+        Pause(refused.ok() ? kFirstWait : kRefusedWait);
+      } else {
+        if (wait >= kLongestWait && log_ != nullptr && !std::exchange(told_absent_, true))
+          log_->Warn("front.absent", {{"socket", path_}});
+        wait = std::min(wait * 2, kConnect);
+      }
+    }
+  }
+
+  // Until the stream has ended. Errors: the front does not take this worker.
+  Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
+    Stream stream(channel, relay_, *bell_, no_more_);
+    stream.Begin();
+    v1::WorkerMessage first;
+    *first.mutable_hello() = hello_;
+    Beat(&first);
+    stream.Write(first);
+    attached_.store(true, std::memory_order_release);
+    told_absent_ = false;
+    if (log_ != nullptr) log_->Info("front.attached", {{"socket", path_}});
+    TimePoint next_beat = clock_.Now() + WorkerPool::kBeat;
+    while (!stream.broken() && !stopping()) {
+      if (stream.idle()) {
+        v1::WorkerMessage message;
+        const TimePoint now = clock_.Now();
+        if (beat_now_.exchange(false, std::memory_order_acq_rel) || now >= next_beat) {
+          Beat(&message);
+          next_beat = now + WorkerPool::kBeat;
+        }
+        if (relay_.Next(&message) || message.has_beat()) {
+          stream.Write(message);
+          continue;  // more may have come meanwhile
+        }
+      }
+      bell_->Wait(std::max(next_beat - clock_.Now(), Duration(milliseconds(1))));
+    }
+    if (stopping()) {  // what was written last leaves first
+      for (int i = 0; i < 100 && !stream.idle() && !stream.broken(); ++i)
+        std::this_thread::sleep_for(milliseconds(5));
+    }
+    attached_.store(false, std::memory_order_release);
+    stream.Leave();
+    stream.RemoveLinkHold();
+    while (!stream.done()) bell_->Wait(milliseconds(100));
+    relay_.Drop();
+    return stream.refused();
+  }
+
+  void Beat(v1::WorkerMessage* message) {
+    relay_.FillBeat(message->mutable_beat());
+    message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
+  }
+  void Tell(const Status& refused) {
+    if (refused.ok()) {
+      log_->Warn("front.lost", {{"socket", path_}});
+    } else {
+      log_->Error("front.refused", {{"socket", path_}, {"why", refused.message()}});
+    }
+  }
+  void Pause(milliseconds longest) {
+    const TimePoint end = clock_.Now() + longest;
+    while (!stopping() && clock_.Now() < end) bell_->Wait(end - clock_.Now());
+  }
+
+  const std::string path_;
+  const v1::Hello hello_;
+  const Clock& clock_;
+  Logger* const log_;
+  const std::shared_ptr<Bell> bell_;
+  Relay relay_;
+  std::atomic<bool> stop_{false}, attached_{false}, draining_{false}, beat_now_{false},
+      no_more_{false};
+  bool told_absent_ = false;  // the thread's
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<WorkerLink>> WorkerLink::Open(const std::string& path, v1::Hello hello,
+                                                     Relay::Ports ports, Logger* log) {
+  if (path.empty() || path.size() > kMaxSocketPath) {
+    return InvalidArgument("invalid_value", "the path of the front's socket must have 1 to " +
+                                                std::to_string(kMaxSocketPath) + " bytes");
+  }
+  auto link = std::make_unique<Link>(path, std::move(hello), std::move(ports), log);
+  try {
+    link->Start();
+  } catch (const std::system_error& error) {
+    return Unavailable("overloaded", std::string("no thread is to be had: ") + error.what());
+  }
+  return std::unique_ptr<WorkerLink>(std::move(link));
+}
+
+}  // namespace tutti::remote
