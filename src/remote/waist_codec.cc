@@ -169,11 +169,12 @@ Status FromWire(const v1::WireStatus& wire) {
   const StatusCode code = EnumOf(wire.code(), StatusCode::kUnauthenticated);
   if (code == StatusCode::kOk) return OkStatus();
   Status status(code, wire.reason(), wire.message());
-  if (!wire.param().empty()) status = std::move(status).WithParam(wire.param());
+  // Each changes it where it is.
+  if (!wire.param().empty()) (void)std::move(status).WithParam(wire.param());
   if (wire.has_retry_after_ms())
-    status = std::move(status).WithRetryAfter(std::chrono::milliseconds(wire.retry_after_ms()));
+    (void)std::move(status).WithRetryAfter(std::chrono::milliseconds(wire.retry_after_ms()));
   if (wire.has_excess_asked())
-    status = std::move(status).WithExcess(wire.excess_asked(), wire.excess_most());
+    (void)std::move(status).WithExcess(wire.excess_asked(), wire.excess_most());
   return status;
 }
 

@@ -1,0 +1,231 @@
+#include "remote/waist_codec.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+namespace tutti::remote {
+namespace {
+
+using std::chrono::seconds;
+
+// Every field that crosses has a value of its own.
+api::GenerateRequest FullRequest() {
+  api::GenerateRequest request;
+  request.request_id = "req-1";
+  request.model = "m";
+  api::ChatPrompt chat;
+  chat.messages = {{api::Role::kSystem, "be brief", "ops"}, {api::Role::kTool, "\xff bytes", ""}};
+  chat.add_generation_prompt = false;
+  chat.continue_final_message = true;
+  request.prompt = chat;
+  api::SamplingParams& s = request.sampling;
+  s.temperature = 0.25;
+  s.top_p = 0.5;
+  s.top_k = 7;
+  s.min_p = 0.125;
+  s.repetition_penalty = 1.5;
+  s.presence_penalty = -1;
+  s.frequency_penalty = 2;
+  s.logit_bias = {{5, -1.5f}, {6, 100.f}};
+  s.allowed_token_ids = {1, 2};
+  s.banned_token_ids = {3};
+  s.seed = -5;
+  s.max_tokens = 9;
+  s.min_tokens = 4;
+  s.stop = {"a", "b"};
+  s.stop_token_ids = {8};
+  s.ignore_eos = true;
+  s.include_stop_in_output = true;
+  s.skip_special_tokens = false;
+  s.logprobs = 3;
+  s.prompt_logprobs = 2;
+  request.n = 3;
+  request.priority = api::Priority::kBatch;
+  request.deadline = TimePoint(seconds(100));
+  request.detached = true;
+  request.cache = {true, true, seconds(5)};
+  request.cache_report = std::make_shared<api::CacheReport>();
+  request.tenant = "t";
+  request.tenant_weight = 2.5;
+  request.cache_salt = "salt";
+  request.use_prefix_cache = false;
+  request.truncate_prompt_tokens = 77;
+  request.call_bytes = 123;
+  request.score_only = true;
+  return request;
+}
+
+template <typename Wire, typename Value>
+std::string Bytes(const Value& value, TimePoint now) {
+  Wire wire;
+  ToWire(value, now, &wire);
+  return wire.SerializeAsString();
+}
+
+// Each field of the message is set: one that is forgotten on the way out is seen.
+void ExpectAllSet(const google::protobuf::Message& message) {
+  const auto* reflection = message.GetReflection();
+  for (int i = 0; i < message.GetDescriptor()->field_count(); ++i) {
+    const auto* field = message.GetDescriptor()->field(i);
+    if (field->real_containing_oneof() != nullptr) continue;
+    if (field->is_repeated()) {
+      EXPECT_GT(reflection->FieldSize(message, field), 0) << field->full_name();
+    } else if (field->cpp_type() == google::protobuf::FieldDescriptor::CPPTYPE_MESSAGE) {
+      ASSERT_TRUE(reflection->HasField(message, field)) << field->full_name();
+      ExpectAllSet(reflection->GetMessage(message, field));
+    } else if (field->name() != "skip_special_tokens" && field->name() != "use_prefix_cache") {
+      EXPECT_TRUE(reflection->HasField(message, field)) << field->full_name();
+    }
+  }
+}
+
+TEST(WaistCodec, ARequestCrossesWhole) {
+  const api::GenerateRequest request = FullRequest();
+  v1::WireGenerate wire;
+  ToWire(request, TimePoint(seconds(40)), &wire);
+  ExpectAllSet(wire);
+  const api::GenerateRequest back = FromWire(wire, TimePoint(seconds(1040)));
+  EXPECT_EQ(back.deadline, TimePoint(seconds(1100)));  // what was left of it is left
+  EXPECT_EQ(Bytes<v1::WireGenerate>(back, TimePoint(seconds(1040))), wire.SerializeAsString());
+  EXPECT_EQ(std::get<api::ChatPrompt>(back.prompt).messages[1].content, "\xff bytes");
+  EXPECT_EQ(back.sampling.logit_bias, request.sampling.logit_bias);
+  EXPECT_EQ(back.sampling.seed, request.sampling.seed);
+  EXPECT_FALSE(back.sampling.skip_special_tokens);
+  EXPECT_FALSE(back.use_prefix_cache);
+  EXPECT_EQ(back.cache.max_age, request.cache.max_age);
+}
+
+TEST(WaistCodec, DefaultsStayDefaults) {
+  const api::GenerateRequest request;
+  v1::WireGenerate wire;
+  ToWire(request, TimePoint(seconds(1)), &wire);
+  const api::GenerateRequest back = FromWire(wire, TimePoint(seconds(2)));
+  EXPECT_EQ(back.deadline, TimePoint::max());
+  EXPECT_EQ(back.cache_report, nullptr);
+  EXPECT_FALSE(back.sampling.seed.has_value());
+  EXPECT_FALSE(back.sampling.max_tokens.has_value());
+  EXPECT_FALSE(back.truncate_prompt_tokens.has_value());
+  EXPECT_TRUE(back.sampling.skip_special_tokens);
+  EXPECT_TRUE(back.use_prefix_cache);
+  EXPECT_EQ(back.sampling.logprobs, -1);
+}
+
+TEST(WaistCodec, PromptsOfEachKind) {
+  for (const api::Prompt& prompt :
+       {api::Prompt(api::TextPrompt{"text", false, true}),
+        api::Prompt(api::TextPrompt{"", true, false}), api::Prompt(api::TokenPrompt{{1, 2, 3}})}) {
+    api::GenerateRequest request;
+    request.prompt = prompt;
+    const std::string bytes = Bytes<v1::WireGenerate>(request, {});
+    v1::WireGenerate wire;
+    ASSERT_TRUE(wire.ParseFromString(bytes));
+    const api::GenerateRequest back = FromWire(wire, {});
+    EXPECT_EQ(back.prompt.index(), prompt.index());
+    EXPECT_EQ(Bytes<v1::WireGenerate>(back, {}), bytes);
+  }
+}
+
+TEST(WaistCodec, AnEncodingCrossesWhole) {
+  api::EncodeRequest request;
+  request.request_id = "req-2";
+  request.model = "e";
+  request.inputs = {std::string("one"), std::vector<TokenId>{4, 5}, api::TextPair{"q", "d"}};
+  request.output = api::EncodeOutput::kScores;
+  request.normalize = false;
+  request.dimensions = 64;
+  request.prompt_name = "query";
+  request.raw_scores = true;
+  request.truncation = api::Truncation::kLeft;
+  request.truncate_tokens = 12;
+  request.total_tokens = 99;
+  request.tenant = "t";
+  request.priority = api::Priority::kFlex;
+  v1::WireEncode wire;
+  ToWire(request, {}, &wire);
+  const api::EncodeRequest back = FromWire(wire, {});
+  EXPECT_EQ(Bytes<v1::WireEncode>(back, {}), wire.SerializeAsString());
+  ASSERT_EQ(back.inputs.size(), 3u);
+  EXPECT_EQ(std::get<std::string>(back.inputs[0]), "one");
+  EXPECT_EQ(std::get<std::vector<TokenId>>(back.inputs[1]), (std::vector<TokenId>{4, 5}));
+  EXPECT_EQ(std::get<api::TextPair>(back.inputs[2]).second, "d");
+  EXPECT_EQ(back.normalize, false);
+  EXPECT_EQ(back.prompt_name, "query");
+}
+
+TEST(WaistCodec, EventsKeepBytesLogprobsAndWhatEndedThem) {
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kChoiceEnd;
+  event.choice = 2;
+  event.token = 17;
+  event.text = "\xf0\x9f";
+  event.reasoning = "hm";
+  event.logprobs = api::TokenLogprobs{{17, -0.5f, "\xe2\x80", true}, {{1, -1.f, "x", false}}};
+  event.finish_reason = api::FinishReason::kLength;
+  event.stop_reason = std::string("END");
+  v1::WireEvent wire;
+  ToWire(event, &wire);
+  const api::StreamEvent back = FromWire(wire);
+  EXPECT_EQ(back.kind, event.kind);
+  EXPECT_EQ(back.choice, 2);
+  EXPECT_EQ(back.text, event.text);
+  EXPECT_EQ(back.reasoning, "hm");
+  EXPECT_EQ(back.logprobs->chosen.bytes, "\xe2\x80");
+  EXPECT_EQ(back.logprobs->top[0].logprob, -1.f);
+  EXPECT_EQ(back.finish_reason, api::FinishReason::kLength);
+  EXPECT_EQ(std::get<std::string>(back.stop_reason), "END");
+}
+
+TEST(WaistCodec, StatusesKeepWhatDoorsTell) {
+  const Status status =
+      Status(StatusCode::kInvalidArgument, "context_length_exceeded", "too \xff long")
+          .WithParam("messages")
+          .WithRetryAfter(std::chrono::milliseconds(250))
+          .WithExcess(9, 8);
+  v1::WireStatus wire;
+  ToWire(status, &wire);
+  EXPECT_EQ(FromWire(wire), status);
+  ToWire(OkStatus(), &wire);
+  v1::WireStatus ok;
+  EXPECT_TRUE(FromWire(ok).ok());
+}
+
+TEST(WaistCodec, WhatIsOutOfRangeBecomesTheFirstOfItsKind) {
+  v1::WireGenerate wire;
+  wire.mutable_place()->set_priority(99);
+  wire.mutable_prompt()->mutable_chat()->add_messages()->set_role(-3);
+  wire.mutable_sampling()->add_bias_tokens(1);  // without its value
+  const api::GenerateRequest request = FromWire(wire, {});
+  EXPECT_EQ(request.priority, api::Priority::kInteractive);
+  EXPECT_EQ(std::get<api::ChatPrompt>(request.prompt).messages[0].role, api::Role::kSystem);
+  EXPECT_TRUE(request.sampling.logit_bias.empty());
+}
+
+TEST(WaistCodec, ModelsAndLoads) {
+  api::ModelInfo model;
+  model.id = "e";
+  model.aliases = {"x"};
+  model.generates = false;
+  model.digest = "d1";
+  model.encoder.emplace();
+  model.encoder->width = 384;
+  model.encoder->pairs = true;
+  model.encoder->labels = {"l"};
+  v1::WireModel wire;
+  ToWire(model, &wire);
+  const api::ModelInfo back = FromWire(wire);
+  EXPECT_EQ(back.id, "e");
+  EXPECT_EQ(back.aliases, model.aliases);
+  EXPECT_FALSE(back.generates);
+  EXPECT_EQ(back.encoder->width, 384);
+  EXPECT_EQ(back.encoder->labels, model.encoder->labels);
+  v1::Beat beat;
+  ToWire(api::LoadSnapshot{1, 2, 3, 4, 5, api::LoadLevel::kYellow}, &beat);
+  EXPECT_EQ(FromWire(beat).level, api::LoadLevel::kYellow);
+  EXPECT_EQ(FromWire(beat).waiting, 2);
+}
+
+}  // namespace
+}  // namespace tutti::remote
