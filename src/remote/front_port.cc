@@ -92,14 +92,16 @@ class Session final : public grpc::ServerGenericBidiReactor,
 
   // On the sender's thread.
   void Send() {
+    WorkerPool::WorkerRef worker;
     {
       const MutexLock lock(mutex_);
       if (ended_ || writing_ || worker_ == nullptr) return;
+      worker = worker_;
       wanted_ = false;
       writing_ = true;  // nobody else takes a message
     }
     v1::FrontMessage message;
-    const bool any = sender_.pool().TakeMessage(worker_, &message);
+    const bool any = sender_.pool().TakeMessage(worker, &message);
     const MutexLock lock(mutex_);
     if (ended_ || !any) {
       writing_ = false;
@@ -116,8 +118,8 @@ class Session final : public grpc::ServerGenericBidiReactor,
       const MutexLock lock(mutex_);
       return End(grpc::Status::OK);
     }
-    if (worker_ != nullptr) {
-      sender_.pool().Receive(worker_, message);
+    if (const WorkerPool::WorkerRef known = worker(); known != nullptr) {
+      sender_.pool().Receive(known, message);
     } else if (!Attach(message)) {
       return;
     }
@@ -138,11 +140,15 @@ class Session final : public grpc::ServerGenericBidiReactor,
     End(grpc::Status::CANCELLED);
   }
   void OnDone() override {
-    if (worker_ != nullptr) sender_.pool().Lost(worker_);
+    if (const WorkerPool::WorkerRef known = worker()) sender_.pool().Lost(known);
     self_.reset();  // may be the last
   }
 
  private:
+  WorkerPool::WorkerRef worker() {
+    const MutexLock lock(mutex_);
+    return worker_;
+  }
   // Whether it is read on.
   bool Attach(const v1::WorkerMessage& message) {
     Result<WorkerPool::WorkerRef> worker =
@@ -170,7 +176,7 @@ class Session final : public grpc::ServerGenericBidiReactor,
   std::shared_ptr<Session> self_;  // until OnDone()
   grpc::ByteBuffer incoming_, outgoing_;
   Mutex mutex_;
-  WorkerPool::WorkerRef worker_;  // written once, before anything is sent
+  WorkerPool::WorkerRef worker_ GUARDED_BY(mutex_);  // once it is attached
   bool wanted_ GUARDED_BY(mutex_) = false, writing_ GUARDED_BY(mutex_) = false;
   bool refused_ GUARDED_BY(mutex_) = false, ended_ GUARDED_BY(mutex_) = false;
 };

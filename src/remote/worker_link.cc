@@ -52,9 +52,9 @@ class Bell final : public api::StreamWaker {
 class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
   // `no_more` is set when the front has said so.
-  Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, Bell& bell,
+  Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, std::shared_ptr<Bell> bell,
          std::atomic<bool>& no_more)
-      : stub_(channel), relay_(relay), bell_(bell), no_more_(no_more) {}
+      : stub_(channel), relay_(relay), bell_(std::move(bell)), no_more_(no_more) {}
 
   void Begin() {
     stub_.PrepareBidiStreamingCall(&context_, kAttachMethod, grpc::StubOptions(), this);
@@ -91,23 +91,24 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   void OnWriteDone(bool ok) override {
     writing_.store(false, std::memory_order_release);
     if (!ok) return Break();
-    bell_.Wake();
+    bell_->Wake();
   }
   void OnDone(const grpc::Status&) override {
-    done_.store(true, std::memory_order_release);
-    bell_.Wake();
+    const std::shared_ptr<Bell> bell = bell_;
+    done_.store(true, std::memory_order_release);  // from here on the stream may be gone
+    bell->Wake();
   }
 
  private:
   void Break() {
     broken_.store(true, std::memory_order_release);
-    bell_.Wake();
+    bell_->Wake();
   }
 
   grpc::TemplatedGenericStub<grpc::ByteBuffer, grpc::ByteBuffer> stub_;
   grpc::ClientContext context_;
   Relay& relay_;
-  Bell& bell_;
+  const std::shared_ptr<Bell> bell_;
   std::atomic<bool>& no_more_;
   grpc::ByteBuffer incoming_, outgoing_;
   Status refused_;
@@ -175,7 +176,7 @@ class Link final : public WorkerLink {
 
   // Until the stream has ended. Errors: the front does not take this worker.
   Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
-    Stream stream(channel, relay_, *bell_, no_more_);
+    Stream stream(channel, relay_, bell_, no_more_);
     stream.Begin();
     v1::WorkerMessage first;
     *first.mutable_hello() = hello_;

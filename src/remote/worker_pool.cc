@@ -412,7 +412,7 @@ Status WorkerPool::AbsentLocked(const std::string& model) const {
   const bool known = model.empty() || std::find(known_models_.begin(), known_models_.end(),
                                                 model) != known_models_.end();
   if (known || workers_.empty())
-    return Unavailable("worker_lost", "no worker serves this model now; one is waited for");
+    return Unavailable("model_loading", "no worker serves this model now; one is waited for");
   return api::ModelNotFound(model);
 }
 

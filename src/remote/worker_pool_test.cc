@@ -290,8 +290,8 @@ TEST_F(WorkerPoolTest, ALostWorkerEndsWhatNobodyElseCanGoOnWith) {
   }
   EXPECT_EQ(pool_.figures().lost, 1u);
   EXPECT_EQ(pool_.figures().failed, 8u);
-  EXPECT_EQ(pool_.ready().reason(), "worker_lost");
-  EXPECT_EQ(pool_.Generate(Ask("y"), nullptr).status().reason(), "worker_lost");
+  EXPECT_EQ(pool_.ready().reason(), "model_loading");
+  EXPECT_EQ(pool_.Generate(Ask("y"), nullptr).status().reason(), "model_loading");
   Add("a again");
   EXPECT_TRUE(pool_.ready().ok());
 }

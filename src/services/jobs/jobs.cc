@@ -441,8 +441,9 @@ void Jobs::End(JobRow row, WholeCall::Answer answer, bool cancelled) {
     row.state = JobState::kExpired;
     return Save(std::move(row));
   }
-  const bool ours =
-      status.reason() == "internal_error" || wire::FindError(status).code == "internal_error";
+  // A worker that has died may have died of this.
+  const bool ours = status.reason() == "internal_error" || status.reason() == "worker_lost" ||
+                    wire::FindError(status).code == "internal_error";
   if (wire::FindError(status).retry == wire::Retry::kNo) {
     row.state = JobState::kFailed;
     return Save(std::move(row));
