@@ -256,7 +256,8 @@ TEST_F(WorkerPoolTest, EncodingsTokensAndFlushesCross) {
   ASSERT_TRUE(Eventually([&] { return refused->done(); }));
   EXPECT_EQ(refused->Take().status().reason(), "queue_full");
 
-  const auto tokens = pool_.Tokenize({.model = "m", .prompt = api::TextPrompt{"hi"}, .pieces = true});
+  const auto tokens =
+      pool_.Tokenize({.model = "m", .prompt = api::TextPrompt{"hi"}, .pieces = true});
   ASSERT_TRUE(tokens.ok()) << tokens.status();
   EXPECT_EQ(tokens->tokens, (std::vector<TokenId>{'h', 'i'}));
   EXPECT_EQ(tokens->pieces.size(), 2u);
