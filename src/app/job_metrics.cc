@@ -37,6 +37,19 @@ class Series {
     put_off_ = attempt("put_off");
     fenced_ = registry.GetCounter("tutti_job_fenced_writes_total",
                                   "Ends that were dropped, as their lease was lost", {});
+    const auto webhook = [&](const char* outcome) {
+      return registry.GetCounter("tutti_webhooks_total", "Attempts to tell of an end",
+                                 {{"outcome", outcome}});
+    };
+    told_ = webhook("delivered");
+    told_later_ = webhook("retried");
+    untold_ = webhook("failed");
+  }
+  void Set(const webhooks::WebhookStats& now) {
+    const MutexLock lock(mutex_);
+    RaiseTo(told_, now.delivered);
+    RaiseTo(told_later_, now.retried);
+    RaiseTo(untold_, now.failed);
   }
   void Set(const jobs::JobStats& now) {
     const MutexLock lock(mutex_);  // two may scrape at once
@@ -58,12 +71,16 @@ class Series {
   Mutex mutex_;
   Gauge queued_, running_, result_bytes_;
   Counter accepted_, completed_, failed_, cancelled_, expired_, dead_, retried_, put_off_, fenced_;
+  Counter told_, told_later_, untold_;
 };
 
 }  // namespace
 
-JobMetrics::JobMetrics(MetricsRegistry& registry, const jobs::Jobs& jobs)
-    : jobs_(registry.AddCollector(
-          [series = std::make_shared<Series>(registry), &jobs] { series->Set(jobs.stats()); })) {}
+JobMetrics::JobMetrics(MetricsRegistry& registry, const jobs::Jobs& jobs,
+                       const webhooks::Webhooks* webhooks)
+    : jobs_(registry.AddCollector([series = std::make_shared<Series>(registry), &jobs, webhooks] {
+        series->Set(jobs.stats());
+        if (webhooks != nullptr) series->Set(webhooks->stats());
+      })) {}
 
 }  // namespace tutti::app

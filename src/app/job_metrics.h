@@ -2,14 +2,16 @@
 #pragma once
 
 #include "services/jobs/jobs.h"
+#include "services/webhooks/webhooks.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class JobMetrics {
  public:
-  // Both outlive it.
-  JobMetrics(telemetry::MetricsRegistry& registry, const jobs::Jobs& jobs);
+  // All outlive it; `webhooks` may be null.
+  JobMetrics(telemetry::MetricsRegistry& registry, const jobs::Jobs& jobs,
+             const webhooks::Webhooks* webhooks);
 
  private:
   telemetry::MetricsRegistry::CollectorHandle jobs_;

@@ -32,7 +32,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
       door_metrics_(metrics),
       state_(std::move(state)),
       cache_metrics_(metrics, state_->caches()),
-      job_metrics_(metrics, state_->jobs()),
+      job_metrics_(metrics, state_->jobs(), state_->webhooks()),
       password_metrics_(metrics, state_->authority()),
       store_metrics_(metrics, state_->store(), state_->callers().ledger()),
       watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),

@@ -10,6 +10,7 @@
 #include "app/control.h"
 #include "app/store.h"
 #include "app/wall_clock.h"
+#include "app/webhook_options.h"
 #include "services/jobs/control.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/history.h"
@@ -34,7 +35,8 @@ Result<std::unique_ptr<ConversationLog>> OpenConversationLog(const Settings& set
                                clock, &UnixMillis, log);
 }
 
-jobs::Jobs::Options JobOptions(const Settings& settings) {
+// `webhooks` may be null.
+jobs::Jobs::Options JobOptions(const Settings& settings, const webhooks::Webhooks* webhooks) {
   const auto seconds = [&](const char* name) { return std::chrono::seconds(settings.Int(name)); };
   jobs::Jobs::Options options;
   options.slots = settings.Int("jobs.slots");
@@ -45,6 +47,8 @@ jobs::Jobs::Options JobOptions(const Settings& settings) {
   options.limits.queued = settings.Int("jobs.queued");
   options.limits.result_bytes = settings.Int("jobs.result_bytes");
   options.limits.result_ttl_ms = settings.Int("jobs.result_ttl_s") * 1000;
+  if (webhooks != nullptr)
+    options.webhook = [webhooks](const std::string& url) { return webhooks->Check(url); };
   return options;
 }
 
@@ -59,7 +63,8 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
-             const jobs::Jobs::Options& jobs, Backend& backend, Logger* log)
+             std::unique_ptr<webhooks::Webhooks> webhooks, const jobs::Jobs::Options& jobs,
+             Backend& backend, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -68,6 +73,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       log_(log),
       account_log_(*authority_, log),
       conversations_(std::move(conversations)),
+      webhooks_(std::move(webhooks)),
       responses_({}, callers_->inference(), *store_, backend.clock(), &UnixSeconds),
       sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
                 backend.clock(), &UnixSeconds),
@@ -96,9 +102,15 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                      Callers::Open(settings, *store, *authority, backend, log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &backend.clock(), log));
-    std::unique_ptr<State> state(
-        new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-                  std::move(conversations), std::move(caches), JobOptions(settings), backend, log));
+    std::unique_ptr<webhooks::Webhooks> teller;
+    if (settings.On("jobs.webhooks")) {
+      ASSIGN_OR_RETURN(const webhooks::Webhooks::Options options, WebhookOptions(settings));
+      teller = std::make_unique<webhooks::Webhooks>(options, *store, &UnixMillis, log);
+    }
+    const jobs::Jobs::Options jobs = JobOptions(settings, teller.get());
+    std::unique_ptr<State> state(new State(
+        std::move(store), std::move(accounts), std::move(authority), std::move(callers),
+        std::move(conversations), std::move(caches), std::move(teller), jobs, backend, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,

@@ -19,6 +19,7 @@
 #include "services/jobs/jobs.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
+#include "services/webhooks/webhooks.h"
 #include "store/store.h"
 
 namespace tutti::app {
@@ -46,6 +47,7 @@ class State {
   responses::Responses& responses() { return responses_; }
   sessions::Sessions& sessions() { return sessions_; }
   jobs::Jobs& jobs() { return jobs_; }
+  const webhooks::Webhooks* webhooks() const { return webhooks_.get(); }  // null: off
 
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
@@ -59,7 +61,8 @@ class State {
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
         std::unique_ptr<ConversationLog> conversations, Caches caches,
-        const jobs::Jobs::Options& jobs, Backend& backend, Logger* log);
+        std::unique_ptr<webhooks::Webhooks> webhooks, const jobs::Jobs::Options& jobs,
+        Backend& backend, Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
@@ -71,6 +74,7 @@ class State {
   AccountLog account_log_;
   std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
+  const std::unique_ptr<webhooks::Webhooks> webhooks_;    // null: off
   responses::Responses responses_;
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;

@@ -17,6 +17,7 @@
 #include "services/sessions/owed.h"
 #include "services/sessions/versions.h"
 #include "services/usage/ledger_rows.h"
+#include "services/webhooks/webhook_rows.h"
 
 namespace tutti::app {
 namespace {
@@ -113,7 +114,7 @@ std::vector<store::Migration> StoreTables() {
   return {sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
-          jobs::kJobTables};
+          jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

@@ -63,7 +63,7 @@ Result<AcceptFigures> AcceptsOf(const std::string& in, int at_once, double secon
   const Folder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
   ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
-                   store::Store::Open({.folder = folder.path()}, {&jobs::kJobTables, 1}));
+                   store::Store::Open({.folder = folder.path()}, jobs::JobMigrations()));
   const SteadyClock clock;
   const TimePoint begin = clock.Now();
   Mutex mutex;
@@ -97,7 +97,7 @@ Result<AcceptFigures> PlainCommits(const std::string& in, double seconds) {
   const Folder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
   ASSIGN_OR_RETURN(store::Database database, store::Database::Open(store::FileIn(folder.path())));
-  RETURN_IF_ERROR(store::Migrate({&jobs::kJobTables, 1}, &database));
+  RETURN_IF_ERROR(store::Migrate(jobs::JobMigrations(), &database));
   const SteadyClock clock;
   const TimePoint begin = clock.Now();
   AcceptFigures figures;

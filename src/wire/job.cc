@@ -42,6 +42,12 @@ void WriteJob(const JobView& job, JsonWriter* json) {
   json->Key("result").Raw(job.result.empty() ? "null" : job.result);
   json->Key("error").Raw(job.error.empty() ? "null" : job.error);
   const std::string self = "/v1/jobs/" + job.id;
+  if (!job.webhook.status.empty()) {
+    json->Key("webhook").BeginObject().Member("status", job.webhook.status);
+    json->Member("attempts", job.webhook.attempts);
+    if (!job.webhook.error.empty()) json->Member("error", job.webhook.error);
+    json->EndObject();
+  }
   json->Key("links").BeginObject().Member("self", self);
   json->Member("events", self + "/events").Member("cancel", self + "/cancel").EndObject();
   json->EndObject();

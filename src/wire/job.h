@@ -43,6 +43,13 @@ struct JobView {
   int64_t progress_tokens = 0;
   std::string result;  // JSON; empty: none
   std::string error;   // JSON, {"code","message","param"}; empty: none
+  // How far the telling of its end is (webhooks::Delivery); an empty status: nobody is told.
+  struct Webhook {
+    std::string status;
+    int64_t attempts = 0;
+    std::string error;  // of the last attempt that failed
+  };
+  Webhook webhook;
 };
 std::string JobJson(const JobView& job);
 // The same within an event: {"type":"job.running","sequence_number":N,"job":{...}}, N the version.

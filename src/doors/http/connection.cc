@@ -48,7 +48,7 @@ void FreeLarge(std::string* buffer) {
 std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
-      "x-tutti-run-at, x-tutti-deadline";
+      "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook";
   constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
   constexpr std::string_view kNames[] = {
       "idempotency-key", "prefer",      "if-none-match", "last-event-id",

@@ -74,6 +74,15 @@ Result<std::string> ReadKey(const HttpRequest& request) {
   return *field;
 }
 
+// Who is told of the job's end; that it may be is the service's to say.
+Result<std::string> ReadWebhook(const HttpRequest& request) {
+  const std::string* const field = request.Find("x-tutti-webhook");
+  if (field == nullptr) return std::string();
+  if (field->empty() || request.Count("x-tutti-webhook") > 1)
+    return wire::BadValue("x-tutti-webhook", "X-Tutti-Webhook must be one URL");
+  return *field;
+}
+
 class RespondAsyncExchange final : public Exchange {
  public:
   RespondAsyncExchange(calls::CallKind kind, Connection& connection)
@@ -103,6 +112,7 @@ class RespondAsyncExchange final : public Exchange {
     ASSIGN_OR_RETURN(job_.idempotency_key, ReadKey(request));
     ASSIGN_OR_RETURN(job_.run_at_ms, ReadMoment(request, "x-tutti-run-at"));
     ASSIGN_OR_RETURN(job_.deadline_ms, ReadMoment(request, "x-tutti-deadline"));
+    ASSIGN_OR_RETURN(job_.webhook, ReadWebhook(request));
     ASSIGN_OR_RETURN(const TimePoint deadline,
                      HeaderDeadline(request, connection_.request_start(),
                                     connection_.context().options.limits.deadline_cap));

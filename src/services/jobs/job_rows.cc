@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/webhooks/webhook_rows.h"
+
 namespace tutti::jobs {
 namespace {
 
@@ -146,6 +148,26 @@ const store::Migration kJobTables = {
        CREATE TABLE job_paused(owner TEXT PRIMARY KEY) WITHOUT ROWID)",
     "DROP TABLE job; DROP TABLE job_total; DROP TABLE job_paused"};
 
+// The numbers are those of wire::JobState.
+const store::Migration kJobNews = {
+    R"(CREATE TRIGGER job_told AFTER UPDATE OF state ON job
+         WHEN new.state>=2 AND old.state<2 BEGIN
+         INSERT INTO webhook_event(id, subject, type, url, created_ms, state, attempts, next_ms,
+             ended_ms, error)
+           SELECT 'evt_' || lower(hex(randomblob(16))), new.id,
+             CASE new.state WHEN 2 THEN 'job.completed' WHEN 4 THEN 'job.cancelled'
+               WHEN 5 THEN 'job.expired' ELSE 'job.failed' END,
+             url, new.finished_ms, 0, 0, 0, 0, '' FROM webhook WHERE subject=new.id;
+       END;
+       CREATE TRIGGER job_untold AFTER DELETE ON job BEGIN
+         DELETE FROM webhook WHERE subject=old.id;
+       END)",
+    "DROP TRIGGER job_told; DROP TRIGGER job_untold"};
+
+std::vector<store::Migration> JobMigrations() {
+  return {kJobTables, webhooks::kWebhookTables, kJobNews};
+}
+
 Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<IdempotencyKey>& key,
                        const JobLimits& limits) {
   if (key.has_value()) {
@@ -181,6 +203,7 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
       "VALUES(?1, ?2, ?3, ?4, 0, 1, 0, ?5, 0, 0, ?6, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11, '', '')",
       row->id, row->owner, row->caller, row->kind, row->max_attempts, row->created_ms,
       row->run_at_ms, row->deadline_ms, idem_key, idem_print, row->request));
+  if (!row->webhook.empty()) RETURN_IF_ERROR(webhooks::AddWish(database, row->id, row->webhook));
   return true;
 }
 

@@ -19,6 +19,10 @@
 namespace tutti::jobs {
 
 extern const store::Migration kJobTables;
+// The end of a job with a webhook is an event of webhooks::kWebhookTables, in the same transaction.
+extern const store::Migration kJobNews;
+// Both, with what lies between them: what jobs alone need of a store.
+std::vector<store::Migration> JobMigrations();
 
 using wire::JobState;
 
@@ -40,7 +44,8 @@ struct JobRow {
   int64_t progress = 0;     // output tokens, as of the last beat
   std::string request;      // the body; empty once nobody can run it again
   std::string result, error;
-  bool gone = false;  // it has ended, and its result is not kept any more
+  bool gone = false;    // it has ended, and its result is not kept any more
+  std::string webhook;  // of one that is new: who is told of its end; empty: nobody
 };
 
 // A name that a client gave to its request, so that it can send it again.

@@ -14,7 +14,7 @@ constexpr int64_t kLease = 30'000;
 
 class JobRowsTest : public ::testing::Test {
  protected:
-  void SetUp() override { ASSERT_TRUE(store::Migrate({&kJobTables, 1}, &database_).ok()); }
+  void SetUp() override { ASSERT_TRUE(store::Migrate(JobMigrations(), &database_).ok()); }
 
   static store::Database Opened() {
     Result<store::Database> database = store::Database::Open("");

@@ -10,6 +10,7 @@
 #include "services/responses/caller_json.h"
 #include "services/responses/ids.h"
 #include "services/responses/responses.h"
+#include "services/webhooks/webhook_rows.h"
 #include "wire/error.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
@@ -103,8 +104,17 @@ Jobs::~Jobs() {
 // --- what clients ask ---
 
 void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
+  if (!job.webhook.empty()) {
+    Status may = options_.webhook != nullptr
+                     ? options_.webhook(job.webhook)
+                     : InvalidArgument("unsupported_parameter",
+                                       "this server sends no webhooks: jobs.webhooks is off")
+                           .WithParam("x-tutti-webhook");
+    if (!may.ok()) return strand_->Post([may, done = std::move(done)] { done(may, false); });
+  }
   const int64_t now_ms = unix_ms_();
   auto row = std::make_shared<JobRow>();
+  row->webhook = std::move(job.webhook);
   row->id = responses::NewId("job_");
   row->owner = std::move(job.owner);
   row->caller = CallerJson(job.caller);
@@ -147,6 +157,8 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
 Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::string& id) const {
   ASSIGN_OR_RETURN(const JobRow row, Find(rows, owner, id));
   JobView view = ViewOf(row);
+  ASSIGN_OR_RETURN(const std::optional<webhooks::Delivery> told, webhooks::DeliveryOf(rows, id));
+  if (told) view.webhook = {told->status, told->attempts, told->error};
   if (row.state != JobState::kQueued) return view;
   ASSIGN_OR_RETURN(const QueuePlace place, PlaceOf(rows, row));
   // Of each owner one in turn: what others have more than this one has before it does not count.

@@ -41,6 +41,7 @@ struct NewJob {
   std::string idempotency_key = {};         // empty: none
   std::optional<int64_t> run_at_ms = {};    // unix; absent: now
   std::optional<int64_t> deadline_ms = {};  // unix; absent: Options::window from now
+  std::string webhook = {};                 // URL that is told of its end; empty: none
 };
 
 // Since the start; the first three as of the last look, a second ago at most while any waits.
@@ -65,6 +66,8 @@ class Jobs {
     Duration window = std::chrono::hours(24);  // the deadline of who names none
     Duration tick = std::chrono::seconds(1);   // looks for what is due or late
     JobLimits limits;
+    // Whether a job's end may be told to that URL; null: no webhooks.
+    std::function<Status(const std::string& url)> webhook = nullptr;
   };
   // `unix_ms`: the wall clock. `caller`: who has that credential now, and may still use what it is
   // for; what was accepted for somebody else fails with its error.
@@ -78,8 +81,8 @@ class Jobs {
   using Seen = std::function<void(Result<wire::JobView>)>;
 
   // Once it is durable; `again`: the key was known, and it is the job of then. Errors:
-  // model_not_found, idempotency_key_mismatch, tenant_queue_full, overloaded, storage_full,
-  // storage_error.
+  // model_not_found, invalid_value (webhook), idempotency_key_mismatch, tenant_queue_full,
+  // overloaded, storage_full, storage_error.
   void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
   void Get(const std::string& owner, const std::string& id, Seen done);

@@ -36,7 +36,7 @@ class JobsTest : public ::testing::Test {
   void TearDown() override { Close(); }
 
   void Open() {
-    auto store = store::Store::Open({.folder = folder_.path()}, {&kJobTables, 1});
+    auto store = store::Store::Open({.folder = folder_.path()}, JobMigrations());
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
     inference_ = std::make_unique<ScriptedInference>();

@@ -69,10 +69,10 @@ class DoorTest : public ::testing::Test {
   }
   // In memory.
   void StartServices() {
-    const std::array tables = {
-        sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
-        sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
-        jobs::kJobTables};
+    std::vector<store::Migration> tables = {sessions::kHistoryTables,     sessions::kBranchTables,
+                                            responses::kResponseTables,   sessions::kVersionTables,
+                                            sessions::kFingerprintTables, sessions::kOwnerTables};
+    for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     jobs_.reset();  // of a door before: what uses a store goes before it

@@ -1,0 +1,138 @@
+#include "services/webhooks/post.h"
+
+#include <openssl/ssl.h>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/ssl/host_name_verification.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/core/tcp_stream.hpp>
+#include <boost/beast/http/empty_body.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/read.hpp>
+#include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
+#include <boost/beast/ssl/ssl_stream.hpp>
+#include <charconv>
+#include <exception>
+#include <span>
+
+namespace tutti::webhooks {
+namespace {
+
+namespace asio = boost::asio;
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+using asio::ip::tcp;
+
+constexpr uint32_t kMostHeadBytes = 16 << 10;
+
+std::vector<uint8_t> BytesOf(const asio::ip::address& address) {
+  if (address.is_v4()) {
+    const auto bytes = address.to_v4().to_bytes();
+    return {bytes.begin(), bytes.end()};
+  }
+  const auto bytes = address.to_v6().to_bytes();
+  return {bytes.begin(), bytes.end()};
+}
+
+// All of them: a host that has one private address has no business with webhooks.
+Result<std::vector<tcp::endpoint>> Resolve(asio::io_context& context, const Target& target,
+                                           bool trusted) {
+  tcp::resolver resolver(context);
+  boost::system::error_code failed;
+  const auto found = resolver.resolve(target.host, std::to_string(target.port),
+                                      tcp::resolver::numeric_service, failed);
+  if (failed) return Unavailable("unavailable", "the host cannot be found: " + failed.message());
+  std::vector<tcp::endpoint> endpoints;
+  for (const auto& entry : found) {
+    if (!trusted && !IsPublic(BytesOf(entry.endpoint().address()))) {
+      return Status(StatusCode::kPermissionDenied, "permission_denied",
+                    "the host has an address inside a network");
+    }
+    endpoints.push_back(entry.endpoint());
+  }
+  if (endpoints.empty()) return Unavailable("unavailable", "the host has no address");
+  return endpoints;
+}
+
+template <typename Stream>
+asio::awaitable<PostAnswer> Exchange(Stream& stream, http::request<http::string_body>& request) {
+  co_await http::async_write(stream, request, asio::use_awaitable);
+  beast::flat_buffer buffer(kMostHeadBytes);
+  http::response_parser<http::empty_body> parser;
+  parser.header_limit(kMostHeadBytes);
+  co_await http::async_read_header(stream, buffer, parser, asio::use_awaitable);
+  PostAnswer answer;
+  answer.status = parser.get().result_int();
+  const auto wait = parser.get()[http::field::retry_after];
+  int64_t seconds = 0;
+  const auto [end, error] = std::from_chars(wait.data(), wait.data() + wait.size(), seconds);
+  if (!wait.empty() && error == std::errc() && end == wait.data() + wait.size() && seconds >= 0)
+    answer.retry_after = std::chrono::seconds(std::min<int64_t>(seconds, 86'400));
+  co_return answer;
+}
+
+asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint> endpoints,
+                                 http::request<http::string_body>& request,
+                                 const PostOptions& options) {
+  const auto executor = co_await asio::this_coro::executor;
+  if (!target.tls) {
+    beast::tcp_stream stream(executor);
+    stream.expires_after(options.timeout);
+    co_await stream.async_connect(endpoints, asio::use_awaitable);
+    co_return co_await Exchange(stream, request);
+  }
+  asio::ssl::context tls(asio::ssl::context::tls_client);
+  tls.set_default_verify_paths();
+  if (!options.ca_file.empty()) tls.load_verify_file(options.ca_file);
+  tls.set_verify_mode(asio::ssl::verify_peer);
+  beast::ssl_stream<beast::tcp_stream> stream(executor, tls);
+  stream.set_verify_callback(asio::ssl::host_name_verification(target.host));
+  SSL_set_tlsext_host_name(stream.native_handle(), target.host.c_str());
+  beast::get_lowest_layer(stream).expires_after(options.timeout);
+  co_await beast::get_lowest_layer(stream).async_connect(endpoints, asio::use_awaitable);
+  co_await stream.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
+  co_return co_await Exchange(stream, request);
+}
+
+}  // namespace
+
+Result<PostAnswer> Post(const Target& target,
+                        const std::vector<std::pair<std::string, std::string>>& fields,
+                        const std::string& body, const PostOptions& options) {
+  try {  // the library's errors are exceptions in coroutines
+    asio::io_context context(1);
+    ASSIGN_OR_RETURN(const std::vector<tcp::endpoint> endpoints,
+                     Resolve(context, target, options.trusted));
+    http::request<http::string_body> request(http::verb::post, target.path, 11, body);
+    request.set(http::field::host, target.authority);
+    request.set(http::field::connection, "close");
+    for (const auto& [name, value] : fields) request.set(name, value);
+    request.prepare_payload();
+    Result<PostAnswer> result = Unavailable("unavailable", "no answer");
+    asio::co_spawn(context, Send(target, endpoints, request, options),
+                   [&](const std::exception_ptr& failed, PostAnswer answer) {
+                     if (!failed) {
+                       result = answer;
+                       return;
+                     }
+                     try {
+                       std::rethrow_exception(failed);
+                     } catch (const std::exception& error) {
+                       result = Unavailable("unavailable", error.what());
+                     }
+                   });
+    context.run();
+    return result;
+  } catch (const std::exception& error) {
+    return Unavailable("unavailable", error.what());
+  }
+}
+
+}  // namespace tutti::webhooks

@@ -1,0 +1,158 @@
+#include "services/webhooks/target.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+namespace tutti::webhooks {
+namespace {
+
+struct Range {
+  std::array<uint8_t, 16> prefix;
+  int bits;
+};
+
+bool Within(std::span<const uint8_t> address, std::span<const uint8_t> prefix, int bits) {
+  for (int i = 0; i < bits; ++i) {
+    const auto byte = static_cast<size_t>(i / 8);
+    const int shift = 7 - i % 8;
+    if (((address[byte] ^ prefix[byte]) >> shift & 1) != 0) return false;
+  }
+  return true;
+}
+
+constexpr Range kNotPublic4[] = {{{0}, 8},
+                                 {{10}, 8},
+                                 {{100, 64}, 10},
+                                 {{127}, 8},
+                                 {{169, 254}, 16},
+                                 {{172, 16}, 12},
+                                 {{192, 0, 0}, 24},
+                                 {{192, 0, 2}, 24},
+                                 {{192, 88, 99}, 24},
+                                 {{192, 168}, 16},
+                                 {{198, 18}, 15},
+                                 {{198, 51, 100}, 24},
+                                 {{203, 0, 113}, 24},
+                                 {{224}, 4},
+                                 {{240}, 4}};
+
+bool IsPublic4(std::span<const uint8_t> address) {
+  return std::none_of(std::begin(kNotPublic4), std::end(kNotPublic4), [&](const Range& range) {
+    return Within(address, range.prefix, range.bits);
+  });
+}
+
+// The IPv4 address that an IPv6 one stands for, or nothing.
+std::optional<std::array<uint8_t, 4>> Embedded(std::span<const uint8_t> address) {
+  const auto four = [&](size_t at) {
+    return std::array<uint8_t, 4>{address[at], address[at + 1], address[at + 2], address[at + 3]};
+  };
+  constexpr Range kMapped{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff}, 96};
+  constexpr Range kNat64{{0x00, 0x64, 0xff, 0x9b}, 96};
+  constexpr Range kLocalNat64{{0x00, 0x64, 0xff, 0x9b, 0x00, 0x01}, 48};
+  constexpr Range k6to4{{0x20, 0x02}, 16};
+  for (const Range& range : {kMapped, kNat64, kLocalNat64}) {
+    if (Within(address, range.prefix, range.bits)) return four(12);
+  }
+  if (Within(address, k6to4.prefix, k6to4.bits)) return four(2);
+  return std::nullopt;
+}
+
+Status Bad(std::string why) {
+  return InvalidArgument("invalid_value", "the webhook's address " + std::move(why))
+      .WithParam("x-tutti-webhook");
+}
+
+bool IsHostCharacter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+}
+
+}  // namespace
+
+bool IsPublic(std::span<const uint8_t> address) {
+  if (address.size() == 4) return IsPublic4(address);
+  if (address.size() != 16) return false;
+  if (const auto four = Embedded(address)) return IsPublic4(*four);
+  // Global unicast is 2000::/3; of it the ranges for documentation, Teredo and protocols are not.
+  constexpr Range kGlobal{{0x20}, 3};
+  constexpr Range kProtocols{{0x20, 0x01, 0x00}, 23};
+  constexpr Range kDocumentation{{0x20, 0x01, 0x0d, 0xb8}, 32};
+  constexpr Range kDocumentation2{{0x3f, 0xff}, 20};
+  const auto in = [&](const Range& range) { return Within(address, range.prefix, range.bits); };
+  return in(kGlobal) && !in(kProtocols) && !in(kDocumentation) && !in(kDocumentation2);
+}
+
+bool MayBePublic(const std::string& host) {
+  std::array<uint8_t, 16> bytes{};
+  if (inet_pton(AF_INET, host.c_str(), bytes.data()) == 1)
+    return IsPublic(std::span(bytes).first(4));
+  if (inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1) return IsPublic(bytes);
+  return true;
+}
+
+Result<Target> ParseTarget(std::string_view url, const std::set<std::string>& trusted) {
+  if (url.size() > kMaxUrlBytes) return Bad("is longer than 2048 bytes");
+  for (const char c : url) {
+    if (static_cast<unsigned char>(c) <= ' ' || static_cast<unsigned char>(c) >= 0x7f)
+      return Bad("may hold printable ASCII alone; encode what is not");
+  }
+  Target target;
+  if (url.starts_with("https://")) {
+    url.remove_prefix(8);
+  } else if (url.starts_with("http://")) {
+    url.remove_prefix(7);
+    target.tls = false;
+    target.port = 80;
+  } else {
+    return Bad("must begin with https://");
+  }
+  if (url.find('#') != std::string_view::npos) return Bad("may have no fragment");
+  const size_t slash = std::min(url.find_first_of("/?"), url.size());
+  const std::string_view authority = url.substr(0, slash);
+  target.path = url.substr(slash);
+  if (target.path.empty() || target.path[0] != '/') target.path.insert(0, 1, '/');
+  if (authority.find('@') != std::string_view::npos) return Bad("may have no user name");
+  std::string_view host = authority, port;
+  if (authority.starts_with('[')) {
+    const size_t close = authority.find(']');
+    if (close == std::string_view::npos) return Bad("has an IPv6 address without ']'");
+    host = authority.substr(1, close - 1);
+    std::array<uint8_t, 16> bytes{};
+    if (inet_pton(AF_INET6, std::string(host).c_str(), bytes.data()) != 1)
+      return Bad("has no IPv6 address between its brackets");
+    port = authority.substr(close + 1);
+    if (!port.empty() && port[0] != ':') return Bad("has no port behind its IPv6 address");
+  } else {
+    host = authority.substr(0, authority.find(':'));
+    port = authority.substr(host.size());
+  }
+  if (!port.empty()) {
+    port.remove_prefix(1);
+    const auto [end, error] = std::from_chars(port.data(), port.data() + port.size(), target.port);
+    if (error != std::errc() || end != port.data() + port.size() || target.port == 0)
+      return Bad("has a port that is none");
+  }
+  for (const char c : host)
+    target.host += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  const bool named = !authority.starts_with('[');
+  if (target.host.empty() || target.host.size() > 253 ||
+      (named && !std::all_of(target.host.begin(), target.host.end(), IsHostCharacter)))
+    return Bad("has no host name");
+  // "127.1", "0x7f.1" and "2130706433" are addresses to some resolvers.
+  const size_t last = target.host.find_last_of('.') + 1;
+  const std::string label = target.host.substr(last);
+  std::array<uint8_t, 4> four{};
+  if (named && (label.empty() || (label[0] >= '0' && label[0] <= '9')) &&
+      inet_pton(AF_INET, target.host.c_str(), four.data()) != 1)
+    return Bad("has a host that is neither a name nor an address");
+  target.authority = std::string(authority);
+  if (trusted.contains(target.host)) return target;
+  if (!target.tls) return Bad("must begin with https://");
+  if (!MayBePublic(target.host)) return Bad("is inside a network that the internet does not know");
+  return target;
+}
+
+}  // namespace tutti::webhooks

@@ -1,0 +1,168 @@
+#include "services/webhooks/webhooks.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "base/thread_name.h"
+#include "services/webhooks/signature.h"
+#include "wire/json_writer.h"
+
+namespace tutti::webhooks {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr int64_t kKeptMs = int64_t{7} * 24 * 3'600'000;  // an event that has ended
+constexpr int64_t kDropEveryMs = 60'000, kDropMost = 1000;
+
+bool Succeeded(int status) { return status >= 200 && status < 300; }
+// They ask for time, not for another form.
+bool AsksForTime(int status) { return status == 429 || status == 502 || status == 504; }
+
+}  // namespace
+
+std::string EventBody(const Event& event) {
+  std::string body;
+  wire::JsonWriter json(&body);
+  json.BeginObject()
+      .Member("id", event.id)
+      .Member("object", "event")
+      .Member("type", event.type)
+      .Member("created_at", event.created_ms / 1000);
+  json.Key("data").BeginObject().Member("id", event.subject).EndObject().EndObject();
+  return body;
+}
+
+Webhooks::Webhooks(const Options& options, store::Store& store, std::function<int64_t()> unix_ms,
+                   Logger* log)
+    : options_(options),
+      store_(store),
+      unix_ms_(std::move(unix_ms)),
+      log_(log),
+      random_(std::random_device{}()) {
+  CHECK(!options_.secrets.empty());
+  for (int i = 0; i < options_.threads; ++i)
+    threads_.emplace_back([this](const std::stop_token& stop) { Main(stop); });
+}
+
+Webhooks::~Webhooks() = default;
+
+Status Webhooks::Check(const std::string& url) const {
+  return ParseTarget(url, options_.trusted).status();
+}
+
+WebhookStats Webhooks::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+void Webhooks::Main(const std::stop_token& stop) {
+  NameThread("tutti-webhook");
+  std::mutex mutex;
+  std::condition_variable_any wake;
+  while (!stop.stop_requested()) {
+    const std::vector<Event> events = Take();
+    for (const Event& event : events) {
+      if (!stop.stop_requested()) Deliver(event);
+      const MutexLock lock(mutex_);
+      busy_.erase(event.number);
+    }
+    if (!events.empty()) continue;
+    std::unique_lock lock(mutex);
+    wake.wait_for(lock, stop, options_.tick, [] { return false; });
+  }
+}
+
+// One that no other thread has.
+std::vector<Event> Webhooks::Take() {
+  std::vector<Event> due;
+  const int64_t now = unix_ms_();
+  // Who was busy before the rows were read may have ended since, with its row read as it was.
+  std::set<int64_t> busy;
+  {
+    const MutexLock lock(mutex_);
+    busy = busy_;
+  }
+  (void)store_.ReadNow([&](store::Database& rows) -> Status {
+    ASSIGN_OR_RETURN(due, DueEvents(rows, now, options_.threads + 1));
+    return OkStatus();
+  });
+  bool drop = false;
+  {
+    const MutexLock lock(mutex_);
+    drop = now >= next_drop_ms_;
+    if (drop) next_drop_ms_ = now + kDropEveryMs;
+    std::erase_if(due, [&](const Event& event) REQUIRES(mutex_) {
+      return busy.contains(event.number) || busy_.contains(event.number);
+    });
+    if (due.size() > 1) due.resize(1);
+    for (const Event& event : due) busy_.insert(event.number);
+  }
+  if (drop) {
+    store_.Write([now](store::Database& rows) { return DropEnded(rows, now - kKeptMs, kDropMost); },
+                 [](const Status&) {});
+  }
+  return due;
+}
+
+void Webhooks::Deliver(const Event& event) {
+  // What was trusted when it was asked for may not be any more.
+  Result<Target> target = ParseTarget(event.url, options_.trusted);
+  if (!target.ok()) return Note(event, target.status());
+  const std::string body = EventBody(event);
+  const int64_t now_s = unix_ms_() / 1000;
+  Note(event, Post(*target,
+                   {{"content-type", "application/json"},
+                    {"user-agent", "tutti"},
+                    {"webhook-id", event.id},
+                    {"webhook-timestamp", std::to_string(now_s)},
+                    {"webhook-signature", Sign(options_.secrets, event.id, now_s, body)}},
+                   body,
+                   {.trusted = options_.trusted.contains(target->host),
+                    .ca_file = options_.ca_file,
+                    .timeout = options_.timeout}));
+}
+
+milliseconds Webhooks::WaitBefore(size_t attempt) {
+  const MutexLock lock(mutex_);
+  const auto wait = static_cast<double>(options_.retries[attempt].count());
+  return milliseconds(static_cast<int64_t>(wait * (0.9 + random_.Uniform() / 5)));
+}
+
+void Webhooks::Note(const Event& event, const Result<PostAnswer>& answer) {
+  const int64_t now = unix_ms_();
+  const auto attempt = static_cast<size_t>(event.attempts);
+  const bool delivered = answer.ok() && Succeeded(answer->status);
+  const bool gone = answer.ok() && answer->status == 410;
+  const bool last = attempt >= options_.retries.size();
+  const std::string why = answer.ok() ? "status " + std::to_string(answer->status)
+                                      : answer.status().message().substr(0, 200);
+  milliseconds wait{0};
+  if (!delivered && !gone && !last) {
+    wait = WaitBefore(attempt);
+    // Who asks for time is given at least the next step's.
+    if (answer.ok() && AsksForTime(answer->status) && attempt + 1 < options_.retries.size())
+      wait = WaitBefore(attempt + 1);
+    if (answer.ok() && answer->retry_after)
+      wait = std::max<milliseconds>(wait, *answer->retry_after);
+  }
+  // A disk that takes nothing leaves it due: it is told again, under the same id.
+  (void)store_.WriteNow([&](store::Database& rows) -> Status {
+    if (delivered) return MarkDelivered(rows, event.number, now);
+    if (!gone && !last) return MarkRetry(rows, event.number, now + wait.count(), why);
+    RETURN_IF_ERROR(MarkFailed(rows, event.number, now, why));
+    return gone ? MarkGone(rows, event.url, now) : OkStatus();
+  });
+  {
+    const MutexLock lock(mutex_);
+    ++(delivered ? stats_.delivered : gone || last ? stats_.failed : stats_.retried);
+  }
+  if (log_ == nullptr || delivered) return;
+  log_->Warn(gone || last ? "webhook.failed" : "webhook.retry",
+             {{"event", event.id}, {"subject", event.subject}, {"why", why}});
+}
+
+}  // namespace tutti::webhooks

@@ -1,0 +1,80 @@
+// Webhooks: tells addresses of clients' choice what has ended, as Standard Webhooks 1.0.0 has it: a
+// thin signed event, tried again for days, from the outbox of the store.
+//
+// Has threads of its own, as an address may take its time. Made when the store is open, destroyed
+// before it: then it waits for the attempts under way, 15 s at most beside the resolver's time.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "base/mutex.h"
+#include "base/random.h"
+#include "base/status.h"
+#include "services/webhooks/post.h"
+#include "services/webhooks/webhook_rows.h"
+#include "store/store.h"
+
+namespace tutti::webhooks {
+
+// Between the first attempt and the ninth; a tenth more or less.
+inline constexpr std::array<std::chrono::seconds, 8> kRetries = {
+    std::chrono::seconds(5), std::chrono::minutes(5), std::chrono::minutes(30),
+    std::chrono::hours(2),   std::chrono::hours(5),   std::chrono::hours(10),
+    std::chrono::hours(14),  std::chrono::hours(20)};
+
+struct WebhookStats {
+  uint64_t delivered = 0, retried = 0, failed = 0;
+};
+
+class Webhooks {
+ public:
+  struct Options {
+    std::vector<std::string> secrets;  // bytes; the first is the newest; at least one
+    std::set<std::string> trusted;     // hosts whose addresses may be private
+    std::string ca_file;
+    std::vector<std::chrono::milliseconds> retries{kRetries.begin(), kRetries.end()};
+    std::chrono::milliseconds timeout{15'000};
+    std::chrono::milliseconds tick{1'000};  // between looks for what is due
+    int threads = 2;                        // attempts at once
+  };
+  // `unix_ms`: the wall clock. `log` may be null. All outlive it.
+  Webhooks(const Options& options, store::Store& store, std::function<int64_t()> unix_ms,
+           Logger* log);
+  ~Webhooks();
+
+  // Whether a client may ask for it. Errors: invalid_value.
+  Status Check(const std::string& url) const;
+  WebhookStats stats() const;
+
+ private:
+  void Main(const std::stop_token& stop);
+  std::vector<Event> Take();
+  void Deliver(const Event& event);
+  void Note(const Event& event, const Result<PostAnswer>& answer);
+  std::chrono::milliseconds WaitBefore(size_t attempt);
+
+  const Options options_;
+  store::Store& store_;
+  const std::function<int64_t()> unix_ms_;
+  Logger* const log_;
+  mutable Mutex mutex_;
+  std::set<int64_t> busy_ GUARDED_BY(mutex_);  // numbers of events under way
+  int64_t next_drop_ms_ GUARDED_BY(mutex_) = 0;
+  Random random_ GUARDED_BY(mutex_);
+  WebhookStats stats_ GUARDED_BY(mutex_);
+  std::vector<std::jthread> threads_;  // last: they use all of the above
+};
+
+// What is posted of an event.
+std::string EventBody(const Event& event);
+
+}  // namespace tutti::webhooks

@@ -1,0 +1,266 @@
+// The sender before a receiver of this machine that answers as each test says.
+#include "services/webhooks/webhooks.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "services/webhooks/signature.h"
+
+namespace tutti::webhooks {
+namespace {
+
+using std::chrono::milliseconds;
+
+// Takes one request a connection and answers with what `answer` gives for its number; "" = nothing.
+class Receiver {
+ public:
+  explicit Receiver(std::function<std::string(size_t)> answer) : answer_(std::move(answer)) {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 16), 0);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+    thread_ = std::thread([this] { Main(); });
+  }
+  ~Receiver() {
+    shutdown(listener_, SHUT_RDWR);
+    thread_.join();
+    close(listener_);
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/hook?a=b"; }
+  std::vector<std::string> requests() {
+    const std::lock_guard lock(mutex_);
+    return requests_;
+  }
+
+ private:
+  void Main() {
+    while (true) {
+      const int peer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      if (peer < 0) return;
+      const timeval patience{.tv_sec = 2, .tv_usec = 0};
+      setsockopt(peer, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+      std::string text;
+      char buffer[4096];
+      size_t wanted = std::string::npos;
+      while (text.size() < wanted) {
+        const ssize_t got = read(peer, buffer, sizeof buffer);
+        if (got <= 0) break;
+        text.append(buffer, static_cast<size_t>(got));
+        const size_t head = text.find("\r\n\r\n");
+        const size_t length = text.find("Content-Length: ");
+        if (head != std::string::npos && length != std::string::npos)
+          wanted = head + 4 + static_cast<size_t>(std::stoi(text.substr(length + 16)));
+      }
+      size_t number = 0;
+      {
+        const std::lock_guard lock(mutex_);
+        number = requests_.size();
+        requests_.push_back(text);
+      }
+      const std::string answer = answer_(number);
+      if (answer.empty()) std::this_thread::sleep_for(milliseconds(400));
+      (void)!write(peer, answer.data(), answer.size());
+      close(peer);
+    }
+  }
+
+  const std::function<std::string(size_t)> answer_;
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  std::mutex mutex_;
+  std::vector<std::string> requests_;
+  std::thread thread_;
+};
+
+int64_t NowMs() {
+  return std::chrono::duration_cast<milliseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::string Answer(const std::string& status, const std::string& fields = "") {
+  return "HTTP/1.1 " + status + "\r\n" + fields + "Content-Length: 0\r\n\r\n";
+}
+
+std::string Field(const std::string& request, const std::string& name) {
+  const size_t at = request.find("\r\n" + name + ": ");
+  if (at == std::string::npos) return "";
+  const size_t begin = at + name.size() + 4;
+  return request.substr(begin, request.find("\r\n", begin) - begin);
+}
+
+class WebhooksTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto store = store::Store::Open({}, {&kWebhookTables, 1});
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+  }
+  static Webhooks::Options Quick() {
+    Webhooks::Options options;
+    options.secrets = {std::string(32, 'k')};
+    options.trusted = {"127.0.0.1"};
+    options.retries.assign(8, milliseconds(5));
+    options.timeout = milliseconds(300);
+    options.tick = milliseconds(5);
+    return options;
+  }
+  std::string Happen(const std::string& url, const std::string& subject = "job_1") {
+    const std::string id = "evt_" + subject;
+    const Status status = store_->WriteNow([&](store::Database& rows) -> Status {
+      RETURN_IF_ERROR(AddWish(rows, subject, url));
+      return store::Run(
+          rows,
+          "INSERT INTO webhook_event(id, subject, type, url, created_ms, state, attempts, "
+          "next_ms, ended_ms, error) VALUES(?1, ?2, 'job.completed', ?3, 1700000000123, 0, "
+          "0, 0, 0, '')",
+          id, subject, url);
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return id;
+  }
+  Delivery Of(const std::string& subject = "job_1") {
+    std::optional<Delivery> delivery;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& rows) -> Status {
+                      ASSIGN_OR_RETURN(delivery, DeliveryOf(rows, subject));
+                      return OkStatus();
+                    })
+                    .ok());
+    return delivery.value_or(Delivery{});
+  }
+  Delivery Ended(const std::string& subject = "job_1") {
+    for (int i = 0; i < 2000; ++i) {
+      const Delivery now = Of(subject);
+      if (now.status != "pending") return now;
+      std::this_thread::sleep_for(milliseconds(5));
+    }
+    return Of(subject);
+  }
+
+  std::unique_ptr<store::Store> store_;
+};
+
+TEST_F(WebhooksTest, AnEventIsPostedSignedAndOnce) {
+  Receiver receiver([](size_t) { return Answer("204 No Content"); });
+  Webhooks webhooks(
+      Quick(), *store_, [] { return int64_t{1700000005000}; }, nullptr);
+  const std::string id = Happen(receiver.url());
+  const Delivery end = Ended();
+  EXPECT_EQ(end.status, "delivered") << end.error;
+  EXPECT_EQ(end.attempts, 1);
+  std::this_thread::sleep_for(milliseconds(50));
+  const std::vector<std::string> requests = receiver.requests();
+  ASSERT_EQ(requests.size(), 1u);
+  const std::string& request = requests[0];
+  EXPECT_TRUE(request.starts_with("POST /hook?a=b HTTP/1.1\r\n")) << request;
+  const std::string body = request.substr(request.find("\r\n\r\n") + 4);
+  EXPECT_EQ(body,
+            R"({"id":"evt_job_1","object":"event","type":"job.completed","created_at":1700000000,)"
+            R"("data":{"id":"job_1"}})");
+  EXPECT_EQ(Field(request, "webhook-id"), id);
+  EXPECT_EQ(Field(request, "webhook-timestamp"), "1700000005");
+  const std::vector<std::string> secrets = {std::string(32, 'k')};
+  EXPECT_EQ(Field(request, "webhook-signature"), Sign(secrets, id, 1700000005, body));
+}
+
+TEST_F(WebhooksTest, AfterEightRetriesTheCallbackHasFailed) {
+  Receiver receiver([](size_t) { return Answer("500 Internal Server Error"); });
+  Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+  Happen(receiver.url());
+  const Delivery end = Ended();
+  EXPECT_EQ(end.status, "callback_failed");
+  EXPECT_EQ(end.attempts, 9);
+  EXPECT_EQ(end.error, "status 500");
+  EXPECT_EQ(receiver.requests().size(), 9u);
+  EXPECT_EQ(Field(receiver.requests()[0], "webhook-id"),
+            Field(receiver.requests()[8], "webhook-id"));
+  EXPECT_EQ(webhooks.stats().failed, 1u);
+}
+
+TEST_F(WebhooksTest, WhoeverComesBackIsTold) {
+  Receiver receiver([](size_t number) {
+    return number == 0 ? std::string() : number == 1 ? "rubbish\r\n\r\n" : Answer("200 OK");
+  });
+  Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+  Happen(receiver.url());
+  const Delivery end = Ended();
+  EXPECT_EQ(end.status, "delivered");
+  EXPECT_EQ(end.attempts, 3);
+}
+
+TEST_F(WebhooksTest, ARedirectIsAFailureAndNobodyElseIsAsked) {
+  Receiver inside([](size_t) { return Answer("200 OK"); });
+  Receiver receiver(
+      [&](size_t) { return Answer("302 Found", "Location: " + inside.url() + "\r\n"); });
+  Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+  Happen(receiver.url());
+  EXPECT_EQ(Ended().status, "callback_failed");
+  EXPECT_EQ(inside.requests().size(), 0u);
+}
+
+TEST_F(WebhooksTest, WhoSaysGoneIsAskedNoMore) {
+  Receiver receiver([](size_t) { return Answer("410 Gone"); });
+  auto options = Quick();
+  options.threads = 1;
+  Happen(receiver.url(), "job_1");
+  Happen(receiver.url(), "job_2");
+  Webhooks webhooks(options, *store_, &NowMs, nullptr);
+  EXPECT_EQ(Ended("job_1").status, "callback_failed");
+  EXPECT_EQ(Ended("job_2").status, "callback_failed");
+  EXPECT_EQ(receiver.requests().size(), 1u);
+}
+
+TEST_F(WebhooksTest, WhoAsksForTimeIsGivenIt) {
+  Receiver receiver([](size_t number) {
+    return number == 0 ? Answer("429 Too Many Requests", "Retry-After: 1\r\n") : Answer("200 OK");
+  });
+  Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+  const auto begin = std::chrono::steady_clock::now();
+  Happen(receiver.url());
+  EXPECT_EQ(Ended().status, "delivered");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(950));
+}
+
+// Row N39: an address inside is never spoken to, whatever its name was when it was asked for.
+TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
+  Receiver receiver([](size_t) { return Answer("200 OK"); });
+  auto options = Quick();
+  options.trusted.clear();
+  std::string url = receiver.url();
+  url.replace(url.find("http://127.0.0.1"), 16, "https://localhost");
+  Webhooks webhooks(options, *store_, &NowMs, nullptr);
+  EXPECT_TRUE(webhooks.Check(url).ok());  // a name like any other, until it is resolved
+  EXPECT_FALSE(webhooks.Check(receiver.url()).ok());
+  Happen(url, "job_1");
+  Happen(receiver.url(), "job_2");  // as if it had been trusted once
+  EXPECT_EQ(Ended("job_1").status, "callback_failed");
+  EXPECT_EQ(Ended("job_2").status, "callback_failed");
+  EXPECT_NE(Of("job_1").error.find("inside a network"), std::string::npos) << Of("job_1").error;
+  EXPECT_EQ(receiver.requests().size(), 0u);
+}
+
+TEST_F(WebhooksTest, HeadsWithoutEndAreCutOff) {
+  Receiver receiver([](size_t) { return "HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x'); });
+  Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+  Happen(receiver.url());
+  EXPECT_EQ(Ended().status, "callback_failed");
+}
+
+}  // namespace
+}  // namespace tutti::webhooks
