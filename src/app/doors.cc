@@ -12,6 +12,8 @@
 namespace tutti::app {
 namespace {
 
+constexpr size_t kFormBytes = 64 << 10;  // of a form, around its file
+
 Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::string& api_key,
                                           bool has_keys) {
   http::HttpOptions options;
@@ -35,6 +37,7 @@ Result<http::HttpOptions> HttpOptionsFrom(const Settings& settings, const std::s
       static_cast<int>(std::strtol(settings.Text("http.queue_full_status").c_str(), nullptr, 10));
   options.access_log = settings.On("http.access_log");
   options.version = kVersion;
+  options.limits.upload_bytes = static_cast<size_t>(settings.Int("files.file_bytes")) + kFormBytes;
   RETURN_IF_ERROR(http::CheckBind(options));
   return options;
 }
@@ -73,7 +76,8 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .repository = &repository_,
                    .responses = &deps_.state->responses(),
                    .sessions = &deps_.state->sessions(),
-                   .jobs = &deps_.state->jobs()}) {
+                   .jobs = &deps_.state->jobs(),
+                   .files = &deps_.state->files()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),

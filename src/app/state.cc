@@ -1,6 +1,7 @@
 #include "app/state.h"
 
 #include <chrono>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -52,6 +53,14 @@ jobs::Jobs::Options JobOptions(const Settings& settings, const webhooks::Webhook
   return options;
 }
 
+batches::Files::Options FileOptions(const Settings& settings, const std::string& folder) {
+  batches::Files::Options options;
+  if (!folder.empty()) options.folder = (std::filesystem::path(folder) / "files").string();
+  options.limits.file_bytes = settings.Int("files.file_bytes");
+  options.limits.owner_bytes = settings.Int("files.tenant_bytes");
+  return options;
+}
+
 sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   sessions::SessionOptions options;
   options.watcher = watcher;
@@ -63,7 +72,8 @@ sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
 State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
-             std::unique_ptr<webhooks::Webhooks> webhooks, const jobs::Jobs::Options& jobs,
+             std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
+             const jobs::Jobs::Options& jobs,
              Backend& backend, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
@@ -80,7 +90,8 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       jobs_(jobs, callers_->inference(), *store_, backend.clock(), &UnixMillis,
             [&callers = *callers_](const api::CallerRef& accepted) {
               return callers.Still(accepted);
-            }) {}
+            }),
+      files_(std::move(files)) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,
@@ -102,6 +113,9 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                      Callers::Open(settings, *store, *authority, backend, log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &backend.clock(), log));
+    ASSIGN_OR_RETURN(
+        std::unique_ptr<batches::Files> files,
+        batches::Files::Open(FileOptions(settings, folder), *store, backend.clock(), &UnixMillis));
     std::unique_ptr<webhooks::Webhooks> teller;
     if (settings.On("jobs.webhooks")) {
       ASSIGN_OR_RETURN(const webhooks::Webhooks::Options options, WebhookOptions(settings));
@@ -110,7 +124,7 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     const jobs::Jobs::Options jobs = JobOptions(settings, teller.get());
     std::unique_ptr<State> state(new State(
         std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-        std::move(conversations), std::move(caches), std::move(teller), jobs, backend, log));
+        std::move(conversations), std::move(caches), std::move(teller), std::move(files), jobs, backend, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,

@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
+#include "services/batches/files.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
@@ -28,8 +29,8 @@ class State {
  public:
   // Opens the store, and `control.sock` beside it. `configured_key`: of ApiKey(), or "".
   // `backend` and `log` outlive it. `caches`: those that its models ask. Errors: those of
-  // StoreFolder, Store::Open, AuthOptions and ControlDoor::Open; overloaded (no thread is to be
-  // had).
+  // StoreFolder, Store::Open, Files::Open, AuthOptions and ControlDoor::Open; overloaded (no thread
+  // is to be had).
   static Result<std::unique_ptr<State>> Open(const Settings& settings,
                                              const std::string& configured_key, Backend& backend,
                                              Caches caches, Logger* log);
@@ -48,6 +49,7 @@ class State {
   sessions::Sessions& sessions() { return sessions_; }
   jobs::Jobs& jobs() { return jobs_; }
   const webhooks::Webhooks* webhooks() const { return webhooks_.get(); }  // null: off
+  batches::Files& files() { return *files_; }
 
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
@@ -61,8 +63,8 @@ class State {
   State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts> accounts,
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
         std::unique_ptr<ConversationLog> conversations, Caches caches,
-        std::unique_ptr<webhooks::Webhooks> webhooks, const jobs::Jobs::Options& jobs,
-        Backend& backend, Logger* log);
+        std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
+        const jobs::Jobs::Options& jobs, Backend& backend, Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
@@ -78,6 +80,7 @@ class State {
   responses::Responses responses_;
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;
+  const std::unique_ptr<batches::Files> files_;
 };
 
 }  // namespace tutti::app

@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "services/auth/tables.h"
+#include "services/batches/file_rows.h"
 #include "services/jobs/job_rows.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
@@ -114,7 +115,8 @@ std::vector<store::Migration> StoreTables() {
   return {sessions::kHistoryTables, sessions::kBranchTables,      responses::kResponseTables,
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
-          jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews};
+          jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
+          batches::kFileTables};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

@@ -178,11 +178,8 @@ void FramingGuard::EndHead() {
   if (chunked_ && minor_zero_) return Malformed("Transfer-Encoding in HTTP/1.0");
   if (hosts_ > 1 || (hosts_ == 0 && !minor_zero_))
     return Malformed("exactly one Host field is needed");
-  if (content_length() > limits_.body_bytes) {
-    return Fail("request_too_large", "the body has " + std::to_string(content_length()) +
-                                         " bytes; at most " + std::to_string(limits_.body_bytes) +
-                                         " are accepted");
-  }
+  CheckLength();
+  if (failed()) return;
   head_done_ = true;
   remaining_ = content_length();
   if (chunked_) {
@@ -190,6 +187,28 @@ void FramingGuard::EndHead() {
   } else {
     state_ = remaining_ > 0 ? State::kBody : State::kDone;
   }
+}
+
+void FramingGuard::LimitBody(size_t bytes) {
+  body_limit_ = bytes;
+  if (failed()) return;
+  CheckLength();
+  if (!failed() && chunked_) CheckChunk();
+}
+
+void FramingGuard::CheckLength() {
+  if (content_length() <= body_limit_) return;
+  Fail("request_too_large", "the body has " + std::to_string(content_length()) +
+                                " bytes; at most " + std::to_string(body_limit_) + " are accepted");
+}
+
+// What is left of the chunk in hand, beside what has come.
+void FramingGuard::CheckChunk() {
+  const bool inside = state_ == State::kChunkData;
+  const uint64_t room = body_limit_ - std::min<uint64_t>(body_limit_, body_bytes_);
+  if (body_bytes_ <= body_limit_ && (!inside || remaining_ <= room)) return;
+  Fail("request_too_large",
+       "the body is longer than the " + std::to_string(body_limit_) + " bytes that are accepted");
 }
 
 void FramingGuard::ChunkFrame(unsigned char c) {
@@ -246,12 +265,9 @@ void FramingGuard::ChunkFrame(unsigned char c) {
 void FramingGuard::EndChunkSize() {
   if (remaining_ == 0) {
     state_ = State::kTrailerCr;
-  } else if (remaining_ >
-             limits_.body_bytes - std::min<uint64_t>(limits_.body_bytes, body_bytes_)) {
-    Fail("request_too_large", "the body is longer than the " + std::to_string(limits_.body_bytes) +
-                                  " bytes that are accepted");
   } else {
     state_ = State::kChunkData;
+    CheckChunk();
   }
 }
 

@@ -28,11 +28,16 @@ struct FramingLimits {
 
 class FramingGuard {
  public:
-  explicit FramingGuard(const FramingLimits& limits) : limits_(limits) {}
+  explicit FramingGuard(const FramingLimits& limits)
+      : limits_(limits), body_limit_(limits.body_bytes) {}
 
   // Scans bytes that follow those accepted so far. Returns how many of them belong to this message:
   // all of them, unless it ends or faults there.
   size_t Scan(std::string_view bytes);
+
+  // Of a message whose head is done: its body may have no more than this, which is not above the
+  // limits'. Faults where it has been announced to have, or has.
+  void LimitBody(size_t bytes);
 
   bool head_done() const { return head_done_; }
   bool done() const { return state_ == State::kDone; }
@@ -77,12 +82,15 @@ class FramingGuard {
   void EndField();
   void EndHead();
   void EndChunkSize();
+  void CheckLength();
+  void CheckChunk();
   void Fail(std::string_view code, std::string message);
   void Malformed(std::string_view what) {
     Fail("invalid_value", "malformed HTTP request: " + std::string(what));
   }
 
   const FramingLimits limits_;
+  size_t body_limit_;
   State state_ = State::kMethod;
   Status fault_;
   size_t line_bytes_ = 0;  // of the request line

@@ -158,7 +158,7 @@ void Connection::OnRead(bool ok, size_t bytes) {
   } catch (const std::bad_alloc&) {
     GiveUp(OutOfMemory());
   }
-  if (phase_ != Phase::kClosed && !TunnelIsFull()) Read();
+  if (phase_ != Phase::kClosed && !TunnelIsFull() && !UploadIsFull()) Read();
 }
 
 void Connection::TakeIn(size_t bytes) {
@@ -189,6 +189,14 @@ bool Connection::TunnelIsFull() const {
          (!input_.empty() || unsent_ >= kFullTunnel * context_.options.limits.unsent_bytes);
 }
 
+bool Connection::UploadIsFull() const {
+  return phase_ == Phase::kUpload && exchange_ != nullptr && !exchange_->WantsBody();
+}
+
+void Connection::ReadBody() {
+  if (phase_ == Phase::kUpload) Read();
+}
+
 void Connection::OnPeerDone() {
   switch (phase_) {
     case Phase::kBusy:
@@ -197,6 +205,7 @@ void Connection::OnPeerDone() {
     case Phase::kIdle:  // a whole request may wait for its turn
     case Phase::kHead:
     case Phase::kBody:
+    case Phase::kUpload:
       try {
         return Advance();
       } catch (const std::bad_alloc&) {
@@ -228,21 +237,27 @@ TimePoint Connection::ProbeDue() const { return std::max(probed_, last_send_) + 
 void Connection::Probe() {
   probed_ = loop_->clock().Now();
   if (write_in_flight_) return;  // it does as well
-  if (streaming_) return Send(wire::kSsePing);
+  if (streaming_) {
+    if (exchange_ == nullptr || exchange_->StreamsEvents()) Send(wire::kSsePing);
+    return;  // else what it streams tells as much
+  }
   // Any client of HTTP/1.1 may be sent one at any time before the answer (RFC 9110 15.2).
   pending_ += kContinue;
   Write();
 }
 
 void Connection::Advance() {
-  while (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody) {
+  while (phase_ == Phase::kIdle || phase_ == Phase::kHead || phase_ == Phase::kBody ||
+         phase_ == Phase::kUpload) {
     if (phase_ == Phase::kIdle) {
       // One empty line before a request is old clients' habit (RFC 9112 2.2).
       if (input_.starts_with("\r\n")) input_.erase(0, 2);
       if (input_.empty() || input_ == "\r") break;
       phase_ = Phase::kHead;
       phase_start_ = request_start_ = loop_->clock().Now();
-      parser_ = std::make_unique<MessageParser>(context_.options.limits.framing);
+      wire::FramingLimits framing = context_.options.limits.framing;
+      framing.body_bytes = std::max(framing.body_bytes, context_.options.limits.upload_bytes);
+      parser_ = std::make_unique<MessageParser>(framing);
     }
     const size_t used = parser_->Feed(input_);
     input_.erase(0, used);
@@ -251,9 +266,16 @@ void Connection::Advance() {
       // second one.
       if (pipelined_ && phase_ == Phase::kHead) return Linger();
       close_after_ = true;
+      exchange_.reset();  // of an upload
       return Refuse(parser_->fault());
     }
     if (phase_ == Phase::kHead && parser_->head_done()) OnHead();
+    if (phase_ == Phase::kUpload) {
+      FeedUpload();
+      if (phase_ != Phase::kUpload) continue;
+      if (peer_done_) return Close(false);
+      break;  // more bytes are needed
+    }
     if (phase_ == Phase::kBody && !refused_.has_value() && !ReserveBody()) return;
     if (phase_ == Phase::kBody && parser_->done()) {
       OnMessage();
@@ -274,9 +296,24 @@ void Connection::OnHead() {
       context_.router.Decide(parser_->head(), certificate_.has_value() ? &*certificate_ : nullptr);
   error_options_.form = decision_.errors();
   Stage("auth", phase_start_);
+  const bool upload =
+      decision_.refusal.ok() && !decision_.options && decision_.route->body == BodyKind::kUpload;
+  const HttpLimits& limits = context_.options.limits;
+  // What is refused for another reason is told that one.
+  if (decision_.refusal.ok() && !upload) parser_->LimitBody(limits.framing.body_bytes);
+  if (!parser_->fault().ok()) {
+    close_after_ = true;
+    return Refuse(parser_->fault());
+  }
   const std::string* expect = parser_->head().Find("expect");
   const bool waits = expect != nullptr && !parser_->head().http_1_0 && parser_->has_body() &&
                      input_.empty() && parser_->body_bytes() == 0;
+  if (upload) {
+    request_ = parser_->head();
+    if (!request_.keep_alive) close_after_ = true;
+    BeginExchange(Phase::kUpload);
+    if (phase_ != Phase::kUpload) return;  // it is answered without its body
+  }
   if (decision_.refusal.ok()) {
     if (waits) {
       pending_ += kContinue;
@@ -342,11 +379,31 @@ void Connection::OnMessage() {
     }
     return Respond(204, std::move(headers), "");
   }
+  BeginExchange(Phase::kBusy);
+  if (tunnel_ && !input_.empty()) FeedTunnel();
+  if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
+}
+
+void Connection::BeginExchange(Phase phase) {
+  if (phase_ != Phase::kBusy) {
+    context_.active.fetch_add(1);
+    if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
+  }
+  phase_ = phase;
   ++exchange_serial_;
   Recognise();
   exchange_ = MakeExchange(*decision_.route, *this);
   RunExchange([this] { exchange_->Start(); });
-  if (tunnel_ && !input_.empty()) FeedTunnel();
+}
+
+// What has come of the body goes on to the exchange, which may answer before it is over.
+void Connection::FeedUpload() {
+  std::string body = parser_->TakeBody();
+  if (!body.empty()) RunExchange([&] { exchange_->OnBody(std::move(body)); });
+  if (phase_ != Phase::kUpload || !parser_->done()) return;
+  phase_ = Phase::kBusy;
+  parser_.reset();
+  RunExchange([this] { exchange_->OnBodyEnd(); });
   if (peer_done_ && phase_ == Phase::kBusy) OnPeerDone();
 }
 
@@ -475,7 +532,8 @@ void Connection::WriteHead(HeadSpec head) {
   if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
   TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
-  if (context_.draining.load()) close_after_ = true;
+  // In an upload it stands before the end of the body, which is not read any more.
+  if (context_.draining.load() || phase_ == Phase::kUpload) close_after_ = true;
   head.keep_alive = !close_after_ || tunnel_;  // whose own fields say what becomes of it
   head.http_1_0 = request_.http_1_0;
   status_ = head.status;
@@ -538,7 +596,7 @@ void Connection::RespondError(const Status& status, Origin origin,
 }
 
 void Connection::Refuse(Status status) {
-  if (phase_ != Phase::kBusy) {
+  if (!AsksExchange()) {
     context_.active.fetch_add(1);
     if (context_.deps.serving != nullptr) context_.deps.serving->InFlight(decision_.op(), 1);
   }
@@ -565,6 +623,7 @@ void Connection::BeginStream(int status, HeaderList headers) {
     head.framing = BodyFraming::kUntilClose;
     close_after_ = true;
   }
+  if (decision_.head_only) head.framing = BodyFraming::kNone;
   framing_ = head.framing;
   streaming_ = true;
   last_progress_ = last_send_ = loop_->clock().Now();
@@ -737,7 +796,7 @@ void Connection::Linger() {
 void Connection::Close(bool reset) {
   if (phase_ == Phase::kClosed) return;
   const auto self = shared_from_this();
-  if (phase_ == Phase::kBusy) Account(tunnel_ ? status_ : 499);
+  if (AsksExchange()) Account(tunnel_ ? status_ : 499);
   phase_ = Phase::kClosed;
   ++exchange_serial_;
   body_share_.Release();
@@ -762,7 +821,8 @@ TimePoint Connection::Due() const {
     case Phase::kHead:
       due = phase_start_ + limits.header_time;
       break;
-    case Phase::kBody: {
+    case Phase::kBody:
+    case Phase::kUpload: {
       const double earned_s = static_cast<double>(parser_ == nullptr ? 0 : parser_->body_bytes()) /
                               limits.body_bytes_per_s;
       due = phase_start_ + limits.body_grace + FromSeconds(earned_s);
@@ -803,7 +863,9 @@ void Connection::OnTimer(TimePoint now) {
       return Close(false);
     case Phase::kHead:
     case Phase::kBody:
+    case Phase::kUpload:
       close_after_ = true;
+      exchange_.reset();  // of an upload
       return Refuse(Status(StatusCode::kDeadlineExceeded, "request_timeout",
                            phase_ == Phase::kHead ? "the header did not arrive in time"
                                                   : "the body arrives too slowly"));

@@ -56,7 +56,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // 101 with `headers`: from now on the bytes of both directions are another protocol's. They are
   // not read while too much waits for the socket.
   void BeginTunnel(HeaderList headers);
-  void ReadOn();  // Exchange::OnBytes() is called for what it left
+  void ReadOn();    // Exchange::OnBytes() is called for what it left
+  void ReadBody();  // Exchange::WantsBody() is true again
   void Send(std::string_view data);
   void EndStream();
   size_t unsent() const { return unsent_; }  // body bytes given and not yet taken by the socket
@@ -118,6 +119,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     kIdle,  // between requests, nothing read yet
     kHead,
     kBody,
+    kUpload,     // an exchange takes the body as it comes
     kBusy,       // an exchange answers
     kFlushing,   // all is written but not all sent; then the next request or kLingering
     kLingering,  // our side is shut; what the peer still sends is thrown away
@@ -135,6 +137,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void GiveUp(Status status);
   void FeedTunnel();
   bool TunnelIsFull() const;
+  bool UploadIsFull() const;
+  bool AsksExchange() const { return phase_ == Phase::kUpload || phase_ == Phase::kBusy; }
   void OnPeerDone();  // it sends nothing more; whether it reads is to be seen
   void AwaitGone();   // while an exchange answers it
   void Probe();       // writes what only a peer that still reads takes
@@ -142,6 +146,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void Advance();  // as far as the bytes read allow
   void OnHead();
   void OnMessage();
+  void BeginExchange(Phase phase);
+  void FeedUpload();
   // Answers without an exchange. By value: what it answers is among what it resets.
   void Refuse(Status status);
   bool ReserveBody();

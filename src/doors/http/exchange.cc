@@ -95,8 +95,9 @@ class NothingKeptExchange final : public Exchange {
  public:
   explicit NothingKeptExchange(Connection& connection) : connection_(connection) {}
   void Start() override {
-    connection_.RespondError(Status(StatusCode::kUnimplemented, "not_implemented",
-                                    "this server keeps no responses, conversations and jobs"));
+    connection_.RespondError(
+        Status(StatusCode::kUnimplemented, "not_implemented",
+               "this server keeps no responses, conversations, jobs and files"));
   }
 
  private:
@@ -110,6 +111,7 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     const HttpDoor::Dependencies& deps = connection.context().deps;
     return deps.responses != nullptr && deps.sessions != nullptr;
   };
+  const auto keeps_files = [&] { return connection.context().deps.files != nullptr; };
   const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
     return std::make_unique<NothingKeptExchange>(connection);
   };
@@ -137,6 +139,19 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kJobEvents:
       return connection.context().deps.jobs != nullptr ? MakeJobsExchange(route.id, connection)
                                                        : nothing_kept();
+    case RouteId::kFileUpload:
+      return keeps_files() ? MakeUploadExchange(connection) : nothing_kept();
+    case RouteId::kFileContent:
+      return keeps_files() ? MakeDownloadExchange(connection) : nothing_kept();
+    case RouteId::kFiles:
+    case RouteId::kFile:
+    case RouteId::kFileDelete:
+      return keeps_files() ? MakeFilesExchange(route.id, connection) : nothing_kept();
+    case RouteId::kBatches:
+    case RouteId::kBatchCreate:
+    case RouteId::kBatch:
+    case RouteId::kBatchCancel:
+      return nothing_kept();
     case RouteId::kConversationCreate:
     case RouteId::kConversation:
     case RouteId::kConversationUpdate:

@@ -26,6 +26,14 @@ class Exchange {
   // Behind Connection::BeginTunnel(): what the client sends. Returns how much was taken from the
   // front; the rest is shown again, with what follows, once it asks for it (ReadOn()).
   virtual size_t OnBytes(std::string_view bytes) { return bytes.size(); }
+  // Of a route that takes uploads: begun when the head is there, it is given the body as it comes
+  // and told when it is over. Once it has answered there is no more of either.
+  virtual void OnBody(std::string /*bytes*/) {}
+  virtual void OnBodyEnd() {}
+  // False: nothing more is read before Connection::ReadBody().
+  virtual bool WantsBody() const { return true; }
+  // Whether a comment of server-sent events may be written into its stream at any time.
+  virtual bool StreamsEvents() const { return true; }
   virtual void OnDrain() {}  // likewise: the door stops as soon as nothing is answered any more
 };
 
@@ -48,6 +56,11 @@ std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& c
 bool WantsJob(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeRespondAsyncExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection);
+// Files: uploads and downloads (file_transfer_exchange.cc), the rest of their routes and those of
+// batches (batches_exchange.cc).
+std::unique_ptr<Exchange> MakeUploadExchange(Connection& connection);
+std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection);
+std::unique_ptr<Exchange> MakeFilesExchange(RouteId route, Connection& connection);
 // Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
 // stream (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);

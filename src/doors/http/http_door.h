@@ -25,6 +25,10 @@
 namespace tutti::auth {
 class Authority;
 }
+namespace tutti::batches {
+class Batches;
+class Files;
+}  // namespace tutti::batches
 namespace tutti::jobs {
 class Jobs;
 }
@@ -44,6 +48,7 @@ namespace tutti::http {
 // them quickly.
 struct HttpLimits {
   wire::FramingLimits framing;                      // of one message: 413, 414, 431, 501
+  size_t upload_bytes = (200 << 20) + (64 << 10);   // of a form with a file; 413
   Duration header_time = std::chrono::seconds(10);  // from the first byte of a request; 408
   Duration body_grace = std::chrono::seconds(10);   // before the body's rate counts
   int64_t held_bytes = 256 << 20;  // large bodies and answers of all connections: then 503
@@ -118,6 +123,9 @@ class HttpDoor {
     responses::Responses* responses = nullptr;
     sessions::Sessions* sessions = nullptr;
     jobs::Jobs* jobs = nullptr;  // of those below /v1/jobs, and of Prefer: respond-async
+    // Of those below /v1/files and /v1/batches; both or neither.
+    batches::Files* files = nullptr;
+    batches::Batches* batches = nullptr;
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

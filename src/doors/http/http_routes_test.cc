@@ -319,7 +319,7 @@ TEST_F(RoutesTest, HealthTellsWhatTheProbeSays) {
 
 TEST_F(RoutesTest, RoutesOfLaterReleasesSaySo) {
   StartDoor();
-  for (const char* path : {"/v1/files", "/v1/batches", "/v1/messages"}) {
+  for (const char* path : {"/v1/messages"}) {
     const RawResponse response = Ask(Post(path, "{}"));
     EXPECT_EQ(response.status, 501) << path;
     EXPECT_EQ(CodeOf(response), "not_implemented");

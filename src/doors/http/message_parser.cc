@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/parser.hpp>
-#include <boost/beast/http/string_body.hpp>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "base/ascii.h"
 
@@ -31,6 +31,42 @@ std::string HttpRequest::Joined(std::string_view name) const {
   }
   return all;
 }
+
+namespace {
+
+constexpr std::uint64_t kMostReserved = 8 << 20;  // longer ones are taken away as they come
+
+// Beast's string_body, but for what it reserves.
+struct TextBody {
+  using value_type = std::string;
+  class reader {
+   public:
+    template <bool IsRequest, typename Fields>
+    reader(beast::http::header<IsRequest, Fields>&, std::string& body) : body_(body) {}
+    void init(const boost::optional<std::uint64_t>& length, beast::error_code& ec) {
+      ec = {};
+      if (length && *length <= kMostReserved) body_.reserve(static_cast<size_t>(*length));
+    }
+    template <typename Buffers>
+    std::size_t put(const Buffers& buffers, beast::error_code& ec) {
+      ec = {};
+      std::size_t taken = 0;
+      for (auto it = boost::asio::buffer_sequence_begin(buffers);
+           it != boost::asio::buffer_sequence_end(buffers); ++it) {
+        const boost::asio::const_buffer part = *it;
+        body_.append(static_cast<const char*>(part.data()), part.size());
+        taken += part.size();
+      }
+      return taken;
+    }
+    void finish(beast::error_code& ec) { ec = {}; }
+
+   private:
+    std::string& body_;
+  };
+};
+
+}  // namespace
 
 struct MessageParser::Impl {
   explicit Impl(const wire::FramingLimits& limits) : guard(limits) {
@@ -93,7 +129,7 @@ struct MessageParser::Impl {
   std::string line;  // the first one, without its end
   bool line_noted = false;
   wire::FramingGuard guard;
-  beast::http::request_parser<beast::http::string_body> parser;
+  beast::http::request_parser<TextBody> parser;
   std::string pending;  // accepted by the guard, not yet taken by Beast
   std::optional<HttpRequest> head;
   Status fault;
@@ -133,6 +169,13 @@ HttpRequest MessageParser::Take() {
   request.body = std::move(impl_->parser.get().body());
   return request;
 }
+
+void MessageParser::LimitBody(size_t bytes) {
+  impl_->guard.LimitBody(bytes);
+  if (impl_->guard.failed() && impl_->fault.ok()) impl_->fault = impl_->guard.fault();
+}
+
+std::string MessageParser::TakeBody() { return std::exchange(impl_->parser.get().body(), {}); }
 
 bool MessageParser::has_body() const {
   return impl_->guard.chunked() || impl_->guard.content_length() > 0;

@@ -45,7 +45,11 @@ class MessageParser {
   // Method and target as far as they have come, at any time and whatever is wrong with the message,
   // of the first 8 KiB, unchecked: for the log. Nothing where no blank follows the method.
   std::pair<std::string_view, std::string_view> first_line() const;
-  HttpRequest Take();               // after done()
+  HttpRequest Take();  // after done()
+  // After head_done(): its body may have no more bytes than that, and no more than the limits'.
+  void LimitBody(size_t bytes);
+  // After head_done(): what of the body has come since the last call.
+  std::string TakeBody();
   bool has_body() const;            // after head_done(): a body is announced
   uint64_t announced_body() const;  // Content-Length; 0 when chunked
   bool chunked() const;

@@ -10,6 +10,7 @@
 #include "doors/http/request_path.h"
 #include "doors/http/socket_upgrade.h"
 #include "services/auth/who_asks.h"
+#include "wire/multipart.h"
 
 namespace tutti::http {
 namespace {
@@ -69,6 +70,8 @@ Status CheckMedia(const HttpRequest& request, BodyKind kind) {
   }
   if (request.Count("content-type") > 1) return Unsupported("more than one Content-Type");
   const std::string* type = request.Find("content-type");
+  if (kind == BodyKind::kUpload)
+    return wire::MultipartBoundary(type == nullptr ? "" : *type).status();
   if (type == nullptr) return OkStatus();
   std::string media = AsciiLower(*type);
   std::string parameters;

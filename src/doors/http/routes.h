@@ -29,6 +29,15 @@ enum class RouteId {
   kJobCancel,
   kJobReplay,
   kJobEvents,
+  kFiles,
+  kFileUpload,
+  kFile,
+  kFileContent,
+  kFileDelete,
+  kBatches,
+  kBatchCreate,
+  kBatch,
+  kBatchCancel,
   kConversationCreate,
   kConversation,
   kConversationUpdate,
@@ -83,6 +92,7 @@ enum class RouteId {
 enum class BodyKind : uint8_t {
   kJson,     // application/json, as it is
   kTensors,  // JSON, tensors or both, by Triton's clients: whatever they say it is, also compressed
+  kUpload,   // multipart/form-data, given to the exchange as it comes (Exchange::OnBody)
 };
 
 struct Route {

@@ -16,6 +16,7 @@
 #include "doors/http/testing/raw_client.h"
 #include "kserve/repository.h"
 #include "services/auth/testing/one_key.h"
+#include "services/batches/files.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
@@ -62,9 +63,10 @@ class DoorTest : public ::testing::Test {
                                                      !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
     door_ = std::make_unique<HttpDoor>(
-        options, HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_,
-                                        serving_.get(), &log_, &clock_, repository_.get(),
-                                        responses_.get(), sessions_.get(), jobs_.get()});
+        options,
+        HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_, serving_.get(),
+                               &log_, &clock_, repository_.get(), responses_.get(), sessions_.get(),
+                               jobs_.get(), files_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
   // In memory.
@@ -73,8 +75,10 @@ class DoorTest : public ::testing::Test {
                                             responses::kResponseTables,   sessions::kVersionTables,
                                             sessions::kFingerprintTables, sessions::kOwnerTables};
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
+    tables.push_back(batches::kFileTables);
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
+    files_.reset();
     jobs_.reset();  // of a door before: what uses a store goes before it
     sessions_.reset();
     responses_.reset();
@@ -88,6 +92,10 @@ class DoorTest : public ::testing::Test {
         jobs::Jobs::Options(), waist(), *store_, clock_, [unix_s] { return unix_s() * 1000; },
         [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
     jobs_->Start();
+    auto files =
+        batches::Files::Open(files_options_, *store_, clock_, [unix_s] { return unix_s() * 1000; });
+    ASSERT_TRUE(files.ok()) << files.status();
+    files_ = *std::move(files);
   }
   int port() const { return door_->port(); }
 
@@ -142,6 +150,8 @@ class DoorTest : public ::testing::Test {
   std::unique_ptr<responses::Responses> responses_;
   std::unique_ptr<sessions::Sessions> sessions_;
   std::unique_ptr<jobs::Jobs> jobs_;
+  batches::Files::Options files_options_;  // set before StartDoor()
+  std::unique_ptr<batches::Files> files_;
   std::unique_ptr<HttpDoor> door_;
 };
 

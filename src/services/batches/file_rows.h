@@ -1,0 +1,51 @@
+// The files of the store: whose they are, what they are called, when they go. The one place with
+// SQL of theirs; their bytes lie beside the store, under their ids (files.h).
+//
+// All functions run on the store's thread, inside a work of it; their errors are the database's.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "store/database.h"
+#include "store/migrations.h"
+#include "wire/file.h"
+
+namespace tutti::batches {
+
+extern const store::Migration kFileTables;
+
+struct FileRow {
+  wire::FileView view;
+  std::string owner;  // tenant
+  int64_t lines = 0;
+};
+
+// What one owner may keep.
+struct FileLimits {
+  int64_t file_bytes = int64_t{200} << 20;
+  int64_t owner_bytes = int64_t{10} << 30;
+  int64_t owner_files = 10'000;
+};
+
+// Errors: insufficient_quota.
+Status InsertFile(store::Database& database, const FileRow& row, const FileLimits& limits);
+// Nothing: there is no such file of this owner, or it has expired at `now_s`.
+Result<std::optional<FileRow>> LoadFile(store::Database& database, const std::string& owner,
+                                        const std::string& id, int64_t now_s);
+// Of an owner, behind the file `query.after`, at most `query.limit`. Errors: not_found (`after`).
+Result<std::vector<wire::FileView>> ListFiles(store::Database& database, const std::string& owner,
+                                              const wire::FileListQuery& query, int64_t now_s);
+// Whether there was one.
+Result<bool> DeleteFile(store::Database& database, const std::string& owner, const std::string& id,
+                        int64_t now_s);
+// Those that have expired at `now_s`, at most `most`, go; their ids.
+Result<std::vector<std::string>> ExpireFiles(store::Database& database, int64_t now_s,
+                                             int64_t most);
+// Of all owners.
+Result<std::vector<std::string>> FileIds(store::Database& database);
+
+}  // namespace tutti::batches

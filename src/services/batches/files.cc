@@ -1,0 +1,215 @@
+#include "services/batches/files.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "services/responses/ids.h"
+#include "services/responses/responses.h"
+
+namespace tutti::batches {
+namespace {
+
+using responses::StoreStatus;
+using responses::Strand;
+using store::Database;
+using wire::FileView;
+
+constexpr size_t kMostTasks = 16384;
+constexpr int64_t kExpiredAtOnce = 256;
+constexpr std::string_view kPart = ".part", kInput = ".input";
+
+Status NoSuchFile() { return NotFound("not_found", "there is no such file"); }
+
+Result<std::string> TemporaryFolder() {
+  std::error_code error;
+  std::string pattern =
+      (std::filesystem::temp_directory_path(error) / "tutti-files-XXXXXX").string();
+  if (error || mkdtemp(pattern.data()) == nullptr) return DiskError(errno);
+  return pattern;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Files>> Files::Open(const Options& options, store::Store& store,
+                                           const Clock& clock, std::function<int64_t()> unix_ms) {
+  std::string folder = options.folder;
+  if (folder.empty()) {
+    ASSIGN_OR_RETURN(folder, TemporaryFolder());
+  } else if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return DiskError(errno).WithContext(folder);
+  }
+  std::unique_ptr<Files> files(
+      new Files(options, std::move(folder), store, clock, std::move(unix_ms)));
+  RETURN_IF_ERROR(files->Sweep());
+  files->strand_->Post([&files = *files] { files.Expire(); });
+  return files;
+}
+
+Files::Files(const Options& options, std::string folder, store::Store& store, const Clock& clock,
+             std::function<int64_t()> unix_ms)
+    : options_(options),
+      folder_(std::move(folder)),
+      store_(store),
+      clock_(clock),
+      unix_ms_(std::move(unix_ms)),
+      strand_(std::make_shared<Strand>(clock, kMostTasks, "tutti-files")) {}
+
+// Works that were handed in refer to this: they are waited for.
+Files::~Files() {
+  strand_->Stop();
+  static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
+  if (!options_.folder.empty()) return;
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+Status Files::Sweep() {
+  std::set<std::string> known;
+  RETURN_IF_ERROR(StoreStatus(store_.ReadNow([&](Database& rows) -> Status {
+    ASSIGN_OR_RETURN(const std::vector<std::string> ids, FileIds(rows));
+    known.insert(ids.begin(), ids.end());
+    return OkStatus();
+  })));
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    const bool ours = name.starts_with("file-") || name.ends_with(kPart);
+    if (ours && !known.contains(name)) unlink(entry.path().c_str());
+  }
+  return error ? DiskError(error.value()).WithContext(folder_) : OkStatus();
+}
+
+void Files::KeepInputs(const std::set<std::string>& batches) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kInput) && !batches.contains(name.substr(0, name.size() - kInput.size())))
+      unlink(entry.path().c_str());
+  }
+}
+
+void Files::Expire() {
+  auto expired = std::make_shared<std::vector<std::string>>();
+  store_.Write(
+      [this, expired](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*expired, ExpireFiles(rows, NowSeconds(), kExpiredAtOnce));
+        return OkStatus();
+      },
+      [this, strand = strand_, expired](const Status& status) {
+        strand->Post([this, expired, status] {
+          if (status.ok()) {
+            for (const std::string& id : *expired) unlink(PathOf(id).c_str());
+          }
+          const bool more = status.ok() && std::ssize(*expired) == kExpiredAtOnce;
+          strand_->PostAt(clock_.Now() + (more ? Duration(0) : options_.sweep),
+                          [this] { Expire(); });
+        });
+      });
+}
+
+Files::UploadRef Files::Begin(const std::string& boundary, const wire::ParseOptions& options) {
+  return std::make_shared<Upload>(PathOf(responses::NewId("upload-") + std::string(kPart)),
+                                  boundary, options, options_.limits.file_bytes);
+}
+
+void Files::Append(UploadRef upload, std::string bytes, Done done) {
+  strand_->Post([upload = std::move(upload), bytes = std::move(bytes), done = std::move(done)] {
+    done(upload->Write(bytes));
+  });
+}
+
+void Files::Drop(UploadRef upload) {
+  strand_->Post([upload = std::move(upload)] {});
+}
+
+void Files::Keep(UploadRef upload, const std::string& owner, Shown done) {
+  strand_->Post([this, upload = std::move(upload), owner, done = std::move(done)] {
+    auto row = std::make_shared<FileRow>();
+    row->view.id = responses::NewId("file-");
+    row->owner = owner;
+    if (const Status status = upload->KeepAs(PathOf(row->view.id)); !status.ok())
+      return done(status);
+    row->view.purpose = wire::kBatchPurpose;
+    row->view.filename = upload->filename();
+    row->view.bytes = upload->bytes();
+    row->view.created_s = NowSeconds();
+    if (const auto after = upload->expires_after_s())
+      row->view.expires_s = row->view.created_s + *after;
+    row->lines = upload->lines();
+    store_.Write([this, row](Database& rows) { return InsertFile(rows, *row, options_.limits); },
+                 [this, strand = strand_, row, done](const Status& status) {
+                   strand->Post([this, row, done, status] {
+                     if (status.ok()) return done(row->view);
+                     unlink(PathOf(row->view.id).c_str());
+                     done(StoreStatus(status));
+                   });
+                 });
+  });
+}
+
+void Files::Get(const std::string& owner, const std::string& id, Shown done) {
+  auto view = std::make_shared<FileView>();
+  store_.Read(
+      [this, owner, id, view](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const std::optional<FileRow> row, LoadFile(rows, owner, id, NowSeconds()));
+        if (!row.has_value()) return NoSuchFile();
+        *view = row->view;
+        return OkStatus();
+      },
+      [strand = strand_, view, done = std::move(done)](const Status& status) {
+        strand->Post([view, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(std::move(*view));
+        });
+      });
+}
+
+void Files::List(const std::string& owner, wire::FileListQuery query,
+                 std::function<void(Result<std::vector<FileView>>)> done) {
+  ++query.page.limit;
+  auto views = std::make_shared<std::vector<FileView>>();
+  store_.Read(
+      [this, owner, query, views](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*views, ListFiles(rows, owner, query, NowSeconds()));
+        return OkStatus();
+      },
+      [strand = strand_, views, done = std::move(done)](const Status& status) {
+        strand->Post([views, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(std::move(*views));
+        });
+      });
+}
+
+void Files::Delete(const std::string& owner, const std::string& id, Done done) {
+  store_.Write(
+      [this, owner, id](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const bool deleted, DeleteFile(rows, owner, id, NowSeconds()));
+        return deleted ? OkStatus() : NoSuchFile();
+      },
+      [this, strand = strand_, id, done = std::move(done)](const Status& status) {
+        strand->Post([this, id, done, status] {
+          if (status.ok()) unlink(PathOf(id).c_str());
+          done(StoreStatus(status));
+        });
+      });
+}
+
+void Files::OpenContent(const std::string& owner, const std::string& id,
+                        std::function<void(Result<Content>)> done) {
+  Get(owner, id, [this, id, done = std::move(done)](Result<FileView> view) {
+    if (!view.ok()) return done(view.status());
+    Result<std::shared_ptr<const DiskReader>> reader = DiskReader::Open(PathOf(id));
+    if (!reader.ok()) return done(reader.status());
+    done(Content{*std::move(view), *std::move(reader)});
+  });
+}
+
+}  // namespace tutti::batches

@@ -1,0 +1,54 @@
+// Upload: the form of POST /v1/files on its way to the disk: what its fields say is checked as they
+// come, and its file is written beside the store. What is not kept leaves nothing.
+//
+// One thread at a time. Errors: those of wire::MultipartReader, wire::FileForm and DiskFile;
+// request_too_large; missing_required_parameter (no file).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "services/batches/disk_file.h"
+#include "wire/file.h"
+#include "wire/multipart.h"
+
+namespace tutti::batches {
+
+class Upload final : private wire::PartSink {
+ public:
+  // `path`: of a file that is not there yet, and is made when its part comes.
+  Upload(std::string path, const std::string& boundary, const wire::ParseOptions& options,
+         int64_t most_bytes)
+      : path_(std::move(path)), most_bytes_(most_bytes), form_(options), reader_(boundary, this) {}
+
+  // Of the body, in order. After an error it is of no further use.
+  Status Write(std::string_view bytes) { return reader_.Feed(bytes); }
+  // The body is over: the file stands under `path`, for good.
+  Status KeepAs(const std::string& path);
+
+  const std::string& filename() const { return filename_; }
+  int64_t bytes() const { return file_->bytes(); }
+  int64_t lines() const { return lines_ + (in_line_ ? 1 : 0); }
+  std::optional<int64_t> expires_after_s() const { return form_.expires_after_s(); }
+
+ private:
+  Status OnPart(const wire::PartHead& head) override;
+  Status OnData(std::string_view bytes) override;
+  Status EndField();
+
+  const std::string path_;
+  const int64_t most_bytes_;
+  wire::FileForm form_;
+  wire::MultipartReader reader_;
+  std::optional<std::string> field_;  // whose value comes
+  std::string value_;
+  std::optional<DiskFile> file_;
+  std::string filename_;
+  int64_t lines_ = 0;
+  bool in_line_ = false;  // bytes have come since the last line end
+};
+
+}  // namespace tutti::batches

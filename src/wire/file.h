@@ -1,0 +1,59 @@
+// Files as clients see them (OpenAI's /v1/files): the object, lists of them, the query of a list,
+// the fields of the form that makes one. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "wire/query_parameters.h"
+#include "wire/request_placement.h"
+
+namespace tutti::wire {
+
+inline constexpr const char* kBatchPurpose = "batch";               // of what is uploaded
+inline constexpr const char* kBatchOutputPurpose = "batch_output";  // of what a batch has made
+inline constexpr int64_t kLeastExpirySeconds = 3600, kMostExpirySeconds = 2'592'000;
+
+struct FileView {
+  std::string id;  // "file-..."
+  std::string purpose, filename;
+  int64_t bytes = 0, created_s = 0;
+  int64_t expires_s = 0;  // 0 = never
+};
+std::string FileJson(const FileView& file);
+// A page, newest first or oldest first as they come.
+std::string FileListJson(std::span<const FileView> files, bool more);
+std::string FileDeletedJson(std::string_view id);
+
+// Of GET /v1/files: as of a list of items, but for `limit`, 1 to 10,000.
+struct FileListQuery {
+  ListQuery page = {.limit = 10'000, .ascending = false, .after = {}};
+  std::string purpose;  // empty: all
+};
+Result<FileListQuery> ParseFileListQuery(std::span<const QueryParameter> parameters,
+                                         const ParseOptions& options, IgnoredFields* ignored);
+
+// The fields of the form beside its file. Errors: invalid_value, missing_required_parameter,
+// unsupported_parameter (a purpose of OpenAI's that is not served), unknown_parameter.
+class FileForm {
+ public:
+  explicit FileForm(const ParseOptions& options) : options_(options) {}
+
+  // One part that is no file.
+  Status Set(const std::string& name, std::string_view value);
+  // Whether all that is required is there.
+  Status Check() const;
+  std::optional<int64_t> expires_after_s() const { return expires_after_s_; }
+
+ private:
+  const ParseOptions options_;
+  bool purpose_ = false, anchor_ = false;
+  std::optional<int64_t> expires_after_s_;
+};
+
+}  // namespace tutti::wire

@@ -1,0 +1,65 @@
+// multipart/form-data (RFC 7578) as it comes, in constant memory: the bytes of a body in, the heads
+// and the bytes of its parts out.
+//
+// One reader for one body; one thread. What a strict reader and a lenient one could part
+// differently is refused: lines end with CRLF, each part has one Content-Disposition of form-data
+// with one name. Errors of all functions: invalid_value, invalid_utf8 (names), and those of the
+// sink.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+
+namespace tutti::wire {
+
+// Of a body's Content-Type field. Errors: unsupported_media_type (it is of another kind);
+// invalid_value (it has no boundary, or a malformed one).
+Result<std::string> MultipartBoundary(std::string_view content_type);
+
+struct PartHead {
+  std::string name;
+  std::optional<std::string> filename;  // without folders; absent: the part is a field, no file
+};
+
+class PartSink {
+ public:
+  virtual ~PartSink() = default;
+  virtual Status OnPart(const PartHead& head) = 0;
+  virtual Status OnData(std::string_view bytes) = 0;  // of the last part, in order
+};
+
+class MultipartReader {
+ public:
+  static constexpr size_t kMostHeadBytes = 8 << 10;      // of one part
+  static constexpr size_t kMostPreambleBytes = 4 << 10;  // before the first one
+  static constexpr int kMostParts = 16;
+
+  MultipartReader(const std::string& boundary, PartSink* sink);
+
+  // After an error the reader is of no further use.
+  Status Feed(std::string_view bytes);
+  // The body is over: an error where its last boundary has not come.
+  Status End() const;
+
+ private:
+  enum class State { kPreamble, kDelimiter, kHead, kData, kEpilogue };
+
+  Status Step(bool* stuck);
+  Status AtDelimiter(bool* stuck);
+  Status AtHead(bool* stuck);
+  Status AtData(bool* stuck);
+
+  const std::string delimiter_;  // "\r\n--boundary"
+  PartSink* const sink_;
+  State state_ = State::kPreamble;
+  // Not yet understood: at most what was fed last and a head. The first boundary may begin the
+  // body.
+  std::string buffer_ = "\r\n";
+  int parts_ = 0;
+};
+
+}  // namespace tutti::wire
