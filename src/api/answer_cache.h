@@ -8,6 +8,8 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
+#include <utility>
 
 #include "api/reasoning_filter.h"
 #include "api/token_stream.h"
@@ -34,12 +36,23 @@ class CacheReport {
     age_ns_.store(age.count(), std::memory_order_relaxed);
     outcome_.store(outcome, std::memory_order_release);
   }
+  // A hit by the sense of a question: how near, and whose answer.
+  void SetSemantic(Duration age, double similarity, std::string source) {
+    similarity_ = similarity;
+    source_ = std::move(source);
+    Set(CacheOutcome::kHit, age);
+  }
+  // Of such a hit, after its outcome was seen; 0 and empty of any other.
+  double similarity() const { return similarity_; }
+  const std::string& source() const { return source_; }
   CacheOutcome outcome() const { return outcome_.load(std::memory_order_acquire); }
   Duration age() const { return Duration(age_ns_.load(std::memory_order_relaxed)); }  // of a hit
 
  private:
   std::atomic<CacheOutcome> outcome_{CacheOutcome::kNone};
   std::atomic<int64_t> age_ns_{0};
+  double similarity_ = 0;  // written before the outcome
+  std::string source_;
 };
 
 // A request whose prompt is tokens: all that can change its answer. References hold for one call.

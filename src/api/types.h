@@ -82,6 +82,8 @@ struct CacheControl {
   bool no_store = false;                 // neither given a kept answer nor kept
   bool no_cache = false;                 // given none, but kept
   std::optional<Duration> max_age = {};  // given none that is older
+  // Given none of a question in other words whose cosine is less; beyond what the operator asks.
+  double least_similarity = 0;
 };
 
 enum class Priority { kInteractive, kFlex, kBatch };  // first to last; waiting lifts a request

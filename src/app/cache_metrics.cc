@@ -53,10 +53,58 @@ MetricsRegistry::CollectorHandle Follow(MetricsRegistry& registry, const char* n
       [series = std::make_shared<Series>(registry, name), cache] { series->Set(cache->stats()); });
 }
 
+// What only the semantic one has.
+class SemanticSeries {
+ public:
+  explicit SemanticSeries(MetricsRegistry& registry) : series_(registry, "semantic") {
+    const auto lookups = [&](const char* outcome) {
+      return registry.GetCounter("tutti_cache_lookups_total",
+                                 "Requests, of encoders inputs, by what became of them at a cache",
+                                 {{"cache", "semantic"}, {"outcome", outcome}});
+    };
+    guarded_ = lookups("guarded");
+    unverified_ = lookups("unverified");
+    failed_ = lookups("failed");
+    const auto compared = [&](const char* verdict) {
+      return registry.GetCounter("tutti_semantic_compared_total",
+                                 "Hits that were computed anyway, by whether both answers agree",
+                                 {{"verdict", verdict}});
+    };
+    right_ = compared("right");
+    wrong_ = compared("wrong");
+    rate_ = registry.GetGauge("tutti_semantic_false_hit_rate", "Wrong of those compared", {});
+    bound_ =
+        registry.GetGauge("tutti_semantic_false_hit_bound", "Upper end of its interval, 95 %", {});
+    answers_ = registry.GetGauge("tutti_semantic_answers", "1 while hits are given", {});
+  }
+  void Set(const cache::SemanticStats& now) {
+    series_.Set(now);
+    const MutexLock lock(mutex_);
+    RaiseTo(guarded_, now.guarded);
+    RaiseTo(unverified_, now.unverified);
+    RaiseTo(failed_, now.failed);
+    RaiseTo(right_, now.right);
+    RaiseTo(wrong_, now.wrong);
+    rate_.Set(now.false_hit_rate);
+    bound_.Set(now.false_hit_bound);
+    answers_.Set(now.answers ? 1 : 0);
+  }
+
+ private:
+  Series series_;
+  Mutex mutex_;
+  Counter guarded_, unverified_, failed_, right_, wrong_;
+  Gauge rate_, bound_, answers_;
+};
+
 }  // namespace
 
 CacheMetrics::CacheMetrics(MetricsRegistry& registry, const Caches& caches)
     : answers_(Follow(registry, "exact", caches.answers)),
-      rows_(Follow(registry, "embedding", caches.rows)) {}
+      rows_(Follow(registry, "embedding", caches.rows)) {
+  if (caches.questions == nullptr) return;
+  questions_ = registry.AddCollector([series = std::make_shared<SemanticSeries>(registry),
+                                      cache = caches.questions] { series->Set(cache->stats()); });
+}
 
 }  // namespace tutti::app

@@ -1,6 +1,9 @@
 #include "app/caches.h"
 
 #include <chrono>
+#include <utility>
+
+#include "app/semantic_options.h"
 
 namespace tutti::app {
 
@@ -27,10 +30,18 @@ Result<Caches> Caches::Open(const Settings& settings, LocalInference& inference)
   return caches;
 }
 
+Status Caches::OpenSemantic(const Settings& settings, api::Inference& models, const Clock& clock) {
+  ASSIGN_OR_RETURN(std::optional<cache::SemanticOptions> options, SemanticOptionsFrom(settings));
+  if (options)
+    questions = std::make_shared<cache::SemanticCache>(*std::move(options), models, clock);
+  return OkStatus();
+}
+
 size_t Caches::Flush(const std::optional<std::string>& tenant) const {
   size_t gone = 0;
   if (answers != nullptr) gone += tenant ? answers->Flush(*tenant) : answers->FlushAll();
   if (rows != nullptr) gone += tenant ? rows->Flush(*tenant) : rows->FlushAll();
+  if (questions != nullptr) gone += tenant ? questions->Flush(*tenant) : questions->FlushAll();
   if (elsewhere != nullptr) gone += elsewhere(tenant);
   return gone;
 }
@@ -38,6 +49,7 @@ size_t Caches::Flush(const std::optional<std::string>& tenant) const {
 void Caches::Halve() const {
   if (answers != nullptr) answers->Halve();
   if (rows != nullptr) rows->Halve();
+  if (questions != nullptr) questions->Halve();
 }
 
 }  // namespace tutti::app

@@ -14,6 +14,7 @@
 #include "base/status.h"
 #include "services/cache/exact_cache.h"
 #include "services/cache/row_cache.h"
+#include "services/cache/semantic_cache.h"
 
 namespace tutti::app {
 
@@ -23,11 +24,17 @@ struct Caches {
 
   // `inference` outlives them. Errors: invalid_value (the settings).
   static Result<Caches> Open(const Settings& settings, LocalInference& inference);
+  // The one that stands before the models, wherever they are; `models` and `clock` outlive it.
+  // Errors: as Open.
+  Status OpenSemantic(const Settings& settings, api::Inference& models, const Clock& clock);
 
+  std::shared_ptr<cache::SemanticCache> questions;  // null: off
   // Those of workers, where the models are there: flushes them. May be empty.
   std::function<size_t(const std::optional<std::string>&)> elsewhere;
 
-  bool any() const { return answers != nullptr || rows != nullptr || elsewhere != nullptr; }
+  bool any() const {
+    return answers != nullptr || rows != nullptr || questions != nullptr || elsewhere != nullptr;
+  }
   // Of a tenant, or of all; how many answers and rows were kept.
   size_t Flush(const std::optional<std::string>& tenant) const;
   // Where memory is short: half of what is kept goes.

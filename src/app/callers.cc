@@ -47,11 +47,12 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
 }  // namespace
 
 Callers::Callers(admission::Policy policy, int retention_days, store::Store& store,
-                 auth::Authority& authority, Backend& backend, Logger* log)
+                 auth::Authority& authority, api::Inference& models, const Clock& clock,
+                 Logger* log)
     : authority_(authority),
-      limiter_({}, &backend.clock(), &UnixSeconds),
-      ledger_({.retention_days = retention_days}, &store, &backend.clock(), log),
-      admission_(std::move(policy), {.inference = &backend.models(),
+      limiter_({}, &clock, &UnixSeconds),
+      ledger_({.retention_days = retention_days}, &store, &clock, log),
+      admission_(std::move(policy), {.inference = &models,
                                      .limiter = &limiter_,
                                      .ledger = &ledger_,
                                      .unix_ms = &UnixMillis,
@@ -73,12 +74,12 @@ Callers::Callers(admission::Policy policy, int retention_days, store::Store& sto
 Callers::~Callers() = default;
 
 Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::Store& store,
-                                               auth::Authority& authority, Backend& backend,
-                                               Logger* log) {
+                                               auth::Authority& authority, api::Inference& models,
+                                               const Clock& clock, Logger* log) {
   ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
   std::unique_ptr<Callers> callers(new Callers(std::move(policy),
                                                static_cast<int>(settings.Int("usage.keep_days")),
-                                               store, authority, backend, log));
+                                               store, authority, models, clock, log));
   RETURN_IF_ERROR(callers->Restore(store, log));
   try {
     callers->ticker_ = std::jthread([&self = *callers](const std::stop_token& stop) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "app/backend.h"
+#include "api/inference.h"
 #include "app/settings.h"
 #include "base/log.h"
 #include "base/status.h"
@@ -25,8 +25,8 @@ class Callers {
   // All outlive it; `log` may be null. Errors: invalid_value (the settings), the store's,
   // overloaded (no thread).
   static Result<std::unique_ptr<Callers>> Open(const Settings& settings, store::Store& store,
-                                               auth::Authority& authority, Backend& backend,
-                                               Logger* log);
+                                               auth::Authority& authority, api::Inference& models,
+                                               const Clock& clock, Logger* log);
   ~Callers();
 
   api::Inference& inference() { return admission_; }
@@ -46,7 +46,7 @@ class Callers {
 
  private:
   Callers(admission::Policy policy, int retention_days, store::Store& store,
-          auth::Authority& authority, Backend& backend, Logger* log);
+          auth::Authority& authority, api::Inference& models, const Clock& clock, Logger* log);
   // What was used of today's quotas before this process.
   Status Restore(store::Store& store, Logger* log);
   void Tick();

@@ -8,6 +8,7 @@
 #include "app/loading.h"
 #include "app/local_inference.h"
 #include "app/process_signals.h"
+#include "app/semantic_options.h"
 #include "app/service.h"
 #include "base/log.h"
 #include "kserve/test_models.h"
@@ -25,6 +26,12 @@ Status CheckTestModels(const std::vector<ModelRef>& models) {
     }
   }
   return OkStatus();
+}
+
+std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
+  std::vector<std::string> names;
+  for (const ModelRef& model : models) names.push_back(model.served_name);
+  return names;
 }
 
 std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
@@ -47,6 +54,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Service> service,
                    Service::Create(settings, inference, std::move(caches), metrics, log));
   RETURN_IF_ERROR(CheckModelNames(models));
+  RETURN_IF_ERROR(CheckSemanticModels(settings, ServedNames(models)));
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
   inference.Expect(models.size());
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));

@@ -50,6 +50,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                                  Caches caches, telemetry::MetricsRegistry& metrics,
                                                  Logger& log) {
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
+  RETURN_IF_ERROR(caches.OpenSemantic(settings, backend.models(), backend.clock()));
   ASSIGN_OR_RETURN(std::unique_ptr<State> state,
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));

@@ -73,8 +73,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
              std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
-             const jobs::Jobs::Options& jobs,
-             Backend& backend, Logger* log)
+             const jobs::Jobs::Options& jobs, Backend& backend, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -109,8 +108,9 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                      auth::Accounts::Open(store.get(), /*serving=*/true));
     ASSIGN_OR_RETURN(std::unique_ptr<auth::Authority> authority,
                      auth::Authority::Create(accounts.get(), known));
+    api::Inference& models = caches.questions == nullptr ? backend.models() : *caches.questions;
     ASSIGN_OR_RETURN(std::unique_ptr<Callers> callers,
-                     Callers::Open(settings, *store, *authority, backend, log));
+                     Callers::Open(settings, *store, *authority, models, backend.clock(), log));
     ASSIGN_OR_RETURN(std::unique_ptr<ConversationLog> conversations,
                      OpenConversationLog(settings, &backend.clock(), log));
     ASSIGN_OR_RETURN(
@@ -122,9 +122,10 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
       teller = std::make_unique<webhooks::Webhooks>(options, *store, &UnixMillis, log);
     }
     const jobs::Jobs::Options jobs = JobOptions(settings, teller.get());
-    std::unique_ptr<State> state(new State(
-        std::move(store), std::move(accounts), std::move(authority), std::move(callers),
-        std::move(conversations), std::move(caches), std::move(teller), std::move(files), jobs, backend, log));
+    std::unique_ptr<State> state(
+        new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
+                  std::move(conversations), std::move(caches), std::move(teller), std::move(files),
+                  jobs, backend, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,

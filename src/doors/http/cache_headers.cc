@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdio>
 #include <string>
 
 #include "base/ascii.h"
@@ -67,6 +68,14 @@ api::CacheControl ReadCacheControl(std::string_view field) {
   return control;
 }
 
+double ReadSimilarity(std::string_view field) {
+  field = Trimmed(field);
+  double value = 0;
+  const auto [end, error] = std::from_chars(field.data(), field.data() + field.size(), value);
+  const bool good = error == std::errc() && end == field.data() + field.size() && value >= 0;
+  return good ? std::min(value, 2.0) : 0;  // above 1: nothing is that near
+}
+
 void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, HeaderList* headers) {
   if (reports.empty()) return;
   CacheOutcome outcome = CacheOutcome::kHit;
@@ -82,6 +91,12 @@ void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, Heade
     headers->emplace_back(
         "Age", std::to_string(std::chrono::duration_cast<std::chrono::seconds>(age).count()));
   }
+  if (reports.size() != 1 || reports[0]->source().empty()) return;
+  char similarity[16];
+  std::snprintf(similarity, sizeof similarity, "%.4f", reports[0]->similarity());
+  headers->emplace_back("x-cache-kind", "semantic");
+  headers->emplace_back("x-cache-similarity", similarity);
+  headers->emplace_back("x-cache-source", reports[0]->source());
 }
 
 }  // namespace tutti::http

@@ -15,6 +15,9 @@ namespace tutti::http {
 // RFC 9111, section 5.2.1: no-store, no-cache and max-age, in any order and case. Other directives,
 // and what is none, change nothing: a client's cache control is a wish, never an error.
 api::CacheControl ReadCacheControl(std::string_view field);
+// x-cache-similarity: the least cosine of a question in other words, 0 to 1; what is none changes
+// nothing.
+double ReadSimilarity(std::string_view field);
 
 // Of all prompts of a call together: a hit if each was one (the age: the greatest), else what was
 // least so. Nothing where no cache was asked.

@@ -48,7 +48,7 @@ void FreeLarge(std::string* buffer) {
 std::string AllowedHeaders(const HttpRequest& request) {
   std::string out =
       "authorization, content-type, x-request-id, x-request-timeout-ms, x-tutti-timings, "
-      "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook";
+      "x-tutti-run-at, x-tutti-deadline, x-tutti-webhook, x-cache-similarity";
   constexpr std::string_view kPrefixes[] = {"x-stainless-", "openai-"};
   constexpr std::string_view kNames[] = {
       "idempotency-key", "prefer",      "if-none-match", "last-event-id",
@@ -421,6 +421,8 @@ void Connection::Recognise() {
 void Connection::SignForCache(api::CacheControl* control,
                               std::shared_ptr<api::CacheReport>* report) {
   *control = ReadCacheControl(request_.Joined("cache-control"));
+  if (const std::string* similarity = request_.Find("x-cache-similarity"))
+    control->least_similarity = ReadSimilarity(*similarity);
   *report = std::make_shared<api::CacheReport>();
   if (status_ == 0) cache_reports_.push_back(*report);
 }
@@ -523,7 +525,8 @@ void Connection::WriteHead(HeadSpec head) {
     head.headers.emplace_back(
         "Access-Control-Expose-Headers",
         "x-request-id, location, etag, preference-applied, idempotency-replayed, retry-after, "
-        "x-tutti-ignored, x-context-dropped-items, x-cache, age, "
+        "x-tutti-ignored, x-context-dropped-items, x-cache, age, x-cache-kind, x-cache-similarity, "
+        "x-cache-source, "
         "x-ratelimit-limit-requests, x-ratelimit-remaining-requests, "
         "x-ratelimit-reset-requests, x-ratelimit-limit-tokens, "
         "x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens");

@@ -128,6 +128,21 @@ AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> toke
   return Hashed(words.Take(), secret);
 }
 
+AnswerKey PartitionOf(const api::GenerateRequest& request,
+                      std::span<const api::ChatMessage> said_before, const api::ModelInfo& model,
+                      const api::ModelInfo& encoder, const HashKey& secret) {
+  Words words(1024);
+  words << kKeyVersion << model.id << model.digest << model.created_unix_s << encoder.id
+        << encoder.digest << request.truncate_prompt_tokens;
+  Write(request, &words);
+  const auto& [messages, add_generation_prompt, continue_final_message] =
+      std::get<api::ChatPrompt>(request.prompt);
+  words << add_generation_prompt << continue_final_message << messages.back().name
+        << said_before.size();
+  for (const auto& [role, content, name] : said_before) words << role << content << name;
+  return Hashed(words.Take(), secret);
+}
+
 bool Deterministic(const api::SamplingParams& sampling) {
   return sampling.temperature == 0 || sampling.seed.has_value();
 }

@@ -37,6 +37,12 @@ AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
 AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,
                 std::span<const uint8_t> types, const HashKey& secret);
 
+// What must be equal of two requests whose last messages are compared by sense: all but that
+// message. `said_before`: the earlier ones. The encoder is the one whose vectors are compared.
+AnswerKey PartitionOf(const api::GenerateRequest& request,
+                      std::span<const api::ChatMessage> said_before, const api::ModelInfo& model,
+                      const api::ModelInfo& encoder, const HashKey& secret);
+
 struct AnswerKeyHash {
   size_t operator()(const AnswerKey& key) const {
     size_t value = 0;

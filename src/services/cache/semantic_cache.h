@@ -1,0 +1,177 @@
+// SemanticCache: a question that was answered before in other words is given that answer. Stands
+// before the models as api::Inference; off unless the operator asks for it.
+//
+// A vector near enough is never enough: partition (tenant, model, parameters, system prompt and all
+// that was said before), then cosine, then the words (lexical_form.h), then whoever verifies. What
+// is asked runs on the reader's own thread, as the encoder's result comes: no thread waits. Any
+// thread; the inference and clock must outlive it and every Generation.
+//
+// Gates, shadow mode and the bound of false hits: docs/decisions/0024-semantic-cache.md.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "api/inference.h"
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "services/cache/answer_key.h"
+#include "services/cache/answer_store.h"
+#include "services/cache/lexical_form.h"
+#include "services/cache/semantic_index.h"
+
+namespace tutti::cache {
+
+enum class SemanticMode : uint8_t {
+  kShadow,  // never answers: what it would have answered is compared with what was computed
+  kOn,      // answers
+  kAuto,    // as shadow, until enough was right; from then on it answers, and goes on looking
+};
+
+// Who decides where the words differ and nothing that is known to matter does.
+enum class Verifier : uint8_t {
+  kLexical,       // nobody: no hit
+  kCrossEncoder,  // a served model of one score for two texts
+  kModel,         // the model that is asked, in one word
+};
+
+struct SemanticOptions {
+  SemanticMode mode = SemanticMode::kShadow;
+  std::string encoder;  // name of a served model; empty: the first that gives vectors
+  double threshold = 0.98;
+  Verifier verifier = Verifier::kLexical;
+  std::string cross_encoder;         // name; empty: the first that scores pairs
+  double cross_threshold = 0.9;      // least score, both ways round
+  std::set<std::string> routes;      // as GenerateRequest::route has them
+  double max_false_hit_rate = 0.01;  // kAuto
+  AnswerLimits limits;               // bytes of all, of a tenant; age
+};
+
+struct SemanticStats {
+  // Requests that were looked up, by what came of it.
+  uint64_t hits = 0, misses = 0;
+  uint64_t guarded = 0;     // near enough, and the words said no
+  uint64_t unverified = 0;  // or the verifier did
+  uint64_t failed = 0;      // the encoder gave no vector
+  uint64_t bypasses = 0;    // of a route that is offered, and not looked up
+  // Would-be hits that were computed anyway.
+  uint64_t right = 0, wrong = 0;
+  double false_hit_rate = 0;   // wrong of those
+  double false_hit_bound = 1;  // upper end of its interval, 95 %
+  bool answers = false;        // whether hits are given now
+  size_t entries = 0, bytes = 0;
+};
+
+class SemanticCache final : public api::Inference {
+ public:
+  SemanticCache(SemanticOptions options, api::Inference& inner, const Clock& clock);
+  ~SemanticCache() override;
+
+  // api::Inference. All but generations pass.
+  Result<api::Generation> Generate(api::GenerateRequest request,
+                                   std::shared_ptr<api::StreamWaker> waker) override;
+  Result<api::Encoding> Encode(api::EncodeRequest request,
+                               std::shared_ptr<api::StreamWaker> waker) override {
+    return inner_.Encode(std::move(request), std::move(waker));
+  }
+  Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override {
+    return inner_.Tokenize(request);
+  }
+  Result<std::string> Detokenize(const api::DetokenizeRequest& request) override {
+    return inner_.Detokenize(request);
+  }
+  std::vector<api::ModelInfo> Models() const override { return inner_.Models(); }
+  api::LoadSnapshot Load() const override { return inner_.Load(); }
+  Result<api::ModelStatistics> Statistics(const std::string& model) const override {
+    return inner_.Statistics(model);
+  }
+
+  // As ExactCache's.
+  size_t Flush(std::string_view tenant);
+  size_t FlushAll();
+  void Halve();
+  SemanticStats stats() const;
+
+ private:
+  friend class SemanticReader;
+  // An answer and its question.
+  struct Entry final : public Kept {
+    uint64_t tag = 0;
+    AnswerKey own;      // by which the store knows it
+    std::string id;     // "sem_...", as clients are told
+    std::string owner;  // tenant
+    AnswerKey partition;
+    LexicalForm form;
+    std::string question, text, reasoning;
+    api::StreamEvent end;  // its kChoiceEnd
+    api::Usage usage;
+    size_t size = 0;
+
+    const AnswerKey& key() const override { return own; }
+    const std::string& tenant() const override { return owner; }
+    size_t bytes() const override { return size; }
+  };
+  using EntryRef = std::shared_ptr<const Entry>;
+  struct Partition {
+    explicit Partition(size_t width) : index(width) {}
+    SemanticIndex index;
+    std::unordered_map<uint64_t, EntryRef> entries;  // by tag
+  };
+  struct Candidate {
+    EntryRef entry;
+    Duration age{0};
+    double similarity = 0;
+    Likeness likeness = Likeness::kSame;
+  };
+  // What a reader needs of its request.
+  struct Question {
+    AnswerKey partition;
+    std::string tenant, text;
+    LexicalForm form;
+    double threshold = 0;
+    std::optional<Duration> max_age;
+    bool may_hit = true;
+    uint64_t era = 0;
+  };
+
+  // The request as a question, if it is one that may be looked up.
+  std::optional<Question> QuestionOf(const api::GenerateRequest& request);
+  // The nearest of those whose words do not say no. Counts.
+  std::optional<Candidate> Look(const Question& question, const std::vector<float>& vector);
+  void Keep(const Question& question, const std::vector<float>& vector, Entry entry);
+  bool Answers() const REQUIRES(mutex_);
+  // Whether a would-be hit is computed anyway, to be compared.
+  bool Samples();
+  void Observe(bool right);
+  // What the store has let go of.
+  void Forget(const AnswerStore::Gone& gone) REQUIRES(mutex_);
+  template <typename Change>
+  void Count(const Change& change) {
+    const MutexLock lock(mutex_);
+    change(stats_);
+  }
+
+  const SemanticOptions options_;
+  api::Inference& inner_;
+  const Clock& clock_;
+  const HashKey secret_ = DrawHashKey();
+  mutable Mutex mutex_;
+  AnswerStore store_ GUARDED_BY(mutex_);
+  std::unordered_map<AnswerKey, std::unique_ptr<Partition>, AnswerKeyHash> partitions_
+      GUARDED_BY(mutex_);
+  uint64_t next_tag_ GUARDED_BY(mutex_) = 1, era_ GUARDED_BY(mutex_) = 0;
+  uint64_t sampled_ GUARDED_BY(mutex_) = 0;
+  SemanticStats stats_ GUARDED_BY(mutex_);
+};
+
+// The upper end of the 95 % interval of a rate of which `wrong` of `all` were seen (Wilson 1927,
+// one-sided); 1 where none was.
+double FalseHitBound(uint64_t wrong, uint64_t all);
+
+}  // namespace tutti::cache

@@ -1,0 +1,44 @@
+// SemanticIndex: the questions of one partition as vectors, and which of them are near to another.
+//
+// An exact scan of sketches, then of vectors: a bit for the sign of each component, of which two
+// vectors at an angle of acos(similarity) differ in about angle/pi (Goemans and Williamson 1995,
+// for random hyperplanes; the components of an embedding do as well, measured). What differs in
+// more bits than the threshold allows with a wide margin is passed over unread. Not thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace tutti::cache {
+
+class SemanticIndex {
+ public:
+  // `width`: floats of a vector, at least 1.
+  explicit SemanticIndex(size_t width);
+
+  size_t size() const { return tags_.size(); }
+  size_t width() const { return width_; }
+  // Bytes of one entry.
+  size_t entry_bytes() const { return width_ * sizeof(float) + words_ * 8 + sizeof(uint64_t); }
+  // `vector`: of length 1. `tag` is what Near() tells; no two alike.
+  void Add(std::span<const float> vector, uint64_t tag);
+  void Remove(uint64_t tag);  // if it is there
+
+  struct Neighbour {
+    uint64_t tag = 0;
+    double similarity = 0;
+  };
+  // Those of at least that cosine, the nearest first, `most` at most.
+  std::vector<Neighbour> Near(std::span<const float> vector, double threshold, size_t most) const;
+
+ private:
+  std::vector<uint64_t> SketchOf(std::span<const float> vector) const;
+  const size_t width_, words_;
+  std::vector<float> vectors_;      // one after the other
+  std::vector<uint64_t> sketches_;  // words_ each
+  std::vector<uint64_t> tags_;
+};
+
+}  // namespace tutti::cache
