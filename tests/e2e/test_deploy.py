@@ -1,0 +1,69 @@
+"""What deploy/ holds: the script that shows the scale-out runs, and the manifests are what Kubernetes takes."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+from harness import STEP_S, default_model, figure, judged
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TUTTI = os.environ["E2E_BINARY"]
+MANIFESTS = ROOT / "deploy/kubernetes/tutti.yaml"
+
+
+class Deploy(unittest.TestCase):
+    def test_the_scale_out_script_runs_and_leaves_nothing(self):
+        if len(os.sched_getaffinity(0)) < 2:
+            self.skipTest("two workers need two cores")
+        with tempfile.TemporaryDirectory() as folder:
+            run = subprocess.run([ROOT / "deploy/scale-out.sh", "--tutti", TUTTI, "--model", default_model(), "--clients", "4", "--requests", "8"],
+                                 capture_output=True, text=True, timeout=3 * STEP_S, env=dict(os.environ, TMPDIR=folder))
+            self.assertEqual(run.returncode, 0, run.stderr)
+            times = float(re.search(r"two workers: \d+ tok/s, ([\d.]+) times", run.stdout)[1])
+            figure(f"deploy: a second worker brings {times} times")
+            if judged("what a second worker brings", "sanitized programs share the cores with their own threads"):
+                self.assertGreater(times, 0.5)
+            self.assertEqual(os.listdir(folder), [])
+        left = subprocess.run(["pgrep", "-f", f"{TUTTI} worker .*{folder}"], capture_output=True, text=True)
+        self.assertEqual(left.stdout, "")
+
+    def test_the_script_says_what_is_wrong(self):
+        for arguments, status, words in ((["--nonsense"], 2, "--help"), (["--tutti", "/nowhere"], 1, "no program")):
+            run = subprocess.run([ROOT / "deploy/scale-out.sh", *arguments], capture_output=True, text=True, timeout=STEP_S)
+            self.assertEqual(run.returncode, status)
+            self.assertIn(words, run.stderr)
+        self.assertIn("--keep", subprocess.run([ROOT / "deploy/scale-out.sh", "--help"], capture_output=True, text=True, timeout=STEP_S).stdout)
+
+    def test_the_manifests_are_valid(self):
+        validate = pathlib.Path(sys.executable).parent / "kubernetes-validate"
+        checked = subprocess.run([validate, "--strict", MANIFESTS], capture_output=True, text=True, timeout=STEP_S)
+        self.assertEqual(checked.returncode, 0, checked.stdout + checked.stderr)
+        broken = MANIFESTS.read_text().replace("replicas: 1 ", 'replicas: "one" ')
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            file.write(broken)
+            file.flush()
+            self.assertNotEqual(subprocess.run([validate, "--strict", file.name], capture_output=True, timeout=STEP_S).returncode, 0)
+
+    def test_their_arguments_and_settings_are_ours(self):
+        """--print-config takes what the manifests and units give."""
+        documents = list(yaml.safe_load_all(MANIFESTS.read_text()))
+        settings = next(one for one in documents if one["kind"] == "ConfigMap")["data"]["tutti.toml"]
+        containers = next(one for one in documents if one["kind"] == "Deployment")["spec"]["template"]["spec"]["containers"]
+        with tempfile.TemporaryDirectory() as folder:
+            config = folder + "/tutti.toml"
+            pathlib.Path(config).write_text(settings)
+            commands = [container["args"] for container in containers]
+            for unit in (ROOT / "deploy/systemd").iterdir():
+                commands.append(re.search(r"^ExecStart=/usr/local/bin/(.*)$", unit.read_text(), re.M)[1].split())
+            self.assertEqual(len(commands), 5)
+            for command in commands:
+                arguments = [config if one == "/etc/tutti/tutti.toml" else one for one in command[1:]]
+                if arguments[0] == "worker":
+                    self.assertIn("--no-restart", arguments)
+                run = subprocess.run([TUTTI, *arguments, "--print-config"], capture_output=True, text=True, timeout=STEP_S)
+                self.assertEqual(run.returncode, 0, (command, run.stderr))
