@@ -33,6 +33,26 @@ Fingerprint HashOfWork(const std::string& bytes) {
   return print;
 }
 
+Status Nonsense() {
+  return Unavailable("worker_lost", "the worker answered something else than was asked");
+}
+
+// Whether the result is one of that request: nothing that a reader may index by is missing.
+bool Fits(const v1::WireEncode& asked, const v1::WireEncodeResult& result) {
+  const auto inputs = asked.inputs_size();
+  if (result.width() < 0 || result.tokens_size() != inputs) return false;
+  int64_t rows = inputs;
+  if (asked.output() == static_cast<int>(api::EncodeOutput::kTokens)) {
+    if (result.rows_size() != inputs) return false;
+    rows = 0;
+    for (const int32_t count : result.rows()) {
+      if (count < 0) return false;
+      rows += count;
+    }
+  }
+  return result.values_size() == rows * result.width();
+}
+
 // FNV-1a over what must be the same when an event is made again.
 uint64_t Hashed(uint64_t hash, const v1::WireEvent& event) {
   const auto add = [&hash](uint64_t value) { hash = (hash ^ value) * 0x100000001B3u; };
@@ -227,6 +247,7 @@ void WorkerPool::Write(Work& work, const v1::Update& update) {
     if (!update.has_ended()) return;
     const Status status = FromWire(update.ended());
     if (!status.ok()) return Finish(work, status);
+    if (!Fits(work.call->encode(), update.encoded())) return Finish(work, Nonsense());
     return work.encoding->Finish(FromWire(update.encoded()));
   }
   for (const v1::WireEvent& wire : update.events()) {
@@ -236,6 +257,10 @@ void WorkerPool::Write(Work& work, const v1::Update& update) {
       work.usage = end.usage;
       work.timings = end.timings;
       continue;
+    }
+    if (wire.choice() < 0 || wire.choice() >= work.call->generate().n()) {
+      work.diverged = true;
+      return;
     }
     ++work.seen;
     work.seen_hash = Hashed(work.seen_hash, wire);
@@ -695,7 +720,12 @@ Result<api::TokenizeResult> WorkerPool::Tokenize(const api::TokenizeRequest& req
   auto call = std::make_shared<v1::Call>();
   ToWire(request, call->mutable_tokenize());
   ASSIGN_OR_RETURN(const WorkRef work, AskAndWait(request.model, call));
-  return FromWire(work->reply->tokenized());
+  const v1::TokenizeReply& reply = work->reply->tokenized();
+  const bool pieces =
+      reply.pieces_size() == reply.tokens_size() && reply.special_size() == reply.tokens_size();
+  if (!pieces && (request.pieces || reply.pieces_size() + reply.special_size() > 0))
+    return Nonsense();
+  return FromWire(reply);
 }
 
 Result<std::string> WorkerPool::Detokenize(const api::DetokenizeRequest& request) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -17,6 +18,7 @@
 #include <vector>
 
 #include "api/testing/fake_inference.h"
+#include "base/random.h"
 #include "remote/front_port.h"
 #include "remote/waist_codec.h"
 #include "remote/worker_link.h"
@@ -505,6 +507,127 @@ TEST_F(WorkerPoolTest, ADrainWaitsAndThenEndsWhatIsLeft) {
   std::string text, other;
   EXPECT_TRUE(ReadAll(quick, &text).ok());
   EXPECT_EQ(ReadAll(slow, &other).reason(), "draining");
+}
+
+// A worker of this test, without a socket: it says what it likes.
+class WordyConnection final : public WorkerPool::Connection {
+ public:
+  void Wake() override {}
+  void Close() override {}
+};
+
+class WordyWorker : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    FakeInference models({Generator(), Encoder()});
+    auto worker =
+        pool_.Attach(TestWorker::HelloOf(models, "wordy", 64), std::make_shared<WordyConnection>());
+    ASSERT_TRUE(worker.ok());
+    worker_ = *worker;
+  }
+  // The id of the call that was sent last.
+  uint64_t Sent() {
+    v1::FrontMessage message;
+    EXPECT_TRUE(pool_.TakeMessage(worker_, &message));
+    return message.calls_size() == 0 ? 0 : message.calls(message.calls_size() - 1).id();
+  }
+  v1::Update* Say(uint64_t id) {
+    v1::Update* update = said_.add_updates();
+    update->set_id(id);
+    return update;
+  }
+  void Tell() {
+    pool_.Receive(worker_, said_);
+    said_.Clear();
+  }
+
+  SteadyClock clock_;
+  std::atomic<api::LoadLevel> level_{api::LoadLevel::kGreen};
+  WorkerPool pool_{clock_, level_, nullptr};
+  WorkerPool::WorkerRef worker_;
+  v1::WorkerMessage said_;
+};
+
+TEST_F(WordyWorker, ChoicesThatWereNotAskedForEndTheRequest) {
+  for (const int choice : {-1, 1, 1 << 30}) {
+    api::GenerateRequest request;
+    request.model = "m";
+    request.prompt = api::TextPrompt{"x"};
+    auto generation = pool_.Generate(request, nullptr);
+    ASSERT_TRUE(generation.ok());
+    v1::WireEvent* event = Say(Sent())->add_events();
+    event->set_kind(static_cast<int>(api::StreamEvent::Kind::kToken));
+    event->set_choice(choice);
+    Tell();
+    while (generation->Next() != nullptr) continue;
+    ASSERT_TRUE(generation->stream().ended());
+    EXPECT_EQ(generation->stream().status().reason(), "worker_lost");
+  }
+}
+
+TEST_F(WordyWorker, VectorsThatAreNotAsManyAsTheInputsAreNoResult) {
+  for (const auto& [width, values, tokens] :
+       std::vector<std::array<int, 3>>{{2, 3, 2}, {2, 4, 1}, {-1, 4, 2}, {3, 4, 2}, {2, 0, 0}}) {
+    api::EncodeRequest request;
+    request.inputs = {std::string("a"), std::string("b")};
+    auto encoding = pool_.Encode(request, nullptr);
+    ASSERT_TRUE(encoding.ok());
+    v1::Update* update = Say(Sent());
+    update->mutable_ended();
+    update->mutable_encoded()->set_width(width);
+    for (int i = 0; i < values; ++i) update->mutable_encoded()->add_values(0.5f);
+    for (int i = 0; i < tokens; ++i) update->mutable_encoded()->add_tokens(1);
+    Tell();
+    ASSERT_TRUE(encoding->done());
+    EXPECT_EQ(encoding->Take().status().reason(), "worker_lost");
+  }
+}
+
+TEST_F(WordyWorker, CallsThatItWasNeverGivenAndAnythingRandomChangeNothing) {
+  api::GenerateRequest request;
+  request.model = "m";
+  request.prompt = api::TextPrompt{"x"};
+  auto generation = pool_.Generate(request, nullptr);
+  const uint64_t id = Sent();
+  Say(id + 1)->mutable_ended();
+  Say(0)->add_events();
+  said_.mutable_beat()->set_running(-5);
+  said_.mutable_beat()->set_level(77);
+  Tell();
+  EXPECT_EQ(generation->Next(), nullptr);
+  // What a worker says, with some of its bytes changed.
+  v1::WorkerMessage sound;
+  for (int kind = 0; kind < 5; ++kind) {
+    v1::Update* update = sound.add_updates();
+    update->set_id(id);
+    v1::WireEvent* event = update->add_events();
+    event->set_kind(kind);
+    event->set_token(7);
+    event->set_text("text");
+    event->mutable_logprobs()->add_top()->set_bytes("b");
+    event->mutable_usage()->set_prompt_tokens(3);
+    if (kind == 4) ToWire(OkStatus(), update->mutable_ended());
+  }
+  uint64_t now = id;
+  const std::string whole = sound.SerializeAsString();
+  Random random(3);
+  int parsed = 0;
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = whole;
+    for (size_t changes = 1 + random.Below(4); changes > 0; --changes)
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+    v1::WorkerMessage message;
+    if (!message.ParseFromString(bytes)) continue;
+    ++parsed;
+    for (v1::Update& update : *message.mutable_updates()) update.set_id(now);
+    pool_.Receive(worker_, message);
+    while (generation->Next() != nullptr) continue;
+    if (!generation->stream().ended()) continue;
+    generation = pool_.Generate(request, nullptr);
+    ASSERT_TRUE(generation.ok());
+    now = Sent();
+  }
+  EXPECT_GT(parsed, 1000);
 }
 
 TEST_F(WorkerPoolTest, WorkersShareTheLoad) {
