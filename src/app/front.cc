@@ -4,9 +4,11 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "app/caches.h"
+#include "app/options.h"
 #include "app/process_signals.h"
 #include "app/remote_models.h"
 #include "app/service.h"
@@ -16,8 +18,25 @@
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
+namespace {
+
+Status CheckFlags(const Settings& settings) {
+  for (const OptionSpec& option : AllOptions()) {
+    const std::string_view key = option.key;
+    const bool workers = option.group == OptionGroup::kModel ||
+                         (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
+    if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
+    return InvalidArgument("invalid_value", FlagName(option) +
+                                                " means nothing to a front: give it to tutti worker")
+        .WithParam(option.key);
+  }
+  return OkStatus();
+}
+
+}  // namespace
 
 Status ServeFront(const Settings& settings) {
+  RETURN_IF_ERROR(CheckFlags(settings));
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
