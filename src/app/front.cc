@@ -26,8 +26,8 @@ Status CheckFlags(const Settings& settings) {
     const bool workers = option.group == OptionGroup::kModel ||
                          (key.starts_with("cache.") && !key.starts_with("cache.semantic."));
     if (!workers || settings.SourceOf(key) != Source::kFlag) continue;
-    return InvalidArgument("invalid_value", FlagName(option) +
-                                                " means nothing to a front: give it to tutti worker")
+    return InvalidArgument("invalid_value",
+                           FlagName(option) + " means nothing to a front: give it to tutti worker")
         .WithParam(option.key);
   }
   return OkStatus();

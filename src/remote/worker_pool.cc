@@ -181,6 +181,8 @@ Result<WorkerPool::WorkerRef> WorkerPool::Attach(const v1::Hello& hello,
   for (const api::ModelInfo& model : worker->models) {
     if (std::find(known_models_.begin(), known_models_.end(), model.id) == known_models_.end())
       known_models_.push_back(model.id);
+    known_names_.insert(model.id);
+    known_names_.insert(model.aliases.begin(), model.aliases.end());
   }
   EndTrial(worker);  // some may wait for a worker
   changed_.NotifyAll();
@@ -434,9 +436,7 @@ void WorkerPool::Look() {
 Status WorkerPool::AbsentLocked(const std::string& model) const {
   if (known_models_.empty())
     return Unavailable("model_loading", "no worker has brought a model yet");
-  const bool known = model.empty() || std::find(known_models_.begin(), known_models_.end(),
-                                                model) != known_models_.end();
-  if (known || workers_.empty())
+  if (model.empty() || known_names_.contains(model) || workers_.empty())
     return Unavailable("model_loading", "no worker serves this model now; one is waited for");
   return api::ModelNotFound(model);
 }

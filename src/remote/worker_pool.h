@@ -15,6 +15,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -128,6 +129,7 @@ class WorkerPool final : public api::Inference {
   CondVar changed_;  // a call was answered, the last work has gone
   std::vector<WorkerRef> workers_ GUARDED_BY(mutex_);
   std::vector<std::string> known_models_ GUARDED_BY(mutex_);  // in the order in which they came
+  std::set<std::string> known_names_ GUARDED_BY(mutex_);      // and their aliases
   std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);            // for their trial
   Suspects suspects_ GUARDED_BY(mutex_);
   Figures figures_ GUARDED_BY(mutex_);

@@ -299,6 +299,25 @@ TEST_F(WorkerPoolTest, ALostWorkerEndsWhatNobodyElseCanGoOnWith) {
   EXPECT_TRUE(pool_.ready().ok());
 }
 
+TEST_F(WorkerPoolTest, ALostModelIsWaitedForByAllItsNamesAndOthersAreNotKnown) {
+  TestWorker& worker = Add("a");
+  FakeInference others({Encoder()});
+  TestWorker other(socket_, "b");
+  other.Die();
+  other.Open(socket_, TestWorker::HelloOf(others, "b", 4));
+  EXPECT_TRUE(Eventually([&] { return pool_.figures().workers == 2; }));
+  worker.Die();
+  EXPECT_TRUE(Eventually([&] { return pool_.figures().workers == 1; }));
+  for (const char* name : {"m", "alias"}) {
+    api::GenerateRequest request = Ask("x");
+    request.model = name;
+    EXPECT_EQ(pool_.Generate(request, nullptr).status().reason(), "model_loading") << name;
+  }
+  api::GenerateRequest request = Ask("x");
+  request.model = "none";
+  EXPECT_EQ(pool_.Generate(request, nullptr).status().reason(), "model_not_found");
+}
+
 TEST_F(WorkerPoolTest, AnotherWorkerGoesOnWhereTheReaderStands) {
   TestWorker& first = Add("a");
   api::Generation generation = Generate(Ask("x"));
