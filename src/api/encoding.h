@@ -68,6 +68,7 @@ struct EncodeRequest {
   std::string tenant;
   double tenant_weight = 1.0;
   std::shared_ptr<RequestObserver> observer;
+  std::string cache_scope;
 };
 
 inline constexpr int kMaxEncodeInputs = 2048;

@@ -110,6 +110,7 @@ struct GenerateRequest {
                                // several at once the newest request's holds for all of the tenant
   std::shared_ptr<RequestObserver> observer;  // of this request alone
   std::string cache_salt;                     // further partition of the prefix cache
+  std::string cache_scope;  // whose kept answers it shares; empty: its tenant's alone
   bool use_prefix_cache = true;
   std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
   // Of all prompts of the client's call, where it holds several: they are prepared one after the

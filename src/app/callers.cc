@@ -41,6 +41,10 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
       admission::ReadWeights(settings.Text("limits.weights"));
   if (!weights.ok()) return std::move(weights).status().WithParam("limits.weights");
   policy.weights = *std::move(weights);
+  Result<std::map<std::string, std::string, std::less<>>> scopes =
+      admission::ReadScopes(settings.Text("cache.shared"));
+  if (!scopes.ok()) return std::move(scopes).status().WithParam("cache.shared");
+  policy.cache_scopes = *std::move(scopes);
   return policy;
 }
 

@@ -205,6 +205,9 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"cache.tenant_bytes", kSize, kProcess, "",
      "of one tenant's, of each of the two (default: a quarter of all)", 1 << 20, int64_t{1} << 40},
     {"cache.ttl_s", kInt, kProcess, "3600", "how long an answer or a vector is kept", 1, 31536000},
+    {"cache.shared", kText, kServer, "",
+     "tenants that share kept answers, TENANT=SCOPE,...: those of one scope; others share with "
+     "nobody"},
     {"cache.semantic.mode", kChoice, kServer, "off",
      "give questions in other words the answer that was kept: shadow only measures, auto answers "
      "once enough was right",

@@ -120,6 +120,7 @@ void PlaceToWire(const Request& request, TimePoint now, v1::WirePlace* wire) {
     wire->set_deadline(std::max(request.deadline - now, Duration::zero()).count());
   wire->set_tenant(request.tenant);
   wire->set_tenant_weight(request.tenant_weight);
+  wire->set_cache_scope(request.cache_scope);
   wire->mutable_cache()->set_no_store(request.cache.no_store);
   wire->mutable_cache()->set_no_cache(request.cache.no_cache);
   if (request.cache.max_age) wire->mutable_cache()->set_max_age(request.cache.max_age->count());
@@ -134,6 +135,7 @@ void PlaceFromWire(const v1::WirePlace& wire, TimePoint now, Request* request) {
   if (wire.has_deadline()) request->deadline = now + Duration(wire.deadline());
   request->tenant = wire.tenant();
   request->tenant_weight = wire.tenant_weight();
+  request->cache_scope = wire.cache_scope();
   request->cache.no_store = wire.cache().no_store();
   request->cache.no_cache = wire.cache().no_cache();
   if (wire.cache().has_max_age()) request->cache.max_age = Duration(wire.cache().max_age());

@@ -51,6 +51,7 @@ api::GenerateRequest FullRequest() {
   request.tenant = "t";
   request.tenant_weight = 2.5;
   request.cache_salt = "salt";
+  request.cache_scope = "family";
   request.use_prefix_cache = false;
   request.truncate_prompt_tokens = 77;
   request.call_bytes = 123;

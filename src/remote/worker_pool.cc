@@ -319,6 +319,7 @@ void WorkerPool::Lost(const WorkerRef& worker) {
     const MutexLock lock(mutex_);
     if (std::exchange(worker->gone, true)) return;
     std::erase(workers_, worker);
+    worker->connection = nullptr;  // which holds the worker
     const TimePoint now = clock_.Now();
     const bool ours = closed_.load();
     std::map<uint64_t, WorkRef> works;
@@ -544,16 +545,16 @@ bool WorkerPool::Drain(Duration limit) {
   BeginDrain();
   const TimePoint deadline = clock_.Now() + limit;
   bool clean = true;
-  std::vector<WorkerRef> workers;
+  std::vector<std::shared_ptr<Connection>> connections;
   {
     const MutexLock lock(mutex_);
     while (works_ > 0 && clock_.Now() < deadline)
       changed_.WaitFor(mutex_, std::chrono::milliseconds(50));
     clean = works_ == 0;
     closed_.store(true);
-    workers = workers_;
+    for (const WorkerRef& worker : workers_) connections.push_back(worker->connection);
   }
-  for (const WorkerRef& worker : workers) worker->connection->Close();
+  for (const auto& connection : connections) connection->Close();
   std::deque<WorkRef> waiting;
   {
     const MutexLock lock(mutex_);

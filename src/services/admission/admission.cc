@@ -227,6 +227,7 @@ Result<api::Generation> Admission::Generate(api::GenerateRequest request,
                           EstimateOf(request), request.rate_limits.get()}));
   request.tenant = request.caller->tenant;
   request.tenant_weight = policy_.WeightOf(request.tenant);
+  request.cache_scope = policy_.ScopeOf(request.tenant);
   request.observer = admitted;
   ASSIGN_OR_RETURN(api::Generation generation,
                    deps_.inference->Generate(std::move(request), std::move(waker)));
@@ -242,6 +243,7 @@ Result<api::Encoding> Admission::Encode(api::EncodeRequest request,
                           EstimateOf(request), request.rate_limits.get()}));
   request.tenant = request.caller->tenant;
   request.tenant_weight = policy_.WeightOf(request.tenant);
+  request.cache_scope = policy_.ScopeOf(request.tenant);
   request.observer = admitted;
   ASSIGN_OR_RETURN(api::Encoding encoding,
                    deps_.inference->Encode(std::move(request), std::move(waker)));

@@ -486,6 +486,18 @@ TEST_F(AdmissionTest, WhereTheDayOfMoreThanThereIsRoomForIsCountedThoseWhoUsedMo
             "insufficient_quota");
 }
 
+TEST(PolicyTest, ScopesAreReadOrNamedAndOthersHaveNone) {
+  Policy policy;
+  policy.cache_scopes = *ReadScopes("home=family,work=family,lab=x");
+  EXPECT_EQ(policy.ScopeOf("home"), policy.ScopeOf("work"));
+  EXPECT_NE(policy.ScopeOf("home"), policy.ScopeOf("lab"));
+  EXPECT_EQ(policy.ScopeOf("family"), "");
+  EXPECT_TRUE(ReadScopes("")->empty());
+  for (const char* bad : {"home", "=x", "home=", "home=x,home=y", "home=x,,", ","}) {
+    EXPECT_EQ(ReadScopes(bad).status().reason(), "invalid_value") << bad;
+  }
+}
+
 TEST(PolicyTest, WeightsAreReadOrNamed) {
   const auto weights = ReadWeights("gold=4,trial=0.5");
   ASSERT_TRUE(weights.ok());

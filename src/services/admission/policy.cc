@@ -1,5 +1,6 @@
 #include "services/admission/policy.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -35,6 +36,25 @@ Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view 
     }
   }
   return weights;
+}
+
+Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_view text) {
+  std::map<std::string, std::string, std::less<>> scopes;
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    const std::string_view entry = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    const size_t equals = entry.find('=');
+    if (equals == std::string_view::npos || equals == 0 || equals + 1 == entry.size()) {
+      return InvalidArgument("invalid_value",
+                             "scopes are TENANT=SCOPE, separated by commas, not " + Quote(entry));
+    }
+    if (!scopes.emplace(entry.substr(0, equals), entry.substr(equals + 1)).second) {
+      return InvalidArgument("invalid_value",
+                             "two scopes for the tenant " + Quote(entry.substr(0, equals)));
+    }
+  }
+  return scopes;
 }
 
 limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy) {

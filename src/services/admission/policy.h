@@ -18,6 +18,13 @@ struct Policy {
   limits::Rules model;   // of each tenant at each model
   std::map<std::string, double, std::less<>> weights;  // of tenants; others: 1
 
+  // Of tenants that share kept answers: what they have in common; others share with nobody.
+  std::map<std::string, std::string, std::less<>> cache_scopes;
+
+  std::string ScopeOf(std::string_view name) const {
+    const auto found = cache_scopes.find(name);
+    return found == cache_scopes.end() ? std::string() : found->second;
+  }
   double WeightOf(std::string_view name) const {
     const auto found = weights.find(name);
     return found == weights.end() ? 1.0 : found->second;
@@ -26,6 +33,9 @@ struct Policy {
 
 // "gold=4,trial=0.5". Errors: invalid_value.
 Result<std::map<std::string, double, std::less<>>> ReadWeights(std::string_view text);
+
+// "home=family,work=family". Errors: invalid_value.
+Result<std::map<std::string, std::string, std::less<>>> ReadScopes(std::string_view text);
 
 // Those of `policy`, but for what the caller was given of its own.
 limits::Rules RulesOf(const api::CallerLimits& own, const limits::Rules& policy);

@@ -82,8 +82,10 @@ void Write(const api::GenerateRequest& request, Words* words) {
   // tokens are in the key) or what is to be done with kept answers.
   const auto& [request_id, model, prompt, sampling, n, priority, deadline, detached, caller, user,
                route, rate_limits, cache, cache_report, tenant, tenant_weight, observer, cache_salt,
-               use_prefix_cache, truncate_prompt_tokens, call_bytes, score_only] = request;
-  *words << tenant << cache_salt << n << score_only;
+               cache_scope, use_prefix_cache, truncate_prompt_tokens, call_bytes, score_only] =
+      request;
+  *words << !cache_scope.empty() << (cache_scope.empty() ? tenant : cache_scope);
+  *words << cache_salt << n << score_only;
   *words << use_prefix_cache;  // the usage of the answer tells it
   Write(sampling, words);
 }
@@ -122,7 +124,9 @@ AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> toke
                 std::span<const uint8_t> types, const HashKey& secret) {
   Words words(tokens.size_bytes() + types.size() + 256);
   words << kKeyVersion << inputs.model_instance << inputs.model.id << inputs.model.digest
-        << inputs.request.tenant << inputs.request.output;
+        << !inputs.request.cache_scope.empty()
+        << (inputs.request.cache_scope.empty() ? inputs.request.tenant : inputs.request.cache_scope)
+        << inputs.request.output;
   words << std::string_view(reinterpret_cast<const char*>(types.data()), types.size());
   words << tokens;
   return Hashed(words.Take(), secret);

@@ -23,9 +23,9 @@ using HashKey = std::array<unsigned char, 32>;
 HashKey DrawHashKey();
 
 // Two requests have equal `words` if and only if nothing that can change the answer differs:
-// tenant and salt, model, tokens of the prompt, every parameter with its default filled in. The
-// hash is HMAC-SHA-256 (RFC 2104) of the words; whoever looks something up by the hash compares
-// the words too.
+// tenant (or the scope that it shares) and salt, model, tokens of the prompt, every parameter with
+// its default filled in. The hash is HMAC-SHA-256 (RFC 2104) of the words; whoever looks something
+// up by the hash compares the words too.
 struct AnswerKey {
   std::array<unsigned char, 32> hash{};
   std::string words;

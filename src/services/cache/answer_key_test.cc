@@ -69,6 +69,7 @@ const std::vector<Change>& Changes() {
       {"n", [](Question* q) { q->request.n = 2; }},
       {"tenant", [](Question* q) { q->request.tenant = "a"; }},
       {"cache_salt", [](Question* q) { q->request.cache_salt = "a"; }},
+      {"cache_scope", [](Question* q) { q->request.cache_scope = "family"; }},
       {"use_prefix_cache", [](Question* q) { q->request.use_prefix_cache = false; }},
       {"score_only", [](Question* q) { q->request.score_only = true; }},
       {"prompt",
@@ -103,7 +104,7 @@ TEST(AnswerKey, AnyOneFieldChangedGivesAnotherKeyAndNoTwoTheSame) {
     EXPECT_TRUE(words.insert(key.words).second) << name;
     EXPECT_TRUE(hashes.insert(key.hash).second) << name;
   }
-  EXPECT_EQ(words.size(), 37u);
+  EXPECT_EQ(words.size(), 38u);
 }
 
 TEST(AnswerKey, AnyTwoFieldsChangedGiveAKeyOfTheirOwn) {

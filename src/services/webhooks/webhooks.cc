@@ -79,6 +79,9 @@ void Webhooks::Main(const std::stop_token& stop) {
 // One that no other thread has.
 std::vector<Event> Webhooks::Take() {
   std::vector<Event> due;
+  // One at a time, from what is read to what is busy: what another thread has read meanwhile may
+  // have been taken, told and given back before it is looked at here.
+  const MutexLock alone(taking_);
   const int64_t now = unix_ms_();
   // Who was busy before the rows were read may have ended since, with its row read as it was.
   std::set<int64_t> busy;

@@ -66,6 +66,7 @@ class Webhooks {
   store::Store& store_;
   const std::function<int64_t()> unix_ms_;
   Logger* const log_;
+  Mutex taking_;  // before the other
   mutable Mutex mutex_;
   std::set<int64_t> busy_ GUARDED_BY(mutex_);  // numbers of events under way
   int64_t next_drop_ms_ GUARDED_BY(mutex_) = 0;
