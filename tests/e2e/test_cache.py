@@ -227,6 +227,17 @@ class Tenants(ServerCase):
         self.assertEqual([cached for _, cached in outcomes[:2]], [0, 0])
 
 
+class Shared(unittest.TestCase):
+    def test_tenants_of_one_scope_share_and_others_do_not(self):
+        with tempfile.TemporaryDirectory(prefix="tutti-cache-") as folder:
+            keys = [make_key(folder, tenant, "--tenant", tenant) for tenant in ("red", "blue", "green")]
+            server = Server("--cache-exact", "on", "--cache-shared", "red=family,blue=family", "--store", folder)
+            self.addCleanup(server.stop)
+            body = {"model": MODEL, "messages": QUESTION, "max_tokens": 8, "temperature": 0}
+            outcomes = [server.post("/v1/chat/completions", body, headers={"Authorization": f"Bearer {key}"})[1]["x-cache"] for key in keys]
+            self.assertEqual(outcomes, ["miss", "hit", "miss"])
+
+
 class Rows(ServerCase):
     """Of a call's texts only those are computed that are not known."""
     OPTIONS = ("--cache-embeddings", "on", "--encode-decoders", "on")
