@@ -12,7 +12,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, ServerCase, amount, eventually, figure, make_key
+from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, figure, make_key
 
 TUTTI = os.environ["E2E_BINARY"]
 QUESTION = [{"role": "user", "content": "Name three colours."}]
