@@ -544,6 +544,7 @@ class WordyWorker : public ::testing::Test {
     ASSERT_TRUE(worker.ok());
     worker_ = *worker;
   }
+  void TearDown() override { pool_.Lost(worker_); }
   // The id of the call that was sent last.
   uint64_t Sent() {
     v1::FrontMessage message;
