@@ -77,7 +77,8 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .responses = &deps_.state->responses(),
                    .sessions = &deps_.state->sessions(),
                    .jobs = &deps_.state->jobs(),
-                   .files = &deps_.state->files()}) {
+                   .files = &deps_.state->files(),
+                   .batches = &deps_.state->batches()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),

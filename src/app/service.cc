@@ -33,6 +33,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
       state_(std::move(state)),
       cache_metrics_(metrics, state_->caches()),
       job_metrics_(metrics, state_->jobs(), state_->webhooks()),
+      batch_metrics_(metrics, state_->batches()),
       password_metrics_(metrics, state_->authority()),
       store_metrics_(metrics, state_->store(), state_->callers().ledger()),
       watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),

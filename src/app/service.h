@@ -10,6 +10,7 @@
 #include <string>
 
 #include "app/backend.h"
+#include "app/batch_metrics.h"
 #include "app/cache_metrics.h"
 #include "app/caches.h"
 #include "app/doors.h"
@@ -71,6 +72,7 @@ class Service {
   const std::unique_ptr<State> state_;
   const CacheMetrics cache_metrics_;
   const JobMetrics job_metrics_;
+  const BatchMetrics batch_metrics_;
   const PasswordMetrics password_metrics_;
   const StoreMetrics store_metrics_;
   StoreWatch watch_;

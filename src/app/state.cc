@@ -61,6 +61,15 @@ batches::Files::Options FileOptions(const Settings& settings, const std::string&
   return options;
 }
 
+batches::Batches::Options BatchOptions(const Settings& settings) {
+  batches::Batches::Options options;
+  options.slots = settings.Int("batches.slots");
+  options.max_attempts = settings.Int("batches.max_attempts");
+  options.limits.lines = settings.Int("batches.lines");
+  options.window = std::chrono::seconds(settings.Int("batches.window_s"));
+  return options;
+}
+
 sessions::SessionOptions WatchedBy(sessions::TurnWatcher* watcher) {
   sessions::SessionOptions options;
   options.watcher = watcher;
@@ -73,7 +82,8 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
              std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
              std::unique_ptr<ConversationLog> conversations, Caches caches,
              std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
-             const jobs::Jobs::Options& jobs, Backend& backend, Logger* log)
+             const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches,
+             Backend& backend, Logger* log)
     : store_(std::move(store)),
       accounts_(std::move(accounts)),
       authority_(std::move(authority)),
@@ -90,7 +100,11 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
             [&callers = *callers_](const api::CallerRef& accepted) {
               return callers.Still(accepted);
             }),
-      files_(std::move(files)) {}
+      files_(std::move(files)),
+      batches_(batches, callers_->inference(), *store_, *files_, backend.clock(), &UnixMillis,
+               [&callers = *callers_](const api::CallerRef& accepted) {
+                 return callers.Still(accepted);
+               }) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,
@@ -125,7 +139,7 @@ Result<std::unique_ptr<State>> State::Open(const Settings& settings,
     std::unique_ptr<State> state(
         new State(std::move(store), std::move(accounts), std::move(authority), std::move(callers),
                   std::move(conversations), std::move(caches), std::move(teller), std::move(files),
-                  jobs, backend, log));
+                  jobs, BatchOptions(settings), backend, log));
     if (folder.empty()) return state;
     ASSIGN_OR_RETURN(
         state->control_,
@@ -149,6 +163,7 @@ void State::Resume() {
   responses_.Resume();
   sessions_.Resume();
   jobs_.Start();
+  batches_.Start();
 }
 
 void State::TellUnfinished() {

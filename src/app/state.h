@@ -16,6 +16,7 @@
 #include "base/status.h"
 #include "doors/control/control_door.h"
 #include "services/auth/authority.h"
+#include "services/batches/batches.h"
 #include "services/batches/files.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/responses.h"
@@ -50,12 +51,16 @@ class State {
   jobs::Jobs& jobs() { return jobs_; }
   const webhooks::Webhooks* webhooks() const { return webhooks_.get(); }  // null: off
   batches::Files& files() { return *files_; }
+  batches::Batches& batches() { return batches_; }
 
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
   void Resume();
-  // Before a drain: the next process goes on with the jobs that run.
-  void GiveBackJobs() { jobs_.GiveBack(); }
+  // Before a drain: the next process goes on with the jobs and the lines of batches that run.
+  void GiveBackJobs() {
+    jobs_.GiveBack();
+    batches_.GiveBack();
+  }
   // After a drain: who still reads an answer that is left to the next process is told so.
   void Interrupt() { responses_.Interrupt(); }
 
@@ -64,7 +69,8 @@ class State {
         std::unique_ptr<auth::Authority> authority, std::unique_ptr<Callers> callers,
         std::unique_ptr<ConversationLog> conversations, Caches caches,
         std::unique_ptr<webhooks::Webhooks> webhooks, std::unique_ptr<batches::Files> files,
-        const jobs::Jobs::Options& jobs, Backend& backend, Logger* log);
+        const jobs::Jobs::Options& jobs, const batches::Batches::Options& batches, Backend& backend,
+        Logger* log);
   void TellUnfinished();  // to the log
 
   const std::unique_ptr<store::Store> store_;
@@ -81,6 +87,7 @@ class State {
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;
   const std::unique_ptr<batches::Files> files_;
+  batches::Batches batches_;
 };
 
 }  // namespace tutti::app

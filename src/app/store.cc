@@ -9,6 +9,7 @@
 #include <system_error>
 
 #include "services/auth/tables.h"
+#include "services/batches/batch_rows.h"
 #include "services/batches/file_rows.h"
 #include "services/jobs/job_rows.h"
 #include "services/responses/response_rows.h"
@@ -116,7 +117,7 @@ std::vector<store::Migration> StoreTables() {
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
-          batches::kFileTables};
+          batches::kFileTables,     batches::kBatchTables};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

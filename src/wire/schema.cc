@@ -4,6 +4,7 @@
 
 #include "api/encoding.h"
 #include "api/validate.h"
+#include "wire/schema_batches.h"
 #include "wire/schema_dialogs.h"
 #include "wire/schema_encoding.h"
 #include "wire/schema_rows.h"
@@ -205,6 +206,7 @@ std::vector<FieldSpec> MakeSchema() {
   std::vector<FieldSpec> rows = GenerationRows();
   for (FieldSpec& row : EncodingRows()) rows.push_back(std::move(row));
   for (FieldSpec& row : DialogRows()) rows.push_back(std::move(row));
+  for (FieldSpec& row : BatchRows()) rows.push_back(std::move(row));
   return rows;
 }
 

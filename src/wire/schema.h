@@ -62,7 +62,10 @@ enum Scope : uint64_t {
   kProjectVerb = uint64_t{1} << 35,            // .../template, .../clear, .../delete
   kSocketEnvelope = uint64_t{1} << 36,         // WebSocket: what response.create adds to a body
   kSocketControl = uint64_t{1} << 37,          // its other messages
-  kLastScope = kSocketControl,
+  kBatch = uint64_t{1} << 38,                  // POST /v1/batches
+  kExpiresAfter = uint64_t{1} << 39,           // its output_expires_after
+  kBatchLine = uint64_t{1} << 40,              // a line of its input
+  kLastScope = kBatchLine,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
   kTurn = kResponses | kMqttMessage,  // ask for one turn of a dialog

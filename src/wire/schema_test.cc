@@ -50,8 +50,8 @@ std::string Page(const char* path) {
 
 TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
-                    sockets = Page("docs/websocket.md");
-  ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty());
+                    sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md");
+  ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty());
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
@@ -59,7 +59,8 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
     // What dialogs share with the routes that have no dialogs stands on their page.
     const std::string& page = (field.scopes & (kResponses - 1)) != 0        ? http
                               : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
-                                                                            : sockets;
+                              : (field.scopes & (kBatch - 1)) != 0          ? sockets
+                                                                            : batches;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }
 }

@@ -151,7 +151,9 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kBatchCreate:
     case RouteId::kBatch:
     case RouteId::kBatchCancel:
-      return nothing_kept();
+      return connection.context().deps.batches != nullptr
+                 ? MakeBatchesExchange(route.id, connection)
+                 : nothing_kept();
     case RouteId::kConversationCreate:
     case RouteId::kConversation:
     case RouteId::kConversationUpdate:

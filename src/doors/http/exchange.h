@@ -61,6 +61,7 @@ std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection
 std::unique_ptr<Exchange> MakeUploadExchange(Connection& connection);
 std::unique_ptr<Exchange> MakeDownloadExchange(Connection& connection);
 std::unique_ptr<Exchange> MakeFilesExchange(RouteId route, Connection& connection);
+std::unique_ptr<Exchange> MakeBatchesExchange(RouteId route, Connection& connection);
 // Those of KServe v2: questions (kserve_exchange.cc), one answer (kserve_infer_exchange.cc), a
 // stream (kserve_stream_exchange.cc).
 std::unique_ptr<Exchange> MakeKserveExchange(RouteId route, Connection& connection);

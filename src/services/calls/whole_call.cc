@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "services/calls/generation_call.h"
 #include "wire/encoding_request.h"
 #include "wire/encoding_response.h"
+#include "wire/error.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
 
@@ -44,16 +46,6 @@ void Place(CallKind kind, const CallContext& context, Request* request) {
   request->route = NameOf(kind);
   request->priority = api::Priority::kBatch;
   request->deadline = std::min(request->deadline, context.deadline);
-}
-
-// What the waist would say later, said before anything is accepted.
-Status CheckModel(const std::string& name, const CallContext& context,
-                  const api::Inference& inference) {
-  const std::vector<api::ModelInfo> models = inference.Models();
-  if (name.empty() || models.empty()) return OkStatus();
-  const std::vector<api::ModelInfo> theirs =
-      context.caller == nullptr ? models : api::ModelsFor(*context.caller, models);
-  return api::FindModel(theirs, name) == nullptr ? api::ModelNotFound(name) : OkStatus();
 }
 
 std::string RandomPart(const std::string& request_id) {
@@ -114,6 +106,8 @@ class WholeGeneration final : public WholeCall {
                 Blame(call_, status, i, chat_, context_tokens_, event->usage.prompt_tokens));
           }
           --running_;
+          input_tokens_ += event->usage.prompt_tokens;
+          cached_tokens_ += event->usage.cached_tokens;
         }
         writer_->OnEvent(static_cast<int>(i), *event, &body_);
       }
@@ -121,7 +115,7 @@ class WholeGeneration final : public WholeCall {
     if (running_ > 0 || generations_.empty()) return std::nullopt;
     writer_->OnDone(&body_);
     generations_.clear();
-    return Answer{OkStatus(), std::move(body_), tokens_};
+    return Answer{OkStatus(), std::move(body_), tokens_, input_tokens_, cached_tokens_};
   }
 
   int64_t progress() const override { return tokens_; }
@@ -156,7 +150,7 @@ class WholeGeneration final : public WholeCall {
   std::map<size_t, std::string> texts_;  // by choice, so far
   int context_tokens_ = 0;
   bool chat_ = false;
-  int64_t tokens_ = 0;
+  int64_t tokens_ = 0, input_tokens_ = 0, cached_tokens_ = 0;
 };
 
 class WholeEncoding final : public WholeCall {
@@ -187,7 +181,8 @@ class WholeEncoding final : public WholeCall {
     const Result<api::EncodeResult> result = encoding_.Take();
     encoding_ = {};
     if (!result.ok()) return Answer{wire::BlameInput(call_, result.status()), "", 0};
-    return Answer{OkStatus(), wire::EncodingBody(call_, head_, *result), 0};
+    const int64_t read = std::accumulate(result->tokens.begin(), result->tokens.end(), int64_t{0});
+    return Answer{OkStatus(), wire::EncodingBody(call_, head_, *result), 0, read};
   }
 
   int64_t progress() const override { return 0; }
@@ -230,12 +225,31 @@ std::optional<CallKind> KindNamed(std::string_view name) {
   return std::nullopt;
 }
 
+Verdict VerdictOf(const Status& error) {
+  if (error.reason() == "draining") return Verdict::kStopping;
+  const wire::ErrorRow& row = wire::FindError(error);
+  if (row.retry == wire::Retry::kNo) return Verdict::kFinal;
+  // A worker that has died may have died of this.
+  const bool ours = row.code == "internal_error" || row.code == "worker_lost";
+  return ours ? Verdict::kOurs : Verdict::kLater;
+}
+
+// What the waist would say later, said before anything is accepted.
+Status CheckModel(const std::string& name, const api::CallerRef& caller,
+                  const api::Inference& inference) {
+  const std::vector<api::ModelInfo> models = inference.Models();
+  if (name.empty() || models.empty()) return OkStatus();
+  const std::vector<api::ModelInfo> theirs =
+      caller == nullptr ? models : api::ModelsFor(*caller, models);
+  return api::FindModel(theirs, name) == nullptr ? api::ModelNotFound(name) : OkStatus();
+}
+
 Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_view body,
                                                     CallContext context,
                                                     api::Inference& inference) {
   if (kind >= CallKind::kEmbeddings) {
     ASSIGN_OR_RETURN(wire::EncodingCall call, ParseEncoding(kind, body, context.parse));
-    RETURN_IF_ERROR(CheckModel(call.request.model, context, inference));
+    RETURN_IF_ERROR(CheckModel(call.request.model, context.caller, inference));
     return std::unique_ptr<WholeCall>(
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
@@ -248,7 +262,7 @@ Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_v
         .WithParam("stream");
   }
   parsed.call.stream = false;
-  RETURN_IF_ERROR(CheckModel(parsed.call.model, context, inference));
+  RETURN_IF_ERROR(CheckModel(parsed.call.model, context.caller, inference));
   return std::unique_ptr<WholeCall>(
       std::make_unique<WholeGeneration>(kind, std::move(parsed), std::move(context), inference));
 }

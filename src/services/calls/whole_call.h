@@ -34,6 +34,19 @@ struct CallContext {
   int64_t unix_s = 0;  // for the answer's head
 };
 
+// What becomes of a call that ended with an error, for who can make it again.
+enum class Verdict : uint8_t {
+  kFinal,     // it would end so each time
+  kLater,     // the refusal passes by itself
+  kOurs,      // a failure of ours: it may have been its own doing
+  kStopping,  // the process ends
+};
+Verdict VerdictOf(const Status& error);
+
+// Whether the model is there for that caller, as far as it is known yet. Errors: model_not_found.
+Status CheckModel(const std::string& name, const api::CallerRef& caller,
+                  const api::Inference& inference);
+
 class WholeCall {
  public:
   virtual ~WholeCall() = default;
@@ -51,6 +64,8 @@ class WholeCall {
     Status status = {};     // OK, or why there is none
     std::string body = {};  // JSON; of what was cancelled {"partial":[{"index":0,"text":"..."}]}
     int64_t output_tokens = 0;
+    int64_t input_tokens = 0,
+            cached_tokens = 0;  // cached: of those of the input; of what ended well
   };
   // Reads what has come; the answer, once, when all of it is there.
   virtual std::optional<Answer> Poll() = 0;

@@ -36,20 +36,6 @@ int64_t Millis(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
 }
 
-std::string CallerJson(const api::CallerRef& caller) {
-  std::string out;
-  wire::JsonWriter json(&out);
-  json.BeginObject();
-  if (caller != nullptr) responses::WriteCaller(*caller, &json);
-  json.EndObject();
-  return out;
-}
-
-Result<api::CallerRef> CallerOf(const std::string& text) {
-  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text));
-  return responses::ReadCaller(responses::StoredObject(document.root()));
-}
-
 // Of what the body says, however it is written.
 std::string PrintOf(const std::string& body) {
   const Result<wire::JsonDocument> document = wire::ParseJson(body);
@@ -117,7 +103,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
   row->webhook = std::move(job.webhook);
   row->id = responses::NewId("job_");
   row->owner = std::move(job.owner);
-  row->caller = CallerJson(job.caller);
+  row->caller = responses::CallerText(job.caller);
   row->kind = calls::NameOf(job.kind);
   row->max_attempts = options_.max_attempts;
   row->created_ms = now_ms;
@@ -384,7 +370,7 @@ void Jobs::Begin(JobRow row) {
     if (stopped_) return Draining();
     const std::optional<calls::CallKind> kind = calls::KindNamed(row.kind);
     if (!kind.has_value()) return Internal("a job of an unknown kind");
-    ASSIGN_OR_RETURN(const api::CallerRef accepted, CallerOf(row.caller));
+    ASSIGN_OR_RETURN(const api::CallerRef accepted, responses::CallerOfText(row.caller));
     ASSIGN_OR_RETURN(api::CallerRef caller, caller_(accepted));
     const TimePoint now = clock_.Now();
     const int64_t now_ms = unix_ms_();
@@ -445,25 +431,24 @@ void Jobs::End(JobRow row, WholeCall::Answer answer, bool cancelled) {
     row.error.clear();
     return Save(std::move(row));
   }
-  if (status.reason() == "draining") {
-    stopped_ = true;  // the next process goes on
-    return Requeue(row, Duration(0), /*spent=*/false);
-  }
   if (status.reason() == "deadline_exceeded") {
     row.state = JobState::kExpired;
     return Save(std::move(row));
   }
-  // A worker that has died may have died of this.
-  const bool ours = status.reason() == "internal_error" || status.reason() == "worker_lost" ||
-                    wire::FindError(status).code == "internal_error";
-  if (wire::FindError(status).retry == wire::Retry::kNo) {
-    row.state = JobState::kFailed;
-    return Save(std::move(row));
-  }
-  if (!ours) {
-    Duration wait = kRefusedFor;
-    if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
-    return Requeue(row, wait, /*spent=*/false);
+  switch (calls::VerdictOf(status)) {
+    case calls::Verdict::kStopping:
+      stopped_ = true;  // the next process goes on
+      return Requeue(row, Duration(0), /*spent=*/false);
+    case calls::Verdict::kFinal:
+      row.state = JobState::kFailed;
+      return Save(std::move(row));
+    case calls::Verdict::kLater: {
+      Duration wait = kRefusedFor;
+      if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
+      return Requeue(row, wait, /*spent=*/false);
+    }
+    case calls::Verdict::kOurs:
+      break;
   }
   if (row.attempt < row.max_attempts) return Requeue(row, Backoff(row.attempt), /*spent=*/true);
   row.state = JobState::kDead;

@@ -39,4 +39,18 @@ api::CallerRef ReadCaller(const StoredObject& fields) {
   return caller;
 }
 
+std::string CallerText(const api::CallerRef& caller) {
+  std::string out;
+  JsonWriter json(&out);
+  json.BeginObject();
+  if (caller != nullptr) WriteCaller(*caller, &json);
+  json.EndObject();
+  return out;
+}
+
+Result<api::CallerRef> CallerOfText(const std::string& text) {
+  ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(text));
+  return ReadCaller(StoredObject(document.root()));
+}
+
 }  // namespace tutti::responses

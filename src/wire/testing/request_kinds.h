@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "wire/batch.h"
 #include "wire/conversations.h"
 #include "wire/encoding_request.h"
 #include "wire/json.h"
@@ -142,6 +143,16 @@ inline const std::vector<Kind>& Kinds() {
        R"("max_output_tokens":2147483647})",
        &ParseSocket},
       {kSocketControl, R"({"type":"ping"})", &ParseSocket},
+      {kBatch, R"({"input_file_id":"f","endpoint":"/v1/completions","completion_window":"24h"})",
+       [](const Json& j, const ParseOptions& o) { return ParseBatchCreate(j, o).status(); }},
+      {kExpiresAfter, R"({"anchor":"created_at","seconds":3600})",
+       [](const Json& j, const ParseOptions& o) {
+         const Json body{{"input_file_id", "f"},
+                         {"endpoint", "/v1/completions"},
+                         {"completion_window", "24h"},
+                         {"output_expires_after", j}};
+         return Below("output_expires_after", ParseBatchCreate(body, o).status());
+       }},
       {kProjectMessage, R"({"message":"x"})",
        [](const Json& j, const ParseOptions& o) {
          return ParseProjectMessage("p", PrintJson(j), "01234567", o).message.status();

@@ -16,6 +16,7 @@
 #include "doors/http/testing/raw_client.h"
 #include "kserve/repository.h"
 #include "services/auth/testing/one_key.h"
+#include "services/batches/batches.h"
 #include "services/batches/files.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
@@ -66,7 +67,7 @@ class DoorTest : public ::testing::Test {
         options,
         HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_, serving_.get(),
                                &log_, &clock_, repository_.get(), responses_.get(), sessions_.get(),
-                               jobs_.get(), files_.get()});
+                               jobs_.get(), files_.get(), batches_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
   // In memory.
@@ -76,8 +77,10 @@ class DoorTest : public ::testing::Test {
                                             sessions::kFingerprintTables, sessions::kOwnerTables};
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     tables.push_back(batches::kFileTables);
+    tables.push_back(batches::kBatchTables);
     auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
+    batches_.reset();
     files_.reset();
     jobs_.reset();  // of a door before: what uses a store goes before it
     sessions_.reset();
@@ -96,6 +99,11 @@ class DoorTest : public ::testing::Test {
         batches::Files::Open(files_options_, *store_, clock_, [unix_s] { return unix_s() * 1000; });
     ASSERT_TRUE(files.ok()) << files.status();
     files_ = *std::move(files);
+    batches_ = std::make_unique<batches::Batches>(
+        batches::Batches::Options(), waist(), *store_, *files_, clock_,
+        [unix_s] { return unix_s() * 1000; },
+        [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
+    batches_->Start();
   }
   int port() const { return door_->port(); }
 
@@ -152,6 +160,7 @@ class DoorTest : public ::testing::Test {
   std::unique_ptr<jobs::Jobs> jobs_;
   batches::Files::Options files_options_;  // set before StartDoor()
   std::unique_ptr<batches::Files> files_;
+  std::unique_ptr<batches::Batches> batches_;
   std::unique_ptr<HttpDoor> door_;
 };
 

@@ -1,0 +1,509 @@
+#include "services/batches/batches.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <future>
+#include <set>
+#include <utility>
+
+#include "services/responses/caller_json.h"
+#include "services/responses/ids.h"
+#include "services/responses/responses.h"
+#include "wire/error.h"
+#include "wire/field_error.h"
+#include "wire/json_writer.h"
+
+namespace tutti::batches {
+namespace {
+
+using calls::WholeCall;
+using responses::StoreStatus;
+using store::Database;
+using wire::BatchView;
+
+constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the disk is behind
+constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
+constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
+constexpr size_t kMostTasks = 16384;
+
+int64_t Millis(Duration time) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
+}
+
+Status NoSuchBatch() { return NotFound("not_found", "there is no such batch"); }
+
+std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
+  if (endpoint == "/v1/chat/completions") return calls::CallKind::kChat;
+  if (endpoint == "/v1/completions") return calls::CallKind::kText;
+  if (endpoint == "/v1/embeddings") return calls::CallKind::kEmbeddings;
+  return std::nullopt;
+}
+
+std::string MetadataText(const wire::Metadata& metadata) {
+  if (metadata.empty()) return "";
+  std::string text;
+  wire::JsonWriter json(&text);
+  wire::WriteMetadata(metadata, &json);
+  return text;
+}
+
+}  // namespace
+
+Batches::Batches(const Options& options, api::Inference& inference, store::Store& store,
+                 Files& files, const Clock& clock, std::function<int64_t()> unix_ms,
+                 CallerNow caller)
+    : options_(options),
+      inference_(inference),
+      store_(store),
+      files_(files),
+      clock_(clock),
+      unix_ms_(std::move(unix_ms)),
+      caller_(std::move(caller)),
+      strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-batches")) {
+  strand_->OnWake([this] { Pump(); });
+  std::set<std::string> open;
+  const Status status = store_.ReadNow([&](Database& rows) -> Status {
+    ASSIGN_OR_RETURN(const std::vector<BatchRow> batches, OpenBatches(rows));
+    for (const BatchRow& row : batches) open.insert(row.view.id);
+    return OkStatus();
+  });
+  if (status.ok()) files_.KeepInputs(open);
+}
+
+// Works that were handed in refer to this: they are waited for, those of the files' strand too.
+Batches::~Batches() {
+  strand_->Stop();
+  for (int i = 0; i < 2; ++i) {
+    std::promise<void> passed;
+    files_.strand()->Post([&passed] { passed.set_value(); });
+    passed.get_future().wait();
+    static_cast<void>(store_.ReadNow([](Database&) { return OkStatus(); }));
+  }
+}
+
+// --- what clients ask ---
+
+void Batches::Create(NewBatch batch, Shown done) {
+  auto row = std::make_shared<BatchRow>();
+  const wire::BatchCreate& create = batch.create;
+  const std::optional<calls::CallKind> kind = KindOf(create.endpoint);
+  if (!kind.has_value()) {
+    return strand_->Post([done = std::move(done)] {
+      done(wire::BadValue("endpoint", "endpoint is none that a batch may have"));
+    });
+  }
+  row->view.id = responses::NewId("batch_");
+  row->view.endpoint = create.endpoint;
+  row->view.input_file = create.input_file_id;
+  row->view.metadata = MetadataText(create.metadata);
+  row->view.created_ms = unix_ms_();
+  row->view.expires_ms = row->view.created_ms + Millis(options_.window);
+  row->owner = std::move(batch.owner);
+  row->caller = responses::CallerText(batch.caller);
+  row->kind = calls::NameOf(*kind);
+  row->output_expires_s = create.output_expires_s;
+
+  const auto insert = [this, row, done](const Status& linked) {
+    if (!linked.ok()) return done(linked);
+    store_.Write(
+        [this, row](Database& rows) { return InsertBatch(rows, row.get(), options_.limits); },
+        [this, strand = strand_, row, done](const Status& status) {
+          strand->Post([this, row, done, status] {
+            if (!status.ok()) {
+              files_.strand()->Post(
+                  [path = files_.PathOf(Files::InputName(row->view.id))] { unlink(path.c_str()); });
+              return done(StoreStatus(status));
+            }
+            Count([](BatchStats& stats) { ++stats.created; });
+            done(row->view);
+            if (started_ && !stopped_) Open(*row);
+          });
+        });
+  };
+  const auto link_input = [this, row, insert](const Status& found) {
+    files_.strand()->Post([this, row, insert, found] {
+      Status status = found;
+      const std::string name = files_.PathOf(Files::InputName(row->view.id));
+      if (status.ok() && link(files_.PathOf(row->view.input_file).c_str(), name.c_str()) != 0)
+        status = DiskError(errno);
+      if (status.ok()) status = FlushFolder(files_.folder());
+      strand_->Post([insert, status] { insert(status); });
+    });
+  };
+  store_.Read(
+      [this, row](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const std::optional<FileRow> file,
+                         LoadFile(rows, row->owner, row->view.input_file, unix_ms_() / 1000));
+        if (!file.has_value())
+          return NotFound("not_found", "there is no such file").WithParam("input_file_id");
+        if (file->view.purpose != wire::kBatchPurpose)
+          return wire::BadValue("input_file_id", "the file's purpose is not batch");
+        row->lines = file->lines;
+        row->bytes = file->view.bytes;
+        return OkStatus();
+      },
+      [strand = strand_, link_input, done](const Status& status) {
+        strand->Post([link_input, done, status] {
+          status.ok() ? link_input(status) : done(StoreStatus(status));
+        });
+      });
+}
+
+void Batches::Get(const std::string& owner, const std::string& id, Shown done) {
+  auto view = std::make_shared<BatchView>();
+  store_.Read(
+      [owner, id, view](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const std::optional<BatchRow> row, LoadBatch(rows, owner, id));
+        if (!row.has_value()) return NoSuchBatch();
+        *view = row->view;
+        return OkStatus();
+      },
+      [strand = strand_, view, done = std::move(done)](const Status& status) {
+        strand->Post([view, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(std::move(*view));
+        });
+      });
+}
+
+void Batches::List(const std::string& owner, const std::string& after, int64_t most,
+                   std::function<void(Result<std::vector<BatchView>>)> done) {
+  auto views = std::make_shared<std::vector<BatchView>>();
+  store_.Read(
+      [owner, after, most, views](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*views, ListBatches(rows, owner, after, most + 1));
+        return OkStatus();
+      },
+      [strand = strand_, views, done = std::move(done)](const Status& status) {
+        strand->Post([views, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(std::move(*views));
+        });
+      });
+}
+
+void Batches::Cancel(const std::string& owner, const std::string& id, Shown done) {
+  auto row = std::make_shared<BatchRow>();
+  store_.Write(
+      [this, owner, id, row](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(std::optional<BatchRow> found, LoadBatch(rows, owner, id));
+        if (!found.has_value()) return NoSuchBatch();
+        *row = *std::move(found);
+        BatchView& view = row->view;
+        if (view.state == BatchState::kCancelling || view.state == BatchState::kCancelled)
+          return OkStatus();
+        if (view.state != BatchState::kValidating && view.state != BatchState::kInProgress) {
+          return {StatusCode::kAborted, "already_finished",
+                  "the batch is " + std::string(wire::BatchStateName(view.state))};
+        }
+        const BatchState from = std::exchange(view.state, BatchState::kCancelling);
+        view.cancelling_ms = unix_ms_();
+        row->ending = BatchState::kCancelled;
+        return MoveBatch(rows, *row, from).status();
+      },
+      [this, strand = strand_, row, done = std::move(done)](const Status& status) {
+        strand->Post([this, row, done, status] {
+          if (!status.ok()) return done(StoreStatus(status));
+          done(row->view);
+          Active* const active = Find(row->number);
+          if (active == nullptr || active->early || row->view.state != BatchState::kCancelling)
+            return;
+          active->row.view.state = BatchState::kCancelling;
+          active->row.view.cancelling_ms = row->view.cancelling_ms;
+          EndEarly(*active, BatchState::kCancelled);
+        });
+      });
+}
+
+BatchStats Batches::stats() const {
+  const MutexLock lock(mutex_);
+  return stats_;
+}
+
+// --- running lines ---
+
+void Batches::Start() {
+  auto open = std::make_shared<std::vector<BatchRow>>();
+  store_.Write(
+      [this, open](Database& rows) -> Status {
+        const wire::ErrorView dead = wire::ViewError(
+            Status(StatusCode::kInternal, "attempts_exhausted",
+                   "each attempt ended with the process or the worker that made it"));
+        RETURN_IF_ERROR(TakeBackLines(rows, options_.max_attempts, wire::ErrorBody(dead)));
+        ASSIGN_OR_RETURN(*open, OpenBatches(rows));
+        return OkStatus();
+      },
+      [this, strand = strand_, open](const Status& status) {
+        strand->Post([this, open, status] {
+          if (stopped_) return;
+          if (!status.ok()) {
+            return strand_->PostAt(clock_.Now() + kFullRetry, [this] { Start(); });
+          }
+          started_ = true;
+          for (BatchRow& row : *open) Open(std::move(row));
+          DropNext();
+          TickIn(options_.tick);
+        });
+      });
+}
+
+Batches::Active* Batches::Find(int64_t batch) {
+  const auto found = active_.find(batch);
+  return found == active_.end() ? nullptr : &found->second;
+}
+
+// Of each owner a line in turn, of an owner the oldest batch first.
+std::vector<std::pair<int64_t, int64_t>> Batches::Shares() {
+  std::vector<std::pair<int64_t, int64_t>> shares;
+  int64_t room = options_.slots - std::ssize(running_);
+  if (stopped_ || room <= 0) return shares;
+  const TimePoint now = clock_.Now();
+  struct Share {
+    int64_t batch, waiting, claimed;
+  };
+  std::map<std::string, std::vector<Share>> owners;
+  for (const auto& [number, active] : active_) {
+    if (active.waiting == 0 || active.early || active.ending || active.check != nullptr ||
+        active.row.view.state != BatchState::kInProgress || active.not_before > now)
+      continue;
+    owners[active.row.owner].push_back({number, active.waiting, 0});
+  }
+  if (owners.empty()) return shares;
+  auto next = owners.upper_bound(owner_last_);
+  size_t idle = 0;
+  while (room > 0 && idle < owners.size()) {
+    if (next == owners.end()) next = owners.begin();
+    const auto share = std::find_if(next->second.begin(), next->second.end(),
+                                    [](const Share& each) { return each.claimed < each.waiting; });
+    if (share == next->second.end()) {
+      ++idle;
+    } else {
+      idle = 0;
+      ++share->claimed;
+      --room;
+      owner_last_ = next->first;
+    }
+    ++next;
+  }
+  for (const auto& [owner, batches] : owners) {
+    for (const Share& share : batches) {
+      if (share.claimed > 0) shares.emplace_back(share.batch, share.claimed);
+    }
+  }
+  return shares;
+}
+
+// The ends of lines and the next claims share a write; while it is on its way further ends gather.
+void Batches::Turn() {
+  if (turning_) {
+    turn_again_ = true;
+    return;
+  }
+  const auto shares = Shares();
+  if (ended_.empty() && shares.empty()) return;
+  turning_ = true;
+  turn_again_ = false;
+  auto ends = std::make_shared<std::vector<LineEnd>>(std::exchange(ended_, {}));
+  auto claimed = std::make_shared<std::vector<ClaimedLine>>();
+  store_.Write(
+      [shares, ends, claimed](Database& rows) -> Status {
+        for (const LineEnd& end : *ends) RETURN_IF_ERROR(EndLine(rows, end).status());
+        for (const auto& [batch, most] : shares) {
+          ASSIGN_OR_RETURN(const std::vector<ClaimedLine> lines, ClaimLines(rows, batch, most));
+          claimed->insert(claimed->end(), lines.begin(), lines.end());
+        }
+        return OkStatus();
+      },
+      [this, strand = strand_, ends, claimed](const Status& status) {
+        strand->Post([this, ends, claimed, status] {
+          OnTurned(status, std::move(*ends), std::move(*claimed));
+        });
+      });
+}
+
+void Batches::OnTurned(const Status& status, std::vector<LineEnd> ends,
+                       std::vector<ClaimedLine> claimed) {
+  turning_ = false;
+  if (!status.ok()) {  // an answer is not given up for a disk that is full for a while
+    ended_.insert(ended_.end(), std::make_move_iterator(ends.begin()),
+                  std::make_move_iterator(ends.end()));
+    const Duration wait = status.reason() == "overloaded" ? kStoreRetry : kFullRetry;
+    return strand_->PostAt(clock_.Now() + wait, [this] { Turn(); });
+  }
+  for (const LineEnd& end : ends) {
+    Count([&](BatchStats& stats) {
+      ++(!end.again  ? end.status_code == 200 ? stats.lines_completed : stats.lines_failed
+         : end.spent ? stats.lines_retried
+                     : stats.lines_put_off);
+    });
+    Active* const active = Find(end.batch);
+    if (active == nullptr) continue;
+    --active->held;
+    if (end.again) ++active->waiting;
+    EndIfDone(*active);
+  }
+  for (const ClaimedLine& line : claimed) {
+    Active* const active = Find(line.batch);
+    if (active == nullptr) continue;
+    --active->waiting;
+    ++active->held;
+    running_[{line.batch, line.line}].line = line;
+  }
+  Count([&](BatchStats& stats) { stats.running = std::ssize(running_); });
+  if (!claimed.empty()) ReadLines(std::move(claimed));
+  if (turn_again_ || !ends.empty()) Turn();
+}
+
+void Batches::ReadLines(std::vector<ClaimedLine> claimed) {
+  struct Wanted {
+    ClaimedLine line;
+    std::shared_ptr<const DiskReader> reader;  // null: it is to be opened
+    std::string path;
+    Result<std::string> text = std::string();
+  };
+  auto wanted = std::make_shared<std::vector<Wanted>>();
+  for (ClaimedLine& line : claimed) {
+    const Active* const active = Find(line.batch);
+    if (active == nullptr) continue;
+    wanted->push_back({line, active->input, files_.PathOf(Files::InputName(active->row.view.id))});
+  }
+  files_.strand()->Post([this, strand = strand_, wanted] {
+    for (Wanted& each : *wanted) {
+      if (each.reader == nullptr) {
+        Result<std::shared_ptr<const DiskReader>> reader = DiskReader::Open(each.path);
+        if (!reader.ok()) {
+          each.text = reader.status();
+          continue;
+        }
+        each.reader = *std::move(reader);
+      }
+      each.text = each.reader->Read(each.line.offset, each.line.bytes);
+    }
+    strand->Post([this, wanted] {
+      for (Wanted& each : *wanted) {
+        if (Active* const active = Find(each.line.batch); active != nullptr)
+          active->input = each.reader;
+        Begin(each.line, each.text);
+      }
+      Turn();
+      strand_->Wake();  // what was there at once is read
+    });
+  });
+}
+
+void Batches::Begin(const ClaimedLine& line, const Result<std::string>& text) {
+  const auto found = running_.find({line.batch, line.line});
+  if (stopped_ || found == running_.end()) return;
+  Active* const active = Find(line.batch);
+  if (active == nullptr || active->early) return Forget(line);
+  const auto begin = [&]() -> Status {
+    if (!text.ok()) return text.status();
+    ASSIGN_OR_RETURN(found->second.call, CallOf(*active, line, *text));
+    return found->second.call->Begin(strand_);
+  };
+  if (const Status status = begin(); !status.ok()) EndOf(line, {.status = status});
+}
+
+Result<std::unique_ptr<WholeCall>> Batches::CallOf(Active& active, const ClaimedLine& line,
+                                                   const std::string& text) {
+  const std::optional<calls::CallKind> kind = calls::KindNamed(active.row.kind);
+  if (!kind.has_value()) return Internal("a batch of an unknown kind");
+  ASSIGN_OR_RETURN(const wire::BatchLine read, wire::ReadBatchLine(text, active.row.view.endpoint));
+  ASSIGN_OR_RETURN(const api::CallerRef accepted, responses::CallerOfText(active.row.caller));
+  ASSIGN_OR_RETURN(api::CallerRef caller, caller_(accepted));
+  const TimePoint now = clock_.Now();
+  const int64_t now_ms = unix_ms_();
+  const int64_t left_ms = std::max<int64_t>(active.row.view.expires_ms - now_ms, 0);
+  return WholeCall::Parse(*kind, read.body,
+                          {.caller = std::move(caller),
+                           .request_id = LineRequestId(active.row.view.id, line.line),
+                           .parse = {.now = now},
+                           .deadline = now + std::chrono::milliseconds(left_ms),
+                           .unix_s = now_ms / 1000},
+                          inference_);
+}
+
+void Batches::Pump() {
+  std::vector<std::pair<ClaimedLine, WholeCall::Answer>> ended;
+  for (auto& [key, running] : running_) {
+    if (running.call == nullptr) continue;
+    if (auto answer = running.call->Poll()) ended.emplace_back(running.line, *std::move(answer));
+  }
+  for (auto& [line, answer] : ended) EndOf(line, std::move(answer));
+  if (!ended.empty()) Turn();
+}
+
+void Batches::EndOf(const ClaimedLine& line, WholeCall::Answer answer) {
+  Active* const active = Find(line.batch);
+  const Status& status = answer.status;
+  const bool late = active != nullptr && unix_ms_() >= active->row.view.expires_ms;
+  // Its batch ends without it.
+  if (active == nullptr || (status.reason() == "cancelled" && active->early) ||
+      (status.reason() == "deadline_exceeded" && (active->early || late)))
+    return Forget(line);
+  LineEnd end;
+  end.batch = line.batch;
+  end.line = line.line;
+  if (status.ok()) {
+    end.status_code = 200;
+    end.body = std::move(answer.body);
+    end.input_tokens = answer.input_tokens;
+    end.cached_tokens = answer.cached_tokens;
+    end.output_tokens = answer.output_tokens;
+  } else {
+    switch (calls::VerdictOf(status)) {
+      case calls::Verdict::kStopping:
+        stopped_ = true;  // the next process goes on
+        [[fallthrough]];
+      case calls::Verdict::kLater: {
+        end.again = true;
+        Duration wait = kRefusedFor;
+        if (const auto named = status.retry_after()) wait = std::max<Duration>(wait, *named);
+        active->not_before = clock_.Now() + wait;
+        strand_->PostAt(active->not_before, [this] { Turn(); });
+        break;
+      }
+      case calls::Verdict::kOurs:
+        end.again = end.spent = line.attempt < options_.max_attempts;
+        [[fallthrough]];
+      case calls::Verdict::kFinal: {
+        const wire::ErrorView error = wire::ViewError(status);
+        end.status_code = error.http;
+        end.body = wire::ErrorBody(error);
+        break;
+      }
+    }
+  }
+  running_.erase({line.batch, line.line});
+  ended_.push_back(std::move(end));
+}
+
+void Batches::Forget(const ClaimedLine& line) {
+  running_.erase({line.batch, line.line});
+  Active* const active = Find(line.batch);
+  if (active == nullptr) return;
+  --active->held;
+  if (!active->early) active->late = true;  // it is to expire at the next look
+  EndIfDone(*active);
+}
+
+void Batches::GiveBack() {
+  std::promise<std::vector<LineEnd>> stopped;
+  strand_->Post([this, &stopped] {
+    Pump();  // what has ended ends
+    stopped_ = true;
+    running_.clear();  // cancels them
+    stopped.set_value(std::exchange(ended_, {}));
+  });
+  const std::vector<LineEnd> ends = stopped.get_future().get();
+  // Behind what was handed in before, ends and a last claim.
+  static_cast<void>(store_.WriteNow([&](Database& rows) -> Status {
+    for (const LineEnd& end : ends) RETURN_IF_ERROR(EndLine(rows, end).status());
+    return ReleaseLines(rows);
+  }));
+}
+
+}  // namespace tutti::batches

@@ -1,0 +1,193 @@
+// Of Batches: how a batch becomes known, and its input is checked and its lines are stored, a piece
+// at a time.
+#include <algorithm>
+#include <utility>
+
+#include "services/batches/batches.h"
+#include "services/responses/caller_json.h"
+#include "services/responses/responses.h"
+
+namespace tutti::batches {
+namespace {
+
+using store::Database;
+
+constexpr int64_t kPiece = 256 << 10;
+constexpr int64_t kDroppedAtOnce = 2000;
+constexpr Duration kRetry = std::chrono::seconds(1);
+
+}  // namespace
+
+// Of one that is new, or that the process before has left.
+void Batches::Open(BatchRow row) {
+  const int64_t number = row.number;
+  if (active_.contains(number)) return;
+  Active& active = active_[number];
+  active.row = std::move(row);
+  Count([&](BatchStats& stats) { stats.open = std::ssize(active_); });
+  TickIn(options_.tick);
+  const wire::BatchView& view = active.row.view;
+  switch (view.state) {
+    case BatchState::kValidating:
+      return BeginCheck(number);
+    case BatchState::kInProgress:
+      active.waiting = view.total - view.completed - view.failed;
+      EndIfDone(active);
+      return Turn();
+    case BatchState::kFinalizing:
+      active.ending = true;
+      return Finish(number);
+    default:
+      active.early = true;
+      return EndIfDone(active);
+  }
+}
+
+// From the beginning: lines that the process before has stored go first.
+void Batches::BeginCheck(int64_t batch) {
+  auto more = std::make_shared<bool>(false);
+  store_.Write(
+      [batch, more](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*more, DropLines(rows, batch, kDroppedAtOnce));
+        return OkStatus();
+      },
+      [this, strand = strand_, batch, more](const Status& status) {
+        strand->Post([this, batch, more, status] {
+          Active* const active = Find(batch);
+          if (active == nullptr || stopped_) return;
+          if (!status.ok())
+            return strand_->PostAt(clock_.Now() + kRetry, [this, batch] { BeginCheck(batch); });
+          if (*more) return BeginCheck(batch);
+          const auto accepted = responses::CallerOfText(active->row.caller);
+          const api::CallerRef caller = accepted.ok() ? *accepted : nullptr;
+          active->check = std::make_unique<InputCheck>(
+              active->row.view.endpoint, [this, caller](const std::string& model) {
+                return calls::CheckModel(model, caller, inference_);
+              });
+          CheckNext(batch);
+        });
+      });
+}
+
+void Batches::CheckNext(int64_t batch) {
+  const Active* const active = Find(batch);
+  if (active == nullptr || stopped_) return;
+  files_.strand()->Post([this, strand = strand_, batch, reader = active->input,
+                         path = files_.PathOf(Files::InputName(active->row.view.id)),
+                         at = active->checked_bytes]() mutable {
+    auto piece = std::make_shared<Result<std::string>>(std::string());
+    if (reader == nullptr) {
+      if (Result<std::shared_ptr<const DiskReader>> opened = DiskReader::Open(path); opened.ok()) {
+        reader = *std::move(opened);
+      } else {
+        *piece = opened.status();
+      }
+    }
+    if (piece->ok()) *piece = reader->Read(at, kPiece);
+    strand->Post([this, batch, reader, piece] {
+      Active* const checked = Find(batch);
+      if (checked == nullptr || stopped_) return;
+      checked->input = reader;
+      OnPiece(batch, *piece);
+    });
+  });
+}
+
+void Batches::OnPiece(int64_t batch, const Result<std::string>& piece) {
+  Active& active = *Find(batch);
+  if (!piece.ok()) {
+    const std::vector<wire::BatchError> why = {
+        {piece.status().reason(), piece.status().message(), "", 0}};
+    return Fail(active, wire::BatchErrorsJson(why));
+  }
+  active.checked_bytes += std::ssize(*piece);
+  std::vector<NewLine> lines = piece->empty() ? active.check->End() : active.check->Feed(*piece);
+  StoreLines(batch, std::move(lines), piece->empty() || active.check->hopeless());
+}
+
+void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
+  auto stored = std::make_shared<std::vector<NewLine>>(std::move(lines));
+  auto twice = std::make_shared<std::vector<int64_t>>();
+  store_.Write(
+      [batch, stored, twice](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*twice, InsertLines(rows, batch, *stored));
+        return OkStatus();
+      },
+      [this, strand = strand_, batch, stored, twice, last](const Status& status) {
+        strand->Post([this, batch, stored, twice, last, status] {
+          Active* const active = Find(batch);
+          if (active == nullptr || stopped_) return;
+          if (!status.ok()) {
+            return strand_->PostAt(clock_.Now() + kRetry, [this, batch, stored, last] {
+              StoreLines(batch, *stored, last);
+            });
+          }
+          active->check->AddDuplicates(*twice);
+          last ? EndCheck(*active) : CheckNext(batch);
+        });
+      });
+}
+
+void Batches::EndCheck(Active& active) {
+  const std::unique_ptr<InputCheck>& check = active.check;
+  if (!active.early && !check->errors().empty())
+    return Fail(active, wire::BatchErrorsJson(check->errors()));
+  auto row = std::make_shared<BatchRow>(active.row);
+  row->view.total = check->lines();
+  row->view.model = check->first_model();
+  if (active.early) {  // what waits is told as not run
+    active.row = *row;
+    active.check = nullptr;
+    return EndIfDone(active);
+  }
+  row->view.state = BatchState::kInProgress;
+  row->view.in_progress_ms = unix_ms_();
+  auto moved = std::make_shared<bool>(false);
+  store_.Write(
+      [row, moved](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*moved, MoveBatch(rows, *row, BatchState::kValidating));
+        return OkStatus();
+      },
+      [this, strand = strand_, row, moved](const Status& status) {
+        strand->Post([this, row, moved, status] {
+          Active* const known = Find(row->number);
+          if (known == nullptr || stopped_) return;
+          if (!status.ok()) {
+            return strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
+              if (Active* const again = Find(batch); again != nullptr) EndCheck(*again);
+            });
+          }
+          known->check = nullptr;
+          if (*moved && !known->early) {
+            known->row = *row;
+            known->waiting = row->view.total;
+            return Turn();
+          }
+          // It was cancelled or has expired meanwhile.
+          known->row.view.total = row->view.total;
+          known->row.view.model = row->view.model;
+          if (*moved) known->row.view.state = BatchState::kInProgress;
+          EndIfDone(*known);
+        });
+      });
+}
+
+void Batches::Fail(Active& active, std::string errors) {
+  auto row = std::make_shared<BatchRow>(active.row);
+  row->view.state = BatchState::kFailed;
+  row->view.errors = std::move(errors);
+  row->view.failed_ms = unix_ms_();
+  store_.Write([row](Database& rows) { return SaveBatch(rows, *row); },
+               [this, strand = strand_, row](const Status& status) {
+                 strand->Post([this, row, status] {
+                   if (stopped_) return;
+                   if (status.ok()) return Close(*row);
+                   strand_->PostAt(clock_.Now() + kRetry, [this, row] {
+                     if (Active* const known = Find(row->number); known != nullptr)
+                       Fail(*known, row->view.errors);
+                   });
+                 });
+               });
+}
+
+}  // namespace tutti::batches

@@ -1,0 +1,183 @@
+// Of Batches: how a batch ends: its files, its last state, what is thrown away behind it.
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "services/batches/batches.h"
+#include "services/responses/responses.h"
+
+namespace tutti::batches {
+namespace {
+
+using store::Database;
+
+constexpr int64_t kDroppedAtOnce = 2000;
+constexpr Duration kRetry = std::chrono::seconds(1);
+constexpr Duration kFilesRetry = std::chrono::seconds(5);  // they are written anew
+constexpr Duration kDropEvery = std::chrono::minutes(1);
+// What a batch has made is not lost for what its owner keeps beside it.
+constexpr FileLimits kNoLimits = {INT64_MAX, INT64_MAX, INT64_MAX};
+
+}  // namespace
+
+void Batches::EndEarly(Active& active, BatchState ending) {
+  active.early = true;
+  active.row.ending = ending;
+  for (auto& [key, running] : running_) {
+    if (key.first == active.row.number && running.call != nullptr) running.call->Cancel();
+  }
+  EndIfDone(active);
+}
+
+// Once all of its lines have ended, or the last of those that run where it ends early.
+void Batches::EndIfDone(Active& active) {
+  const BatchState from = active.row.view.state;
+  const bool all = from == BatchState::kInProgress && active.waiting == 0 && !active.late;
+  if (stopped_ || active.ending || active.check != nullptr || active.held > 0 ||
+      !(all || active.early))
+    return;
+  active.ending = true;
+  auto row = std::make_shared<BatchRow>(active.row);
+  if (from == BatchState::kCancelling) {
+    row->ending = BatchState::kCancelled;
+  } else {
+    row->view.state = BatchState::kFinalizing;
+    row->view.finalizing_ms = unix_ms_();
+  }
+  auto moved = std::make_shared<bool>(false);
+  store_.Write(
+      [row, from, moved](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*moved, MoveBatch(rows, *row, from));
+        return OkStatus();
+      },
+      [this, strand = strand_, row, moved](const Status& status) {
+        strand->Post([this, row, moved, status] {
+          Active* const known = Find(row->number);
+          if (known == nullptr || stopped_) return;
+          if (status.ok() && *moved) {
+            known->row = *row;
+            return Finish(row->number);
+          }
+          known->ending = false;
+          if (status.ok()) return;  // it was cancelled meanwhile, which is told next
+          strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
+            if (Active* const again = Find(batch); again != nullptr) EndIfDone(*again);
+          });
+        });
+      });
+}
+
+void Batches::Finish(int64_t batch) {
+  const Active* const active = Find(batch);
+  if (active == nullptr || stopped_) return;
+  OutputWriter::Write(
+      active->row, store_, files_, unix_ms_() / 1000,
+      [this, strand = strand_, batch](Result<OutputFiles> files) {
+        strand->Post([this, batch, files = std::move(files)] { OnFiles(batch, files); });
+      });
+}
+
+void Batches::OnFiles(int64_t batch, Result<OutputFiles> files) {
+  Active* const active = Find(batch);
+  if (active == nullptr || stopped_) return;
+  if (!files.ok())
+    return strand_->PostAt(clock_.Now() + kFilesRetry, [this, batch] { Finish(batch); });
+  auto row = std::make_shared<BatchRow>(active->row);
+  auto made = std::make_shared<OutputFiles>(*std::move(files));
+  wire::BatchView& view = row->view;
+  if (made->output.has_value()) view.output_file = made->output->view.id;
+  if (made->errors.has_value()) view.error_file = made->errors->view.id;
+  view.state = row->ending;
+  int64_t& ended_ms = view.state == BatchState::kCompleted ? view.completed_ms
+                      : view.state == BatchState::kExpired ? view.expired_ms
+                                                           : view.cancelled_ms;
+  ended_ms = unix_ms_();
+  store_.Write(
+      [row, made](Database& rows) -> Status {
+        for (const std::optional<FileRow>& file : {made->output, made->errors}) {
+          if (file.has_value()) RETURN_IF_ERROR(InsertFile(rows, *file, kNoLimits));
+        }
+        return SaveBatch(rows, *row);
+      },
+      [this, strand = strand_, row](const Status& status) {
+        strand->Post([this, row, status] {
+          if (status.ok()) return Close(*row);
+          files_.strand()->Post([output = files_.PathOf(row->view.output_file),
+                                 errors = files_.PathOf(row->view.error_file)] {
+            unlink(output.c_str());
+            unlink(errors.c_str());
+          });
+          if (!stopped_) {
+            strand_->PostAt(clock_.Now() + kFilesRetry,
+                            [this, batch = row->number] { Finish(batch); });
+          }
+        });
+      });
+}
+
+void Batches::Close(const BatchRow& row) {
+  files_.strand()->Post(
+      [path = files_.PathOf(Files::InputName(row.view.id))] { unlink(path.c_str()); });
+  active_.erase(row.number);
+  Count([&](BatchStats& stats) {
+    stats.open = std::ssize(active_);
+    stats.running = std::ssize(running_);
+    ++(row.view.state == BatchState::kCompleted ? stats.completed
+       : row.view.state == BatchState::kFailed  ? stats.failed
+       : row.view.state == BatchState::kExpired ? stats.expired
+                                                : stats.cancelled);
+  });
+  DropNext();
+}
+
+// A few at a time, so that others' writes do not wait for fifty thousand.
+void Batches::DropNext() {
+  if (dropping_ || stopped_) return;
+  dropping_ = true;
+  auto more = std::make_shared<bool>(false);
+  store_.Write(
+      [more](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(const int64_t batch, EndedWithLines(rows));
+        *more = batch != 0;
+        return *more ? DropLines(rows, batch, kDroppedAtOnce).status() : OkStatus();
+      },
+      [this, strand = strand_, more](const Status& status) {
+        strand->Post([this, more, status] {
+          dropping_ = false;
+          if (status.ok() && *more) DropNext();
+        });
+      });
+}
+
+void Batches::TickIn(Duration wait) {
+  const TimePoint when = clock_.Now() + wait;
+  if (when >= next_tick_) return;
+  next_tick_ = when;
+  strand_->PostAt(when, [this, when] {
+    if (when == next_tick_) Tick();  // else an earlier one came in between
+  });
+}
+
+void Batches::Tick() {
+  next_tick_ = TimePoint::max();
+  if (stopped_) return;
+  const int64_t now_ms = unix_ms_();
+  for (auto& [number, active] : active_) {
+    if (!active.early && !active.ending && now_ms >= active.row.view.expires_ms)
+      EndEarly(active, BatchState::kExpired);
+  }
+  if (const TimePoint now = clock_.Now(); now >= next_drop_) {
+    next_drop_ = now + kDropEvery;
+    const int64_t before_ms =
+        now_ms - std::chrono::duration_cast<std::chrono::milliseconds>(options_.keep).count();
+    store_.Write(
+        [before_ms](Database& rows) { return DropBatches(rows, before_ms, kDroppedAtOnce); },
+        [](const Status&) {});
+    DropNext();
+  }
+  Turn();
+  TickIn(active_.empty() ? kDropEvery : options_.tick);
+}
+
+}  // namespace tutti::batches

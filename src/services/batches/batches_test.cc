@@ -1,0 +1,446 @@
+#include "services/batches/batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "services/responses/testing/responses_fixture.h"
+#include "services/responses/testing/scripted_inference.h"
+#include "services/responses/testing/waiting.h"
+#include "wire/json.h"
+
+namespace tutti::batches {
+namespace {
+
+using responses::testing::Call;
+using responses::testing::Eventually;
+using responses::testing::Script;
+using responses::testing::ScriptedInference;
+using responses::testing::TemporaryFolder;
+using std::chrono::seconds;
+using wire::BatchView;
+
+std::string ChatLine(const std::string& id, const std::string& more = "") {
+  return R"({"custom_id":")" + id +
+         R"(","method":"POST","url":"/v1/chat/completions","body":{"model":"small","messages":)" +
+         R"([{"role":"user","content":")" + id + R"("}])" + more + "}}\n";
+}
+std::string ChatLines(int count, const std::string& prefix = "r") {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += ChatLine(prefix + std::to_string(i));
+  return text;
+}
+
+// Over a scripted model and a store in a folder, under a clock that stands still.
+class BatchesTest : public ::testing::Test {
+ protected:
+  void SetUp() override { Open(); }
+  void TearDown() override { Close(); }
+
+  void Open() {
+    const std::vector<store::Migration> tables = {kFileTables, kBatchTables};
+    auto store = store::Store::Open({.folder = folder_.path()}, tables);
+    ASSERT_TRUE(store.ok()) << store.status();
+    store_ = *std::move(store);
+    inference_ = std::make_unique<ScriptedInference>(lanes_);
+    inference_->script = script_;
+    inference_->refuse = [this](const api::GenerateRequest&) {
+      return refusals_ > 0 && refusals_-- > 0 ? refusal_ : OkStatus();
+    };
+    Files::Options files_options;
+    files_options.folder = folder_.path() + "/files";
+    auto files = Files::Open(files_options, *store_, clock_, [this] { return WallMs(); });
+    ASSERT_TRUE(files.ok()) << files.status();
+    files_ = *std::move(files);
+    batches_ = std::make_unique<Batches>(
+        options_, *inference_, *store_, *files_, clock_, [this] { return WallMs(); },
+        [this](const api::CallerRef& caller) -> Result<api::CallerRef> {
+          if (revoked_) return Status(StatusCode::kUnauthenticated, "key_revoked", "revoked");
+          return caller;
+        });
+  }
+  void Close() {
+    batches_.reset();
+    files_.reset();
+    inference_.reset();
+    store_.reset();
+  }
+  // As a kill does: nothing is given back.
+  void Restart() {
+    Close();
+    Open();
+    batches_->Start();
+  }
+  int64_t WallMs() const {
+    return clock_.Now().time_since_epoch() / std::chrono::milliseconds(1) + 1'000'000'000;
+  }
+  void Pass(Duration time) {
+    clock_.Advance(time);
+    batches_->strand()->Look();
+    files_->strand()->Look();
+  }
+
+  Result<BatchView> Create(const std::string& text, const std::string& owner = "t") {
+    const auto upload = files_->Begin("b", {});
+    const std::string form =
+        "--b\r\nContent-Disposition: form-data; name=purpose\r\n\r\nbatch\r\n--b\r\n"
+        "Content-Disposition: form-data; name=file\r\n\r\n" +
+        text + "\r\n--b--";
+    Call<Status> appended;
+    files_->Append(upload, form, appended.done());
+    RETURN_IF_ERROR(appended.Get());
+    Call<Result<wire::FileView>> kept;
+    files_->Keep(upload, owner, kept.done());
+    ASSIGN_OR_RETURN(const wire::FileView file, kept.Get());
+    return CreateOf(file.id, owner);
+  }
+  Result<BatchView> CreateOf(const std::string& file, const std::string& owner = "t") {
+    NewBatch batch;
+    batch.owner = owner;
+    batch.create.input_file_id = file;
+    batch.create.endpoint = "/v1/chat/completions";
+    Call<Result<BatchView>> call;
+    batches_->Create(std::move(batch), call.done());
+    return call.Get();
+  }
+  Result<BatchView> Get(const std::string& id, const std::string& owner = "t") {
+    Call<Result<BatchView>> call;
+    batches_->Get(owner, id, call.done());
+    return call.Get();
+  }
+  Result<BatchView> Cancel(const std::string& id, const std::string& owner = "t") {
+    Call<Result<BatchView>> call;
+    batches_->Cancel(owner, id, call.done());
+    return call.Get();
+  }
+  // Lets the model work until the batch is as asked for.
+  bool Becomes(const std::string& id, BatchState state, const std::string& owner = "t") {
+    return Eventually([&] {
+      inference_->Step();
+      const Result<BatchView> batch = Get(id, owner);
+      return batch.ok() && batch->state == state;
+    });
+  }
+  // Of a file: custom_id to its status code, or to the code of its error.
+  std::map<std::string, std::string> LinesOf(const std::string& file,
+                                             const std::string& owner = "t") {
+    std::map<std::string, std::string> lines;
+    if (file.empty()) return lines;
+    Call<Result<Files::Content>> call;
+    files_->OpenContent(owner, file, call.done());
+    const auto content = call.Get();
+    EXPECT_TRUE(content.ok()) << content.status();
+    if (!content.ok()) return lines;
+    std::string text = *content->reader->Read(0, 10 << 20);
+    while (!text.empty()) {
+      const size_t end = text.find('\n');
+      const auto line = wire::ParseJson(text.substr(0, end));
+      text.erase(0, end + 1);
+      EXPECT_TRUE(line.ok()) << line.status();
+      const wire::JsonObject& object = line->root().get_object();
+      const std::string id(wire::TextOf(object.at("custom_id")));
+      EXPECT_EQ(lines.count(id), 0u) << id << " twice";
+      const wire::JsonObject* const response = object.at("response").if_object();
+      lines[id] = response != nullptr
+                      ? std::to_string(response->at("status_code").as_int64())
+                      : std::string(wire::TextOf(object.at("error").get_object().at("code")));
+    }
+    return lines;
+  }
+  size_t OnDisk() const {
+    size_t count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path() + "/files"))
+      count += entry.exists() ? 1 : 0;
+    return count;
+  }
+  int64_t LinesInStore() {
+    int64_t count = 0;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& rows) -> Status {
+                      ASSIGN_OR_RETURN(store::Statement row,
+                                       rows.Prepare("SELECT count(*) FROM batch_line"));
+                      RETURN_IF_ERROR(row.Step().status());
+                      count = row.Int(0);
+                      return OkStatus();
+                    })
+                    .ok());
+    return count;
+  }
+
+  TemporaryFolder folder_;
+  ManualClock clock_;
+  Batches::Options options_;
+  size_t lanes_ = 8;
+  std::function<Script(const api::GenerateRequest&)> script_ = responses::testing::EchoScript;
+  std::atomic<int> refusals_{0};
+  Status refusal_;
+  std::atomic<bool> revoked_{false};
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<ScriptedInference> inference_;
+  std::unique_ptr<Files> files_;
+  std::unique_ptr<Batches> batches_;
+};
+
+TEST_F(BatchesTest, EachLineIsAnsweredOnce) {
+  batches_->Start();
+  const auto made = Create(ChatLines(40) + ChatLine("bad", R"(,"temperature":7)"));
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->state, BatchState::kValidating);
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  const BatchView batch = *Get(made->id);
+  EXPECT_EQ(batch.total, 41);
+  EXPECT_EQ(batch.completed, 40);
+  EXPECT_EQ(batch.failed, 1);
+  EXPECT_EQ(batch.model, "small");
+  EXPECT_GT(batch.input_tokens, 0);
+  EXPECT_GT(batch.output_tokens, 40);
+  const auto output = LinesOf(batch.output_file);
+  EXPECT_EQ(output.size(), 40u);
+  EXPECT_TRUE(std::all_of(output.begin(), output.end(),
+                          [](const auto& line) { return line.second == "200"; }));
+  EXPECT_EQ(LinesOf(batch.error_file), (std::map<std::string, std::string>{{"bad", "400"}}));
+  const auto requests = inference_->requests();
+  EXPECT_EQ(requests.size(), 40u);
+  for (const api::GenerateRequest& request : requests) {
+    EXPECT_EQ(request.priority, api::Priority::kBatch);
+    EXPECT_TRUE(request.detached);
+    EXPECT_EQ(request.route, "chat.completions");
+  }
+  EXPECT_TRUE(Eventually([&] { return LinesInStore() == 0 && OnDisk() == 3; }))
+      << "its input, output and errors alone";
+  EXPECT_EQ(batches_->stats().lines_completed, 40u);
+  EXPECT_EQ(batches_->stats().lines_failed, 1u);
+  EXPECT_EQ(batches_->stats().completed, 1u);
+  EXPECT_EQ(batches_->stats().open, 0);
+}
+
+TEST_F(BatchesTest, AWrongInputFailsWithTheLinesThatAreWrong) {
+  batches_->Start();
+  const auto made = Create(ChatLine("a") + ChatLine("a") + "x\n");
+  ASSERT_TRUE(Becomes(made->id, BatchState::kFailed));
+  const BatchView batch = *Get(made->id);
+  EXPECT_NE(batch.errors.find(R"("code":"duplicate_custom_id")"), std::string::npos);
+  EXPECT_NE(batch.errors.find(R"("line":2)"), std::string::npos) << batch.errors;
+  EXPECT_NE(batch.errors.find(R"("line":3)"), std::string::npos) << batch.errors;
+  EXPECT_EQ(inference_->requests().size(), 0u);
+  EXPECT_TRUE(Eventually([&] { return LinesInStore() == 0 && OnDisk() == 1; }));
+  EXPECT_EQ(Cancel(made->id).status().reason(), "already_finished");
+}
+
+TEST_F(BatchesTest, AKillRunsAgainWhatHadNotEndedAndNothingElse) {
+  lanes_ = 2;
+  options_.max_attempts = 100;
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLines(30));
+  size_t asked = 0;
+  std::map<std::string, int> ended;
+  for (int kills = 0; kills < 10; ++kills) {
+    const int64_t before = Get(made->id)->completed;
+    EXPECT_TRUE(Eventually([&] {
+      inference_->Step();
+      return Get(made->id)->completed >= std::min<int64_t>(before + 2, 30);
+    }));
+    const int64_t told = Get(made->id)->completed;
+    asked += inference_->requests().size();
+    Restart();
+    EXPECT_GE(Get(made->id)->completed, told);
+  }
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  const BatchView batch = *Get(made->id);
+  EXPECT_EQ(batch.completed, 30);
+  EXPECT_EQ(LinesOf(batch.output_file).size(), 30u);
+  EXPECT_EQ(batch.error_file, "");
+}
+
+TEST_F(BatchesTest, AKillWhileTheInputIsCheckedBeginsItAnew) {
+  const auto made = Create(ChatLines(5000));  // not started: nothing is checked
+  ASSERT_TRUE(made.ok()) << made.status();
+  Restart();
+  EXPECT_TRUE(Eventually([&] { return LinesInStore() > 0; }));
+  Restart();
+  inference_->Run();
+  ASSERT_TRUE(Eventually([&] { return Get(made->id)->state == BatchState::kCompleted; }));
+  EXPECT_EQ(Get(made->id)->completed, 5000);
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 5000u);
+}
+
+TEST_F(BatchesTest, ALineThatKillsTheProcessEachTimeIsGivenUp) {
+  options_.max_attempts = 2;
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLine("poison"));
+  for (int kills = 0; kills < 2; ++kills) {
+    EXPECT_TRUE(Eventually([&] { return inference_->active() == 1; }));
+    Restart();
+  }
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->error_file),
+            (std::map<std::string, std::string>{{"poison", "500"}}));
+}
+
+TEST_F(BatchesTest, AStopSpendsNoAttempt) {
+  options_.max_attempts = 1;
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLines(3));
+  for (int stops = 0; stops < 3; ++stops) {
+    EXPECT_TRUE(Eventually([&] { return inference_->active() == 3; }));
+    batches_->GiveBack();
+    Restart();
+  }
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 3u);
+}
+
+TEST_F(BatchesTest, ACancelKeepsWhatHasEnded) {
+  lanes_ = 1;
+  options_.slots = 2;
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLines(20));
+  EXPECT_TRUE(Eventually([&] {
+    inference_->Step();
+    return Get(made->id)->completed >= 2;
+  }));
+  EXPECT_EQ(Cancel(made->id, "u").status().reason(), "not_found");
+  EXPECT_EQ(Cancel(made->id)->state, BatchState::kCancelling);
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCancelled));
+  const BatchView batch = *Get(made->id);
+  const auto output = LinesOf(batch.output_file), errors = LinesOf(batch.error_file);
+  EXPECT_EQ(std::ssize(output), batch.completed);
+  EXPECT_EQ(output.size() + errors.size(), 20u);
+  for (const auto& [id, code] : errors) EXPECT_EQ(code, "batch_cancelled") << id;
+  EXPECT_EQ(Cancel(made->id)->state, BatchState::kCancelled) << "once more changes nothing";
+  EXPECT_EQ(inference_->active(), 0u);
+}
+
+TEST_F(BatchesTest, ACancelOfAKilledProcessIsCarriedOut) {
+  const auto made = Create(ChatLines(3));
+  EXPECT_EQ(Cancel(made->id)->state, BatchState::kCancelling);
+  Restart();
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCancelled));
+  EXPECT_EQ(inference_->requests().size(), 0u);
+}
+
+TEST_F(BatchesTest, ABatchExpiresWithWhatItHas) {
+  lanes_ = 1;
+  options_.slots = 2;
+  options_.window = seconds(60);
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLines(20));
+  EXPECT_TRUE(Eventually([&] {
+    inference_->Step();
+    return Get(made->id)->completed >= 2;
+  }));
+  EXPECT_TRUE(Eventually([&] {
+    Pass(seconds(61));
+    inference_->Step();
+    return Get(made->id)->state == BatchState::kExpired;
+  }));
+  const BatchView batch = *Get(made->id);
+  const auto output = LinesOf(batch.output_file), errors = LinesOf(batch.error_file);
+  EXPECT_EQ(std::ssize(output), batch.completed);
+  EXPECT_EQ(output.size() + errors.size(), 20u);
+  for (const auto& [id, code] : errors) EXPECT_EQ(code, "batch_expired") << id;
+}
+
+TEST_F(BatchesTest, ARefusalThatPassesIsWaitedOut) {
+  refusals_ = 5;
+  refusal_ = Unavailable("queue_full", "later");
+  batches_->Start();
+  const auto made = Create(ChatLines(10));
+  EXPECT_TRUE(Eventually([&] { return batches_->stats().lines_put_off == 5; }));
+  ASSERT_TRUE(Eventually([&] {
+    Pass(seconds(1));
+    inference_->Step();
+    return Get(made->id)->state == BatchState::kCompleted;
+  }));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 10u);
+  EXPECT_EQ(Get(made->id)->error_file, "");
+}
+
+TEST_F(BatchesTest, AFailureOfOursIsTriedAgainAndThenTheLinesAnswer) {
+  refusals_ = 4;  // the first line three times, the second once
+  refusal_ = Internal("broken");
+  options_.slots = 1;
+  Close();
+  Open();
+  batches_->Start();
+  const auto made = Create(ChatLines(2));
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->error_file),
+            (std::map<std::string, std::string>{{"r0", "500"}}));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file),
+            (std::map<std::string, std::string>{{"r1", "200"}}));
+  EXPECT_EQ(batches_->stats().lines_retried, 3u);
+}
+
+TEST_F(BatchesTest, AKeyThatIsRevokedIsNotServed) {
+  revoked_ = true;
+  batches_->Start();
+  const auto made = Create(ChatLines(2));
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->error_file),
+            (std::map<std::string, std::string>{{"r0", "401"}, {"r1", "401"}}));
+}
+
+TEST_F(BatchesTest, OwnersTakeTurns) {
+  lanes_ = 1;
+  options_.slots = 1;
+  Close();
+  Open();
+  batches_->Start();
+  const auto many = Create(ChatLines(40, "m"), "many");
+  EXPECT_TRUE(Eventually([&] { return Get(many->id, "many")->state == BatchState::kInProgress; }));
+  const auto one = Create(ChatLine("o"), "one");
+  ASSERT_TRUE(Becomes(one->id, BatchState::kCompleted, "one"));
+  EXPECT_LT(Get(many->id, "many")->completed, 30);
+  Call<Result<std::vector<BatchView>>> list;
+  batches_->List("one", "", 20, list.done());
+  EXPECT_EQ(list.Get()->size(), 1u);
+}
+
+TEST_F(BatchesTest, WhatMayWaitIsLimitedAndTold) {
+  options_.limits = {.batches = 2, .lines = 10, .bytes = 1 << 20};
+  Close();
+  Open();
+  ASSERT_TRUE(Create(ChatLines(8)).ok());
+  const Status lines = Create(ChatLines(3)).status();
+  EXPECT_EQ(lines.reason(), "tenant_queue_full");
+  EXPECT_NE(lines.message().find("8 lines"), std::string::npos) << lines;
+  EXPECT_NE(lines.message().find("has 3 lines"), std::string::npos) << lines;
+  ASSERT_TRUE(Create(ChatLines(2)).ok());
+  EXPECT_EQ(Create(ChatLines(1)).status().reason(), "tenant_queue_full") << "batches";
+  EXPECT_TRUE(Create(ChatLines(1), "another").ok());
+  EXPECT_EQ(CreateOf("file-0").status().param(), "input_file_id");
+}
+
+TEST_F(BatchesTest, TheInputMayBeDeletedWhileItRuns) {
+  batches_->Start();
+  const auto made = Create(ChatLines(20));
+  Call<Status> deleted;
+  files_->Delete("t", made->input_file, deleted.done());
+  ASSERT_TRUE(deleted.Get().ok());
+  Restart();
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(Get(made->id)->completed, 20);
+  EXPECT_EQ(CreateOf(made->input_file).status().reason(), "not_found");
+  EXPECT_EQ(CreateOf(Get(made->id)->output_file).status().param(), "input_file_id");
+}
+
+}  // namespace
+}  // namespace tutti::batches
