@@ -7,9 +7,9 @@
 # folders whose headers this one may include, PRECOMPILED the compiled headers it takes (cmake/Precompiled.cmake;
 # tutti_common_headers), TEST_DEPENDS those that its tests, benches and what lies in testing/
 # may include besides. JOINED_TESTS: the tests' files are compiled several at once, as their headers take longer than
-# they do; names in their unnamed namespaces must differ. JOINED: so are the library's files in a build that is made once
-# (sanitized ones, and all with TUTTI_JOIN), where headers take most of the time. The declared graph is written to ranks.json, which tests/ranks_test.py compares with the
-# includes and the map.
+# they do; names in their unnamed namespaces must differ (tests/joined_names_test.py). JOINED: so are the library's files in a build that is made once
+# (sanitized ones, and all with TUTTI_JOIN), where headers take most of the time. The declared graph is written to
+# ranks.json, which tests/ranks_test.py compares with the includes and the map.
 function(tutti_folder)
   cmake_parse_arguments(F "JOINED_TESTS;JOINED" "NAME;RANK;PRECOMPILED" "DEPENDS;TEST_DEPENDS;LINK;TEST_LINK;EXCLUDE" ${ARGN})
   string(REPLACE "/" "_" target ${F_NAME})
@@ -36,6 +36,8 @@ function(tutti_folder)
     tutti_precompile(tutti_${target} ${F_PRECOMPILED})
     if(F_JOINED AND TUTTI_PRECOMPILE AND (TUTTI_SANITIZE OR TUTTI_JOIN))
       set_target_properties(tutti_${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 5)
+      # A type of an unnamed namespace in a class of the same file: the file is not the main one here.
+      target_compile_options(tutti_${target} PRIVATE -Wno-subobject-linkage)
     endif()
     set(scope PUBLIC)
   else()

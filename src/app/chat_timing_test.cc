@@ -27,9 +27,9 @@ using mqtt::profile::testing::Sent;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr Duration kStep = milliseconds(100);
-constexpr int kTokens = 35;
-constexpr Duration kService = kStep * kTokens;
+constexpr Duration kStepTime = milliseconds(100);
+constexpr int kAnswerTokens = 35;
+constexpr Duration kService = kStepTime * kAnswerTokens;
 Result<api::CallerRef> CallerOf(const std::string&, const std::string& tenant) {
   return std::make_shared<const api::Caller>(api::Caller{.tenant = tenant});
 }
@@ -84,7 +84,7 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
     Status status;
   };
   Asked Say(const std::string& project, const std::string& session, const std::string& text,
-            int max_tokens = kTokens) {
+            int max_tokens = kAnswerTokens) {
     const auto dialect = *client::MakeProjectDialect(project, session, "c");
     client::MqttQuestion question;
     question.id = "q-" + std::to_string(++asked_);
@@ -144,8 +144,8 @@ class ChatTimingTest : public ::testing::TestWithParam<Prep> {
   ManualClock clock_;
   testing::TimedModel model_{
       "timed", testing::TimedLimits(1024, 64), {}, clock_, [this](const engine::StepPlan&) {
-        clock_.Advance(kStep);
-        return kStep;
+        clock_.Advance(kStepTime);
+        return kStepTime;
       }};
   gateway::Gateway gateway_{GetParam().options, clock_};
   Logger log_{LogLevel::kError, std::make_shared<testing::NoLines>()};
@@ -202,8 +202,8 @@ TEST_P(ChatTimingTest, OfTenClientsAtOnceEightAreServedTogetherAndTwoWaitOneServ
     Read(each);
     const Duration took = each.ended_at - each.at;
     EXPECT_GE(took, kService);
-    EXPECT_LE(took, kService * 2 + kStep * 2);
-    if (took > kService + kStep * 2) {
+    EXPECT_LE(took, kService * 2 + kStepTime * 2);
+    if (took > kService + kStepTime * 2) {
       ++waited;
       EXPECT_GE(took, kService * 2);
     }
@@ -221,7 +221,8 @@ TEST_P(ChatTimingTest, AHundredClientsAreAllAnsweredOnEightLanes) {
   Run();
   for (Asked& each : asked) Read(each);
   EXPECT_EQ(most_running_, 8);
-  EXPECT_LE(clock_.Now() - start, kStep * (kTokens * 13 + 30)) << "thirteen rounds of eight";
+  EXPECT_LE(clock_.Now() - start, kStepTime * (kAnswerTokens * 13 + 30))
+      << "thirteen rounds of eight";
   EXPECT_THAT(model_.runner.violations(), ::testing::IsEmpty());
 }
 

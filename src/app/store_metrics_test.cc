@@ -69,7 +69,7 @@ TEST_F(StoreMetricsTest, AStoreThatIsFullAndOneThatHasFailedShow) {
   EXPECT_THAT(text, HasSubstr("tutti_store_errors_total{reason=\"store_failed\"} 1\n"));
 }
 
-class Lines final : public Logger::Sink {
+class WrittenLines final : public Logger::Sink {
  public:
   void Line(std::string_view line) override { all.emplace_back(line.substr(line.find(' ') + 1)); }
   std::vector<std::string> all;
@@ -84,7 +84,7 @@ class Well final : public api::HealthProbe {
 
 // It was to be seen in the answers alone.
 TEST_F(StoreMetricsTest, AStoreThatFailsHasALineAndOneWhenItWorksAgainAndIsNotReady) {
-  const auto lines = std::make_shared<Lines>();
+  const auto lines = std::make_shared<WrittenLines>();
   Logger log(LogLevel::kInfo, lines);
   const Well well;
   StoreWatch watch(well, *store_, ledger_, clock_, log);

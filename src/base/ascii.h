@@ -15,6 +15,13 @@ inline std::string AsciiLower(std::string_view text) {
   return out;
 }
 
+// Without the spaces and tabs around it (OWS of RFC 9110, section 5.6.3).
+constexpr std::string_view Trimmed(std::string_view text) {
+  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
+  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
+  return text;
+}
+
 // Whether `text` is `lower`, which has no capitals, but for capitals.
 inline bool SameLetters(std::string_view text, std::string_view lower) {
   return std::equal(text.begin(), text.end(), lower.begin(), lower.end(),

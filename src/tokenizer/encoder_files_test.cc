@@ -14,7 +14,7 @@ namespace {
 using testing::Digest;
 namespace json = boost::json;
 
-const json::value& Data() {
+const json::value& Encoders() {
   static const json::value kData = testing::ReadJson(testing::DataFolder() + "/encoders.json.gz");
   return kData;
 }
@@ -25,7 +25,7 @@ const std::vector<std::string>& AllTexts() {
     auto* texts = new std::vector<std::string>;
     const json::value common = testing::ReadJson(testing::DataFolder() + "/texts.json.gz");
     for (const json::value* list :
-         {&common.at("hostile"), &common.at("corpus"), &Data().at("texts")}) {
+         {&common.at("hostile"), &common.at("corpus"), &Encoders().at("texts")}) {
       for (const auto& text : list->as_array()) texts->emplace_back(text.as_string());
     }
     return texts;
@@ -35,7 +35,7 @@ const std::vector<std::string>& AllTexts() {
 
 std::string FileOf(const json::value& file) {
   std::string text(file.at("tokenizer_json").as_string());
-  const std::string map(Data().at("charsmap").as_string());
+  const std::string map(Encoders().at("charsmap").as_string());
   for (size_t at = text.find("@MAP@"); at != std::string::npos; at = text.find("@MAP@"))
     text.replace(at, 5, map);
   return text;
@@ -50,13 +50,13 @@ class EncoderFiles : public ::testing::TestWithParam<size_t> {
     ASSERT_TRUE(created.ok()) << created.status();
     tokenizer_ = std::move(created).value();
   }
-  const json::value& file() const { return Data().at("files").at(GetParam()); }
+  const json::value& file() const { return Encoders().at("files").at(GetParam()); }
   std::shared_ptr<const Tokenizer> tokenizer_;
 };
 INSTANTIATE_TEST_SUITE_P(File, EncoderFiles, ::testing::Range(size_t{0}, size_t{6}),
                          [](const auto& number) {
                            std::string name(
-                               Data().at("files").at(number.param).at("name").as_string());
+                               Encoders().at("files").at(number.param).at("name").as_string());
                            for (char& c : name) c = c == '-' ? '_' : c;
                            return name;
                          });
@@ -73,11 +73,11 @@ TEST_P(EncoderFiles, TextsGetTheIdsOfTheLibrary) {
 
 TEST_P(EncoderFiles, PairsGetTheIdsAndKindsOfTheLibraryCutAsItDoes) {
   ASSERT_TRUE(tokenizer_->reads_pairs());
-  const InputOptions options{.max_tokens = Data().at("room").to_number<int>()};
+  const InputOptions options{.max_tokens = Encoders().at("room").to_number<int>()};
   const auto& expected = file().at("pairs").as_array();
   size_t cut = 0;
   for (size_t i = 0; i < expected.size(); ++i) {
-    const auto& pair = Data().at("pairs").at(i);
+    const auto& pair = Encoders().at("pairs").at(i);
     EncoderInput input =
         tokenizer_->EncodePair(AllTexts()[pair.at(0).to_number<size_t>()],
                                AllTexts()[pair.at(1).to_number<size_t>()], options);
@@ -93,7 +93,7 @@ TEST_P(EncoderFiles, PairsGetTheIdsAndKindsOfTheLibraryCutAsItDoes) {
 
 TEST(EncoderFilesTest, WhatWouldChangeAnAnswerIsRefusedByName) {
   using Change = std::function<void(json::object&)>;
-  const std::string whole = FileOf(Data().at("files").at(1));
+  const std::string whole = FileOf(Encoders().at("files").at(1));
   const auto steps = [](json::object& f) -> json::array& {
     return f["normalizer"].as_object()["normalizers"].as_array();
   };
@@ -142,7 +142,7 @@ TEST(EncoderFilesTest, WhatWouldChangeAnAnswerIsRefusedByName) {
 
 TEST(EncoderFilesTest, DamagedFilesAreRefusedOrReadButNeverHarm) {
   Random random(16);
-  const std::string whole(Data().at("files").at(2).at("tokenizer_json").as_string());
+  const std::string whole(Encoders().at("files").at(2).at("tokenizer_json").as_string());
   for (int i = 0; i < 200; ++i) {
     std::string file = whole;
     for (uint64_t n = 1 + random.Below(3); n > 0; --n)
@@ -154,7 +154,7 @@ TEST(EncoderFilesTest, DamagedFilesAreRefusedOrReadButNeverHarm) {
   }
 }
 
-TEST(EncoderFilesTest, ThereAreSix) { EXPECT_EQ(Data().at("files").as_array().size(), 6u); }
+TEST(EncoderFilesTest, ThereAreSix) { EXPECT_EQ(Encoders().at("files").as_array().size(), 6u); }
 
 }  // namespace
 }  // namespace tutti::tokenizer

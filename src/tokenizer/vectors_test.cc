@@ -22,7 +22,7 @@ std::string ReadFile(const std::string& path) {
   return out.str();
 }
 
-std::vector<std::string> Texts(const std::string& content) {
+std::vector<std::string> TextsOf(const std::string& content) {
   constexpr std::string_view kDivider = "\n__ggml_vocab_test__\n";
   std::vector<std::string> texts;
   size_t at = 0;
@@ -54,7 +54,7 @@ TEST(VectorsTest, IdsEqualTheVectorsOfLlamaCpp) {
     if (!testing::Exists(DataFolder() + "/vocab/" + name + ".json.gz")) continue;
     ++vocabularies;
     const auto tokenizer = LoadTokenizer(name);
-    const std::vector<std::string> texts = Texts(ReadFile(folder + name + ".inp"));
+    const std::vector<std::string> texts = TextsOf(ReadFile(folder + name + ".inp"));
     const auto expected = IdLists(ReadFile(folder + name + ".out"));
     ASSERT_GE(texts.size(), 40U) << name;
     ASSERT_EQ(texts.size(), expected.size()) << name;

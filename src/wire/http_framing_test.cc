@@ -10,7 +10,7 @@
 namespace tutti::wire {
 namespace {
 
-const std::string kHead = "POST /x HTTP/1.1\r\nHost: a\r\n";
+const std::string kPostHead = "POST /x HTTP/1.1\r\nHost: a\r\n";
 
 // Feeds in pieces of at most `piece` bytes; returns how many bytes were taken as the message.
 size_t Feed(FramingGuard* guard, std::string_view bytes, size_t piece) {
@@ -46,12 +46,12 @@ TEST(FramingGuard, FindsTheEndOfAMessageInPiecesOfAnySize) {
   for (const std::string& message : {
            std::string("GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
            std::string("GET / HTTP/1.0\r\n\r\n"),
-           kHead + "Content-Length: 5\r\n\r\nhello",
-           kHead + "Content-Length: 0\r\n\r\n",
-           kHead + "content-length:\t 5 \r\n\r\nhello",
-           kHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
-           kHead + "transfer-encoding: CHUNKED\r\n\r\n00a;x=y\r\n0123456789\r\n0;z\r\n\r\n",
-           kHead + "X-Empty:\r\nX-Latin: \xe9\xff\r\n\r\n",
+           kPostHead + "Content-Length: 5\r\n\r\nhello",
+           kPostHead + "Content-Length: 0\r\n\r\n",
+           kPostHead + "content-length:\t 5 \r\n\r\nhello",
+           kPostHead + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n",
+           kPostHead + "transfer-encoding: CHUNKED\r\n\r\n00a;x=y\r\n0123456789\r\n0;z\r\n\r\n",
+           kPostHead + "X-Empty:\r\nX-Latin: \xe9\xff\r\n\r\n",
        }) {
     for (size_t piece = 1; piece <= message.size() + 1; ++piece) {
       FramingGuard guard{FramingLimits{}};
@@ -63,7 +63,7 @@ TEST(FramingGuard, FindsTheEndOfAMessageInPiecesOfAnySize) {
 
 TEST(FramingGuard, TellsWhatItKnowsOfTheBody) {
   FramingGuard guard{FramingLimits{}};
-  Feed(&guard, kHead + "Content-Length: 5\r\n\r\nhe", 100);
+  Feed(&guard, kPostHead + "Content-Length: 5\r\n\r\nhe", 100);
   EXPECT_TRUE(guard.head_done());
   EXPECT_FALSE(guard.done());
   EXPECT_EQ(guard.content_length(), 5u);
@@ -101,26 +101,28 @@ TEST(FramingGuard, EveryLimitHoldsAtItsValueAndFailsOneBeyond) {
   // body
   FramingLimits small;
   small.body_bytes = 10;
-  EXPECT_EQ(fault(kHead + "Content-Length: 10\r\n\r\n0123456789", small), "");
-  EXPECT_EQ(fault(kHead + "Content-Length: 11\r\n\r\n", small), "request_too_large");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", small),
-            "");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\nb\r\n", small), "request_too_large");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n", small),
+  EXPECT_EQ(fault(kPostHead + "Content-Length: 10\r\n\r\n0123456789", small), "");
+  EXPECT_EQ(fault(kPostHead + "Content-Length: 11\r\n\r\n", small), "request_too_large");
+  EXPECT_EQ(
+      fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n0\r\n\r\n", small),
+      "");
+  EXPECT_EQ(fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\nb\r\n", small),
+            "request_too_large");
+  EXPECT_EQ(fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\n6\r\n012345\r\n5\r\n", small),
             "request_too_large");
   // chunk sizes and extensions
   EXPECT_EQ(
-      fault(kHead + "Transfer-Encoding: chunked\r\n\r\n0000000000000005\r\nhello\r\n0\r\n\r\n"),
+      fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\n0000000000000005\r\nhello\r\n0\r\n\r\n"),
       "");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4095, 'x') +
+  EXPECT_EQ(fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4095, 'x') +
                   "\r\nhello\r\n0\r\n\r\n"),
             "");
-  EXPECT_EQ(fault(kHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4096, 'x') +
+  EXPECT_EQ(fault(kPostHead + "Transfer-Encoding: chunked\r\n\r\n5;" + std::string(4096, 'x') +
                   "\r\nhello\r\n0\r\n\r\n"),
             "invalid_value");
   // framing fields themselves
-  EXPECT_EQ(fault(kHead + "Content-Length: " + std::string(17, '0') + "5\r\n\r\nhello"), "");
-  EXPECT_EQ(fault(kHead + "Content-Length: " + std::string(18, '0') + "5\r\n\r\nhello"),
+  EXPECT_EQ(fault(kPostHead + "Content-Length: " + std::string(17, '0') + "5\r\n\r\nhello"), "");
+  EXPECT_EQ(fault(kPostHead + "Content-Length: " + std::string(18, '0') + "5\r\n\r\nhello"),
             "invalid_value");
 }
 
@@ -129,7 +131,7 @@ TEST(FramingGuard, AMillionOneByteChunksTakeLinearTime) {
   for (int i = 0; i < 1'000'000; ++i) chunks += "1\r\nx\r\n";
   FramingGuard guard{FramingLimits{}};
   const double start = support::ThreadSeconds();
-  Feed(&guard, kHead + "Transfer-Encoding: chunked\r\n\r\n" + chunks + "0\r\n\r\n", 16384);
+  Feed(&guard, kPostHead + "Transfer-Encoding: chunked\r\n\r\n" + chunks + "0\r\n\r\n", 16384);
   EXPECT_TRUE(guard.done());
   EXPECT_EQ(guard.body_bytes(), 1'000'000u);
   EXPECT_LT(support::ThreadSeconds() - start, support::kSlower);
@@ -139,7 +141,7 @@ TEST(FramingGuard, AMillionOneByteChunksTakeLinearTime) {
 TEST(FramingGuard, RandomDamageNeverMakesItReadPastTheEnd) {
   Random random(7);
   const std::string good =
-      kHead + "X-A: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
+      kPostHead + "X-A: b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n";
   int refused = 0;
   for (int round = 0; round < 20000; ++round) {
     std::string bytes = good;

@@ -53,12 +53,6 @@ void WriteJob(const JobView& job, JsonWriter* json) {
   json->EndObject();
 }
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 std::string_view JobStateName(JobState state) {

@@ -23,12 +23,6 @@ bool IsBoundaryChar(char c) {
          kOthers.find(c) != std::string_view::npos;
 }
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 // Reads `; name=value` from the front: a token or a quoted text. Nothing where there is none left.
 struct Parameter {
   std::string name, value;  // the name in lower case

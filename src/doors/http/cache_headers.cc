@@ -13,12 +13,6 @@ namespace {
 
 using api::CacheOutcome;
 
-std::string_view Trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
-
 constexpr int64_t kMostSeconds = int64_t{1} << 31;  // RFC 9111, section 1.2.2
 
 std::optional<Duration> Seconds(std::string_view digits) {

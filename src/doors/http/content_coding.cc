@@ -7,12 +7,6 @@
 namespace tutti::http {
 namespace {
 
-std::string_view Trimmed(std::string_view text) {
-  while (text.starts_with(' ') || text.starts_with('\t')) text.remove_prefix(1);
-  while (text.ends_with(' ') || text.ends_with('\t')) text.remove_suffix(1);
-  return text;
-}
-
 // Whether the parameters of an element say that it is not wanted: "q=0", "q=0.000" (RFC 9110
 // 12.4.2).
 bool Unwanted(std::string_view parameters) {

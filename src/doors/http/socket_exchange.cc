@@ -26,7 +26,7 @@ struct Understood {
   Result<wire::SocketMessage> message = Internal("nothing was read");
 };
 
-Understood Parse(std::string_view text, const wire::ParseOptions& options) {
+Understood ParseMessage(std::string_view text, const wire::ParseOptions& options) {
   Understood understood;
   understood.message = wire::ParseSocketMessage(text, options, &understood.stream_id);
   return understood;
@@ -164,12 +164,13 @@ class SocketExchange final : public Exchange, private SocketHost {
     BudgetShare share(&connection_.context().memory_budget);
     if (!share.GrowTo(static_cast<int64_t>(text.size())))
       return Close(wire::kCloseTryAgainLater, "too many large messages are being read");
-    if (text.size() <= kInlineJsonBytes) return OnUnderstood(Parse(text, parse), std::move(share));
+    if (text.size() <= kInlineJsonBytes)
+      return OnUnderstood(ParseMessage(text, parse), std::move(share));
     parsing_ = true;  // what follows waits, so that the order stays
     auto held = std::make_shared<BudgetShare>(std::move(share));
     connection_.Offload(connection_.context().json_helper,
                         [this, text, parse, held]() -> Connection::Continuation {
-                          auto understood = std::make_shared<Understood>(Parse(text, parse));
+                          auto understood = std::make_shared<Understood>(ParseMessage(text, parse));
                           return [this, understood, held] {
                             parsing_ = false;
                             OnUnderstood(std::move(*understood), std::move(*held));

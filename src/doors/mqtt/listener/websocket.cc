@@ -28,7 +28,7 @@ using Request = http::request<http::empty_body>;
 
 constexpr size_t kMostHeadBytes = 8 << 10;
 constexpr size_t kMostMessageBytes = 8 << 20;  // of WebSocket; packets may share one, or span some
-constexpr size_t kMostLingeredBytes = 64 << 10;
+constexpr size_t kMostUnreadBytes = 64 << 10;
 constexpr const char* kPath = "/mqtt";
 constexpr const char* kProtocol = "mqtt";
 
@@ -175,7 +175,7 @@ class WebSocketTransport final : public Transport,
         asio::buffer(unwanted_),
         [this, done = std::move(done)](error_code ec, size_t bytes) mutable {
           lingered_bytes_ += bytes;
-          if (ec || lingered_bytes_ > kMostLingeredBytes) return done(false, 0);
+          if (ec || lingered_bytes_ > kMostUnreadBytes) return done(false, 0);
           Linger(std::move(done));
         });
   }
