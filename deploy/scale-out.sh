@@ -1,21 +1,23 @@
 #!/bin/sh
 # Starts a front and two workers on this machine, shows what the second worker brings, and ends them.
 #
-#   deploy/scale-out.sh [--tutti PROGRAM] [--model MODEL] [--clients N] [--requests N] [--keep]
+#   deploy/scale-out.sh [--tutti PROGRAM] [--model MODEL] [--clients N] [--requests N] [--broker redis|rabbitmq] [--keep]
 #
+# With --broker they meet at a Redis or RabbitMQ of their own, as on several machines.
 # Each worker has half of the cores this script may use (one each on two). --keep leaves all three
 # running until Ctrl-C. What it leaves in the temporary folder that it prints goes at its end.
 set -eu
 
-program=$(dirname "$0")/../build/release/tutti model=smollm2-135m-instruct clients=16 requests=64 keep=no
+program=$(dirname "$0")/../build/release/tutti model=smollm2-135m-instruct clients=16 requests=64 keep=no broker=
 while [ $# -gt 0 ]; do
   case $1 in
     --tutti) program=$2; shift 2 ;;
     --model) model=$2; shift 2 ;;
     --clients) clients=$2; shift 2 ;;
     --requests) requests=$2; shift 2 ;;
+    --broker) broker=$2; shift 2 ;;
     --keep) keep=yes; shift ;;
-    -h|--help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    -h|--help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "scale-out: unknown argument $1; see --help" >&2; exit 2 ;;
   esac
 done
@@ -47,15 +49,49 @@ started() {  # LOG COUNT: until so many workers are attached
   tail -n 3 "$work"/*.log >&2
   exit 1
 }
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+answers() { python3 -c 'import socket, sys; socket.create_connection(("127.0.0.1", int(sys.argv[1])), 1)' "$1" 2>/dev/null; }
+queue=
+start_broker() {
+  port=$(free_port)
+  case $broker in
+    redis)
+      redis-server --port "$port" --bind 127.0.0.1 --save '' --dir "$work" >"$work/broker.log" 2>&1 &
+      pids="$pids $!" queue="--broker-backend redis --broker-url redis://127.0.0.1:$port" ;;
+    rabbitmq)
+      mapper=$(free_port)
+      epmd -port "$mapper" -address 127.0.0.1 >/dev/null 2>&1 &
+      pids="$pids $!"
+      mkdir "$work/rabbit"
+      echo "listeners.tcp.1 = 127.0.0.1:$port" >"$work/rabbit/rabbitmq.conf"
+      HOME=$work/rabbit ERL_EPMD_PORT=$mapper ERL_EPMD_ADDRESS=127.0.0.1 RABBITMQ_NODENAME=tutti$port@localhost \
+        RABBITMQ_MNESIA_BASE=$work/rabbit/data RABBITMQ_LOG_BASE=$work/rabbit RABBITMQ_CONFIG_FILE=$work/rabbit/rabbitmq.conf \
+        RABBITMQ_ENABLED_PLUGINS_FILE=$work/rabbit/plugins RABBITMQ_DIST_PORT=$(free_port) \
+        RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}" \
+        "$(echo /usr/lib/rabbitmq/lib/rabbitmq_server-*/sbin/rabbitmq-server)" >"$work/broker.log" 2>&1 &
+      pids="$pids $!" queue="--broker-backend rabbitmq --broker-url amqp://127.0.0.1:$port" ;;
+    *) echo "scale-out: --broker is redis or rabbitmq" >&2; exit 2 ;;
+  esac
+  for _ in $(seq 600); do answers "$port" && return; sleep 0.1; done
+  echo "scale-out: no broker came:" >&2
+  tail -n 5 "$work/broker.log" >&2
+  exit 1
+}
 worker() {  # CORES LOG
-  taskset -c "$1" "$program" worker "$model" --store "$work/store" --threads "$half" >"$2" 2>&1 &
+  # shellcheck disable=SC2086  # several words, or none
+  taskset -c "$1" "$program" worker "$model" --store "$work/store" --threads "$half" $queue >"$2" 2>&1 &
   pids="$pids $!"
 }
 measure() { "$program" bench serve --url "$url" --concurrency "$clients" --requests "$requests" --prompt-tokens 64 --max-tokens 64 --json "$1" >/dev/null; }
 rate() { grep -o '"output_tok_s": *[0-9.]*' "$1" | head -n 1 | grep -o '[0-9.]*$'; }
 
-"$program" serve --role front --store "$work/store" --port 0 --grpc-port 0 >"$work/front.log" 2>&1 &
-pids=$!
+if [ -n "$broker" ]; then
+  start_broker
+  echo "a broker of their own: ${queue##* }"
+fi
+# shellcheck disable=SC2086
+"$program" serve --role front --store "$work/store" --port 0 --grpc-port 0 $queue >"$work/front.log" 2>&1 &
+pids="$pids $!"
 worker "$first" "$work/worker-1.log"
 started "$work/front.log" 1
 for _ in $(seq 50); do

@@ -2,11 +2,13 @@
 
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "app/broker_options.h"
 #include "app/caches.h"
 #include "app/options.h"
 #include "app/process_signals.h"
@@ -40,10 +42,12 @@ Status ServeFront(const Settings& settings) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
   ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
+  ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
+  ASSIGN_OR_RETURN(const std::string folder, StoreFolder(settings));
   Logger log(level);
   telemetry::MetricsRegistry metrics;
   RemoteModels models(&log);
-  const WorkerMetrics worker_metrics(metrics, models.pool());
+  const WorkerMetrics worker_metrics(metrics, models, broker.has_value());
   Caches caches;  // the workers' own
   caches.elsewhere = [&models](const std::optional<std::string>& tenant) {
     return static_cast<size_t>(models.pool().Flush(tenant ? &*tenant : nullptr));
@@ -52,8 +56,10 @@ Status ServeFront(const Settings& settings) {
                    Service::Create(settings, models, std::move(caches), metrics, log));
   RETURN_IF_ERROR(service->Start());
   RETURN_IF_ERROR(models.Open(socket));
+  if (broker) RETURN_IF_ERROR(models.OpenBroker(*broker, folder));
   service->memory().ModelsAreLoaded(0);
-  std::printf("tutti: waiting for workers at %s\n", socket.c_str());
+  const std::string also = broker ? " and through " + broker::ShownUrl(broker->access.url) : "";
+  std::printf("tutti: waiting for workers at %s%s\n", socket.c_str(), also.c_str());
   std::fflush(stdout);
   std::set<std::string> announced;
   const int signal = service->WaitForSignal(std::atomic<bool>(false), [&] {

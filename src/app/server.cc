@@ -47,6 +47,11 @@ std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
 Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
+  if (settings.Text("broker.backend") != "store") {
+    return InvalidArgument("invalid_value",
+                           "broker.backend is for --role front, whose models are in tutti worker")
+        .WithParam("broker.backend");
+  }
   Logger log(level);
   telemetry::MetricsRegistry metrics;
   LocalInference inference(settings, &metrics);

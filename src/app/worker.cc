@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "app/broker_options.h"
 #include "app/caches.h"
 #include "app/idle_memory.h"
 #include "app/loading.h"
@@ -22,6 +23,7 @@
 #include "app/version.h"
 #include "base/log.h"
 #include "kernels/kernels.h"
+#include "remote/letters/letter_link.h"
 #include "remote/waist_codec.h"
 #include "remote/worker_link.h"
 
@@ -62,7 +64,14 @@ int64_t MemoryLimitFrom(const Settings& settings) {
 Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) {
   PrepareProcess();
   ASSIGN_OR_RETURN(const LogLevel level, ParseLogLevel(settings.Text("log-level")));
-  ASSIGN_OR_RETURN(const std::string socket, WorkersSocket(settings));
+  ASSIGN_OR_RETURN(const std::optional<BrokerOptions> broker, BrokerFromSettings(settings));
+  // With a broker the front need not be on this machine, and no socket of it.
+  std::string front;
+  if (broker) {
+    front = broker::ShownUrl(broker->access.url);
+  } else {
+    ASSIGN_OR_RETURN(front, WorkersSocket(settings));
+  }
   RETURN_IF_ERROR(CheckModelNames(models));
   Logger log(level);
   LocalInference inference(settings, nullptr);
@@ -92,17 +101,18 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
     if (loading.failed().load()) stop.store(true);
     if (link != nullptr || !loaded.load()) return;
     memory.ModelsAreLoaded(decoders * settings.Int("kv-cache-bytes"));
-    auto made = remote::WorkerLink::Open(
-        socket, HelloOf(settings, inference),
-        {.inference = &inference.gateway(),
-         .health = &memory,
-         .clock = &inference.clock(),
-         .flush =
-             [&caches](const std::string* tenant) {
-               return static_cast<uint64_t>(
-                   caches.Flush(tenant == nullptr ? std::nullopt : std::optional(*tenant)));
-             }},
-        &log);
+    remote::Relay::Ports ports = {.inference = &inference.gateway(),
+                                  .health = &memory,
+                                  .clock = &inference.clock(),
+                                  .flush = [&caches](const std::string* tenant) {
+                                    return static_cast<uint64_t>(caches.Flush(
+                                        tenant == nullptr ? std::nullopt : std::optional(*tenant)));
+                                  }};
+    v1::Hello hello = HelloOf(settings, inference);
+    auto made = broker ? remote::OpenLetterLink(broker::MakeBroker(broker->access),
+                                                {.name = broker->name, .broker = front},
+                                                std::move(hello), std::move(ports), &log)
+                       : remote::WorkerLink::Open(front, std::move(hello), std::move(ports), &log);
     if (!made.ok()) {
       opening = made.status();
       return stop.store(true);
@@ -111,7 +121,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
     for (const ModelRef& model : models) {
       const auto served = inference.gateway().Find(model.served_name);
       std::printf("tutti: worker %s brings %s to %s (%s)\n", NameOfThisProcess().c_str(),
-                  model.served_name.c_str(), socket.c_str(),
+                  model.served_name.c_str(), front.c_str(),
                   served.ok() ? (*served)->summary.c_str() : "");
     }
     std::fflush(stdout);

@@ -1,6 +1,7 @@
 #include "app/worker_metrics.h"
 
 #include <memory>
+#include <optional>
 
 #include "app/raise_to.h"
 #include "base/mutex.h"
@@ -14,7 +15,13 @@ using telemetry::MetricsRegistry;
 
 class Series {
  public:
-  explicit Series(MetricsRegistry& registry) {
+  Series(MetricsRegistry& registry, bool broker) {
+    if (broker) {
+      connected_ = registry.GetGauge("tutti_broker_connected",
+                                     "Whether the broker of workers elsewhere is there", {});
+      repeated_ = registry.GetCounter("tutti_broker_repeated_messages_total",
+                                      "Messages to workers that were sent again", {});
+    }
     const auto gauge = [&](const char* state) {
       return registry.GetGauge("tutti_workers", "Workers that are attached", {{"state", state}});
     };
@@ -35,7 +42,8 @@ class Series {
     failed_ = outcome("failed");
     quarantined_ = outcome("quarantined");
   }
-  void Set(const remote::WorkerPool::Figures& now, const api::LoadSnapshot& load) {
+  void Set(const remote::WorkerPool::Figures& now, const api::LoadSnapshot& load,
+           const std::optional<remote::LetterPort::Figures>& broker) {
     const MutexLock lock(mutex_);  // two may scrape at once
     serving_.Set(now.workers - now.draining);
     draining_.Set(now.draining);
@@ -45,19 +53,25 @@ class Series {
     RaiseTo(resumed_, now.resumed);
     RaiseTo(failed_, now.failed - now.quarantined);
     RaiseTo(quarantined_, now.quarantined);
+    if (!broker) return;
+    connected_.Set(broker->connected ? 1 : 0);
+    RaiseTo(repeated_, broker->repeated);
   }
 
  private:
   Mutex mutex_;
+  Gauge connected_;
+  Counter repeated_;
   Gauge serving_, draining_, running_, waiting_;
   Counter lost_, resumed_, failed_, quarantined_;
 };
 
 }  // namespace
 
-WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, const remote::WorkerPool& pool)
-    : collector_(registry.AddCollector([series = std::make_shared<Series>(registry), &pool] {
-        series->Set(pool.figures(), pool.Load());
-      })) {}
+WorkerMetrics::WorkerMetrics(MetricsRegistry& registry, RemoteModels& models, bool broker)
+    : collector_(
+          registry.AddCollector([series = std::make_shared<Series>(registry, broker), &models] {
+            series->Set(models.pool().figures(), models.pool().Load(), models.broker());
+          })) {}
 
 }  // namespace tutti::app

@@ -1,15 +1,15 @@
 // WorkerMetrics: a front's workers, as the scraper sees them.
 #pragma once
 
-#include "remote/worker_pool.h"
+#include "app/remote_models.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
 
 class WorkerMetrics {
  public:
-  // Both outlive it.
-  WorkerMetrics(telemetry::MetricsRegistry& registry, const remote::WorkerPool& pool);
+  // Both outlive it. `broker`: workers come through one too.
+  WorkerMetrics(telemetry::MetricsRegistry& registry, RemoteModels& models, bool broker);
 
  private:
   telemetry::MetricsRegistry::CollectorHandle collector_;

@@ -5,6 +5,8 @@
 // Wake() and Drop() are for any. No socket is known here.
 #pragma once
 
+#include <tutti/v1/worker.pb.h>
+
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,7 +16,6 @@
 #include "api/inference.h"
 #include "base/clock.h"
 #include "base/mutex.h"
-#include "tutti/v1/worker.pb.h"
 
 namespace tutti::remote {
 

@@ -7,6 +7,8 @@
 // worker's gateway.
 #pragma once
 
+#include <tutti/v1/worker.pb.h>
+
 #include <string>
 
 #include "api/answer_cache.h"
@@ -15,7 +17,6 @@
 #include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
-#include "tutti/v1/worker.pb.h"
 
 namespace tutti::remote {
 

@@ -11,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/thread_name.h"
 #include "remote/front_port.h"
+#include "remote/link_state.h"
 #include "remote/waist_codec.h"
 #include "remote/worker_link.h"
 #include "remote/worker_pool.h"
@@ -21,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Between two tries to reach the front; doubled until the longest.
-constexpr milliseconds kFirstWait(50), kLongestWait(1000), kRefusedWait(5000);
+constexpr milliseconds kFirstWait(50), kLongestWait(1000);
 // Longest that the channel takes to connect to a socket of this machine.
 constexpr milliseconds kConnect(2000);
 
@@ -51,10 +52,10 @@ class Bell final : public api::StreamWaker {
 // One stream to the front, from its beginning to its end. The sending side is the link's thread.
 class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {
  public:
-  // `no_more` is set when the front has said so.
+  // `state` is told when the front has said that no more comes.
   Stream(const std::shared_ptr<grpc::Channel>& channel, Relay& relay, std::shared_ptr<Bell> bell,
-         std::atomic<bool>& no_more)
-      : stub_(channel), relay_(relay), bell_(std::move(bell)), no_more_(no_more) {}
+         LinkState& state)
+      : stub_(channel), relay_(relay), bell_(std::move(bell)), state_(state) {}
 
   void Begin() {
     stub_.PrepareBidiStreamingCall(&context_, kAttachMethod, grpc::StubOptions(), this);
@@ -85,7 +86,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
       return Break();
     }
     relay_.Receive(message);
-    if (message.no_more()) no_more_.store(true, std::memory_order_release);
+    if (message.no_more()) state_.NoMore();
     StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override {
@@ -109,7 +110,7 @@ class Stream final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::Byte
   grpc::ClientContext context_;
   Relay& relay_;
   const std::shared_ptr<Bell> bell_;
-  std::atomic<bool>& no_more_;
+  LinkState& state_;
   grpc::ByteBuffer incoming_, outgoing_;
   Status refused_;
   std::atomic<bool> writing_{false}, broken_{false}, done_{false};
@@ -133,17 +134,11 @@ class Link final : public WorkerLink {
     thread_ = std::thread([this] { Main(); });
   }
 
-  bool attached() const override { return attached_.load(std::memory_order_acquire); }
+  bool attached() const override { return state_.attached(); }
   bool Drain(Duration limit) override {
-    draining_.store(true, std::memory_order_release);
-    beat_now_.store(true, std::memory_order_release);
+    state_.BeginDrain();
     bell_->Wake();
-    const TimePoint deadline = clock_.Now() + limit;
-    while (attached() && clock_.Now() < deadline) {
-      if (no_more_.load(std::memory_order_acquire) && relay_.calls() == 0) return true;
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return relay_.calls() == 0;
+    return state_.AwaitDrained(clock_, limit, [this] { return relay_.calls() == 0; });
   }
 
  private:
@@ -165,7 +160,7 @@ class Link final : public WorkerLink {
         const Status refused = Serve(channel);
         if (stopping()) return;
         if (log_ != nullptr) Tell(refused);
-        Pause(refused.ok() ? kFirstWait : kRefusedWait);
+        Pause(refused.ok() ? Duration(kFirstWait) : LinkState::kRefusedWait);
       } else {
         if (wait >= kLongestWait && log_ != nullptr && !std::exchange(told_absent_, true))
           log_->Warn("front.absent", {{"socket", path_}});
@@ -176,13 +171,13 @@ class Link final : public WorkerLink {
 
   // Until the stream has ended. Errors: the front does not take this worker.
   Status Serve(const std::shared_ptr<grpc::Channel>& channel) {
-    Stream stream(channel, relay_, bell_, no_more_);
+    Stream stream(channel, relay_, bell_, state_);
     stream.Begin();
     v1::WorkerMessage first;
     *first.mutable_hello() = hello_;
-    Beat(&first);
+    state_.Beat(relay_, &first);
     stream.Write(first);
-    attached_.store(true, std::memory_order_release);
+    state_.set_attached(true);
     told_absent_ = false;
     if (log_ != nullptr) log_->Info("front.attached", {{"socket", path_}});
     TimePoint next_beat = clock_.Now() + WorkerPool::kBeat;
@@ -190,8 +185,8 @@ class Link final : public WorkerLink {
       if (stream.idle()) {
         v1::WorkerMessage message;
         const TimePoint now = clock_.Now();
-        if (beat_now_.exchange(false, std::memory_order_acq_rel) || now >= next_beat) {
-          Beat(&message);
+        if (state_.TakeBeatNow() || now >= next_beat) {
+          state_.Beat(relay_, &message);
           next_beat = now + WorkerPool::kBeat;
         }
         if (relay_.Next(&message) || message.has_beat()) {
@@ -205,7 +200,7 @@ class Link final : public WorkerLink {
       for (int i = 0; i < 100 && !stream.idle() && !stream.broken(); ++i)
         std::this_thread::sleep_for(milliseconds(5));
     }
-    attached_.store(false, std::memory_order_release);
+    state_.set_attached(false);
     stream.Leave();
     stream.RemoveLinkHold();
     while (!stream.done()) bell_->Wait(milliseconds(100));
@@ -213,10 +208,6 @@ class Link final : public WorkerLink {
     return stream.refused();
   }
 
-  void Beat(v1::WorkerMessage* message) {
-    relay_.FillBeat(message->mutable_beat());
-    message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
-  }
   void Tell(const Status& refused) {
     if (refused.ok()) {
       log_->Warn("front.lost", {{"socket", path_}});
@@ -224,7 +215,7 @@ class Link final : public WorkerLink {
       log_->Error("front.refused", {{"socket", path_}, {"why", refused.message()}});
     }
   }
-  void Pause(milliseconds longest) {
+  void Pause(Duration longest) {
     const TimePoint end = clock_.Now() + longest;
     while (!stopping() && clock_.Now() < end) bell_->Wait(end - clock_.Now());
   }
@@ -235,8 +226,8 @@ class Link final : public WorkerLink {
   Logger* const log_;
   const std::shared_ptr<Bell> bell_;
   Relay relay_;
-  std::atomic<bool> stop_{false}, attached_{false}, draining_{false}, beat_now_{false},
-      no_more_{false};
+  LinkState state_;
+  std::atomic<bool> stop_{false};
   bool told_absent_ = false;  // the thread's
   std::thread thread_;
 };

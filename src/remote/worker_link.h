@@ -6,6 +6,8 @@
 // is read on the gRPC library's. No header of that library is included here.
 #pragma once
 
+#include <tutti/v1/worker.pb.h>
+
 #include <memory>
 #include <string>
 
@@ -13,7 +15,6 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "remote/relay.h"
-#include "tutti/v1/worker.pb.h"
 
 namespace tutti::remote {
 

@@ -18,6 +18,10 @@ constexpr size_t kMostWaiting = 1024;  // for their trial
 Status WorkerLost() {
   return Unavailable("worker_lost", "the process that computed this ended; ask again");
 }
+Status WorkerUnreachable() {
+  return Unavailable("worker_unreachable",
+                     "there is no way any more to the process that computed this; ask again");
+}
 Status Quarantined() {
   return Status(StatusCode::kFailedPrecondition, "request_quarantined",
                 "workers ended while they computed this request; it is refused for an hour");
@@ -312,7 +316,7 @@ bool WorkerPool::TakeMessage(const WorkerRef& worker, v1::FrontMessage* message)
   return !calls.empty() || message->ByteSizeLong() > 0;
 }
 
-void WorkerPool::Lost(const WorkerRef& worker) {
+void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
   std::vector<std::pair<WorkRef, Status>> ended;
   size_t resumed = 0;
   {
@@ -338,15 +342,16 @@ void WorkerPool::Lost(const WorkerRef& worker) {
         continue;
       }
       Status status = ours ? Draining() : OkStatus();
-      // One that was leaving has not been killed by what it had.
-      if (!ours && !worker->draining &&
+      // One that was leaving, or cannot be reached, has not been killed by what it had.
+      if (!ours && !worker->draining && ended_what == Ended::kWorker &&
           suspects_.Died(work->Print(), work == trial, now) == Suspects::Standing::kQuarantined) {
         ++figures_.quarantined;
         status = Quarantined();
       } else if (!ours && work->cancelled) {
         status = CancelledByCaller();
       } else if (!ours) {
-        status = MayGoOn(*work, *worker) ? OkStatus() : WorkerLost();
+        const Status lost = ended_what == Ended::kWay ? WorkerUnreachable() : WorkerLost();
+        status = MayGoOn(*work, *worker) ? OkStatus() : lost;
         if (status.ok()) {
           if (work->delivered > 0) {
             const api::ModelInfo* model = worker->Model(work->model);
@@ -356,7 +361,7 @@ void WorkerPool::Lost(const WorkerRef& worker) {
           work->skip = work->delivered;
           work->seen = 0;
           work->seen_hash = 0;
-          if (!Place(work).ok()) status = WorkerLost();
+          if (!Place(work).ok()) status = lost;
         }
       }
       if (status.ok()) {

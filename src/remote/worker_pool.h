@@ -10,6 +10,8 @@
 // worker that gives the same bits, from where its reader stands, or ends with worker_lost.
 #pragma once
 
+#include <tutti/v1/worker.pb.h>
+
 #include <atomic>
 #include <cstdint>
 #include <deque>
@@ -24,7 +26,6 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "remote/suspects.h"
-#include "tutti/v1/worker.pb.h"
 
 namespace tutti::remote {
 
@@ -68,7 +69,9 @@ class WorkerPool final : public api::Inference {
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
   // What the worker is to be told; false: nothing.
   bool TakeMessage(const WorkerRef& worker, v1::FrontMessage* message);
-  void Lost(const WorkerRef& worker);
+  // `way`: it was the way to it that ended, not the worker: what it had is under no suspicion.
+  enum class Ended : uint8_t { kWorker, kWay };
+  void Lost(const WorkerRef& worker, Ended ended = Ended::kWorker);
   // Now and then: readers that have caught up, workers that are silent, deadlines of what waits.
   void Look();
   bool wants_look_soon() const { return paused_.load(std::memory_order_relaxed) > 0; }

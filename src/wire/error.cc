@@ -92,6 +92,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     Busy("model_loading"),
     Busy("engine_stalled"),
     Busy("worker_lost"),
+    Busy("worker_unreachable"),
     Busy("storage_full"),
     Busy("storage_error"),
     {"draining", C::kUnavailable, 503, kServer, 0x8B, 1001, Retry::kYes},

@@ -18,11 +18,19 @@ MANIFESTS = ROOT / "deploy/kubernetes/tutti.yaml"
 
 class Deploy(unittest.TestCase):
     def test_the_scale_out_script_runs_and_leaves_nothing(self):
+        self.run_script()
+
+    def test_it_runs_with_a_broker_between_them(self):
+        for broker in ("redis", "rabbitmq"):
+            with self.subTest(broker):
+                self.run_script("--broker", broker)
+
+    def run_script(self, *options):
         if len(os.sched_getaffinity(0)) < 2:
             self.skipTest("two workers need two cores")
         with tempfile.TemporaryDirectory() as folder:
-            run = subprocess.run([ROOT / "deploy/scale-out.sh", "--tutti", TUTTI, "--model", default_model(), "--clients", "4", "--requests", "8"],
-                                 capture_output=True, text=True, timeout=3 * STEP_S, env=dict(os.environ, TMPDIR=folder))
+            run = subprocess.run([ROOT / "deploy/scale-out.sh", "--tutti", TUTTI, "--model", default_model(), "--clients", "4", "--requests", "8",
+                                  *options], capture_output=True, text=True, timeout=3 * STEP_S, env=dict(os.environ, TMPDIR=folder))
             self.assertEqual(run.returncode, 0, run.stderr)
             times = float(re.search(r"two workers: \d+ tok/s, ([\d.]+) times", run.stdout)[1])
             figure(f"deploy: a second worker brings {times} times")

@@ -1,0 +1,125 @@
+// PostOffice: a broker in this process, for tests of what uses one: it loses and doubles letters,
+// goes down, and forgets. Any thread.
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "broker/thread_broker.h"
+
+namespace tutti::broker::testing {
+
+class PostOffice {
+ public:
+  // Its ends must have been destroyed before it.
+  std::unique_ptr<Broker> MakeBroker() { return std::make_unique<End>(*this); }
+
+  // Per cent of all letters.
+  void SetFaults(int lost, int doubled) {
+    const MutexLock lock(mutex_);
+    lost_ = lost;
+    doubled_ = doubled;
+  }
+  // All connections end, all letters are forgotten, and nobody can connect.
+  void GoDown() {
+    const MutexLock lock(mutex_);
+    up_ = false;
+    boxes_.clear();
+    for (End* end : ends_) end->Poke();
+  }
+  void ComeBack() {
+    const MutexLock lock(mutex_);
+    up_ = true;
+  }
+  void Put(const std::string& mailbox, const std::string& letter) {
+    const MutexLock lock(mutex_);
+    PutLocked(mailbox, letter);
+  }
+  int letters() const {
+    const MutexLock lock(mutex_);
+    return letters_;
+  }
+
+ private:
+  class End final : public ThreadBroker {
+   public:
+    explicit End(PostOffice& office) : office_(office) {
+      const MutexLock lock(office_.mutex_);
+      office_.ends_.push_back(this);
+    }
+    ~End() override {
+      Stop();
+      const MutexLock lock(office_.mutex_);
+      std::erase(office_.ends_, this);
+    }
+
+   private:
+    Status Up() const REQUIRES(office_.mutex_) {
+      return office_.up_ ? OkStatus() : Unavailable("broker_lost", "the office is closed");
+    }
+    Status Connect(const Mailboxes& mailboxes) override {
+      mailboxes_ = mailboxes;
+      const MutexLock lock(office_.mutex_);
+      return Up();
+    }
+    void Disconnect() override {}
+    Status Write(std::span<const Outgoing> letters) override {
+      const MutexLock lock(office_.mutex_);
+      RETURN_IF_ERROR(Up());
+      for (const Outgoing& each : letters) {
+        if (office_.Chance(office_.lost_)) continue;
+        office_.PutLocked(each.mailbox, each.letter);
+        if (office_.Chance(office_.doubled_)) office_.PutLocked(each.mailbox, each.letter);
+      }
+      return OkStatus();
+    }
+    Status Read() override {
+      std::deque<std::string> letters;
+      {
+        const MutexLock lock(office_.mutex_);
+        RETURN_IF_ERROR(Up());
+        letters.swap(office_.boxes_[mailboxes_.own]);
+        if (!mailboxes_.shared.empty()) {
+          std::deque<std::string>& shared = office_.boxes_[mailboxes_.shared];
+          if (!shared.empty()) {
+            letters.push_back(std::move(shared.front()));
+            shared.pop_front();
+          }
+        }
+      }
+      for (std::string& letter : letters) Deliver(std::move(letter));
+      return OkStatus();
+    }
+    void Descriptors(std::pair<int, int>*) const override {}
+
+    PostOffice& office_;
+    Mailboxes mailboxes_;
+  };
+
+  bool Chance(int percent) REQUIRES(mutex_) {
+    return random_() % 100 < static_cast<uint64_t>(percent);
+  }
+  void PutLocked(const std::string& mailbox, const std::string& letter) REQUIRES(mutex_) {
+    ++letters_;
+    boxes_[mailbox].push_back(letter);
+    for (End* end : ends_) end->Poke();
+  }
+
+  mutable Mutex mutex_;
+  std::mt19937_64 random_ GUARDED_BY(mutex_){7};
+  bool up_ GUARDED_BY(mutex_) = true;
+  int lost_ GUARDED_BY(mutex_) = 0, doubled_ GUARDED_BY(mutex_) = 0;
+  int letters_ GUARDED_BY(mutex_) = 0;
+  std::vector<End*> ends_ GUARDED_BY(mutex_);
+  std::map<std::string, std::deque<std::string>> boxes_ GUARDED_BY(mutex_);
+};
+
+}  // namespace tutti::broker::testing

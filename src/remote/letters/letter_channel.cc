@@ -1,0 +1,68 @@
+#include "remote/letters/letter_channel.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::remote {
+
+LetterChannel::LetterChannel(std::string from, uint64_t session)
+    : from_(std::move(from)), session_(session) {}
+
+bool LetterChannel::has_room() const {
+  return waiting_.size() < kMostMessages && waiting_bytes_ < kMostBytes;
+}
+
+void LetterChannel::Send(std::string message) {
+  waiting_bytes_ += message.size();
+  waiting_.push_back(std::move(message));
+}
+
+void LetterChannel::SendAllAgain() {
+  repeated_ += sent_;
+  sent_ = 0;
+  owes_ = true;  // what was acknowledged may not have come either
+  wait_ = kRepeat;
+}
+
+bool LetterChannel::Next(TimePoint now, v1::Letter* letter) {
+  if (sent_ > 0 && now >= again_) {
+    repeated_ += sent_;
+    sent_ = 0;
+    wait_ = std::min(wait_ * 2, kLongestRepeat);
+  }
+  const bool message = sent_ < waiting_.size();
+  if (!message && !owes_) return false;
+  letter->set_from(from_);
+  letter->set_session(session_);
+  letter->set_received(received_);
+  owes_ = false;
+  if (!message) return true;
+  if (sent_ == 0) again_ = now + wait_;
+  letter->set_number(first_ + sent_);
+  highest_ = std::max(highest_, letter->number());
+  letter->set_message(waiting_[sent_]);
+  ++sent_;
+  return true;
+}
+
+void LetterChannel::Receive(const v1::Letter& letter, TimePoint now,
+                            std::vector<std::string>* messages) {
+  // Only what was sent at all can have come.
+  if (letter.received() >= first_ && letter.received() <= highest_) {
+    while (first_ <= letter.received()) {
+      waiting_bytes_ -= waiting_.front().size();
+      waiting_.pop_front();
+      ++first_;
+      if (sent_ > 0) --sent_;
+    }
+    wait_ = kRepeat;
+    again_ = now + wait_;
+  }
+  if (letter.number() == 0) return;
+  owes_ = true;  // also of one that came before: its acknowledgement was lost
+  if (letter.number() != received_ + 1) return;
+  ++received_;
+  messages->push_back(letter.message());
+}
+
+}  // namespace tutti::remote

@@ -1,0 +1,137 @@
+#include "remote/letters/letter_channel.h"
+
+#include <gtest/gtest.h>
+
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace tutti::remote {
+namespace {
+
+using std::chrono::milliseconds;
+
+TEST(LetterChannelTest, MessagesComeInOrderAndAreAcknowledged) {
+  LetterChannel here("here", 7), there("there", 7);
+  TimePoint now{};
+  here.Send("a");
+  here.Send("b");
+  v1::Letter letter;
+  std::vector<std::string> come;
+  while (here.Next(now, &letter)) {
+    EXPECT_EQ(letter.session(), 7u);
+    EXPECT_EQ(letter.from(), "here");
+    there.Receive(letter, now, &come);
+    letter.Clear();
+  }
+  EXPECT_EQ(come, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(here.settled());
+  std::vector<std::string> none;
+  ASSERT_TRUE(there.Next(now, &letter));
+  EXPECT_EQ(letter.number(), 0u);
+  here.Receive(letter, now, &none);
+  EXPECT_TRUE(here.settled());
+  EXPECT_TRUE(none.empty());
+  EXPECT_FALSE(there.Next(now, &letter));  // one acknowledgement is enough
+}
+
+TEST(LetterChannelTest, WhatIsNotAcknowledgedIsSentAgainLaterAndLater) {
+  LetterChannel here("here", 7);
+  here.Send("a");
+  v1::Letter letter;
+  const auto sent_at = [&](TimePoint now) {
+    letter.Clear();
+    return here.Next(now, &letter);
+  };
+  TimePoint now{};
+  ASSERT_TRUE(sent_at(now));
+  EXPECT_FALSE(sent_at(now + milliseconds(999)));
+  ASSERT_TRUE(sent_at(now += milliseconds(1000)));
+  EXPECT_EQ(letter.message(), "a");
+  EXPECT_FALSE(sent_at(now + milliseconds(1999)));
+  ASSERT_TRUE(sent_at(now += milliseconds(2000)));
+  ASSERT_TRUE(sent_at(now += milliseconds(4000)));
+  ASSERT_TRUE(sent_at(now += milliseconds(8000)));
+  ASSERT_TRUE(sent_at(now += milliseconds(8000)));
+  EXPECT_EQ(here.repeated(), 5u);
+}
+
+TEST(LetterChannelTest, TooMuchUnderWayLeavesNoRoom) {
+  LetterChannel here("here", 7);
+  for (size_t i = 0; i < LetterChannel::kMostMessages; ++i) {
+    EXPECT_TRUE(here.has_room());
+    here.Send("x");
+  }
+  EXPECT_FALSE(here.has_room());
+  LetterChannel other("other", 7);
+  other.Send(std::string(LetterChannel::kMostBytes, 'x'));
+  EXPECT_FALSE(other.has_room());
+}
+
+TEST(LetterChannelTest, NumbersThatNobodyGaveChangeNothing) {
+  LetterChannel here("here", 7);
+  here.Send("a");
+  TimePoint now{};
+  v1::Letter letter;
+  ASSERT_TRUE(here.Next(now, &letter));
+  std::vector<std::string> come;
+  for (const uint64_t number : {uint64_t{0}, uint64_t{2}, uint64_t{1} << 63, UINT64_MAX}) {
+    v1::Letter wrong;
+    wrong.set_received(number);
+    wrong.set_number(number == 0 ? 0 : number);
+    here.Receive(wrong, now, &come);
+    EXPECT_FALSE(here.settled());
+    EXPECT_TRUE(come.empty());
+  }
+}
+
+// A way that loses, doubles and swaps letters, and is closed now and then.
+TEST(LetterChannelTest, AllComesOnceAndInOrderOverAnyWay) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto chance = [&](int percent) {
+      return random() % 100 < static_cast<uint64_t>(percent);
+    };
+    LetterChannel ends[2] = {{"a", 1}, {"b", 1}};
+    std::deque<v1::Letter> way[2];  // to the end of that number
+    std::vector<std::string> come[2];
+    int made[2] = {0, 0};
+    constexpr int kMessages = 200;
+    TimePoint now{};
+    int turns = 0;
+    while (come[0].size() < kMessages || come[1].size() < kMessages || !ends[0].settled() ||
+           !ends[1].settled()) {
+      ASSERT_LT(++turns, 200'000) << seed;
+      now += milliseconds(random() % 40);
+      if (chance(1)) {
+        way[0].clear();
+        way[1].clear();
+        ends[0].SendAllAgain();
+        ends[1].SendAllAgain();
+      }
+      for (int i = 0; i < 2; ++i) {
+        while (made[i] < kMessages && ends[i].has_room() && chance(30))
+          ends[i].Send(std::to_string(made[i]++));
+        v1::Letter letter;
+        while (ends[i].Next(now, &letter)) {
+          if (!chance(10)) way[1 - i].push_back(letter);
+          if (chance(10)) way[1 - i].push_back(letter);
+          letter.Clear();
+        }
+        if (way[i].size() > 1 && chance(20)) std::swap(way[i][0], way[i][1]);
+        while (!way[i].empty() && chance(70)) {
+          ends[i].Receive(way[i].front(), now, &come[i]);
+          way[i].pop_front();
+        }
+      }
+    }
+    for (const auto& messages : come) {
+      ASSERT_EQ(messages.size(), kMessages);
+      for (int i = 0; i < kMessages; ++i) ASSERT_EQ(messages[i], std::to_string(i)) << seed;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::remote

@@ -1,0 +1,28 @@
+// A worker's way to a front on another machine: letters through a broker. It asks who is a front,
+// says what it serves, and carries calls and answers; where the front is gone it asks again.
+#pragma once
+
+#include <tutti/v1/worker.pb.h>
+
+#include <memory>
+#include <string>
+
+#include "base/log.h"
+#include "base/status.h"
+#include "broker/broker.h"
+#include "remote/relay.h"
+#include "remote/worker_link.h"
+
+namespace tutti::remote {
+
+struct LetterLinkOptions {
+  std::string name;    // of the queue: CheckQueueName()
+  std::string broker;  // its address, for the log
+};
+
+// As WorkerLink::Open(). Errors: invalid_value (the name), overloaded (no thread).
+Result<std::unique_ptr<WorkerLink>> OpenLetterLink(std::shared_ptr<broker::Broker> broker,
+                                                   LetterLinkOptions options, v1::Hello hello,
+                                                   Relay::Ports ports, Logger* log);
+
+}  // namespace tutti::remote

@@ -1,0 +1,50 @@
+// LinkState: what the thread of a worker's link and its owner tell each other. Any thread.
+#pragma once
+
+#include <tutti/v1/worker.pb.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "base/clock.h"
+#include "remote/relay.h"
+
+namespace tutti::remote {
+
+class LinkState {
+ public:
+  // A front that does not take this worker is asked again after that.
+  static constexpr Duration kRefusedWait = std::chrono::seconds(5);
+
+  bool attached() const { return attached_.load(std::memory_order_acquire); }
+  void set_attached(bool attached) { attached_.store(attached, std::memory_order_release); }
+  // The front has said that nothing new comes.
+  void NoMore() { no_more_.store(true, std::memory_order_release); }
+
+  // The next beat is due now, and says that this worker leaves.
+  void BeginDrain() {
+    draining_.store(true, std::memory_order_release);
+    beat_now_.store(true, std::memory_order_release);
+  }
+  bool TakeBeatNow() { return beat_now_.exchange(false, std::memory_order_acq_rel); }
+  void Beat(const Relay& relay, v1::WorkerMessage* message) const {
+    relay.FillBeat(message->mutable_beat());
+    message->mutable_beat()->set_draining(draining_.load(std::memory_order_acquire));
+  }
+  // Until the front sends nothing new and all has been `done`, or is gone, or `limit` has passed.
+  // Whether all has been done.
+  bool AwaitDrained(const Clock& clock, Duration limit, const std::function<bool()>& done) const {
+    const TimePoint deadline = clock.Now() + limit;
+    while (attached() && clock.Now() < deadline) {
+      if (no_more_.load(std::memory_order_acquire) && done()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return done();
+  }
+
+ private:
+  std::atomic<bool> attached_{false}, draining_{false}, beat_now_{false}, no_more_{false};
+};
+
+}  // namespace tutti::remote

@@ -1,0 +1,136 @@
+"""Brokers of our own between front and workers: RabbitMQ and Redis of Debian on private ports, each in a folder that ends with it."""
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+
+from harness import eventually
+
+SBIN = next(iter(pathlib.Path("/usr/lib/rabbitmq/lib").glob("rabbitmq_server-*/sbin")), None)
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+class QueueServer:
+    """One that is started, killed, paused, emptied and started again on the same port. All of a process group of its own."""
+    START_S = 60
+
+    def __init__(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="tutti_queue_"))
+        self.port = free_port()
+        self.process = None
+
+    def start(self):
+        self.log = open(self.folder / "log", "ab")
+        self.process = self.launch()
+        eventually(self.answers, self.START_S)
+        return self
+
+    def launch(self):
+        raise NotImplementedError
+
+    def answers(self):
+        assert self.process.poll() is None, (self.folder / "log").read_text(errors="replace")[-2000:]
+        return listens(self.port)
+
+    def signal(self, number):
+        os.killpg(self.process.pid, number)
+
+    def kill(self):
+        self.signal(signal.SIGKILL)
+        self.process.wait()
+        self.log.close()
+
+    def wipe(self):
+        """After kill(): as a machine that was set up anew."""
+        for entry in self.folder.iterdir():
+            if entry.name in self.KEPT:
+                continue
+            shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def close(self):
+        if self.process is not None and self.process.poll() is None:
+            self.signal(signal.SIGCONT)
+            self.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Redis(QueueServer):
+    KEPT = ()
+    backend = "redis"
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def launch(self):
+        return subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+                                 "--dir", str(self.folder)], stdout=self.log, stderr=self.log, start_new_session=True)
+
+
+class RabbitMq(QueueServer):
+    """With an Erlang port mapper of its own, so that nothing of it is left when it ends."""
+    KEPT = ("home", "rabbitmq.conf")
+    backend = "rabbitmq"
+
+    def __init__(self, tls=None):
+        super().__init__()
+        assert SBIN is not None, "rabbitmq-server is not installed"
+        self.mapper_port, self.node_port = free_port(), free_port()
+        (self.folder / "home").mkdir()
+        cookie = self.folder / "home" / ".erlang.cookie"
+        cookie.write_text("tuttitest")
+        cookie.chmod(0o400)
+        lines = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "log.console = true", "log.console.level = warning"]
+        if tls:  # a folder of certificates
+            self.tls_port = free_port()
+            lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.certfile = {tls}/server.crt",
+                      f"ssl_options.keyfile = {tls}/server.key", f"ssl_options.cacertfile = {tls}/ca.crt"]
+        (self.folder / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
+        self.mapper = None
+
+    @property
+    def url(self):
+        return f"amqp://127.0.0.1:{self.port}"
+
+    def launch(self):
+        environment = dict(os.environ, HOME=str(self.folder / "home"), RABBITMQ_NODENAME=f"tutti{self.port}@localhost",
+                           RABBITMQ_MNESIA_BASE=str(self.folder / "data"), RABBITMQ_LOG_BASE=str(self.folder / "logs"),
+                           RABBITMQ_CONFIG_FILE=str(self.folder / "rabbitmq.conf"), RABBITMQ_ENABLED_PLUGINS="",
+                           RABBITMQ_ENABLED_PLUGINS_FILE=str(self.folder / "plugins"), RABBITMQ_DIST_PORT=str(self.node_port),
+                           RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}",
+                           ERL_EPMD_PORT=str(self.mapper_port), ERL_EPMD_ADDRESS="127.0.0.1")
+        if self.mapper is None:
+            self.mapper = subprocess.Popen(["epmd", "-port", str(self.mapper_port), "-address", "127.0.0.1"], stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL)
+            eventually(lambda: listens(self.mapper_port), 10)
+        return subprocess.Popen([str(SBIN / "rabbitmq-server")], env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
+
+    def close(self):
+        super().close()
+        if self.mapper is not None:
+            self.mapper.kill()
+            self.mapper.wait()
+            self.mapper = None

@@ -1,0 +1,209 @@
+"""A front and workers that meet at a broker, as on several machines: RabbitMQ and Redis, each for real, killed, emptied, paused and
+started again under load (rows U52, N65, N66; docs/workers.md)."""
+import concurrent.futures
+import os
+import pathlib
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+import unittest
+
+import openai
+
+from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure
+from queue_servers import RabbitMq, Redis
+from test_jobs import chat, ended, look, submit
+from test_workers import Stream, Worker, ask
+
+TUTTI = os.environ["E2E_BINARY"]
+
+
+class World:
+    """A broker, the store's folder of a front, the front, and some workers who know nothing of that folder."""
+
+    def __init__(self, broker, workers=1, worker=("--lanes", "16"), front=(), url=None):
+        self.broker = broker
+        self.folder = tempfile.TemporaryDirectory()
+        self.queue = ("--broker-backend", broker.backend, "--broker-url", url or broker.url)
+        self.worker_options, self.front_options = worker, front
+        self.front = self.start_front()
+        self.workers = []
+        for _ in range(workers):
+            self.add()
+
+    def start_front(self):
+        server = Server("--store", self.folder.name + "/store", *self.queue, *self.front_options, model="--role=front", wait=False)
+        server.wait_listening()
+        return server
+
+    def add(self):
+        before = self.attached()
+        self.workers.append(Worker(self.folder.name + "/elsewhere", *self.queue, *self.worker_options))
+        eventually(lambda: self.attached() == before + 1, self.front.log)
+        return self.workers[-1]
+
+    def attached(self):
+        return int(self.front.metric("tutti_workers", state="serving"))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for worker in self.workers:
+            worker.stop()
+        self.front.stop()
+        self.folder.cleanup()
+
+
+class Cases:
+    """What must hold with either broker."""
+    KIND = None
+
+    @classmethod
+    def setUpClass(cls):
+        cls.broker = cls.KIND().start()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.broker.close()
+
+    def test_workers_elsewhere_answer_as_one_process_does(self):
+        with World(self.broker) as world:
+            one = Server("--threads", "1")
+            try:
+                for text in ("Name three colours.", "日本語で"):
+                    self.assertEqual(ask(world.front, text), ask(one, text))
+                answers = [server.post_json("/tokenize", {"model": MODEL, "prompt": "Hello <|im_end|>"}) for server in (world.front, one)]
+                self.assertEqual(answers[0], answers[1])
+            finally:
+                one.stop()
+            client = openai.OpenAI(base_url=world.front.url + "/v1", api_key="none", timeout=STEP_S)
+            chunks = list(client.chat.completions.create(**chat("Count.", 24), stream=True))
+            self.assertGreater(len(chunks), 4)
+            streams = [Stream(world.front, f"Tell story {i}.", 48) for i in range(16)]
+            self.assertEqual([stream.join().error for stream in streams], [None] * 16)
+
+    def test_a_broker_that_is_killed_emptied_and_started_again_loses_nothing_and_doubles_nothing(self):
+        """Row N65: accepted jobs lost 0, doubled 0, local doors go on, streams that it interrupts go on where they were."""
+        with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
+            alone = ask(world.front, "List facts about seven.", 300, ignore_eos=True)
+            jobs, stop = [], threading.Event()
+
+            def submits(client):
+                number = 0
+                while not stop.is_set():
+                    jobs.append(submit(world.front, chat(f"Job {number} of {client}", 24, ignore_eos=True))["id"])
+                    number += 1
+                    time.sleep(0.1)
+
+            with concurrent.futures.ThreadPoolExecutor(2) as pool:
+                clients = [pool.submit(submits, client) for client in range(2)]
+                for _ in range(amount(short=1, normal=2, full=10)):
+                    stream = Stream(world.front, "List facts about seven.", 300)
+                    self.assertTrue(stream.begun.wait(STEP_S))
+                    world.broker.kill()
+                    world.broker.wipe()
+                    self.assertEqual(world.front.get("/livez")[0], 200)
+                    accepted = submit(world.front, chat("Meanwhile", 8))  # the record is the store
+                    self.assertIn(look(world.front, accepted["id"])["status"], ("queued", "running"))
+                    world.broker.start()
+                    stream.join()
+                    self.assertIsNone(stream.error)
+                    self.assertEqual(stream.text, alone)
+                    self.assertEqual(ended(world.front, accepted["id"])["status"], "completed")
+                stop.set()
+                for client in clients:
+                    client.result(timeout=STEP_S)
+            done = [ended(world.front, job) for job in jobs]
+            self.assertEqual({job["status"] for job in done}, {"completed"})
+            self.assertEqual({job["attempt"] for job in done}, {1})  # no attempt is the broker's
+            self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
+            counted = sum(world.front.metric("tutti_job_attempts_total", outcome=outcome) for outcome in ("failed", "dead", "retried"))
+            self.assertEqual(counted, 0)
+            figure(f"{self.broker.backend}: {len(jobs)} jobs over a broker that was killed and emptied, each at its first attempt")
+
+    def test_a_broker_that_stands_still_for_a_while_is_waited_for(self):
+        with World(self.broker) as world:
+            stream = Stream(world.front, "Tell a story.", 200)
+            self.assertTrue(stream.begun.wait(STEP_S))
+            self.broker.signal(signal.SIGSTOP)
+            try:
+                time.sleep(3)
+                self.assertEqual(world.front.get("/livez")[0], 200)
+            finally:
+                self.broker.signal(signal.SIGCONT)
+            self.assertIsNone(stream.join().error)
+            self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
+
+    def test_a_killed_worker_is_noticed_and_its_jobs_are_done_by_another(self):
+        with World(self.broker, workers=2, worker=("--lanes", "4", "--no-restart")) as world:
+            jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
+            eventually(lambda: world.front.load()["running"] >= 8)
+            os.kill(world.workers[0].process.pid, signal.SIGKILL)
+            done = [ended(world.front, job) for job in jobs]
+            self.assertEqual({job["status"] for job in done}, {"completed"})
+            self.assertLessEqual(max(job["attempt"] for job in done), 2)
+            eventually(lambda: world.attached() == 1, world.front.log)
+            world.workers.pop(0).stop()
+
+    def test_a_front_that_is_killed_finds_its_workers_and_its_jobs_again(self):
+        with World(self.broker) as world:
+            jobs = [submit(world.front, chat(f"Job {i}", 400, ignore_eos=True))["id"] for i in range(8)]
+            eventually(lambda: world.front.load()["running"] > 0)
+            world.front.process.kill()
+            world.front.stop()
+            begun = time.monotonic()
+            world.front = world.start_front()
+            eventually(lambda: world.attached() == 1, world.front.log)
+            figure(f"{self.broker.backend}: a worker was back {time.monotonic() - begun:.1f} s after its front had been started again")
+            done = [ended(world.front, job) for job in jobs]
+            self.assertEqual({job["status"] for job in done}, {"completed"})
+
+    def test_a_worker_that_is_stopped_hands_in_what_it_has(self):
+        with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
+            streams = [Stream(world.front, f"Tell story {i}.", 64) for i in range(12)]
+            for stream in streams[:4]:
+                self.assertTrue(stream.begun.wait(STEP_S))
+            self.assertEqual(world.workers.pop(0).stop(), 0)
+            self.assertEqual([stream.join().error for stream in streams], [None] * 12)
+            self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
+
+
+class OverRabbitMq(Cases, unittest.TestCase):
+    KIND = RabbitMq
+
+
+class OverRedis(Cases, unittest.TestCase):
+    KIND = Redis
+
+
+class Start(unittest.TestCase):
+    def test_what_is_wrong_is_said_before_a_port_opens(self):
+        def fails(*options, command=("serve", "--role", "front", "--port", "0")):
+            run = subprocess.run([TUTTI, *command, "--store", "memory", "--workers-socket", "/nowhere/s", *options], capture_output=True,
+                                 text=True, timeout=STEP_S)
+            self.assertEqual(run.returncode, 78, run.stderr)
+            return run.stderr
+
+        self.assertIn("broker.url", fails("--broker-backend", "rabbitmq"))
+        self.assertIn("broker.backend", fails("--broker-url", "amqp://127.0.0.1"))
+        self.assertIn("broker.backend = redis", fails("--broker-backend", "rabbitmq", "--broker-url", "redis://127.0.0.1"))
+        self.assertIn("password_file", fails("--broker-backend", "redis", "--broker-url", "redis://me:secret@127.0.0.1"))
+        self.assertNotIn("secret", fails("--broker-backend", "redis", "--broker-url", "redis://me:secret@127.0.0.1"))
+        self.assertIn("broker.plain", fails("--broker-backend", "rabbitmq", "--broker-url", "amqp://broker.example"))
+        self.assertIn("broker.name", fails("--broker-backend", "redis", "--broker-url", "redis://127.0.0.1", "--broker-name", "a b"))
+        self.assertIn("--role front", fails("--broker-backend", "redis", "--broker-url", "redis://127.0.0.1",
+                                            command=("serve", default_model(), "--port", "0")))
+        with tempfile.TemporaryDirectory() as folder:
+            secret = pathlib.Path(folder, "password")
+            secret.write_text("hunter2\n")
+            secret.chmod(0o644)
+            text = fails("--broker-backend", "redis", "--broker-url", "redis://127.0.0.1", "--broker-password-file", str(secret))
+            self.assertIn("chmod 600", text)
+            self.assertNotIn("hunter2", text)
+
+
+if __name__ == "__main__":
+    unittest.main()
