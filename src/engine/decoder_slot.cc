@@ -47,11 +47,13 @@ DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies&
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
       scheduler_(options.scheduler, limits_, &pool_),
       statistics_(mailbox_, ledger_, limits_.kv_blocks) {
+  deps_.runner->GiveUpWhen(&mailbox_->urgent());
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
 }
 
 DecoderSlot::~DecoderSlot() {
+  deps_.runner->GiveUpWhen(nullptr);
   EndAll(Unavailable("draining", "the server is shutting down"));
   mailbox_->Close();
 }
@@ -232,7 +234,11 @@ bool DecoderSlot::Step() {
 
   const bool ran = !plan.slices.empty() || !outcomes.empty();
   if (!plan.slices.empty()) {
-    count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
+    if (result.given_up) {
+      count.wasted += static_cast<uint64_t>(plan.tokens);
+    } else {
+      count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
+    }
     statistics_.StepTook(now - begin);
     if (deps_.observer != nullptr) {
       StepEvent event;

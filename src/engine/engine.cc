@@ -122,13 +122,14 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
                            " tokens, the most allowed is " + std::to_string(limit),
                        impl_->predicted_wait());
   }
+  const bool urgent = request.priority == api::Priority::kInteractive;
   ticket.tokens_ = tokens;
   ticket.submitted_ = true;
   ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
   impl_->decoder.mailbox()->Submit(
       MakeWork(std::move(ticket), std::move(request), std::move(stream), impl_->decoder.limits(),
                impl_->decoder.text()),
-      impl_->clock.Now());
+      impl_->clock.Now(), urgent);
   return OkStatus();
 }
 

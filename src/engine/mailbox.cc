@@ -65,7 +65,7 @@ Mailbox::~Mailbox() {
   }
 }
 
-void Mailbox::Submit(std::unique_ptr<Submission> record, TimePoint now) {
+void Mailbox::Submit(std::unique_ptr<Submission> record, TimePoint now, bool urgent) {
   Submission* node = record.release();
   Submission* head = submissions_.load(std::memory_order_relaxed);
   do {
@@ -74,6 +74,7 @@ void Mailbox::Submit(std::unique_ptr<Submission> record, TimePoint now) {
     node->next_submission = head;
   } while (!submissions_.compare_exchange_weak(head, node, std::memory_order_release,
                                                std::memory_order_relaxed));
+  if (urgent) urgent_.store(true, std::memory_order_relaxed);
   if (head == nullptr) signal_->Notify();
 }
 

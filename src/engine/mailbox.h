@@ -42,7 +42,8 @@ class Mailbox {
   ~Mailbox();
 
   // --- any thread ---
-  void Submit(std::unique_ptr<Submission> record, TimePoint now);
+  // `urgent`: batch work under way may be given up for it.
+  void Submit(std::unique_ptr<Submission> record, TimePoint now, bool urgent = false);
   void Touch(RequestControl* control) noexcept;  // cancelled or granted
 
   // --- engine thread ---
@@ -52,6 +53,7 @@ class Mailbox {
   template <typename Record, typename Take, typename Touched>
   bool Drain(Take take, Touched touched) {
     bool any = false;
+    urgent_.store(false, std::memory_order_relaxed);  // before it is taken: later ones set it again
     for (Submission* record = TakeSubmissions(); record != nullptr;) {
       Submission* next = record->next_submission;
       take(std::unique_ptr<Record>(static_cast<Record*>(record)));
@@ -73,6 +75,8 @@ class Mailbox {
                ? TimePoint::max()
                : TimePoint(Duration(pending_since_ns_.load(std::memory_order_acquire)));
   }
+  // Whether one that is urgent waits to be taken in; one may be told of once too often.
+  const std::atomic<bool>& urgent() const { return urgent_; }
   bool empty() const {
     return submissions_.load(std::memory_order_acquire) == nullptr &&
            touched_.load(std::memory_order_acquire) == nullptr;
@@ -89,7 +93,7 @@ class Mailbox {
   std::atomic<Submission*> submissions_{nullptr};
   std::atomic<RequestControl*> touched_{nullptr};
   std::atomic<int64_t> pending_since_ns_{0};
-  std::atomic<bool> closed_{false};
+  std::atomic<bool> closed_{false}, urgent_{false};
 };
 
 }  // namespace tutti::engine

@@ -2,6 +2,8 @@
 // of the implementations; tests use those of testing/fake_model_runner.h.
 #pragma once
 
+#include <atomic>
+
 #include "base/status.h"
 #include "engine/step_plan.h"
 
@@ -26,6 +28,10 @@ class ModelRunner {
   virtual void Launch(const StepPlan& plan) = 0;
   // Waits for the launched step and returns its result. Never throws; a failure is in the status.
   virtual StepResult Collect() = 0;
+
+  // From now on a step that may be given up (StepPlan::may_give_up) is, soon after `urgent` is set.
+  // `urgent` outlives every call; null: no more. A runner may as well finish every step.
+  virtual void GiveUpWhen(const std::atomic<bool>* /*urgent*/) {}
 
   // Gets back a result that Collect returned, once it was read: its memory may serve the next step,
   // so that a steady step allocates nothing.

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -87,6 +88,57 @@ TEST(Priority, AnInteractivePromptIsComputedWithoutBatchRowsBesideIt) {
   ASSERT_TRUE(h.RunToEnd());
   for (size_t i = 0; i < h.size(); ++i)
     EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request)) << i;
+  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
+}
+
+// N41: a request that came while a step of batch work alone was under way waited for its end, which
+// for a prompt of a few words was half of what it takes alone.
+TEST(Priority, AStepOfBatchWorkAloneIsGivenUpForWhoComes) {
+  EngineHarness h(Lanes(8), BigPool());
+  for (int i = 0; i < 7; ++i) {
+    Request low = TestRequest(TestPrompt(i * 50, 20), 400, 0.8);
+    low.priority = api::Priority::kBatch;
+    h.MustSubmit(std::move(low));
+  }
+  RunFor(h, milliseconds(300));
+  const auto said = [&](size_t client) {
+    const auto& choices = h.client(client).choices;
+    return choices.empty() ? size_t{0} : choices[0].tokens.size();
+  };
+  std::vector<size_t> before;
+  for (size_t i = 0; i < 7; ++i) before.push_back(said(i));
+  std::optional<size_t> high;
+  h.runner().fault = [&](const StepPlan& plan, const SequenceSlice*) {
+    if (!high && plan.may_give_up) high = h.MustSubmit(TestRequest(TestPrompt(500, 20), 10));
+    return OkStatus();
+  };
+  ASSERT_TRUE(h.RunUntil([&] { return high && said(*high) == 1; }));
+  EXPECT_EQ(h.runner().given_up(), 1u);
+  for (size_t i = 0; i < 7; ++i) EXPECT_EQ(said(i), before[i]) << i;
+  ASSERT_TRUE(h.RunToEnd());
+  for (size_t i = 0; i < h.size(); ++i)
+    EXPECT_EQ(h.client(i).choices[0].tokens, h.Solo(h.client(i).request)) << i;
+  EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
+}
+
+TEST(Priority, StepsThatAreGivenUpWithoutEndDoNotStopBatchRows) {
+  EngineHarness h(Lanes(4), BigPool());
+  Request low = TestRequest(TestPrompt(0, 20), 40);
+  low.priority = api::Priority::kBatch;
+  h.MustSubmit(std::move(low));
+  int sent = 0;
+  h.runner().fault = [&](const StepPlan& plan, const SequenceSlice* slice) {
+    if (slice == nullptr && plan.may_give_up && sent < 2000) {
+      ++sent;
+      h.MustSubmit(TestRequest(TestPrompt(1000 + sent, 5), 1));
+    }
+    return OkStatus();
+  };
+  ASSERT_TRUE(h.RunUntil([&] { return h.client(0).done(); }));
+  EXPECT_LT(sent, 2000);
+  EXPECT_GE(h.runner().given_up(), 30u);
+  ASSERT_TRUE(h.RunToEnd());
+  EXPECT_EQ(h.client(0).choices[0].tokens, h.Solo(h.client(0).request));
   EXPECT_THAT(h.runner().violations(), ::testing::IsEmpty());
 }
 

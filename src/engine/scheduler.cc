@@ -114,6 +114,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   plan_.copies.clear();
   plan_.slices.clear();
   plan_.tokens = 0;
+  plan_.may_give_up = false;
   decode_rows_ = 0;
   admitted_.clear();
   preempted_.clear();
@@ -131,6 +132,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     const size_t for_lanes = preempted_.size();
     yielding_ = HastyPrompt(now);
     batch_alone_ = !yielding_ && BatchAlone(now);
+    plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp;
     PlanDecodes();
     PlanPrefills();
     if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
@@ -507,11 +509,14 @@ void Scheduler::Preempt(Sequence& s, Preempted::Cause cause) {
 std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
   outcomes_.clear();
   Status whole = result.status;
-  if (whole.ok() && result.slices.size() != planned_.size()) {
+  if (whole.ok() && !result.given_up && result.slices.size() != planned_.size()) {
     whole = Internal("the runner answered " + std::to_string(result.slices.size()) + " of " +
                      std::to_string(planned_.size()) + " slices");
   }
-  if (!whole.ok()) {
+  if (whole.ok() && batch_alone_) given_up_ = result.given_up ? given_up_ + 1 : 0;
+  if (whole.ok() && result.given_up) {
+    Rollback();
+  } else if (!whole.ok()) {
     const bool alone = planned_.size() == 1;
     for (size_t i = 0; i < planned_.size(); ++i) {
       Sequence& s = *planned_[i].sequence;

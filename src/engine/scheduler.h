@@ -181,7 +181,8 @@ class Scheduler {
   Reuse reuse_;
   int decode_rows_ = 0;
   bool yielding_ = false;     // batch rows sit out
-  bool batch_alone_ = false;  // steps are short
+  bool batch_alone_ = false;  // steps are short, and may be given up
+  int given_up_ = 0;          // such steps, since one was finished
 };
 
 }  // namespace tutti::engine

@@ -42,8 +42,9 @@ struct StepPlan {
   uint64_t step = 0;              // counts up from 1
   std::vector<BlockCopy> copies;  // in order, all before any slice
   std::vector<SequenceSlice>
-      slices;      // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;  // sum of slices[i].tokens.size()
+      slices;                // decode rows first, then prefill chunks; each sequence at most once
+  int tokens = 0;            // sum of slices[i].tokens.size()
+  bool may_give_up = false;  // batch work alone: where somebody waits, it may be begun again later
 };
 
 struct SliceResult {
@@ -56,6 +57,7 @@ struct SliceResult {
 
 struct StepResult {
   Status status;                    // not OK: the whole step failed and no KV it wrote counts
+  bool given_up = false;            // likewise, and nothing is wrong: it was cut short for another
   std::vector<SliceResult> slices;  // same order and size as the plan's, when status is OK
   Duration forward{0};              // time of the model pass, measured by the runner
 };

@@ -157,7 +157,23 @@ Status Decoder::Allocate() {
   return OkStatus();
 }
 
-void Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
+namespace {
+
+// Whether layer `index` and those behind it are given up. The answer is made in a phase, once, so
+// that a worker who comes late to it goes the same way: `*last` only ever falls from INT_MAX to the
+// index at which it fell.
+bool GivesUp(const DecoderBatch& batch, int index, Team& team) {
+  if (batch.give_up == nullptr || batch.last == nullptr) return false;
+  team.ForEach(1, 1, [&](int, int) {
+    if (batch.give_up->load(std::memory_order_relaxed))
+      batch.last->store(index, std::memory_order_release);
+  });
+  return batch.last->load(std::memory_order_acquire) <= index;
+}
+
+}  // namespace
+
+bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.tokens.size());
   CHECK(rows >= 1 && rows <= options_.max_rows && batch.places.size() == batch.tokens.size())
       << rows;
@@ -168,12 +184,14 @@ void Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
   for (int i = 0; i < weights_->config().layers; ++i) {
+    if (GivesUp(batch, i, team)) return false;
     if (weights_->fused()) {
       FusedLayer(i, batch, team);
     } else {
       UnfusedLayer(i, batch, team);
     }
   }
+  return true;
 }
 
 void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {

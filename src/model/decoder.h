@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -33,6 +34,10 @@ struct DecoderBatch {
   int attention_items = 0;
   float* partials = nullptr;  // AttentionPlan::partial_floats()
   std::byte* kv = nullptr;    // the pool: block b starts at kv + b * kv_block_bytes()
+  // Where both are set, the layers may be given up: as soon as one of the workers sees `give_up`
+  // set, none begins layer `*last`, which was INT_MAX before.
+  const std::atomic<bool>* give_up = nullptr;
+  std::atomic<int>* last = nullptr;
 };
 
 // Rows that leave the decoder.
@@ -65,8 +70,9 @@ class Decoder {
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 
-  // All layers for all rows. Every worker calls it; complete when it returns.
-  void RunLayers(const DecoderBatch& batch, Team& team);
+  // All layers for all rows. Every worker calls it; complete when it returns. False, for all
+  // workers alike: they were given up, and what they wrote counts for nothing.
+  bool RunLayers(const DecoderBatch& batch, Team& team);
 
   // In a phase after RunLayers: a row of it behind the last norm, [width] floats.
   void FinalRow(int row, float* out) const;

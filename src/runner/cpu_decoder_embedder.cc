@@ -123,7 +123,7 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   step.partials = reinterpret_cast<float*>(partials_.data());
   step.kv = kv_.data();
   pool_->Run([&](model::Team& team) {
-    decoder_->RunLayers(step, team);
+    (void)decoder_->RunLayers(step, team);  // nobody gives it up
     team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {
       FinishPart(batch, parts_[static_cast<size_t>(index)], team.worker());
     });

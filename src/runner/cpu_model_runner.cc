@@ -1,6 +1,7 @@
 #include "runner/cpu_model_runner.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -122,8 +123,10 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
     scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset) + 1));
   }
   if (!plan.slices.empty() || !plan.copies.empty()) {
+    last_layer_.store(INT_MAX, std::memory_order_relaxed);
     pool_.Run([&](model::Team& team) { RunStep(plan, team); });
-    ReportRows(plan);
+    result_->given_up = last_layer_.load(std::memory_order_relaxed) != INT_MAX;
+    if (!result_->given_up) ReportRows(plan);
   }
   result_->forward = std::chrono::steady_clock::now() - start;
 }
@@ -138,6 +141,7 @@ engine::StepResult CpuModelRunner::Collect() {
 void CpuModelRunner::Recycle(engine::StepResult used) {
   spare_ = std::move(used);
   spare_.status = OkStatus();
+  spare_.given_up = false;
   spare_.slices.clear();  // with what they hold: prompt_logprobs of a long chunk are not kept
 }
 
@@ -166,7 +170,11 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.attention_items = attention_.items();
   batch.partials = reinterpret_cast<float*>(partials_.data());
   batch.kv = kv_.data();
-  decoder_->RunLayers(batch, team);
+  if (plan.may_give_up) {
+    batch.give_up = urgent_;
+    batch.last = &last_layer_;
+  }
+  if (!decoder_->RunLayers(batch, team)) return;
 
   const std::span<const HeadRow> head = layout_.head();
   const auto round_rows = static_cast<size_t>(decoder_->options().max_head_rows);

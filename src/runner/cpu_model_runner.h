@@ -10,6 +10,7 @@
 // given that results come back through Recycle.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -56,6 +57,7 @@ class CpuModelRunner final : public engine::ModelRunner {
   engine::RunnerLimits limits() const override { return limits_; }
   void Launch(const engine::StepPlan& plan) override;
   engine::StepResult Collect() override;
+  void GiveUpWhen(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(engine::StepResult used) override;
 
  private:
@@ -79,12 +81,14 @@ class CpuModelRunner final : public engine::ModelRunner {
   kernels::AlignedBuffer logits_;                       // [max head rows][logits stride]
   kernels::AlignedBuffer partials_;                     // grows to the largest plan's need
   std::vector<std::unique_ptr<SamplerSlot>> samplers_;  // one per worker
+  const std::atomic<bool>* urgent_ = nullptr;
 
   // Of the step in flight; storage is reused.
   StepLayout layout_;
   kernels::AttentionPlan attention_;
   std::optional<engine::StepResult> result_;
-  engine::StepResult spare_;  // empty, but for the memory of its slices
+  std::atomic<int> last_layer_{0};  // of a step that was given up; else INT_MAX
+  engine::StepResult spare_;        // empty, but for the memory of its slices
 };
 
 }  // namespace tutti::runner

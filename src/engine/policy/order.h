@@ -42,6 +42,11 @@ inline bool SitsOut(api::Priority priority, uint64_t steps) {
   return priority == api::Priority::kBatch && steps <= kMostYields;
 }
 
+// A step of batch work alone that is under way when an interactive request comes is given up for
+// it: a prompt of a few words takes little longer than the step. So many are at most, then one is
+// finished, however many come.
+inline constexpr int kMostGivenUp = 3;
+
 // Order in which running sequences keep their blocks: the last one that may be preempted is the
 // victim.
 struct KeepKey {

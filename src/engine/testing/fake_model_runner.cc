@@ -172,18 +172,25 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
     }
   }
   if (!whole.ok()) {
-    // What a failed step left behind is worthless: spoil it, so that any use of it shows.
-    for (const BlockCopy& copy : plan.copies) {
-      for (int i = 0; i < kBlockTokens; ++i)
-        slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
-    }
-    for (const SequenceSlice& slice : plan.slices) {
-      for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i)
-        At(slice, slice.start + i) = {};
-    }
+    Spoil(plan);
     result_.status = whole;
   }
   if (step_time) result_.forward = step_time(plan);
+  result_.given_up = whole.ok() && plan.may_give_up && urgent_ != nullptr && urgent_->load();
+  if (!result_.given_up) return;
+  Spoil(plan);
+  ++given_up_;
+}
+
+// What a step that does not count left behind is worthless: spoiled, any use of it shows.
+void FakeModelRunner::Spoil(const StepPlan& plan) {
+  for (const BlockCopy& copy : plan.copies) {
+    for (int i = 0; i < kBlockTokens; ++i)
+      slots_[static_cast<size_t>(copy.to * kBlockTokens + i)] = {};
+  }
+  for (const SequenceSlice& slice : plan.slices) {
+    for (int i = 0; i < static_cast<int>(slice.tokens.size()); ++i) At(slice, slice.start + i) = {};
+  }
 }
 
 StepResult FakeModelRunner::Collect() {

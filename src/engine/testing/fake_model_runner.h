@@ -8,6 +8,7 @@
 // link, and continues it.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -39,6 +40,7 @@ class FakeModelRunner : public ModelRunner {
   RunnerLimits limits() const override { return options_.limits; }
   void Launch(const StepPlan& plan) override;
   StepResult Collect() override;
+  void GiveUpWhen(const std::atomic<bool>* urgent) override { urgent_ = urgent; }
   void Recycle(StepResult used) override;
 
   // What the sequence would say, computed from its tokens alone: the solo output of any request.
@@ -54,6 +56,7 @@ class FakeModelRunner : public ModelRunner {
   // Beliefs about the engine that did not hold: empty in a correct run.
   const std::vector<std::string>& violations() const { return violations_; }
   uint64_t steps() const { return steps_; }
+  uint64_t given_up() const { return given_up_; }  // of steps()
   uint64_t tokens_computed() const { return tokens_computed_; }
   int largest_step_tokens() const { return largest_step_tokens_; }
 
@@ -70,6 +73,7 @@ class FakeModelRunner : public ModelRunner {
   };
   Slot& At(const SequenceSlice& slice, int position);
   void Violate(std::string text);
+  void Spoil(const StepPlan& plan);
   void CheckPlan(const StepPlan& plan);
   uint64_t ReadHistory(const SequenceSlice& slice);
   void RunSlice(const SequenceSlice& slice, SliceResult& result);
@@ -82,9 +86,10 @@ class FakeModelRunner : public ModelRunner {
   std::vector<float> row_;
   sampling::SamplerScratch scratch_;
   StepResult result_, spare_;
+  const std::atomic<bool>* urgent_ = nullptr;
   bool in_flight_ = false;
   std::vector<std::string> violations_;
-  uint64_t steps_ = 0, tokens_computed_ = 0;
+  uint64_t steps_ = 0, given_up_ = 0, tokens_computed_ = 0;
   int largest_step_tokens_ = 0;
 };
 
