@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <functional>
@@ -287,6 +289,60 @@ TEST(CpuModelRunnerTest, AStepMayOnlyCopyBlocks) {
   const engine::StepResult result = runner->Collect();
   EXPECT_TRUE(result.status.ok());
   EXPECT_TRUE(result.slices.empty());
+}
+
+// Each step is begun, given up at some layer or other, and run again.
+class Interrupted final : public engine::ModelRunner {
+ public:
+  explicit Interrupted(engine::ModelRunner& runner) : runner_(runner) {
+    runner_.GiveUpWhen(&urgent_);
+  }
+  engine::RunnerLimits limits() const override { return runner_.limits(); }
+  void Launch(const engine::StepPlan& plan) override {
+    engine::StepPlan first = plan;
+    first.may_give_up = true;
+    urgent_.store(false);
+    std::thread other([this] {
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(7 * turn_);
+      while (std::chrono::steady_clock::now() < until) {
+      }
+      urgent_.store(true);
+    });
+    runner_.Launch(first);
+    result_ = runner_.Collect();
+    other.join();
+    turn_ = (turn_ + 1) % 40;
+    if (!result_.given_up) return;
+    ++given_up;
+    runner_.Recycle(std::move(result_));
+    runner_.Launch(plan);  // urgent as before, but this one may not be given up
+    result_ = runner_.Collect();
+    EXPECT_FALSE(result_.given_up);
+  }
+  engine::StepResult Collect() override { return std::move(result_); }
+  void Recycle(engine::StepResult used) override { runner_.Recycle(std::move(used)); }
+
+  int given_up = 0;
+
+ private:
+  engine::ModelRunner& runner_;
+  std::atomic<bool> urgent_{false};
+  engine::StepResult result_;
+  int turn_ = 0;
+};
+
+TEST(CpuModelRunnerTest, AStepThatWasGivenUpLeavesNoTrace) {
+  const auto weights = LoadSpec(SmallSpec());
+  api::SamplingParams params = GreedyParams();
+  params.temperature = 0.9;
+  for (const int workers : {1, 3}) {
+    const auto runner = MakeRunner(weights, workers);
+    const std::vector<TokenId> expected = Generate(*runner, Prompt(100), 60, params, 5);
+    Interrupted interrupted(*runner);
+    EXPECT_EQ(Generate(interrupted, Prompt(100), 60, params, 5), expected) << workers;
+    EXPECT_GE(interrupted.given_up, 1) << workers;
+    runner->GiveUpWhen(nullptr);
+  }
 }
 
 // One immutable set of weights under eight runners at once.
