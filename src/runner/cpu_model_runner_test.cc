@@ -301,9 +301,9 @@ class Interrupted final : public engine::ModelRunner {
   void Launch(const engine::StepPlan& plan) override {
     engine::StepPlan first = plan;
     first.may_give_up = true;
-    urgent_.store(false);
+    urgent_.store(turn_ % 2 == 0);  // every other one before it begins
     std::thread other([this] {
-      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(7 * turn_);
+      const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(3 * turn_);
       while (std::chrono::steady_clock::now() < until) {
       }
       urgent_.store(true);

@@ -81,13 +81,17 @@ class Redis(QueueServer):
     KEPT = ()
     backend = "redis"
 
+    def __init__(self, password=None):
+        super().__init__()
+        self.password = password
+
     @property
     def url(self):
         return f"redis://127.0.0.1:{self.port}"
 
     def launch(self):
         return subprocess.Popen(["redis-server", "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
-                                 "--dir", str(self.folder)], stdout=self.log, stderr=self.log, start_new_session=True)
+                                 "--dir", str(self.folder), *(["--requirepass", self.password] if self.password else [])], stdout=self.log, stderr=self.log, start_new_session=True)
 
 
 class RabbitMq(QueueServer):
@@ -95,7 +99,8 @@ class RabbitMq(QueueServer):
     KEPT = ("home", "rabbitmq.conf")
     backend = "rabbitmq"
 
-    def __init__(self, tls=None):
+    def __init__(self, tls=None, login=None):
+        """`tls`: a folder with broker.crt, broker.key and ca.crt; `login`: name and password of the one user."""
         super().__init__()
         assert SBIN is not None, "rabbitmq-server is not installed"
         self.mapper_port, self.node_port = free_port(), free_port()
@@ -104,10 +109,12 @@ class RabbitMq(QueueServer):
         cookie.write_text("tuttitest")
         cookie.chmod(0o400)
         lines = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "log.console = true", "log.console.level = warning"]
-        if tls:  # a folder of certificates
+        if tls:
             self.tls_port = free_port()
-            lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.certfile = {tls}/server.crt",
-                      f"ssl_options.keyfile = {tls}/server.key", f"ssl_options.cacertfile = {tls}/ca.crt"]
+            lines += [f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.certfile = {tls}/broker.crt",
+                      f"ssl_options.keyfile = {tls}/broker.key", f"ssl_options.cacertfile = {tls}/ca.crt"]
+        if login:
+            lines += [f"default_user = {login[0]}", f"default_pass = {login[1]}"]
         (self.folder / "rabbitmq.conf").write_text("\n".join(lines) + "\n")
         self.mapper = None
 

@@ -15,6 +15,7 @@ import openai
 from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure
 from queue_servers import RabbitMq, Redis
 from test_jobs import chat, ended, look, submit
+from test_mqtt_broker import make_certificates
 from test_workers import Stream, Worker, ask
 
 TUTTI = os.environ["E2E_BINARY"]
@@ -177,6 +178,51 @@ class OverRabbitMq(Cases, unittest.TestCase):
 
 class OverRedis(Cases, unittest.TestCase):
     KIND = Redis
+
+
+class Credentials(unittest.TestCase):
+    """Who may use a broker, and how both know that it is the right one."""
+
+    def meets(self, broker, url, *options):
+        """Whether a worker came to the front, and what was logged."""
+        world = World(broker, workers=0, front=options, url=url)
+        with world:
+            world.workers.append(Worker(world.folder.name + "/elsewhere", *world.queue, *options))
+            eventually(lambda: world.attached() == 1 or "broker.lost" in world.front.log(), world.front.log)
+            return world.attached() == 1, world.front.log() + world.workers[0].log()
+
+    def test_a_rabbitmq_with_tls_and_a_password(self):
+        with tempfile.TemporaryDirectory() as folder:
+            make_certificates(folder)
+            secret = pathlib.Path(folder, "password")
+            secret.write_text("hunter2\n")
+            secret.chmod(0o600)
+            with RabbitMq(tls=folder, login=("tutti", "hunter2")) as broker:
+                broker.start()
+                url = f"amqps://tutti@127.0.0.1:{broker.tls_port}"
+                met, log = self.meets(broker, url, "--broker-password-file", str(secret), "--broker-ca-file", folder + "/ca.crt")
+                self.assertTrue(met, log)
+                # Nobody vouches for it.
+                met, log = self.meets(broker, url, "--broker-password-file", str(secret))
+                self.assertFalse(met, log)
+                self.assertNotIn("hunter2", log)
+                # A wrong password.
+                secret.write_text("hunter3\n")
+                met, log = self.meets(broker, url, "--broker-password-file", str(secret), "--broker-ca-file", folder + "/ca.crt")
+                self.assertFalse(met, log)
+                self.assertNotIn("hunter3", log)
+
+    def test_a_redis_with_a_password(self):
+        with tempfile.TemporaryDirectory() as folder, Redis(password="hunter2") as broker:
+            broker.start()
+            secret = pathlib.Path(folder, "password")
+            for password, met in (("hunter2", True), ("hunter3", False)):
+                secret.write_text(password + "\n")
+                secret.chmod(0o600)
+                result, log = self.meets(broker, broker.url, "--broker-password-file", str(secret))
+                self.assertEqual(result, met, log)
+                self.assertNotIn(password, log)
+            self.assertFalse(self.meets(broker, broker.url)[0])
 
 
 class Start(unittest.TestCase):
