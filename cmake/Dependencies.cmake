@@ -17,3 +17,6 @@ find_package(gRPC CONFIG REQUIRED)
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(argon2 REQUIRED IMPORTED_TARGET libargon2)
 pkg_check_modules(rabbitmq REQUIRED IMPORTED_TARGET librabbitmq)
+pkg_check_modules(hiredis REQUIRED IMPORTED_TARGET hiredis)
+# Its flags are for offsets of files on 32 bits; a compiled header would not be taken with them.
+set_target_properties(PkgConfig::hiredis PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_INCLUDE_DIRECTORIES "")

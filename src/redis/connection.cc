@@ -1,0 +1,219 @@
+#include "redis/connection.h"
+
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace tutti::redis {
+namespace {
+
+Status Unreachable(std::string why) {
+  return Unavailable("redis_unreachable", "Redis cannot be reached: " + std::move(why));
+}
+Status Late() { return Unavailable("redis_timeout", "Redis did not answer in time"); }
+
+TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+// Until `fd` can be read or written (`events`), or an end of it is seen.
+Status WaitFor(int fd, short events, TimePoint until) {
+  while (true) {
+    const Duration left = std::max(until - Now(), Duration::zero());
+    // Rounded up: a wait that ends early would be a spin.
+    const auto most = std::min(std::chrono::ceil<std::chrono::milliseconds>(left),
+                               std::chrono::milliseconds(std::chrono::hours(1)));
+    timespec timeout{};
+    const Duration bounded = std::min<Duration>(left, most);
+    timeout.tv_sec = std::chrono::duration_cast<std::chrono::seconds>(bounded).count();
+    timeout.tv_nsec = (bounded % std::chrono::seconds(1)).count();
+    pollfd ready{.fd = fd, .events = events, .revents = 0};
+    const int found = ppoll(&ready, 1, &timeout, nullptr);
+    if (found > 0) return OkStatus();
+    if (found < 0 && errno != EINTR) return Unreachable(std::strerror(errno));
+    if (Now() >= until) return Late();
+  }
+}
+
+// A socket, closed with the object unless it is taken.
+class Socket {
+ public:
+  explicit Socket(int fd) : fd_(fd) {}
+  ~Socket() {
+    if (fd_ >= 0) close(fd_);
+  }
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+  int get() const { return fd_; }
+  int Take() { return std::exchange(fd_, -1); }
+
+ private:
+  int fd_;
+};
+
+Status ConnectTo(int fd, const addrinfo& address, TimePoint until) {
+  if (connect(fd, address.ai_addr, address.ai_addrlen) == 0) return OkStatus();
+  if (errno != EINPROGRESS) return Unreachable(std::strerror(errno));
+  RETURN_IF_ERROR(WaitFor(fd, POLLOUT, until));
+  int error = 0;
+  socklen_t size = sizeof error;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) != 0) error = errno;
+  return error == 0 ? OkStatus() : Unreachable(std::strerror(error));
+}
+
+// The first of the host's addresses that takes a connection.
+Result<int> Dial(const RedisUrl& url, TimePoint until) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  const int error = getaddrinfo(url.host.c_str(), std::to_string(url.port).c_str(), &hints, &found);
+  if (error != 0) return Unreachable(std::string("its name: ") + gai_strerror(error));
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, &freeaddrinfo);
+  Status why = Unreachable("its name has no address");
+  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
+    Socket dialled(socket(address->ai_family, address->ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC,
+                          address->ai_protocol));
+    if (dialled.get() < 0) return Unreachable(std::strerror(errno));
+    why = ConnectTo(dialled.get(), *address, until);
+    if (!why.ok()) continue;
+    const int on = 1;
+    (void)setsockopt(dialled.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    return dialled.Take();
+  }
+  return why;
+}
+
+struct FreeCommand {
+  void operator()(char* command) const { redisFreeCommand(command); }
+};
+
+}  // namespace
+
+Status RefusedBy(const Reply& reply) {
+  return Unavailable("redis_refused", "Redis says " + LogEscape(reply.text, 128));
+}
+
+Result<std::unique_ptr<Connection>> Connection::Open(const ConnectionOptions& options) {
+  const TimePoint until = Now() + options.connect_timeout;
+  ASSIGN_OR_RETURN(const int fd, Dial(options.url, until));
+  std::unique_ptr<Connection> connection(new Connection(fd, options.reply));
+  RETURN_IF_ERROR(connection->Greet(options, until));
+  return connection;
+}
+
+Connection::~Connection() { close(fd_); }
+
+Status Connection::Greet(const ConnectionOptions& options, TimePoint until) {
+  if (!options.password.empty()) {
+    const Result<Reply> believed = options.url.user.empty()
+                                       ? Call({"AUTH", options.password}, until)
+                                       : Call({"AUTH", options.url.user, options.password}, until);
+    RETURN_IF_ERROR(believed.status());
+  }
+  if (options.url.database != 0)
+    RETURN_IF_ERROR(Call({"SELECT", std::to_string(options.url.database)}, until).status());
+  // Somebody answers there, and lets us ask.
+  return Call({"PING"}, until).status();
+}
+
+Status Connection::Broken(Status why) {
+  broken_ = true;
+  return why;
+}
+
+Status Connection::Send(Words command, TimePoint until) {
+  if (broken_) return Unreachable("the connection is broken");
+  std::vector<const char*> words;
+  std::vector<size_t> sizes;
+  words.reserve(command.size());
+  sizes.reserve(command.size());
+  for (const std::string_view word : command) {
+    words.push_back(word.data());
+    sizes.push_back(word.size());
+  }
+  char* formatted = nullptr;
+  const int size = redisFormatCommandArgv(&formatted, static_cast<int>(words.size()), words.data(),
+                                          sizes.data());
+  if (size < 0) return Broken(Unreachable("no memory for a command"));
+  const std::unique_ptr<char, FreeCommand> held(formatted);
+  ++outstanding_;  // of a half-sent one too something may come
+  std::string_view left(formatted, static_cast<size_t>(size));
+  while (!left.empty()) {
+    const ssize_t sent = send(fd_, left.data(), left.size(), MSG_NOSIGNAL);
+    if (sent > 0) {
+      left.remove_prefix(static_cast<size_t>(sent));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (Status status = WaitFor(fd_, POLLOUT, until); !status.ok())
+        return Broken(std::move(status));
+    } else if (errno != EINTR) {
+      return Broken(Unreachable(std::strerror(errno)));
+    }
+  }
+  return OkStatus();
+}
+
+Result<Reply> Connection::Receive(TimePoint until) {
+  if (broken_) return Unreachable("the connection is broken");
+  if (outstanding_ == 0) return Broken(Unreachable("nothing was asked"));
+  std::array<char, 16384> buffer;
+  while (true) {
+    Result<std::optional<Reply>> next = reader_.Next();
+    if (!next.ok()) return Broken(std::move(next).status());
+    if (next->has_value()) {
+      --outstanding_;
+      return **std::move(next);
+    }
+    const ssize_t got = recv(fd_, buffer.data(), buffer.size(), 0);
+    if (got > 0) {
+      if (Status status = reader_.Feed({buffer.data(), static_cast<size_t>(got)}); !status.ok())
+        return Broken(std::move(status));
+      // Who drips, or never ends, does not keep us longer than who is silent.
+      if (Now() < until) continue;
+      next = reader_.Next();
+      if (next.ok() && next->has_value()) {
+        --outstanding_;
+        return **std::move(next);
+      }
+      return Broken(Late());
+    }
+    if (got == 0) return Broken(Unreachable("it has closed the connection"));
+    if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (Status status = WaitFor(fd_, POLLIN, until); !status.ok())
+        return Broken(std::move(status));
+    } else if (errno != EINTR) {
+      return Broken(Unreachable(std::strerror(errno)));
+    }
+  }
+}
+
+Result<Reply> Connection::Call(Words command, TimePoint until) {
+  RETURN_IF_ERROR(Send(command, until));
+  Result<Reply> reply = Receive(until);
+  if (reply.ok() && reply->is_error()) return RefusedBy(*reply);
+  return reply;
+}
+
+void Connection::Interrupt() { (void)shutdown(fd_, SHUT_RDWR); }
+
+bool Connection::Clean() {
+  if (broken_ || outstanding_ > 0 || !reader_.empty()) return false;
+  char byte = 0;
+  const ssize_t got = recv(fd_, &byte, 1, MSG_PEEK);
+  return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+}
+
+}  // namespace tutti::redis

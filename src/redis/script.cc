@@ -1,0 +1,48 @@
+#include "redis/script.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace tutti::redis {
+namespace {
+
+// As Redis names scripts.
+std::string Sha1Hex(std::string_view text) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  CHECK(EVP_Digest(text.data(), text.size(), digest.data(), &size, EVP_sha1(), nullptr) == 1)
+      << "no SHA-1";
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string hex;
+  for (unsigned int i = 0; i < size; ++i) {
+    hex += kDigits[digest[i] >> 4];
+    hex += kDigits[digest[i] & 15];
+  }
+  return hex;
+}
+
+}  // namespace
+
+Script::Script(std::string text) : text_(std::move(text)), sha1_(Sha1Hex(text_)) {}
+
+Result<Reply> Script::Call(Connection& connection, std::span<const std::string_view> keys,
+                           std::span<const std::string_view> arguments, TimePoint until) const {
+  const std::string count = std::to_string(keys.size());
+  std::vector<std::string_view> words = {"EVALSHA", sha1_, count};
+  words.insert(words.end(), keys.begin(), keys.end());
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  RETURN_IF_ERROR(connection.Send(words, until));
+  ASSIGN_OR_RETURN(Reply reply, connection.Receive(until));
+  if (!reply.is_error()) return reply;
+  if (!reply.text.starts_with("NOSCRIPT")) return RefusedBy(reply);
+  words[0] = "EVAL";
+  words[1] = text_;
+  return connection.Call(words, until);
+}
+
+}  // namespace tutti::redis
