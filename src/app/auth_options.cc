@@ -1,38 +1,17 @@
 #include "app/auth_options.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "app/secret_file.h"
+
 namespace tutti::app {
 namespace {
 
-constexpr size_t kMostKeyBytes = 16384;
-
 Status Bad(const char* option, std::string message) {
   return InvalidArgument("invalid_value", std::move(message)).WithParam(option);
-}
-
-// A key as it stands in its file; of a secret without one line end, which editors add.
-Result<std::string> ReadKeyFile(const std::string& path, bool secret) {
-  const auto bad = [&](const char* why) {
-    return Bad("auth.jwt_key_file", "--auth-jwt-key-file " + path + " " + why);
-  };
-  struct stat info {};
-  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return bad("is no readable file");
-  if (secret && (info.st_mode & (S_IROTH | S_IRGRP)) != 0)
-    return bad("can be read by others: chmod 600 it");
-  if (static_cast<size_t>(info.st_size) > kMostKeyBytes) return bad("is longer than 16 KiB");
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file) return bad("cannot be read");
-  if (secret && text.ends_with('\n')) text.pop_back();
-  return text;
 }
 
 std::vector<std::string> SplitAtCommas(std::string_view text) {
@@ -76,8 +55,9 @@ Result<auth::Authority::Options> AuthOptions(const Settings& settings,
   issuer.tenant_claim = settings.Text("auth.jwt_tenant_claim");
   issuer.scope_claim = settings.Text("auth.jwt_scope_claim");
   for (const std::string& path : SplitAtCommas(settings.Text("auth.jwt_key_file"))) {
-    ASSIGN_OR_RETURN(std::string key,
-                     ReadKeyFile(path, issuer.algorithm == auth::JwtAlgorithm::kHs256));
+    ASSIGN_OR_RETURN(
+        std::string key,
+        ReadOptionFile("auth.jwt_key_file", path, issuer.algorithm == auth::JwtAlgorithm::kHs256));
     issuer.keys.push_back(std::move(key));
   }
   // Here, so that it is refused as a bad value before anything is opened.

@@ -4,11 +4,13 @@
 #include <condition_variable>
 #include <ctime>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "app/redis_options.h"
 #include "app/wall_clock.h"
 #include "base/thread_name.h"
 #include "services/auth/caller.h"
@@ -50,12 +52,17 @@ Result<admission::Policy> PolicyFrom(const Settings& settings) {
 
 }  // namespace
 
-Callers::Callers(admission::Policy policy, int retention_days, store::Store& store,
-                 auth::Authority& authority, api::Inference& models, const Clock& clock,
-                 Logger* log)
+Callers::Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> quotas,
+                 const Settings& settings, store::Store& store, auth::Authority& authority,
+                 api::Inference& models, const Clock& clock, Logger* log)
     : authority_(authority),
-      limiter_({}, &clock, &UnixSeconds),
-      ledger_({.retention_days = retention_days}, &store, &clock, log),
+      quotas_(std::move(quotas)),
+      limiter_({.shared = quotas_.get(),
+                .requests_open = settings.Text("limits.redis_requests") == "open",
+                .tokens_open = settings.Text("limits.redis_tokens") == "open"},
+               &clock, &UnixSeconds),
+      ledger_({.retention_days = static_cast<int>(settings.Int("usage.keep_days"))}, &store, &clock,
+              log),
       admission_(std::move(policy), {.inference = &models,
                                      .limiter = &limiter_,
                                      .ledger = &ledger_,
@@ -81,8 +88,10 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
                                                auth::Authority& authority, api::Inference& models,
                                                const Clock& clock, Logger* log) {
   ASSIGN_OR_RETURN(admission::Policy policy, PolicyFrom(settings));
-  std::unique_ptr<Callers> callers(new Callers(std::move(policy),
-                                               static_cast<int>(settings.Int("usage.keep_days")),
+  ASSIGN_OR_RETURN(std::optional<redis::ConnectionOptions> redis, RedisFrom(settings, "limits"));
+  std::unique_ptr<limits::RedisQuotas> quotas;
+  if (redis.has_value()) quotas = std::make_unique<limits::RedisQuotas>(*std::move(redis));
+  std::unique_ptr<Callers> callers(new Callers(std::move(policy), std::move(quotas), settings,
                                                store, authority, models, clock, log));
   RETURN_IF_ERROR(callers->Restore(store, log));
   try {
@@ -100,6 +109,13 @@ Result<std::unique_ptr<Callers>> Callers::Open(const Settings& settings, store::
   } catch (const std::system_error& error) {
     return Unavailable("overloaded", std::string("the usage ledger cannot start: ") + error.what());
   }
+  if (callers->quotas_ == nullptr) return callers;
+  ASSIGN_OR_RETURN(callers->sharing_,
+                   limits::SharingThread::Start(&callers->limiter_, [log](const Status& status) {
+                     if (log == nullptr) return;
+                     if (status.ok()) return log->Info("limits.redis_back");
+                     log->Warn("limits.redis_away", {{"reason", status.reason()}});
+                   }));
   return callers;
 }
 

@@ -15,6 +15,8 @@
 #include "services/admission/admission.h"
 #include "services/auth/authority.h"
 #include "services/limits/limiter.h"
+#include "services/limits/redis_quotas.h"
+#include "services/limits/sharing_thread.h"
 #include "services/usage/ledger.h"
 #include "store/store.h"
 
@@ -45,18 +47,22 @@ class Callers {
   Result<api::CallerRef> Still(const api::CallerRef& accepted) const;
 
  private:
-  Callers(admission::Policy policy, int retention_days, store::Store& store,
-          auth::Authority& authority, api::Inference& models, const Clock& clock, Logger* log);
+  // `quotas` may be null: nothing is shared.
+  Callers(admission::Policy policy, std::unique_ptr<limits::RedisQuotas> quotas,
+          const Settings& settings, store::Store& store, auth::Authority& authority,
+          api::Inference& models, const Clock& clock, Logger* log);
   // What was used of today's quotas before this process.
   Status Restore(store::Store& store, Logger* log);
   void Tick();
 
   auth::Authority& authority_;
+  const std::unique_ptr<limits::RedisQuotas> quotas_;  // null: limits are this server's alone
   limits::Limiter limiter_;
   usage::Ledger ledger_;
   admission::Admission admission_;
-  std::shared_ptr<const void> listening_;  // to revocations
-  std::jthread ticker_;                    // last: uses all of the above
+  std::shared_ptr<const void> listening_;           // to revocations
+  std::jthread ticker_;                             // uses all of the above
+  std::unique_ptr<limits::SharingThread> sharing_;  // null: likewise; uses quotas and limiter
 };
 
 }  // namespace tutti::app

@@ -35,6 +35,7 @@ Service::Service(const Settings& settings, Backend& backend, telemetry::MetricsR
       job_metrics_(metrics, state_->jobs(), state_->webhooks()),
       batch_metrics_(metrics, state_->batches()),
       password_metrics_(metrics, state_->authority()),
+      limit_metrics_(metrics, state_->callers().limiter()),
       store_metrics_(metrics, state_->store(), state_->callers().ledger()),
       watch_(backend, state_->store(), state_->callers().ledger(), backend.clock(), log),
       memory_(watch_, MemoryLimitFrom(settings),

@@ -16,6 +16,7 @@
 #include "app/doors.h"
 #include "app/idle_memory.h"
 #include "app/job_metrics.h"
+#include "app/limit_metrics.h"
 #include "app/load_metrics.h"
 #include "app/memory_watch.h"
 #include "app/mqtt_doors.h"
@@ -74,6 +75,7 @@ class Service {
   const JobMetrics job_metrics_;
   const BatchMetrics batch_metrics_;
   const PasswordMetrics password_metrics_;
+  const LimitMetrics limit_metrics_;
   const StoreMetrics store_metrics_;
   StoreWatch watch_;
   MemoryWatch memory_;

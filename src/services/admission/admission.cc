@@ -174,9 +174,10 @@ Result<limits::Reservation> Admission::Reserve(const Asked& asked) {
   const api::Caller& caller = *asked.caller;
   const std::string at_model = caller.tenant + "/" + asked.model;
   const std::array<limits::Subject, 3> all = {{
-      {limits::SubjectKind::kTenant, caller.tenant, policy_.tenant},
-      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy_.key)},
-      {limits::SubjectKind::kModel, at_model, policy_.model},
+      {limits::SubjectKind::kTenant, caller.tenant, policy_.tenant, caller.tenant},
+      {limits::SubjectKind::kKey, caller.credential, RulesOf(caller.limits, policy_.key),
+       caller.tenant},
+      {limits::SubjectKind::kModel, at_model, policy_.model, caller.tenant},
   }};
   std::array<limits::Subject, 3> limited;
   size_t count = 0;

@@ -13,6 +13,9 @@ namespace {
 // to the other end, so that the next look is at others.
 constexpr int kMostLooks = 64;
 
+// Questions to the other servers that are sent at once.
+constexpr size_t kAsksAtOnce = 128;
+
 std::string KeyOf(const Subject& subject) {
   std::string key;
   key.reserve(1 + subject.name.size());
@@ -29,6 +32,17 @@ Status CheckName(const Subject& subject) {
                                               " are allowed");
 }
 
+// Something to do when all that was made after it is gone.
+template <class Do>
+class OnEnd {
+ public:
+  explicit OnEnd(const Do& todo) : do_(todo) {}
+  ~OnEnd() { do_(); }
+
+ private:
+  const Do& do_;
+};
+
 Status NoRoom(SubjectKind kind) {
   return Unavailable("overloaded", "too many others are being counted to take in this " +
                                        std::string(NameOf(kind)));
@@ -39,7 +53,8 @@ Status NoRoom(SubjectKind kind) {
 struct Limiter::Entry {
   std::string key;
   SubjectState state;
-  int holders = 0;  // reservations, and calls that are looking at it: it is not forgotten
+  int holders = 0;     // reservations, and calls that are looking at it: it is not forgotten
+  bool wants = false;  // stands in `wants_`, or is being asked about
 };
 
 // Some of the subjects.
@@ -104,7 +119,8 @@ class Limiter::Locks {
 };
 
 Limiter::Limiter(const Options& options, const Clock* clock, std::function<int64_t()> unix_s)
-    : most_in_shard_(std::max<size_t>(options.most_subjects / options.shards, kSubjectKinds)),
+    : options_(options),
+      most_in_shard_(std::max<size_t>(options.most_subjects / options.shards, kSubjectKinds)),
       clock_(*clock),
       unix_s_(std::move(unix_s)) {
   CHECK(options.shards >= 1 && options.shards <= 64);
@@ -147,9 +163,23 @@ Status Limiter::HoldAll(std::span<const Subject> subjects, const Moment& moment,
     Lookup::Row& row = lookup->rows[i];
     row.entry = shards_[row.shard]->Hold(row.key, most_in_shard_, moment);
     if (row.entry == nullptr) return NoRoom(subjects[i].kind);
-    row.entry->state.SetRules(subjects[i].rules, moment.now);
+    SubjectState& state = row.entry->state;
+    if (options_.shared != nullptr && !subjects[i].tenant.empty() && !state.shared())
+      state.Share("{" + std::string(subjects[i].tenant) + "}:tutti:limits:" + row.key);
+    state.SetRules(subjects[i].rules, moment.now);
   }
   return OkStatus();
+}
+
+bool Limiter::NoteWants(Entry* entry, size_t shard, const Moment& moment) {
+  if (!up_.load(std::memory_order_acquire) || entry->wants || !entry->state.shared() ||
+      !entry->state.Wants(moment, false))
+    return false;
+  const MutexLock lock(wants_mutex_);
+  wants_.push_back({entry, shard});
+  entry->wants = true;
+  ++entry->holders;
+  return true;
 }
 
 Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Estimate& estimate,
@@ -172,12 +202,19 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
     set |= uint64_t{1} << named[i].shard;
   }
 
+  bool wants = false;
+  // After the locks.
+  const auto wake = [&] {
+    if (wants) wants_changed_.NotifyOne();
+  };
+  const OnEnd at_end(wake);
   const Locks locks(*this, set);
   Lookup lookup{std::move(named)};
   const Moment moment = Now();
+  const Sharing sharing = SharingNow();
   RETURN_IF_ERROR(HoldAll(subjects, moment, &lookup));
   for (size_t i = 0; i < subjects.size(); ++i) {
-    std::optional<Refusal> refusal = lookup.rows[i].entry->state.Check(asked, moment);
+    std::optional<Refusal> refusal = lookup.rows[i].entry->state.Check(asked, moment, sharing);
     if (!refusal.has_value()) continue;
     refusal->subject = subjects[i].kind;
     if (!view->refused.has_value() || refusal->retry_after > view->refused->retry_after)
@@ -186,21 +223,108 @@ Result<Reservation> Limiter::Reserve(std::span<const Subject> subjects, const Es
   reservation.taken_ = {.at = moment.now,
                         .day = DayOf(moment.unix_s),
                         .tokens = asked.tokens,
-                        .queued_tokens = asked.queued_tokens};
+                        .queued_tokens = asked.queued_tokens,
+                        // What passes while the others are away and their say is not needed is
+                        // never told them: they would make up for it when they are back.
+                        .shared_requests = sharing.up || !sharing.requests_open,
+                        .shared_tokens = sharing.up || !sharing.tokens_open};
   for (size_t i = 0; i < subjects.size(); ++i) {
     Lookup::Row& row = lookup.rows[i];
     SubjectState& state = row.entry->state;
     if (!view->refused.has_value()) {
-      state.Take(asked, moment);
+      state.Take(asked, moment, reservation.taken_);
       reservation.limiter_ = this;
       reservation.held_[i] = {static_cast<uint32_t>(row.shard), std::exchange(row.entry, nullptr)};
       reservation.subjects_ = static_cast<int>(i) + 1;
     }
-    state.Tell(moment, view);
+    state.Tell(moment, view, sharing);
+  }
+  for (size_t i = 0; i < subjects.size(); ++i) {
+    // Where it was taken the reservation has the entry.
+    Entry* const entry = view->refused.has_value()
+                             ? lookup.rows[i].entry
+                             : static_cast<Entry*>(reservation.held_[i].entry);
+    if (view->refused.has_value()) entry->state.Missed(asked);
+    wants = NoteWants(entry, lookup.rows[i].shard, moment) || wants;
   }
   if (!view->refused.has_value()) return reservation;
   refusals_[static_cast<size_t>(view->refused->limit)].fetch_add(1, std::memory_order_relaxed);
   return ToStatus(*view->refused);
+}
+
+Status Limiter::Exchange(bool idle) {
+  CHECK(options_.shared != nullptr);
+  std::vector<Wanting> wanting;
+  {
+    const MutexLock lock(wants_mutex_);
+    wanting.swap(wants_);
+  }
+  for (size_t i = 0; idle && i < shards_.size(); ++i) {
+    Shard& shard = *shards_[i];
+    const MutexLock guard(shard.mutex);
+    const Moment moment = Now();
+    for (Entry& entry : shard.entries) {
+      if (entry.wants || !entry.state.shared() || !entry.state.Wants(moment, true)) continue;
+      wanting.push_back({&entry, i});
+      entry.wants = true;
+      ++entry.holders;
+    }
+  }
+  // What is asked, and whose it is.
+  std::vector<SharedAsk> asks;
+  std::vector<size_t> owners;
+  for (size_t i = 0; i < wanting.size(); ++i) {
+    const MutexLock guard(shards_[wanting[i].shard]->mutex);
+    wanting[i].entry->state.Collect(Now(), idle, &asks);
+    owners.resize(asks.size(), i);
+  }
+  Status status;
+  std::vector<QuotaGrant> grants(asks.size());
+  size_t answered = 0;
+  do {
+    std::vector<QuotaAsk> some;
+    for (size_t i = answered; i < asks.size() && some.size() < kAsksAtOnce; ++i)
+      some.push_back(asks[i].quota);
+    exchanges_.fetch_add(1, std::memory_order_relaxed);
+    status = options_.shared->Exchange(some, std::span(grants).subspan(answered, some.size()));
+    if (status.ok()) answered += some.size();
+  } while (status.ok() && answered < asks.size());
+  if (!status.ok()) exchange_failures_.fetch_add(1, std::memory_order_relaxed);
+  up_.store(status.ok(), std::memory_order_release);
+
+  for (size_t i = 0, ask = 0; i < wanting.size(); ++i) {
+    const auto [entry, at] = wanting[i];
+    const MutexLock guard(shards_[at]->mutex);
+    const Moment moment = Now();
+    for (; ask < asks.size() && owners[ask] == i; ++ask) {
+      if (ask < answered) {
+        entry->state.Granted(asks[ask], grants[ask], moment.now);
+      } else {
+        entry->state.Failed(asks[ask], moment.now);
+      }
+    }
+    entry->wants = false;
+    --entry->holders;
+    (void)NoteWants(entry, at, moment);  // more was spent meanwhile
+  }
+  return status;
+}
+
+void Limiter::WaitForWants(Duration most) {
+  const MutexLock lock(wants_mutex_);
+  if (wants_.empty() && !stopped_) (void)wants_changed_.WaitFor(wants_mutex_, most);
+}
+
+void Limiter::StopWaiting() {
+  const MutexLock lock(wants_mutex_);
+  stopped_ = true;
+  wants_changed_.NotifyAll();
+}
+
+Limiter::SharingStats Limiter::sharing() const {
+  return {.up = up_.load(std::memory_order_acquire),
+          .exchanges = exchanges_.load(std::memory_order_relaxed),
+          .failures = exchange_failures_.load(std::memory_order_relaxed)};
 }
 
 Status Limiter::AddToDay(const Subject& subject, int64_t tokens) {

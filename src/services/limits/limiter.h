@@ -9,6 +9,9 @@
 // Bounded: a subject at rest (subject_state.h) may be forgotten, the least recently used first; one
 // that is not never is. Where a shard is full of those, a new subject is refused: overloaded.
 //
+// Limits that several servers share (SharedQuotas) are leased: what is at hand is spent here, and
+// Exchange(), on a thread of its own, speaks with the others. Nobody who reserves waits for that.
+//
 // Any thread. Outlives its reservations.
 #pragma once
 
@@ -30,6 +33,7 @@
 #include "base/status.h"
 #include "services/limits/rate_limit_view.h"
 #include "services/limits/rules.h"
+#include "services/limits/shared_quotas.h"
 #include "services/limits/subject_state.h"
 
 namespace tutti::limits {
@@ -40,6 +44,8 @@ struct Subject {
   SubjectKind kind = SubjectKind::kTenant;
   std::string_view name;  // at most kMostNameBytes
   Rules rules;            // that CheckRules accepts; they may differ from call to call
+  // Whose it is, where its limits are shared with other servers; empty: they are this one's alone.
+  std::string_view tenant = {};
 };
 inline constexpr size_t kMostNameBytes = 512;
 
@@ -80,6 +86,10 @@ class Limiter {
   struct Options {
     size_t most_subjects = 65'536;  // known at a time: about 400 bytes each, and their names
     size_t shards = 16;             // 1..64
+    // Null: nothing is shared. Outlives the limiter.
+    SharedQuotas* shared = nullptr;
+    // What holds while the others cannot be reached (subject_state.h).
+    bool requests_open = true, tokens_open = false;
   };
   // `clock` outlives the limiter; `unix_s` tells the wall time in seconds since 1970.
   Limiter(const Options& options, const Clock* clock, std::function<int64_t()> unix_s);
@@ -100,6 +110,21 @@ class Limiter {
   // Forgets all that are at rest; how many.
   size_t DropIdle();
 
+  // Speaks with the servers that share limits, about all that is to be said now; `idle`: also what
+  // lies unused is given back. By one thread, which waits as SharedQuotas::Exchange does. Without
+  // anything to say it finds out whether they can be reached. Error: they cannot.
+  Status Exchange(bool idle);
+  // Until there is something to be said, or so long.
+  void WaitForWants(Duration most);
+  void StopWaiting();  // now and for ever
+
+  struct SharingStats {
+    bool up = false;  // the others can be reached
+    uint64_t exchanges = 0, failures = 0;
+  };
+  SharingStats sharing() const;
+  bool shares() const { return options_.shared != nullptr; }
+
   size_t subjects() const;  // known now
   uint64_t refusals(LimitKind kind) const {
     return refusals_[static_cast<size_t>(kind)].load(std::memory_order_relaxed);
@@ -116,17 +141,35 @@ class Limiter {
   Status HoldAll(std::span<const Subject> subjects, const Moment& moment,
                  Lookup* lookup) NO_THREAD_SAFETY_ANALYSIS;
   size_t ShardOf(std::string_view key) const;
+  // Notes that there is something to be said of an entry whose lock is held.
+  bool NoteWants(Entry* entry, size_t shard, const Moment& moment) NO_THREAD_SAFETY_ANALYSIS;
+  Sharing SharingNow() const {
+    return {up_.load(std::memory_order_acquire), options_.requests_open, options_.tokens_open};
+  }
+
   // With the locks of all shards that the request concerns held, after which time stands still for
   // them.
   Moment Now();
   void Settle(Reservation& reservation, bool undo, int64_t used);
 
+  const Options options_;
   const size_t most_in_shard_;
   const Clock& clock_;
   const std::function<int64_t()> unix_s_;
   std::atomic<int64_t> latest_day_{0};  // a wall clock that is set back stays on it
   std::vector<std::unique_ptr<Shard>> shards_;
   std::array<std::atomic<uint64_t>, kLimitKinds> refusals_{};
+
+  struct Wanting {
+    Entry* entry = nullptr;  // held
+    size_t shard = 0;
+  };
+  std::atomic<bool> up_{false};
+  std::atomic<uint64_t> exchanges_{0}, exchange_failures_{0};
+  Mutex wants_mutex_;  // taken within a shard's
+  CondVar wants_changed_;
+  std::vector<Wanting> wants_ GUARDED_BY(wants_mutex_);  // each entry once
+  bool stopped_ GUARDED_BY(wants_mutex_) = false;
 };
 
 }  // namespace tutti::limits

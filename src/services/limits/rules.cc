@@ -60,6 +60,11 @@ Status ToStatus(const Refusal& refusal) {
                                  " and can never pass the limit of " + limit)
         .WithExcess(refusal.asked, refusal.most);
   }
+  if (refusal.unreachable) {
+    return Unavailable("overloaded", "what is left of the limit of " + limit +
+                                         ", which several servers share, cannot be told now")
+        .WithRetryAfter(std::chrono::ceil<std::chrono::milliseconds>(refusal.retry_after));
+  }
   const bool quota = refusal.limit == LimitKind::kDayTokens;
   return ResourceExhausted(quota ? "insufficient_quota" : "rate_limit_exceeded",
                            "the limit of " + limit +

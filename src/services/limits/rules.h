@@ -55,10 +55,11 @@ struct Refusal {
   int64_t remaining = 0;    // 0..most
   Duration reset{0};        // until all of it is there again, if nobody takes any; unknown: 0
   Duration retry_after{0};  // until this request would pass, if nobody else takes any; never: max()
+  bool unreachable = false;  // nobody knows what is left: the servers that share it are apart
 };
 
 // rate_limit_exceeded; insufficient_quota where the day's tokens are used up; request_exceeds_limit
-// where it can never pass. With the numbers, and when to try again.
+// where it can never pass; overloaded where nobody knows. With the numbers, and when to try again.
 Status ToStatus(const Refusal& refusal);
 
 }  // namespace tutti::limits

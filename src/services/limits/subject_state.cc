@@ -1,6 +1,7 @@
 #include "services/limits/subject_state.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 
@@ -14,7 +15,7 @@ constexpr Duration kBusyRetry = std::chrono::seconds(1);
 class Reasons {
  public:
   void Add(LimitKind kind, int64_t most, int64_t asked, int64_t remaining, Duration reset,
-           Duration retry_after) {
+           Duration retry_after, bool unreachable = false) {
     if (retry_after == Duration(0)) return;
     if (worst_.has_value() && worst_->retry_after >= retry_after) return;
     worst_ = Refusal{.limit = kind,
@@ -22,7 +23,8 @@ class Reasons {
                      .asked = asked,
                      .remaining = std::clamp<int64_t>(remaining, 0, most),
                      .reset = reset,
-                     .retry_after = retry_after};
+                     .retry_after = retry_after,
+                     .unreachable = unreachable};
   }
   std::optional<Refusal> worst() const { return worst_; }
 
@@ -40,6 +42,14 @@ Duration UntilNextDay(const Moment& moment) {
   return std::chrono::seconds((DayOf(moment.unix_s) + 1) * 86'400 - moment.unix_s);
 }
 
+// Until all of a shared quota is there again, of which `left` is.
+Duration UntilShared(const Quota& quota, int64_t left, const Moment& moment) {
+  if (left >= quota.limit) return Duration(0);
+  if (quota.period == Duration(0)) return UntilNextDay(moment);
+  return Duration(
+      static_cast<int64_t>(__int128{quota.limit - left} * quota.period.count() / quota.limit));
+}
+
 void Change(Gcra* bucket, int64_t from, int64_t to, TimePoint now) {
   if (from == to) return;
   if (from == 0 || to == 0) {
@@ -55,10 +65,80 @@ void SubjectState::SetRules(const Rules& rules, TimePoint now) {
   if (rules == rules_) return;
   Change(&requests_, rules_.requests_per_minute, rules.requests_per_minute, now);
   Change(&tokens_, rules_.tokens_per_minute, rules.tokens_per_minute, now);
+  if (shared_ != nullptr) {
+    if (rules.requests_per_minute == 0) shared_->requests.Reset();
+    if (rules.tokens_per_minute == 0) shared_->tokens.Reset();
+    if (rules.tokens_per_day == 0) shared_->day_tokens.Reset();
+  }
   rules_ = rules;
 }
 
-std::optional<Refusal> SubjectState::Check(const Estimate& estimate, const Moment& moment) const {
+void SubjectState::Share(std::string key) {
+  shared_ = std::make_unique<Shared>();
+  shared_->key = std::move(key);
+}
+
+Lease* SubjectState::LeaseOf(LimitKind limit) const {
+  return limit == LimitKind::kRequests ? &shared_->requests
+         : limit == LimitKind::kTokens ? &shared_->tokens
+                                       : &shared_->day_tokens;
+}
+
+template <class Look>
+void SubjectState::EachLease(const Moment& moment, const Look& look) const {
+  if (shared_ == nullptr) return;
+  constexpr Duration kMinute = std::chrono::minutes(1);
+  const std::string& key = shared_->key;
+  const auto each = [&](LimitKind limit, int64_t most, Duration period, const std::string& of) {
+    if (most > 0) look(LeaseOf(limit), limit, Quota{most, period}, of);
+  };
+  each(LimitKind::kRequests, rules_.requests_per_minute, kMinute, key);
+  each(LimitKind::kTokens, rules_.tokens_per_minute, kMinute, key);
+  if (rules_.tokens_per_day == 0) return;
+  const int64_t day = DayOf(moment.unix_s);
+  if (day != std::exchange(shared_->day, day)) shared_->day_tokens.Reset();
+  each(LimitKind::kDayTokens, rules_.tokens_per_day, Duration(0), key + ":" + std::to_string(day));
+}
+
+bool SubjectState::Wants(const Moment& moment, bool idle) const {
+  bool wants = false;
+  EachLease(moment, [&](const Lease* lease, LimitKind, const Quota& quota, const std::string&) {
+    wants = wants || lease->Wants(quota, moment.now) || (idle && lease->Idle(moment.now));
+  });
+  return wants;
+}
+
+void SubjectState::Collect(const Moment& moment, bool idle, std::vector<SharedAsk>* asks) {
+  EachLease(moment, [&](Lease* lease, LimitKind limit, const Quota& quota, const std::string& key) {
+    if (!lease->Wants(quota, moment.now) && !(idle && lease->Idle(moment.now))) return;
+    SharedAsk ask{.limit = limit, .quota = {}, .lease = {}};
+    ask.quota.key = key + ":" + std::string(NameOf(limit));
+    ask.quota.limit = quota.limit;
+    ask.quota.period = quota.period;
+    asks->push_back(std::move(ask));  // may need memory: before anything is taken
+    asks->back().lease = lease->Begin(quota, moment.now);
+    asks->back().quota.charge = asks->back().lease.charge;
+    asks->back().quota.want = asks->back().lease.want;
+  });
+}
+
+void SubjectState::Granted(const SharedAsk& ask, const QuotaGrant& grant, TimePoint now) {
+  LeaseOf(ask.limit)->Granted(ask.lease, grant, now);
+}
+
+void SubjectState::Failed(const SharedAsk& ask, TimePoint now) {
+  LeaseOf(ask.limit)->Failed({ask.quota.limit, ask.quota.period}, ask.lease, now);
+}
+
+void SubjectState::Missed(const Estimate& estimate) {
+  if (shared_ == nullptr) return;
+  shared_->requests.Missed(1);
+  shared_->tokens.Missed(estimate.tokens);
+  shared_->day_tokens.Missed(estimate.tokens);
+}
+
+std::optional<Refusal> SubjectState::Check(const Estimate& estimate, const Moment& moment,
+                                           const Sharing& sharing) const {
   const TimePoint now = moment.now;
   Reasons reasons;
   if (rules_.requests_per_minute > 0) {
@@ -90,10 +170,24 @@ std::optional<Refusal> SubjectState::Check(const Estimate& estimate, const Momen
     reasons.Add(LimitKind::kDayTokens, most, estimate.tokens, most - used, wait,
                 CountRetry(used, std::max<int64_t>(estimate.tokens, 1), most, wait));
   }
+  EachLease(moment, [&](const Lease* lease, LimitKind limit, const Quota& quota,
+                        const std::string&) {
+    const int64_t asked = limit == LimitKind::kRequests ? 1
+                          : limit == LimitKind::kTokens ? estimate.tokens
+                                                        : std::max<int64_t>(estimate.tokens, 1);
+    const bool open = limit == LimitKind::kRequests ? sharing.requests_open : sharing.tokens_open;
+    if (sharing.up) {
+      const int64_t left = lease->Remaining(quota, now);
+      reasons.Add(limit, quota.limit, asked, left, UntilShared(quota, left, moment),
+                  lease->RetryAfter(quota, asked, now, UntilNextDay(moment)));
+    } else if (!open && !lease->AtHand(asked)) {
+      reasons.Add(limit, quota.limit, asked, 0, Duration(0), kBusyRetry, true);
+    }
+  });
   return reasons.worst();
 }
 
-void SubjectState::Take(const Estimate& estimate, const Moment& moment) {
+void SubjectState::Take(const Estimate& estimate, const Moment& moment, const Taken& taken) {
   if (rules_.window.limit > 0) window_.Charge(rules_.window, moment.now);  // may need memory
   if (rules_.requests_per_minute > 0)
     requests_.Charge(PerMinute(rules_.requests_per_minute), 1, moment.now);
@@ -102,6 +196,11 @@ void SubjectState::Take(const Estimate& estimate, const Moment& moment) {
   if (rules_.tokens_per_day > 0) AddToDay(estimate.tokens, moment);
   ++in_flight_;
   queued_tokens_ += estimate.queued_tokens;
+  EachLease(moment, [&](Lease* lease, LimitKind limit, const Quota&, const std::string&) {
+    const bool requests = limit == LimitKind::kRequests;
+    if (requests ? taken.shared_requests : taken.shared_tokens)
+      lease->Spend(requests ? 1 : estimate.tokens, moment.now);
+  });
 }
 
 void SubjectState::AddToDay(int64_t tokens, const Moment& moment) {
@@ -124,6 +223,12 @@ void SubjectState::Settle(const Taken& taken, int64_t used, const Moment& moment
     tokens_.Settle(PerMinute(rules_.tokens_per_minute), taken.tokens, used, taken.at, moment.now);
   }
   SettleDay(taken, used);
+  if (!taken.shared_tokens) return;
+  EachLease(moment, [&](Lease* lease, LimitKind limit, const Quota&, const std::string&) {
+    // Another day's is left alone, as above.
+    const bool today = limit == LimitKind::kDayTokens && taken.day == DayOf(moment.unix_s);
+    if (limit == LimitKind::kTokens || today) lease->GiveBack(taken.tokens - used);
+  });
 }
 
 void SubjectState::Undo(const Taken& taken, const Moment& moment) {
@@ -131,9 +236,11 @@ void SubjectState::Undo(const Taken& taken, const Moment& moment) {
   if (rules_.requests_per_minute > 0)
     requests_.Settle(PerMinute(rules_.requests_per_minute), 1, 0, taken.at, moment.now);
   window_.Undo(taken.at);
+  if (taken.shared_requests && shared_ != nullptr && rules_.requests_per_minute > 0)
+    shared_->requests.GiveBack(1);
 }
 
-void SubjectState::Tell(const Moment& moment, RateLimitView* view) const {
+void SubjectState::Tell(const Moment& moment, RateLimitView* view, const Sharing& sharing) const {
   const TimePoint now = moment.now;
   if (rules_.requests_per_minute > 0) {
     const Rate rate = PerMinute(rules_.requests_per_minute);
@@ -153,9 +260,23 @@ void SubjectState::Tell(const Moment& moment, RateLimitView* view) const {
     view->TellTokens(
         {most, std::max<int64_t>(most - used, 0), used > 0 ? UntilNextDay(moment) : Duration(0)});
   }
+  if (!sharing.up) return;
+  EachLease(moment,
+            [&](const Lease* lease, LimitKind limit, const Quota& quota, const std::string&) {
+              const int64_t left = lease->Remaining(quota, now);
+              const LimitView shown = {quota.limit, left, UntilShared(quota, left, moment)};
+              if (limit == LimitKind::kRequests) {
+                view->TellRequests(shown);
+              } else {
+                view->TellTokens(shown);
+              }
+            });
 }
 
 bool SubjectState::AtRest(const Moment& moment) const {
+  if (shared_ != nullptr &&
+      !(shared_->requests.AtRest() && shared_->tokens.AtRest() && shared_->day_tokens.AtRest()))
+    return false;
   const auto full = [&](const Gcra& bucket, int64_t limit) {
     return limit == 0 || bucket.AtRest(PerMinute(limit), moment.now);
   };

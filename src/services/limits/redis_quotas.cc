@@ -1,0 +1,98 @@
+#include "services/limits/redis_quotas.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::limits {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr Duration kMostWait = milliseconds(50);
+
+// ARGV: limit, microseconds of a period (0: it never fills), charge, want. As gcra.h: what is
+// missing shrinks by limit / period, never below nothing. What is no pair of numbers is as nothing.
+constexpr const char* kScript = R"lua(
+local limit, period = tonumber(ARGV[1]), tonumber(ARGV[2])
+local charge, want = tonumber(ARGV[3]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local missing, at = 0, now
+local kept = redis.call('GET', KEYS[1])
+if kept then
+  local m, a = string.match(kept, '^(%S+) (%S+)$')
+  m, a = tonumber(m), tonumber(a)
+  if m and a and m == m and a == a then missing, at = m, a end
+end
+if period > 0 and now > at then
+  missing = missing - (now - at) * limit / period
+end
+missing = math.max(0, math.max(0, missing) + charge)
+local leased = math.max(0, math.min(want, math.floor(limit - missing)))
+missing = math.min(missing + leased, 2199023255552)
+if missing > 0 then
+  local keep = 172800000
+  if period > 0 then keep = math.ceil(missing / limit * period / 1000) + 1000 end
+  redis.call('SET', KEYS[1], string.format('%.17g %.0f', missing, math.max(now, at)), 'PX',
+             string.format('%.0f', keep))
+else
+  redis.call('DEL', KEYS[1])
+end
+return {leased, math.floor(limit - missing)}
+)lua";
+
+Status NoAnswer(const char* what) {
+  return Unavailable("redis_protocol", std::string("Redis answers the limits with ") + what);
+}
+
+}  // namespace
+
+Status RedisQuotas::Connect() {
+  ASSIGN_OR_RETURN(connection_, redis::Connection::Open(options_));
+  Result<redis::Reply> known = connection_->Call(
+      {"SCRIPT", "LOAD", kScript}, std::chrono::steady_clock::now() + options_.connect_timeout);
+  if (known.ok() && known->kind != redis::Reply::Kind::kText) known = NoAnswer("no script");
+  if (!known.ok()) {
+    connection_.reset();
+    return std::move(known).status();
+  }
+  script_ = std::move(known->text);
+  return OkStatus();
+}
+
+Status RedisQuotas::Exchange(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
+  CHECK_EQ(asks.size(), grants.size());
+  if (connection_ == nullptr) RETURN_IF_ERROR(Connect());
+  Status status = Ask(asks, grants);
+  if (!status.ok()) connection_.reset();  // also where Redis was restarted and knows no script
+  return status;
+}
+
+Status RedisQuotas::Ask(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
+  const TimePoint until = std::chrono::steady_clock::now() + kMostWait;
+  if (asks.empty()) return connection_->Call({"PING"}, until).status();
+  for (const QuotaAsk& ask : asks) {
+    const std::string limit = std::to_string(ask.limit);
+    const std::string period =
+        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(ask.period).count());
+    const std::string charge = std::to_string(ask.charge), want = std::to_string(ask.want);
+    const std::string_view words[] = {"EVALSHA", script_, "1",    ask.key,
+                                      limit,     period,  charge, want};
+    RETURN_IF_ERROR(connection_->Send(words, until));
+  }
+  for (size_t i = 0; i < asks.size(); ++i) {
+    ASSIGN_OR_RETURN(const redis::Reply reply, connection_->Receive(until));
+    if (reply.is_error()) return redis::RefusedBy(reply);
+    using Kind = redis::Reply::Kind;
+    const bool pair = reply.kind == Kind::kArray && reply.items.size() == 2 &&
+                      reply.items[0].kind == Kind::kInteger &&
+                      reply.items[1].kind == Kind::kInteger;
+    if (!pair) return NoAnswer("no pair of numbers");
+    grants[i] = {.leased = reply.items[0].integer, .remaining = reply.items[1].integer};
+  }
+  return OkStatus();
+}
+
+}  // namespace tutti::limits
