@@ -568,6 +568,9 @@ std::string Taking(wire::MqttControl::Verb verb, const std::string& id,
     case Verb::kFork:
       more = R"(,"into":"mine")";
       break;
+    case Verb::kSubscribe:
+      more = R"(,"job_id":"job_0")";
+      break;
     case Verb::kHistory:
     case Verb::kClear:
     case Verb::kPing:

@@ -133,19 +133,25 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
     ASSIGN_OR_RETURN(
         std::shared_ptr<mqtt::profile::Profile> profile,
         mqtt::profile::Profile::Make(
-            std::move(of_door), {.port = port,
-                                 .sessions = deps.state->sessions(),
-                                 .responses = deps.state->responses(),
-                                 .inference = deps.state->inference(),
-                                 .clock = *deps.clock,
-                                 .unix_ms = &UnixMillis,
-                                 .log = *deps.log,
-                                 .admit = [rates](const auto& key) { return rates->Admit(key); },
-                                 .caller_of =
-                                     [&callers = deps.state->callers()](
-                                         const std::string& credential, const std::string& tenant) {
-                                       return callers.OverMqtt(credential, tenant);
-                                     }}));
+            std::move(of_door),
+            {.port = port,
+             .sessions = deps.state->sessions(),
+             .responses = deps.state->responses(),
+             .inference = deps.state->inference(),
+             .clock = *deps.clock,
+             .unix_ms = &UnixMillis,
+             .log = *deps.log,
+             .admit = [rates](const auto& key) { return rates->Admit(key); },
+             .caller_of =
+                 [&callers = deps.state->callers()](const std::string& credential,
+                                                    const std::string& tenant) {
+                   return callers.OverMqtt(credential, tenant);
+                 },
+             .watch_job =
+                 [&jobs = deps.state->jobs()](const std::string& tenant, const std::string& id,
+                                              int64_t version, TimePoint until, auto seen) {
+                   jobs.Watch(tenant, id, version, until, std::move(seen));
+                 }}));
     RETURN_IF_ERROR(profile->Subscribe());
     doors->metrics_.emplace_back(
         *deps.metrics, door,

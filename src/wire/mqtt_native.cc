@@ -27,6 +27,7 @@ constexpr auto kVerbs = std::to_array<MqttVerb>({
     {MqttControl::Verb::kHistory, "history"},
     {MqttControl::Verb::kFork, "fork"},
     {MqttControl::Verb::kClear, "clear"},
+    {MqttControl::Verb::kSubscribe, "subscribe"},
     {MqttControl::Verb::kPing, "ping"},
 });
 
@@ -46,7 +47,8 @@ Status CheckBelongs(const CheckedObject& object, MqttControl::Verb verb) {
     return BadValue(name, std::string(name) + " has no meaning for " + *object.Text("type"));
   };
   RETURN_IF_ERROR(only("response_id", verb == Verb::kCancel || verb == Verb::kResume));
-  RETURN_IF_ERROR(only("starting_after", verb == Verb::kResume));
+  RETURN_IF_ERROR(only("job_id", verb == Verb::kSubscribe));
+  RETURN_IF_ERROR(only("starting_after", verb == Verb::kResume || verb == Verb::kSubscribe));
   RETURN_IF_ERROR(only("limit", verb == Verb::kHistory));
   RETURN_IF_ERROR(only("into", verb == Verb::kFork));
   return only("version", verb == Verb::kFork);
@@ -96,6 +98,7 @@ Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOption
   control.project = object.Text("project").value_or("");
   RETURN_IF_ERROR(CheckLevel(control.project, "project"));
   control.response_id = object.Text("response_id").value_or("");
+  control.job_id = object.Text("job_id").value_or("");
   control.starting_after = object.Int("starting_after");
   control.limit = static_cast<int>(object.Int("limit").value_or(control.limit));
   control.into = object.Text("into").value_or("");
@@ -103,6 +106,8 @@ Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOption
   control.version = object.Int("version");
   if (control.verb == MqttControl::Verb::kResume && control.response_id.empty())
     return Missing("response_id", "resume");
+  if (control.verb == MqttControl::Verb::kSubscribe && control.job_id.empty())
+    return Missing("job_id", "subscribe");
   if (control.verb == MqttControl::Verb::kFork && control.into.empty())
     return Missing("into", "fork");
   control.ignored = ignored.names();

@@ -30,18 +30,20 @@ Result<MqttMessage> ParseMqttMessage(std::string_view payload, const ParseOption
 // .../ctl
 struct MqttControl {
   enum class Verb {
-    kCancel,   // ends the turn of response_id, or the one that runs
-    kResume,   // sends the events of response_id again, after `starting_after`
-    kHistory,  // tells the last `limit` items
-    kFork,     // makes the session `into` with this one's history, as it was at `version`
-    kClear,    // forgets what was said; what runs or waits is cancelled
-    kPing,     // answers pong
+    kCancel,     // ends the turn of response_id, or the one that runs
+    kResume,     // sends the events of response_id again, after `starting_after`
+    kHistory,    // tells the last `limit` items
+    kFork,       // makes the session `into` with this one's history, as it was at `version`
+    kClear,      // forgets what was said; what runs or waits is cancelled
+    kSubscribe,  // tells the states of the durable job job_id, behind `starting_after`
+    kPing,       // answers pong
   };
   Verb verb = Verb::kPing;
   std::string id;                         // the client's, echoed in what answers; may be empty
   std::string project;                    // as in a message
   std::string response_id;                // cancel; needed by resume
-  std::optional<int64_t> starting_after;  // resume: the last event seen; absent: none
+  std::string job_id;                     // needed by subscribe
+  std::optional<int64_t> starting_after;  // resume, subscribe: the last event seen; absent: none
   int limit = 20;                         // history, 1 to 100
   std::string into;                       // needed by fork: a topic level
   std::optional<int64_t> version;         // fork; absent: now

@@ -125,12 +125,20 @@ TEST(MqttControl, EachVerbTakesItsOwnFields) {
   EXPECT_EQ(control.into, "s2");
   EXPECT_EQ(control.version, 3);
   EXPECT_EQ(ParseMqttControl(R"({"type":"clear"})", {})->verb, Verb::kClear);
+  control =
+      ParseMqttControl(R"({"type":"subscribe","job_id":"job_1","starting_after":2})", {}).value();
+  EXPECT_EQ(control.verb, Verb::kSubscribe);
+  EXPECT_EQ(control.job_id, "job_1");
+  EXPECT_EQ(control.starting_after, 2);
   EXPECT_EQ(ParseMqttControl(R"({"type":"ping","id":"p1"})", {})->verb, Verb::kPing);
 }
 
 TEST(MqttControl, WhatAVerbNeedsOrDoesNotKnowIsRefused) {
   EXPECT_EQ(ControlRefusal(R"({"type":"resume"})").param(), "response_id");
   EXPECT_EQ(ControlRefusal(R"({"type":"fork"})").param(), "into");
+  EXPECT_EQ(ControlRefusal(R"({"type":"subscribe"})").param(), "job_id");
+  EXPECT_EQ(ControlRefusal(R"({"type":"subscribe","response_id":"r"})").param(), "response_id");
+  EXPECT_EQ(ControlRefusal(R"({"type":"resume","job_id":"j"})").param(), "job_id");
   EXPECT_EQ(ControlRefusal(R"({"type":"fork","into":"a/b"})").param(), "into");
   EXPECT_EQ(ControlRefusal(R"({"type":"stop"})").param(), "type");
   EXPECT_EQ(ControlRefusal("{}").param(), "type");

@@ -135,10 +135,11 @@ std::vector<FieldSpec> SocketRows() {
 std::vector<FieldSpec> MqttRows() {
   return {
       // --- native profile: .../ctl ---
-      Required(Choice("type", kMqttControl, "cancel|resume|history|fork|clear|ping")),
+      Required(Choice("type", kMqttControl, "cancel|resume|history|fork|clear|subscribe|ping")),
       Text("id", kMqttControl, 1, kIdBytes),
       Text("project", kMqttControl, 1, kIdBytes),
       Text("response_id", kMqttControl, 1, kNameBytes),
+      Text("job_id", kMqttControl, 1, kNameBytes),
       Int("starting_after", kMqttControl, 0, kInt64High),
       Int("limit", kMqttControl, 1, kMaxPage),
       Text("into", kMqttControl, 1, kIdBytes),

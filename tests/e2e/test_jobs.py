@@ -15,7 +15,8 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, events, figure, judged, make_key
+from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, events, figure, free_port, judged, make_key
+from test_mqtt import Chat, mqtt_port
 
 TUTTI = os.environ["E2E_BINARY"]
 ASYNC = {"Prefer": "respond-async"}
@@ -233,6 +234,72 @@ class Owners(ServerCase):
         self.assertNotEqual(code, 0)
         self.assertIn("cancelled", error)
         self.assertEqual(tutti("show", "job_0")[0], 1)
+
+
+class OverMqtt(unittest.TestCase):
+    """States of jobs as a stock client of MQTT is told them by our own listener; test_mqtt_broker has a broker between."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tutti-jobs-")
+        self.addCleanup(folder.cleanup)
+        self.keys = {tenant: make_key(folder.name, tenant, "--tenant", tenant) for tenant in ("red", "blue")}
+        self.options = ("--store", folder.name, "--mqtt-port", str(free_port()))
+        self.server = Server(*self.options)
+        self.addCleanup(lambda: self.server.stop())
+
+    def client(self, user):
+        """Of a key, whose name is its user's; what it hears stays as it came."""
+        chat = Chat(mqtt_port(self.server), user, password=self.keys[user])
+        self.addCleanup(chat.close)
+        self.assertIsNone(chat.refused)
+        chat.client.on_message = lambda c, u, message: chat.out.put(message.payload.decode())
+        return chat
+
+    def follow(self, chat, job_id, **fields):
+        """What comes until the job has ended, or the error."""
+        chat.control(type="subscribe", id="q", job_id=job_id, **fields)
+        told = []
+        while not told or json.loads(told[-1])["type"] not in (*(f"job.{state}" for state in ENDED), "error"):
+            told.append(chat.out.get(timeout=STEP_S))
+        return told
+
+    def test_what_is_pushed_is_what_is_polled_also_for_who_comes_late(self):
+        red = {"Authorization": f"Bearer {self.keys['red']}"}
+        chat_of_red = self.client("red")
+        job = submit(self.server, chat("pushed", 40), **red)
+        told = self.follow(chat_of_red, job["id"])
+        polled = self.server.get(f"/v1/jobs/{job['id']}", headers=red)[2]
+        numbers = [json.loads(each)["sequence_number"] for each in told]
+        self.assertEqual(numbers, sorted(set(numbers)))
+        self.assertEqual(told[-1], f'{{"type":"job.completed","sequence_number":{numbers[-1]},"job":{polled}}}')
+        by_sse = events(self.server.get(f"/v1/jobs/{job['id']}/events", headers=red)[2])
+        self.assertEqual(by_sse[-1].split("data: ", 1)[1], told[-1])
+        self.assertEqual(self.follow(chat_of_red, job["id"]), told[-1:], "who comes late")
+        self.assertEqual(self.follow(chat_of_red, job["id"], starting_after=numbers[-1] - 1), told[-1:])
+
+    def test_a_job_is_told_to_its_owner_alone(self):
+        job = submit(self.server, chat("of red", 4), Authorization=f"Bearer {self.keys['red']}")
+        refused = json.loads(self.follow(self.client("blue"), job["id"])[0])
+        self.assertEqual((refused["code"], refused["id"]), ("not_found", "q"))
+        self.assertEqual(json.loads(self.follow(self.client("red"), job["id"])[-1])["type"], "job.completed")
+
+    def test_a_stop_is_told_and_the_next_process_tells_the_end(self):
+        red = {"Authorization": f"Bearer {self.keys['red']}"}
+        job = submit(self.server, chat("Tell a story.", 200, ignore_eos=True), **red)
+        chat_of_red = self.client("red")
+        told = []
+        follower = threading.Thread(target=lambda: told.extend(self.follow(chat_of_red, job["id"])))
+        follower.start()
+        eventually(lambda: look(self.server, job["id"], **red)["progress"]["tokens"] > 0)
+        self.server.process.send_signal(signal.SIGTERM)
+        follower.join(STEP_S)
+        self.assertEqual(self.server.stop(), 0)
+        self.assertEqual(json.loads(told[-1])["code"], "draining", told)
+        seen = max(json.loads(each).get("sequence_number", 0) for each in told)
+        chat_of_red.close()
+        self.server = Server(*self.options)
+        last = json.loads(self.follow(self.client("red"), job["id"], starting_after=seen)[-1])
+        self.assertEqual((last["type"], last["job"]["attempt"]), ("job.completed", 1))
 
 
 class Kills(unittest.TestCase):

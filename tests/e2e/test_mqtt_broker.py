@@ -13,7 +13,7 @@ import unittest
 import paho.mqtt.client as paho
 from paho.mqtt.enums import CallbackAPIVersion
 
-from harness import AMOUNT, STEP_S, amount, figure, stand_in
+from harness import AMOUNT, MODEL, STEP_S, amount, figure, stand_in
 from mqtt_world import ENDS, PASSWORDS, Collector, Ledger, Listener, Speaker, World, let_in
 
 VERSIONS = (paho.MQTTv5, paho.MQTTv311)
@@ -145,6 +145,21 @@ class ThroughTheBroker(unittest.TestCase):
             while not outside.messages.empty():
                 self.assertTrue(outside.messages.get().topic.startswith("llm/v1/server/"))
             heard.close()
+
+    def test_the_states_of_a_job_come_through_the_broker(self):
+        """Row U47; whom the broker lets in belongs to the tenant of the server without keys, as who asks over HTTP."""
+        heard = {version: self.listener("anna", [f"llm/v1/anna/job{version}/out"], version=version) for version in VERSIONS}
+        status, _, text = self.world.server.post("/v1/completions", {"model": MODEL, "prompt": "One,", "max_tokens": 30},
+                                                 headers={"Prefer": "respond-async"})
+        self.assertEqual(status, 202, text)
+        job_id = json.loads(text)["id"]
+        for version, listener in heard.items():
+            self.speaker("anna", version).publish(f"llm/v1/anna/job{version}/ctl", {"type": "subscribe", "job_id": job_id})
+            event = listener.next().payload.decode()
+            while not event.startswith('{"type":"job.completed"'):
+                self.assertTrue(event.startswith(('{"type":"job.queued"', '{"type":"job.running"')), event)
+                event = listener.next().payload.decode()
+            self.assertTrue(event.endswith(f'"job":{self.world.server.get(f"/v1/jobs/{job_id}")[2]}}}'), event)
 
     def test_wrong_words_are_refused_and_no_password_is_told(self):
         for version in VERSIONS:

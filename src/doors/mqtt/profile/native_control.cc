@@ -10,9 +10,6 @@
 namespace tutti::mqtt::profile {
 namespace {
 
-// A history is one message, and brokers have their limits.
-constexpr size_t kMostHistoryBytes = 1 << 20;
-
 bool SaysOffline(std::string_view payload) {
   const Result<wire::JsonDocument> document = wire::ParseJson(payload);
   if (!document.ok() || !document->root().is_object()) return false;
@@ -46,7 +43,9 @@ void NativeControl::TakeStatus(const Message& message, Receipt receipt) {
   const std::optional<std::string> user = context_.topics.ClientOf(message.topic);
   if (!user.has_value()) return;
   if (!message.user.empty() && message.user != *user) return;
-  if (SaysOffline(message.payload)) context_.streams.DetachBelow(context_.topics.Of(*user));
+  if (!SaysOffline(message.payload)) return;
+  context_.streams.DetachBelow(context_.topics.Of(*user));
+  jobs_.DetachBelow(context_.topics.Of(*user));
 }
 
 void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl& control) {
@@ -61,7 +60,9 @@ void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl&
     case Verb::kFork:
       return Fork(address, control);
     case Verb::kClear:
-      return Clear(address, control);
+      return ClearSession(address, control);
+    case Verb::kSubscribe:
+      return jobs_.Follow(address, control);
     case Verb::kPing:
       return Tell(address, wire::PongEvent(control.id, context_.services.unix_ms()));
   }
@@ -125,7 +126,7 @@ void NativeControl::History(const NativeAddress& address, const wire::MqttContro
         for (auto item = list->items.rbegin(); item != list->items.rend(); ++item)
           items.push_back({item->role, std::move(item->content), item->turn});
         std::string event = wire::HistoryEvent(id, address.session, list->version, items);
-        if (event.size() <= kMostHistoryBytes) return Tell(address, std::move(event));
+        if (event.size() <= kMostEventBytes) return Tell(address, std::move(event));
         Refuse(address, id,
                ResourceExhausted(
                    "request_too_large",
@@ -145,7 +146,7 @@ void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& 
       }));
 }
 
-void NativeControl::Clear(const NativeAddress& address, const wire::MqttControl& control) {
+void NativeControl::ClearSession(const NativeAddress& address, const wire::MqttControl& control) {
   context_.services.sessions.Clear(
       KeyOf(address, control, address.session),
       context_.tasks.WhileAlive([this, address, id = control.id](const Status& cleared) {

@@ -1,11 +1,12 @@
 // NativeControl: what clients want of their turns and sessions, `.../ctl`. Of the strand. Each verb
-// is answered by one event, or by an error, with the verb's own `id`; a resume by the events it
-// asks for.
+// is answered by one event, or by an error, with the verb's own `id`; a resume and a subscribe by
+// the events they ask for.
 #pragma once
 
 #include <string>
 
 #include "doors/mqtt/profile/context.h"
+#include "doors/mqtt/profile/job_follows.h"
 #include "doors/mqtt/profile/native_address.h"
 #include "mqtt/message_port.h"
 #include "wire/mqtt_native.h"
@@ -14,10 +15,11 @@ namespace tutti::mqtt::profile {
 
 class NativeControl {
  public:
-  explicit NativeControl(Context& context) : context_(context) {}
+  explicit NativeControl(Context& context) : context_(context), jobs_(context) {}
   void Take(const Message& message, Receipt receipt);
   // A client's status, which may be its Will: nobody listens for that user any more.
   void TakeStatus(const Message& message, Receipt receipt);
+  void Clear() { jobs_.Clear(); }  // tells nothing more by itself
 
  private:
   void Carry(const NativeAddress& address, const wire::MqttControl& control);
@@ -27,7 +29,7 @@ class NativeControl {
   void Resume(const NativeAddress& address, const wire::MqttControl& control);
   void History(const NativeAddress& address, const wire::MqttControl& control);
   void Fork(const NativeAddress& address, const wire::MqttControl& control);
-  void Clear(const NativeAddress& address, const wire::MqttControl& control);
+  void ClearSession(const NativeAddress& address, const wire::MqttControl& control);
 
   // The response of that id, if the user may see it.
   void Find(const NativeAddress& address, const wire::MqttControl& control,
@@ -38,6 +40,7 @@ class NativeControl {
   void Refuse(const NativeAddress& address, const std::string& id, const Status& error);
 
   Context& context_;
+  JobFollows jobs_;
 };
 
 }  // namespace tutti::mqtt::profile

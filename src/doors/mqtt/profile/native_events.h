@@ -29,6 +29,10 @@ std::optional<std::string> DeltaTextOf(const responses::LogEntry& entry);
 // `state`: of the response that they belong to.
 std::string DeltasEvent(const wire::ResponseState& state, const Deltas& deltas);
 
+// An event is one message, and brokers have their limits: what grows with what clients ask for may
+// have so many bytes.
+inline constexpr size_t kMostEventBytes = 1 << 20;
+
 // Any event to where `address` says, at QoS 1.
 Message EventMessage(const NativeAddress& address, std::string payload);
 // With the user properties of one in a response's log.

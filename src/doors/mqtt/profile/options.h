@@ -16,6 +16,7 @@
 #include "mqtt/message_port.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
+#include "wire/job.h"
 
 namespace tutti::mqtt::profile {
 
@@ -29,6 +30,12 @@ struct ProjectSettings {
   ReplyFormat reply_format = ReplyFormat::kText;
   bool stream = false;    // chunks as the answer comes, as JSON whatever the format
   bool parallel = false;  // session.order = parallel
+};
+
+// Durable jobs that are followed at once.
+struct FollowLimits {
+  size_t all = 4000;
+  size_t per_user = 400;
 };
 
 struct ProfileOptions {
@@ -51,6 +58,7 @@ struct ProfileOptions {
   DeltaCoalescer::Options coalescing;
   WaitingRoom::Limits waiting;
   ReplyStreams::Limits streams;
+  FollowLimits follows;
   // Messages of clients on their way to the strand.
   size_t inbox_messages = 1000;
   size_t inbox_bytes = 16 << 20;
@@ -74,6 +82,12 @@ struct Services {
   // for that tenant. Errors: as auth::Authority::FromCredential.
   std::function<Result<api::CallerRef>(const std::string& credential, const std::string& tenant)>
       caller_of;
+  // A tenant's durable job once its version is above that, or it has ended, or `until` has come;
+  // `seen` on any thread, later. As jobs::Jobs::Watch, with its errors. Empty: there are no jobs.
+  using JobSeen = std::function<void(Result<wire::JobView>)>;
+  std::function<void(const std::string& tenant, const std::string& id, int64_t version,
+                     TimePoint until, JobSeen seen)>
+      watch_job = nullptr;
 };
 
 }  // namespace tutti::mqtt::profile

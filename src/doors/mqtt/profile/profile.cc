@@ -153,6 +153,7 @@ void Profile::Parts::Stop(bool says_so) {
     owed_answers.Clear();
     context.streams.Clear();
     native_messages.Clear();
+    native_control.Clear();
     project_messages.Clear();
   });
 }

@@ -116,7 +116,8 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
                                          return status.ok() ? Result<sessions::Admitted>(nullptr)
                                                             : status;
                                        },
-                                   .caller_of = &CallerOf});
+                                   .caller_of = &CallerOf,
+                                   .watch_job = watch_job_});
     ASSERT_TRUE(made.ok()) << made.status();
     profile_ = *std::move(made);
     ASSERT_TRUE(profile_->Subscribe().ok());
@@ -223,6 +224,7 @@ class ProfileFixture : public sessions::testing::SessionsFixture {
   std::shared_ptr<Lines> lines_ = std::make_shared<Lines>();
   Logger log_{LogLevel::kInfo, lines_};
   std::function<Status(const sessions::SessionKey&)> admit_;
+  decltype(Services::watch_job) watch_job_;
   std::unique_ptr<Profile> profile_;
 };
 

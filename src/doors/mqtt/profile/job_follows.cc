@@ -1,0 +1,109 @@
+#include "doors/mqtt/profile/job_follows.h"
+
+#include <chrono>
+#include <utility>
+
+#include "doors/mqtt/profile/native_events.h"
+
+namespace tutti::mqtt::profile {
+
+JobFollows::JobFollows(Context& context)
+    : context_(context), claimants_({context.options.follows.per_user, 0}) {}
+
+void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& control) {
+  const auto admit = [&]() -> Status {
+    if (context_.services.watch_job == nullptr)
+      return Status(StatusCode::kUnimplemented, "not_implemented", "this server keeps no jobs");
+    return context_.services.caller_of(address.credential, address.tenant).status();
+  };
+  if (const Status status = admit(); !status.ok()) return Refuse(address, control.id, status);
+  Key key(address.reply_topic, control.job_id);
+  if (const auto older = follows_.find(key); older != follows_.end()) Close(older);
+  const Claimant claimant{.user = address.user};
+  const auto room = [&]() -> Status {
+    if (follows_.size() >= context_.options.follows.all)
+      return Unavailable("overloaded", "too many jobs are followed");
+    return claimants_.RoomFor(claimant, "subscriptions");
+  };
+  if (const Status status = room(); !status.ok()) return Refuse(address, control.id, status);
+  claimants_.Add(claimant);
+  const Place place = follows_
+                          .emplace(std::move(key), Entry{.address = address,
+                                                         .id = control.id,
+                                                         .seen = control.starting_after.value_or(0),
+                                                         .serial = ++serial_})
+                          .first;
+  Watch(place->first, place->second);
+}
+
+void JobFollows::DetachBelow(std::string_view topics) {
+  for (auto& [key, entry] : follows_) {
+    if (key.first.starts_with(topics)) entry.detached = true;
+  }
+}
+
+void JobFollows::Clear() {
+  while (!follows_.empty()) Close(follows_.begin());
+}
+
+// The answer may come when nothing here is left: it holds the strand, and what runs there looks.
+void JobFollows::Watch(const Key& key, const Entry& entry) {
+  auto seen =
+      context_.tasks.WhileAlive([this, key, serial = entry.serial](
+                                    const Result<wire::JobView>& job) { OnJob(key, serial, job); });
+  context_.services.watch_job(entry.address.tenant, key.second, entry.seen,
+                              context_.Now() + std::chrono::seconds(wire::kMostWaitSeconds),
+                              [strand = context_.tasks.strand(), seen](Result<wire::JobView> job) {
+                                strand->Post([seen, job = std::move(job)]() mutable { seen(job); });
+                              });
+}
+
+void JobFollows::OnJob(const Key& key, uint64_t serial, const Result<wire::JobView>& job) {
+  const Place place = follows_.find(key);
+  if (place == follows_.end() || place->second.serial != serial) return;  // a newer one's
+  Entry& entry = place->second;
+  const auto refuse = [&](const Status& why) {
+    Refuse(entry.address, entry.id, why);
+    Close(place);
+  };
+  if (!job.ok()) return refuse(job.status());
+  const bool last = wire::Ended(job->state);
+  if (last && job->version < entry.seen) {
+    return refuse(InvalidArgument("invalid_value", "the job has ended, and its last event is " +
+                                                       std::to_string(job->version))
+                      .WithParam("starting_after"));
+  }
+  if (job->version > entry.seen) {
+    entry.seen = job->version;
+    std::string event = wire::JobEvent(*job);
+    if (event.size() > kMostEventBytes) {
+      return refuse(ResourceExhausted("request_too_large",
+                                      "the job has " + std::to_string(event.size()) +
+                                          " bytes, more than a message may: GET /v1/jobs/" +
+                                          job->id + " has it")
+                        .WithParam("job_id"));
+    }
+    if (last || !entry.detached) Tell(entry, *job, std::move(event));
+  }
+  if (last) return Close(place);
+  Watch(key, entry);
+}
+
+void JobFollows::Tell(const Entry& entry, const wire::JobView& job, std::string event) {
+  Message message = EventMessage(entry.address, std::move(event));
+  message.user_properties = {{"job", job.id},
+                             {"seq", std::to_string(job.version)},
+                             {"last", wire::Ended(job.state) ? "true" : "false"}};
+  context_.Publish(std::move(message));
+}
+
+void JobFollows::Refuse(const NativeAddress& address, const std::string& id, const Status& why) {
+  context_.Publish(ErrorMessage(address, why, id));
+}
+
+void JobFollows::Close(Place place) {
+  claimants_.Remove({.user = place->second.address.user});
+  follows_.erase(place);
+}
+
+}  // namespace tutti::mqtt::profile
