@@ -30,7 +30,7 @@ constexpr Duration kDropEvery = std::chrono::minutes(1);
 constexpr Duration kCancelWithin = std::chrono::seconds(10);  // then it is shown as it is
 constexpr size_t kMostTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256, kDroppedAtOnce = 1024;
-constexpr double kNewest = 0.2;  // of a wait's estimate, what the last end says
+constexpr size_t kEndsPerSlot = 8;  // that the estimate of a wait is made of
 
 int64_t Millis(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -77,6 +77,7 @@ Jobs::Jobs(const Options& options, api::Inference& inference, store::Store& stor
       random_(static_cast<uint64_t>(responses::NewSeed())),
       seen_(clock.Now()),
       seen_unix_ms_(unix_ms_()),
+      ends_(kEndsPerSlot * static_cast<size_t>(options.slots)),
       strand_(std::make_shared<responses::Strand>(clock, kMostTasks, "tutti-jobs")) {
   strand_->OnWake([this] { Pump(); });
 }
@@ -159,10 +160,10 @@ void Jobs::Overlay(JobView* view) const {
       found != running_.end() && found->second.call != nullptr) {
     view->progress_tokens = found->second.call->progress();
   }
-  if (!view->position.has_value() || view->paused || ms_per_job_ <= 0) return;
+  if (!view->position.has_value() || view->paused || ends_.ms_per_end() <= 0) return;
   const auto ahead = static_cast<double>(*view->position) + static_cast<double>(running_.size());
   const int64_t not_before = std::max<int64_t>(view->run_at_ms - unix_ms_(), 0);
-  view->eta_ms = not_before + static_cast<int64_t>((ahead + 1) * ms_per_job_);
+  view->eta_ms = not_before + static_cast<int64_t>((ahead + 1) * ends_.ms_per_end());
 }
 
 void Jobs::Get(const std::string& owner, const std::string& id, Seen done) {
@@ -354,7 +355,11 @@ void Jobs::Claim() {
 }
 
 void Jobs::OnClaimed(std::vector<JobRow> claimed, bool full) {
-  if (claimed.empty() && running_.empty()) last_end_ = TimePoint::min();
+  if (!claimed.empty()) {
+    ends_.Begin(clock_.Now());
+  } else if (running_.empty()) {
+    ends_.Idle();
+  }
   for (JobRow& row : claimed) Begin(std::move(row));
   if (claim_again_ || full) Claim();
 }
@@ -479,12 +484,7 @@ void Jobs::Save(JobRow row) {
           }
           Forget(*shared);
           CountEnd(shared->state, *mine);
-          const TimePoint now = clock_.Now();
-          if (last_end_ != TimePoint::min()) {
-            const double took = ToMillis(now - last_end_);
-            ms_per_job_ = ms_per_job_ <= 0 ? took : ms_per_job_ * (1 - kNewest) + took * kNewest;
-          }
-          last_end_ = now;
+          ends_.End(clock_.Now());
           Changed(id);
           Claim();
         });

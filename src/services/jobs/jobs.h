@@ -25,6 +25,7 @@
 #include "base/random.h"
 #include "base/status.h"
 #include "services/calls/whole_call.h"
+#include "services/jobs/end_rate.h"
 #include "services/jobs/job_rows.h"
 #include "services/responses/strand.h"
 #include "store/store.h"
@@ -168,9 +169,7 @@ class Jobs {
   std::optional<std::string> claimed_last_;  // owner; on the store's thread, one claim at a time
   std::map<std::string, Running> running_;   // by id
   std::multimap<std::string, std::shared_ptr<Waiter>> waiters_;
-  // Between the ends of jobs while others wait: what the estimate of a wait is made of.
-  TimePoint last_end_ = TimePoint::min();
-  double ms_per_job_ = 0;  // 0 = not known
+  EndRate ends_;  // what the estimate of a wait is made of
   mutable Mutex mutex_;
   JobStats stats_ GUARDED_BY(mutex_);
   const std::shared_ptr<responses::Strand> strand_;  // last: its thread ends before what it uses
