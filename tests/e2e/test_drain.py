@@ -1,5 +1,6 @@
-"""Row U40: SIGTERM under 64 streams of every kind on the real model: each completes or ends with a typed error by the deadline, and
-what was acknowledged is answered by the next process. Life has the same with a few, and the probes."""
+"""Row U40: SIGTERM under 64 streams of every kind and 100 durable jobs on the real model: each stream completes or ends with a typed
+error by the deadline, what was acknowledged is answered by the next process, and no job is lost or has spent an attempt. Life has the
+same with a few, and the probes."""
 import collections
 import http.client
 import json
@@ -11,10 +12,12 @@ import time
 import unittest
 
 from harness import MODEL, SLOWER, STAND_IN, STEP_S, Server, eventually, figure, free_port
+from test_jobs import ASYNC, ended
 from test_mqtt import Chat, text_of
 
 STORED_TOKENS = 48 if not STAND_IN else 400  # of what the next process may have to answer again
 STORY = "Tell me a long story about a river."
+JOBS, JOB_TOKENS = 100, 12
 MARGIN_S = 2 * SLOWER  # beyond the deadline: one step of all lanes, and the sockets
 AT_ONCE_S = 1 * SLOWER
 
@@ -88,7 +91,27 @@ class Crowd:
         for stream in self.streams:
             stream.begun.wait(3 * STEP_S)
         eventually(self.all_begun, lambda: f"{self.heard}")
+        self.jobs = self.submit(server)
         self.responses += [stream.response_id() for stream in self.streams if stream.path == "/v1/responses" and stream.body.get("store", True)]
+
+    @staticmethod
+    def submit(server):
+        """The ids of jobs that were accepted, with the streams in the middle."""
+        ids = []
+
+        def some():
+            for _ in range(JOBS // 4):
+                status, _, text = server.post("/v1/chat/completions", {
+                    "model": MODEL, "messages": [{"role": "user", "content": STORY}], "max_tokens": JOB_TOKENS, "temperature": 0,
+                    "ignore_eos": True}, headers=ASYNC)
+                if status == 202:
+                    ids.append(json.loads(text)["id"])
+        threads = [threading.Thread(target=some) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return ids
 
     def __len__(self):
         return len(self.streams) + self.SESSIONS
@@ -138,10 +161,15 @@ class Drain(unittest.TestCase):
         self.assertEqual(len(crowd), 64)
         self.assertEqual(crowd.running(), 64, "all are in the middle")
         self.assertEqual((len(crowd.responses), len(crowd.messages)), (8 + 2 + Crowd.STORED + Crowd.BACKGROUND, 16))
+        self.assertEqual(len(set(crowd.jobs)), JOBS)
+        waiting = len(json.loads(server.get("/v1/jobs?status=queued&limit=100")[2])["data"])
+        self.assertGreater(waiting, JOBS / 2)
+        eventually(lambda: json.loads(server.get("/v1/jobs?status=running&limit=1")[2])["data"], server.log)
         return crowd
 
     def check_acknowledged(self, crowd):
-        """On the same store: every response that has a name and every message that was accepted is answered, once and whole."""
+        """On the same store: every response that has a name and every message that was accepted is answered, once and whole, and every
+        job is done in its first attempt."""
         server = self.start()
         begin, states = time.monotonic(), {}
 
@@ -174,8 +202,13 @@ class Drain(unittest.TestCase):
             self.assertEqual([i["content"] for i in items if i["role"] == "user"], ["Message 0", "Message 1"])
             told = [text_of(event) for event in crowd.heard[user] if event["type"] == "response.incomplete"]
             self.assertEqual([i["content"] for i in items if i["role"] == "assistant"][:len(told)], told, "what was told stands")
-        figure(f"{len(crowd.responses)} responses and {len(crowd.messages)} messages were acknowledged, all are answered after "
-               f"{time.monotonic() - begin:.1f} s")
+        jobs = [ended(server, job_id) for job_id in crowd.jobs]
+        self.assertEqual(collections.Counter((job["status"], job["attempt"]) for job in jobs), {("completed", 1): JOBS})
+        self.assertEqual(len({job["result"]["id"] for job in jobs}), JOBS)
+        self.assertEqual({job["result"]["usage"]["completion_tokens"] for job in jobs}, {JOB_TOKENS})
+        self.assertEqual(len({job["result"]["choices"][0]["message"]["content"] for job in jobs}), 1)
+        figure(f"{len(crowd.responses)} responses, {len(crowd.messages)} messages and {len(jobs)} jobs were acknowledged, all are answered "
+               f"after {time.monotonic() - begin:.1f} s")
         self.assertEqual(server.stop(), 0)
 
     def test_with_time_enough_every_stream_completes_and_what_comes_is_refused(self):
@@ -190,6 +223,9 @@ class Drain(unittest.TestCase):
             status, headers, text = server.post(path, {"model": MODEL, **body})
             self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "draining"), text)
             self.assertGreaterEqual(int(headers["Retry-After"]), 1)
+        status, _, text = server.post("/v1/chat/completions", {"model": MODEL, "messages": [{"role": "user", "content": STORY}]},
+                                      headers=ASYNC)
+        self.assertEqual((status, json.loads(text)["error"]["code"]), (503, "draining"), "a job that nobody here would run")
         self.assertGreater(crowd.running(), 0, "it drains still")
         crowd.wait()
         self.assertEqual(server.process.wait(STEP_S), 0)

@@ -91,6 +91,7 @@ Jobs::~Jobs() {
 // --- what clients ask ---
 
 void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
+  if (takes_no_more_) return strand_->Post([done = std::move(done)] { done(Draining(), false); });
   if (!job.webhook.empty()) {
     Status may = options_.webhook != nullptr
                      ? options_.webhook(job.webhook)
@@ -607,6 +608,7 @@ void Jobs::Tick() {
 }
 
 void Jobs::GiveBack() {
+  takes_no_more_ = true;
   std::promise<void> stopped;
   strand_->Post([this, &stopped] {
     Pump();  // what has ended ends

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -83,7 +84,7 @@ class Jobs {
 
   // Once it is durable; `again`: the key was known, and it is the job of then. Errors:
   // model_not_found, invalid_value (webhook), idempotency_key_mismatch, tenant_queue_full,
-  // overloaded, storage_full, storage_error.
+  // overloaded, storage_full, storage_error; draining (from GiveBack() on).
   void Submit(NewJob job, std::function<void(Result<wire::JobView>, bool again)> done);
   // Errors: not_found (also another owner's), expired (its result is not kept any more).
   void Get(const std::string& owner, const std::string& id, Seen done);
@@ -159,6 +160,7 @@ class Jobs {
   const Clock& clock_;
   const std::function<int64_t()> unix_ms_;
   const CallerNow caller_;
+  std::atomic<bool> takes_no_more_{false};
   // Of the strand.
   Random random_;
   bool started_ = false, stopped_ = false, claiming_ = false, claim_again_ = false;

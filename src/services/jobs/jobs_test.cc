@@ -228,6 +228,15 @@ TEST_F(JobsTest, ADrainSpendsNone) {
   EXPECT_EQ(Get(id)->attempt, 1);
 }
 
+// It was accepted, and whoever asked waited for the next process without knowing.
+TEST_F(JobsTest, NothingIsAcceptedAnyMoreOnceTheServerStops) {
+  jobs_->Start();
+  const std::string before = Submit("before").id;
+  jobs_->GiveBack();
+  EXPECT_EQ(TrySubmit("after").status().reason(), "draining");
+  EXPECT_EQ(Get(before)->state, JobState::kQueued);
+}
+
 TEST_F(JobsTest, APoisonJobIsDeadAfterThreeProcessesWhileOthersFinish) {
   script_ = [](const api::GenerateRequest& request) {
     Script script = responses::testing::EchoScript(request);
