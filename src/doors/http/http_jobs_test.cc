@@ -133,6 +133,31 @@ TEST_F(HttpJobsTest, EventsTellEachStateAndEndWithTheResult) {
   EXPECT_EQ(rest.body, "");
 }
 
+// Row N71.
+TEST_F(HttpJobsTest, AFullDiskIs503AndReadsGoOn) {
+  StartDoor();
+  const std::string id = Member(Submit(), "id");
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  generation->Answer({"Hello"});
+  EXPECT_EQ(Member(Ask(Get("/v1/jobs/" + id + "?wait=10")), "status"), "completed");
+  const auto pages = [&](const std::string& most) {
+    return store_->ReadNow(
+        [&](store::Database& rows) { return rows.Execute("PRAGMA max_page_count=" + most); });
+  };
+  ASSERT_TRUE(pages("1").ok());  // it is never less than there are
+  const std::string large = R"({"model":"fake","messages":[{"role":"user","content":")" +
+                            std::string(12'000, 'x') + R"("}]})";
+  RawResponse refused;
+  for (int i = 0; i < 100 && refused.status != 503; ++i)
+    refused = Ask(Post("/v1/chat/completions", large, kAsync));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(CodeOf(refused), "storage_full");
+  EXPECT_EQ(Member(Ask(Get("/v1/jobs/" + id)), "status"), "completed");
+  ASSERT_TRUE(pages("1000000").ok());
+  EXPECT_EQ(Submit().status, 202);
+}
+
 TEST_F(HttpJobsTest, WithoutAStoreThereAreNone) {
   has_services_ = false;
   StartDoor();

@@ -237,6 +237,38 @@ TEST_F(JobsTest, NothingIsAcceptedAnyMoreOnceTheServerStops) {
   EXPECT_EQ(Get(before)->state, JobState::kQueued);
 }
 
+TEST_F(JobsTest, AFullDiskRefusesNewJobsShowsWhatThereIsAndNeedsNoRestart) {
+  inference_->script = [](const api::GenerateRequest&) { return Script{.pieces = {"x"}}; };
+  jobs_->Start();
+  const std::string id = Submit("hello").id;
+  ASSERT_TRUE(Becomes(id, JobState::kSucceeded));
+  const auto set_pages = [&](const std::string& most) {
+    const Status set = store_->ReadNow(
+        [&](store::Database& rows) { return rows.Execute("PRAGMA max_page_count=" + most); });
+    ASSERT_TRUE(set.ok()) << set;
+  };
+  set_pages("1");  // it is never less than there are
+  std::vector<std::string> accepted;
+  Status refused;
+  while (refused.ok()) {
+    const Result<JobView> job = TrySubmit(std::string(20'000, 'x'));
+    refused = job.status();
+    if (job.ok()) accepted.push_back(job->id);
+    ASSERT_LT(accepted.size(), 1000u);
+  }
+  EXPECT_EQ(refused.reason(), "storage_full") << refused;
+  EXPECT_EQ(Get(id)->state, JobState::kSucceeded);
+  set_pages("1000000");
+  accepted.push_back(Submit("after").id);
+  for (const std::string& each : accepted) {
+    EXPECT_TRUE(Eventually([&] {
+      Pass(seconds(1));
+      inference_->Step();
+      return Get(each)->state == JobState::kSucceeded;
+    })) << "what was accepted is not given up";
+  }
+}
+
 TEST_F(JobsTest, APoisonJobIsDeadAfterThreeProcessesWhileOthersFinish) {
   script_ = [](const api::GenerateRequest& request) {
     Script script = responses::testing::EchoScript(request);
