@@ -1,6 +1,6 @@
 #include "bench/job_accepts.h"
 
-#include <filesystem>
+#include <atomic>
 #include <span>
 #include <thread>
 #include <utility>
@@ -8,14 +8,13 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mutex.h"
+#include "bench/bench_folder.h"
 #include "services/jobs/job_rows.h"
 #include "store/database.h"
 #include "store/store.h"
 
 namespace tutti::bench {
 namespace {
-
-constexpr size_t kBodyBytes = 2000;
 
 jobs::JobRow RowOf(int64_t number) {
   jobs::JobRow row;
@@ -24,7 +23,7 @@ jobs::JobRow RowOf(int64_t number) {
   row.caller = "{}";
   row.kind = "chat.completions";
   row.deadline_ms = int64_t{1} << 50;
-  row.request.assign(kBodyBytes, 'x');
+  row.request.assign(kAcceptBytes, 'x');
   return row;
 }
 
@@ -34,33 +33,10 @@ jobs::JobLimits Unlimited() {
   return limits;
 }
 
-// A folder that goes with it.
-class Folder {
- public:
-  explicit Folder(const std::string& in) {
-    std::string pattern = in + "/tutti-accepts-XXXXXX";
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~Folder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  Status Check(const std::string& in) const {
-    return path_.empty() ? Unavailable("store_failed", in + ": no folder can be made there")
-                         : OkStatus();
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 }  // namespace
 
 Result<AcceptFigures> AcceptsOf(const std::string& in, int at_once, double seconds) {
-  const Folder folder(in);
+  const BenchFolder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
   ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
                    store::Store::Open({.folder = folder.path()}, jobs::JobMigrations()));
@@ -94,7 +70,7 @@ Result<AcceptFigures> AcceptsOf(const std::string& in, int at_once, double secon
 }
 
 Result<AcceptFigures> PlainCommits(const std::string& in, double seconds) {
-  const Folder folder(in);
+  const BenchFolder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
   ASSIGN_OR_RETURN(store::Database database, store::Database::Open(store::FileIn(folder.path())));
   RETURN_IF_ERROR(store::Migrate(jobs::JobMigrations(), &database));

@@ -2,12 +2,15 @@
 // for each would.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 
 namespace tutti::bench {
+
+inline constexpr size_t kAcceptBytes = 2000;  // of each
 
 struct AcceptFigures {
   int at_once = 1;

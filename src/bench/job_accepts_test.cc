@@ -4,6 +4,8 @@
 
 #include <filesystem>
 
+#include "bench/redis_stream.h"
+
 namespace tutti::bench {
 namespace {
 
@@ -29,6 +31,19 @@ TEST(JobAccepts, AreCountedAndTimedAndLeaveNothing) {
   const auto plain = PlainCommits(Temporary(), 0.2);
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_GT(plain->accept_s.size(), 0u);
+  EXPECT_EQ(FoldersOf(Temporary()), before);
+}
+
+TEST(JobAccepts, OfARedisStreamAreCountedAndNothingStays) {
+  const size_t before = FoldersOf(Temporary());
+  for (const int at_once : {1, 8}) {
+    const auto figures = RedisAcceptsOf(Temporary(), at_once, 0.2);
+    ASSERT_TRUE(figures.ok()) << figures.status();
+    if (!figures->has_value()) GTEST_SKIP() << "there is no redis-server";
+    EXPECT_EQ((*figures)->at_once, at_once);
+    EXPECT_GE((*figures)->accept_s.size(), static_cast<size_t>(at_once));
+    EXPECT_GT((*figures)->per_s, 0);
+  }
   EXPECT_EQ(FoldersOf(Temporary()), before);
 }
 

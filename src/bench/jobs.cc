@@ -8,6 +8,7 @@
 #include <boost/json/parse.hpp>
 #include <boost/json/serialize.hpp>
 #include <filesystem>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "base/mutex.h"
 #include "bench/job_accepts.h"
 #include "bench/machine.h"
+#include "bench/redis_stream.h"
 #include "client/http_client.h"
 #include "client/http_connection.h"
 #include "client/served_models.h"
@@ -39,9 +41,13 @@ class JobRun {
     return answer.status == 200 ? OkStatus() : client::AnswerError(answer.status, answer.body);
   }
 
-  // How long each took to be accepted, in seconds.
-  Result<std::vector<double>> Submit(int count) {
-    std::vector<double> accept_s;
+  struct Submitted {
+    std::vector<double> accept_s = {};  // how long each took to be accepted
+    double per_s = 0;                   // 202s
+  };
+  Result<Submitted> Submit(int count) {
+    Submitted submitted;
+    const TimePoint begin = clock_.Now();
     Mutex mutex;
     Status failure;
     std::atomic<int> next{0};
@@ -62,13 +68,14 @@ class JobRun {
                                              : client::AnswerError(answer->status, answer->body);
           }
           const MutexLock lock(mutex);
-          accept_s.insert(accept_s.end(), mine.begin(), mine.end());
+          submitted.accept_s.insert(submitted.accept_s.end(), mine.begin(), mine.end());
           if (!status.ok()) failure = status;
         });
       }
     }
     RETURN_IF_ERROR(failure);
-    return accept_s;
+    submitted.per_s = count / ToSeconds(clock_.Now() - begin);
+    return submitted;
   }
 
   // Until all have ended, unless `enough` says otherwise; then whether they had.
@@ -159,7 +166,7 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
                           "ms p50/p95/p99"));
   teller->Say(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s, "",
                           Millis(PercentilesOf(plain.accept_s))));
-  boost::json::array rows;
+  boost::json::array rows, redis_rows;
   double best = 0;
   for (const int at_once : options.at_once) {
     ASSIGN_OR_RETURN(const AcceptFigures figures, AcceptsOf(folder, at_once, options.seconds));
@@ -172,13 +179,29 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
                                        {"of_plain", ratio},
                                        {"accept_ms", MillisJson(figures.accept_s)}});
   }
+  for (const int at_once : options.at_once) {
+    ASSIGN_OR_RETURN(const std::optional<AcceptFigures> figures,
+                     RedisAcceptsOf(folder, at_once, options.seconds));
+    if (!figures.has_value()) {
+      teller->Say("no Redis stream beside them: there is no redis-server in PATH");
+      break;
+    }
+    const double ratio = plain.per_s > 0 ? figures->per_s / plain.per_s : 0;
+    teller->Say(fmt::format("{:>26} {:>10.0f} {:>8.2f} {:>22}",
+                            fmt::format("a Redis stream, {}", at_once), figures->per_s, ratio,
+                            Millis(PercentilesOf(figures->accept_s))));
+    redis_rows.push_back(boost::json::object{{"at_once", at_once},
+                                             {"accepts_per_s", figures->per_s},
+                                             {"accept_ms", MillisJson(figures->accept_s)}});
+  }
   teller->Demand(best >= options.least_of_plain,
                  fmt::format("accepts: {:.1f} x a commit each, {:g} are asked for", best,
                              options.least_of_plain));
   (*json)["accepts"] = boost::json::object{{"folder", folder},
                                            {"plain_per_s", plain.per_s},
                                            {"plain_ms", MillisJson(plain.accept_s)},
-                                           {"rows", std::move(rows)}};
+                                           {"rows", std::move(rows)},
+                                           {"redis", std::move(redis_rows)}};
   return OkStatus();
 }
 
@@ -201,7 +224,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
   if (const auto warm = run.Closed(1, 1, load.max_tokens); !warm.ok())
     return client::Explained(at, model, "generate", warm.status());
   RETURN_IF_ERROR(run.Pause(true));
-  Result<std::vector<double>> accepted = Internal("not asked");
+  Result<JobRun::Submitted> accepted = Internal("not asked");
   {
     std::atomic<bool> over{false};
     std::jthread busy([&] {
@@ -216,10 +239,12 @@ Result<Report> BenchJobs(const JobsOptions& options,
     static_cast<void>(run.Pause(false));
     return accepted.status();
   }
-  const Percentiles accept = PercentilesOf(*accepted);
+  const Percentiles accept = PercentilesOf(accepted->accept_s);
+  double ceiling = accepted->per_s;
   teller.Say(
-      fmt::format("{} jobs over {} connections beside a streamed answer: accepted within {} ms",
-                  options.jobs, options.submitters, Millis(accept)));
+      fmt::format("{} jobs over {} connections beside a streamed answer: accepted within {} ms, "
+                  "{:.0f} a second",
+                  options.jobs, options.submitters, Millis(accept), accepted->per_s));
   teller.Demand(accept.p99 * 1e3 <= options.submit_p99_ms,
                 fmt::format("99 % of the jobs accepted within {:.1f} ms, {:g} ms are asked for",
                             accept.p99 * 1e3, options.submit_p99_ms));
@@ -253,7 +278,8 @@ Result<Report> BenchJobs(const JobsOptions& options,
     ASSIGN_OR_RETURN(const LevelResult alone,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
     RETURN_IF_ERROR(run.Pause(true));
-    RETURN_IF_ERROR(run.Submit(options.jobs).status());
+    ASSIGN_OR_RETURN(const JobRun::Submitted idle, run.Submit(options.jobs));
+    ceiling = std::max(ceiling, idle.per_s);
     RETURN_IF_ERROR(run.Pause(false));
     ASSIGN_OR_RETURN(const LevelResult beside,
                      run.Closed(clients, clients * options.probes, load.max_tokens));
@@ -274,7 +300,12 @@ Result<Report> BenchJobs(const JobsOptions& options,
                                               {"ttft_ratio", ratio}});
   }
 
+  teller.Say(
+      fmt::format("at most {:.0f} of 202 a second over {} connections, bench and server on {}",
+                  ceiling, options.submitters, MachineLine(calibration.best())));
+
   json["schema"] = "tutti.bench.jobs.v1";
+  json["accepted_per_s"] = ceiling;
   json["machine"] = MachineJson(calibration.best());
   json["url"] = load.url;
   json["model"] = model;

@@ -2,7 +2,8 @@
 //
 // Accepts, in this process: so many at once are handed to a store, each durable before it counts,
 // beside the plainest program that does the same, one SQLite commit for each (WAL,
-// synchronous=FULL). Over HTTP: jobs are submitted while a long answer is streamed; then they run
+// synchronous=FULL), and beside a Redis stream that flushes each (appendfsync always), where there
+// is a redis-server. Over HTTP: jobs are submitted while a long answer is streamed; then they run
 // alone, beside the peak that interactive clients reach; then others run while interactive clients
 // are timed in a closed loop, beside the same clients alone.
 //

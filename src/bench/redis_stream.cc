@@ -1,0 +1,194 @@
+#include "bench/redis_stream.h"
+
+#include <spawn.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "bench/bench_folder.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr auto kStartsWithin = std::chrono::seconds(10);
+
+Status RedisFailed(const std::string& why) {
+  return Unavailable("store_failed", "redis-server: " + why);
+}
+
+// The program of that name in PATH; empty: there is none.
+std::string FindProgram(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const size_t colon = std::min(rest.find(':'), rest.size());
+    const std::string candidate = std::string(rest.substr(0, colon)) + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+    rest.remove_prefix(std::min(colon + 1, rest.size()));
+  }
+  return "";
+}
+
+// A connection to a socket of this machine. One thread at a time.
+class RedisClient {
+ public:
+  static Result<RedisClient> Open(const std::string& path) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    if (path.size() >= sizeof address.sun_path) return RedisFailed(path + " is too long a name");
+    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+    RedisClient client(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (client.fd_ < 0 ||
+        connect(client.fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+      return RedisFailed(std::strerror(errno));
+    return client;
+  }
+  RedisClient(RedisClient&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RedisClient& operator=(RedisClient&&) = delete;
+  ~RedisClient() {
+    if (fd_ >= 0) close(fd_);
+  }
+
+  // One command, and its answer, which must be short: "+OK", or a string.
+  Status Ask(const std::vector<std::string_view>& words) {
+    std::string text = "*" + std::to_string(words.size()) + "\r\n";
+    for (const std::string_view word : words) {
+      text += "$" + std::to_string(word.size()) + "\r\n";
+      text.append(word).append("\r\n");
+    }
+    for (size_t sent = 0; sent < text.size();) {
+      const ssize_t some = send(fd_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
+      if (some <= 0) return RedisFailed(std::strerror(errno));
+      sent += static_cast<size_t>(some);
+    }
+    std::string answer;
+    std::array<char, 512> piece;
+    // "$15\r\n1700000000000-0\r\n": a string has two lines.
+    while (answer.empty() || LinesOf(answer) < (answer.front() == '$' ? 2 : 1)) {
+      const ssize_t some = recv(fd_, piece.data(), piece.size(), 0);
+      if (some <= 0) return RedisFailed("it closed the connection");
+      answer.append(piece.data(), static_cast<size_t>(some));
+    }
+    if (answer.front() == '+' || answer.front() == '$') return OkStatus();
+    return RedisFailed(answer.substr(0, answer.find('\r')));
+  }
+
+ private:
+  explicit RedisClient(int fd) : fd_(fd) {}
+  static size_t LinesOf(const std::string& text) {
+    size_t lines = 0;
+    for (size_t at = text.find("\r\n"); at != std::string::npos; at = text.find("\r\n", at + 2))
+      ++lines;
+    return lines;
+  }
+
+  int fd_;
+};
+
+// The process; ended with it.
+class RedisServer {
+ public:
+  static Result<RedisServer> Start(const std::string& program, const std::string& folder) {
+    const std::string socket = folder + "/redis.sock";
+    std::vector<std::string> words = {program,
+                                      "--port",
+                                      "0",
+                                      "--unixsocket",
+                                      socket,
+                                      "--dir",
+                                      folder,
+                                      "--appendonly",
+                                      "yes",
+                                      "--appendfsync",
+                                      "always",
+                                      "--save",
+                                      "",
+                                      "--daemonize",
+                                      "no",
+                                      "--logfile",
+                                      folder + "/redis.log"};
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_t pid = -1;
+    if (const int error =
+            posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments.data(), environ))
+      return RedisFailed(std::strerror(error));
+    RedisServer server(pid, socket);
+    const SteadyClock clock;
+    const TimePoint until = clock.Now() + kStartsWithin;
+    while (true) {
+      Result<RedisClient> client = RedisClient::Open(socket);
+      const Status status = client.ok() ? client->Ask({"PING"}) : client.status();
+      if (status.ok()) return server;
+      if (clock.Now() > until || waitpid(pid, nullptr, WNOHANG) == pid) return status;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+  RedisServer(RedisServer&& other) noexcept
+      : pid_(std::exchange(other.pid_, -1)), socket_(std::move(other.socket_)) {}
+  RedisServer& operator=(RedisServer&&) = delete;
+  ~RedisServer() {
+    if (pid_ <= 0) return;
+    kill(pid_, SIGTERM);
+    waitpid(pid_, nullptr, 0);
+  }
+  const std::string& socket() const { return socket_; }
+
+ private:
+  RedisServer(pid_t pid, std::string socket) : pid_(pid), socket_(std::move(socket)) {}
+  pid_t pid_;
+  std::string socket_;
+};
+
+}  // namespace
+
+Result<std::optional<AcceptFigures>> RedisAcceptsOf(const std::string& in, int at_once,
+                                                    double seconds) {
+  const std::string program = FindProgram("redis-server");
+  if (program.empty()) return std::optional<AcceptFigures>();
+  const BenchFolder folder(in);
+  RETURN_IF_ERROR(folder.Check(in));
+  ASSIGN_OR_RETURN(const RedisServer server, RedisServer::Start(program, folder.path()));
+  const std::string body(kAcceptBytes, 'x');
+  const SteadyClock clock;
+  Mutex mutex;
+  AcceptFigures figures{.at_once = at_once};
+  Status failure;
+  const TimePoint begin = clock.Now();
+  {
+    std::vector<std::jthread> clients;
+    for (int i = 0; i < at_once; ++i) {
+      clients.emplace_back([&] {
+        Result<RedisClient> client = RedisClient::Open(server.socket());
+        Status status = client.status();
+        std::vector<double> mine;
+        while (status.ok() && ToSeconds(clock.Now() - begin) < seconds) {
+          const TimePoint sent = clock.Now();
+          status = client->Ask({"XADD", "jobs", "*", "body", body});
+          mine.push_back(ToSeconds(clock.Now() - sent));
+        }
+        const MutexLock lock(mutex);
+        figures.accept_s.insert(figures.accept_s.end(), mine.begin(), mine.end());
+        if (!status.ok()) failure = status;
+      });
+    }
+  }
+  RETURN_IF_ERROR(failure);
+  figures.per_s = static_cast<double>(figures.accept_s.size()) / ToSeconds(clock.Now() - begin);
+  return std::optional(std::move(figures));
+}
+
+}  // namespace tutti::bench
