@@ -2,6 +2,9 @@
 
 #include <charconv>
 #include <optional>
+#include <utility>
+
+#include "redis/redis_url.h"
 
 namespace tutti::broker {
 namespace {
@@ -36,14 +39,11 @@ std::optional<std::string> Unescaped(std::string_view text) {
   return out;
 }
 
-template <typename Number>
-std::optional<Number> NumberOf(std::string_view digits, Number most) {
-  if (digits.starts_with('-')) return std::nullopt;
-  Number number = 0;
-  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (ec != std::errc() || end != digits.data() + digits.size() || number > most)
-    return std::nullopt;
-  return number;
+std::optional<int> PortOf(std::string_view digits) {
+  int port = 0;
+  const auto [end, ec] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (ec != std::errc() || end != digits.data() + digits.size()) return std::nullopt;
+  return port >= 1 && port <= 65'535 ? std::optional(port) : std::nullopt;
 }
 
 bool TakePrefix(std::string_view prefix, std::string_view* text) {
@@ -55,18 +55,20 @@ bool TakePrefix(std::string_view prefix, std::string_view* text) {
 }  // namespace
 
 Result<BrokerUrl> ParseBrokerUrl(std::string_view url) {
+  if (url.starts_with("redis://") || url.starts_with("rediss://")) {
+    ASSIGN_OR_RETURN(redis::RedisUrl redis, redis::ParseRedisUrl(url));
+    return BrokerUrl{.kind = BrokerKind::kRedis,
+                     .user = std::move(redis.user),
+                     .host = std::move(redis.host),
+                     .port = redis.port,
+                     .space = std::to_string(redis.database)};
+  }
   BrokerUrl out;
   if (TakePrefix("amqp://", &url)) {
     out.port = 5672;
   } else if (TakePrefix("amqps://", &url)) {
     out.tls = true;
     out.port = 5671;
-  } else if (TakePrefix("redis://", &url)) {
-    out.kind = BrokerKind::kRedis;
-    out.port = 6379;
-    out.space = "0";
-  } else if (url.starts_with("rediss://")) {
-    return Bad("rediss:// is not spoken: put a TLS tunnel before Redis, and name its near end");
   } else {
     return Bad(kForm);
   }
@@ -103,8 +105,8 @@ Result<BrokerUrl> ParseBrokerUrl(std::string_view url) {
   }
   if (out.host.empty()) return Bad(kForm);
   if (!port.empty()) {
-    const auto number = NumberOf<int>(port, 65'535);
-    if (!number.has_value() || *number < 1) return Bad(kForm);
+    const std::optional<int> number = PortOf(port);
+    if (!number.has_value()) return Bad(kForm);
     out.port = *number;
   }
   if (slash == std::string_view::npos || slash + 1 == url.size()) return out;
@@ -112,7 +114,6 @@ Result<BrokerUrl> ParseBrokerUrl(std::string_view url) {
   if (space.find_first_of("/?#") != std::string_view::npos) return Bad(kForm);
   const auto name = Unescaped(space);
   if (!name.has_value()) return Bad(kForm);
-  if (out.kind == BrokerKind::kRedis && !NumberOf<int>(*name, 1 << 20)) return Bad(kForm);
   if (name->size() > 255) return Bad(kForm);
   out.space = *name;
   return out;

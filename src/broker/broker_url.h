@@ -22,7 +22,7 @@ struct BrokerUrl {
 };
 
 // Of `amqp://[USER@]HOST[:PORT][/VHOST]` (5672; RabbitMQ's URI specification, escapes decoded),
-// `amqps://` (TLS, 5671) or `redis://[USER@]HOST[:PORT][/DATABASE]` (6379). A password would show
+// `amqps://` (TLS, 5671), or as redis::ParseRedisUrl(). A password would show
 // in the process's arguments: it is refused. Error: invalid_value, saying what to write instead;
 // never with what may be a password.
 Result<BrokerUrl> ParseBrokerUrl(std::string_view url);

@@ -200,6 +200,31 @@ Result<Reply> Connection::Receive(TimePoint until) {
   }
 }
 
+Result<std::optional<Reply>> Connection::ReceiveNow() {
+  if (broken_) return Unreachable("the connection is broken");
+  std::array<char, 16384> buffer;
+  while (true) {
+    Result<std::optional<Reply>> next = reader_.Next();
+    if (!next.ok()) return Broken(std::move(next).status());
+    if (next->has_value()) {
+      if (outstanding_ == 0) return Broken(Unreachable("an answer to nothing came"));
+      --outstanding_;
+      return next;
+    }
+    const ssize_t got = recv(fd_, buffer.data(), buffer.size(), 0);
+    if (got > 0) {
+      if (Status status = reader_.Feed({buffer.data(), static_cast<size_t>(got)}); !status.ok())
+        return Broken(std::move(status));
+    } else if (got == 0) {
+      return Broken(Unreachable("it has closed the connection"));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      return std::optional<Reply>();
+    } else if (errno != EINTR) {
+      return Broken(Unreachable(std::strerror(errno)));
+    }
+  }
+}
+
 Result<Reply> Connection::Call(Words command, TimePoint until) {
   RETURN_IF_ERROR(Send(command, until));
   Result<Reply> reply = Receive(until);

@@ -8,7 +8,8 @@
 // own: Call({"BLPOP", key, "30"}, 31 s) in a loop, and Interrupt() from whoever ends the thread:
 // the call returns at once, and the connection is broken. Without that, a short wait at Redis
 // (BLPOP key 0.1) and a look at a flag. A wait here that ends before that at Redis breaks the
-// connection, and what Redis hands out in that moment is lost: so wait longer here than there.
+// connection, and what Redis hands out in that moment is lost: so wait longer here than there. Or
+// with many reads under way and ReceiveNow() (broker/redis_broker.cc).
 //
 // After any error the connection is broken: what is still on its way would be taken for the answer
 // to somebody else's question.
@@ -17,6 +18,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -51,6 +53,10 @@ class Connection {
   // The reply to the oldest command that has none yet; one of kind kError is a reply. Errors:
   // redis_timeout, redis_unreachable, redis_protocol.
   Result<Reply> Receive(TimePoint until);
+  // The same if it has come, without waiting; nothing: it has not. descriptor() becomes readable
+  // when there is more.
+  Result<std::optional<Reply>> ReceiveNow();
+  int descriptor() const { return fd_; }
   // Both. Errors: as those, and redis_refused for a reply of kind kError.
   Result<Reply> Call(Words command, TimePoint until);
   Result<Reply> Call(std::initializer_list<std::string_view> command, TimePoint until) {

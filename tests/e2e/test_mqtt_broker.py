@@ -29,7 +29,7 @@ def make_certificates(folder):
     openssl(folder, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=ours", "-keyout", "ca.key",
             "-out", "ca.crt")
     openssl(folder, "req", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=broker", "-keyout", "broker.key", "-out", "broker.csr")
-    pathlib.Path(folder, "names").write_text("subjectAltName=IP:127.0.0.1\n")
+    pathlib.Path(folder, "names").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost\n")
     openssl(folder, "x509", "-req", "-in", "broker.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
             "-extfile", "names", "-out", "broker.crt")
 
