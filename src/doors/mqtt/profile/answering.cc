@@ -13,7 +13,7 @@ void Answering::Submit(const AskedPointer& asked, sessions::Message said) {
   if (!ticket.ok()) return Refuse(asked, ticket.status());
   asked->ticket = *std::move(ticket);
   said.request.caller = *std::move(caller);
-  said.admit = context_.AdmissionOf(asked->key);
+  said.admit = context_.chat.AdmissionOf(asked->key);
   asked->parallel = said.parallel;
   context_.services.sessions.Submit(asked->key, std::move(said), WhenAccepted(asked));
 }

@@ -25,10 +25,14 @@ Result<WaitingRoom::Ticket> Context::Enter(Claimant claimant) {
   return ticket;
 }
 
-std::function<Result<sessions::Admitted>()> Context::AdmissionOf(
-    const sessions::SessionKey& key) const {
-  if (!services.admit) return nullptr;
-  return [admit = services.admit, key] { return admit(key); };
+sessions::ChatOptions Context::ChatOf(const ProfileOptions& options, const Services& services) {
+  sessions::ChatOptions chat{.default_project = options.default_project,
+                             .projects = {},
+                             .admit = services.admit,
+                             .unix_ms = services.unix_ms};
+  for (const ProjectSettings& project : options.projects)
+    chat.projects.push_back({.name = project.name, .tenant = project.tenant});
+  return chat;
 }
 
 void Context::Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome) {

@@ -11,6 +11,7 @@
 #include "doors/mqtt/profile/reply_streams.h"
 #include "doors/mqtt/profile/strand_tasks.h"
 #include "doors/mqtt/profile/waiting_room.h"
+#include "services/sessions/chat.h"
 #include "wire/request_placement.h"
 
 namespace tutti::mqtt::profile {
@@ -21,6 +22,7 @@ struct Context {
         services(std::move(given)),
         topics(std::move(native_topics)),
         tasks(services.responses.strand()),
+        chat(ChatOf(options, services), services.sessions),
         room(options.waiting),
         streams(options.streams, options.coalescing, services.port, services.clock, tasks) {}
 
@@ -32,8 +34,6 @@ struct Context {
   void LogRefusal(std::string_view topic, std::string_view user, const Status& why);
   // A place in the waiting room for one more message.
   Result<WaitingRoom::Ticket> Enter(Claimant claimant);
-  // What a session's message is asked for when all else is well; empty: nothing.
-  std::function<Result<sessions::Admitted>()> AdmissionOf(const sessions::SessionKey& key) const;
   // What became of a message, whether it had a place or not.
   void Leave(WaitingRoom::Ticket* ticket, WaitingRoom::Outcome outcome);
   // What is to happen when the answer to a turn has arrived.
@@ -49,10 +49,12 @@ struct Context {
   const NativeTopics topics;
   StrandTasks tasks;
   Arrivals arrivals;
+  const sessions::Chat chat;
   WaitingRoom room;  // outlives the streams, which hold tickets
   ReplyStreams streams;
 
  private:
+  static sessions::ChatOptions ChatOf(const ProfileOptions& options, const Services& services);
   void NoteCrowding();
 };
 

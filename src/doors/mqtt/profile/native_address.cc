@@ -33,14 +33,4 @@ Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& messa
   return address;
 }
 
-sessions::SessionKey KeyOf(const NativeAddress& address, const std::string& project,
-                           std::string_view session) {
-  return {address.tenant, project, address.user + "/" + std::string(session)};
-}
-
-bool MayRead(const NativeAddress& address, std::string_view conversation) {
-  if (conversation.starts_with(address.user + "/")) return true;
-  return address.authenticated && conversation.find('/') == std::string_view::npos;
-}
-
 }  // namespace tutti::mqtt::profile

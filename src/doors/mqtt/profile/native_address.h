@@ -7,12 +7,11 @@
 
 #include <optional>
 #include <string>
-#include <string_view>
 
 #include "base/status.h"
 #include "doors/mqtt/profile/native_topics.h"
 #include "mqtt/message_port.h"
-#include "services/sessions/history.h"
+#include "services/sessions/chat.h"
 #include "wire/mqtt_topic.h"
 
 namespace tutti::mqtt::profile {
@@ -26,20 +25,13 @@ struct NativeAddress {
   std::optional<std::string> correlation;
   // OK, or why answers do not go where the message says: then there is none but this.
   Status refused;
+
+  sessions::ChatUser Who() const { return {tenant, user, authenticated}; }
 };
 
 // `tenant`: of publishers that nobody here has authenticated. Errors: invalid_value (no topic of a
 // session), insufficient_scope (the topic of another user); then there is nowhere to answer.
 Result<NativeAddress> AddressOf(const NativeTopics& topics, const Message& message,
                                 const std::string& tenant);
-
-// The dialog of one of the user's sessions. A tenant's users share neither sessions nor, therefore,
-// what was said there.
-sessions::SessionKey KeyOf(const NativeAddress& address, const std::string& project,
-                           std::string_view session);
-
-// Whether the user may see a response of its tenant, by the dialog that it names: its own
-// sessions', and those of no MQTT user for whom this process knows.
-bool MayRead(const NativeAddress& address, std::string_view conversation);
 
 }  // namespace tutti::mqtt::profile

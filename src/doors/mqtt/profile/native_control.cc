@@ -55,16 +55,18 @@ void NativeControl::Carry(const NativeAddress& address, const wire::MqttControl&
       return Cancel(address, control);
     case Verb::kResume:
       return Resume(address, control);
-    case Verb::kHistory:
-      return History(address, control);
-    case Verb::kFork:
-      return Fork(address, control);
-    case Verb::kClear:
-      return ClearSession(address, control);
     case Verb::kSubscribe:
       return jobs_.Follow(address, control);
+    case Verb::kHistory:
+    case Verb::kFork:
+    case Verb::kClear:
     case Verb::kPing:
-      return Tell(address, wire::PongEvent(control.id, context_.services.unix_ms()));
+      return context_.chat.Carry(
+          address.Who(), address.session, control,
+          context_.tasks.WhileAlive([this, address, id = control.id](Result<std::string> event) {
+            if (!event.ok()) return Refuse(address, id, event.status());
+            Tell(address, *std::move(event));
+          }));
   }
 }
 
@@ -76,8 +78,8 @@ void NativeControl::Cancel(const NativeAddress& address, const wire::MqttControl
           CancelOf(address, id, response);
         });
   }
-  const std::shared_ptr<responses::Response> running =
-      context_.streams.RunningOf(DialogOf(KeyOf(address, control, address.session)));
+  const std::shared_ptr<responses::Response> running = context_.streams.RunningOf(
+      DialogOf(context_.chat.KeyOf(address.Who(), control.project, address.session)));
   if (running == nullptr) return Tell(address, wire::CancelledEvent(control.id, ""));
   CancelOf(address, control.id, running);
 }
@@ -107,52 +109,14 @@ void NativeControl::Resume(const NativeAddress& address, const wire::MqttControl
          ReplyStreams::Setup setup;
          setup.topic = address.reply_topic;
          setup.claimant = {.user = address.user};
-         setup.dialog = DialogOf(KeyOf(address, control, address.session));
+         setup.dialog =
+             DialogOf(context_.chat.KeyOf(address.Who(), control.project, address.session));
          setup.response = response;
          setup.starting_after = starting_after;
          setup.form = std::make_unique<NativeReply>(address, control.id, response);
          if (const Status status = context_.streams.Open(std::move(setup)); !status.ok())
            Refuse(address, control.id, status);
        });
-}
-
-void NativeControl::History(const NativeAddress& address, const wire::MqttControl& control) {
-  context_.services.sessions.History(
-      KeyOf(address, control, address.session),
-      {.limit = control.limit, .ascending = false, .after = {}},
-      context_.tasks.WhileAlive([this, address, id = control.id](Result<sessions::ItemList> list) {
-        if (!list.ok()) return Refuse(address, id, list.status());
-        std::vector<wire::HistoryItem> items;
-        for (auto item = list->items.rbegin(); item != list->items.rend(); ++item)
-          items.push_back({item->role, std::move(item->content), item->turn});
-        std::string event = wire::HistoryEvent(id, address.session, list->version, items);
-        if (event.size() <= kMostEventBytes) return Tell(address, std::move(event));
-        Refuse(address, id,
-               ResourceExhausted(
-                   "request_too_large",
-                   "so many items have " + std::to_string(event.size()) + " bytes; ask for fewer")
-                   .WithParam("limit"));
-      }));
-}
-
-void NativeControl::Fork(const NativeAddress& address, const wire::MqttControl& control) {
-  context_.services.sessions.Fork(
-      KeyOf(address, control, address.session), KeyOf(address, control, control.into),
-      {.version = control.version, .expected_version = {}},
-      context_.tasks.WhileAlive([this, address,
-                                 control](const Result<sessions::Conversation>& made) {
-        if (!made.ok()) return Refuse(address, control.id, made.status());
-        Tell(address, wire::ForkedEvent(control.id, address.session, control.into, made->version));
-      }));
-}
-
-void NativeControl::ClearSession(const NativeAddress& address, const wire::MqttControl& control) {
-  context_.services.sessions.Clear(
-      KeyOf(address, control, address.session),
-      context_.tasks.WhileAlive([this, address, id = control.id](const Status& cleared) {
-        if (!cleared.ok()) return Refuse(address, id, cleared);
-        Tell(address, wire::ClearedEvent(id, address.session));
-      }));
 }
 
 void NativeControl::Find(const NativeAddress& address, const wire::MqttControl& control,
@@ -162,18 +126,11 @@ void NativeControl::Find(const NativeAddress& address, const wire::MqttControl& 
       context_.tasks.WhileAlive([this, address, id = control.id,
                                  then](const Result<std::shared_ptr<responses::Response>>& found) {
         if (!found.ok()) return Refuse(address, id, found.status());
-        if (MayRead(address, (*found)->base().state.conversation)) return then(*found);
+        if (sessions::MayRead(address.Who(), (*found)->base().state.conversation))
+          return then(*found);
         context_.LogRefusal("", address.user, NotFound("not_found", "another's response"));
         Refuse(address, id, NotFound("not_found", "there is no such response"));
       }));
-}
-
-sessions::SessionKey NativeControl::KeyOf(const NativeAddress& address,
-                                          const wire::MqttControl& control,
-                                          std::string_view session) const {
-  return profile::KeyOf(
-      address, control.project.empty() ? context_.options.default_project : control.project,
-      session);
 }
 
 void NativeControl::Tell(const NativeAddress& address, std::string event) {

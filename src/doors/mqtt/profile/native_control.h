@@ -27,15 +27,10 @@ class NativeControl {
   void CancelOf(const NativeAddress& address, const std::string& id,
                 const std::shared_ptr<responses::Response>& response);
   void Resume(const NativeAddress& address, const wire::MqttControl& control);
-  void History(const NativeAddress& address, const wire::MqttControl& control);
-  void Fork(const NativeAddress& address, const wire::MqttControl& control);
-  void ClearSession(const NativeAddress& address, const wire::MqttControl& control);
 
   // The response of that id, if the user may see it.
   void Find(const NativeAddress& address, const wire::MqttControl& control,
             std::function<void(std::shared_ptr<responses::Response>)> then);
-  sessions::SessionKey KeyOf(const NativeAddress& address, const wire::MqttControl& control,
-                             std::string_view session) const;
   void Tell(const NativeAddress& address, std::string event);
   void Refuse(const NativeAddress& address, const std::string& id, const Status& error);
 

@@ -8,7 +8,6 @@
 #include "doors/mqtt/profile/native_reply.h"
 #include "services/sessions/call_message.h"
 #include "wire/response_events.h"
-#include "wire/utf8.h"
 
 namespace tutti::mqtt::profile {
 namespace {
@@ -70,31 +69,18 @@ void NativeMessages::Take(const Message& message, Receipt receipt) {
   }
   Result<wire::MqttMessage> parsed = wire::ParseMqttMessage(message.payload, context_.Parsing());
   if (!parsed.ok()) return refuse(parsed.status());
-  if (Status known = CheckProject(*address, parsed->project); !known.ok()) return refuse(known);
+  const Status known = context_.chat.CheckProject(address->Who(), parsed->project);
+  if (!known.ok()) return refuse(known);
   const AskedPointer asked = AskedAt(*address, parsed->call.message_id);
   asked->redelivered = message.redelivered;
   asked->receipt = std::move(receipt);
   Submit(asked, *address, *std::move(parsed), expires);
 }
 
-// Else each slip in a name would begin a dialog of its own, kept where nobody looks for it.
-Status NativeMessages::CheckProject(const NativeAddress& address,
-                                    const std::string& project) const {
-  if (project.empty() || project == context_.options.default_project ||
-      context_.FindProject(address.tenant, project) != nullptr)
-    return OkStatus();
-  return NotFound("not_found", "there is no project " + wire::Excerpt(project) +
-                                   "; leave it out, or name one of the server's settings "
-                                   "([[mqtt.project]])")
-      .WithParam("project");
-}
-
 void NativeMessages::Submit(const AskedPointer& asked, const NativeAddress& address,
                             wire::MqttMessage message, TimePoint expires) {
   wire::ResponsesCall& call = message.call;
-  asked->key =
-      KeyOf(address, message.project.empty() ? context_.options.default_project : message.project,
-            address.session);
+  asked->key = context_.chat.KeyOf(address.Who(), message.project, address.session);
   call.model = call.request.model = context_.ModelFor(call.model);
   call.request.deadline = std::min(call.request.deadline, expires);
   // A broker's word is the topic; what else a client says of its users is a key's to say.

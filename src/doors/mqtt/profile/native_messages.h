@@ -27,7 +27,6 @@ class NativeMessages {
   void Clear() { answering_.Clear(); }
 
  private:
-  Status CheckProject(const NativeAddress& address, const std::string& project) const;
   void Submit(const AskedPointer& asked, const NativeAddress& address, wire::MqttMessage message,
               TimePoint expires);
 

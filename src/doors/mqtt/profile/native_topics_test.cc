@@ -76,18 +76,5 @@ TEST(NativeAddressTest, WhatIsRefusedIsAnsweredOnTheOrdinaryTopic) {
   EXPECT_FALSE(address->correlation.has_value()) << "it would be repeated";
 }
 
-TEST(NativeAddressTest, AUserMaySeeItsOwnResponsesAndWhoIsKnownThoseOfNoUser) {
-  NativeAddress address;
-  address.user = "al";
-  EXPECT_TRUE(MayRead(address, "al/s"));
-  EXPECT_FALSE(MayRead(address, "alice/s"));
-  EXPECT_FALSE(MayRead(address, "conv_1"));
-  EXPECT_FALSE(MayRead(address, ""));
-  address.authenticated = true;
-  EXPECT_TRUE(MayRead(address, "conv_1"));
-  EXPECT_TRUE(MayRead(address, ""));
-  EXPECT_FALSE(MayRead(address, "alice/s"));
-}
-
 }  // namespace
 }  // namespace tutti::mqtt::profile

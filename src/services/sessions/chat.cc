@@ -1,0 +1,98 @@
+#include "services/sessions/chat.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "wire/utf8.h"
+
+namespace tutti::sessions {
+namespace {
+
+// A history is one message, and brokers have their limits.
+constexpr size_t kMostHistoryBytes = 1 << 20;
+
+}  // namespace
+
+SessionKey ChatKey(const ChatUser& user, std::string project, std::string_view session) {
+  return {user.tenant, std::move(project), user.name + "/" + std::string(session)};
+}
+
+bool MayRead(const ChatUser& user, std::string_view conversation) {
+  if (conversation.starts_with(user.name + "/")) return true;
+  return user.known && conversation.find('/') == std::string_view::npos;
+}
+
+SessionKey Chat::KeyOf(const ChatUser& user, const std::string& project,
+                       std::string_view session) const {
+  return ChatKey(user, project.empty() ? options_.default_project : project, session);
+}
+
+// Else each slip in a name would begin a dialog of its own, kept where nobody looks for it.
+Status Chat::CheckProject(const ChatUser& user, const std::string& project) const {
+  if (project.empty() || project == options_.default_project) return OkStatus();
+  const bool known = std::any_of(options_.projects.begin(), options_.projects.end(),
+                                 [&](const ChatOptions::Project& each) {
+                                   return each.name == project && each.tenant == user.tenant;
+                                 });
+  if (known) return OkStatus();
+  return NotFound("not_found", "there is no project " + wire::Excerpt(project) +
+                                   "; leave it out, or name one of the server's settings "
+                                   "([[mqtt.project]])")
+      .WithParam("project");
+}
+
+std::function<Result<Admitted>()> Chat::AdmissionOf(const SessionKey& key) const {
+  if (!options_.admit) return nullptr;
+  return [admit = options_.admit, key] { return admit(key); };
+}
+
+void Chat::Carry(const ChatUser& user, const std::string& session, const wire::MqttControl& control,
+                 Told told) const {
+  using Verb = wire::MqttControl::Verb;
+  const SessionKey key = KeyOf(user, control.project, session);
+  switch (control.verb) {
+    case Verb::kHistory:
+      return TellHistory(key, session, control, std::move(told));
+    case Verb::kFork:
+      return sessions_.Fork(
+          key, KeyOf(user, control.project, control.into),
+          {.version = control.version, .expected_version = {}},
+          [control, session, told = std::move(told)](const Result<Conversation>& made) {
+            if (!made.ok()) return told(made.status());
+            told(wire::ForkedEvent(control.id, session, control.into, made->version));
+          });
+    case Verb::kClear:
+      return sessions_.Clear(
+          key, [id = control.id, session, told = std::move(told)](const Status& cleared) {
+            if (!cleared.ok()) return told(cleared);
+            told(wire::ClearedEvent(id, session));
+          });
+    case Verb::kPing:
+      return told(wire::PongEvent(control.id, options_.unix_ms()));
+    case Verb::kCancel:
+    case Verb::kResume:
+    case Verb::kSubscribe:
+      break;
+  }
+  CHECK(false) << "a verb of the door's";
+}
+
+void Chat::TellHistory(const SessionKey& key, const std::string& session,
+                       const wire::MqttControl& control, Told told) const {
+  sessions_.History(key, {.limit = control.limit, .ascending = false, .after = {}},
+                    [id = control.id, session, told = std::move(told)](Result<ItemList> list) {
+                      if (!list.ok()) return told(list.status());
+                      std::vector<wire::HistoryItem> items;
+                      for (auto item = list->items.rbegin(); item != list->items.rend(); ++item)
+                        items.push_back({item->role, std::move(item->content), item->turn});
+                      std::string event = wire::HistoryEvent(id, session, list->version, items);
+                      if (event.size() <= kMostHistoryBytes) return told(std::move(event));
+                      told(ResourceExhausted("request_too_large", "so many items have " +
+                                                                      std::to_string(event.size()) +
+                                                                      " bytes; ask for fewer")
+                               .WithParam("limit"));
+                    });
+}
+
+}  // namespace tutti::sessions
