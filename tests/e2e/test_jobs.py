@@ -15,7 +15,7 @@ import unittest
 
 import openai
 
-from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, events, figure, free_port, judged, make_key
+from harness import LONGER, MODEL, STEP_S, Server, ServerCase, amount, eventually, events, figure, free_port, judged, make_key
 from test_mqtt import Chat, mqtt_port
 
 TUTTI = os.environ["E2E_BINARY"]
@@ -285,7 +285,7 @@ class OverMqtt(unittest.TestCase):
 
     def test_a_stop_is_told_and_the_next_process_tells_the_end(self):
         red = {"Authorization": f"Bearer {self.keys['red']}"}
-        job = submit(self.server, chat("Tell a story.", 200, ignore_eos=True), **red)
+        job = submit(self.server, chat("Tell a story.", 200 * LONGER, ignore_eos=True), **red)
         chat_of_red = self.client("red")
         told = []
         follower = threading.Thread(target=lambda: told.extend(self.follow(chat_of_red, job["id"])))

@@ -17,8 +17,13 @@ void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& c
     return context_.services.caller_of(address.credential, address.tenant).status();
   };
   if (const Status status = admit(); !status.ok()) return Refuse(address, control.id, status);
-  Key key(address.reply_topic, control.job_id);
-  if (const auto older = follows_.find(key); older != follows_.end()) Close(older);
+  const Key key{address.reply_topic, control.job_id, address.tenant};
+  Entry entry{.address = address, .id = control.id, .seen = control.starting_after.value_or(0)};
+  if (const auto older = follows_.find(key); older != follows_.end()) {
+    entry.serial = older->second.serial;  // and whatever waits for news goes on
+    older->second = std::move(entry);
+    return Watch(key, older->second, Wait::kNot);
+  }
   const Claimant claimant{.user = address.user};
   const auto room = [&]() -> Status {
     if (follows_.size() >= context_.options.follows.all)
@@ -27,18 +32,13 @@ void JobFollows::Follow(const NativeAddress& address, const wire::MqttControl& c
   };
   if (const Status status = room(); !status.ok()) return Refuse(address, control.id, status);
   claimants_.Add(claimant);
-  const Place place = follows_
-                          .emplace(std::move(key), Entry{.address = address,
-                                                         .id = control.id,
-                                                         .seen = control.starting_after.value_or(0),
-                                                         .serial = ++serial_})
-                          .first;
-  Watch(place->first, place->second);
+  entry.serial = ++serial_;
+  Watch(key, follows_.emplace(key, std::move(entry)).first->second, Wait::kForNews);
 }
 
 void JobFollows::DetachBelow(std::string_view topics) {
   for (auto& [key, entry] : follows_) {
-    if (key.first.starts_with(topics)) entry.detached = true;
+    if (key.topic.starts_with(topics)) entry.detached = true;
   }
 }
 
@@ -47,20 +47,22 @@ void JobFollows::Clear() {
 }
 
 // The answer may come when nothing here is left: it holds the strand, and what runs there looks.
-void JobFollows::Watch(const Key& key, const Entry& entry) {
-  auto seen =
-      context_.tasks.WhileAlive([this, key, serial = entry.serial](
-                                    const Result<wire::JobView>& job) { OnJob(key, serial, job); });
-  context_.services.watch_job(entry.address.tenant, key.second, entry.seen,
-                              context_.Now() + std::chrono::seconds(wire::kMostWaitSeconds),
+void JobFollows::Watch(const Key& key, const Entry& entry, Wait wait) {
+  auto seen = context_.tasks.WhileAlive(
+      [this, key, serial = entry.serial, wait](const Result<wire::JobView>& job) {
+        OnJob(key, serial, wait, job);
+      });
+  const Duration most = std::chrono::seconds(wait == Wait::kForNews ? wire::kMostWaitSeconds : 0);
+  context_.services.watch_job(key.tenant, key.job, entry.seen, context_.Now() + most,
                               [strand = context_.tasks.strand(), seen](Result<wire::JobView> job) {
                                 strand->Post([seen, job = std::move(job)]() mutable { seen(job); });
                               });
 }
 
-void JobFollows::OnJob(const Key& key, uint64_t serial, const Result<wire::JobView>& job) {
+void JobFollows::OnJob(const Key& key, uint64_t serial, Wait wait,
+                       const Result<wire::JobView>& job) {
   const Place place = follows_.find(key);
-  if (place == follows_.end() || place->second.serial != serial) return;  // a newer one's
+  if (place == follows_.end() || place->second.serial != serial) return;  // it has ended
   Entry& entry = place->second;
   const auto refuse = [&](const Status& why) {
     Refuse(entry.address, entry.id, why);
@@ -86,7 +88,7 @@ void JobFollows::OnJob(const Key& key, uint64_t serial, const Result<wire::JobVi
     if (last || !entry.detached) Tell(entry, *job, std::move(event));
   }
   if (last) return Close(place);
-  Watch(key, entry);
+  if (wait == Wait::kForNews) Watch(key, entry, wait);
 }
 
 void JobFollows::Tell(const Entry& entry, const wire::JobView& job, std::string event) {

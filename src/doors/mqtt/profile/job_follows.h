@@ -2,16 +2,16 @@
 // .../ctl. Of the strand.
 //
 // Each state that is seen is one event on the reply topic, with the job's version as its number;
-// the last one has the result, also for who comes late. Of one job to one topic there is one, and a
-// newer one takes its place; bounded in all and for each user. Nothing of it is durable: who was
-// away subscribes again, with the last number it has seen.
+// the last one has the result, also for who comes late. Of one job to one topic there is one, with
+// one wait for news however often it is asked for; bounded in all and for each user. Nothing of it
+// is durable: who was away subscribes again, with the last number it has seen.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
-#include <utility>
 
 #include "base/status.h"
 #include "doors/mqtt/profile/claimant.h"
@@ -32,18 +32,23 @@ class JobFollows {
   void Clear();
 
  private:
-  using Key = std::pair<std::string, std::string>;  // topic, job
+  struct Key {
+    std::string topic, job, tenant;
+    friend auto operator<=>(const Key&, const Key&) = default;
+  };
   struct Entry {
     NativeAddress address;
     std::string id;  // the client's, of the verb
     int64_t seen = 0;
-    uint64_t serial = 0;
+    uint64_t serial = 0;  // tells it from an earlier one of that key
     bool detached = false;
   };
   using Place = std::map<Key, Entry>::iterator;
 
-  void Watch(const Key& key, const Entry& entry);
-  void OnJob(const Key& key, uint64_t serial, const Result<wire::JobView>& job);
+  // Until there is news, or only for how it is now.
+  enum class Wait { kForNews, kNot };
+  void Watch(const Key& key, const Entry& entry, Wait wait);
+  void OnJob(const Key& key, uint64_t serial, Wait wait, const Result<wire::JobView>& job);
   void Tell(const Entry& entry, const wire::JobView& job, std::string event);
   void Refuse(const NativeAddress& address, const std::string& id, const Status& why);
   void Close(Place place);

@@ -156,12 +156,29 @@ TEST_F(JobFollowsTest, AJobOfAnotherTenantIsNotThere) {
   EXPECT_EQ(refused.Text("id"), "q");
 }
 
-TEST_F(JobFollowsTest, WhoSubscribesAgainIsToldOnce) {
+TEST_F(JobFollowsTest, WhoSubscribesAgainIsToldOnceAndOneWaits) {
   Put(JobAt(State::kQueued, 1));
   Subscribe();
-  Subscribe(R"(,"starting_after":1)");
+  for (int i = 0; i < 5; ++i) Subscribe(R"(,"starting_after":1)");
+  EXPECT_EQ(jobs_.waiters(), 1u) << "however often it is asked for";
   Put(JobAt(State::kRunning, 2));
   EXPECT_THAT(Types(Topic("out")), ElementsAre("job.queued", "job.running"));
+  Subscribe();
+  EXPECT_THAT(Types(Topic("out")), ElementsAre("job.queued", "job.running", "job.running"));
+  EXPECT_EQ(jobs_.waiters(), 1u);
+  Put(JobAt(State::kSucceeded, 3));
+  EXPECT_THAT(Types(Topic("out")),
+              ElementsAre("job.queued", "job.running", "job.running", "job.completed"));
+  EXPECT_EQ(jobs_.waiters(), 0u);
+}
+
+// What it claims to have seen has not happened yet.
+TEST_F(JobFollowsTest, WhoIsAheadOfTheJobIsToldWhatComesBehindThat) {
+  Put(JobAt(State::kQueued, 1));
+  Subscribe(R"(,"starting_after":2)");
+  Put(JobAt(State::kRunning, 2));
+  Put(JobAt(State::kSucceeded, 3));
+  EXPECT_THAT(Types(Topic("out")), ElementsAre("job.completed"));
 }
 
 TEST_F(JobFollowsTest, AWaitThatEndsWithoutNewsGoesOnInSilence) {
