@@ -63,6 +63,7 @@ Result<rpc::GrpcOptions> GrpcOptionsFrom(const Settings& settings, bool has_keys
 Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool with_grpc,
              const kserve::RepositoryOptions& repository, const Dependencies& dependencies)
     : deps_(dependencies),
+      chat_(deps_.chat, deps_.state->sessions()),
       repository_(
           repository,
           {.inference = &deps_.state->inference(), .health = deps_.health, .clock = deps_.clock}),
@@ -76,6 +77,7 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .repository = &repository_,
                    .responses = &deps_.state->responses(),
                    .sessions = &deps_.state->sessions(),
+                   .chat = &chat_,
                    .jobs = &deps_.state->jobs(),
                    .files = &deps_.state->files(),
                    .batches = &deps_.state->batches()}) {

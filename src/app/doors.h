@@ -13,6 +13,7 @@
 #include "doors/grpc/grpc_door.h"
 #include "doors/http/http_door.h"
 #include "kserve/repository.h"
+#include "services/sessions/chat.h"
 #include "telemetry/door_metrics.h"
 #include "telemetry/metrics.h"
 
@@ -28,6 +29,7 @@ class Doors {
     telemetry::MetricsRegistry* metrics = nullptr;
     telemetry::DoorMetrics* door_metrics = nullptr;
     Logger* log = nullptr;
+    sessions::ChatOptions chat = {};  // of /v1/ws
   };
 
   // What the settings say, checked; no port is opened. Errors: invalid_value (addresses, the bind
@@ -51,6 +53,7 @@ class Doors {
         const kserve::RepositoryOptions& repository, const Dependencies& dependencies);
 
   const Dependencies deps_;
+  const sessions::Chat chat_;
   kserve::Repository repository_;
   http::HttpDoor http_;
   std::unique_ptr<rpc::GrpcDoor> grpc_;  // null: off

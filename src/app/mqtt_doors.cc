@@ -5,7 +5,6 @@
 #include <random>
 #include <utility>
 
-#include "app/mqtt_rates.h"
 #include "app/options.h"
 #include "app/version.h"
 #include "app/wall_clock.h"
@@ -17,12 +16,6 @@
 
 namespace tutti::app {
 namespace {
-
-std::vector<MqttProject> EnabledProjects(const Settings& settings) {
-  std::vector<MqttProject> projects = settings.mqtt_projects();
-  std::erase_if(projects, [](const MqttProject& project) { return !project.enabled; });
-  return projects;
-}
 
 mqtt::profile::ProjectSettings ProjectOf(const MqttProject& project, const std::string& tenant) {
   return {.name = project.name,
@@ -122,10 +115,8 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
   std::unique_ptr<MqttDoors> doors(new MqttDoors());
   doors->log_ = deps.log;
   // Both ways in refuse whatever is no loopback without TLS, as the project profile wants it.
-  const std::vector<MqttProject> projects = EnabledProjects(settings);
+  const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
   const mqtt::profile::ProfileOptions options = ProfileOf(settings, projects);
-  const auto rates =
-      std::make_shared<MqttRates>(projects, options.tenant, deps.clock, &UnixSeconds);
   const auto profile_at = [&](mqtt::MessagePort& port,
                               const char* door) -> Result<std::shared_ptr<mqtt::profile::Profile>> {
     mqtt::profile::ProfileOptions of_door = options;
@@ -141,7 +132,7 @@ Result<std::unique_ptr<MqttDoors>> MqttDoors::Create(const Settings& settings,
              .clock = *deps.clock,
              .unix_ms = &UnixMillis,
              .log = *deps.log,
-             .admit = [rates](const auto& key) { return rates->Admit(key); },
+             .admit = deps.admit,
              .caller_of =
                  [&callers = deps.state->callers()](const std::string& credential,
                                                     const std::string& tenant) {

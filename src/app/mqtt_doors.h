@@ -4,6 +4,7 @@
 // Made before the doors start and gone before the services. One thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "doors/mqtt/bridge/bridge.h"
 #include "doors/mqtt/listener/listener.h"
 #include "doors/mqtt/profile/profile.h"
+#include "services/sessions/message.h"
 #include "telemetry/metrics.h"
 
 namespace tutti::app {
@@ -28,6 +30,8 @@ class MqttDoors {
     State* state = nullptr;
     telemetry::MetricsRegistry* metrics = nullptr;
     Logger* log = nullptr;
+    // Whether a session may say one more thing (sessions::ChatOptions::admit).
+    std::function<Result<sessions::Admitted>(const sessions::SessionKey&)> admit;
   };
   // Where nothing is asked for, doors that do nothing. Errors: invalid_value, of the option at
   // fault.

@@ -158,6 +158,11 @@ Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& 
   return projects;
 }
 
+std::vector<MqttProject> Enabled(std::vector<MqttProject> projects) {
+  std::erase_if(projects, [](const MqttProject& project) { return !project.enabled; });
+  return projects;
+}
+
 Status CheckProjectModels(const std::vector<MqttProject>& projects,
                           const std::vector<ServedName>& served) {
   std::vector<std::string> generating;

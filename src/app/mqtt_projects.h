@@ -39,6 +39,9 @@ using ProjectFields = std::map<std::string, std::string>;
 Result<std::vector<MqttProject>> MakeProjects(const std::vector<ProjectFields>& tables,
                                               const std::string& prefix);
 
+// Those that are served.
+std::vector<MqttProject> Enabled(std::vector<MqttProject> projects);
+
 // What `tutti serve` is about to serve.
 struct ServedName {
   std::string name;

@@ -9,8 +9,11 @@
 #include <utility>
 
 #include "app/api_key.h"
+#include "app/mqtt_projects.h"
+#include "app/mqtt_rates.h"
 #include "app/process_signals.h"
 #include "app/system_memory.h"
+#include "app/wall_clock.h"
 
 namespace tutti::app {
 namespace {
@@ -20,6 +23,19 @@ constexpr Duration kRetry = std::chrono::seconds(1);
 
 int64_t MemoryLimitFrom(const Settings& settings) {
   return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
+}
+
+// Of all ways in to a chat: one count for each session, whichever it comes by.
+sessions::ChatOptions ChatOf(const Settings& settings, const Clock& clock) {
+  const std::vector<MqttProject> projects = Enabled(settings.mqtt_projects());
+  const std::string tenant = settings.Text("mqtt.tenant");
+  const auto rates = std::make_shared<MqttRates>(projects, tenant, &clock, &UnixSeconds);
+  sessions::ChatOptions chat{
+      .projects = {},
+      .admit = [rates](const sessions::SessionKey& key) { return rates->Admit(key); },
+      .unix_ms = &UnixMillis};
+  for (const MqttProject& project : projects) chat.projects.push_back({project.name, tenant});
+  return chat;
 }
 
 }  // namespace
@@ -56,6 +72,7 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
   ASSIGN_OR_RETURN(std::unique_ptr<State> state,
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
+  const sessions::ChatOptions chat = ChatOf(settings, backend.clock());
   ASSIGN_OR_RETURN(service->doors_,
                    Doors::Create(settings, {.clock = &backend.clock(),
                                             .health = &service->memory_,
@@ -63,11 +80,13 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                             .configured_key = key,
                                             .metrics = &metrics,
                                             .door_metrics = &service->door_metrics_,
-                                            .log = &log}));
+                                            .log = &log,
+                                            .chat = chat}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttDoors::Create(settings, {.clock = &backend.clock(),
                                                                 .state = service->state_.get(),
                                                                 .metrics = &metrics,
-                                                                .log = &log}));
+                                                                .log = &log,
+                                                                .admit = chat.admit}));
   return service;
 }
 

@@ -49,7 +49,8 @@ void WriteJob(const JobView& job, JsonWriter* json) {
     json->EndObject();
   }
   json->Key("links").BeginObject().Member("self", self);
-  json->Member("events", self + "/events").Member("cancel", self + "/cancel").EndObject();
+  json->Member("events", self + "/events").Member("ws", "/v1/ws?job=" + job.id);
+  json->Member("cancel", self + "/cancel").EndObject();
   json->EndObject();
 }
 

@@ -53,7 +53,7 @@ TEST(JobJson, TellsWhatThereIs) {
             R"("started_at":null,"finished_at":null,"deadline":null,"expires_at":null,)"
             R"("progress":{"tokens":0},"result":null,"error":null,)"
             R"("links":{"self":"/v1/jobs/job_1","events":"/v1/jobs/job_1/events",)"
-            R"("cancel":"/v1/jobs/job_1/cancel"}})");
+            R"("ws":"/v1/ws?job=job_1","cancel":"/v1/jobs/job_1/cancel"}})");
   job.state = JobState::kDead;
   job.version = 9;
   job.error = JobErrorJson(InvalidArgument("invalid_value", "no \"x\"").WithParam("n"));

@@ -15,12 +15,6 @@
 namespace tutti::wire {
 namespace {
 
-// A name that becomes a level of a topic, or stands beside one.
-Status CheckLevel(const std::string& name, const char* param) {
-  if (name.empty() || IsTopicLevel(name)) return OkStatus();
-  return BadValue(param, std::string(param) + " may hold letters, digits, '_', '.' and '-'");
-}
-
 constexpr auto kVerbs = std::to_array<MqttVerb>({
     {MqttControl::Verb::kCancel, "cancel"},
     {MqttControl::Verb::kResume, "resume"},
@@ -73,9 +67,13 @@ std::span<const MqttVerb> MqttVerbs() { return kVerbs; }
 
 Result<MqttMessage> ParseMqttMessage(std::string_view payload, const ParseOptions& options) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(payload));
+  return ReadMqttMessage(document.root(), options);
+}
+
+Result<MqttMessage> ReadMqttMessage(const Json& root, const ParseOptions& options, Scope scope) {
   IgnoredFields ignored;
-  ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kMqttMessage, document.root(),
-                                                                    "", options.strict, &ignored));
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(scope, root, "", options.strict, &ignored));
   MqttMessage message;
   message.project = object.Text("project").value_or("");
   RETURN_IF_ERROR(CheckLevel(message.project, "project"));
@@ -91,6 +89,10 @@ Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOption
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object, CheckedObject::Check(kMqttControl, document.root(),
                                                                     "", options.strict, &ignored));
+  return ReadMqttControl(object);
+}
+
+Result<MqttControl> ReadMqttControl(const CheckedObject& object) {
   MqttControl control;
   control.verb = VerbOf(*object.Text("type"));
   RETURN_IF_ERROR(CheckBelongs(object, control.verb));
@@ -110,7 +112,6 @@ Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOption
     return Missing("job_id", "subscribe");
   if (control.verb == MqttControl::Verb::kFork && control.into.empty())
     return Missing("into", "fork");
-  control.ignored = ignored.names();
   return control;
 }
 

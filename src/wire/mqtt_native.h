@@ -1,6 +1,7 @@
-// Payloads of MQTT's native profile as pure functions. The topics are those of mqtt_topic.h; the
-// events of a turn are those of response_events.h as on SSE, with `accepted` before them, so that
-// their numbers are higher by one. What is written here answers what came on .../ctl.
+// Payloads of MQTT's native profile as pure functions, which chat over a WebSocket has too
+// (chat_frame.h). The topics are those of mqtt_topic.h; the events of a turn are those of
+// response_events.h as on SSE, with `accepted` before them, so that their numbers are higher by
+// one. What is written here answers what came on .../ctl.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,9 @@ struct MqttMessage {
 };
 // Errors: those of ParseJson, of the schema and of ReadTurn.
 Result<MqttMessage> ParseMqttMessage(std::string_view payload, const ParseOptions& options);
+// `scope`: kChatMessage where it came in a frame.
+Result<MqttMessage> ReadMqttMessage(const Json& root, const ParseOptions& options,
+                                    Scope scope = kMqttMessage);
 
 // .../ctl
 struct MqttControl {
@@ -47,7 +51,6 @@ struct MqttControl {
   int limit = 20;                         // history, 1 to 100
   std::string into;                       // needed by fork: a topic level
   std::optional<int64_t> version;         // fork; absent: now
-  std::vector<std::string> ignored;
 };
 // What each verb is called; what is not in here nobody can ask for.
 struct MqttVerb {
@@ -56,6 +59,8 @@ struct MqttVerb {
 };
 std::span<const MqttVerb> MqttVerbs();
 Result<MqttControl> ParseMqttControl(std::string_view payload, const ParseOptions& options);
+// `object` was checked as one, or as a frame whose `type` is one of MqttVerbs().
+Result<MqttControl> ReadMqttControl(const CheckedObject& object);
 
 // The client's id out of a payload that was refused, for the error that answers it; empty when none
 // can be read.

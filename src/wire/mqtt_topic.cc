@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <vector>
 
+#include "wire/field_error.h"
 #include "wire/utf8.h"
 
 namespace tutti::wire {
 namespace {
 
 constexpr std::string_view kRoot = "llm/v1/";
+constexpr size_t kMaxUserBytes = 128;
 
 std::vector<std::string_view> Levels(std::string_view topic) {
   std::vector<std::string_view> levels;
@@ -41,6 +43,15 @@ bool IsTopicLevel(std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '.' || c == '-';
   });
+}
+
+Status CheckLevel(const std::string& name, const char* param) {
+  if (name.empty() || IsTopicLevel(name)) return OkStatus();
+  return BadValue(param, std::string(param) + " may hold letters, digits, '_', '.' and '-'");
+}
+
+bool IsUserLevel(std::string_view name) {
+  return IsTopicLevel(name) && name.size() <= kMaxUserBytes && !IsReserved(name);
 }
 
 bool IsTopicName(std::string_view topic) {

@@ -25,6 +25,11 @@ inline constexpr size_t kMaxTopicLevels = 16;
 
 // [A-Za-z0-9_.-], at least one.
 bool IsTopicLevel(std::string_view name);
+// Of a field that is one, or is not given (empty). Errors: invalid_value, of `param`.
+Status CheckLevel(const std::string& name, const char* param);
+
+// Whether a user can be called so: a level of at most 128 bytes that topics give no other meaning.
+bool IsUserLevel(std::string_view name);
 
 // All levels are such, and they are few and short enough.
 bool IsTopicName(std::string_view topic);

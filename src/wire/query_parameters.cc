@@ -55,6 +55,12 @@ Status NoteUnknown(const std::string& name, const ParseOptions& options, Ignored
   return OkStatus();
 }
 
+Result<int64_t> ReadEventNumber(std::string_view value) {
+  const std::optional<int64_t> number = ReadWholeNumber(value);
+  if (number.has_value()) return *number;
+  return BadValue("starting_after", "starting_after must be the number of an event");
+}
+
 bool MayRepeat(const std::string& name) { return name == "include" || name == "include[]"; }
 
 // Few enough to compare each with each.
@@ -141,9 +147,7 @@ Result<RetrieveQuery> ParseRetrieveQuery(std::span<const QueryParameter> paramet
     } else if (name == "include_obfuscation") {
       ASSIGN_OR_RETURN(query.obfuscation, ReadFlag(parameter));
     } else if (name == "starting_after") {
-      query.starting_after = ReadWholeNumber(value);
-      if (!query.starting_after.has_value())
-        return BadValue("starting_after", "starting_after must be the number of an event");
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
     } else if (MayRepeat(name)) {
       RETURN_IF_ERROR(CheckInclude(parameter));
     } else {
@@ -187,13 +191,31 @@ Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
         return BadValue("wait", "wait must be whole seconds from 0 to 60");
       query.wait_s = *number;
     } else if (name == "starting_after") {
-      query.starting_after = ReadWholeNumber(value);
-      if (!query.starting_after.has_value())
-        return BadValue("starting_after", "starting_after must be the number of an event");
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
     } else {
       RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
     }
   }
+  return query;
+}
+
+Result<ChatQuery> ParseChatQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored) {
+  RETURN_IF_ERROR(CheckOnce(parameters));
+  ChatQuery query;
+  for (const auto& [name, value] : parameters) {
+    if (name == "job") {
+      query.job_id = value;
+    } else if (name == "user") {
+      query.user = value;
+    } else if (name == "starting_after") {
+      ASSIGN_OR_RETURN(query.starting_after, ReadEventNumber(value));
+    } else {
+      RETURN_IF_ERROR(NoteUnknown(name, options, ignored));
+    }
+  }
+  if (query.starting_after.has_value() && query.job_id.empty())
+    return BadValue("starting_after", "starting_after needs job");
   return query;
 }
 

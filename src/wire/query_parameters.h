@@ -62,4 +62,13 @@ struct JobQuery {
 Result<JobQuery> ParseJobQuery(std::span<const QueryParameter> parameters,
                                const ParseOptions& options, IgnoredFields* ignored);
 
+// Of GET /v1/ws: a job to be followed from the beginning, and who speaks, where nobody is asked.
+struct ChatQuery {
+  std::string job_id;                     // `job`; empty: none
+  std::optional<int64_t> starting_after;  // the last event of it that was seen; only with `job`
+  std::string user;                       // empty: not given
+};
+Result<ChatQuery> ParseChatQuery(std::span<const QueryParameter> parameters,
+                                 const ParseOptions& options, IgnoredFields* ignored);
+
 }  // namespace tutti::wire

@@ -21,8 +21,8 @@ api::ChatPrompt PromptOf(const ResponsesCall& call) {
 Status ReadLength(const CheckedObject& object, api::SamplingParams* params) {
   std::optional<int64_t> most = object.Int("max_output_tokens");
   const char* name = "max_output_tokens";
-  // Over MQTT two names mean the same; elsewhere the second is refused.
-  if (object.scope() == kMqttMessage && object.Has("max_tokens")) {
+  // Of sessions two names mean the same; elsewhere the second is refused.
+  if ((object.scope() & kSessionTurn) != 0 && object.Has("max_tokens")) {
     const int64_t other = *object.Int("max_tokens");
     if (most.has_value() && *most != other) {
       return BadValue("max_output_tokens",

@@ -108,7 +108,7 @@ std::vector<FieldSpec> GenerationRows() {
       Text("cache_salt", kSampled, 1, kNameBytes),
       Choice("cache", kSampled, "auto|bypass"),
       Refused("disconnect", kAnyGeneration, {"\"cancel\""}, "a request ends with its connection"),
-      Refused("session", kSampled),
+      Refused("session", kAnyGeneration | kResponses | kMqttMessage),
 
       // --- accepted, without effect on the answer ---
       WithoutEffect(Text("user", kEverything, 0, kMetadataBytes)),

@@ -65,11 +65,14 @@ enum Scope : uint64_t {
   kBatch = uint64_t{1} << 38,                  // POST /v1/batches
   kExpiresAfter = uint64_t{1} << 39,           // its output_expires_after
   kBatchLine = uint64_t{1} << 40,              // a line of its input
-  kLastScope = kBatchLine,
+  kChatMessage = uint64_t{1} << 41,            // WebSocket, /v1/ws: a message of a session
+  kChatControl = uint64_t{1} << 42,            // its other frames
+  kLastScope = kChatControl,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
-  kTurn = kResponses | kMqttMessage,  // ask for one turn of a dialog
-  kSampled = kAnyGeneration | kTurn,  // take the fields of the sampling chain
+  kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
+  kTurn = kResponses | kSessionTurn,           // ask for one turn of a dialog
+  kSampled = kAnyGeneration | kTurn,           // take the fields of the sampling chain
 };
 
 using ScopeSet = uint64_t;  // of Scope;

@@ -12,13 +12,13 @@ constexpr double kTokenBytes = 8 << 10;
 
 // What asks for a turn of a dialog, beside the fields of the sampling chain.
 std::vector<FieldSpec> TurnRows() {
-  constexpr std::string_view kTopicHint = "the topic names the session";
+  constexpr std::string_view kSessionHint = "the session has its dialog";
   constexpr std::string_view kLogprobsHint = "use /v1/chat/completions";
   constexpr std::string_view kInputHint = "use input";
   return {
       // --- what is asked of which model ---
       Required(Text("model", kResponses, 1, kNameBytes)),
-      Text("model", kMqttMessage, 1, kNameBytes),
+      Text("model", kSessionTurn, 1, kNameBytes),
       Required(Row("input", kTurn, FieldType::kAny)),
       Text("instructions", kTurn, 0, kTextBytes),
       Refused("messages", kTurn, {}, kInputHint),
@@ -28,14 +28,16 @@ std::vector<FieldSpec> TurnRows() {
 
       // --- which dialog, and what if it is busy ---
       Text("id", kResponses, 1, kIdBytes),
-      Required(Text("id", kMqttMessage, 1, kIdBytes)),
-      Choice("type", kMqttMessage, "message"),
-      Text("project", kMqttMessage, 1, kIdBytes),
+      Required(Text("id", kSessionTurn, 1, kIdBytes)),
+      Choice("type", kSessionTurn, "message"),
+      Text("project", kSessionTurn, 1, kIdBytes),
       Text("previous_response_id", kResponses, 1, kNameBytes),
       Row("conversation", kResponses, FieldType::kAny),
       Required(Text("id", kConversationName, 1, kNameBytes)),
-      Refused("previous_response_id", kMqttMessage, {}, kTopicHint),
-      Refused("conversation", kMqttMessage, {}, kTopicHint),
+      Refused("previous_response_id", kSessionTurn, {}, kSessionHint),
+      Refused("conversation", kMqttMessage, {}, kSessionHint),
+      Text("conversation", kChatMessage, 1, kNameBytes),
+      Text("session", kChatMessage | kChatControl, 1, kIdBytes),
       Choice("policy", kTurn, "enqueue|reject|interrupt|rollback|steer"),
       Text("expected_last_item_id", kTurn, 1, kNameBytes),
       Choice("truncation", kTurn, "auto|disabled"),
@@ -44,8 +46,8 @@ std::vector<FieldSpec> TurnRows() {
 
       // --- length ---
       Int("max_output_tokens", kResponses, kLowestOutput, kInt32Max),
-      Int("max_output_tokens", kMqttMessage, 1, kInt32Max),
-      Int("max_tokens", kMqttMessage, 1, kInt32Max),
+      Int("max_output_tokens", kSessionTurn, 1, kInt32Max),
+      Int("max_tokens", kSessionTurn, 1, kInt32Max),
       Refused("max_tokens", kResponses, {}, "use max_output_tokens"),
       Refused("max_completion_tokens", kTurn, {}, "use max_output_tokens"),
 
@@ -55,13 +57,14 @@ std::vector<FieldSpec> TurnRows() {
       Flag("include_obfuscation", kResponseStreamOptions),
       WithoutEffect(Flag("include_usage", kResponseStreamOptions)),  // the last event has it
       Refused("continuous_usage_stats", kResponseStreamOptions, {"false"}),
-      Refused("stream", kMqttMessage, {"true"}, "the last event alone has the whole answer"),
+      Refused("stream", kSessionTurn, {"true"}, "the last event alone has the whole answer"),
       Flag("background", kResponses),
       Flag("store", kResponses),
-      Refused("background", kMqttMessage, {"true"}, "a turn over MQTT outlives its client"),
-      Refused("store", kMqttMessage, {"true"}, "a turn over MQTT is part of its session"),
+      Refused("background", kSessionTurn, {"true"}, "a turn of a session outlives its client"),
+      Refused("store", kSessionTurn, {"true"}, "a turn is part of its session"),
       Refused("disconnect", kResponses, {"\"cancel\""}, "use background"),
-      Refused("disconnect", kMqttMessage, {"\"detach\""}, "a turn over MQTT outlives its client"),
+      Refused("disconnect", kSessionTurn, {"\"detach\""},
+              "a turn of a session outlives its client"),
       Row("metadata", kResponses, FieldType::kObject, 0, kMetadataBytes),
       Row("include", kResponses, FieldType::kAny),
       Row("text", kResponses, FieldType::kAny),
@@ -123,27 +126,31 @@ std::vector<FieldSpec> SocketRows() {
   return {
       Choice("type", kSocketEnvelope, "response.create"),
       Choice("type", kSocketControl, "response.cancel|subscribe|ping|auth"),
-      Text("stream_id", kSocketEnvelope | kSocketControl, 1, kNameBytes),
+      Required(
+          Choice("type", kChatControl, "cancel|resume|history|fork|clear|ping|subscribe|auth")),
+      Text("stream_id", kSocketEnvelope | kSocketControl | kChatMessage | kChatControl, 1,
+           kNameBytes),
       Text("response_id", kSocketControl, 1, kNameBytes),
-      Text("job_id", kSocketControl, 1, kNameBytes),
+      Text("conversation", kChatControl, 1, kNameBytes),
+      Text("job_id", kSocketControl | kChatControl, 1, kNameBytes),
       Int("starting_after", kSocketControl, 0, kInt64High),
       Text("id", kSocketControl, 1, kIdBytes),
-      Text("token", kSocketControl, 1, kTokenBytes),
+      Text("token", kSocketControl | kChatControl, 1, kTokenBytes),
   };
 }
 
 std::vector<FieldSpec> MqttRows() {
   return {
-      // --- native profile: .../ctl ---
+      // --- native profile: .../ctl; and the same over a WebSocket ---
       Required(Choice("type", kMqttControl, "cancel|resume|history|fork|clear|subscribe|ping")),
-      Text("id", kMqttControl, 1, kIdBytes),
-      Text("project", kMqttControl, 1, kIdBytes),
-      Text("response_id", kMqttControl, 1, kNameBytes),
+      Text("id", kMqttControl | kChatControl, 1, kIdBytes),
+      Text("project", kMqttControl | kChatControl, 1, kIdBytes),
+      Text("response_id", kMqttControl | kChatControl, 1, kNameBytes),
       Text("job_id", kMqttControl, 1, kNameBytes),
-      Int("starting_after", kMqttControl, 0, kInt64High),
-      Int("limit", kMqttControl, 1, kMaxPage),
-      Text("into", kMqttControl, 1, kIdBytes),
-      Int("version", kMqttControl, 0, kInt64High),
+      Int("starting_after", kMqttControl | kChatControl, 0, kInt64High),
+      Int("limit", kMqttControl | kChatControl, 1, kMaxPage),
+      Text("into", kMqttControl | kChatControl, 1, kIdBytes),
+      Int("version", kMqttControl | kChatControl, 0, kInt64High),
 
       // --- project profile: an empty id is none ---
       Text("sessionId", kProjectMessage | kProjectVerb, 0, kIdBytes),

@@ -52,6 +52,7 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
   const std::string http = Page("docs/http.md"), dialogs = Page("docs/dialogs.md"),
                     sockets = Page("docs/websocket.md"), batches = Page("docs/batches.md");
   ASSERT_FALSE(http.empty() || dialogs.empty() || sockets.empty() || batches.empty());
+  constexpr ScopeSet kInSockets = kSocketEnvelope | kSocketControl | kChatMessage | kChatControl;
   for (const FieldSpec& field : Schema()) {
     if (field.field_class == FieldClass::kRefused ||
         !(field.scopes & ~(kMessage | kPart | kDocument)))
@@ -59,7 +60,7 @@ TEST(Schema, ThePageOfTheDoorNamesEveryFieldThatIsTaken) {
     // What dialogs share with the routes that have no dialogs stands on their page.
     const std::string& page = (field.scopes & (kResponses - 1)) != 0        ? http
                               : (field.scopes & (kSocketEnvelope - 1)) != 0 ? dialogs
-                              : (field.scopes & (kBatch - 1)) != 0          ? sockets
+                              : (field.scopes & kInSockets) != 0            ? sockets
                                                                             : batches;
     EXPECT_NE(page.find("`" + std::string(field.name) + "`"), std::string::npos) << field.name;
   }

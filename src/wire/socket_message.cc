@@ -8,6 +8,7 @@
 #include "wire/field_error.h"
 #include "wire/json.h"
 #include "wire/json_writer.h"
+#include "wire/mqtt_topic.h"
 #include "wire/schema.h"
 
 namespace tutti::wire {
@@ -28,16 +29,6 @@ Verb VerbOf(std::string_view word) {
                                   [word](const auto& each) { return each.first == word; });
   CHECK(found != kVerbs.end()) << word;
   return found->second;
-}
-
-Result<std::string> ReadStreamId(const CheckedObject& object) {
-  std::string id = object.Text("stream_id").value_or("");
-  const bool fit = std::all_of(id.begin(), id.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.' || c == '-';
-  });
-  if (!fit) return BadValue("stream_id", "stream_id may hold letters, digits, '_', '.' and '-'");
-  return id;
 }
 
 Result<ResponsesCall> ReadCreate(const Json& body, const CheckedObject& object,
@@ -92,7 +83,8 @@ Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptio
                    CheckedObject::CheckPart(creates ? kSocketCreate : kSocketControl,
                                             document.root(), "", options.strict, &ignored));
   SocketMessage message;
-  ASSIGN_OR_RETURN(message.stream_id, ReadStreamId(object));
+  message.stream_id = object.Text("stream_id").value_or("");
+  RETURN_IF_ERROR(CheckLevel(message.stream_id, "stream_id"));
   *stream_id = message.stream_id;
   if (creates) {
     message.verb = Verb::kCreate;

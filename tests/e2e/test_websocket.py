@@ -72,6 +72,11 @@ class Client:
 
     def read(self):
         """The next message; None where the connection ends first."""
+        text = self.read_text()
+        return None if text is None else json.loads(text)
+
+    def read_text(self):
+        """The same as it came."""
         while True:
             event = self.event()
             if event is None or isinstance(event, CloseConnection):
@@ -80,7 +85,7 @@ class Client:
                 self.partial += event.data
                 if event.message_finished:
                     whole, self.partial = self.partial, ""
-                    return json.loads(whole)
+                    return whole
 
     def answer(self):
         """Events up to the one that ends an answer, of a connection with one lane."""

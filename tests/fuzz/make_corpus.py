@@ -577,6 +577,11 @@ def websockets():
     samples = {
         "create": frame(0x81, create), "ping_message": frame(0x81, ping), "auth": frame(0x81, b'{"type":"auth","token":"t"}'),
         "subscribe": frame(0x81, b'{"type":"subscribe","response_id":"r","starting_after":3}') + frame(0x81, b'{"type":"response.cancel","response_id":"r"}'),
+        "chat": frame(0x81, b'{"type":"message","session":"s","id":"1","input":"hi","stream_id":"k"}') + frame(
+            0x81, b'{"type":"message","conversation":"c","id":"2","input":"hi","policy":"reject"}'),
+        "chat_verbs": b"".join(frame(0x81, text) for text in (
+            b'{"type":"cancel","session":"s"}', b'{"type":"resume","response_id":"r","starting_after":3}', b'{"type":"subscribe","job_id":"j"}',
+            b'{"type":"fork","session":"s","into":"t","version":2}', b'{"type":"history","session":"s","conversation":"c","id":"\\""}')),
         "fragments": frame(0x01, ping[:22]) + frame(0x89, b"p") + frame(0x00) + frame(0x80, ping[22:]), "control": frame(0x89, b"p" * 125) + frame(0x8A),
         "close": frame(0x88, b"\x03\xe8bye"), "close_codes": frame(0x88, b"\x03\xed"), "half_code": frame(0x88, b"x"), "binary": frame(0x82, b"x"),
         "unmasked": b"\x81\x02{}", "reserved": frame(0xC1, b"{}"), "opcode": frame(0x83), "long": frame(0x81, length=1 << 63),

@@ -1,15 +1,19 @@
 // Bytes behind the upgrade to a WebSocket: what they mean does not depend on how they were cut, no
-// limit is exceeded, and each text is a message or a refusal with a known code. Input: one byte
-// (how to cut), then the bytes.
+// limit is exceeded, and each text is a message, of the Responses API and of chat, or a refusal
+// with a known code. Input: one byte (how to cut), then the bytes.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/utf8.h"
 #include "fuzz_input.h"
+#include "wire/chat_frame.h"
 #include "wire/error.h"
 #include "wire/json.h"
+#include "wire/mqtt_topic.h"
+#include "wire/response_events.h"
 #include "wire/socket_message.h"
 #include "wire/websocket_frame.h"
 
@@ -37,9 +41,28 @@ std::vector<wire::FrameEvent> Scan(std::string_view bytes, size_t piece) {
   return events;
 }
 
+// What is taken names one dialog, and a tag can stand in an answer as it is.
+void CheckFrame(const std::string& text) {
+  wire::FrameTag tag;
+  const auto frame = wire::ParseChatFrame(text, {}, &tag);
+  CHECK(tag.stream_id.empty() || wire::IsTopicLevel(tag.stream_id));
+  if (frame.ok()) {
+    const bool is_message = frame->verb == wire::ChatFrame::Verb::kMessage;
+    CHECK(!is_message || frame->session.empty() != frame->message.call.conversation.empty());
+    CHECK(frame->session.empty() || wire::IsTopicLevel(frame->session));
+    return;
+  }
+  const wire::ErrorView view = wire::ViewError(frame.status());
+  CHECK(view.http == 400) << frame.status();
+  const std::string error =
+      wire::WithStreamId(wire::ErrorEvent(std::nullopt, frame.status(), tag.id), tag.stream_id);
+  CHECK(wire::ParseJson(error).ok()) << "the error is not JSON: " << error;
+}
+
 void CheckText(const std::string& text) {
   CHECK_LE(text.size(), kLimits.message_bytes);
   CHECK(tutti::IsValidUtf8(text));
+  CheckFrame(text);
   std::string stream_id;
   const auto message = wire::ParseSocketMessage(text, {}, &stream_id);
   if (message.ok()) {

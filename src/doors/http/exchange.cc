@@ -124,7 +124,11 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
     case RouteId::kResponses:
       return keeps() ? MakeResponsesExchange(connection) : nothing_kept();
     case RouteId::kResponsesSocket:
-      return keeps() ? MakeSocketExchange(connection) : nothing_kept();
+      return keeps() ? MakeSocketExchange(route.id, connection) : nothing_kept();
+    case RouteId::kChatSocket:
+      return keeps() && connection.context().deps.chat != nullptr
+                 ? MakeSocketExchange(route.id, connection)
+                 : nothing_kept();
     case RouteId::kResponse:
     case RouteId::kResponseCancel:
     case RouteId::kResponseDelete:

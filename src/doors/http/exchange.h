@@ -47,8 +47,8 @@ std::unique_ptr<Exchange> MakeTokenizerExchange(RouteId route, Connection& conne
 // Of the Responses API: making one (responses_exchange.cc), and what can be done with one that is
 // there (stored_response_exchange.cc).
 std::unique_ptr<Exchange> MakeResponsesExchange(Connection& connection);
-// The same over WebSocket (socket_exchange.cc).
-std::unique_ptr<Exchange> MakeSocketExchange(Connection& connection);
+// The same, and chat, over WebSocket (socket_exchange.cc).
+std::unique_ptr<Exchange> MakeSocketExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeStoredResponseExchange(RouteId route, Connection& connection);
 std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& connection);
 // Durable jobs: a call that is accepted for later (respond_async_exchange.cc), and what can be done

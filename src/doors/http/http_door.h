@@ -39,8 +39,9 @@ namespace tutti::responses {
 class Responses;
 }
 namespace tutti::sessions {
+class Chat;
 class Sessions;
-}
+}  // namespace tutti::sessions
 
 namespace tutti::http {
 
@@ -72,7 +73,8 @@ struct SocketLimits {
   int pings_per_s = 100;                            // of the client
   int bad_messages = 16;                            // in a row
   size_t lanes = 64;
-  size_t lane_messages = 16;           // that wait in one
+  size_t lane_messages = 16;           // that wait in one; of chat, verbs that wait
+  size_t answers = 256;                // of chat, that are told at once
   size_t lane_memory_bytes = 1 << 20;  // of a dialog that is not stored
 };
 
@@ -122,7 +124,8 @@ class HttpDoor {
     // Of those below /v1/responses and /v1/conversations, which are not offered without both.
     responses::Responses* responses = nullptr;
     sessions::Sessions* sessions = nullptr;
-    jobs::Jobs* jobs = nullptr;  // of those below /v1/jobs, and of Prefer: respond-async
+    const sessions::Chat* chat = nullptr;  // of /v1/ws, which is not offered without it either
+    jobs::Jobs* jobs = nullptr;            // of those below /v1/jobs, and of Prefer: respond-async
     // Of those below /v1/files and /v1/batches; both or neither.
     batches::Files* files = nullptr;
     batches::Batches* batches = nullptr;

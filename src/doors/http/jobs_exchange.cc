@@ -11,6 +11,7 @@
 
 #include "doors/http/connection.h"
 #include "doors/http/event_stream.h"
+#include "doors/http/job_follow.h"
 #include "doors/http/request_query.h"
 #include "services/jobs/jobs.h"
 #include "wire/conversations.h"
@@ -135,40 +136,26 @@ class JobEventsExchange final : public Exchange {
     wire::IgnoredFields ignored;
     const auto asked = ReadQuery(connection_, &wire::ParseJobQuery, &ignored);
     if (!asked.ok()) return connection_.RespondError(asked.status());
-    seen_ = asked->starting_after.value_or(0);
+    int64_t seen = asked->starting_after.value_or(0);
     // Of a stream that a browser opens again.
     if (const std::string* last = connection_.request().Find("last-event-id"); last != nullptr) {
-      if (const auto number = wire::ReadWholeNumber(*last)) seen_ = *number;
+      if (const auto number = wire::ReadWholeNumber(*last)) seen = *number;
     }
     events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
                  ignored.names());
-    Watch();
+    job_ = std::make_shared<JobFollow>(connection_, connection_.decision().argument, seen);
+    job_->Run(
+        [this](const JobView& job) {
+          events_.Show("id: " + std::to_string(job.version) + "\nevent: " +
+                       wire::JobEventType(job) + "\ndata: " + wire::JobEvent(job) + "\n\n");
+        },
+        [this](const Status& status) { return status.ok() ? events_.End() : Fail(status); });
   }
 
   TimePoint Due() const override { return events_.KeepAliveDue(); }
   void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
 
  private:
-  void Watch() {
-    connection_.context().deps.jobs->Watch(
-        connection_.tenant(), connection_.decision().argument, seen_,
-        connection_.loop()->clock().Now() + std::chrono::seconds(wire::kMostWaitSeconds),
-        [here = connection_.Return(), this](Result<JobView> job) {
-          here([this, job = std::move(job)] { OnJob(job); });
-        });
-  }
-
-  void OnJob(const Result<JobView>& job) {
-    if (!job.ok()) return Fail(job.status());
-    if (job->version > seen_) {
-      seen_ = job->version;
-      events_.Show("id: " + std::to_string(seen_) + "\nevent: " + wire::JobEventType(*job) +
-                   "\ndata: " + wire::JobEvent(*job) + "\n\n");
-    }
-    if (wire::Ended(job->state)) return events_.End();
-    Watch();
-  }
-
   void Fail(const Status& status) {
     if (!events_.begun()) return connection_.RespondError(status);
     events_.Show("event: error\ndata: " + wire::ErrorEvent(std::nullopt, status, "") + "\n\n");
@@ -177,7 +164,7 @@ class JobEventsExchange final : public Exchange {
 
   Connection& connection_;
   EventStream events_;
-  int64_t seen_ = 0;
+  std::shared_ptr<JobFollow> job_;
 };
 
 }  // namespace

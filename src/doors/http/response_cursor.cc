@@ -14,8 +14,10 @@ constexpr size_t kEventsAtOnce = 16;
 
 Result<ResponseCursor> ResponseCursor::Open(const std::shared_ptr<responses::Response>& response,
                                             int64_t starting_after,
-                                            std::shared_ptr<api::StreamWaker> waker) {
-  const int64_t first = response->base().turn.has_value() ? 1 : 0;
+                                            std::shared_ptr<api::StreamWaker> waker,
+                                            Numbers numbers) {
+  const bool skips = numbers == Numbers::kResponses && response->base().turn.has_value();
+  const int64_t first = skips ? 1 : 0;
   ASSIGN_OR_RETURN(
       responses::ResponseReader reader,
       responses::ResponseReader::Attach(

@@ -1,8 +1,8 @@
-// ResponseCursor: a place among the events of a response as clients of HTTP number them.
+// ResponseCursor: a place among the events of a response as clients number them.
 //
-// `accepted`, with which the log of a dialog's turn begins, is MQTT's: here the first event is
-// response.created, and it has number 0, as clients of the Responses API ask for. So of a turn the
-// numbers are lower by one than in the log. One thread at a time.
+// `accepted`, with which the log of a dialog's turn begins, is that of chats (MQTT, /v1/ws). For
+// clients of the Responses API the first event is response.created, and it has number 0: of a turn
+// their numbers are lower by one than in the log. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,16 @@ namespace tutti::http {
 
 class ResponseCursor {
  public:
+  enum class Numbers {
+    kResponses,  // of the Responses API
+    kLog,        // of the log, and of chats
+  };
   // Behind event `starting_after` (-1: at the first). `waker` is told of more. Errors:
   // tenant_concurrency (too many readers), invalid_value (there is no such event).
   static Result<ResponseCursor> Open(const std::shared_ptr<responses::Response>& response,
                                      int64_t starting_after,
-                                     std::shared_ptr<api::StreamWaker> waker);
+                                     std::shared_ptr<api::StreamWaker> waker,
+                                     Numbers numbers = Numbers::kResponses);
 
   struct Event {
     std::string_view type;  // lives as long as the program

@@ -23,6 +23,8 @@ void ResponseStart::Run(Done done) {
   done_ = std::move(done);
   connection_.Sign(&call_.request);
   call_.request.route = connection_.usage_route();
+  if (call_.model.empty()) call_.model = call_.request.model = ServedName();
+  if (given_.session.has_value()) return Submit(std::nullopt);
   if (!call_.conversation.empty()) return FindConversation();
   if (given_.if_match.has_value()) {
     return End(InvalidArgument("invalid_value",
@@ -52,6 +54,7 @@ void ResponseStart::Insert(const Messages& said_before) {
 }
 
 sessions::SessionKey ResponseStart::Key() const {
+  if (given_.session.has_value()) return *given_.session;
   return {connection_.tenant(), sessions::kConversations, call_.conversation};
 }
 
@@ -70,17 +73,23 @@ void ResponseStart::OnConversation(Status status) {
     if (!read.ok()) return End(read.status());
     version = *read;
   }
+  Submit(version);
+}
+
+void ResponseStart::Submit(std::optional<int64_t> version) {
   wire::ResponseState skeleton = Skeleton();
   const sessions::SessionKey key = Key();
   wire::ResponsesCall said = call_;  // what is left is how the answer is shown
   sessions::Message message = sessions::MessageOf(std::move(said), std::move(skeleton));
   message.expected_version = version;
+  message.admit = given_.admit;
   connection_.context().deps.sessions->Submit(
       key, std::move(message), Later<Result<sessions::Acceptance>>(&ResponseStart::OnAccepted));
 }
 
 void ResponseStart::OnAccepted(const Result<sessions::Acceptance>& accepted) {
   if (!accepted.ok()) return End(accepted.status(), Connection::Origin::kWaist);
+  acceptance_ = *accepted;
   if (accepted->response != nullptr) {
     response_ = accepted->response;
     return End(OkStatus());
@@ -121,7 +130,7 @@ void ResponseStart::End(const Status& status, Connection::Origin origin) {
 }
 
 wire::ResponseState ResponseStart::Skeleton() const {
-  return sessions::SkeletonOf(call_, ServedName(), call_.conversation);
+  return sessions::SkeletonOf(call_, ServedName(), Key().session);
 }
 
 std::string ResponseStart::ServedName() const {

@@ -26,6 +26,10 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
     std::optional<std::string> if_match;  // a version of the conversation
     // What previous_response_id stands for, where the asker remembers that itself.
     std::optional<Messages> said_before;
+    // The dialog, where it is no conversation that the call names; and what is asked of its message
+    // (sessions::Message::admit).
+    std::optional<sessions::SessionKey> session = {};
+    std::function<Result<sessions::Admitted>()> admit = {};
   };
   // `call`: its request is signed here, and has its id and deadline.
   ResponseStart(Connection& connection, wire::ResponsesCall call, Given given)
@@ -38,6 +42,8 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
 
   const wire::ResponsesCall& call() const { return call_; }  // of its request nothing is left
   const std::shared_ptr<responses::Response>& response() const { return response_; }
+  // Of a turn that was accepted, also where its answer is no longer kept.
+  const std::optional<sessions::Acceptance>& acceptance() const { return acceptance_; }
   // All that led to the answer but instructions, oldest first; of what is not stored alone.
   Messages TakeDialog() { return std::move(dialog_); }
 
@@ -45,6 +51,7 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
   void OnChain(Result<Messages> chain);
   void FindConversation();
   void OnConversation(Status status);
+  void Submit(std::optional<int64_t> version);
   void OnAccepted(const Result<sessions::Acceptance>& accepted);
   void OnFound(Result<std::shared_ptr<responses::Response>> found);
   void Insert(const Messages& said_before);
@@ -62,6 +69,7 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
   Given given_;
   Done done_;
   responses::Attachment attachment_;
+  std::optional<sessions::Acceptance> acceptance_;
   std::shared_ptr<responses::Response> response_;
   Messages dialog_;
 };

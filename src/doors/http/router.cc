@@ -131,9 +131,10 @@ Result<auth::PrincipalRef> Router::WhoAsks(const HttpRequest& request,
 // later.
 bool Router::MaySayLater(const Route* route, const HttpRequest& request,
                          const auth::CertifiedName* certificate) const {
-  return route != nullptr && route->id == RouteId::kResponsesSocket && WantsSocket(request) &&
-         request.Count("authorization") == 0 && certificate == nullptr &&
-         !authority_.IsOpen(loopback_);
+  const bool socket = route != nullptr &&
+                      (route->id == RouteId::kResponsesSocket || route->id == RouteId::kChatSocket);
+  return socket && WantsSocket(request) && request.Count("authorization") == 0 &&
+         certificate == nullptr && !authority_.IsOpen(loopback_);
 }
 
 Decision Router::Decide(const HttpRequest& request, const auth::CertifiedName* certificate) const {

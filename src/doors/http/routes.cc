@@ -47,6 +47,7 @@ constexpr auto kRoutes = std::to_array<Route>({
     {"/apply-template", "POST", RouteId::kApplyTemplate, kTokenize, OpKind::kTokenize},
     {"/v1/responses", "POST", RouteId::kResponses, kGenerate, OpKind::kResponse},
     {"/v1/responses", "GET", RouteId::kResponsesSocket, kGenerate},
+    {"/v1/ws", "GET", RouteId::kChatSocket, kGenerate},
     {"/v1/responses/input_tokens", "POST", RouteId::kNotOffered, kKnown},
     {"/v1/responses/compact", "POST", RouteId::kNotOffered, kKnown},
     {"/v1/responses/{part}", "GET", RouteId::kResponse, kGenerate},

@@ -18,6 +18,7 @@ enum class RouteId {
   kGenerate,
   kResponses,  // POST /v1/responses
   kResponsesSocket,
+  kChatSocket,  // GET /v1/ws
   kResponse,
   kResponseCancel,
   kResponseDelete,

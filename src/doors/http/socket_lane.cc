@@ -1,11 +1,6 @@
 #include "doors/http/socket_lane.h"
 
-#include <algorithm>
-#include <chrono>
 #include <utility>
-
-#include "services/jobs/jobs.h"
-#include "wire/job.h"
 
 namespace tutti::http {
 
@@ -70,20 +65,12 @@ void SocketLane::Subscribe(const std::string& response_id, int64_t starting_afte
 }
 
 void SocketLane::FollowJob(const std::string& id, int64_t version) {
-  jobs::Jobs* const jobs = connection_.context().deps.jobs;
-  if (jobs == nullptr)
-    return Fail(Status(StatusCode::kUnimplemented, "not_implemented", "this server keeps no jobs"));
-  const Duration most = std::chrono::seconds(wire::kMostWaitSeconds);
-  jobs->Watch(connection_.tenant(), id, version, connection_.loop()->clock().Now() + most,
-              [here = connection_.Return(), this, id, version](Result<wire::JobView> job) {
-                here([this, id, version, job = std::move(job)] {
-                  if (!job.ok()) return Fail(job.status());
-                  if (job->version > version)
-                    host_.Say(wire::WithStreamId(wire::JobEvent(*job), stream_id_));
-                  if (wire::Ended(job->state)) return End();
-                  FollowJob(id, std::max(version, job->version));
-                });
-              });
+  job_ = std::make_shared<JobFollow>(connection_, id, version);
+  job_->Run(
+      [this](const wire::JobView& job) {
+        host_.Say(wire::WithStreamId(wire::JobEvent(job), stream_id_));
+      },
+      [this](const Status& status) { return status.ok() ? End() : Fail(status); });
 }
 
 void SocketLane::Show(const std::shared_ptr<responses::Response>& response,
@@ -144,6 +131,7 @@ void SocketLane::Fail(const Status& why, Connection::Origin origin) {
 void SocketLane::End() {
   cursor_.reset();
   start_.reset();
+  job_.reset();
   share_.Release();
   busy_ = false;
   idle_since_ = connection_.loop()->clock().Now();

@@ -1,7 +1,7 @@
 // SocketLane: the messages of one stream_id over one WebSocket, answered in order, each when the
 // one before has ended. What runs goes with it: what is not stored is cancelled.
 //
-// Owned by its SocketExchange; its thread.
+// Owned by its ResponsesDialect; its thread.
 #pragma once
 
 #include <deque>
@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "doors/http/connection.h"
+#include "doors/http/job_follow.h"
 #include "doors/http/memory_budget.h"
 #include "doors/http/response_cursor.h"
 #include "doors/http/response_start.h"
@@ -21,8 +22,8 @@
 
 namespace tutti::http {
 
-// What a lane needs of its connection.
-class SocketHost {
+// What a lane needs of those beside it.
+class LaneHost {
  public:
   virtual void Say(std::string_view json) = 0;
   virtual void SayError(const Status& why, Connection::Origin origin,
@@ -33,13 +34,13 @@ class SocketHost {
   virtual void LaneIdle() = 0;
 
  protected:
-  ~SocketHost() = default;
+  ~LaneHost() = default;
 };
 
 class SocketLane {
  public:
   // `stream_id`: empty: the lane without a name.
-  SocketLane(Connection& connection, SocketHost& host, std::string stream_id)
+  SocketLane(Connection& connection, LaneHost& host, std::string stream_id)
       : connection_(connection), host_(host), stream_id_(std::move(stream_id)) {}
 
   // Errors: mailbox_full.
@@ -66,7 +67,7 @@ class SocketLane {
   void Remember();
 
   Connection& connection_;
-  SocketHost& host_;
+  LaneHost& host_;
   const std::string stream_id_;
   std::deque<Waiting> waiting_;
   // --- what is being answered ---
@@ -74,6 +75,7 @@ class SocketLane {
   BudgetShare share_;
   std::shared_ptr<ResponseStart> start_;
   std::optional<ResponseCursor> cursor_;
+  std::shared_ptr<JobFollow> job_;
   // --- the last answer here that was not stored ---
   std::string remembered_id_;
   ResponseStart::Messages remembered_;

@@ -69,7 +69,8 @@ Status CheckUpgrade(const HttpRequest& request) {
   }
   if (!WantsSocket(request))
     return unimplemented(
-        "ask with POST, or for a WebSocket: Connection: Upgrade, Upgrade: websocket");
+        "ask for a WebSocket (Connection: Upgrade, Upgrade: websocket), or with POST where that is "
+        "answered");
   const std::string* version = request.Find("sec-websocket-version");
   if (version == nullptr || *version != "13" || request.Count("sec-websocket-version") > 1)
     return unimplemented("of WebSocket version 13 is spoken");

@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 #include "wire/batch.h"
+#include "wire/chat_frame.h"
 #include "wire/conversations.h"
 #include "wire/encoding_request.h"
 #include "wire/json.h"
@@ -74,6 +75,11 @@ inline Status ParsePart(const Json& j, const ParseOptions& o) {
 inline Status ParseSocket(const Json& j, const ParseOptions& o) {
   std::string stream_id;
   return ParseSocketMessage(PrintJson(j), o, &stream_id).status();
+}
+
+inline Status ParseChat(const Json& j, const ParseOptions& o) {
+  FrameTag tag;
+  return ParseChatFrame(PrintJson(j), o, &tag).status();
 }
 
 inline const std::vector<Kind>& Kinds() {
@@ -143,6 +149,10 @@ inline const std::vector<Kind>& Kinds() {
        R"("max_output_tokens":2147483647})",
        &ParseSocket},
       {kSocketControl, R"({"type":"ping"})", &ParseSocket},
+      {kChatMessage,
+       R"({"type":"message","session":"s","id":"1","input":"x","max_output_tokens":2147483647})",
+       &ParseChat},
+      {kChatControl, R"({"type":"ping"})", &ParseChat},
       {kBatch, R"({"input_file_id":"f","endpoint":"/v1/completions","completion_window":"24h"})",
        [](const Json& j, const ParseOptions& o) { return ParseBatchCreate(j, o).status(); }},
       {kExpiresAfter, R"({"anchor":"created_at","seconds":3600})",

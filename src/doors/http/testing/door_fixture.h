@@ -21,6 +21,7 @@
 #include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
+#include "services/sessions/chat.h"
 #include "services/sessions/fingerprint.h"
 #include "services/sessions/history.h"
 #include "services/sessions/sessions.h"
@@ -67,7 +68,7 @@ class DoorTest : public ::testing::Test {
         options,
         HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_, serving_.get(),
                                &log_, &clock_, repository_.get(), responses_.get(), sessions_.get(),
-                               jobs_.get(), files_.get(), batches_.get()});
+                               chat_.get(), jobs_.get(), files_.get(), batches_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
   // In memory.
@@ -91,6 +92,7 @@ class DoorTest : public ::testing::Test {
                                                         *store_, clock_, unix_s);
     sessions_ = std::make_unique<sessions::Sessions>(sessions::SessionOptions(), waist(), *store_,
                                                      *responses_, clock_, unix_s);
+    chat_ = std::make_unique<sessions::Chat>(chat_options_, *sessions_);
     jobs_ = std::make_unique<jobs::Jobs>(
         jobs::Jobs::Options(), waist(), *store_, clock_, [unix_s] { return unix_s() * 1000; },
         [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
@@ -157,6 +159,10 @@ class DoorTest : public ::testing::Test {
   std::unique_ptr<auth::testing::OneKey> known_;
   std::unique_ptr<responses::Responses> responses_;
   std::unique_ptr<sessions::Sessions> sessions_;
+  sessions::ChatOptions chat_options_{.projects = {{.name = "driving", .tenant = "default"}},
+                                      .admit = nullptr,
+                                      .unix_ms = [] { return int64_t{1234}; }};
+  std::unique_ptr<sessions::Chat> chat_;
   std::unique_ptr<jobs::Jobs> jobs_;
   batches::Files::Options files_options_;  // set before StartDoor()
   std::unique_ptr<batches::Files> files_;
