@@ -39,12 +39,22 @@ void Batches::Open(BatchRow row) {
       return Finish(number);
     default:
       active.early = true;
+      // Its lines are not all known: whoever cancelled it did so while they were read.
+      if (view.in_progress_ms == 0) return BeginCheck(number);
       return EndIfDone(active);
   }
 }
 
-// From the beginning: lines that the process before has stored go first.
+// From the beginning: lines that the process before has stored go first. While there is a check
+// nothing ends the batch.
 void Batches::BeginCheck(int64_t batch) {
+  Active& begun = *Find(batch);
+  const auto accepted = responses::CallerOfText(begun.row.caller);
+  const api::CallerRef caller = accepted.ok() ? *accepted : nullptr;
+  begun.check = std::make_unique<InputCheck>(begun.row.view.endpoint,
+                                             [this, caller](const std::string& model) {
+                                               return calls::CheckModel(model, caller, inference_);
+                                             });
   auto more = std::make_shared<bool>(false);
   store_.Write(
       [batch, more](Database& rows) -> Status {
@@ -53,18 +63,13 @@ void Batches::BeginCheck(int64_t batch) {
       },
       [this, strand = strand_, batch, more](const Status& status) {
         strand->Post([this, batch, more, status] {
-          Active* const active = Find(batch);
-          if (active == nullptr || stopped_) return;
-          if (!status.ok())
-            return strand_->PostAt(clock_.Now() + kRetry, [this, batch] { BeginCheck(batch); });
-          if (*more) return BeginCheck(batch);
-          const auto accepted = responses::CallerOfText(active->row.caller);
-          const api::CallerRef caller = accepted.ok() ? *accepted : nullptr;
-          active->check = std::make_unique<InputCheck>(
-              active->row.view.endpoint, [this, caller](const std::string& model) {
-                return calls::CheckModel(model, caller, inference_);
-              });
-          CheckNext(batch);
+          if (Find(batch) == nullptr || stopped_) return;
+          if (!status.ok()) {
+            return strand_->PostAt(clock_.Now() + kRetry, [this, batch] {
+              if (Find(batch) != nullptr && !stopped_) BeginCheck(batch);
+            });
+          }
+          *more ? BeginCheck(batch) : CheckNext(batch);
         });
       });
 }

@@ -334,6 +334,28 @@ TEST_F(BatchesTest, ACancelOfAKilledProcessIsCarriedOut) {
   EXPECT_EQ(inference_->requests().size(), 0u);
 }
 
+// It ended as cancelled, of no lines, and no file told of any: only what had been stored of them.
+TEST_F(BatchesTest, ABatchCancelledWhileItsLinesWereReadTellsThemAllAfterAKill) {
+  const auto made = Create(ChatLines(30));
+  EXPECT_EQ(Cancel(made->id)->state, BatchState::kCancelling);
+  ASSERT_TRUE(store_
+                  ->WriteNow([](store::Database& rows) {  // as if the kill came in between
+                    return store::Run(rows,
+                                      "INSERT INTO batch_line SELECT number, 1, 'r0', 0, 1, 0, 0, "
+                                      "0, '' FROM batch");
+                  })
+                  .ok());
+  Restart();
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCancelled));
+  const BatchView batch = *Get(made->id);
+  const auto errors = LinesOf(batch.error_file);
+  EXPECT_EQ(errors.size(), 30u);
+  for (const auto& [id, code] : errors) EXPECT_EQ(code, "batch_cancelled") << id;
+  EXPECT_EQ(batch.total, 30);
+  EXPECT_EQ(batch.output_file, "");
+  EXPECT_EQ(inference_->requests().size(), 0u);
+}
+
 TEST_F(BatchesTest, ABatchExpiresWithWhatItHas) {
   lanes_ = 1;
   options_.slots = 2;
