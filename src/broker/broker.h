@@ -42,20 +42,21 @@ class Broker {
   static constexpr Duration kLongestPause = std::chrono::seconds(2);
   // A try to connect, and a broker that says nothing, are given up after that.
   static constexpr Duration kPatience = std::chrono::seconds(5);
+  static constexpr Duration kGoodbye = std::chrono::milliseconds(500);
   // What is sent and cannot leave is dropped beyond that.
   static constexpr size_t kMostWaitingBytes = size_t{64} << 20;
-  // A letter that nobody reads is forgotten; one in a shared mailbox sooner, as it asks who is
-  // here.
+  // A letter that nobody reads is forgotten; one in a shared mailbox sooner,
+  // where the broker can: it asks who is here.
   static constexpr Duration kLetterLife = std::chrono::seconds(60);
   static constexpr Duration kSharedLife = std::chrono::seconds(3);
   // Longest letter that is taken from a broker; who sends keeps below.
-  static constexpr size_t kMostLetterBytes = size_t{64} << 20;
+  static constexpr size_t kMostLetterBytes = size_t{16} << 20;
 
   virtual ~Broker() = default;
 
   // Connects and reads, from now on. Once; `reader` outlives Stop(). Error: overloaded (no thread).
   virtual Status Start(Mailboxes mailboxes, Reader* reader) = 0;
-  // What waits to be sent leaves first, if that takes no longer than half a second. No call of the
+  // What waits to be sent leaves first, if that takes no longer than kGoodbye. No call of the
   // reader is made after it. Idempotent; not from the reader.
   virtual void Stop() = 0;
 

@@ -2,12 +2,16 @@
 #include <amqp_framing.h>
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include <array>
 #include <cstdint>
 #include <memory>
 #include <utility>
 
+#include "base/mutex.h"
 #include "broker/brokers.h"
 #include "broker/thread_broker.h"
 
@@ -112,7 +116,15 @@ class RabbitMqBroker final : public ThreadBroker {
     if (socket == nullptr) return Unavailable("broker_lost", "no memory for a socket");
     const int opened =
         amqp_socket_open_noblock(socket, access_.url.host.c_str(), access_.url.port, &patience);
-    return opened == AMQP_STATUS_OK ? OkStatus() : Failed("connecting", opened);
+    if (opened != AMQP_STATUS_OK) return Failed("connecting", opened);
+    const MutexLock lock(mutex_);
+    socket_ = amqp_get_sockfd(connection);
+    // A broker whose memory or disk is short reads nothing, and beats: the library would wait with
+    // it for ever.
+    const auto patience_ms = static_cast<unsigned>(
+        std::chrono::duration_cast<std::chrono::milliseconds>(kPatience).count());
+    (void)setsockopt(socket_, IPPROTO_TCP, TCP_USER_TIMEOUT, &patience_ms, sizeof(patience_ms));
+    return OkStatus();
   }
 
   // A queue that ends with who reads it, in the broker's memory alone. Nothing is acknowledged: a
@@ -132,7 +144,17 @@ class RabbitMqBroker final : public ThreadBroker {
     return Check("reading a mailbox", amqp_get_rpc_reply(connection));
   }
 
-  void Disconnect() override { connection_.reset(); }
+  void Disconnect() override {
+    {
+      const MutexLock lock(mutex_);
+      socket_ = -1;
+    }
+    connection_.reset();
+  }
+  void Interrupt() override {
+    const MutexLock lock(mutex_);
+    if (socket_ >= 0) shutdown(socket_, SHUT_RDWR);
+  }
 
   Status Write(std::span<const Outgoing> letters) override {
     for (const Outgoing& each : letters) {
@@ -201,6 +223,8 @@ class RabbitMqBroker final : public ThreadBroker {
     }
   };
   const Access access_;
+  Mutex mutex_;
+  int socket_ GUARDED_BY(mutex_) = -1;  // of the connection, to be shut by another thread
   std::unique_ptr<std::remove_pointer_t<amqp_connection_state_t>, Destroy> connection_;
 };
 

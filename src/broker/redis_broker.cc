@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/mutex.h"
 #include "broker/brokers.h"
 #include "broker/thread_broker.h"
 #include "redis/connection.h"
@@ -37,8 +38,13 @@ class RedisBroker final : public ThreadBroker {
     options.password = access_.password;
     options.connect_timeout = kPatience;
     options.reply.bytes = kMostLetterBytes;
-    ASSIGN_OR_RETURN(writer_, redis::Connection::Open(options));
-    ASSIGN_OR_RETURN(reader_, redis::Connection::Open(options));
+    ASSIGN_OR_RETURN(auto writer, redis::Connection::Open(options));
+    ASSIGN_OR_RETURN(auto reader, redis::Connection::Open(options));
+    {
+      const MutexLock lock(mutex_);
+      writer_ = std::move(writer);
+      reader_ = std::move(reader);
+    }
     heard_ = clock_.Now();
     return AskForLetters();
   }
@@ -52,21 +58,28 @@ class RedisBroker final : public ThreadBroker {
   }
 
   void Disconnect() override {
+    const MutexLock lock(mutex_);
     writer_.reset();
     reader_.reset();
+  }
+  void Interrupt() override {
+    const MutexLock lock(mutex_);
+    for (redis::Connection* one : {writer_.get(), reader_.get()}) {
+      if (one != nullptr) one->Interrupt();
+    }
   }
 
   Status Write(std::span<const Outgoing> letters) override {
     const std::string life =
         std::to_string(std::chrono::duration_cast<std::chrono::milliseconds>(kLetterLife).count());
-    const TimePoint until = clock_.Now() + kPatience;
     for (const Outgoing& each : letters) {
+      const TimePoint until = clock_.Now() + kPatience;
       RETURN_IF_ERROR(Ask({"RPUSH", each.mailbox, each.letter}, until));
       RETURN_IF_ERROR(Ask({"LTRIM", each.mailbox, kOldestKept, "-1"}, until));
       RETURN_IF_ERROR(Ask({"PEXPIRE", each.mailbox, life}, until));
     }
     while (writer_->outstanding() > 0) {
-      ASSIGN_OR_RETURN(const redis::Reply reply, writer_->Receive(until));
+      ASSIGN_OR_RETURN(const redis::Reply reply, writer_->Receive(clock_.Now() + kPatience));
       if (reply.is_error()) return redis::RefusedBy(reply);
     }
     return OkStatus();
@@ -96,6 +109,7 @@ class RedisBroker final : public ThreadBroker {
   const Access access_;
   const SteadyClock clock_;
   std::vector<std::string> read_;  // the command
+  Mutex mutex_;                    // held to replace them, and by other threads
   std::unique_ptr<redis::Connection> writer_, reader_;
   TimePoint heard_;
 };

@@ -26,7 +26,10 @@ Status ThreadBroker::Start(Mailboxes mailboxes, Reader* reader) {
   mailboxes_ = std::move(mailboxes);
   reader_ = reader;
   try {
-    thread_ = std::thread([this] { Main(); });
+    thread_ = std::thread([this] {
+      Main();
+      ended_.store(true, std::memory_order_release);
+    });
   } catch (const std::system_error& error) {
     return Unavailable("overloaded", std::string("no thread is to be had: ") + error.what());
   }
@@ -36,7 +39,14 @@ Status ThreadBroker::Start(Mailboxes mailboxes, Reader* reader) {
 void ThreadBroker::Stop() {
   stop_.store(true, std::memory_order_release);
   Poke();
-  if (thread_.joinable()) thread_.join();
+  if (!thread_.joinable()) return;
+  const SteadyClock clock;
+  const TimePoint until = clock.Now() + kGoodbye;
+  while (!ended_.load(std::memory_order_acquire)) {
+    if (clock.Now() >= until) Interrupt();
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  thread_.join();
 }
 
 void ThreadBroker::Poke() noexcept {

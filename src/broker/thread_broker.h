@@ -33,13 +33,15 @@ class ThreadBroker : public Broker {
   void Poke() noexcept final;
 
  protected:
-  // All of the thread. None waits longer than kPatience.
+  // All of the thread. What they wait for, each time kPatience at most, ends at Interrupt().
   virtual Status Connect(const Mailboxes& mailboxes) = 0;
   virtual void Disconnect() = 0;
   // All of `letters`, or an error: then which of them left is not known.
   virtual Status Write(std::span<const Outgoing> letters) = 0;
   // What has come, without waiting for more; Deliver() for each letter.
   virtual Status Read() = 0;
+  // Any thread: what waits for the broker fails at once, until the next Connect().
+  virtual void Interrupt() = 0;
   // Who becomes readable when there is something for Read(). At most two.
   virtual void Descriptors(std::pair<int, int>* descriptors) const = 0;
 
@@ -55,7 +57,7 @@ class ThreadBroker : public Broker {
   Mailboxes mailboxes_;
   Reader* reader_ = nullptr;
   const int event_;  // eventfd
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, ended_{false};
   std::deque<Outgoing> outgoing_;
   size_t outgoing_bytes_ = 0;
   bool connected_ = false;

@@ -77,6 +77,7 @@ SlotReadiness DecoderSlot::Prepare(TimePoint now) {
 }
 
 void DecoderSlot::TakeInbox(TimePoint now) {
+  mailbox_->ClearUrgent();  // before anything is taken: later ones set it again
   if (mailbox_->empty()) return;
   mailbox_->Drain<Work>([&](std::unique_ptr<Work> work) { Accept(std::move(work), now); },
                         [&](RequestControl& control) { ApplyTouch(control, now); });

@@ -53,7 +53,6 @@ class Mailbox {
   template <typename Record, typename Take, typename Touched>
   bool Drain(Take take, Touched touched) {
     bool any = false;
-    urgent_.store(false, std::memory_order_relaxed);  // before it is taken: later ones set it again
     for (Submission* record = TakeSubmissions(); record != nullptr;) {
       Submission* next = record->next_submission;
       take(std::unique_ptr<Record>(static_cast<Record*>(record)));
@@ -77,6 +76,7 @@ class Mailbox {
   }
   // Whether one that is urgent waits to be taken in; one may be told of once too often.
   const std::atomic<bool>& urgent() const { return urgent_; }
+  void ClearUrgent() { urgent_.store(false, std::memory_order_relaxed); }
   bool empty() const {
     return submissions_.load(std::memory_order_acquire) == nullptr &&
            touched_.load(std::memory_order_acquire) == nullptr;

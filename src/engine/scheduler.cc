@@ -132,7 +132,6 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
     const size_t for_lanes = preempted_.size();
     yielding_ = HastyPrompt(now);
     batch_alone_ = !yielding_ && BatchAlone(now);
-    plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp;
     PlanDecodes();
     PlanPrefills();
     if (preempted_.size() == for_lanes) PlanAdmissions(now, /*with_slices=*/true);
@@ -163,6 +162,11 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
       PlanTurn();
     }
   }
+  // Whom it admitted may be of another class.
+  plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp &&
+                      std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
+                        return planned.sequence->request->priority == api::Priority::kBatch;
+                      });
   return plan_;
 }
 

@@ -41,6 +41,12 @@ Status Nonsense() {
   return Unavailable("worker_lost", "the worker answered something else than was asked");
 }
 
+// As the worker tells it. That it drains is no word of this process's: who runs jobs would stop.
+Status EndOf(const v1::Update& update) {
+  Status status = FromWire(update.ended());
+  return status.reason() == "draining" ? WorkerLost() : status;
+}
+
 // Whether the result is one of that request: nothing that a reader may index by is missing.
 bool Fits(const v1::WireEncode& asked, const v1::WireEncodeResult& result) {
   const auto inputs = asked.inputs_size();
@@ -118,6 +124,7 @@ struct WorkerPool::Work {
   WorkerRef worker;                // null: it waits for its trial
   std::string digest, arithmetic;  // that a worker must have to go on with it; empty: any
   std::optional<Fingerprint> print;
+  int moves = 0;  // away from silent workers
   bool sent = false, on_trial = false, cancelled = false, paused = false, over = false;
   std::optional<v1::Update> reply;  // of a question
 
@@ -251,7 +258,7 @@ void WorkerPool::Write(Work& work, const v1::Update& update) {
   if (work.encoding != nullptr) {
     if (update.prepared()) work.encoding->Prepared();
     if (!update.has_ended()) return;
-    const Status status = FromWire(update.ended());
+    const Status status = EndOf(update);
     if (!status.ok()) return Finish(work, status);
     if (!Fits(work.call->encode(), update.encoded())) return Finish(work, Nonsense());
     return work.encoding->Finish(FromWire(update.encoded()));
@@ -281,7 +288,7 @@ void WorkerPool::Write(Work& work, const v1::Update& update) {
   if (!update.has_ended()) return;
   // An answer that ended before its reader's place was another one.
   work.diverged = work.diverged || work.seen < work.skip;
-  Finish(work, work.diverged ? WorkerLost() : FromWire(update.ended()));
+  Finish(work, work.diverged ? WorkerLost() : EndOf(update));
 }
 
 void WorkerPool::Finish(Work& work, Status status) {
@@ -351,7 +358,8 @@ void WorkerPool::Lost(const WorkerRef& worker, Ended ended_what) {
         status = CancelledByCaller();
       } else if (!ours) {
         const Status lost = ended_what == Ended::kWay ? WorkerUnreachable() : WorkerLost();
-        status = MayGoOn(*work, *worker) ? OkStatus() : lost;
+        const bool moved_enough = ended_what == Ended::kSilence && ++work->moves > kMostMoves;
+        status = !moved_enough && MayGoOn(*work, *worker) ? OkStatus() : lost;
         if (status.ok()) {
           if (work->delivered > 0) {
             const api::ModelInfo* model = worker->Model(work->model);

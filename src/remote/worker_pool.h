@@ -69,8 +69,11 @@ class WorkerPool final : public api::Inference {
   void Receive(const WorkerRef& worker, const v1::WorkerMessage& message);
   // What the worker is to be told; false: nothing.
   bool TakeMessage(const WorkerRef& worker, v1::FrontMessage* message);
-  // `way`: it was the way to it that ended, not the worker: what it had is under no suspicion.
-  enum class Ended : uint8_t { kWorker, kWay };
+  // What ended: the worker; the way to it alone; or it is not known, as nothing is heard of it.
+  // Only in the first case is what it had under suspicion. In the last a request goes on elsewhere
+  // kMostMoves times, as it may be what makes workers silent.
+  enum class Ended : uint8_t { kWorker, kWay, kSilence };
+  static constexpr int kMostMoves = 2;
   void Lost(const WorkerRef& worker, Ended ended = Ended::kWorker);
   // Now and then: readers that have caught up, workers that are silent, deadlines of what waits.
   void Look();

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -191,6 +192,42 @@ class WorkerPoolTest : public ::testing::Test {
   std::unique_ptr<FrontPort> port_;
   std::vector<std::unique_ptr<TestWorker>> workers_;
 };
+
+// A network that was cut for a while set requests aside that had killed nobody.
+TEST_F(WorkerPoolTest, WorkersThatAreOnlySilentMakeNothingSuspectAndARequestMovesTwice) {
+  struct Deaf final : WorkerPool::Connection {
+    void Wake() override {}
+    void Close() override {}
+  };
+  const FakeInference models({Generator()});
+  std::vector<WorkerPool::WorkerRef> workers;
+  for (int i = 0; i < 4; ++i) {
+    auto worker = pool_.Attach(TestWorker::HelloOf(models, "w" + std::to_string(i), 4),
+                               std::make_shared<Deaf>());
+    ASSERT_TRUE(worker.ok());
+    workers.push_back(*worker);
+  }
+  api::Generation generation = Generate(Ask("x"));
+  const auto has_it = [&](const WorkerPool::WorkerRef& worker) {
+    v1::FrontMessage message;
+    return pool_.TakeMessage(worker, &message) && message.calls_size() == 1;
+  };
+  for (int moved = 0; moved <= WorkerPool::kMostMoves; ++moved) {
+    const auto with = std::find_if(workers.begin(), workers.end(), has_it);
+    ASSERT_NE(with, workers.end()) << moved;
+    EXPECT_FALSE(generation.stream().ended());
+    pool_.Lost(*with, WorkerPool::Ended::kSilence);
+    workers.erase(with);
+  }
+  std::string text;
+  EXPECT_EQ(ReadAll(generation, &text).reason(), "worker_lost");
+  EXPECT_EQ(pool_.figures().quarantined, 0u);
+  EXPECT_EQ(pool_.figures().resumed, 2u);
+  api::Generation again = Generate(Ask("x"));
+  EXPECT_TRUE(has_it(workers.front()));
+  pool_.Lost(workers.front());
+  EXPECT_EQ(ReadAll(again, &text).reason(), "worker_lost");
+}
 
 TEST_F(WorkerPoolTest, WithoutWorkersItIsNotReadyAndSaysWhy) {
   EXPECT_EQ(pool_.started().reason(), "model_loading");

@@ -98,6 +98,7 @@ class PostOffice {
       for (std::string& letter : letters) Deliver(std::move(letter));
       return OkStatus();
     }
+    void Interrupt() override {}
     void Descriptors(std::pair<int, int>*) const override {}
 
     PostOffice& office_;

@@ -139,6 +139,8 @@ void ChatDialect::TakeControl(wire::ChatFrame frame, Tag tag) {
     case Control::kPing:
       return chat().Carry(user_, "", frame.control,
                           [this, &tag](Result<std::string> event) { Say(*std::move(event), tag); });
+    case Control::kSubscribe:
+      return;  // read as a frame of its own (wire::ChatFrame)
     case Control::kHistory:
     case Control::kFork:
     case Control::kClear:

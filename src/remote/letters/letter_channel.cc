@@ -9,12 +9,15 @@ LetterChannel::LetterChannel(std::string from, uint64_t session)
     : from_(std::move(from)), session_(session) {}
 
 bool LetterChannel::has_room() const {
-  return waiting_.size() < kMostMessages && waiting_bytes_ < kMostBytes;
+  return waiting_.size() < kMostUnderWay && waiting_bytes_ < kMostBytes;
 }
 
 void LetterChannel::Send(std::string message) {
   waiting_bytes_ += message.size();
-  waiting_.push_back(std::move(message));
+  size_t begin = 0;
+  for (; message.size() - begin > kPartBytes; begin += kPartBytes)
+    waiting_.push_back({message.substr(begin, kPartBytes), true});
+  waiting_.push_back({begin == 0 ? std::move(message) : message.substr(begin), false});
 }
 
 void LetterChannel::SendAllAgain() {
@@ -30,27 +33,28 @@ bool LetterChannel::Next(TimePoint now, v1::Letter* letter) {
     sent_ = 0;
     wait_ = std::min(wait_ * 2, kLongestRepeat);
   }
-  const bool message = sent_ < waiting_.size();
-  if (!message && !owes_) return false;
+  const bool part = sent_ < std::min(waiting_.size(), kMostUnderWay);
+  if (!part && !owes_) return false;
   letter->set_from(from_);
   letter->set_session(session_);
   letter->set_received(received_);
   owes_ = false;
-  if (!message) return true;
+  if (!part) return true;
   if (sent_ == 0) again_ = now + wait_;
   letter->set_number(first_ + sent_);
   highest_ = std::max(highest_, letter->number());
-  letter->set_message(waiting_[sent_]);
+  letter->set_part(waiting_[sent_].bytes);
+  letter->set_more(waiting_[sent_].more);
   ++sent_;
   return true;
 }
 
-void LetterChannel::Receive(const v1::Letter& letter, TimePoint now,
+bool LetterChannel::Receive(const v1::Letter& letter, TimePoint now,
                             std::vector<std::string>* messages) {
   // Only what was sent at all can have come.
   if (letter.received() >= first_ && letter.received() <= highest_) {
     while (first_ <= letter.received()) {
-      waiting_bytes_ -= waiting_.front().size();
+      waiting_bytes_ -= waiting_.front().bytes.size();
       waiting_.pop_front();
       ++first_;
       if (sent_ > 0) --sent_;
@@ -58,11 +62,14 @@ void LetterChannel::Receive(const v1::Letter& letter, TimePoint now,
     wait_ = kRepeat;
     again_ = now + wait_;
   }
-  if (letter.number() == 0) return;
+  if (letter.number() == 0) return true;
   owes_ = true;  // also of one that came before: its acknowledgement was lost
-  if (letter.number() != received_ + 1) return;
+  if (letter.number() != received_ + 1) return true;
   ++received_;
-  messages->push_back(letter.message());
+  begun_ += letter.part();
+  if (begun_.size() > kMostMessageBytes) return false;
+  if (!letter.more()) messages->push_back(std::exchange(begun_, {}));
+  return true;
 }
 
 }  // namespace tutti::remote

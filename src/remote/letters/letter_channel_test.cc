@@ -48,7 +48,7 @@ TEST(LetterChannelTest, WhatIsNotAcknowledgedIsSentAgainLaterAndLater) {
   ASSERT_TRUE(sent_at(now));
   EXPECT_FALSE(sent_at(now + milliseconds(999)));
   ASSERT_TRUE(sent_at(now += milliseconds(1000)));
-  EXPECT_EQ(letter.message(), "a");
+  EXPECT_EQ(letter.part(), "a");
   EXPECT_FALSE(sent_at(now + milliseconds(1999)));
   ASSERT_TRUE(sent_at(now += milliseconds(2000)));
   ASSERT_TRUE(sent_at(now += milliseconds(4000)));
@@ -59,7 +59,7 @@ TEST(LetterChannelTest, WhatIsNotAcknowledgedIsSentAgainLaterAndLater) {
 
 TEST(LetterChannelTest, TooMuchUnderWayLeavesNoRoom) {
   LetterChannel here("here", 7);
-  for (size_t i = 0; i < LetterChannel::kMostMessages; ++i) {
+  for (size_t i = 0; i < LetterChannel::kMostUnderWay; ++i) {
     EXPECT_TRUE(here.has_room());
     here.Send("x");
   }
@@ -67,6 +67,33 @@ TEST(LetterChannelTest, TooMuchUnderWayLeavesNoRoom) {
   LetterChannel other("other", 7);
   other.Send(std::string(LetterChannel::kMostBytes, 'x'));
   EXPECT_FALSE(other.has_room());
+}
+
+// A letter beyond what a broker carries was dropped, and all behind it with it, for ever.
+TEST(LetterChannelTest, LongMessagesGoInParts) {
+  LetterChannel here("here", 7), there("there", 7);
+  std::string text(100 * LetterChannel::kPartBytes + 17, '\0');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 31 >> 7);
+  here.Send(text);
+  here.Send(std::string(LetterChannel::kPartBytes, 'x'));
+  here.Send("");
+  TimePoint now{};
+  std::vector<std::string> come, none;
+  for (int turn = 0; turn < 10 && !here.settled(); ++turn) {
+    v1::Letter letter;
+    size_t under_way = 0;
+    while (here.Next(now, &letter)) {
+      EXPECT_LE(letter.part().size(), LetterChannel::kPartBytes);
+      EXPECT_LE(++under_way, LetterChannel::kMostUnderWay);
+      EXPECT_TRUE(there.Receive(letter, now, &come));
+      letter.Clear();
+    }
+    while (there.Next(now, &letter)) EXPECT_TRUE(here.Receive(letter, now, &none));
+  }
+  ASSERT_EQ(come.size(), 3u);
+  EXPECT_EQ(come[0], text);
+  EXPECT_EQ(come[1].size(), LetterChannel::kPartBytes);
+  EXPECT_EQ(come[2], "");
 }
 
 TEST(LetterChannelTest, NumbersThatNobodyGaveChangeNothing) {

@@ -83,7 +83,7 @@ class LetterLink final : public WorkerLink, private broker::Reader {
       if (log_ != nullptr) log_->Info("front.attached", {{"front", front_}});
     }
     std::vector<std::string> messages;
-    channel_->Receive(letter, heard_, &messages);
+    if (!channel_->Receive(letter, heard_, &messages)) return End();
     for (const std::string& each : messages) {
       v1::FrontMessage message;
       if (!message.ParseFromString(each)) return End();
@@ -129,7 +129,7 @@ class LetterLink final : public WorkerLink, private broker::Reader {
     poker_->Clear();
     const TimePoint now = clock_.Now();
     if (channel_) {
-      const bool silent = presence_.connected() && now - heard_ > WorkerPool::kSilence;
+      const bool silent = presence_.connected() && now - heard_ > kMostAway;
       if (silent || presence_.away_too_long(now)) {
         End();
       } else if (presence_.connected()) {

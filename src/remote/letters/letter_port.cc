@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kMostSessions = 1024;
 // Sessions that have ended, whose letters may still come; the oldest are forgotten.
 constexpr size_t kRememberedSessions = 1024;
+constexpr Duration kLookedAway = std::chrono::seconds(2);  // turns come ten times a second
 // A worker that is not taken has that long to read why.
 constexpr Duration kRefusalLife = std::chrono::seconds(10);
 
@@ -109,7 +110,8 @@ class Port final : public LetterPort, private broker::Reader {
 
   void Read(Session& session, const v1::Letter& letter) {
     std::vector<std::string> messages;
-    session.channel.Receive(letter, clock_.Now(), &messages);
+    if (!session.channel.Receive(letter, clock_.Now(), &messages))
+      session.closing.store(true, std::memory_order_release);
     if (session.worker != nullptr && messages.empty())
       pool_.Receive(session.worker, {});  // it is there
     for (const std::string& text : messages) {
@@ -144,12 +146,15 @@ class Port final : public LetterPort, private broker::Reader {
     const TimePoint now = clock_.Now();
     std::vector<std::pair<uint64_t, WorkerPool::Ended>> ended;
     uint64_t repeated = 0;
+    // Who looked away that long, at a broker that did not answer, cannot call anybody silent.
+    const bool missed = now - std::exchange(last_turn_, now) > kLookedAway;
     for (const auto& [number, session] : sessions_) {
       if (presence_.away_too_long(now)) {
         ended.emplace_back(number, WorkerPool::Ended::kWay);
-      } else if (session->closing.load(std::memory_order_acquire) || now >= session->forget ||
-                 stopping_.load(std::memory_order_acquire)) {
+      } else if (now >= session->forget || stopping_.load(std::memory_order_acquire)) {
         ended.emplace_back(number, WorkerPool::Ended::kWorker);
+      } else if (session->closing.exchange(false, std::memory_order_acq_rel) && !missed) {
+        ended.emplace_back(number, WorkerPool::Ended::kSilence);
       } else if (!presence_.connected()) {
         // Nobody is silent who cannot be heard.
         if (session->worker != nullptr) pool_.Receive(session->worker, {});
@@ -203,6 +208,7 @@ class Port final : public LetterPort, private broker::Reader {
   std::atomic<uint64_t> repeated_{0};
   // Of the broker's thread.
   BrokerPresence presence_;
+  TimePoint last_turn_{clock_.Now()};
   std::map<uint64_t, std::shared_ptr<Session>> sessions_;
   std::deque<uint64_t> ended_;
   uint64_t repeated_before_ = 0;  // in sessions that have ended

@@ -257,8 +257,7 @@ TEST_F(LettersTest, RubbishInTheMailboxesChangesNothing) {
   letter([](v1::Letter* one) { one->set_from("amq.topic"), one->set_who(true); });
   letter([](v1::Letter* one) { one->set_from(std::string(300, 'x')), one->set_who(true); });
   letter([](v1::Letter* one) { one->set_session(5), one->set_number(2); });
-  letter(
-      [](v1::Letter* one) { one->set_session(6), one->set_number(1), one->set_message("\xFF"); });
+  letter([](v1::Letter* one) { one->set_session(6), one->set_number(1), one->set_part("\xFF"); });
   letter([](v1::Letter* one) { one->set_session(7), one->set_number(1); });  // no hello
   letter([](v1::Letter* one) { one->set_session(8), one->set_over(true); });
   letter([](v1::Letter* one) { one->set_received(UINT64_MAX), one->set_session(9); });

@@ -60,7 +60,10 @@ void Batches::EndIfDone(Active& active) {
             return Finish(row->number);
           }
           known->ending = false;
-          if (status.ok()) return;  // it was cancelled meanwhile, which is told next
+          if (status.ok()) {  // it was cancelled meanwhile: that is told next, or has been
+            if (known->early) EndIfDone(*known);
+            return;
+          }
           strand_->PostAt(clock_.Now() + kRetry, [this, batch = row->number] {
             if (Active* const again = Find(batch); again != nullptr) EndIfDone(*again);
           });

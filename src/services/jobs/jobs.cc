@@ -504,7 +504,12 @@ void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {
             return strand_->PostAt(clock_.Now() + kFullRetry,
                                    [this, row, in, spent] { Requeue(row, in, spent); });
           }
+          const auto found = running_.find(row.id);
+          const bool cancelled = found != running_.end() && found->second.cancelled &&
+                                 found->second.row.epoch == row.epoch;
           Forget(row);
+          // It ended by itself just when its owner cancelled it: it waits no more.
+          if (cancelled) Cancel(row.owner, row.id, [](const Result<wire::JobView>&) {});
           Count([&](JobStats& stats) { ++(spent ? stats.retried : stats.put_off); });
           Changed(row.id);
           Claim();
