@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "api/reasoning_filter.h"
@@ -63,6 +64,10 @@ struct RenderedRequest {
   uint64_t model_instance = 0;  // of this load of the model; never used again by the process
   ReasoningMode reasoning = ReasoningMode::kKeep;  // kKeep too where the prompt is no chat
   bool begins_inside = false;                      // the prompt ends in an open tag of thoughts
+  // What decides the bits of its answers wherever it is loaded: all of the weights file, the
+  // arithmetic, the version. Empty: not known.
+  std::string_view model_identity = {};
+  bool may_wait = false;  // Resolve() may wait some milliseconds for another machine
 };
 
 // One request's part in an answer: what its Generation reads (StreamSource) and cancels.
@@ -81,7 +86,7 @@ class CachedAnswer : public Cancellable, public StreamSource {
   virtual void Withdraw(const Status& status) = 0;
 };
 
-// Any thread; nothing waits.
+// Any thread; nothing waits, but for Resolve() where RenderedRequest::may_wait lets it.
 class AnswerCache {
  public:
   virtual ~AnswerCache() = default;
@@ -90,6 +95,9 @@ class AnswerCache {
   virtual std::shared_ptr<CachedAnswer> Open(GenerateRequest* request,
                                              std::shared_ptr<StreamWaker> waker,
                                              std::shared_ptr<Cancellable> control) = 0;
+  // Whether Resolve() would ask another machine now, and is to be called where that may be waited
+  // for.
+  virtual bool waits() const { return false; }
 };
 
 }  // namespace tutti::api

@@ -97,11 +97,54 @@ class SemanticSeries {
   Gauge rate_, bound_, answers_;
 };
 
+// What other servers keep too.
+struct TierSeries {
+  explicit TierSeries(MetricsRegistry& registry) {
+    const auto looks = [&](const char* outcome) {
+      return registry.GetCounter("tutti_cache_tier_lookups_total",
+                                 "Requests that the shared cache was asked for, by what came back",
+                                 {{"outcome", outcome}});
+    };
+    const auto writes = [&](const char* outcome) {
+      return registry.GetCounter("tutti_cache_tier_writes_total",
+                                 "Answers for the shared cache, by whether it has them",
+                                 {{"outcome", outcome}});
+    };
+    hits = looks("hit");
+    misses = looks("miss");
+    failed = looks("failed");
+    rejected =
+        registry.GetCounter("tutti_cache_tier_rejected_total",
+                            "Values of the shared cache that no server of ours wrote so", {});
+    written = writes("ok");
+    unwritten = writes("failed");
+    up = registry.GetGauge("tutti_cache_tier_up", "1 while the shared cache is asked", {});
+  }
+  void Set(const cache::RedisTier::Stats& now) {
+    const MutexLock lock(mutex);
+    RaiseTo(hits, now.hits);
+    RaiseTo(misses, now.misses);
+    RaiseTo(failed, now.failed);
+    RaiseTo(rejected, now.rejected);
+    RaiseTo(written, now.written);
+    RaiseTo(unwritten, now.unwritten);
+    up.Set(now.up ? 1 : 0);
+  }
+
+  Mutex mutex;
+  Counter hits, misses, failed, rejected, written, unwritten;
+  Gauge up;
+};
+
 }  // namespace
 
 CacheMetrics::CacheMetrics(MetricsRegistry& registry, const Caches& caches)
     : answers_(Follow(registry, "exact", caches.answers)),
       rows_(Follow(registry, "embedding", caches.rows)) {
+  if (caches.tier != nullptr) {
+    tier_ = registry.AddCollector([series = std::make_shared<TierSeries>(registry),
+                                   tier = caches.tier] { series->Set(tier->stats()); });
+  }
   if (caches.questions == nullptr) return;
   questions_ = registry.AddCollector([series = std::make_shared<SemanticSeries>(registry),
                                       cache = caches.questions] { series->Set(cache->stats()); });

@@ -12,7 +12,7 @@ class CacheMetrics {
   CacheMetrics(telemetry::MetricsRegistry& registry, const Caches& caches);
 
  private:
-  telemetry::MetricsRegistry::CollectorHandle answers_, rows_, questions_;
+  telemetry::MetricsRegistry::CollectorHandle answers_, tier_, rows_, questions_;
 };
 
 }  // namespace tutti::app

@@ -3,9 +3,43 @@
 #include <chrono>
 #include <utility>
 
+#include "app/redis_options.h"
+#include "app/secret_file.h"
 #include "app/semantic_options.h"
 
 namespace tutti::app {
+namespace {
+
+// Null: there is none.
+Result<std::shared_ptr<cache::RedisTier>> TierFrom(const Settings& settings, Duration ttl) {
+  constexpr const char* kSecret = "cache.redis_secret_file";
+  const auto bad = [](const char* option, std::string why) {
+    return InvalidArgument("invalid_value", std::move(why)).WithParam(option);
+  };
+  ASSIGN_OR_RETURN(std::optional<redis::ConnectionOptions> redis, RedisFrom(settings, "cache"));
+  if (!redis.has_value()) {
+    if (!settings.IsSet(kSecret)) return std::shared_ptr<cache::RedisTier>();
+    return bad(kSecret, "cache.redis_secret_file means nothing without cache.redis");
+  }
+  if (!settings.On("cache.exact"))
+    return bad("cache.redis", "cache.redis keeps what cache.exact keeps: turn that on too");
+  if (!settings.IsSet(kSecret)) {
+    return bad(kSecret,
+               "cache.redis needs cache.redis_secret_file, the same file for all servers: "
+               "head -c 32 /dev/urandom | base64 > secret; chmod 600 secret");
+  }
+  ASSIGN_OR_RETURN(std::string secret, ReadOptionFile(kSecret, settings.Text(kSecret), true));
+  cache::RedisTier::Options options;
+  options.connection = *std::move(redis);
+  options.secret = std::move(secret);
+  options.ttl = ttl;
+  Result<std::shared_ptr<cache::RedisTier>> tier = cache::RedisTier::Start(std::move(options));
+  if (!tier.ok() && tier.status().code() == StatusCode::kInvalidArgument)
+    return std::move(tier).status().WithParam(kSecret);
+  return tier;
+}
+
+}  // namespace
 
 Result<Caches> Caches::Open(const Settings& settings, LocalInference& inference) {
   cache::AnswerLimits limits;
@@ -19,8 +53,9 @@ Result<Caches> Caches::Open(const Settings& settings, LocalInference& inference)
         .WithParam("cache.tenant_bytes");
   }
   Caches caches;
+  ASSIGN_OR_RETURN(caches.tier, TierFrom(settings, limits.ttl));
   if (settings.On("cache.exact")) {
-    caches.answers = std::make_shared<cache::ExactCache>(limits, inference.clock());
+    caches.answers = std::make_shared<cache::ExactCache>(limits, inference.clock(), caches.tier);
     inference.gateway().UseAnswers(caches.answers);
   }
   if (settings.On("cache.embeddings")) {

@@ -13,6 +13,7 @@
 #include "app/settings.h"
 #include "base/status.h"
 #include "services/cache/exact_cache.h"
+#include "services/cache/redis_tier.h"
 #include "services/cache/row_cache.h"
 #include "services/cache/semantic_cache.h"
 
@@ -20,6 +21,7 @@ namespace tutti::app {
 
 struct Caches {
   std::shared_ptr<cache::ExactCache> answers;  // null: generations are not kept
+  std::shared_ptr<cache::RedisTier> tier;      // null: other servers keep none; asked by `answers`
   std::shared_ptr<cache::RowCache> rows;       // null: rows of encoders are not kept
 
   // `inference` outlives them. Errors: invalid_value (the settings).

@@ -198,6 +198,13 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   load.threads = device->threads();
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(*file, load));
+  if (context.settings->IsSet("cache.redis")) {
+    // Servers on another instruction set, or of another version, compute other bits.
+    ASSIGN_OR_RETURN(const std::string content, file->ContentDigest());
+    served_model->identity =
+        fmt::format("{} {} {} {}", content, kernels::IsaName(table->isa), context.version,
+                    mode == model::WeightMode::kF32 ? "f32" : "int8");
+  }
   RETURN_IF_ERROR(file->CheckUnchanged());
   runner_options.pool = device->pool();
   ASSIGN_OR_RETURN(instance->runner,

@@ -233,6 +233,14 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"cache.shared", kText, kServer, "",
      "tenants that share kept answers, TENANT=SCOPE,...: those of one scope; others share with "
      "nobody"},
+    {"cache.redis", kText, kProcess, "",
+     "Redis in which servers keep answers together (cache.exact): "
+     "redis://[USER@]HOST[:PORT][/DATABASE], on this machine"},
+    {"cache.redis_password_file", kText, kProcess, "",
+     "file with its password, which nobody else may read"},
+    {"cache.redis_secret_file", kText, kProcess, "",
+     "file of at least 32 random bytes, the same for all of these servers: answers in that Redis "
+     "are signed with them"},
     {"cache.semantic.mode", kChoice, kServer, "off",
      "give questions in other words the answer that was kept: shadow only measures, auto answers "
      "once enough was right",

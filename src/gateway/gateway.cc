@@ -36,6 +36,7 @@ struct Gateway::Pending {
   std::shared_ptr<api::CachedAnswer> answer;  // null: nothing but the engine writes that
   api::Usage usage;                           // the prompt's tokens, once they are counted
   bool stepwise = false;
+  bool may_wait = false;  // prepared by the pool, where it may be waited for another machine
 };
 
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
@@ -100,7 +101,9 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
         std::move(waker), std::exchange(pending->request.observer, nullptr));
     accepted.generation = api::Generation(pending->stream, control);
   }
-  if (stepwise || work <= options_.inline_prompt_bytes) {
+  // Where another machine is asked for the answer, this thread is not the one to wait for it.
+  pending->may_wait = pending->answer != nullptr && answers_->waits();
+  if (stepwise || (work <= options_.inline_prompt_bytes && !pending->may_wait)) {
     const PrepPool::Place place(pool_);
     if (stepwise || place) {  // who steps waits for nobody
       Status status = Prepare(*pending);
@@ -224,7 +227,9 @@ std::shared_ptr<api::TokenStream> Gateway::WhatIsWritten(Pending& pending,
        .model = pending.model->info,
        .model_instance = pending.model->instance,
        .reasoning = filtered ? options_.reasoning : api::ReasoningMode::kKeep,
-       .begins_inside = filtered && begins_inside});
+       .begins_inside = filtered && begins_inside,
+       .model_identity = pending.model->identity,
+       .may_wait = pending.may_wait});
 }
 
 uint64_t Gateway::DrawSeed() {

@@ -3,7 +3,8 @@
 //
 // Owned by the composition root. Every call is for any thread and never waits for inference. Small
 // prompts are prepared on the calling thread while fewer than `prep` are, large ones on the prep
-// pool; the place in the queue is taken before either.
+// pool, and so are those whose answer another machine may have; the place in the queue is taken
+// before either.
 #pragma once
 
 #include <memory>

@@ -41,6 +41,9 @@ struct ServedModel {
   api::ModelInfo info;
   // Of this load, among all of the process: answers of another are not its own.
   uint64_t instance = NextInstance();
+  // What decides the bits of its answers wherever it is loaded; empty: nobody asked, or it is not
+  // known.
+  std::string identity;
   std::string summary;  // for people: what it is and how it runs, one line
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::optional<tokenizer::ChatTemplate>

@@ -69,6 +69,10 @@ Result<std::string> File::HeaderDigest() const {
   return files::DigestFront(*source_, std::min(header_.data_offset(), source_->size()));
 }
 
+Result<std::string> File::ContentDigest() const {
+  return files::DigestFront(*source_, source_->size());
+}
+
 Status File::Read(const TensorInfo& tensor, uint64_t offset, std::span<std::byte> out) const {
   CHECK(offset <= tensor.bytes && out.size() <= tensor.bytes - offset)
       << "bytes " << offset << " + " << out.size() << " of " << tensor.name;

@@ -46,6 +46,9 @@ class File {
   // reading all of it. Codes as for Read.
   Result<std::string> HeaderDigest() const;
 
+  // Likewise of all of it: reads it whole, and tells weights apart too.
+  Result<std::string> ContentDigest() const;
+
   // gguf_truncated when the file was written or cut since Open. A file replaced by rename is not
   // noticed and does no harm: this one still reads the old contents.
   Status CheckUnchanged() const { return source_->CheckUnchanged(); }

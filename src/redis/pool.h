@@ -70,6 +70,7 @@ class Pool {
     bool up = false;           // the breaker is closed, and something is connected
   };
   Stats stats() const;
+  bool up() const { return stats().up; }
 
  private:
   void GiveBack(std::unique_ptr<Connection> connection);

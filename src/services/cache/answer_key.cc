@@ -120,6 +120,15 @@ AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {
   return Hashed(words.Take(), secret);
 }
 
+AnswerKey SharedKeyOf(const api::RenderedRequest& rendered, const HashKey& secret) {
+  Words words(rendered.prompt.size_bytes() + 512);
+  words << kKeyVersion << rendered.model_identity << rendered.model.max_model_len
+        << rendered.reasoning << rendered.begins_inside;
+  Write(rendered.request, &words);
+  words << rendered.prompt;
+  return Hashed(words.Take(), secret);
+}
+
 AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,
                 std::span<const uint8_t> types, const HashKey& secret) {
   Words words(tokens.size_bytes() + types.size() + 256);

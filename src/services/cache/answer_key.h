@@ -17,8 +17,8 @@ namespace tutti::cache {
 // Counted up when the words below change their meaning.
 inline constexpr uint32_t kKeyVersion = 1;
 
-// Of this process alone: what is kept does not outlive it, and nobody can make two requests collide
-// who does not know it.
+// Of this process alone, or of all servers that keep answers together: nobody can make two requests
+// collide who does not know it.
 using HashKey = std::array<unsigned char, 32>;
 HashKey DrawHashKey();
 
@@ -32,6 +32,9 @@ struct AnswerKey {
   friend bool operator==(const AnswerKey&, const AnswerKey&) = default;
 };
 AnswerKey KeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
+// Likewise where several servers keep answers: of the model what decides its bits on any of them,
+// in place of what tells loads and names of this process apart.
+AnswerKey SharedKeyOf(const api::RenderedRequest& rendered, const HashKey& secret);
 // Likewise of one input of an encoder, whose raw row is kept: what is done with rows afterwards
 // (length 1, leading components, squashing) changes nothing of it.
 AnswerKey KeyOf(const api::RenderedInputs& inputs, std::span<const TokenId> tokens,

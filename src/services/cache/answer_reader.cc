@@ -27,12 +27,14 @@ AnswerReader::AnswerReader(std::shared_ptr<AnswerDesk> desk,
       observer_(std::move(observer)) {}
 
 std::shared_ptr<api::TokenStream> AnswerReader::Resolve(const api::RenderedRequest& rendered) {
+  // Not under the lock: the request's reader takes that too.
+  std::shared_ptr<const TierPlace> place = desk_->Fetch(rendered);
   {
     const MutexLock lock(mutex_);
     if (cancelled_) {  // while it was prepared
       End(CancelledByCaller(), {}, {});
     } else {
-      seat_ = desk_->SeatFor(rendered, control_, &observer_);
+      seat_ = desk_->SeatFor(rendered, control_, &observer_, std::move(place));
       state_ = State::kReading;
       cursor_ = api::TokenStream::Cursor(*answer().log());
       if (seat_.shared != nullptr) seat_.shared->Watch(stream_->waker());

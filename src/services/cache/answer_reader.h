@@ -22,10 +22,15 @@ class AnswerDesk {
     std::shared_ptr<SharedAnswer> shared = {};      // being computed
     bool leads = false;                             // by this request
   };
+  // Before SeatFor(), without a lock: looks where other servers keep answers. What it finds is then
+  // kept here; where it finds none, where what is computed will be kept (may be null). May wait as
+  // the request says.
+  virtual std::shared_ptr<const TierPlace> Fetch(const api::RenderedRequest& rendered) = 0;
   // `observer` is taken by an answer that this request leads.
   virtual Seat SeatFor(const api::RenderedRequest& rendered,
                        const std::shared_ptr<api::Cancellable>& control,
-                       std::shared_ptr<api::RequestObserver>* observer) = 0;
+                       std::shared_ptr<api::RequestObserver>* observer,
+                       std::shared_ptr<const TierPlace> place) = 0;
   // A reader has read all of it. Called by each.
   virtual void Complete(const std::shared_ptr<SharedAnswer>& answer) = 0;
   // Nobody may join it any more.

@@ -20,8 +20,9 @@ std::string FlightOf(const AnswerKey& key, const api::GenerateRequest& request) 
 
 }  // namespace
 
-ExactCache::ExactCache(const AnswerLimits& limits, const Clock& clock)
-    : clock_(clock), store_(limits) {}
+ExactCache::ExactCache(const AnswerLimits& limits, const Clock& clock,
+                       std::shared_ptr<AnswerTier> tier)
+    : clock_(clock), tier_(std::move(tier)), store_(limits) {}
 
 void ExactCache::Tell(const api::GenerateRequest& request, api::CacheOutcome outcome,
                       Duration age) {
@@ -40,9 +41,35 @@ std::shared_ptr<api::CachedAnswer> ExactCache::Open(api::GenerateRequest* reques
                                         std::exchange(request->observer, nullptr));
 }
 
+std::shared_ptr<const TierPlace> ExactCache::Fetch(const api::RenderedRequest& rendered) {
+  if (tier_ == nullptr || !rendered.may_wait) return nullptr;
+  const api::GenerateRequest& request = rendered.request;
+  AnswerKey key = KeyOf(rendered, secret_);
+  uint64_t era = 0;
+  {
+    const MutexLock lock(mutex_);
+    era = era_;
+    if (!request.cache.no_cache) {
+      if (store_.Find(key, clock_.Now(), request.cache.max_age)) return nullptr;
+      if (flights_.contains(FlightOf(key, request))) return nullptr;
+    }
+  }
+  AnswerTier::Looked looked = tier_->Look(rendered);
+  if (!looked.found.has_value()) return std::move(looked.place);
+  const TimePoint since = clock_.Now() - looked.found->age;
+  std::shared_ptr<const SharedAnswer> answer =
+      SharedAnswer::Whole(std::move(key), request.tenant, era, std::move(looked.found->events));
+  AnswerStore::Gone gone;
+  const MutexLock lock(mutex_);
+  if (era == era_) gone = store_.Insert(std::move(answer), since);
+  // Where it is found to be too old, another will take its place.
+  return std::move(looked.place);
+}
+
 AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
                                      const std::shared_ptr<api::Cancellable>& control,
-                                     std::shared_ptr<api::RequestObserver>* observer) {
+                                     std::shared_ptr<api::RequestObserver>* observer,
+                                     std::shared_ptr<const TierPlace> place) {
   const api::GenerateRequest& request = rendered.request;
   AnswerKey key = KeyOf(rendered, secret_);
   std::string flight = FlightOf(key, request);
@@ -62,8 +89,9 @@ AnswerDesk::Seat ExactCache::SeatFor(const api::RenderedRequest& rendered,
     }
   }
   Tell(request, asked ? api::CacheOutcome::kMiss : api::CacheOutcome::kBypass, Duration(0));
-  auto answer = std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant,
-                                               era_, control, std::exchange(*observer, nullptr));
+  auto answer =
+      std::make_shared<SharedAnswer>(std::move(key), std::move(flight), request.tenant, era_,
+                                     control, std::exchange(*observer, nullptr), std::move(place));
   if (!answer->flight().empty()) flights_[answer->flight()] = answer;
   return {.shared = std::move(answer), .leads = true};
 }
@@ -75,7 +103,9 @@ void ExactCache::Complete(const std::shared_ptr<SharedAnswer>& answer) {
   // be joined before it is among those that are kept, and the next request computed it again.
   const bool whole = answer->TakeForKeeping();
   RemoveFlight(*answer);
-  if (whole && answer->era() == era_) gone = store_.Insert(answer, clock_.Now());
+  if (!whole || answer->era() != era_) return;
+  gone = store_.Insert(answer, clock_.Now());
+  if (answer->place() != nullptr) tier_->Keep(answer);
 }
 
 void ExactCache::Forget(const SharedAnswer& answer) {
@@ -90,6 +120,8 @@ void ExactCache::RemoveFlight(const SharedAnswer& answer) {
 
 size_t ExactCache::Flush(std::string_view tenant) {
   AnswerStore::Gone gone;
+  // First: what is fetched before is then flushed here.
+  if (tier_ != nullptr) tier_->Flush(tenant);
   const MutexLock lock(mutex_);
   ++era_;
   flights_.clear();
@@ -99,6 +131,7 @@ size_t ExactCache::Flush(std::string_view tenant) {
 
 size_t ExactCache::FlushAll() {
   AnswerStore::Gone gone;
+  if (tier_ != nullptr) tier_->Flush(std::nullopt);
   const MutexLock lock(mutex_);
   ++era_;
   flights_.clear();

@@ -32,16 +32,19 @@ class ExactCache final : public api::AnswerCache,
                          public AnswerDesk,
                          public std::enable_shared_from_this<ExactCache> {
  public:
-  // `clock` outlives it. To be held by a shared_ptr.
-  ExactCache(const AnswerLimits& limits, const Clock& clock);
+  // `clock` outlives it. `tier`: what other servers keep; may be null. To be held by a shared_ptr.
+  ExactCache(const AnswerLimits& limits, const Clock& clock,
+             std::shared_ptr<AnswerTier> tier = nullptr);
 
   // api::AnswerCache
   std::shared_ptr<api::CachedAnswer> Open(api::GenerateRequest* request,
                                           std::shared_ptr<api::StreamWaker> waker,
                                           std::shared_ptr<api::Cancellable> control) override;
+  bool waits() const override { return tier_ != nullptr && tier_->asks(); }
 
   // What was kept of a tenant is gone, what is being computed is not kept, and nobody joins it any
-  // more; how many answers were kept. "" is the tenant of nobody in particular.
+  // more; how many answers were kept here. The tier's are flushed too, which may take a second; not
+  // what other servers keep in their own memory. "" is the tenant of nobody in particular.
   size_t Flush(std::string_view tenant);
   size_t FlushAll();
   // Where memory is short: lets go of half of what is kept, as where there is too much.
@@ -51,7 +54,9 @@ class ExactCache final : public api::AnswerCache,
   // AnswerDesk
   Seat SeatFor(const api::RenderedRequest& rendered,
                const std::shared_ptr<api::Cancellable>& control,
-               std::shared_ptr<api::RequestObserver>* observer) override;
+               std::shared_ptr<api::RequestObserver>* observer,
+               std::shared_ptr<const TierPlace> place) override;
+  std::shared_ptr<const TierPlace> Fetch(const api::RenderedRequest& rendered) override;
   void Complete(const std::shared_ptr<SharedAnswer>& answer) override;
   void Forget(const SharedAnswer& answer) override;
 
@@ -61,6 +66,7 @@ class ExactCache final : public api::AnswerCache,
 
   const HashKey secret_ = DrawHashKey();
   const Clock& clock_;
+  const std::shared_ptr<AnswerTier> tier_;           // null: nobody else keeps any
   std::array<std::atomic<uint64_t>, 5> outcomes_{};  // by api::CacheOutcome
   mutable Mutex mutex_;
   AnswerStore store_ GUARDED_BY(mutex_);

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "base/check.h"
+
 namespace tutti::cache {
 
 // Each reader's waker once, however many readers it has. Known to the log and to the answer, so
@@ -39,14 +41,33 @@ class SharedAnswer::Wakers final : public api::StreamWaker {
 
 SharedAnswer::SharedAnswer(AnswerKey key, std::string flight, std::string tenant, uint64_t era,
                            std::shared_ptr<api::Cancellable> control,
-                           std::shared_ptr<api::RequestObserver> observer)
+                           std::shared_ptr<api::RequestObserver> observer,
+                           std::shared_ptr<const TierPlace> place)
     : key_(std::move(key)),
       flight_(std::move(flight)),
       tenant_(std::move(tenant)),
       era_(era),
       control_(std::move(control)),
+      place_(std::move(place)),
       wakers_(std::make_shared<Wakers>()),
       log_(std::make_shared<api::TokenStream>(wakers_, std::move(observer))) {}
+
+std::shared_ptr<SharedAnswer> SharedAnswer::Whole(AnswerKey key, std::string tenant, uint64_t era,
+                                                  std::vector<api::StreamEvent> events) {
+  auto answer =
+      std::make_shared<SharedAnswer>(std::move(key), "", std::move(tenant), era, nullptr, nullptr);
+  for (api::StreamEvent& event : events) {
+    if (event.kind == api::StreamEvent::Kind::kEnd) {
+      answer->log_->Finish(OkStatus(), event.usage, event.timings);
+      break;
+    }
+    answer->log_->Append(std::move(event));
+  }
+  CHECK(answer->log_->ended());
+  api::TokenStream::Cursor cursor(*answer->log_);
+  while (const api::StreamEvent* event = cursor.Next()) answer->HaveRead(cursor.position(), *event);
+  return answer;
+}
 
 bool SharedAnswer::TakeForKeeping() {
   const MutexLock lock(mutex_);

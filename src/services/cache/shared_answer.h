@@ -14,6 +14,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/token_stream.h"
 #include "base/clock.h"
@@ -21,6 +22,7 @@
 #include "base/status.h"
 #include "services/cache/answer_key.h"
 #include "services/cache/answer_store.h"
+#include "services/cache/answer_tier.h"
 
 namespace tutti::cache {
 
@@ -30,7 +32,11 @@ class SharedAnswer final : public Kept {
   // is entered.
   SharedAnswer(AnswerKey key, std::string flight, std::string tenant, uint64_t era,
                std::shared_ptr<api::Cancellable> control,
-               std::shared_ptr<api::RequestObserver> observer);
+               std::shared_ptr<api::RequestObserver> observer,
+               std::shared_ptr<const TierPlace> place = nullptr);
+  // One that was computed elsewhere: whole, and read. `events` as AnswerTier::Found's.
+  static std::shared_ptr<SharedAnswer> Whole(AnswerKey key, std::string tenant, uint64_t era,
+                                             std::vector<api::StreamEvent> events);
 
   const AnswerKey& key() const override { return key_; }
   const std::string& flight() const { return flight_; }  // "" : nobody may join
@@ -40,6 +46,8 @@ class SharedAnswer final : public Kept {
   bool TakeForKeeping();
   const std::shared_ptr<api::TokenStream>& log() const { return log_; }
   const std::shared_ptr<api::Cancellable>& control() const { return control_; }
+  // Where it will be kept for other servers too; null: nowhere.
+  const std::shared_ptr<const TierPlace>& place() const { return place_; }
 
   // One reader more; false where all had left.
   bool Join();
@@ -65,6 +73,7 @@ class SharedAnswer final : public Kept {
   const std::string flight_, tenant_;
   const uint64_t era_;
   const std::shared_ptr<api::Cancellable> control_;
+  const std::shared_ptr<const TierPlace> place_;
   const std::shared_ptr<Wakers> wakers_;  // the log's
   const std::shared_ptr<api::TokenStream> log_;
   mutable Mutex mutex_;

@@ -69,8 +69,14 @@ struct Asked {
   api::CacheOutcome outcome() const { return report->outcome(); }
 };
 
-inline Asked Ask(ExactCache& cache, api::GenerateRequest request,
-                 const std::vector<TokenId>& prompt = {1, 2, 3}, uint64_t instance = 1) {
+// What the gateway knows of a request beside it.
+struct AskedOf {
+  std::vector<TokenId> prompt = {1, 2, 3};
+  uint64_t instance = 1;
+  std::string identity = {};
+  bool may_wait = false;
+};
+inline Asked AskWith(ExactCache& cache, api::GenerateRequest request, const AskedOf& of) {
   Asked asked;
   request.cache_report = asked.report;
   request.observer = std::make_shared<TellingObserver>(asked.told);
@@ -80,9 +86,17 @@ inline Asked Ask(ExactCache& cache, api::GenerateRequest request,
   api::ModelInfo model;
   model.id = "m";
   model.digest = "d";
-  asked.written = asked.part->Resolve(
-      {.request = request, .prompt = prompt, .model = model, .model_instance = instance});
+  asked.written = asked.part->Resolve({.request = request,
+                                       .prompt = of.prompt,
+                                       .model = model,
+                                       .model_instance = of.instance,
+                                       .model_identity = of.identity,
+                                       .may_wait = of.may_wait});
   return asked;
+}
+inline Asked Ask(ExactCache& cache, api::GenerateRequest request,
+                 const std::vector<TokenId>& prompt = {1, 2, 3}, uint64_t instance = 1) {
+  return AskWith(cache, std::move(request), {.prompt = prompt, .instance = instance});
 }
 
 inline void Write(api::TokenStream& log, const std::string& text) {

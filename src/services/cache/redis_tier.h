@@ -1,0 +1,103 @@
+// RedisTier: answers that several servers keep in a Redis, each of them computed once for all.
+//
+// Of each answer one value: when it was computed, in which era, the words of its key, its events;
+// and over all that and the key's name an HMAC by the deployment's secret. Whoever can write into
+// Redis and does not have the secret can make answers be missed and nothing else; with old values
+// of ours it can undo a flush. Two more values are eras, of the tenant and of all: random, and
+// another after each flush. An era that Redis has lost is made anew, and what was kept before is
+// missed.
+//
+// Look() takes one round trip and 5 ms at most; a Redis that fails is behind a breaker, and then
+// nobody waits. A thread of its own (`tutti-tier`) connects and writes.
+//
+// Any thread. Outlives whoever asks it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "base/clock.h"
+#include "base/mutex.h"
+#include "base/status.h"
+#include "redis/pool.h"
+#include "services/cache/answer_key.h"
+#include "services/cache/answer_tier.h"
+
+namespace tutti::cache {
+
+inline constexpr size_t kLeastSecretBytes = 32;
+
+class RedisTier final : public AnswerTier {
+ public:
+  struct Options {
+    redis::ConnectionOptions connection;
+    // The same on all servers, and known to nobody else; at least kLeastSecretBytes.
+    std::string secret;
+    Duration ttl = std::chrono::hours(1);
+    size_t most_value_bytes = size_t{1} << 20;  // of one answer with its key
+    size_t connections = 4;
+    Duration most_wait = std::chrono::milliseconds(5);  // of Look()
+  };
+  // Error: invalid_value (the secret is too short), overloaded (no thread).
+  static Result<std::shared_ptr<RedisTier>> Start(Options options);
+  ~RedisTier() override;
+
+  bool asks() const override;
+  Looked Look(const api::RenderedRequest& rendered) override;
+  void Keep(std::shared_ptr<const SharedAnswer> answer) override;
+  void Flush(std::optional<std::string_view> tenant) override;
+
+  struct Stats {
+    uint64_t hits = 0, misses = 0;
+    uint64_t failed = 0;    // looks that Redis did not answer, or not in time
+    uint64_t rejected = 0;  // values that were not ours, or of another key
+    uint64_t written = 0, unwritten = 0;
+    bool up = false;
+  };
+  Stats stats() const;
+
+ private:
+  explicit RedisTier(Options options);
+  using Mac = std::array<unsigned char, 32>;
+
+  std::optional<Found> Read(const TierPlace& place, std::string_view value);
+  std::string ValueOf(const SharedAnswer& answer) const;
+  Mac MacOf(std::string_view key, std::string_view body) const;
+  bool Flushing(const std::string& tenant) const;
+  // On the thread.
+  void Run(const std::stop_token& stop);
+  bool WriteFlushes(TimePoint until);
+  void Write(const SharedAnswer& answer);
+
+  const Options options_;
+  const HashKey key_secret_, value_secret_;
+  SteadyClock clock_;
+  redis::Pool pool_;
+  std::atomic<uint64_t> hits_{0}, misses_{0}, failed_{0}, rejected_{0}, written_{0}, unwritten_{0};
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool tend_ GUARDED_BY(mutex_) = true;
+  std::deque<std::shared_ptr<const SharedAnswer>> waiting_ GUARDED_BY(mutex_);  // to be written
+  size_t waiting_bytes_ GUARDED_BY(mutex_) = 0;
+  // Flushes that Redis was not told of yet, by tenant, each with a number of its own; of all: 0,
+  // none.
+  std::map<std::string, uint64_t, std::less<>> flushes_ GUARDED_BY(mutex_);
+  uint64_t flush_all_ GUARDED_BY(mutex_) = 0;
+  uint64_t flush_number_ GUARDED_BY(mutex_) = 0;
+  Mutex flush_mutex_;    // one writes flushes at a time; taken before the other
+  std::jthread thread_;  // last: uses all of the above
+};
+
+}  // namespace tutti::cache
