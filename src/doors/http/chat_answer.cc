@@ -6,6 +6,14 @@
 #include "wire/response_events.h"
 
 namespace tutti::http {
+namespace {
+
+// What the log of a turn has before it runs.
+bool Begins(std::string_view type) {
+  return type == "accepted" || type == "response.created" || type == "response.queued";
+}
+
+}  // namespace
 
 void ChatAnswer::Ask(const sessions::SessionKey& key, wire::ResponsesCall call,
                      ResponseStart::Given given, BudgetShare share) {
@@ -67,15 +75,29 @@ void ChatAnswer::Follow(std::string job_id, int64_t version) {
             });
 }
 
+int64_t ChatAnswer::turn() const {
+  if (!cursor_.has_value()) return 0;
+  const std::optional<responses::TurnNote>& note = cursor_->response()->base().turn;
+  return note.has_value() ? note->turn : 0;
+}
+
 bool ChatAnswer::Pump() {
   if (ended_ || !cursor_.has_value()) return false;
   if (word_.has_value() && host_.Tells(*cursor_->response())) return false;
-  const Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
-  if (!events.ok()) return Fail(events.status());
-  if (!word_.has_value()) {
-    for (const ResponseCursor::Event& event : *events) host_.Say(event.json, tag_);
+  if (read_.empty() && !cursor_->ended()) {
+    Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
+    if (!events.ok()) return Fail(events.status());
+    if (!word_.has_value()) read_.assign(events->begin(), events->end());
   }
-  if (!cursor_->ended()) return !events->empty();
+  const ChatHost::May may = host_.MayTell(*this);
+  bool told = false;
+  while (!read_.empty() && (may == ChatHost::May::kAll ||
+                            (may == ChatHost::May::kBegin && Begins(read_.front().type)))) {
+    host_.Say(std::move(read_.front().json), tag_);
+    read_.pop_front();
+    begun_ = told = true;
+  }
+  if (!read_.empty() || !cursor_->ended()) return told;
   ended_ = true;
   if (const Status place = cursor_->Place(); !place.ok()) {
     host_.SayError(place, Connection::Origin::kDoor, tag_);

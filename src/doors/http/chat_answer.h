@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,8 +35,13 @@ class ChatHost {
                         const wire::FrameTag& tag) = 0;
   // Of a message: some refusals end the connection.
   virtual void Refuse(const Status& why, Connection::Origin origin, const wire::FrameTag& tag) = 0;
-  // Others that tell the same response to the same stream_id are given up for it.
-  virtual void Supersede(const ChatAnswer& newer) = 0;
+  // Others that tell the same response to the same stream_id are given up for it, which is in their
+  // dialog then.
+  virtual void Supersede(ChatAnswer& newer) = 0;
+  // How much an answer may tell now: turns of one dialog are told in their order, each to its end
+  // before the next goes on, but that one which waits may say so.
+  enum class May { kNothing, kBegin, kAll };
+  virtual May MayTell(const ChatAnswer& answer) const = 0;
   // Whether events of it are still being told here: a word about its end comes behind them.
   virtual bool Tells(const responses::Response& response) const = 0;
   virtual void Changed() = 0;  // there is something to tell, or it has ended; it may go then
@@ -67,8 +73,13 @@ class ChatAnswer {
 
   const wire::FrameTag& tag() const { return tag_; }
   bool tells_events() const { return !ended_ && cursor_.has_value() && !word_.has_value(); }
-  // Of a message's answer; else absent.
+  // The dialog that it answers in, as far as that was said; else absent.
   const std::optional<sessions::SessionKey>& key() const { return key_; }
+  void set_key(std::optional<sessions::SessionKey> key) { key_ = std::move(key); }
+  bool follows_job() const { return job_ != nullptr; }
+  bool begun() const { return begun_; }  // an event was told
+  // Of its dialog; 0: of none.
+  int64_t turn() const;
   // Null: not known yet, or none.
   std::shared_ptr<responses::Response> response() const {
     return cursor_.has_value() ? cursor_->response() : nullptr;
@@ -87,6 +98,8 @@ class ChatAnswer {
   BudgetShare share_;
   std::shared_ptr<ResponseStart> start_;
   std::optional<ResponseCursor> cursor_;
+  std::deque<ResponseCursor::Event> read_;  // and not told yet
+  bool begun_ = false;
   std::optional<std::string> word_;
   std::shared_ptr<JobFollow> job_;
   bool ended_ = false;

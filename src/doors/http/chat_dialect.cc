@@ -1,6 +1,7 @@
 #include "doors/http/chat_dialect.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "doors/http/request_query.h"
 #include "services/auth/principal.h"
@@ -135,7 +136,7 @@ void ChatDialect::TakeControl(wire::ChatFrame frame, Tag tag) {
     case Control::kCancel:
       return Cancel(frame, std::move(tag));
     case Control::kResume:
-      return Resume(frame.control, std::move(tag));
+      return Resume(frame, std::move(tag));
     case Control::kPing:
       return chat().Carry(user_, "", frame.control,
                           [this, &tag](Result<std::string> event) { Say(*std::move(event), tag); });
@@ -216,19 +217,23 @@ std::shared_ptr<responses::Response> ChatDialect::RunningOf(const sessions::Sess
   return first;
 }
 
-void ChatDialect::Resume(const wire::MqttControl& control, Tag tag) {
+void ChatDialect::Resume(const wire::ChatFrame& frame, Tag tag) {
   if (!MayBegin(tag)) return;
-  Find(control.response_id, tag,
-       [this, tag, starting_after = control.starting_after.value_or(-1)](
-           const std::shared_ptr<responses::Response>& response) {
-         const std::shared_ptr<ChatAnswer> answer = AddAnswer(tag);
-         const Status told = answer->Tell(response, starting_after);
-         if (!told.ok()) {
-           answer->GiveUp();
-           SayError(told, tag);
-         }
-         Pump();
-       });
+  std::optional<sessions::SessionKey> key;
+  if (!frame.session.empty()) key = chat().KeyOf(user_, frame.control.project, frame.session);
+  Find(
+      frame.control.response_id, tag,
+      [this, tag, key = std::move(key), starting_after = frame.control.starting_after.value_or(-1)](
+          const std::shared_ptr<responses::Response>& response) {
+        const std::shared_ptr<ChatAnswer> answer = AddAnswer(tag);
+        answer->set_key(key);
+        const Status told = answer->Tell(response, starting_after);
+        if (!told.ok()) {
+          answer->GiveUp();
+          SayError(told, tag);
+        }
+        Pump();
+      });
 }
 
 void ChatDialect::Find(const std::string& response_id, Tag tag,
@@ -266,6 +271,13 @@ void ChatDialect::Pump() {
   Sweep();
 }
 
+bool ChatDialect::idle() const {
+  return verbs_.empty() && !verb_runs_ && looking_ == 0 &&
+         std::all_of(
+             answers_.begin(), answers_.end(),
+             [](const std::shared_ptr<ChatAnswer>& answer) { return answer->follows_job(); });
+}
+
 void ChatDialect::Sweep() {
   const size_t ended = std::erase_if(
       answers_, [](const std::shared_ptr<ChatAnswer>& answer) { return answer->ended(); });
@@ -287,6 +299,18 @@ void ChatDialect::Refuse(const Status& why, Connection::Origin origin, const Tag
   if (row.code == "conversation_busy" || row.websocket == 4429) host_.Leave(why, row.websocket);
 }
 
+ChatHost::May ChatDialect::MayTell(const ChatAnswer& answer) const {
+  May may = May::kAll;
+  if (!answer.key().has_value()) return may;
+  for (const std::shared_ptr<ChatAnswer>& other : answers_) {
+    if (!other->tells_events() || other->key() != answer.key() || other->turn() >= answer.turn())
+      continue;
+    if (!other->begun()) return May::kNothing;
+    may = May::kBegin;
+  }
+  return may;
+}
+
 bool ChatDialect::Tells(const responses::Response& response) const {
   return std::any_of(answers_.begin(), answers_.end(),
                      [&](const std::shared_ptr<ChatAnswer>& answer) {
@@ -294,11 +318,13 @@ bool ChatDialect::Tells(const responses::Response& response) const {
                      });
 }
 
-void ChatDialect::Supersede(const ChatAnswer& newer) {
+void ChatDialect::Supersede(ChatAnswer& newer) {
   for (const std::shared_ptr<ChatAnswer>& answer : answers_) {
-    if (answer.get() != &newer && answer->tells_events() &&
-        answer->tag().stream_id == newer.tag().stream_id && answer->response() == newer.response())
-      answer->GiveUp();
+    if (answer.get() == &newer || !answer->tells_events() ||
+        answer->tag().stream_id != newer.tag().stream_id || answer->response() != newer.response())
+      continue;
+    if (!newer.key().has_value()) newer.set_key(answer->key());
+    answer->GiveUp();
   }
 }
 

@@ -54,7 +54,8 @@ class ChatDialect final : private ChatHost {
   }
   // Answer by answer, a few events each, so that none waits for another's to end.
   void Pump();
-  bool idle() const { return answers_.empty() && verbs_.empty() && !verb_runs_ && looking_ == 0; }
+  // Who follows a job waits for what others do: that holds up no end.
+  bool idle() const;
 
  private:
   struct Verb {
@@ -68,7 +69,7 @@ class ChatDialect final : private ChatHost {
   void Follow(std::string job_id, int64_t version, Tag tag);
   void Cancel(const wire::ChatFrame& frame, Tag tag);
   void CancelOf(const std::shared_ptr<responses::Response>& response, Tag tag);
-  void Resume(const wire::MqttControl& control, Tag tag);
+  void Resume(const wire::ChatFrame& frame, Tag tag);
   // The response of that id, if the user may see it.
   void Find(const std::string& response_id, Tag tag,
             std::function<void(const std::shared_ptr<responses::Response>&)> then);
@@ -89,7 +90,8 @@ class ChatDialect final : private ChatHost {
   void Say(std::string event, const Tag& tag) override;
   void SayError(const Status& why, Connection::Origin origin, const Tag& tag) override;
   void Refuse(const Status& why, Connection::Origin origin, const Tag& tag) override;
-  void Supersede(const ChatAnswer& newer) override;
+  void Supersede(ChatAnswer& newer) override;
+  May MayTell(const ChatAnswer& answer) const override;
   bool Tells(const responses::Response& response) const override;
   void Changed() override { Pump(); }
 

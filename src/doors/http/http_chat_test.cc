@@ -243,6 +243,53 @@ TEST_F(ChatSocketTest, ACancelEndsTheTurnThatRunsAndSaysSoBehindItsEnd) {
   }
 }
 
+TEST_F(ChatSocketTest, ATurnThatWasResumedIsStillItsSessions) {
+  holds_ = true;
+  Open();
+  std::string id;
+  {
+    ChatClient client(port());
+    client.Message("s", "m", "hi");
+    id = Member(client.Next("accepted"), "response_id");
+  }
+  const std::shared_ptr<FakeGeneration> generation = Generation(0);
+  ChatClient client(port());
+  client.Say(R"({"type":"resume","session":"s","response_id":")" + id + "\"}");
+  client.Next("response.created");
+  client.Say(R"({"type":"resume","response_id":")" + id + "\"}");  // in its place
+  client.Next("response.created");
+  client.Say(R"({"type":"cancel","session":"s","id":"c"})");
+  ASSERT_TRUE(Eventually([&] { return generation->cancelled.load(); }));
+  generation->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
+  generation->Wake();
+  EXPECT_EQ(Member(client.Next("response.cancelled"), "type"), "response.cancelled");
+  EXPECT_EQ(client.Text(), wire::CancelledEvent("c", id)) << "and it is told once";
+}
+
+TEST_F(ChatSocketTest, InterruptKeepsWhatWasSaidAndSteerGoesOnFromIt) {
+  holds_ = true;
+  Open();
+  ChatClient client(port());
+  size_t number = 0;
+  for (const std::string policy : {"interrupt", "steer"}) {
+    client.Message(policy, "m1", "hi", R"(,"stream_id":"1")");
+    const std::shared_ptr<FakeGeneration> first = Generation(number++);
+    first->Started();
+    first->Token("part");
+    first->Wake();
+    client.Next("response.output_text.delta");
+    client.Message(policy, "m2", "more", R"(,"stream_id":"2","policy":")" + policy + "\"");
+    ASSERT_TRUE(Eventually([&] { return first->cancelled.load(); }));
+    first->End(Status(StatusCode::kCancelled, "cancelled", "cancelled"));
+    first->Wake();
+    const std::string end = policy == "steer" ? "response.incomplete" : "response.cancelled";
+    EXPECT_EQ(Member(client.Next(end), "stream_id"), "1");
+    EXPECT_THAT(Prompt(*Generation(number)), ElementsAre("hi", "part", "more")) << policy;
+    Generation(number++)->Answer({"yes"});
+    EXPECT_EQ(Member(client.Next("response.completed"), "stream_id"), "2");
+  }
+}
+
 TEST_F(ChatSocketTest, RejectRefusesWhileATurnRunsAndClosesBehindItsEnd) {
   holds_ = true;
   Open();
@@ -473,6 +520,19 @@ TEST_F(ChatSocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {
   EXPECT_EQ(client.CloseCode(), 1001);
   drain.join();
   EXPECT_TRUE(drained);
+}
+
+TEST_F(ChatSocketTest, WhoFollowsAJobHoldsUpNoDrain) {
+  holds_ = true;
+  Open();
+  const RawResponse job = Ask(Post("/v1/chat/completions", kChatBody, "Prefer: respond-async\r\n"));
+  ASSERT_EQ(job.status, 202) << job.body;
+  Generation(0);
+  ChatClient client(port(), "?job=" + Member(job.body, "id"));
+  EXPECT_EQ(Member(client.Next("job.running"), "type"), "job.running");
+  std::thread drain([&] { door_->Drain(std::chrono::seconds(60)); });
+  EXPECT_EQ(client.CloseCode(), 1001);
+  drain.join();
 }
 
 TEST_F(ChatSocketTest, WhatIsLeftToTheNextProcessIsSaidAndTheConnectionClosed) {
