@@ -55,7 +55,7 @@ def definitions(text):
         alias = re.match(r"using (\w+) = (.*)", line)
         if alias:
             yield where, alias.group(1), "alias " + alias.group(2)
-        value = re.match(r"(?:static |inline )?(?:constexpr|const|constinit|thread_local)\b[^(]*?[\s&*](\w+)(?:\[\w*\])*\s*(?:=|\{|$)", line)
+        value = re.match(r"(?:static |inline )?(?:constexpr|const|constinit|thread_local)\b[^(]*?[\s&*](\w+)(?:\[\w*\])*\s*(?:=|\{|$|\([^)]*\);)", line)
         if value:
             yield where, value.group(1), f"value {i}"
         elif re.match(r"[A-Za-z_]", line) and not kind and not alias:
