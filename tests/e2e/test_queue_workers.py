@@ -236,7 +236,7 @@ class Start(unittest.TestCase):
         self.assertIn("broker.url", fails("--broker-backend", "rabbitmq"))
         self.assertIn("broker.backend", fails("--broker-url", "amqp://127.0.0.1"))
         self.assertIn("broker.backend = redis", fails("--broker-backend", "rabbitmq", "--broker-url", "redis://127.0.0.1"))
-        self.assertIn("password_file", fails("--broker-backend", "redis", "--broker-url", "redis://me:secret@127.0.0.1"))
+        self.assertIn("into a file", fails("--broker-backend", "redis", "--broker-url", "redis://me:secret@127.0.0.1"))
         self.assertNotIn("secret", fails("--broker-backend", "redis", "--broker-url", "redis://me:secret@127.0.0.1"))
         self.assertIn("broker.plain", fails("--broker-backend", "rabbitmq", "--broker-url", "amqp://broker.example"))
         self.assertIn("broker.name", fails("--broker-backend", "redis", "--broker-url", "redis://127.0.0.1", "--broker-name", "a b"))
