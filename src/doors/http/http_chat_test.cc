@@ -506,7 +506,9 @@ TEST_F(ChatSocketTest, AJobIsFollowedFromItsUrlAndByAFrame) {
 
 TEST_F(ChatSocketTest, ADrainLetsWhatRunsEndAndClosesAsGoingAway) {
   holds_ = true;
-  Open();
+  HttpOptions options;
+  options.io_threads = 1;  // who has heard of the drain has heard of it with all others
+  Open(options);
   ChatClient idle(port()), client(port());
   client.Message("s", "m1", "hi");
   const std::shared_ptr<FakeGeneration> running = Generation(0);
