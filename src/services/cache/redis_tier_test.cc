@@ -31,7 +31,7 @@ using testing::AskWith;
 using testing::Greedy;
 using testing::ReadAll;
 
-const std::string kTierSecret(32, 's');
+const std::string kTierSecret = std::string(32, 's');
 
 TimePoint WithinTier(Duration wait) { return std::chrono::steady_clock::now() + wait; }
 
@@ -58,10 +58,9 @@ struct TierServer {
         cache(std::make_shared<ExactCache>(AnswerLimits{.ttl = ttl}, clock, tier)) {
     EXPECT_TRUE(ComesTrue([&] { return tier->asks(); }));
   }
-  // What it is given for the request; computed it is `text`.
+  // What it is given for the request; computed it is `text`. Each model is a load of its own.
   std::string Get(const std::string& text, api::GenerateRequest request = Greedy(),
                   const std::string& identity = "model 1", bool may_wait = true) {
-    // Another model is another load, which this server's own answers go by.
     Asked asked = AskWith(*cache, std::move(request),
                           {.instance = std::hash<std::string>()(identity),
                            .identity = identity,
