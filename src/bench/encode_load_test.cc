@@ -38,7 +38,7 @@ class FakeEncodeTarget final : public EncodeTarget {
     return Unavailable(failure.reason(), failure.message() + "; ask later");
   }
 
-  bool mixed = false;          // vectors depend on how many requests run
+  bool mixed = false;          // vectors depend on how many requests were before
   int64_t reads = 0;           // tokens of a text at most, two more than words; 0: it does not tell
   int refuse_after = 1 << 30;  // requests
   Duration took = std::chrono::milliseconds(1);
@@ -60,19 +60,18 @@ class FakeEncodeTarget final : public EncodeTarget {
   };
 
   Result<EncodeReply> Answer(const std::vector<std::string>& texts) {
-    if (requests_++ >= refuse_after) return Unavailable("queue_full", "no room");
-    const int running = ++running_;
+    const int before = requests_++;
+    if (before >= refuse_after) return Unavailable("queue_full", "no room");
     std::this_thread::sleep_for(took);
     EncodeReply reply;
     reply.width = 1;
     for (const std::string& text : texts) {
       const float value = static_cast<float>(std::hash<std::string>()(text) % 1000);
-      reply.values.push_back(value + (mixed ? static_cast<float>(running) : 0));
+      reply.values.push_back(value + (mixed ? static_cast<float>(before) : 0));
     }
     reply.timings.inference = took;
     for (const std::string& text : texts)
       reply.tokens += std::min<int64_t>(reads, 3 + std::count(text.begin(), text.end(), ' '));
-    --running_;
     const MutexLock lock(mutex_);
     texts_.insert(texts.begin(), texts.end());
     ++statistics_.executions;
@@ -82,7 +81,7 @@ class FakeEncodeTarget final : public EncodeTarget {
   }
 
   const std::string summary_ = "a fake";
-  std::atomic<int> requests_{0}, running_{0};
+  std::atomic<int> requests_{0};
   Mutex mutex_;
   std::set<std::string> texts_ GUARDED_BY(mutex_);
   api::ModelStatistics statistics_ GUARDED_BY(mutex_);
@@ -115,7 +114,7 @@ TEST(EncodeLoad, VectorsThatDependOnTheCompanyAreFound) {
   FakeEncodeTarget target;
   target.mixed = true;
   const EncodeRun run = RunEncodeLoad(target, {4, 1, 16}, 20, 0, 1);
-  EXPECT_THAT(run.failures, Not(IsEmpty()));
+  ASSERT_THAT(run.failures, Not(IsEmpty()));
   EXPECT_THAT(run.failures.front(), HasSubstr("differ"));
 }
 
