@@ -93,6 +93,7 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       account_log_(*authority_, log),
       conversations_(std::move(conversations)),
       webhooks_(std::move(webhooks)),
+      files_(std::move(files)),  // from here on a thread may not be had: what has been made goes
       responses_({}, callers_->inference(), *store_, backend.clock(), &UnixSeconds),
       sessions_(WatchedBy(conversations_.get()), callers_->inference(), *store_, responses_,
                 backend.clock(), &UnixSeconds),
@@ -100,7 +101,6 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
             [&callers = *callers_](const api::CallerRef& accepted) {
               return callers.Still(accepted);
             }),
-      files_(std::move(files)),
       batches_(batches, callers_->inference(), *store_, *files_, backend.clock(), &UnixMillis,
                [&callers = *callers_](const api::CallerRef& accepted) {
                  return callers.Still(accepted);

@@ -83,10 +83,10 @@ class State {
   std::unique_ptr<control::ControlDoor> control_;         // null: the store is in memory
   const std::unique_ptr<ConversationLog> conversations_;  // null: off
   const std::unique_ptr<webhooks::Webhooks> webhooks_;    // null: off
+  const std::unique_ptr<batches::Files> files_;
   responses::Responses responses_;
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;
-  const std::unique_ptr<batches::Files> files_;
   batches::Batches batches_;
 };
 
