@@ -18,7 +18,7 @@ Result<std::optional<Reply>> Read(std::string_view bytes, const ReplyLimits& lim
 
 TEST(ReplyReader, EveryKindIsRead) {
   EXPECT_EQ((*Read("+OK\r\n"))->text, "OK");
-  EXPECT_EQ((*Read("$5\r\na\0\r\nb\r\n"))->kind, Reply::Kind::kText);
+  EXPECT_EQ((*Read(std::string_view("$5\r\na\0\r\nb\r\n", 11)))->kind, Reply::Kind::kText);
   EXPECT_EQ((*Read(std::string_view("$4\r\na\0\r\n\r\n", 10)))->text, std::string("a\0\r\n", 4));
   EXPECT_EQ((*Read(":-42\r\n"))->integer, -42);
   EXPECT_EQ((*Read("$-1\r\n"))->kind, Reply::Kind::kNil);

@@ -105,7 +105,7 @@ TEST_F(HttpFilesTest, ChunkedAndExpectedUploadsAreTaken) {
 
   RawClient client(port());
   ASSERT_TRUE(client.Send(Head(form.size(), "Expect: 100-continue\r\n")));
-  EXPECT_EQ(client.Read().status, 100);
+  ASSERT_TRUE(client.WaitFor("HTTP/1.1 100 Continue\r\n\r\n"));
   ASSERT_TRUE(client.Send(form));
   EXPECT_EQ(client.Read().status, 200);
   // The connection goes on.
