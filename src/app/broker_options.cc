@@ -8,8 +8,8 @@
 #include <functional>
 #include <utility>
 
+#include "app/secret_file.h"
 #include "base/loopback.h"
-#include "base/secret_file.h"
 #include "remote/letters/letter_post.h"
 
 namespace tutti::app {
@@ -57,9 +57,9 @@ Result<std::optional<BrokerOptions>> BrokerFromSettings(const Settings& settings
   if (const Status status = remote::CheckQueueName(options.name); !status.ok())
     return BadBroker("broker.name", "is no name: " + status.message());
   if (settings.IsSet("broker.password_file")) {
-    Result<std::string> password = ReadSecretFile(settings.Text("broker.password_file"));
-    if (!password.ok()) return BadBroker("broker.password_file", password.status().message());
-    options.access.password = *std::move(password);
+    ASSIGN_OR_RETURN(options.access.password,
+                     ReadOptionFile("broker.password_file", settings.Text("broker.password_file"),
+                                    /*secret=*/true));
   }
   if (settings.IsSet("broker.ca_file")) {
     options.access.ca_file = settings.Text("broker.ca_file");

@@ -49,7 +49,8 @@ class Broker {
   // where the broker can: it asks who is here.
   static constexpr Duration kLetterLife = std::chrono::seconds(60);
   static constexpr Duration kSharedLife = std::chrono::seconds(3);
-  // Longest letter that is taken from a broker; who sends keeps below.
+  // Longest letter that is sent; Redis' are not read beyond it, and librabbitmq knows no such
+  // bound.
   static constexpr size_t kMostLetterBytes = size_t{16} << 20;
 
   virtual ~Broker() = default;

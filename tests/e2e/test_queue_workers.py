@@ -12,6 +12,7 @@ import unittest
 
 import openai
 
+import test_workers
 from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure
 from queue_servers import RabbitMq, Redis
 from test_jobs import chat, ended, look, submit
@@ -21,41 +22,16 @@ from test_workers import Stream, Worker, ask
 TUTTI = os.environ["E2E_BINARY"]
 
 
-class World:
+class World(test_workers.World):
     """A broker, the store's folder of a front, the front, and some workers who know nothing of that folder."""
 
     def __init__(self, broker, workers=1, worker=("--lanes", "16"), front=(), url=None):
         self.broker = broker
-        self.folder = tempfile.TemporaryDirectory()
         self.queue = ("--broker-backend", broker.backend, "--broker-url", url or broker.url)
-        self.worker_options, self.front_options = worker, front
-        self.front = self.start_front()
-        self.workers = []
-        for _ in range(workers):
-            self.add()
+        super().__init__(workers, (*self.queue, *front), (*self.queue, *worker))
 
-    def start_front(self):
-        server = Server("--store", self.folder.name + "/store", *self.queue, *self.front_options, model="--role=front", wait=False)
-        server.wait_listening()
-        return server
-
-    def add(self):
-        before = self.attached()
-        self.workers.append(Worker(self.folder.name + "/elsewhere", *self.queue, *self.worker_options))
-        eventually(lambda: self.attached() == before + 1, self.front.log)
-        return self.workers[-1]
-
-    def attached(self):
-        return int(self.front.metric("tutti_workers", state="serving"))
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for worker in self.workers:
-            worker.stop()
-        self.front.stop()
-        self.folder.cleanup()
+    def worker_folder(self):
+        return self.folder.name + "/elsewhere"
 
 
 class Cases:

@@ -73,9 +73,12 @@ class World:
 
     def add(self):
         before = self.attached()
-        self.workers.append(Worker(self.store, *self.worker_options))
+        self.workers.append(Worker(self.worker_folder(), *self.worker_options))
         eventually(lambda: self.attached() == before + 1, self.front.log)
         return self.workers[-1]
+
+    def worker_folder(self):
+        return self.store
 
     def attached(self):
         return int(self.front.metric("tutti_workers", state="serving"))

@@ -1,11 +1,13 @@
 #include "doors/mqtt/bridge/broker_options.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <fstream>
 #include <string_view>
 #include <utility>
 
 #include "base/loopback.h"
-#include "base/secret_file.h"
 #include "doors/mqtt/bridge/message_packet.h"
 
 namespace tutti::mqtt::bridge {
@@ -13,6 +15,7 @@ namespace {
 
 using std::chrono::seconds;
 
+constexpr size_t kMostPasswordBytes = 4096;
 constexpr size_t kMostClientIdBytes = 128;
 constexpr size_t kMostWillBytes = 65'535;  // of its payload; so much for all of it
 
@@ -86,10 +89,26 @@ Result<Credentials> ReadCredentials(const BridgeOptions& options) {
   Credentials credentials;
   credentials.username = options.username;
   if (options.password_file.empty()) return credentials;
-  Result<std::string> password = ReadSecretFile(options.password_file);
-  if (!password.ok())
-    return Bad("mqtt.password_file", "mqtt.password_file " + password.status().message());
-  credentials.password = *std::move(password);
+  const std::string& path = options.password_file;
+  const auto bad = [&](const std::string& why) {
+    return Bad("mqtt.password_file", "mqtt.password_file " + path + " " + why);
+  };
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode))
+    return bad("is not a readable file");
+  if ((info.st_mode & (S_IRWXO | S_IRGRP)) != 0) {
+    return bad("can be read by others: chmod 600 it");
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::string line(kMostPasswordBytes + 2, '\0');
+  if (!file) return bad("cannot be read");
+  file.read(line.data(), static_cast<std::streamsize>(line.size()));
+  line.resize(static_cast<size_t>(file.gcount()));
+  line.resize(std::min(line.find('\n'), line.size()));
+  if (line.ends_with('\r')) line.pop_back();
+  if (line.empty()) return bad("holds no password in its first line");
+  if (line.size() > kMostPasswordBytes) return bad("holds a password of more than 4096 bytes");
+  credentials.password = std::move(line);
   credentials.has_password = true;
   return credentials;
 }
