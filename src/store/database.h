@@ -92,6 +92,7 @@ class Database {
   Result<Statement> Prepare(std::string_view sql);
 
   int64_t changes() const;      // rows that the last statement changed
+  int64_t all_changes() const;  // of all statements ever, with those of their triggers
   bool in_transaction() const;  // a failure may have rolled it back
 
  private:

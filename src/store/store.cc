@@ -79,7 +79,9 @@ Store::~Store() {
 
 std::string Store::path() const { return options_.folder.empty() ? "" : FileIn(options_.folder); }
 
-void Store::Write(Work work, Done done) { Add({std::move(work), std::move(done), true}); }
+void Store::Write(Work work, Done done, Undo undo) {
+  Add({std::move(work), std::move(done), true, undo});
+}
 void Store::Read(Work work, Done done) { Add({std::move(work), std::move(done), false}); }
 
 void Store::Add(Task task) {
@@ -101,9 +103,10 @@ void Store::Add(Task task) {
   task.done(refused);
 }
 
-Status Store::WriteNow(const Work& work) {
+Status Store::WriteNow(const Work& work, Undo undo) {
   std::promise<Status> result;
-  Write(work, [&](const Status& status) { result.set_value(status); });
+  Write(
+      work, [&](const Status& status) { result.set_value(status); }, undo);
   return result.get_future().get();
 }
 
@@ -154,12 +157,24 @@ void Store::Main() {
 }
 
 // An error undoes this work alone, but for those after which SQLite has undone everything.
-Status Store::RunInGroup(const Work& work) {
-  RETURN_IF_ERROR(database_.Execute("SAVEPOINT work"));
+Status Store::RunAlone(const Work& work) {
+  RETURN_IF_ERROR(Run(database_, "SAVEPOINT work"));
   const Status status = Guarded(work, database_);
-  if (status.ok()) return database_.Execute("RELEASE work");
+  if (status.ok()) return Run(database_, "RELEASE work");
   if (database_.in_transaction())
     RETURN_IF_ERROR(database_.Execute("ROLLBACK TO work; RELEASE work"));
+  return status;
+}
+
+Status Store::RunInGroup(const Task& task, bool* all) {
+  if (task.undo == Undo::kAlone) {
+    const Status status = RunAlone(task.work);
+    *all = !database_.in_transaction();
+    return status;
+  }
+  const int64_t before = database_.all_changes();
+  const Status status = Guarded(task.work, database_);
+  *all = !status.ok() && (!database_.in_transaction() || database_.all_changes() != before);
   return status;
 }
 
@@ -182,12 +197,13 @@ void Store::Commit(std::vector<Task> group) {
   std::vector<Status> results(group.size());
   Status whole = health();
   if (whole.ok()) whole = CheckFile();
-  if (whole.ok()) whole = database_.Execute("BEGIN IMMEDIATE");
+  if (whole.ok()) whole = Run(database_, "BEGIN IMMEDIATE");
   for (size_t i = 0; i < group.size() && whole.ok(); ++i) {
-    results[i] = RunInGroup(group[i].work);
-    if (!database_.in_transaction()) whole = results[i];
+    bool all = false;
+    results[i] = RunInGroup(group[i], &all);
+    if (all) whole = results[i];
   }
-  if (whole.ok()) whole = database_.Execute("COMMIT");
+  if (whole.ok()) whole = Run(database_, "COMMIT");
   if (!whole.ok()) {
     if (database_.in_transaction()) (void)database_.Execute("ROLLBACK");
     Fail(whole);

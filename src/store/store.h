@@ -4,7 +4,7 @@
 // lone write is committed at once, and under load one flush serves up to `most_writes`. `done` is
 // called after the commit that makes it true, or with why there is none; what was told OK survives
 // the process and the machine. A write that fails leaves no trace and does not touch its
-// neighbours.
+// neighbours (but see Undo).
 //
 // A work that finds a row of its own unreadable fails alone (record_corrupt); store_failed and
 // store_corrupt are the database's own words. After such a failure nothing is acknowledged any more
@@ -49,6 +49,12 @@ class Store {
   using Work = std::function<Status(Database&)>;
   // Called there, or, of what is refused at once, by Write or Read themselves.
   using Done = std::function<void(const Status&)>;
+  // What an error of a work undoes. To undo it alone, the pages that it changes are copied first,
+  // which costs more than most works: one that says no before its first change needs none of it.
+  enum class Undo {
+    kAlone,      // what this work did
+    kWithGroup,  // after a change of this work, all works of the same commit; else nothing
+  };
 
   // Errors: those of FolderLock, Migrate and Database.
   static Result<std::unique_ptr<Store>> Open(const Options& options,
@@ -58,12 +64,12 @@ class Store {
   Store& operator=(const Store&) = delete;
 
   // `work` within a transaction; an error of it undoes what it did and is what `done` is told.
-  void Write(Work work, Done done);
+  void Write(Work work, Done done, Undo undo = Undo::kAlone);
   // `work` after all that was handed in before is committed or refused. It changes nothing.
   void Read(Work work, Done done);
 
   // Waits. For starts, tools and tests.
-  Status WriteNow(const Work& work);
+  Status WriteNow(const Work& work, Undo undo = Undo::kAlone);
   Status ReadNow(const Work& work);
 
   // OK, or why nothing is stored any more.
@@ -81,6 +87,7 @@ class Store {
     Work work;
     Done done;
     bool writes = false;
+    Undo undo = Undo::kAlone;
   };
   Store(const Options& options, std::optional<FolderLock> lock, Database database);
   void Main();
@@ -90,7 +97,9 @@ class Store {
   void Commit(std::vector<Task> group);
   Status CheckFile();
   std::string path() const;  // "" in memory
-  Status RunInGroup(const Work& work);
+  Status RunAlone(const Work& work);
+  // Also whether all of the group are to be undone.
+  Status RunInGroup(const Task& task, bool* all);
   void Note(const Status& status);
   void Fail(const Status& status);
   void Count(const Status& status) REQUIRES(mutex_);
