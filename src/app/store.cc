@@ -11,7 +11,7 @@
 #include "services/auth/tables.h"
 #include "services/batches/batch_rows.h"
 #include "services/batches/file_rows.h"
-#include "services/jobs/job_rows.h"
+#include "services/jobs/job_tables.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
@@ -117,7 +117,7 @@ std::vector<store::Migration> StoreTables() {
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
-          batches::kFileTables,     batches::kBatchTables};
+          batches::kFileTables,     batches::kBatchTables,        jobs::kLeanJobs};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/jobs/job_id.h"
 #include "services/webhooks/webhook_rows.h"
 
 namespace tutti::jobs {
@@ -19,32 +20,63 @@ constexpr int64_t kTombstoneMs =
 int64_t Number(JobState state) { return static_cast<int64_t>(state); }
 
 // All but the three texts, in this order.
-#define JOB_COLUMNS                                                                     \
-  "id, owner, caller, kind, state, version, attempt, max_attempts, epoch, created_ms, " \
+#define JOB_COLUMNS                                                                             \
+  "number, id, owner, caller, kind, state, version, attempt, max_attempts, epoch, created_ms, " \
   "started_ms, finished_ms, run_at_ms, deadline_ms, expires_ms, progress, gone"
 
 JobRow RowOf(const Statement& row) {
   JobRow job;
-  job.id = row.Text(0);
-  job.owner = row.Text(1);
-  job.caller = row.Text(2);
-  job.kind = row.Text(3);
-  job.state = static_cast<JobState>(std::clamp<int64_t>(row.Int(4), 0, Number(JobState::kDead)));
-  job.version = row.Int(5);
-  job.attempt = row.Int(6);
-  job.max_attempts = row.Int(7);
-  job.epoch = row.Int(8);
-  job.created_ms = row.Int(9);
-  job.started_ms = row.Int(10);
-  job.finished_ms = row.Int(11);
-  job.run_at_ms = row.Int(12);
-  job.deadline_ms = row.Int(13);
-  job.expires_ms = row.Int(14);
-  job.progress = row.Int(15);
-  job.gone = row.Int(16) != 0;
+  job.number = row.Int(0);
+  job.id = row.Text(1);
+  job.owner = row.Text(2);
+  job.caller = row.Text(3);
+  job.kind = row.Text(4);
+  job.state = static_cast<JobState>(std::clamp<int64_t>(row.Int(5), 0, Number(JobState::kDead)));
+  job.version = row.Int(6);
+  job.attempt = row.Int(7);
+  job.max_attempts = row.Int(8);
+  job.epoch = row.Int(9);
+  job.created_ms = row.Int(10);
+  job.started_ms = row.Int(11);
+  job.finished_ms = row.Int(12);
+  job.run_at_ms = row.Int(13);
+  job.deadline_ms = row.Int(14);
+  job.expires_ms = row.Int(15);
+  job.progress = row.Int(16);
+  job.gone = row.Int(17) != 0;
   return job;
 }
-constexpr int kTextsFrom = 17;  // what a statement selects behind JOB_COLUMNS
+constexpr int kTextsFrom = 18;  // what a statement selects behind JOB_COLUMNS
+
+Result<std::string> IdKey(Database& database) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT key FROM job_id_key"));
+  ASSIGN_OR_RETURN(const bool found, row.Step());
+  if (!found) return Status(StatusCode::kDataLoss, "record_corrupt", "ids of jobs have no key");
+  const Blob key = row.Bytes(0);
+  return std::string(reinterpret_cast<const char*>(key.data()), key.size());
+}
+
+// Where that job stands, of that owner or of any. Nothing: nowhere.
+Result<std::optional<int64_t>> NumberOf(Database& database, const std::string& id,
+                                        const std::optional<std::string>& owner) {
+  ASSIGN_OR_RETURN(const std::string key, IdKey(database));
+  if (const auto number = NumberIn(std::as_bytes(std::span(key)), id)) {
+    ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT 1 FROM job WHERE number=?1 AND id=?2 "
+                                                     "AND (?3 IS NULL OR owner=?3)"));
+    ASSIGN_OR_RETURN(const bool found, row.Bind(*number, id, owner).Step());
+    if (found) return number;
+  }
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT number FROM job WHERE id=?1 AND "
+                                                   "sealed=0 AND (?2 IS NULL OR owner=?2)"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(id, owner).Step());
+  return found ? std::optional(row.Int(0)) : std::nullopt;
+}
+
+Result<int64_t> NextNumber(Database& database) {
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT max(number) FROM job"));
+  RETURN_IF_ERROR(row.Step().status());
+  return row.Int(0) + 1;
+}
 
 // The texts of the first column.
 Result<std::vector<std::string>> Names(Statement* rows) {
@@ -97,77 +129,6 @@ Status KeepWithin(Database& database, const JobLimits& limits) {
 
 }  // namespace
 
-// Totals are kept by triggers, as those of responses: counting a hundred thousand rows at each
-// accepted job would make the store's thread the slowest part of it.
-const store::Migration kJobTables = {
-    R"(CREATE TABLE job(
-         number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, owner TEXT NOT NULL,
-         caller TEXT NOT NULL, kind TEXT NOT NULL, state INTEGER NOT NULL,
-         version INTEGER NOT NULL, attempt INTEGER NOT NULL, max_attempts INTEGER NOT NULL,
-         epoch INTEGER NOT NULL, lease_until_ms INTEGER NOT NULL, created_ms INTEGER NOT NULL,
-         started_ms INTEGER NOT NULL, finished_ms INTEGER NOT NULL, run_at_ms INTEGER NOT NULL,
-         deadline_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, progress INTEGER NOT NULL,
-         gone INTEGER NOT NULL, idem_key TEXT, idem_print BLOB, request TEXT NOT NULL,
-         result TEXT NOT NULL, error TEXT NOT NULL, UNIQUE(owner, idem_key));
-       CREATE INDEX job_waiting ON job(owner, deadline_ms, number) WHERE state=0;
-       CREATE INDEX job_deadline ON job(deadline_ms) WHERE state=0;
-       CREATE INDEX job_lease ON job(lease_until_ms) WHERE state=1;
-       CREATE INDEX job_kept ON job(finished_ms, number) WHERE state>=2 AND gone=0;
-       CREATE INDEX job_expires ON job(expires_ms) WHERE state>=2;
-       CREATE INDEX job_owner ON job(owner, number);
-       CREATE TABLE job_total(owner TEXT PRIMARY KEY, jobs INTEGER NOT NULL,
-         queued INTEGER NOT NULL, running INTEGER NOT NULL, request_bytes INTEGER NOT NULL,
-         result_bytes INTEGER NOT NULL) WITHOUT ROWID;
-       CREATE TRIGGER job_added AFTER INSERT ON job BEGIN
-         INSERT INTO job_total VALUES(new.owner, 1, new.state=0, new.state=1,
-             CASE WHEN new.state<2 THEN length(CAST(new.request AS BLOB)) ELSE 0 END,
-             length(CAST(new.result AS BLOB)))
-           ON CONFLICT(owner) DO UPDATE SET jobs=jobs+1, queued=queued+excluded.queued,
-             running=running+excluded.running, request_bytes=request_bytes+excluded.request_bytes,
-             result_bytes=result_bytes+excluded.result_bytes;
-       END;
-       CREATE TRIGGER job_changed AFTER UPDATE OF state, request, result ON job BEGIN
-         UPDATE job_total SET queued=queued+(new.state=0)-(old.state=0),
-           running=running+(new.state=1)-(old.state=1),
-           request_bytes=request_bytes
-             +CASE WHEN new.state<2 THEN length(CAST(new.request AS BLOB)) ELSE 0 END
-             -CASE WHEN old.state<2 THEN length(CAST(old.request AS BLOB)) ELSE 0 END,
-           result_bytes=result_bytes+length(CAST(new.result AS BLOB))
-             -length(CAST(old.result AS BLOB))
-           WHERE owner=new.owner;
-       END;
-       CREATE TRIGGER job_dropped AFTER DELETE ON job BEGIN
-         UPDATE job_total SET jobs=jobs-1, queued=queued-(old.state=0),
-           running=running-(old.state=1),
-           request_bytes=request_bytes
-             -CASE WHEN old.state<2 THEN length(CAST(old.request AS BLOB)) ELSE 0 END,
-           result_bytes=result_bytes-length(CAST(old.result AS BLOB))
-           WHERE owner=old.owner;
-         DELETE FROM job_total WHERE owner=old.owner AND jobs=0;
-       END;
-       CREATE TABLE job_paused(owner TEXT PRIMARY KEY) WITHOUT ROWID)",
-    "DROP TABLE job; DROP TABLE job_total; DROP TABLE job_paused"};
-
-// The numbers are those of wire::JobState.
-const store::Migration kJobNews = {
-    R"(CREATE TRIGGER job_told AFTER UPDATE OF state ON job
-         WHEN new.state>=2 AND old.state<2 BEGIN
-         INSERT INTO webhook_event(id, subject, type, url, created_ms, state, attempts, next_ms,
-             ended_ms, error)
-           SELECT 'evt_' || lower(hex(randomblob(16))), new.id,
-             CASE new.state WHEN 2 THEN 'job.completed' WHEN 4 THEN 'job.cancelled'
-               WHEN 5 THEN 'job.expired' ELSE 'job.failed' END,
-             url, new.finished_ms, 0, 0, 0, 0, '' FROM webhook WHERE subject=new.id;
-       END;
-       CREATE TRIGGER job_untold AFTER DELETE ON job BEGIN
-         DELETE FROM webhook WHERE subject=old.id;
-       END)",
-    "DROP TRIGGER job_told; DROP TRIGGER job_untold"};
-
-std::vector<store::Migration> JobMigrations() {
-  return {kJobTables, webhooks::kWebhookTables, kJobNews};
-}
-
 Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<IdempotencyKey>& key,
                        const JobLimits& limits) {
   if (key.has_value()) {
@@ -195,14 +156,25 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
     idem_key = key->key;
     idem_print = std::as_bytes(std::span(key->print));
   }
+  const bool sealed = row->id.empty();
+  ASSIGN_OR_RETURN(row->number, NextNumber(database));
+  if (sealed) {
+    ASSIGN_OR_RETURN(const std::string id_key, IdKey(database));
+    row->id = SealedId(std::as_bytes(std::span(id_key)), row->number);
+  }
   RETURN_IF_ERROR(Run(
       database,
-      "INSERT INTO job(id, owner, caller, kind, state, version, attempt, max_attempts, epoch, "
-      "lease_until_ms, created_ms, started_ms, finished_ms, run_at_ms, deadline_ms, expires_ms, "
-      "progress, gone, idem_key, idem_print, request, result, error) "
-      "VALUES(?1, ?2, ?3, ?4, 0, 1, 0, ?5, 0, 0, ?6, 0, 0, ?7, ?8, 0, 0, 0, ?9, ?10, ?11, '', '')",
-      row->id, row->owner, row->caller, row->kind, row->max_attempts, row->created_ms,
-      row->run_at_ms, row->deadline_ms, idem_key, idem_print, row->request));
+      "INSERT INTO job(number, id, owner, caller, kind, state, version, attempt, max_attempts, "
+      "epoch, lease_until_ms, created_ms, started_ms, finished_ms, run_at_ms, deadline_ms, "
+      "expires_ms, progress, gone, idem_key, idem_print, request, result, error, sealed) "
+      "VALUES(?1, ?2, ?3, ?4, ?5, 0, 1, 0, ?6, 0, 0, ?7, 0, 0, ?8, ?9, 0, 0, 0, ?10, ?11, ?12, "
+      "'', '', ?13)",
+      row->number, row->id, row->owner, row->caller, row->kind, row->max_attempts, row->created_ms,
+      row->run_at_ms, row->deadline_ms, idem_key, idem_print, row->request, sealed));
+  RETURN_IF_ERROR(Run(database,
+                      "INSERT INTO job_total VALUES(?1, 1, 1, 0, ?2, 0) ON CONFLICT(owner) DO "
+                      "UPDATE SET jobs=jobs+1, queued=queued+1, request_bytes=request_bytes+?2",
+                      row->owner, static_cast<int64_t>(row->request.size())));
   if (!row->webhook.empty()) RETURN_IF_ERROR(webhooks::AddWish(database, row->id, row->webhook));
   return true;
 }
@@ -287,8 +259,8 @@ Result<bool> BeatJob(Database& database, const JobRow& job, int64_t lease_until_
                      int64_t progress) {
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET lease_until_ms=?3, progress=?4 "
-                      "WHERE id=?1 AND epoch=?2 AND state=1",
-                      job.id, job.epoch, lease_until_ms, progress));
+                      "WHERE number=?1 AND id=?5 AND epoch=?2 AND state=1",
+                      job.number, job.epoch, lease_until_ms, progress, job.id));
   return database.changes() > 0;
 }
 
@@ -299,9 +271,9 @@ Result<bool> FinishJob(Database& database, const JobRow& job, int64_t now_ms,
       database,
       "UPDATE job SET state=?3, result=?4, error=?5, progress=?6, finished_ms=?7, expires_ms=?8, "
       "lease_until_ms=0, version=version+1, request=CASE WHEN ?9 THEN request ELSE '' END "
-      "WHERE id=?1 AND epoch=?2 AND state=1",
-      job.id, job.epoch, Number(job.state), job.result, job.error, job.progress, now_ms,
-      now_ms + limits.result_ttl_ms, again));
+      "WHERE number=?1 AND id=?10 AND epoch=?2 AND state=1",
+      job.number, job.epoch, Number(job.state), job.result, job.error, job.progress, now_ms,
+      now_ms + limits.result_ttl_ms, again, job.id));
   if (database.changes() == 0) return false;
   RETURN_IF_ERROR(KeepWithin(database, limits));
   return true;
@@ -311,8 +283,8 @@ Result<bool> RequeueJob(Database& database, const JobRow& job, int64_t run_at_ms
   RETURN_IF_ERROR(Run(database,
                       "UPDATE job SET state=0, run_at_ms=?3, lease_until_ms=0, "
                       "attempt=attempt-CASE WHEN ?4 THEN 0 ELSE 1 END, version=version+1 "
-                      "WHERE id=?1 AND epoch=?2 AND state=1",
-                      job.id, job.epoch, run_at_ms, spent));
+                      "WHERE number=?1 AND id=?5 AND epoch=?2 AND state=1",
+                      job.number, job.epoch, run_at_ms, spent, job.id));
   return database.changes() > 0;
 }
 
@@ -344,20 +316,29 @@ Result<int64_t> ReleaseJobs(Database& database) {
 
 Result<std::vector<std::string>> ExpireJobs(Database& database, int64_t now_ms, int64_t most,
                                             const JobLimits& limits) {
-  std::vector<std::string> ids;
+  std::vector<std::pair<int64_t, std::string>> found;
   {
-    ASSIGN_OR_RETURN(Statement rows, database.Prepare("SELECT id FROM job WHERE state=0 AND "
-                                                      "deadline_ms<=?1 LIMIT ?2"));
-    ASSIGN_OR_RETURN(ids, Names(&rows.Bind(now_ms, most)));
+    ASSIGN_OR_RETURN(
+        Statement rows,
+        database.Prepare("SELECT number, id FROM job WHERE state=0 AND owner IN (SELECT owner FROM "
+                         "job_total WHERE queued>0) AND deadline_ms<=?1 LIMIT ?2"));
+    rows.Bind(now_ms, most);
+    while (true) {
+      ASSIGN_OR_RETURN(const bool more, rows.Step());
+      if (!more) break;
+      found.emplace_back(rows.Int(0), rows.Text(1));
+    }
   }
   const std::string error = wire::JobErrorJson(Status(
       StatusCode::kDeadlineExceeded, "deadline_exceeded", "it was not done before its deadline"));
-  for (const std::string& id : ids) {
+  std::vector<std::string> ids;
+  for (auto& [number, id] : found) {
     RETURN_IF_ERROR(Run(database,
                         "UPDATE job SET state=?2, finished_ms=?3, expires_ms=?4, error=?5, "
-                        "request='', version=version+1 WHERE id=?1 AND state=0",
-                        id, Number(JobState::kExpired), now_ms, now_ms + limits.result_ttl_ms,
+                        "request='', version=version+1 WHERE number=?1 AND state=0",
+                        number, Number(JobState::kExpired), now_ms, now_ms + limits.result_ttl_ms,
                         error));
+    ids.push_back(std::move(id));
   }
   return ids;
 }
@@ -381,10 +362,11 @@ Result<int64_t> DropResults(Database& database, int64_t now_ms, int64_t most,
 
 Result<std::optional<JobRow>> LoadJob(Database& database, const std::string& owner,
                                       const std::string& id) {
+  ASSIGN_OR_RETURN(const std::optional<int64_t> number, NumberOf(database, id, owner));
+  if (!number.has_value()) return std::optional<JobRow>();
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT " JOB_COLUMNS ", result, error FROM job "
-                                                   "WHERE id=?1 AND owner=?2"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(id, owner).Step());
-  if (!found) return std::optional<JobRow>();
+                                                   "WHERE number=?1"));
+  RETURN_IF_ERROR(row.Bind(*number).Step().status());
   JobRow job = RowOf(row);
   job.result = row.Text(kTextsFrom);
   job.error = row.Text(kTextsFrom + 1);
@@ -412,20 +394,21 @@ wire::JobView ViewOf(const JobRow& row) {
 }
 
 Result<std::optional<std::string>> OwnerOf(Database& database, const std::string& id) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT owner FROM job WHERE id=?1"));
-  ASSIGN_OR_RETURN(const bool found, row.Bind(id).Step());
-  return found ? std::optional(std::string(row.Text(0))) : std::nullopt;
+  ASSIGN_OR_RETURN(const std::optional<int64_t> number, NumberOf(database, id, std::nullopt));
+  if (!number.has_value()) return std::optional<std::string>();
+  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT owner FROM job WHERE number=?1"));
+  RETURN_IF_ERROR(row.Bind(*number).Step().status());
+  return std::optional(std::string(row.Text(0)));
 }
 
 Result<std::vector<JobRow>> ListJobs(Database& database, const std::optional<std::string>& owner,
                                      const JobQuery& query) {
   int64_t behind = query.ascending ? 0 : INT64_MAX;
   if (!query.after.empty()) {
-    ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT number FROM job WHERE id=?1 AND "
-                                                     "(?2 IS NULL OR owner=?2)"));
-    ASSIGN_OR_RETURN(const bool found, row.Bind(query.after, owner).Step());
-    if (!found) return NotFound("not_found", "after: there is no such job").WithParam("after");
-    behind = row.Int(0);
+    ASSIGN_OR_RETURN(const std::optional<int64_t> number, NumberOf(database, query.after, owner));
+    if (!number.has_value())
+      return NotFound("not_found", "after: there is no such job").WithParam("after");
+    behind = *number;
   }
   int64_t states = 0;  // a bit each
   for (const JobState state : query.states) states |= int64_t{1} << Number(state);
@@ -451,21 +434,25 @@ Result<std::vector<JobRow>> ListJobs(Database& database, const std::optional<std
 
 Result<bool> CancelQueued(Database& database, const std::string& owner, const std::string& id,
                           int64_t now_ms, const JobLimits& limits) {
+  ASSIGN_OR_RETURN(const std::optional<int64_t> number, NumberOf(database, id, owner));
+  if (!number.has_value()) return false;
   RETURN_IF_ERROR(Run(database,
-                      "UPDATE job SET state=?3, finished_ms=?4, expires_ms=?5, request='', "
-                      "version=version+1 WHERE id=?1 AND owner=?2 AND state=0",
-                      id, owner, Number(JobState::kCancelled), now_ms,
+                      "UPDATE job SET state=?2, finished_ms=?3, expires_ms=?4, request='', "
+                      "version=version+1 WHERE number=?1 AND state=0",
+                      *number, Number(JobState::kCancelled), now_ms,
                       now_ms + limits.result_ttl_ms));
   return database.changes() > 0;
 }
 
 Result<bool> ReplayJob(Database& database, const std::string& owner, const std::string& id,
                        int64_t deadline_ms) {
+  ASSIGN_OR_RETURN(const std::optional<int64_t> number, NumberOf(database, id, owner));
+  if (!number.has_value()) return false;
   RETURN_IF_ERROR(Run(database,
-                      "UPDATE job SET state=0, attempt=0, run_at_ms=0, deadline_ms=?3, "
+                      "UPDATE job SET state=0, attempt=0, run_at_ms=0, deadline_ms=?2, "
                       "finished_ms=0, expires_ms=0, error='', result='', version=version+1 "
-                      "WHERE id=?1 AND owner=?2 AND state IN (?4, ?5) AND request<>''",
-                      id, owner, deadline_ms, Number(JobState::kFailed), Number(JobState::kDead)));
+                      "WHERE number=?1 AND state IN (?3, ?4) AND request<>''",
+                      *number, deadline_ms, Number(JobState::kFailed), Number(JobState::kDead)));
   return database.changes() > 0;
 }
 
@@ -484,22 +471,36 @@ Result<std::vector<std::string>> PausedOwners(Database& database) {
   return Names(&rows);
 }
 
+namespace {
+
+// Of its owner's that wait: mostly so when it has just come.
+Result<bool> IsLast(Database& database, const JobRow& job) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "
+                                    "(deadline_ms, number)>(?2, ?3) LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool behind, row.Bind(job.owner, job.deadline_ms, job.number).Step());
+  return !behind;
+}
+
+}  // namespace
+
 Result<QueuePlace> PlaceOf(Database& database, const JobRow& job) {
   QueuePlace place;
-  {
+  ASSIGN_OR_RETURN(const bool last, IsLast(database, job));
+  if (!last) {
     ASSIGN_OR_RETURN(
         Statement row,
         database.Prepare("SELECT count(*) FROM (SELECT 1 FROM job WHERE state=0 AND owner=?1 AND "
-                         "(deadline_ms, number)<(?2, (SELECT number FROM job WHERE id=?3)) "
-                         "LIMIT ?4)"));
-    RETURN_IF_ERROR(row.Bind(job.owner, job.deadline_ms, job.id, kCountedBefore).Step().status());
+                         "(deadline_ms, number)<(?2, ?3) LIMIT ?4)"));
+    RETURN_IF_ERROR(
+        row.Bind(job.owner, job.deadline_ms, job.number, kCountedBefore).Step().status());
     place.before = row.Int(0);
   }
-  if (place.before == kCountedBefore) {
+  if (last || place.before == kCountedBefore) {
     ASSIGN_OR_RETURN(Statement row,
                      database.Prepare("SELECT queued FROM job_total WHERE owner=?1"));
     RETURN_IF_ERROR(row.Bind(job.owner).Step().status());
-    place.before = std::max(row.Int(0) - 1, kCountedBefore);
+    place.before = std::max(row.Int(0) - 1, place.before);
   }
   ASSIGN_OR_RETURN(Statement row,
                    database.Prepare("SELECT count(*), coalesce(sum(queued), 0) FROM job_total "

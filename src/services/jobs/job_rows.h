@@ -13,16 +13,9 @@
 
 #include "base/status.h"
 #include "store/database.h"
-#include "store/migrations.h"
 #include "wire/job.h"
 
 namespace tutti::jobs {
-
-extern const store::Migration kJobTables;
-// The end of a job with a webhook is an event of webhooks::kWebhookTables, in the same transaction.
-extern const store::Migration kJobNews;
-// Both, with what lies between them: what jobs alone need of a store.
-std::vector<store::Migration> JobMigrations();
 
 using wire::JobState;
 
@@ -30,6 +23,7 @@ using wire::JobState;
 inline constexpr const char* kAttemptsExhausted = "attempts_exhausted";
 
 struct JobRow {
+  int64_t number = 0;     // of the row, while it lasts
   std::string id, owner;  // owner: tenant
   std::string caller;     // JSON, as responses::WriteCaller
   std::string kind;       // as calls::NameOf
@@ -62,8 +56,9 @@ struct JobLimits {
   int64_t result_ttl_ms = int64_t{24} * 3'600'000;  // after the end
 };
 
-// In the store, or that it is there already: then `row` becomes the one of that key. Errors:
-// idempotency_key_mismatch, tenant_queue_full.
+// In the store, or that it is there already: then `row` becomes the one of that key. It is given
+// its id where it has none. Errors, all before the first change: idempotency_key_mismatch,
+// tenant_queue_full.
 Result<bool> InsertJob(store::Database& database, JobRow* row,
                        const std::optional<IdempotencyKey>& key, const JobLimits& limits);
 

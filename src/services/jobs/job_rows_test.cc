@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "services/jobs/job_tables.h"
 
 namespace tutti::jobs {
 namespace {
@@ -77,6 +78,33 @@ class JobRowsTest : public ::testing::Test {
   JobLimits limits_;
   JobRow last_;
 };
+
+// All by their ids, as they were before and as they are given now.
+TEST_F(JobRowsTest, WhatGetsItsIdFromItsRowIsFoundByIt) {
+  ASSERT_TRUE(*Insert("named"));
+  std::vector<std::string> ids;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(*Insert(""));
+    ids.push_back(last_.id);
+    EXPECT_EQ(last_.id.size(), 36u);
+    EXPECT_EQ(Load(ids.back()).number, i + 2);
+  }
+  EXPECT_EQ(Load("named").number, 1);
+  EXPECT_FALSE(LoadJob(database_, "u", ids[0])->has_value()) << "another owner's";
+  EXPECT_EQ(*OwnerOf(database_, ids[1]), "t");
+  EXPECT_EQ(Ids(*ListJobs(database_, "t", {.after = ids[1]})), ids[0] + " named ");
+  EXPECT_TRUE(*CancelQueued(database_, "t", ids[2], 1, limits_));
+  EXPECT_EQ(PlaceOf(database_, Load(ids[1]))->before, 2);
+  std::string changed = ids[0];
+  changed.back() = changed.back() == '0' ? '1' : '0';
+  EXPECT_FALSE(LoadJob(database_, "t", changed)->has_value());
+  EXPECT_FALSE(OwnerOf(database_, changed)->has_value());
+  // The number of a row that is gone is used again, its id is not.
+  ASSERT_TRUE(store::Run(database_, "DELETE FROM job WHERE number=4").ok());
+  ASSERT_TRUE(*Insert(""));
+  EXPECT_EQ(last_.number, 4);
+  EXPECT_FALSE(LoadJob(database_, "t", ids[2])->has_value());
+}
 
 TEST_F(JobRowsTest, TwoClaimsNeverGetOneJob) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(*Insert("j" + std::to_string(i)));
@@ -227,6 +255,24 @@ TEST_F(JobRowsTest, TheOldestResultsGoFirstAndTheirIdsAreKnownAWhile) {
   EXPECT_EQ(Total("jobs"), -1) << "no total of nothing";
 }
 
+// They counted against no bound: who sends what fails could fill the disk.
+TEST_F(JobRowsTest, RequestsKeptOfWhatFailedCountAsResults) {
+  ASSERT_TRUE(*Insert("j"));
+  const int64_t bytes = Total("request_bytes");
+  EXPECT_TRUE(Finish(ClaimOne(), JobState::kFailed, "r"));
+  EXPECT_EQ(Total("request_bytes"), 0);
+  EXPECT_EQ(Total("result_bytes"), bytes + 1);
+  limits_.result_bytes = bytes + 5;
+  ASSERT_TRUE(*Insert("k"));
+  EXPECT_TRUE(Finish(ClaimOne(), JobState::kDead, "r", 300));
+  EXPECT_TRUE(Load("j").gone);
+  EXPECT_FALSE(*ReplayJob(database_, "t", "j", 5000)) << "its request went with it";
+  EXPECT_EQ(Total("result_bytes"), bytes + 1);
+  EXPECT_TRUE(*ReplayJob(database_, "t", "k", 5000));
+  EXPECT_EQ(Total("result_bytes"), 0);
+  EXPECT_EQ(Total("request_bytes"), bytes);
+}
+
 TEST_F(JobRowsTest, WhatWaitedTooLongExpires) {
   ASSERT_TRUE(*Insert("soon", "t", 1'000));
   ASSERT_TRUE(*Insert("late", "t", 2'000));
@@ -268,6 +314,61 @@ TEST_F(JobRowsTest, APlaceCountsWhatGoesBefore) {
   EXPECT_EQ(place.before, 2);
   EXPECT_EQ(place.owners, 2);
   EXPECT_EQ(place.waiting, 4);
+}
+
+// A store of before: its jobs keep their ids, totals and webhooks, and go back with all of them.
+TEST(JobTablesTest, JobsOfAnEarlierStoreAreKeptBothWays) {
+  Result<store::Database> opened = store::Database::Open("");
+  ASSERT_TRUE(opened.ok());
+  store::Database& database = *opened;
+  const std::vector<store::Migration> all = JobMigrations();
+  const std::span<const store::Migration> before = std::span(all).first(3);
+  ASSERT_TRUE(store::Migrate(before, &database).ok());
+  for (const std::string id : {"a", "b", "c"}) {
+    ASSERT_TRUE(store::Run(database,
+                           "INSERT INTO job VALUES(NULL, ?1, 't', '{}', 'chat.completions', 0, 1, "
+                           "0, 3, 0, 0, 1, 0, 0, 0, 1000000, 0, 0, 0, 'key ' || ?1, x'00', "
+                           "'request', '', '')",
+                           id)
+                    .ok());
+  }
+  ASSERT_TRUE(store::Run(database, "INSERT INTO webhook VALUES('b', 'http://x.example/')").ok());
+  ASSERT_TRUE(store::Run(database, "UPDATE job SET state=6, result='r' WHERE id='c'").ok());
+  const auto number = [&](const std::string& sql) {
+    Result<store::Statement> row = database.Prepare(sql);
+    return row.ok() && row->Step().ok() ? row->Int(0) : -1;
+  };
+  EXPECT_EQ(number("SELECT result_bytes FROM job_total"), 1);
+
+  ASSERT_TRUE(store::Migrate(all, &database).ok());
+  EXPECT_EQ(number("SELECT result_bytes FROM job_total"), 8) << "with the request that is kept";
+  EXPECT_EQ(number("SELECT request_bytes FROM job_total"), 14);
+  EXPECT_TRUE((*LoadJob(database, "t", "b"))->number == 2);
+  std::optional<std::string> cursor;
+  const auto claimed = ClaimJobs(database, 100, 30'000, 2, &cursor);
+  ASSERT_TRUE(claimed.ok() && claimed->size() == 2) << claimed.status();
+  JobRow done = (*claimed)[1];
+  done.state = JobState::kSucceeded;
+  done.result = "{}";
+  EXPECT_TRUE(*FinishJob(database, done, 200, {}));
+  EXPECT_EQ(number("SELECT count(*) FROM webhook_event"), 1) << "its end is told";
+  JobRow fresh;
+  fresh.owner = "t";
+  fresh.caller = "{}";
+  fresh.kind = "chat.completions";
+  fresh.request = "request";
+  ASSERT_TRUE(*InsertJob(database, &fresh, std::nullopt, {}));
+
+  ASSERT_TRUE(store::Migrate(before, &database).ok());
+  EXPECT_EQ(number("SELECT count(*) FROM job WHERE id='" + fresh.id + "' AND number=4"), 1);
+  EXPECT_EQ(number("SELECT result_bytes FROM job_total"), 3) << "results alone, as it was";
+  EXPECT_EQ(number("SELECT queued*10+running FROM job_total"), 11);
+  ASSERT_TRUE(store::Run(database, "DELETE FROM job WHERE id='b'").ok());
+  EXPECT_EQ(number("SELECT count(*) FROM webhook"), 0);
+
+  ASSERT_TRUE(store::Migrate(all, &database).ok()) << "and once more";
+  EXPECT_TRUE((*LoadJob(database, "t", fresh.id)).has_value());
+  EXPECT_FALSE((*LoadJob(database, "t", "b")).has_value());
 }
 
 }  // namespace

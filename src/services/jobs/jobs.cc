@@ -103,7 +103,6 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
   const int64_t now_ms = unix_ms_();
   auto row = std::make_shared<JobRow>();
   row->webhook = std::move(job.webhook);
-  row->id = responses::NewId("job_");
   row->owner = std::move(job.owner);
   row->caller = responses::CallerText(job.caller);
   row->kind = calls::NameOf(job.kind);
@@ -139,7 +138,8 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
           Claim();
           TickIn(options_.tick);
         });
-      });
+      },
+      store::Store::Undo::kWithGroup);
 }
 
 Result<JobView> Jobs::Load(Database& rows, const std::string& owner, const std::string& id) const {
@@ -352,7 +352,8 @@ void Jobs::Claim() {
           if (!status.ok()) return TickIn(options_.tick);
           OnClaimed(std::move(*claimed), static_cast<int64_t>(claimed->size()) == room);
         });
-      });
+      },
+      store::Store::Undo::kWithGroup);
 }
 
 void Jobs::OnClaimed(std::vector<JobRow> claimed, bool full) {
@@ -489,7 +490,8 @@ void Jobs::Save(JobRow row) {
           Changed(id);
           Claim();
         });
-      });
+      },
+      store::Store::Undo::kWithGroup);
 }
 
 void Jobs::Requeue(const JobRow& row, Duration in, bool spent) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "amount.h"
+#include "services/jobs/job_tables.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
 #include "services/responses/testing/waiting.h"

@@ -29,10 +29,12 @@ std::string NewId(std::string_view prefix) {
   return id;
 }
 
-int64_t NewSeed() {
-  uint64_t seed = 0;
-  for (const unsigned char byte : RandomBytes<8>()) seed = seed << 8 | byte;
-  return static_cast<int64_t>(seed >> 1);
+uint64_t RandomBits() {
+  uint64_t bits = 0;
+  for (const unsigned char byte : RandomBytes<8>()) bits = bits << 8 | byte;
+  return bits;
 }
+
+int64_t NewSeed() { return static_cast<int64_t>(RandomBits() >> 1); }
 
 }  // namespace tutti::responses

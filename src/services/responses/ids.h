@@ -11,6 +11,9 @@ namespace tutti::responses {
 // `prefix` ("resp_") and 32 hex digits of the system's random numbers.
 std::string NewId(std::string_view prefix);
 
+// 64 of them.
+uint64_t RandomBits();
+
 // For a request that names none: 0 or more, so that every door can carry it.
 int64_t NewSeed();
 

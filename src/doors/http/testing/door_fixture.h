@@ -18,6 +18,7 @@
 #include "services/auth/testing/one_key.h"
 #include "services/batches/batches.h"
 #include "services/batches/files.h"
+#include "services/jobs/job_tables.h"
 #include "services/jobs/jobs.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"

@@ -1,0 +1,73 @@
+#include "services/jobs/job_id.h"
+
+#include <openssl/evp.h>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "base/check.h"
+#include "services/responses/ids.h"
+
+namespace tutti::jobs {
+namespace {
+
+constexpr std::string_view kIdPrefix = "job_";
+constexpr std::string_view kHexDigits = "0123456789abcdef";
+using Block = std::array<unsigned char, 16>;
+
+Block Ciphered(store::Blob key, const Block& block, bool seal) {
+  CHECK(key.size() == block.size()) << "a key of " << key.size() << " bytes";
+  const std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)> context(
+      EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
+  Block out;
+  int length = 0;
+  CHECK(EVP_CipherInit_ex(context.get(), EVP_aes_128_ecb(), nullptr,
+                          reinterpret_cast<const unsigned char*>(key.data()), nullptr,
+                          seal ? 1 : 0) == 1 &&
+        EVP_CIPHER_CTX_set_padding(context.get(), 0) == 1 &&
+        EVP_CipherUpdate(context.get(), out.data(), &length, block.data(),
+                         static_cast<int>(block.size())) == 1 &&
+        length == static_cast<int>(out.size()))
+      << "AES";
+  return out;
+}
+
+// Big endian, from byte `at` on.
+void PutNumber(uint64_t value, size_t at, Block* block) {
+  for (size_t i = 0; i < 8; ++i)
+    (*block)[at + i] = static_cast<unsigned char>(value >> (56 - 8 * i));
+}
+
+}  // namespace
+
+std::string SealedId(store::Blob key, int64_t number) {
+  Block block;
+  PutNumber(static_cast<uint64_t>(number), 0, &block);
+  PutNumber(responses::RandomBits(), 8, &block);
+  std::string id(kIdPrefix);
+  for (const unsigned char byte : Ciphered(key, block, true)) {
+    id += kHexDigits[byte >> 4];
+    id += kHexDigits[byte & 15];
+  }
+  return id;
+}
+
+std::optional<int64_t> NumberIn(store::Blob key, std::string_view id) {
+  if (!id.starts_with(kIdPrefix)) return std::nullopt;
+  id.remove_prefix(kIdPrefix.size());
+  Block block{};
+  if (id.size() != 2 * block.size()) return std::nullopt;
+  for (size_t i = 0; i < id.size(); ++i) {
+    const size_t digit = kHexDigits.find(id[i]);
+    if (digit == std::string_view::npos) return std::nullopt;
+    block[i / 2] = static_cast<unsigned char>(block[i / 2] << 4 | digit);
+  }
+  uint64_t number = 0;
+  const Block open = Ciphered(key, block, false);
+  for (size_t i = 0; i < 8; ++i) number = number << 8 | open[i];
+  if (number > INT64_MAX) return std::nullopt;
+  return static_cast<int64_t>(number);
+}
+
+}  // namespace tutti::jobs
