@@ -1,24 +1,23 @@
 #include "bench/job_accepts.h"
 
-#include <atomic>
-#include <span>
-#include <thread>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mutex.h"
 #include "bench/bench_folder.h"
 #include "services/jobs/job_rows.h"
+#include "services/jobs/job_tables.h"
 #include "store/database.h"
 #include "store/store.h"
 
 namespace tutti::bench {
 namespace {
 
-jobs::JobRow RowOf(int64_t number) {
+jobs::JobRow BenchRow() {
   jobs::JobRow row;
-  row.id = "job_" + std::to_string(number);
   row.owner = "bench";
   row.caller = "{}";
   row.kind = "chat.completions";
@@ -33,35 +32,64 @@ jobs::JobLimits Unlimited() {
   return limits;
 }
 
+// From the store's thread to the one that hands in what comes next, as from it to a door: whoever
+// has something to do is woken once for all that has ended.
+class Ends {
+ public:
+  struct End {
+    double took_s = 0;
+    Status status;
+  };
+  void Add(End end) {
+    const MutexLock lock(mutex_);
+    ends_.push_back(std::move(end));
+    if (ends_.size() == 1) changed_.NotifyOne();
+  }
+  // Waits for the first.
+  std::vector<End> Take() {
+    const MutexLock lock(mutex_);
+    while (ends_.empty()) changed_.Wait(mutex_);
+    return std::exchange(ends_, {});
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  std::vector<End> ends_ GUARDED_BY(mutex_);
+};
+
 }  // namespace
 
 Result<AcceptFigures> AcceptsOf(const std::string& in, int at_once, double seconds) {
   const BenchFolder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
+  const SteadyClock clock;
+  AcceptFigures figures{.at_once = at_once};
+  Ends ends;
   ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store,
                    store::Store::Open({.folder = folder.path()}, jobs::JobMigrations()));
-  const SteadyClock clock;
+  const auto send = [&] {
+    store->Write(
+        [](store::Database& rows) {
+          jobs::JobRow row = BenchRow();
+          return jobs::InsertJob(rows, &row, std::nullopt, Unlimited()).status();
+        },
+        [&ends, &clock, sent = clock.Now()](const Status& status) {
+          ends.Add({ToSeconds(clock.Now() - sent), status});
+        },
+        store::Store::Undo::kWithGroup);
+  };
   const TimePoint begin = clock.Now();
-  Mutex mutex;
-  AcceptFigures figures{.at_once = at_once};
+  for (int i = 0; i < at_once; ++i) send();
   Status failure;
-  std::atomic<int64_t> next{0};
-  {
-    std::vector<std::jthread> clients;
-    for (int i = 0; i < at_once; ++i) {
-      clients.emplace_back([&] {
-        while (ToSeconds(clock.Now() - begin) < seconds) {
-          const TimePoint sent = clock.Now();
-          const Status written = store->WriteNow([number = next++](store::Database& rows) {
-            jobs::JobRow row = RowOf(number);
-            return jobs::InsertJob(rows, &row, std::nullopt, Unlimited()).status();
-          });
-          const double took_s = ToSeconds(clock.Now() - sent);
-          const MutexLock lock(mutex);
-          figures.accept_s.push_back(took_s);
-          if (!written.ok()) failure = written;
-        }
-      });
+  for (int under_way = at_once; under_way > 0;) {
+    for (const Ends::End& end : ends.Take()) {
+      --under_way;
+      figures.accept_s.push_back(end.took_s);
+      if (!end.status.ok()) failure = end.status;
+      if (!failure.ok() || ToSeconds(clock.Now() - begin) >= seconds) continue;
+      send();
+      ++under_way;
     }
   }
   RETURN_IF_ERROR(failure);
@@ -77,10 +105,10 @@ Result<AcceptFigures> PlainCommits(const std::string& in, double seconds) {
   const SteadyClock clock;
   const TimePoint begin = clock.Now();
   AcceptFigures figures;
-  for (int64_t number = 0; ToSeconds(clock.Now() - begin) < seconds; ++number) {
+  while (ToSeconds(clock.Now() - begin) < seconds) {
     const TimePoint sent = clock.Now();
     RETURN_IF_ERROR(database.Execute("BEGIN IMMEDIATE"));
-    jobs::JobRow row = RowOf(number);
+    jobs::JobRow row = BenchRow();
     RETURN_IF_ERROR(jobs::InsertJob(database, &row, std::nullopt, Unlimited()).status());
     RETURN_IF_ERROR(database.Execute("COMMIT"));
     figures.accept_s.push_back(ToSeconds(clock.Now() - sent));

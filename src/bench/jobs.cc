@@ -78,6 +78,49 @@ class JobRun {
     return submitted;
   }
 
+  // A batch of so many lines, uploaded first: how long it ran, and how many lines failed.
+  struct Batch {
+    double seconds = 0;
+    int64_t failed = 0;
+  };
+  Result<Batch> RunBatch(int lines) {
+    std::string form =
+        "--tutti-bench\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n"
+        "--tutti-bench\r\nContent-Disposition: form-data; name=\"file\"; "
+        "filename=\"lines.jsonl\"\r\nContent-Type: application/jsonl\r\n\r\n";
+    for (int i = 0; i < lines; ++i) {
+      form += fmt::format(
+          "{{\"custom_id\":\"{}\",\"method\":\"POST\",\"url\":\"/v1/chat/"
+          "completions\",\"body\":{}}}\n",
+          i, Body());
+    }
+    form += "\r\n--tutti-bench--\r\n";
+    ASSIGN_OR_RETURN(
+        const std::string file,
+        Created("/v1/files", form, "Content-Type: multipart/form-data; boundary=tutti-bench\r\n"));
+    const TimePoint begin = clock_.Now();
+    ASSIGN_OR_RETURN(
+        const std::string batch,
+        Created("/v1/batches",
+                boost::json::serialize(boost::json::object{{"input_file_id", file},
+                                                           {"endpoint", "/v1/chat/completions"},
+                                                           {"completion_window", "24h"}}),
+                ""));
+    while (true) {
+      ASSIGN_OR_RETURN(const boost::json::object seen, Look("/v1/batches/" + batch));
+      const boost::json::value* status = seen.if_contains("status");
+      if (status != nullptr && *status == "completed") {
+        Batch done{.seconds = ToSeconds(clock_.Now() - begin)};
+        done.failed = seen.at("request_counts").at("failed").to_number<int64_t>();
+        return done;
+      }
+      if (status == nullptr || *status == "failed" || *status == "expired" ||
+          *status == "cancelled")
+        return Internal("the batch ended as " + boost::json::serialize(seen));
+      std::this_thread::sleep_for(kLook);
+    }
+  }
+
   // Until all have ended, unless `enough` says otherwise; then whether they had.
   Result<bool> AwaitNone(const std::function<bool()>& enough) {
     while (true) {
@@ -92,14 +135,10 @@ class JobRun {
   }
   // Of the newest hundred at most.
   Result<int> Count(const std::string& status, int limit) {
-    ASSIGN_OR_RETURN(const std::string page,
-                     client::Get(server_, fmt::format("/v1/jobs?status={}&limit={}", status, limit),
-                                 options_.load.api_key, options_.load.patience));
-    boost::system::error_code error;
-    const boost::json::value list = boost::json::parse(page, error);
-    if (error || !list.is_object() || !list.get_object().contains("data"))
-      return Internal("the server's list of jobs cannot be read");
-    return static_cast<int>(list.get_object().at("data").get_array().size());
+    ASSIGN_OR_RETURN(const boost::json::object list,
+                     Look(fmt::format("/v1/jobs?status={}&limit={}", status, limit)));
+    if (!list.contains("data")) return Internal("the server's list of jobs cannot be read");
+    return static_cast<int>(list.at("data").get_array().size());
   }
 
   // Closed loop; an error if any request was not answered.
@@ -116,6 +155,29 @@ class JobRun {
  private:
   Result<client::HttpConnection> Connect() const {
     return client::HttpConnection::Open(server_, options_.load.api_key, options_.load.patience);
+  }
+
+  Result<boost::json::object> Look(const std::string& path) const {
+    ASSIGN_OR_RETURN(const std::string text,
+                     client::Get(server_, path, options_.load.api_key, options_.load.patience));
+    return ObjectOf(text);
+  }
+  static Result<boost::json::object> ObjectOf(const std::string& text) {
+    boost::system::error_code error;
+    boost::json::value value = boost::json::parse(text, error);
+    if (error || !value.is_object()) return Internal("the server's answer cannot be read: " + text);
+    return std::move(value.get_object());
+  }
+  // Its id.
+  Result<std::string> Created(const std::string& path, const std::string& body,
+                              std::string_view fields) const {
+    ASSIGN_OR_RETURN(client::HttpConnection connection, Connect());
+    ASSIGN_OR_RETURN(const client::HttpConnection::Answer answer,
+                     connection.Post(path, body, fields));
+    if (answer.status != 200) return client::AnswerError(answer.status, answer.body);
+    ASSIGN_OR_RETURN(const boost::json::object made, ObjectOf(answer.body));
+    if (!made.contains("id")) return Internal("what was made has no id: " + answer.body);
+    return std::string(made.at("id").as_string());
   }
 
   // As the interactive prompts, and none of them.
@@ -210,13 +272,21 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
 Result<Report> BenchJobs(const JobsOptions& options,
                          const std::function<void(const std::string&)>& progress) {
   const ServeOptions& load = options.load;
-  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
-  const client::ModelServer at{server, load.api_key, load.patience};
-  ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
   ASSIGN_OR_RETURN(const kernels::KernelTable* kernels, kernels::SelectKernels());
   Calibration calibration(kernels->isa, UsableCores(), load.calibrate);
   Teller teller{{}, progress};
-  boost::json::object json;
+  boost::json::object json{{"schema", "tutti.bench.jobs.v1"},
+                           {"machine", MachineJson(calibration.best())}};
+  if (load.url.empty()) {
+    RETURN_IF_ERROR(Accepts(options, &teller, &json));
+    teller.Say("on " + MachineLine(calibration.best()));
+    json["passed"] = teller.report.failures.empty();
+    teller.report.json = std::move(json);
+    return std::move(teller.report);
+  }
+  ASSIGN_OR_RETURN(const client::Server server, client::ParseUrl(load.url));
+  const client::ModelServer at{server, load.api_key, load.patience};
+  ASSIGN_OR_RETURN(const std::string model, client::ChooseModel(at, load.model, "generate"));
   RETURN_IF_ERROR(Accepts(options, &teller, &json));
 
   JobRun run(options, server, model);
@@ -273,6 +343,21 @@ Result<Report> BenchJobs(const JobsOptions& options,
   ASSIGN_OR_RETURN(const int failed, run.Count("failed", 100));
   teller.Demand(failed == 0, fmt::format("{} jobs failed", failed));
 
+  if (options.lines > 0) {
+    ASSIGN_OR_RETURN(const JobRun::Batch batch, run.RunBatch(options.lines));
+    ASSIGN_OR_RETURN(const double last, peak_of());
+    const double batch_rate = static_cast<double>(options.lines) * load.max_tokens / batch.seconds;
+    const double of_peak = batch_rate / ((after + last) / 2);
+    teller.Say(fmt::format("a batch of {} lines alone: {:.0f} tokens/s, {:.1f} % of the peak",
+                           options.lines, batch_rate, of_peak * 100));
+    teller.Demand(of_peak >= options.least_of_peak,
+                  fmt::format("a batch reaches {:.1f} % of the peak, {:.0f} % are asked for",
+                              of_peak * 100, options.least_of_peak * 100));
+    teller.Demand(batch.failed == 0, fmt::format("{} lines of the batch failed", batch.failed));
+    json["batch"] = boost::json::object{
+        {"lines", options.lines}, {"tokens_s", batch_rate}, {"share_of_peak", of_peak}};
+  }
+
   boost::json::array beside_rows;
   for (const int clients : options.interactive) {
     ASSIGN_OR_RETURN(const LevelResult alone,
@@ -304,9 +389,7 @@ Result<Report> BenchJobs(const JobsOptions& options,
       fmt::format("at most {:.0f} of 202 a second over {} connections, bench and server on {}",
                   ceiling, options.submitters, MachineLine(calibration.best())));
 
-  json["schema"] = "tutti.bench.jobs.v1";
   json["accepted_per_s"] = ceiling;
-  json["machine"] = MachineJson(calibration.best());
   json["url"] = load.url;
   json["model"] = model;
   json["jobs"] = options.jobs;

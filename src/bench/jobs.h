@@ -4,8 +4,9 @@
 // beside the plainest program that does the same, one SQLite commit for each (WAL,
 // synchronous=FULL), and beside a Redis stream that flushes each (appendfsync always), where there
 // is a redis-server. Over HTTP: jobs are submitted while a long answer is streamed; then they run
-// alone, beside the peak that interactive clients reach; then others run while interactive clients
-// are timed in a closed loop, beside the same clients alone.
+// alone, beside the peak that interactive clients reach, as does a batch of as short lines, from
+// when it is asked for until its answers can be read; then others run while interactive clients are
+// timed in a closed loop, beside the same clients alone.
 //
 // Rate of jobs = output tokens of all / (from when their queue is let go until none has not ended).
 #pragma once
@@ -29,6 +30,7 @@ struct JobsOptions {
   // `requests`, `concurrency`, `rate` and `sweep` are not asked for.
   ServeOptions load = ShortRequests();
   int jobs = 5000;     // that run alone; as many beside each number of interactive clients
+  int lines = 5000;    // of a batch, which runs alone; 0: none
   int submitters = 8;  // connections
   int clients = 16;    // of the closed loop that measures the peak
   std::vector<int> interactive = {1, 8};  // clients whose requests are timed, alone and beside jobs
@@ -40,6 +42,7 @@ struct JobsOptions {
   double submit_p99_ms = 20, least_of_peak = 0.9, most_ttft = 1.1, least_of_plain = 10;
 };
 
+// Without a URL in `load` only the accepts, which need no server.
 Result<Report> BenchJobs(const JobsOptions& options,
                          const std::function<void(const std::string&)>& progress);
 

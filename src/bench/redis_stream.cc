@@ -1,5 +1,6 @@
 #include "bench/redis_stream.h"
 
+#include <poll.h>
 #include <spawn.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -16,7 +17,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/mutex.h"
 #include "bench/bench_folder.h"
 
 namespace tutti::bench {
@@ -55,35 +55,49 @@ class RedisClient {
       return RedisFailed(std::strerror(errno));
     return client;
   }
-  RedisClient(RedisClient&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  RedisClient(RedisClient&& other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), answer_(std::move(other.answer_)) {}
   RedisClient& operator=(RedisClient&&) = delete;
   ~RedisClient() {
     if (fd_ >= 0) close(fd_);
   }
 
-  // One command, and its answer, which must be short: "+OK", or a string.
-  Status Ask(const std::vector<std::string_view>& words) {
+  static std::string Command(const std::vector<std::string_view>& words) {
     std::string text = "*" + std::to_string(words.size()) + "\r\n";
     for (const std::string_view word : words) {
       text += "$" + std::to_string(word.size()) + "\r\n";
       text.append(word).append("\r\n");
     }
-    for (size_t sent = 0; sent < text.size();) {
-      const ssize_t some = send(fd_, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-      if (some <= 0) return RedisFailed(std::strerror(errno));
-      sent += static_cast<size_t>(some);
-    }
-    std::string answer;
-    std::array<char, 512> piece;
-    // "$15\r\n1700000000000-0\r\n": a string has two lines.
-    while (answer.empty() || LinesOf(answer) < (answer.front() == '$' ? 2 : 1)) {
-      const ssize_t some = recv(fd_, piece.data(), piece.size(), 0);
-      if (some <= 0) return RedisFailed("it closed the connection");
-      answer.append(piece.data(), static_cast<size_t>(some));
-    }
-    if (answer.front() == '+' || answer.front() == '$') return OkStatus();
-    return RedisFailed(answer.substr(0, answer.find('\r')));
+    return text;
   }
+  Status Send(std::string_view command) {
+    answer_.clear();
+    while (!command.empty()) {
+      const ssize_t some = send(fd_, command.data(), command.size(), MSG_NOSIGNAL);
+      if (some <= 0) return RedisFailed(std::strerror(errno));
+      command.remove_prefix(static_cast<size_t>(some));
+    }
+    return OkStatus();
+  }
+  // Reads once. Whether the answer is whole, which must be short: "+OK", or a string.
+  Result<bool> Read() {
+    std::array<char, 512> piece;
+    const ssize_t some = recv(fd_, piece.data(), piece.size(), 0);
+    if (some <= 0) return RedisFailed("it closed the connection");
+    answer_.append(piece.data(), static_cast<size_t>(some));
+    // "$15\r\n1700000000000-0\r\n": a string has two lines.
+    if (LinesOf(answer_) < (answer_.front() == '$' ? 2 : 1)) return false;
+    if (answer_.front() == '+' || answer_.front() == '$') return true;
+    return RedisFailed(answer_.substr(0, answer_.find('\r')));
+  }
+  Status Ask(const std::vector<std::string_view>& words) {
+    RETURN_IF_ERROR(Send(Command(words)));
+    while (true) {
+      ASSIGN_OR_RETURN(const bool whole, Read());
+      if (whole) return OkStatus();
+    }
+  }
+  int fd() const { return fd_; }
 
  private:
   explicit RedisClient(int fd) : fd_(fd) {}
@@ -95,6 +109,7 @@ class RedisClient {
   }
 
   int fd_;
+  std::string answer_;
 };
 
 // The process; ended with it.
@@ -162,31 +177,45 @@ Result<std::optional<AcceptFigures>> RedisAcceptsOf(const std::string& in, int a
   const BenchFolder folder(in);
   RETURN_IF_ERROR(folder.Check(in));
   ASSIGN_OR_RETURN(const RedisServer server, RedisServer::Start(program, folder.path()));
+  // All connections are one thread's, as those of a server are: a thread for each would measure
+  // how fast the kernel wakes them.
   const std::string body(kAcceptBytes, 'x');
+  const std::string command = RedisClient::Command({"XADD", "jobs", "*", "body", body});
   const SteadyClock clock;
-  Mutex mutex;
   AcceptFigures figures{.at_once = at_once};
-  Status failure;
+  struct Sent {
+    RedisClient client;
+    TimePoint at;
+  };
+  std::vector<Sent> clients;
+  std::vector<pollfd> polled;
+  for (int i = 0; i < at_once; ++i) {
+    ASSIGN_OR_RETURN(RedisClient client, RedisClient::Open(server.socket()));
+    polled.push_back({client.fd(), POLLIN, 0});
+    clients.push_back({std::move(client), TimePoint()});
+  }
   const TimePoint begin = clock.Now();
-  {
-    std::vector<std::jthread> clients;
-    for (int i = 0; i < at_once; ++i) {
-      clients.emplace_back([&] {
-        Result<RedisClient> client = RedisClient::Open(server.socket());
-        Status status = client.status();
-        std::vector<double> mine;
-        while (status.ok() && ToSeconds(clock.Now() - begin) < seconds) {
-          const TimePoint sent = clock.Now();
-          status = client->Ask({"XADD", "jobs", "*", "body", body});
-          mine.push_back(ToSeconds(clock.Now() - sent));
-        }
-        const MutexLock lock(mutex);
-        figures.accept_s.insert(figures.accept_s.end(), mine.begin(), mine.end());
-        if (!status.ok()) failure = status;
-      });
+  for (Sent& sent : clients) {
+    sent.at = clock.Now();
+    RETURN_IF_ERROR(sent.client.Send(command));
+  }
+  for (int under_way = at_once; under_way > 0;) {
+    if (poll(polled.data(), polled.size(), -1) < 0 && errno != EINTR)
+      return RedisFailed(std::strerror(errno));
+    for (size_t i = 0; i < clients.size(); ++i) {
+      if (polled[i].revents == 0) continue;
+      ASSIGN_OR_RETURN(const bool whole, clients[i].client.Read());
+      if (!whole) continue;
+      figures.accept_s.push_back(ToSeconds(clock.Now() - clients[i].at));
+      if (ToSeconds(clock.Now() - begin) >= seconds) {
+        polled[i].events = 0;
+        --under_way;
+        continue;
+      }
+      clients[i].at = clock.Now();
+      RETURN_IF_ERROR(clients[i].client.Send(command));
     }
   }
-  RETURN_IF_ERROR(failure);
   figures.per_s = static_cast<double>(figures.accept_s.size()) / ToSeconds(clock.Now() - begin);
   return std::optional(std::move(figures));
 }

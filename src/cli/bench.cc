@@ -265,17 +265,21 @@ class BenchCommand final : public Command {
                               return bench::BenchJobs(jobs_, Progress());
                             });
     command->footer(
-        "Example:\n"
+        "Examples:\n"
         "  tutti bench jobs --url http://127.0.0.1:8080 --jobs 5000\n"
+        "  tutti bench jobs --folder /var/lib/tutti   what this disk accepts, without a server\n"
         "The server's other jobs of this key are waited for, and its queue is paused meanwhile. A "
         "key is\n"
         "taken from TUTTI_API_KEY.");
-    command->add_option("--url", load.url, "of the server, http://HOST:PORT, with or without /v1")
-        ->required();
+    command->add_option("--url", load.url,
+                        "of the server, http://HOST:PORT, with or without /v1 (default: no server, "
+                        "the accepts alone)");
     command->add_option("--model", load.model,
                         "name to ask for (default: the first the server lists)");
     AddNumber(*command, "--jobs", jobs_.jobs, 1, 1000000,
               "that run alone, and beside each number of interactive clients [5000]");
+    AddNumber(*command, "--lines", jobs_.lines, 0, 50000,
+              "of a batch that runs alone; 0 for none [5000]");
     AddNumbers(*command, "--interactive", jobs_.interactive, 1, 1024,
                "clients that are timed alone and beside jobs [1,8]");
     AddNumber(*command, "--submitters", jobs_.submitters, 1, 256, "connections [8]");

@@ -58,10 +58,11 @@ Status HttpConnection::ReadMore() {
 
 Result<HttpConnection::Answer> HttpConnection::Post(const std::string& path, std::string_view body,
                                                     std::string_view fields) {
-  std::string request = "POST " + server_.base + path + " HTTP/1.1\r\nHost: " + server_.host + ":" +
-                        server_.port + "\r\nContent-Type: application/json\r\n" +
-                        (api_key_.empty() ? "" : "Authorization: Bearer " + api_key_ + "\r\n") +
-                        "Content-Length: " + std::to_string(body.size()) + "\r\n";
+  std::string request =
+      "POST " + server_.base + path + " HTTP/1.1\r\nHost: " + server_.host + ":" + server_.port +
+      "\r\n" + (fields.starts_with("Content-Type: ") ? "" : "Content-Type: application/json\r\n") +
+      (api_key_.empty() ? "" : "Authorization: Bearer " + api_key_ + "\r\n") +
+      "Content-Length: " + std::to_string(body.size()) + "\r\n";
   request += fields;
   request += "\r\n";
   request += body;

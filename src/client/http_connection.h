@@ -24,7 +24,8 @@ class HttpConnection {
   static Result<HttpConnection> Open(const Server& server, std::string api_key,
                                      std::chrono::milliseconds patience);
 
-  // Posts JSON. `fields`: more of the head, each with its line end. Errors: unavailable (closed,
+  // Posts JSON, or what `fields` says first by a "Content-Type: " of its own. `fields`: more of the
+  // head, each with its line end. Errors: unavailable (closed,
   // silent, an answer without length or above 256 MiB); the connection is of no use then. Any
   // status is an answer.
   Result<Answer> Post(const std::string& path, std::string_view body, std::string_view fields = {});
