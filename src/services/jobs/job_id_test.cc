@@ -2,10 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <set>
 #include <span>
 #include <string>
+
+#include "amount.h"
+#include "services/responses/testing/id_patterns.h"
 
 namespace tutti::jobs {
 namespace {
@@ -33,32 +34,10 @@ TEST(JobId, OtherTextsHaveNoNumber) {
   }
 }
 
-// Of ids in a row each digit is as often each of sixteen, at each place, and half of the bits
-// change from one to the next.
-TEST(JobId, IdsInARowShowNoPattern) {
-  constexpr int kIds = 20'000;
-  std::array<std::array<int, 16>, 32> counts{};
-  std::set<std::string> ids;
-  int64_t changed = 0;
-  std::string before = SealedId(Bytes(kKey), 0);
-  for (int i = 1; i <= kIds; ++i) {
-    const std::string id = SealedId(Bytes(kKey), i);
-    for (size_t at = 0; at < 32; ++at) {
-      const std::string_view digits = "0123456789abcdef";
-      const size_t now = digits.find(id[at + 4]), then = digits.find(before[at + 4]);
-      ++counts[at][now];
-      changed += __builtin_popcountll(now ^ then);
-    }
-    ids.insert(id);
-    before = id;
-  }
-  EXPECT_EQ(ids.size(), static_cast<size_t>(kIds));
-  for (const auto& place : counts) {
-    double chi = 0;
-    for (const int count : place) chi += std::pow(count - kIds / 16.0, 2) / (kIds / 16.0);
-    EXPECT_LT(chi, 56) << "15 degrees of freedom: beyond it one place in a million";
-  }
-  EXPECT_NEAR(static_cast<double>(changed) / kIds, 64, 0.5);
+TEST(JobIdOfAMillion, NoneComesTwiceAndNoneTellsOfTheNext) {
+  responses::ExpectNoPattern(support::Amount(1'000'000, 100'000), [number = int64_t{0}]() mutable {
+    return SealedId(Bytes(kKey), ++number);
+  });
 }
 
 }  // namespace
