@@ -32,17 +32,28 @@ Script::Script(std::string text) : text_(std::move(text)), sha1_(Sha1Hex(text_))
 
 Result<Reply> Script::Call(Connection& connection, std::span<const std::string_view> keys,
                            std::span<const std::string_view> arguments, TimePoint until) const {
+  for (const As as : {As::kName, As::kWhole}) {
+    RETURN_IF_ERROR(Send(connection, as, keys, arguments, until));
+    ASSIGN_OR_RETURN(Reply reply, connection.Receive(until));
+    if (as == As::kName && IsUnknown(reply)) continue;
+    if (reply.is_error()) return RefusedBy(reply);
+    return reply;
+  }
+  CHECK(false) << "a whole script is known";
+}
+
+Status Script::Send(Connection& connection, As as, std::span<const std::string_view> keys,
+                    std::span<const std::string_view> arguments, TimePoint until) const {
   const std::string count = std::to_string(keys.size());
   std::vector<std::string_view> words = {"EVALSHA", sha1_, count};
+  if (as == As::kWhole) words = {"EVAL", text_, count};
   words.insert(words.end(), keys.begin(), keys.end());
   words.insert(words.end(), arguments.begin(), arguments.end());
-  RETURN_IF_ERROR(connection.Send(words, until));
-  ASSIGN_OR_RETURN(Reply reply, connection.Receive(until));
-  if (!reply.is_error()) return reply;
-  if (!reply.text.starts_with("NOSCRIPT")) return RefusedBy(reply);
-  words[0] = "EVAL";
-  words[1] = text_;
-  return connection.Call(words, until);
+  return connection.Send(words, until);
+}
+
+bool Script::IsUnknown(const Reply& reply) {
+  return reply.is_error() && reply.text.starts_with("NOSCRIPT");
 }
 
 }  // namespace tutti::redis

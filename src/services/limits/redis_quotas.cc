@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 
@@ -14,7 +15,7 @@ constexpr Duration kMostWait = milliseconds(50);
 
 // ARGV: limit, microseconds of a period (0: it never fills), charge, want. As gcra.h: what is
 // missing shrinks by limit / period, never below nothing. What is no pair of numbers is as nothing.
-constexpr const char* kScript = R"lua(
+constexpr const char* kBucket = R"lua(
 local limit, period = tonumber(ARGV[1]), tonumber(ARGV[2])
 local charge, want = tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
@@ -43,55 +44,66 @@ end
 return {leased, math.floor(limit - missing)}
 )lua";
 
-Status NoAnswer(const char* what) {
-  return Unavailable("redis_protocol", std::string("Redis answers the limits with ") + what);
-}
-
 }  // namespace
 
-Status RedisQuotas::Connect() {
-  ASSIGN_OR_RETURN(connection_, redis::Connection::Open(options_));
-  Result<redis::Reply> known = connection_->Call(
-      {"SCRIPT", "LOAD", kScript}, std::chrono::steady_clock::now() + options_.connect_timeout);
-  if (known.ok() && known->kind != redis::Reply::Kind::kText) known = NoAnswer("no script");
-  if (!known.ok()) {
-    connection_.reset();
-    return std::move(known).status();
-  }
-  script_ = std::move(known->text);
-  return OkStatus();
-}
+RedisQuotas::RedisQuotas(redis::ConnectionOptions options)
+    : options_(std::move(options)), bucket_(kBucket) {}
 
 Status RedisQuotas::Exchange(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
   CHECK_EQ(asks.size(), grants.size());
-  if (connection_ == nullptr) RETURN_IF_ERROR(Connect());
-  Status status = Ask(asks, grants);
-  if (!status.ok()) connection_.reset();  // also where Redis was restarted and knows no script
+  if (connection_ == nullptr) {
+    ASSIGN_OR_RETURN(connection_, redis::Connection::Open(options_));
+  }
+  Status status = AskAll(asks, grants);
+  if (!status.ok()) connection_.reset();
   return status;
 }
 
-Status RedisQuotas::Ask(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
+Status RedisQuotas::AskAll(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) {
   const TimePoint until = std::chrono::steady_clock::now() + kMostWait;
   if (asks.empty()) return connection_->Call({"PING"}, until).status();
-  for (const QuotaAsk& ask : asks) {
-    const std::string limit = std::to_string(ask.limit);
-    const std::string period =
-        std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(ask.period).count());
-    const std::string charge = std::to_string(ask.charge), want = std::to_string(ask.want);
-    const std::string_view words[] = {"EVALSHA", script_, "1",    ask.key,
-                                      limit,     period,  charge, want};
-    RETURN_IF_ERROR(connection_->Send(words, until));
-  }
+  for (const QuotaAsk& ask : asks) RETURN_IF_ERROR(Send(ask, redis::Script::As::kName, until));
+  // Those that Redis did nothing for: it was started anew, or its scripts were flushed. The first
+  // of them makes the script known, so the others are short.
+  std::vector<size_t> unknown;
   for (size_t i = 0; i < asks.size(); ++i) {
     ASSIGN_OR_RETURN(const redis::Reply reply, connection_->Receive(until));
-    if (reply.is_error()) return redis::RefusedBy(reply);
-    using Kind = redis::Reply::Kind;
-    const bool pair = reply.kind == Kind::kArray && reply.items.size() == 2 &&
-                      reply.items[0].kind == Kind::kInteger &&
-                      reply.items[1].kind == Kind::kInteger;
-    if (!pair) return NoAnswer("no pair of numbers");
-    grants[i] = {.leased = reply.items[0].integer, .remaining = reply.items[1].integer};
+    if (redis::Script::IsUnknown(reply)) {
+      unknown.push_back(i);
+    } else {
+      RETURN_IF_ERROR(Take(reply, &grants[i]));
+    }
   }
+  for (const size_t i : unknown) {
+    RETURN_IF_ERROR(
+        Send(asks[i], i == unknown.front() ? redis::Script::As::kWhole : redis::Script::As::kName,
+             until));
+  }
+  for (const size_t i : unknown) {
+    ASSIGN_OR_RETURN(const redis::Reply reply, connection_->Receive(until));
+    RETURN_IF_ERROR(Take(reply, &grants[i]));
+  }
+  return OkStatus();
+}
+
+Status RedisQuotas::Send(const QuotaAsk& ask, redis::Script::As as, TimePoint until) {
+  const std::string limit = std::to_string(ask.limit);
+  const std::string period =
+      std::to_string(std::chrono::duration_cast<std::chrono::microseconds>(ask.period).count());
+  const std::string charge = std::to_string(ask.charge), want = std::to_string(ask.want);
+  const std::string_view keys[] = {ask.key}, arguments[] = {limit, period, charge, want};
+  return bucket_.Send(*connection_, as, keys, arguments, until);
+}
+
+Status RedisQuotas::Take(const redis::Reply& reply, QuotaGrant* grant) {
+  if (reply.is_error()) return redis::RefusedBy(reply);
+  using Kind = redis::Reply::Kind;
+  const bool pair = reply.kind == Kind::kArray && reply.items.size() == 2 &&
+                    reply.items[0].kind == Kind::kInteger && reply.items[1].kind == Kind::kInteger;
+  if (!pair) {
+    return Unavailable("redis_protocol", "Redis answers the limits with no pair of numbers");
+  }
+  *grant = {.leased = reply.items[0].integer, .remaining = reply.items[1].integer};
   return OkStatus();
 }
 

@@ -7,27 +7,28 @@
 
 #include <memory>
 #include <span>
-#include <string>
 
 #include "redis/connection.h"
+#include "redis/script.h"
 #include "services/limits/shared_quotas.h"
 
 namespace tutti::limits {
 
 class RedisQuotas final : public SharedQuotas {
  public:
-  explicit RedisQuotas(redis::ConnectionOptions options) : options_(std::move(options)) {}
+  explicit RedisQuotas(redis::ConnectionOptions options);
 
   // Errors: those of redis::Connection.
   Status Exchange(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants) override;
 
  private:
-  Status Connect();
-  Status Ask(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants);
+  Status AskAll(std::span<const QuotaAsk> asks, std::span<QuotaGrant> grants);
+  Status Send(const QuotaAsk& ask, redis::Script::As as, TimePoint until);
+  static Status Take(const redis::Reply& reply, QuotaGrant* grant);
 
   const redis::ConnectionOptions options_;
+  const redis::Script bucket_;
   std::unique_ptr<redis::Connection> connection_;  // null: none, or it has failed
-  std::string script_;                             // as Redis knows it, on that connection
 };
 
 }  // namespace tutti::limits

@@ -224,6 +224,51 @@ TEST(RedisQuotas, CountsAsABucketDoes) {
   EXPECT_EQ(quotas.Exchange({&one, 1}, {&grant, 1}).reason(), "redis_refused");
 }
 
+// It counted as an outage: quotas that fail closed refused, and those that fail open counted alone.
+TEST(RedisQuotas, ARedisThatForgotItsScriptsIsToldThemAgainAndCountsOn) {
+  RedisServer redis;
+  RedisQuotas quotas({.url = redis.url(), .password = "", .reply = {}});
+  std::vector<QuotaAsk> asks;
+  for (int i = 0; i < 8; ++i) asks.push_back({"{t}:" + std::to_string(i), 100, seconds(0), 10, i});
+  std::vector<QuotaGrant> grants(asks.size());
+  ASSERT_TRUE(quotas.Exchange(asks, grants).ok());
+  const auto connection = redis.Connect();
+  const auto statistics = [&](const char* section) {
+    return connection->Call({"INFO", section}, Soon(seconds(5)))->text;
+  };
+  const auto connected = [&] {
+    const std::string text = statistics("stats");
+    const size_t at = text.find("total_connections_received:");
+    return text.substr(at, text.find('\r', at) - at);
+  };
+  const std::string before = connected();
+  ASSERT_TRUE(connection->Call({"SCRIPT", "FLUSH"}, Soon(seconds(5))).ok());
+  const Status status = quotas.Exchange(asks, grants);
+  ASSERT_TRUE(status.ok()) << status;
+  for (int i = 0; i < 8; ++i) {  // each was charged once a time
+    EXPECT_EQ(grants[static_cast<size_t>(i)].leased, i);
+    EXPECT_EQ(grants[static_cast<size_t>(i)].remaining, 80 - 2 * i);
+  }
+  EXPECT_EQ(connected(), before) << "on the same connection";
+  EXPECT_NE(statistics("commandstats").find("cmdstat_eval:calls=2,"), std::string::npos)
+      << "whole once each time, not for each of them: " << statistics("commandstats");
+}
+
+TEST(SharedLimits, ScriptsThatAreFlushedAreNoOutage) {
+  RedisServer redis;
+  ServerOfMany server(redis, false, false);
+  ASSERT_TRUE(Eventually([&] { return server.Up(); }));
+  const Rules rules = {.requests_per_minute = 1'000'000};
+  const auto connection = redis.Connect();
+  const TimePoint end = Soon(seconds(1));
+  while (std::chrono::steady_clock::now() < end) {
+    ASSERT_TRUE(connection->Call({"SCRIPT", "FLUSH"}, Soon(seconds(5))).ok());
+    EXPECT_TRUE(server.Passes(rules));
+    ASSERT_TRUE(server.Up());
+    std::this_thread::sleep_for(milliseconds(5));
+  }
+}
+
 TEST(RedisQuotas, ManyAreAskedAtOnceAndAnsweredInOrder) {
   RedisServer redis;
   RedisQuotas quotas({.url = redis.url(), .password = "", .reply = {}});
