@@ -1,0 +1,34 @@
+// Where a server is, as a URL tells: SCHEME://[USER@]HOST[:PORT][/PATH] (RFC 3986, without query
+// and fragment). Pure functions over plain values; any thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti {
+
+struct ServerUrl {
+  std::string scheme;       // as it was written
+  std::string user;         // escapes decoded; empty: nobody
+  std::string host;         // a name, or an address in digits (IPv6 without brackets)
+  std::optional<int> port;  // 1 to 65,535
+  std::string path;         // one part, behind the slash, escapes decoded; empty: none
+  friend bool operator==(const ServerUrl&, const ServerUrl&) = default;
+};
+
+enum class UrlFault : uint8_t {
+  kNone,
+  kForm,      // it is none
+  kPassword,  // one stands in it, where everybody can see it who lists processes
+};
+
+// User, host and path have 255 bytes at most and no control characters. What `out` holds after a
+// fault is not said.
+UrlFault ParseServerUrl(std::string_view url, ServerUrl* out);
+
+// "HOST:PORT", with brackets around IPv6.
+std::string HostAndPort(const std::string& host, int port);
+
+}  // namespace tutti
