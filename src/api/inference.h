@@ -4,6 +4,7 @@
 // tokens through each.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,15 +13,20 @@
 #include "api/encoding.h"
 #include "api/token_stream.h"
 #include "api/types.h"
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace tutti::api {
+
+// How long a question waits for another process, where that has the models.
+constexpr Duration kQuestionPatience = std::chrono::seconds(2);
 
 struct TokenizeRequest {
   std::string model;  // empty: DefaultGenerator() (api/models.h)
   Prompt prompt;
   bool pieces = false;    // also each token's bytes and kind; of at most kMaxPieces tokens
   CallerRef caller = {};  // null: nobody in particular
+  Duration patience = kQuestionPatience;
 };
 
 struct TokenizeResult {
@@ -36,9 +42,12 @@ struct DetokenizeRequest {
   std::vector<TokenId> tokens = {};
   bool skip_special = false;  // special tokens leave no text
   CallerRef caller = {};      // null: nobody in particular
+  Duration patience = kQuestionPatience;
 };
 
-// Thread-safe; every call returns without waiting for inference.
+// Thread-safe; every call returns without waiting for inference. Tokenize() and Detokenize() wait
+// for the process that has the model where that is another one, their patience at most (then:
+// overloaded): no thread of a door calls them.
 class Inference {
  public:
   virtual ~Inference() = default;
@@ -58,6 +67,18 @@ class Inference {
 
   virtual Result<TokenizeResult> Tokenize(const TokenizeRequest& request) = 0;
   virtual Result<std::string> Detokenize(const DetokenizeRequest& request) = 0;
+
+  // The same for who may not wait. `done` is called once: before this returns where the answer is
+  // made in this process, else on whatever thread has it, which may be busy with other requests. It
+  // must neither wait nor throw.
+  template <typename T>
+  using Done = std::function<void(Result<T>)>;
+  virtual void TokenizeLater(TokenizeRequest request, Done<TokenizeResult> done) {
+    done(Tokenize(request));
+  }
+  virtual void DetokenizeLater(DetokenizeRequest request, Done<std::string> done) {
+    done(Detokenize(request));
+  }
 
   virtual std::vector<ModelInfo> Models() const = 0;  // loaded and ready; empty while loading
   virtual LoadSnapshot Load() const = 0;

@@ -140,6 +140,9 @@ class FakeInference final : public Inference, public HealthProbe {
 
   std::function<void(size_t)> on_take;  // by whoever takes a good result; given its floats
   std::function<void()> on_tokenize;    // first, on whatever thread tokenises
+  // If set, has to call what answers a question that came by TokenizeLater() or DetokenizeLater(),
+  // once, on whatever thread.
+  std::function<void(std::function<void()> answer)> on_question;
 
   // --- what came ---
 
@@ -234,6 +237,12 @@ class FakeInference final : public Inference, public HealthProbe {
     }
     return result;
   }
+  void TokenizeLater(TokenizeRequest request, Done<TokenizeResult> done) override {
+    Later([this, request, done] { done(Tokenize(request)); });
+  }
+  void DetokenizeLater(DetokenizeRequest request, Done<std::string> done) override {
+    Later([this, request, done] { done(Detokenize(request)); });
+  }
   Result<std::string> Detokenize(const DetokenizeRequest& request) override {
     std::string text;
     for (const TokenId id : request.tokens) {
@@ -255,6 +264,7 @@ class FakeInference final : public Inference, public HealthProbe {
   }
 
  private:
+  void Later(std::function<void()> answer) { on_question ? on_question(answer) : answer(); }
   // Of that name, or without one the first, if it `fits`.
   template <typename Fits>
   const FakeModel* Find(const std::string& name, Fits fits) const {

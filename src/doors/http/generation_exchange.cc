@@ -36,6 +36,12 @@ wire::Dialect DialectOf(RouteId route) {
   }
 }
 
+// A body, understood.
+struct Parsed {
+  wire::GenerationCall call;
+  calls::EchoTexts echo;
+};
+
 class GenerationExchange final : public Exchange {
  public:
   GenerationExchange(RouteId route, Connection& connection)
@@ -52,13 +58,24 @@ class GenerationExchange final : public Exchange {
     const wire::ParseOptions parse{options.strict, connection_.request_start(),
                                    options.limits.deadline_cap};
     api::Inference& inference = *connection_.context().deps.inference;
-    WithBody(
+    AskWithBody<Result<Parsed>>(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [dialect = dialect_, parse, caller = connection_.caller(),
-         &inference](std::string_view body) {
-          return calls::ParseGeneration(dialect, body, parse, caller, inference);
+        [dialect = dialect_, parse, caller = connection_.caller(), &inference](
+            std::string_view body,
+            const std::function<void(std::function<Result<Parsed>()>)>& done) {
+          Result<wire::GenerationCall> call = calls::ParseGeneration(dialect, body, parse);
+          if (!call.ok()) return done([status = call.status()] { return status; });
+          const auto parsed = std::make_shared<Parsed>();
+          parsed->call = *std::move(call);
+          calls::AskForEcho(parsed->call, caller, inference,
+                            [parsed, done](Result<calls::EchoTexts> echo) {
+                              if (!echo.ok())
+                                return done([status = echo.status()] { return status; });
+                              parsed->echo = *std::move(echo);
+                              done([parsed]() -> Result<Parsed> { return std::move(*parsed); });
+                            });
         },
-        [this](Result<calls::ParsedGeneration> parsed) { OnParsed(std::move(parsed)); });
+        [this](Result<Parsed> parsed) { OnParsed(std::move(parsed)); });
   }
 
   void Pump() override {
@@ -87,7 +104,7 @@ class GenerationExchange final : public Exchange {
   void OnTimer(TimePoint now) override { events_.KeepAlive(now); }
 
  private:
-  void OnParsed(Result<calls::ParsedGeneration> parsed) {
+  void OnParsed(Result<Parsed> parsed) {
     const TimePoint parsed_at = clock_.Now();
     parse_took_ = parsed_at - parse_start_;
     if (telemetry::DoorMetrics* serving = connection_.context().deps.serving)
@@ -116,7 +133,7 @@ class GenerationExchange final : public Exchange {
     Submit(std::move(parsed->echo));
   }
 
-  void Submit(std::vector<std::string> echo) {
+  void Submit(calls::EchoTexts echo) {
     api::Inference& inference = *connection_.context().deps.inference;
     calls::GenerationHead made =
         calls::HeadOf(*call_, connection_.loop()->RandomId(24), inference, UnixSeconds());

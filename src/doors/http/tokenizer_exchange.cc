@@ -1,9 +1,12 @@
-// POST /tokenize, /detokenize, /decode, /apply-template: synchronous calls of the waist. Bodies
-// above 4 KiB are handled on a helper thread, so that no other connection waits for them.
+// POST /tokenize, /detokenize, /decode, /apply-template: questions to the waist, which answers at
+// once or, from another process, later. Bodies above 4 KiB are handled on a helper thread, so that
+// no other connection waits for them; for an answer no thread waits.
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "api/question_series.h"
 #include "api/validate.h"
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
@@ -36,91 +39,156 @@ void ChooseEncoder(const api::Inference& inference, std::string* model) {
   if (!models.empty()) *model = wire::MainEncoder(models).id;
 }
 
-// The waist, and who asks it.
+// What is asked, one by one, and how the answer is made of what was said. Text alone, where tokens
+// are what is asked about.
+using Said = std::vector<api::TokenizeResult>;
+struct Questions {
+  std::vector<api::TokenizeRequest> texts;     // these,
+  std::vector<api::DetokenizeRequest> tokens;  // or these
+  std::function<TokenizerAnswer(Said)> answer;
+  std::function<Status(size_t index, Status)> blame;  // of a failure; may be empty
+  wire::ErrorForm errors = wire::ErrorForm::kOpenAi;
+
+  size_t size() const { return texts.size() + tokens.size(); }
+};
+
+Result<Questions> OfTokenize(const api::Inference& inference, const wire::Json& body,
+                             const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::TokenizeCall parsed, wire::ParseTokenize(body, options));
+  Questions questions;
+  questions.texts = std::move(parsed.requests);
+  if (wire::HasField(body, "inputs")) {
+    for (api::TokenizeRequest& request : questions.texts) ChooseEncoder(inference, &request.model);
+  }
+  questions.answer = [call = std::move(parsed)](const Said& said) {
+    return TokenizerAnswer{OkStatus(), wire::TokenizeBody(call, said), call.ignored};
+  };
+  return questions;
+}
+
+Result<Questions> OfDetokenize(const wire::Json& body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::DetokenizeCall call, wire::ParseDetokenize(body, options));
+  Questions questions;
+  questions.tokens.push_back({.model = call.model, .tokens = std::move(call.tokens)});
+  questions.answer = [ignored = call.ignored](const Said& said) {
+    return TokenizerAnswer{OkStatus(), wire::DetokenizeBody(said.front().text), ignored};
+  };
+  return questions;
+}
+
+Result<Questions> OfDecode(const api::Inference& inference, const wire::Json& body,
+                           const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::DecodeCall call, wire::ParseDecode(body, options));
+  ChooseEncoder(inference, &call.model);
+  Questions questions;
+  for (std::vector<TokenId>& ids : call.ids) {
+    questions.tokens.push_back(
+        {.model = call.model, .tokens = std::move(ids), .skip_special = call.skip_special});
+  }
+  questions.answer = [ignored = call.ignored](Said said) {
+    std::vector<std::string> texts;
+    for (api::TokenizeResult& each : said) texts.push_back(std::move(each.text));
+    return TokenizerAnswer{OkStatus(), wire::DecodeBody(texts), ignored};
+  };
+  questions.blame = [listed = call.listed](size_t index, Status status) {
+    if (status.param() != "tokens") return status;
+    return std::move(status).WithParam(listed ? "ids[" + std::to_string(index) + "]" : "ids");
+  };
+  return questions;
+}
+
+Result<Questions> OfApplyTemplate(const wire::Json& body, const wire::ParseOptions& options) {
+  ASSIGN_OR_RETURN(wire::ApplyTemplateCall call, wire::ParseApplyTemplate(body, options));
+  Questions questions;
+  questions.texts.push_back(std::move(call.request));
+  questions.answer = [ignored = call.ignored](const Said& said) {
+    return TokenizerAnswer{OkStatus(), wire::ApplyTemplateBody(said.front()), ignored};
+  };
+  return questions;
+}
+
+Result<Questions> QuestionsOf(RouteId route, const api::Inference& inference,
+                              const wire::Json& body, const wire::ParseOptions& options) {
+  switch (route) {
+    case RouteId::kTokenize:
+      return OfTokenize(inference, body, options);
+    case RouteId::kDecode:
+      return OfDecode(inference, body, options);
+    case RouteId::kDetokenize:
+      return OfDetokenize(body, options);
+    default:
+      return OfApplyTemplate(body, options);
+  }
+}
+
+// The form of this body's errors.
+wire::ErrorForm FormOf(RouteId route, const wire::Json* body) {
+  const bool tei = route == RouteId::kDecode || (route == RouteId::kTokenize && body != nullptr &&
+                                                 wire::HasField(*body, "inputs"));
+  return tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
+}
+
+// The waist, who asks it, and as long as `here` the exchange that does.
 struct Asker {
   api::Inference& inference;
   api::CallerRef caller;
+  std::weak_ptr<void> here;
 };
 
-TokenizerAnswer Tokenize(const Asker& asker, const wire::Json& body,
-                         const wire::ParseOptions& options) {
-  const bool tei = wire::HasField(body, "inputs");
-  const auto errors = tei ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
-  Result<wire::TokenizeCall> call = wire::ParseTokenize(body, options);
-  if (!call.ok()) return Failed(call.status(), errors);
-  std::vector<api::TokenizeResult> results;
-  size_t pieces = 0;
-  for (api::TokenizeRequest& request : call->requests) {
-    if (tei) ChooseEncoder(asker.inference, &request.model);
-    request.caller = asker.caller;
-    Result<api::TokenizeResult> result = asker.inference.Tokenize(request);
-    if (!result.ok()) return Failed(result.status(), errors);
-    pieces += result->pieces.size();
-    if (pieces > api::kMaxPieces) return Failed(api::TooManyPieces(pieces), errors);
-    results.push_back(std::move(result).value());
-  }
-  return {OkStatus(), wire::TokenizeBody(*call, results), call->ignored};
-}
+using MakeAnswer = std::function<TokenizerAnswer()>;
+using Done = std::function<void(MakeAnswer)>;
 
-TokenizerAnswer Detokenize(const Asker& asker, const wire::Json& body,
-                           const wire::ParseOptions& options) {
-  Result<wire::DetokenizeCall> call = wire::ParseDetokenize(body, options);
-  if (!call.ok()) return Failed(call.status());
-  Result<std::string> text = asker.inference.Detokenize(
-      {.model = call->model, .tokens = std::move(call->tokens), .caller = asker.caller});
-  if (!text.ok()) return Failed(text.status());
-  return {OkStatus(), wire::DetokenizeBody(*text), call->ignored};
-}
-
-TokenizerAnswer Decode(const Asker& asker, const wire::Json& body,
-                       const wire::ParseOptions& options) {
-  constexpr auto kErrors = wire::ErrorForm::kTei;
-  Result<wire::DecodeCall> call = wire::ParseDecode(body, options);
-  if (!call.ok()) return Failed(call.status(), kErrors);
-  ChooseEncoder(asker.inference, &call->model);
-  std::vector<std::string> texts;
-  for (size_t i = 0; i < call->ids.size(); ++i) {
-    Result<std::string> text = asker.inference.Detokenize({.model = call->model,
-                                                           .tokens = std::move(call->ids[i]),
-                                                           .skip_special = call->skip_special,
-                                                           .caller = asker.caller});
-    if (!text.ok()) {
-      const std::string param = call->listed ? "ids[" + std::to_string(i) + "]" : "ids";
-      return Failed(
-          text.status().param() == "tokens" ? text.status().WithParam(param) : text.status(),
-          kErrors);
+void AskAll(const Asker& asker, std::shared_ptr<Questions> questions, const Done& done) {
+  const auto pieces = std::make_shared<size_t>(0);
+  const auto ask = [asker, questions, pieces](size_t index,
+                                              api::Inference::Done<api::TokenizeResult> answered) {
+    if (asker.here.expired())
+      return answered(Status(StatusCode::kCancelled, "cancelled", "nobody waits for it"));
+    if (!questions->texts.empty()) {
+      questions->texts[index].caller = asker.caller;
+      return asker.inference.TokenizeLater(std::move(questions->texts[index]),
+                                           [pieces, answered](Result<api::TokenizeResult> said) {
+                                             if (said.ok()) *pieces += said->pieces.size();
+                                             if (*pieces > api::kMaxPieces)
+                                               return answered(api::TooManyPieces(*pieces));
+                                             answered(std::move(said));
+                                           });
     }
-    texts.push_back(*std::move(text));
-  }
-  return {OkStatus(), wire::DecodeBody(texts), call->ignored};
-}
-
-TokenizerAnswer ApplyTemplate(const Asker& asker, const wire::Json& body,
-                              const wire::ParseOptions& options) {
-  Result<wire::ApplyTemplateCall> call = wire::ParseApplyTemplate(body, options);
-  if (!call.ok()) return Failed(call.status());
-  call->request.caller = asker.caller;
-  Result<api::TokenizeResult> result = asker.inference.Tokenize(call->request);
-  if (!result.ok()) return Failed(result.status());
-  return {OkStatus(), wire::ApplyTemplateBody(*result), call->ignored};
+    questions->tokens[index].caller = asker.caller;
+    asker.inference.DetokenizeLater(std::move(questions->tokens[index]),
+                                    [questions, index, answered](Result<std::string> text) {
+                                      if (!text.ok()) {
+                                        return answered(questions->blame
+                                                            ? questions->blame(index, text.status())
+                                                            : text.status());
+                                      }
+                                      api::TokenizeResult said;
+                                      said.text = *std::move(text);
+                                      answered(std::move(said));
+                                    });
+  };
+  api::QuestionSeries<api::TokenizeResult>::Begin(
+      questions->size(), ask, [questions, done](Result<Said> said) {
+        done([questions, said = std::move(said)]() mutable {
+          if (!said.ok()) return Failed(said.status(), questions->errors);
+          return questions->answer(*std::move(said));
+        });
+      });
 }
 
 // Thread-safe: what it uses is.
-TokenizerAnswer Compute(RouteId route, const Asker& asker, std::string_view body,
-                        const wire::ParseOptions& options) {
-  const auto errors = route == RouteId::kDecode ? wire::ErrorForm::kTei : wire::ErrorForm::kOpenAi;
+void Ask(RouteId route, const Asker& asker, std::string_view body,
+         const wire::ParseOptions& options, const Done& done) {
   Result<wire::JsonDocument> document = wire::ParseJson(body);
-  if (!document.ok()) return Failed(document.status(), errors);
-  switch (route) {
-    case RouteId::kTokenize:
-      return Tokenize(asker, document->root(), options);
-    case RouteId::kDecode:
-      return Decode(asker, document->root(), options);
-    case RouteId::kDetokenize:
-      return Detokenize(asker, document->root(), options);
-    default:
-      return ApplyTemplate(asker, document->root(), options);
-  }
+  const auto refuse = [&](Status status, wire::ErrorForm errors) {
+    done([status = std::move(status), errors] { return Failed(status, errors); });
+  };
+  if (!document.ok()) return refuse(document.status(), FormOf(route, nullptr));
+  const wire::ErrorForm errors = FormOf(route, &document->root());
+  Result<Questions> questions = QuestionsOf(route, asker.inference, document->root(), options);
+  if (!questions.ok()) return refuse(questions.status(), errors);
+  questions->errors = errors;
+  AskAll(asker, std::make_shared<Questions>(*std::move(questions)), done);
 }
 
 class TokenizerExchange final : public Exchange {
@@ -129,12 +197,12 @@ class TokenizerExchange final : public Exchange {
       : route_(route), connection_(connection) {}
 
   void Start() override {
-    const Asker asker{*connection_.context().deps.inference, connection_.caller()};
+    const Asker asker{*connection_.context().deps.inference, connection_.caller(), here_};
     const wire::ParseOptions options{connection_.context().options.strict, {}, {}};
-    WithBody(
+    AskWithBody<TokenizerAnswer>(
         connection_, kInlineTokenizerBytes, connection_.context().tokenizer_helper,
-        [route = route_, asker, options](std::string_view body) {
-          return Compute(route, asker, body, options);
+        [route = route_, asker, options](std::string_view body, const Done& done) {
+          Ask(route, asker, body, options, done);
         },
         [this](TokenizerAnswer answer) { Finish(std::move(answer)); });
   }
@@ -154,6 +222,7 @@ class TokenizerExchange final : public Exchange {
 
   const RouteId route_;
   Connection& connection_;
+  const std::shared_ptr<void> here_ = std::make_shared<int>();
 };
 
 }  // namespace

@@ -262,6 +262,18 @@ Result<std::string> Admission::Detokenize(const api::DetokenizeRequest& request)
   return deps_.inference->Detokenize(request);
 }
 
+void Admission::TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) {
+  if (Status refused = ModelFor(request.caller, request.model, nullptr).status(); !refused.ok())
+    return done(std::move(refused));
+  deps_.inference->TokenizeLater(std::move(request), std::move(done));
+}
+
+void Admission::DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) {
+  if (Status refused = ModelFor(request.caller, request.model, nullptr).status(); !refused.ok())
+    return done(std::move(refused));
+  deps_.inference->DetokenizeLater(std::move(request), std::move(done));
+}
+
 size_t Admission::AddToDay(std::vector<usage::KeyTokens> used, const LimitsOf& own) {
   std::stable_sort(used.begin(), used.end(),
                    [](const auto& a, const auto& b) { return a.tokens > b.tokens; });

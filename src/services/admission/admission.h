@@ -57,6 +57,8 @@ class Admission final : public api::Inference {
                                std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
+  void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
+  void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
   std::vector<api::ModelInfo> Models() const override { return deps_.inference->Models(); }
   api::LoadSnapshot Load() const override { return deps_.inference->Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {

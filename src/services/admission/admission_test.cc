@@ -160,6 +160,30 @@ TEST_F(AdmissionTest, AnEncodersTokenizerIsNotUsedWithoutANameByWhomItWasNotGive
   EXPECT_TRUE(admission_->Tokenize({.model = "f", .prompt = {}, .caller = only_f}).ok());
 }
 
+TEST_F(AdmissionTest, QuestionsThatAreAnsweredLaterAreRefusedAsOthersAre) {
+  Start();
+  int asked = 0;
+  inference_.on_question = [&](const std::function<void()>& answer) {
+    ++asked;
+    answer();
+  };
+  for (const auto& [caller, reason] : std::vector<std::pair<api::CallerRef, std::string>>{
+           {nullptr, "internal_error"}, {Caller({}, {"n"}), "insufficient_scope"}}) {
+    std::vector<std::string> said;
+    admission_->TokenizeLater({.model = "m", .prompt = {}, .caller = caller},
+                              [&](const auto& told) { said.push_back(told.status().reason()); });
+    admission_->DetokenizeLater({.model = "m", .caller = caller},
+                                [&](const auto& told) { said.push_back(told.status().reason()); });
+    EXPECT_EQ(said, (std::vector<std::string>{reason, reason}));
+  }
+  EXPECT_EQ(asked, 0);
+  bool ok = false;
+  admission_->DetokenizeLater({.model = "n", .caller = Caller({}, {"n"})},
+                              [&](const auto& told) { ok = told.ok(); });
+  EXPECT_TRUE(ok);
+  EXPECT_EQ(asked, 1);
+}
+
 TEST_F(AdmissionTest, TheTenantAndItsWeightGoOn) {
   Policy policy;
   policy.weights = {{"acme", 4.0}};

@@ -86,6 +86,12 @@ class SemanticCache final : public api::Inference {
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override {
     return inner_.Detokenize(request);
   }
+  void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override {
+    inner_.TokenizeLater(std::move(request), std::move(done));
+  }
+  void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override {
+    inner_.DetokenizeLater(std::move(request), std::move(done));
+  }
   std::vector<api::ModelInfo> Models() const override { return inner_.Models(); }
   api::LoadSnapshot Load() const override { return inner_.Load(); }
   Result<api::ModelStatistics> Statistics(const std::string& model) const override {

@@ -1,8 +1,10 @@
 #include "services/calls/generation_call.h"
 
+#include <memory>
 #include <utility>
 
 #include "api/models.h"
+#include "api/question_series.h"
 #include "wire/json.h"
 
 namespace tutti::calls {
@@ -20,35 +22,44 @@ const char* IdPrefix(wire::Dialect dialect) {
   return "";
 }
 
-// As sent, or decoded from the token ids.
-Result<std::vector<std::string>> EchoTexts(const wire::GenerationCall& call,
-                                           const api::CallerRef& caller,
-                                           api::Inference& inference) {
-  std::vector<std::string> texts;
-  if (!call.echo) return texts;
-  for (const api::GenerateRequest& request : call.requests) {
-    if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
-      texts.push_back(text->text);
-    } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
-      ASSIGN_OR_RETURN(std::string decoded,
-                       inference.Detokenize(
-                           {.model = request.model, .tokens = tokens->tokens, .caller = caller}));
-      texts.push_back(std::move(decoded));
-    }
-  }
-  return texts;
-}
-
 }  // namespace
 
-Result<ParsedGeneration> ParseGeneration(wire::Dialect dialect, std::string_view body,
-                                         const wire::ParseOptions& options,
-                                         const api::CallerRef& caller, api::Inference& inference) {
+Result<wire::GenerationCall> ParseGeneration(wire::Dialect dialect, std::string_view body,
+                                             const wire::ParseOptions& options) {
   ASSIGN_OR_RETURN(const wire::JsonDocument document, wire::ParseJson(body));
-  ASSIGN_OR_RETURN(wire::GenerationCall call,
-                   wire::ParseGeneration(dialect, document.root(), options));
-  ASSIGN_OR_RETURN(std::vector<std::string> echo, EchoTexts(call, caller, inference));
-  return ParsedGeneration{std::move(call), std::move(echo)};
+  return wire::ParseGeneration(dialect, document.root(), options);
+}
+
+void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
+                api::Inference& inference, std::function<void(Result<EchoTexts>)> done) {
+  struct Texts {
+    EchoTexts texts;
+    std::vector<size_t> missing;  // places of those that are to be decoded
+    std::vector<api::DetokenizeRequest> questions;
+  };
+  const auto echo = std::make_shared<Texts>();
+  for (const api::GenerateRequest& request : call.requests) {
+    if (!call.echo) break;
+    if (const auto* text = std::get_if<api::TextPrompt>(&request.prompt)) {
+      echo->texts.push_back(text->text);
+    } else if (const auto* tokens = std::get_if<api::TokenPrompt>(&request.prompt)) {
+      echo->missing.push_back(echo->texts.size());
+      echo->texts.emplace_back();
+      echo->questions.push_back(
+          {.model = request.model, .tokens = tokens->tokens, .caller = caller});
+    }
+  }
+  api::QuestionSeries<std::string>::Begin(
+      echo->questions.size(),
+      [echo, &inference](size_t index, api::Inference::Done<std::string> answered) {
+        inference.DetokenizeLater(std::move(echo->questions[index]), std::move(answered));
+      },
+      [echo, done = std::move(done)](Result<std::vector<std::string>> decoded) {
+        if (!decoded.ok()) return done(decoded.status());
+        for (size_t i = 0; i < decoded->size(); ++i)
+          echo->texts[echo->missing[i]] = std::move((*decoded)[i]);
+        done(std::move(echo->texts));
+      });
 }
 
 GenerationHead HeadOf(const wire::GenerationCall& call, const std::string& random,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,15 +17,17 @@
 
 namespace tutti::calls {
 
-struct ParsedGeneration {
-  wire::GenerationCall call;
-  std::vector<std::string> echo;  // what `echo` repeats, for each prompt; empty without it
-};
+// Errors: those of the schema.
+Result<wire::GenerationCall> ParseGeneration(wire::Dialect dialect, std::string_view body,
+                                             const wire::ParseOptions& options);
 
-// Errors: those of the schema, and of Detokenize where token ids are echoed.
-Result<ParsedGeneration> ParseGeneration(wire::Dialect dialect, std::string_view body,
-                                         const wire::ParseOptions& options,
-                                         const api::CallerRef& caller, api::Inference& inference);
+// What `echo` repeats, for each prompt: as it was sent, or decoded from token ids; nothing without
+// `echo`.
+using EchoTexts = std::vector<std::string>;
+// `done` is called once, as that of Inference::DetokenizeLater(); `inference` outlives that. Reads
+// `call` before it returns. Errors: those of Detokenize.
+void AskForEcho(const wire::GenerationCall& call, const api::CallerRef& caller,
+                api::Inference& inference, std::function<void(Result<EchoTexts>)> done);
 
 // What stands at the head of its answer. `random`: the id's last part.
 struct GenerationHead {

@@ -9,6 +9,7 @@
 
 #include "api/models.h"
 #include "api/validate.h"
+#include "base/mutex.h"
 #include "services/calls/generation_call.h"
 #include "wire/encoding_request.h"
 #include "wire/encoding_response.h"
@@ -53,15 +54,29 @@ std::string RandomPart(const std::string& request_id) {
   return mark == std::string::npos ? request_id : request_id.substr(mark + 1);
 }
 
+// What `echo` repeats, as it is told by whatever thread.
+class Echo {
+ public:
+  void Set(Result<EchoTexts> texts) {
+    const MutexLock lock(mutex_);
+    texts_ = std::move(texts);
+  }
+  // Once it is there, and once.
+  std::optional<Result<EchoTexts>> Take() {
+    const MutexLock lock(mutex_);
+    return std::exchange(texts_, std::nullopt);
+  }
+
+ private:
+  Mutex mutex_;
+  std::optional<Result<EchoTexts>> texts_ GUARDED_BY(mutex_);
+};
+
 class WholeGeneration final : public WholeCall {
  public:
-  WholeGeneration(CallKind kind, ParsedGeneration parsed, CallContext context,
+  WholeGeneration(CallKind kind, wire::GenerationCall call, CallContext context,
                   api::Inference& inference)
-      : kind_(kind),
-        call_(std::move(parsed.call)),
-        echo_(std::move(parsed.echo)),
-        context_(std::move(context)),
-        inference_(inference) {}
+      : kind_(kind), call_(std::move(call)), context_(std::move(context)), inference_(inference) {}
 
   Status Begin(std::shared_ptr<api::StreamWaker> waker) override {
     GenerationHead made =
@@ -71,6 +86,10 @@ class WholeGeneration final : public WholeCall {
     size_t bytes = 0;
     for (const api::GenerateRequest& request : call_.requests)
       bytes += api::PromptBytes(request.prompt);
+    AskForEcho(call_, context_.caller, inference_, [echo = echo_, waker](Result<EchoTexts> texts) {
+      echo->Set(std::move(texts));
+      if (waker != nullptr) waker->Wake();
+    });
     // Copies: the call keeps its shape (prompts, n) for the writer, but not the prompts.
     for (size_t i = 0; i < call_.requests.size(); ++i) {
       api::Prompt prompt = std::exchange(call_.requests[i].prompt, api::Prompt());
@@ -87,11 +106,17 @@ class WholeGeneration final : public WholeCall {
       generations_.push_back(*std::move(generation));
     }
     running_ = generations_.size();
-    writer_ = wire::MakeResponseWriter(call_, std::move(made.head), std::move(echo_));
+    head_ = std::move(made.head);
     return OkStatus();
   }
 
   std::optional<Answer> Poll() override {
+    if (writer_ == nullptr && !generations_.empty()) {
+      std::optional<Result<EchoTexts>> echo = echo_->Take();
+      if (!echo.has_value()) return std::nullopt;
+      if (!echo->ok()) return Fail(echo->status());
+      writer_ = wire::MakeResponseWriter(call_, std::move(head_), **std::move(echo));
+    }
     for (size_t i = 0; i < generations_.size() && running_ > 0; ++i) {
       while (const api::StreamEvent* event = generations_[i].Next()) {
         generations_[i].Consumed(event->text.size());
@@ -140,12 +165,13 @@ class WholeGeneration final : public WholeCall {
 
   const CallKind kind_;
   wire::GenerationCall call_;
-  std::vector<std::string> echo_;
+  const std::shared_ptr<Echo> echo_ = std::make_shared<Echo>();
+  wire::ResponseHead head_;
   const CallContext context_;
   api::Inference& inference_;
-  std::unique_ptr<wire::ResponseWriter> writer_;
-  std::vector<api::Generation> generations_;  // one for each prompt; none before and after
-  size_t running_ = 0;                        // those that have not ended
+  std::unique_ptr<wire::ResponseWriter> writer_;  // once there is the echo
+  std::vector<api::Generation> generations_;      // one for each prompt; none before and after
+  size_t running_ = 0;                            // those that have not ended
   std::string body_;
   std::map<size_t, std::string> texts_;  // by choice, so far
   int context_tokens_ = 0;
@@ -253,18 +279,18 @@ Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_v
     return std::unique_ptr<WholeCall>(
         std::make_unique<WholeEncoding>(kind, std::move(call), std::move(context), inference));
   }
-  ASSIGN_OR_RETURN(ParsedGeneration parsed, ParseGeneration(DialectOf(kind), body, context.parse,
-                                                            context.caller, inference));
+  ASSIGN_OR_RETURN(wire::GenerationCall call,
+                   ParseGeneration(DialectOf(kind), body, context.parse));
   // /generate streams unless it is told otherwise: there it is no wish.
-  if (parsed.call.stream && kind != CallKind::kGenerate) {
+  if (call.stream && kind != CallKind::kGenerate) {
     return InvalidArgument("unsupported_parameter",
                            "stream: an answer that is fetched later does not stream")
         .WithParam("stream");
   }
-  parsed.call.stream = false;
-  RETURN_IF_ERROR(CheckModel(parsed.call.model, context.caller, inference));
+  call.stream = false;
+  RETURN_IF_ERROR(CheckModel(call.model, context.caller, inference));
   return std::unique_ptr<WholeCall>(
-      std::make_unique<WholeGeneration>(kind, std::move(parsed), std::move(context), inference));
+      std::make_unique<WholeGeneration>(kind, std::move(call), std::move(context), inference));
 }
 
 }  // namespace tutti::calls

@@ -150,5 +150,31 @@ TEST_F(WholeCallTest, KindsAreKnownByName) {
   EXPECT_FALSE(KindNamed("").has_value());
 }
 
+// Token ids that are echoed may be decoded in another process.
+TEST_F(WholeCallTest, AnAnswerWaitsForItsEchoAndNobodyElseDoes) {
+  std::vector<std::function<void()>> asked;
+  inference_.on_question = [&](std::function<void()> answer) {
+    asked.push_back(std::move(answer));
+  };
+  for (const char* last : {"105", "999"}) {
+    const auto call = Begun(CallKind::kText, std::string(R"({"model":"small","prompt":[72,)") +
+                                                 last + R"(],"echo":true})");
+    ASSERT_NE(call, nullptr);
+    ASSERT_EQ(asked.size(), 1u);
+    inference_.Generation(inference_.generations() - 1)->AppendAnswer({"!"});
+    EXPECT_FALSE(call->Poll().has_value());
+    asked.front()();
+    asked.clear();
+    const auto answer = call->Poll();
+    ASSERT_TRUE(answer.has_value());
+    if (answer->status.ok()) {
+      EXPECT_NE(answer->body.find(R"("text":"Hi!")"), std::string::npos) << answer->body;
+    } else {
+      EXPECT_EQ(answer->status.reason(), "token_out_of_range");
+      EXPECT_STREQ(last, "999");
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti::calls

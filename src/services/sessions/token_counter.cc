@@ -1,6 +1,7 @@
 #include "services/sessions/token_counter.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 namespace tutti::sessions {
@@ -8,6 +9,8 @@ namespace {
 
 constexpr size_t kMostModels = 64;
 constexpr const char* kProbe = "a";
+// All dialogs wait with the strand where the tokenizer is another process's.
+constexpr Duration kPatience = std::chrono::milliseconds(500);
 
 }  // namespace
 
@@ -15,6 +18,7 @@ Result<int> TokenCounter::Count(const std::string& model, std::string_view text)
   api::TokenizeRequest request;
   request.model = model;
   request.caller = api::Ourselves();
+  request.patience = kPatience;
   request.prompt =
       api::TextPrompt{.text = std::string(text), .add_special = false, .parse_special = false};
   ASSIGN_OR_RETURN(const api::TokenizeResult result, inference_.Tokenize(request));
@@ -26,6 +30,7 @@ Result<int> TokenCounter::CountPrompt(const std::string& model, api::ChatPrompt 
   api::TokenizeRequest request;
   request.model = model;
   request.caller = api::Ourselves();
+  request.patience = kPatience;
   request.prompt = std::move(prompt);
   ASSIGN_OR_RETURN(const api::TokenizeResult result, inference_.Tokenize(request));
   *max_model_len = result.max_model_len;

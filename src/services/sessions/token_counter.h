@@ -2,7 +2,9 @@
 // what is new is tokenised: a text once, and what a model's template puts around messages once for
 // each model. Sums of these are the prompt's length, give or take a token where a template trims.
 //
-// Belongs to the strand. Tokenises on the calling thread: texts are bounded by the caller.
+// Belongs to the strand. Tokenises on the calling thread: texts are bounded by the caller. Where
+// the tokenizer is another process's it waits for that, half a second at most for each call of
+// Inference::Tokenize.
 #pragma once
 
 #include <map>
