@@ -1,6 +1,12 @@
 // The gRPC library, for the two sources of this folder that use it (front_port.cc, worker_link.cc).
-// Comes before any header of ours: a library below it defines macros that base/mutex.h defines too.
+// A library below it defines macros that base/mutex.h defines too: ours stay what they are, if that
+// was included before, in this file or in one that is compiled with it.
 #pragma once
+
+#pragma push_macro("GUARDED_BY")
+#pragma push_macro("NO_THREAD_SAFETY_ANALYSIS")
+#undef GUARDED_BY
+#undef NO_THREAD_SAFETY_ANALYSIS
 
 #include <grpc/support/log.h>
 #include <grpcpp/channel.h>
@@ -17,8 +23,8 @@
 #include <grpcpp/support/channel_arguments.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 
-#undef GUARDED_BY
-#undef NO_THREAD_SAFETY_ANALYSIS
+#pragma pop_macro("NO_THREAD_SAFETY_ANALYSIS")
+#pragma pop_macro("GUARDED_BY")
 
 namespace tutti::remote {
 

@@ -4,10 +4,13 @@
 // A worker's connection (front_port.h) attaches it, hands in what it says and takes what is to be
 // said. Of one worker Receive() and Lost() are called by one thread at a time, and that thread
 // writes the streams of the requests that the worker has; all else is for any thread. Only
-// Tokenize(), Detokenize() and Flush() wait for the worker, kPatience at most.
+// Tokenize(), Detokenize() and Flush() wait for a worker, as long as they are told to; answers to
+// TokenizeLater() and DetokenizeLater() are told by the threads of workers' connections, and by the
+// one that calls Look() where there was none in time.
 //
 // What becomes of a request whose worker dies is decided in Lost(): it is done again by another
-// worker that gives the same bits, from where its reader stands, or ends with worker_lost.
+// worker that gives the same bits, from where its reader stands, or ends with worker_lost. A
+// question is asked again of one other worker.
 #pragma once
 
 #include <tutti/v1/worker.pb.h>
@@ -15,9 +18,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
-#include <map>
+#include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -25,13 +27,20 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "remote/known_models.h"
 #include "remote/suspects.h"
 
 namespace tutti::remote {
 
 class WorkerPool final : public api::Inference {
  public:
+  // Of Flush().
   static constexpr Duration kPatience = std::chrono::seconds(2);
+  // Who has said nothing for so long is asked no questions: nobody waits for it again and again.
+  static constexpr Duration kUnheard = std::chrono::seconds(3);
+  // Questions that are not yet answered, and their bytes; more are refused (overloaded). One of any
+  // size is asked where there is no other.
+  static constexpr size_t kMostQuestions = 1024, kMostQuestionBytes = 64 << 20;
   // A worker says something at least every kBeat; one that is silent for so long is given up.
   static constexpr Duration kBeat = std::chrono::seconds(1);
   static constexpr Duration kSilence = std::chrono::seconds(15);
@@ -77,7 +86,10 @@ class WorkerPool final : public api::Inference {
   void Lost(const WorkerRef& worker, Ended ended = Ended::kWorker);
   // Now and then: readers that have caught up, workers that are silent, deadlines of what waits.
   void Look();
-  bool wants_look_soon() const { return paused_.load(std::memory_order_relaxed) > 0; }
+  bool wants_look_soon() const {
+    return paused_.load(std::memory_order_relaxed) > 0 ||
+           questions_.load(std::memory_order_relaxed) > 0;
+  }
 
   // --- the owner's ---
   void BeginDrain();
@@ -94,53 +106,77 @@ class WorkerPool final : public api::Inference {
                                    std::shared_ptr<api::StreamWaker> waker) override;
   Result<api::Encoding> Encode(api::EncodeRequest request,
                                std::shared_ptr<api::StreamWaker> waker) override;
+  // A request's patience is kept to within a second, as Look() is called.
   Result<api::TokenizeResult> Tokenize(const api::TokenizeRequest& request) override;
   Result<std::string> Detokenize(const api::DetokenizeRequest& request) override;
+  void TokenizeLater(api::TokenizeRequest request, Done<api::TokenizeResult> done) override;
+  void DetokenizeLater(api::DetokenizeRequest request, Done<std::string> done) override;
   std::vector<api::ModelInfo> Models() const override;
   api::LoadSnapshot Load() const override;
   Result<api::ModelStatistics> Statistics(const std::string& model) const override;
 
  private:
   struct Work;
+  struct Question;
   using WorkRef = std::shared_ptr<Work>;
+  using QuestionRef = std::shared_ptr<Question>;
+  using Told = std::function<void(Result<v1::Update>)>;
   class Control;
 
-  std::vector<api::ModelInfo> LiveModels() const REQUIRES(mutex_);
+  // worker_pool.cc: requests.
   Status Refusal(api::Priority priority) const;
-  Status AbsentLocked(const std::string& model) const REQUIRES(mutex_);
-  // Gives it to a worker, or leaves it among those that wait for their trial. Errors: queue_full,
-  // request_quarantined, and those of absence.
+  Status Begin(const WorkRef& work);
+  // Gives it to a worker, or leaves it among those that wait for their trial. Where there are
+  // suspects it has its print. Errors: queue_full, request_quarantined, those of absence.
   Status Place(const WorkRef& work) REQUIRES(mutex_);
   WorkerRef Choose(const Work& work) const REQUIRES(mutex_);
   void Send(const WorkerRef& worker, const WorkRef& work) REQUIRES(mutex_);
   void EndTrial(const WorkerRef& worker) REQUIRES(mutex_);
   void Forget(const WorkRef& work) REQUIRES(mutex_);
-  // Whether it can be done again from where its reader stands.
-  bool MayGoOn(const Work& work, const Worker& died) const REQUIRES(mutex_);
   void Cancel(const WorkRef& work);
   void Apply(const WorkerRef& worker, const v1::Update& update,
              std::vector<std::shared_ptr<api::StreamWaker>>* wakers);
-  static void Write(Work& work, const v1::Update& update);
-  static void Finish(Work& work, Status status);
-  Result<WorkRef> AskAndWait(const std::string& model, const std::shared_ptr<v1::Call>& call);
-  WorkRef AskWorker(const WorkerRef& worker, const std::shared_ptr<v1::Call>& call)
+
+  // lost_worker.cc
+  // Whether it can be done again from where its reader stands.
+  bool MayGoOn(const Work& work, const Worker& died) const REQUIRES(mutex_);
+  // It goes on at another worker: OK; else how it ends.
+  Status AfterLoss(const WorkRef& work, Worker& died, bool was_on_trial, Ended what)
       REQUIRES(mutex_);
+
+  // questions.cc
+  void Ask(const std::string& model, std::shared_ptr<v1::Call> call, Duration patience, Told told);
+  Status AskOne(const QuestionRef& question, const std::string& model);
+  WorkerRef ChooseToAsk(const std::string& model) const REQUIRES(mutex_);
+  void Begin(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
+  void Send(const WorkerRef& worker, const QuestionRef& question) REQUIRES(mutex_);
+  void Forget(const QuestionRef& question) REQUIRES(mutex_);
+  // Another worker is asked what this one was; false: there is none.
+  bool AskAnother(const QuestionRef& question) REQUIRES(mutex_);
+  void EndLateQuestions();
+
+  // pool_state.cc
+  std::vector<api::ModelInfo> LiveModels() const REQUIRES(mutex_);
+  Status Absent(const std::string& model) const;
+  Status AbsentLocked(const std::string& model) const REQUIRES(mutex_);
 
   const Clock& clock_;
   const std::atomic<api::LoadLevel>& level_;
   Logger* const log_;
   std::atomic<bool> draining_{false}, closed_{false};
   std::atomic<int> paused_{0};
+  std::atomic<size_t> questions_{0};  // changed under the mutex
   mutable Mutex mutex_;
-  CondVar changed_;  // a call was answered, the last work has gone
+  CondVar changed_;  // the last work has gone
   std::vector<WorkerRef> workers_ GUARDED_BY(mutex_);
-  std::vector<std::string> known_models_ GUARDED_BY(mutex_);  // in the order in which they came
-  std::set<std::string> known_names_ GUARDED_BY(mutex_);      // and their aliases
-  std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);            // for their trial
+  bool any_came_ GUARDED_BY(mutex_) = false;
+  KnownModels known_ GUARDED_BY(mutex_);
+  std::deque<WorkRef> waiting_ GUARDED_BY(mutex_);  // for their trial
   Suspects suspects_ GUARDED_BY(mutex_);
   Figures figures_ GUARDED_BY(mutex_);
   uint64_t next_id_ GUARDED_BY(mutex_) = 1;
-  size_t works_ GUARDED_BY(mutex_) = 0;  // with a worker, or waiting
+  size_t works_ GUARDED_BY(mutex_) = 0;  // with a worker, or waiting; and questions
+  size_t question_bytes_ GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace tutti::remote

@@ -244,6 +244,36 @@ class Workers(unittest.TestCase):
             self.assertEqual(chats_answered(world.front) - counted, answers)
             self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
 
+    def test_who_asks_a_stopped_worker_for_tokens_holds_up_nobody_else(self):
+        with World(front=("--http-io-threads", "1")) as world:
+            server, engine = world.front, world.workers[0].engine()
+            short, long = ({"model": MODEL, "prompt": text} for text in ("Hello", "Hello " * 1500))
+            server.post_json("/tokenize", short)
+            os.kill(engine, signal.SIGSTOP)
+            try:
+                with concurrent.futures.ThreadPoolExecutor(24) as pool:
+                    begun = time.monotonic()
+                    asked = [pool.submit(server.post, "/tokenize", body) for body in [short, long] * 12]
+                    slowest = 0
+                    while not all(question.done() for question in asked):
+                        before = time.monotonic()
+                        self.assertEqual(server.get("/livez")[0], 200)
+                        self.assertEqual(server.get("/v1/models")[0], 200)
+                        slowest = max(slowest, time.monotonic() - before)
+                        time.sleep(0.02)
+                    took = time.monotonic() - begun
+                self.assertEqual({question.result()[0] for question in asked}, {503})
+                self.assertLess(slowest, 0.5 * SLOWER)
+                self.assertLess(took, 4 * SLOWER)
+                # Nothing is heard of it: whoever asks now need not wait.
+                time.sleep(max(0.0, 3.5 - took))
+                before = time.monotonic()
+                self.assertEqual(server.post("/tokenize", short)[0], 503)
+                self.assertLess(time.monotonic() - before, 0.5 * SLOWER)
+            finally:
+                os.kill(engine, signal.SIGCONT)
+            eventually(lambda: server.post("/tokenize", short)[0] == 200, server.log)
+
     def test_a_request_that_kills_its_worker_is_set_aside(self):
         """Row N72: whoever computes the poison is killed as soon as its first words are seen; after two deaths it is refused, and the
         other 31 are answered, each after one more try at most."""
