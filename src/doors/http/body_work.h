@@ -66,10 +66,13 @@ template <typename Made, typename Work, typename Then>
 void AskWithBody(Connection& connection, size_t inline_bytes, boost::asio::thread_pool& helper,
                  Work work, Then then) {
   using Make = std::function<Made()>;
-  const auto later = [offload = connection.Offloader(helper), then](Make make) {
-    offload([make = std::move(make), then]() -> Connection::Continuation {
-      auto made = std::make_shared<Made>(make());
-      return [then, made] { then(std::move(*made)); };
+  const auto later = [here = connection.Return(), &connection, &helper, then](Make make) {
+    const auto shared = std::make_shared<Make>(std::move(make));  // with what was said
+    here([&connection, &helper, then, shared] {
+      connection.Offload(helper, [then, shared]() -> Connection::Continuation {
+        auto made = std::make_shared<Made>((*shared)());
+        return [then, made] { then(std::move(*made)); };
+      });
     });
   };
   WithBody(

@@ -468,25 +468,22 @@ void Connection::Pump() {
   RunExchange([this] { exchange_->Pump(); });
 }
 
-std::function<void(std::function<Connection::Continuation()>)> Connection::Offloader(
-    boost::asio::thread_pool& helper) {
-  return [&helper, self = shared_from_this(), serial = exchange_serial_.load(),
-          then_here = Return()](std::function<Continuation()> work) {
-    boost::asio::post(helper, [self, serial, then_here, work = std::move(work)]() mutable {
-      if (self->exchange_serial_.load() != serial) return;
-      KeepMemoryReserve();
-      Continuation then;
-      try {
-        then = work();
-      } catch (...) {
-        work = nullptr;  // and what it holds
-        UntilMemory([&] {
-          then = [failure = std::current_exception()] { std::rethrow_exception(failure); };
-        });
-      }
-      then_here(std::move(then));
-    });
-  };
+void Connection::Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
+  boost::asio::post(helper, [self = shared_from_this(), serial = exchange_serial_.load(),
+                             then_here = Return(), work = std::move(work)]() mutable {
+    if (self->exchange_serial_.load() != serial) return;
+    KeepMemoryReserve();
+    Continuation then;
+    try {
+      then = work();
+    } catch (...) {
+      work = nullptr;  // and what it holds
+      UntilMemory([&] {
+        then = [failure = std::current_exception()] { std::rethrow_exception(failure); };
+      });
+    }
+    then_here(std::move(then));
+  });
 }
 
 std::function<void(Connection::Continuation)> Connection::Return() {

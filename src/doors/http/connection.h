@@ -68,11 +68,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   // Runs `work` on `helper`, then the continuation it returns here; neither, once the exchange has
   // ended. `work` must not refer to the exchange; the continuation may.
   using Continuation = std::function<void()>;
-  void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work) {
-    Offloader(helper)(std::move(work));
-  }
-  // The same for who has such work later: from any thread, of this request.
-  std::function<void(std::function<Continuation()>)> Offloader(boost::asio::thread_pool& helper);
+  void Offload(boost::asio::thread_pool& helper, std::function<Continuation()> work);
   // What others call when they have an answer: from any thread, it runs a continuation here, unless
   // the exchange has ended.
   std::function<void(Continuation)> Return();
