@@ -100,12 +100,6 @@ Result<BatchCreate> ParseBatchCreate(const Json& body, const ParseOptions& optio
   BatchCreate create;
   create.input_file_id = *object.Text("input_file_id");
   create.endpoint = *object.Text("endpoint");
-  if (create.endpoint == "/v1/responses") {
-    return InvalidArgument("unsupported_parameter",
-                           "endpoint: /v1/responses is not run in batches by this release; use "
-                           "/v1/chat/completions")
-        .WithParam("endpoint");
-  }
   if (const Json* metadata = object.Find("metadata"); metadata != nullptr) {
     ASSIGN_OR_RETURN(create.metadata, ReadMetadata(*metadata, "metadata"));
   }
@@ -135,10 +129,25 @@ Result<BatchLine> ReadBatchLine(std::string_view text, std::string_view endpoint
     return BadLine("invalid_url", "url", "url must be the batch's, " + std::string(endpoint));
   const JsonObject* const body = line.Find("body")->if_object();
   if (body == nullptr) return MustBe("body", "an object");
-  if (const Json* stream = body->if_contains("stream");
-      stream != nullptr && stream->is_bool() && stream->get_bool()) {
+  const auto asks = [&](std::string_view name) {
+    const Json* const member = body->if_contains(name);
+    return member != nullptr && member->is_bool() && member->get_bool();
+  };
+  if (asks("stream")) {
     return BadLine("unsupported_parameter", "body.stream",
                    "body.stream: an answer that is fetched later does not stream");
+  }
+  if (endpoint == kResponsesEndpoint) {
+    if (asks("background")) {
+      return BadLine("unsupported_parameter", "body.background",
+                     "body.background: a batch is in the background already");
+    }
+    if (const Json* named = body->if_contains("conversation");
+        named != nullptr && !named->is_null()) {
+      return BadLine("unsupported_parameter", "body.conversation",
+                     "body.conversation: turns of a conversation run in their order, lines of a "
+                     "batch in any; name a previous_response_id");
+    }
   }
   BatchLine read;
   read.custom_id = *line.Text("custom_id");

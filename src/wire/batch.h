@@ -33,6 +33,9 @@ inline constexpr int64_t kMostBatchLines = 50'000;
 inline constexpr int64_t kMostBatchInputs = 50'000;      // texts to embed, of all lines
 inline constexpr int64_t kMostBatchLineBytes = 1 << 20;  // without its end
 
+// Its lines are responses, which are kept as that route keeps them.
+inline constexpr std::string_view kResponsesEndpoint = "/v1/responses";
+
 // POST /v1/batches
 struct BatchCreate {
   std::string input_file_id, endpoint;
@@ -44,7 +47,8 @@ Result<BatchCreate> ParseBatchCreate(const Json& body, const ParseOptions& optio
 
 // A line of the input whose request may be run. `body`: JSON. Errors have the code that the batch's
 // list of errors shows: invalid_json_line, invalid_method, invalid_url (it is not `endpoint`),
-// those of the schema.
+// unsupported_parameter (`stream`; of /v1/responses also `background`, `conversation`), those of
+// the schema.
 struct BatchLine {
   std::string custom_id, model;  // model: empty where the body names none
   std::string body;

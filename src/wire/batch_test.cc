@@ -32,7 +32,6 @@ TEST(BatchTest, ABatchIsMadeOfAFileAndAnEndpoint) {
       {R"({"input_file_id":"f","endpoint":"/v1/completions"})", "completion_window"},
       {R"({"input_file_id":"f","endpoint":"/v1/moderations","completion_window":"24h"})",
        "endpoint"},
-      {R"({"input_file_id":"f","endpoint":"/v1/responses","completion_window":"24h"})", "endpoint"},
       {R"({"input_file_id":"f","endpoint":"/v1/completions","completion_window":"1h"})",
        "completion_window"},
       {R"({"input_file_id":"f","endpoint":"/v1/completions","completion_window":"24h",)"
@@ -73,6 +72,28 @@ TEST(BatchTest, ALineIsARequestOfTheBatchesEndpoint) {
   EXPECT_EQ(CodeOfLine(R"({"custom_id":"r","body":[])" + url + post + "}"), "invalid_value");
   EXPECT_EQ(CodeOfLine(R"({"custom_id":"r","body":{"stream":true})" + url + post + "}"),
             "unsupported_parameter");
+}
+
+TEST(BatchTest, ALineOfResponsesRunsAloneAndInTheBatchItself) {
+  const auto made =
+      Create(R"({"input_file_id":"f","endpoint":"/v1/responses","completion_window":"24h"})");
+  EXPECT_TRUE(made.ok()) << made.status();
+  const auto read = [](const std::string& body) {
+    return ReadBatchLine(
+        R"({"custom_id":"r","method":"POST","url":"/v1/responses","body":)" + body + "}",
+        kResponsesEndpoint);
+  };
+  EXPECT_TRUE(read(R"({"input":"hi","background":false,"stream":false,"conversation":null})").ok());
+  EXPECT_TRUE(read(R"({"input":"hi","previous_response_id":"resp_1","store":true})").ok());
+  for (const auto& [member, param] :
+       {std::pair{R"("stream":true)", "body.stream"},
+        std::pair{R"("background":true)", "body.background"},
+        std::pair{R"("conversation":"conv_1")", "body.conversation"},
+        std::pair{R"("conversation":{"id":"conv_1"})", "body.conversation"}}) {
+    const auto refused = read(std::string("{") + member + "}");
+    EXPECT_EQ(refused.status().reason(), "unsupported_parameter") << member;
+    EXPECT_EQ(refused.status().param(), param);
+  }
 }
 
 TEST(BatchTest, TextsToEmbedAreCounted) {

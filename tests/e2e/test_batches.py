@@ -19,7 +19,7 @@ import openai
 from harness import MODEL, STEP_S, Server, ServerCase, amount, eventually, figure, make_key
 
 ENDED = ("completed", "failed", "expired", "cancelled")
-CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+CHAT, TEXT, RESPONSES = "/v1/chat/completions", "/v1/completions", "/v1/responses"
 MIB = 1 << 20
 
 
@@ -30,6 +30,11 @@ def line(custom_id, text="Name a colour.", tokens=4, url=CHAT, **fields):
     else:
         body["prompt"] = text
     return json.dumps({"custom_id": custom_id, "method": "POST", "url": url, "body": body}) + "\n"
+
+
+def asked(custom_id, text, tokens=16, **fields):
+    body = {"model": MODEL, "temperature": 0, "max_output_tokens": tokens, "input": text, **fields}
+    return json.dumps({"custom_id": custom_id, "method": "POST", "url": RESPONSES, "body": body}) + "\n"
 
 
 def client_of(server, key="none"):
@@ -101,6 +106,42 @@ class Batches(ServerCase):
         with self.assertRaises(openai.ConflictError):
             client.batches.cancel(batch.id)
 
+    def test_responses_are_answered_and_kept_as_by_their_route(self):
+        client = self.client
+        begun = client.responses.create(model=MODEL, temperature=0, max_output_tokens=16, input="My name is Ada.")
+        fields = {"one": {"metadata": {"of": "test"}, "instructions": "Be brief."}, "two": {"store": False}, "three": {},
+                  "next": {"previous_response_id": begun.id}, "lost": {"previous_response_id": "resp_0"}, "bad": {"tokens": 100000}}
+        batch = begin(client, "".join(asked(each, f"Say {each}.", **more) for each, more in fields.items()), RESPONSES)
+        batch = ended(client, batch.id)
+        self.assertEqual((batch.status, batch.endpoint, batch.request_counts.completed), ("completed", RESPONSES, 4), batch)
+        bodies = {each["custom_id"]: each["response"]["body"] for each in lines_of(client, batch.output_file_id)}
+        responses = {each: openai.types.responses.Response.model_validate(body, strict=True) for each, body in bodies.items()}
+        self.assertEqual(set(responses), {"one", "two", "three", "next"})
+        self.assertEqual(batch.usage.output_tokens, sum(each.usage.output_tokens for each in responses.values()))
+        for custom_id, response in responses.items():
+            more = {"store": True, **fields[custom_id]}
+            at_once = client.responses.create(model=MODEL, temperature=0, max_output_tokens=16, input=f"Say {custom_id}.", **more)
+            self.assertEqual((response.output_text, response.status), (at_once.output_text, at_once.status))
+            self.assertEqual(set(bodies[custom_id]), set(at_once.to_dict(mode="json", exclude_unset=True)))
+            if not more["store"]:
+                with self.assertRaises(openai.NotFoundError):
+                    client.responses.retrieve(response.id)
+                continue
+            self.assertEqual(client.responses.retrieve(response.id).to_dict(), response.to_dict())
+            self.assertEqual([each.content[0].text for each in client.responses.input_items.list(response.id)], [f"Say {custom_id}."])
+        self.assertEqual((responses["one"].metadata, responses["next"].previous_response_id), ({"of": "test"}, begun.id))
+        later = client.responses.create(model=MODEL, max_output_tokens=16, input="And?", previous_response_id=responses["next"].id)
+        self.assertGreater(later.usage.input_tokens, responses["next"].usage.input_tokens)
+        errors = {each["custom_id"]: each["response"] for each in lines_of(client, batch.error_file_id)}
+        self.assertEqual({each: (it["status_code"], it["body"]["error"]["code"]) for each, it in errors.items()},
+                         {"lost": (404, "not_found"), "bad": (400, "context_length_exceeded")})
+        client.responses.delete(responses["one"].id)
+        text = asked("a", "x", stream=True) + asked("b", "x", background=True) + asked("c", "x", conversation="conv_1")
+        batch = ended(client, begin(client, text, RESPONSES).id)
+        self.assertEqual({(each.line, each.code, each.param) for each in batch.errors.data},
+                         {(number, "unsupported_parameter", f"body.{field}")
+                          for number, field in enumerate(("stream", "background", "conversation"), 1)})
+
     def test_pages_of_a_list(self):
         batches = [begin(self.client, line("a", tokens=1)).id for _ in range(3)]
         page = self.client.batches.list(limit=2)
@@ -140,7 +181,7 @@ class Batches(ServerCase):
 
     def test_what_a_batch_may_not_be_is_refused_at_once(self):
         file_id = upload(self.client, line("a")).id
-        for fields, param in (({"endpoint": "/v1/responses"}, "endpoint"), ({"endpoint": "/v1/moderations"}, "endpoint"),
+        for fields, param in (({"endpoint": "/v1/moderations"}, "endpoint"),
                               ({"completion_window": "1h"}, "completion_window"), ({"input_file_id": 7}, "input_file_id")):
             body = {"input_file_id": file_id, "endpoint": CHAT, "completion_window": "24h", **fields}
             status, _, text = self.server.post("/v1/batches", body)
@@ -255,6 +296,8 @@ class Large(unittest.TestCase):
         count = 60 * (kills + 1)
         client = self.start()
         batch = begin(client, "".join(line(f"r-{i}", f"{i}", chance.choice((1, 4, 16))) for i in range(count)))
+        responses = begin(client, "".join(asked(f"s-{i}", f"{i}", store=i % 3 > 0) for i in range(count // 4)),
+                          RESPONSES)
         counts, told = [], collections.Counter()
         for _ in range(kills):
             time.sleep(chance.uniform(0.05, 1.0))
@@ -273,7 +316,18 @@ class Large(unittest.TestCase):
         self.assertEqual(batch.usage.output_tokens, sum(each["response"]["body"]["usage"]["completion_tokens"] for each in output),
                          "no line was counted twice")
         self.assertIsNone(batch.error_file_id)
-        eventually(lambda: self.left() == sorted((batch.input_file_id, batch.output_file_id)), lambda: str(self.left()))
+        responses = ended(client, responses.id)
+        bodies = {each["custom_id"]: each["response"]["body"] for each in lines_of(client, responses.output_file_id)}
+        self.assertEqual((responses.request_counts.completed, set(bodies)), (count // 4, {f"s-{i}" for i in range(count // 4)}))
+        kept = {body["id"]: body["output"] for body in bodies.values() if body["store"]}
+        self.assertEqual({each: client.responses.retrieve(each).to_dict()["output"] for each in kept}, kept)
+        files = sorted(each for made in (batch, responses) for each in (made.input_file_id, made.output_file_id))
+        eventually(lambda: self.left() == files, lambda: str(self.left()))
+        self.assertEqual(self.server.stop(), 0)
+        self.server = None
+        with contextlib.closing(sqlite3.connect(os.path.join(self.folder.name, "tutti.db"))) as database:
+            self.assertEqual(sorted(each for each, in database.execute("SELECT id FROM response")), sorted(kept),
+                             "of a line that ran again there is no other response")
         figure(f"{kills} kills at {counts} of {count} lines ({dict(told)}): each has one end")
 
     def test_a_stop_leaves_a_batch_to_the_next_process(self):

@@ -12,8 +12,8 @@
 #include "doors/http/connection.h"
 #include "doors/http/request_query.h"
 #include "services/auth/caller.h"
+#include "services/responses/call_state.h"
 #include "services/responses/ids.h"
-#include "services/sessions/call_message.h"
 #include "services/sessions/sessions.h"
 #include "wire/conversations.h"
 #include "wire/json.h"
@@ -54,7 +54,7 @@ class ConversationsExchange final : public Exchange {
       case RouteId::kConversationCreate:
         return Parsed(&wire::ParseConversationCreate, [this](wire::ConversationCreate body) {
           Service().CreateConversation(connection_.tenant(), Owner(), MetadataText(body.metadata),
-                                       sessions::MessagesOf(body.items), ThenConversation());
+                                       responses::MessagesOf(body.items), ThenConversation());
         });
       case RouteId::kConversation:
         return Service().GetConversation(Key(), ThenConversation());
@@ -74,7 +74,7 @@ class ConversationsExchange final : public Exchange {
         return List();
       case RouteId::kItemsCreate:
         return Parsed(&wire::ParseItemsCreate, [this](wire::ItemsCreate body) {
-          Service().AppendItems(Key(), sessions::MessagesOf(body.items), version_, ThenList());
+          Service().AppendItems(Key(), responses::MessagesOf(body.items), version_, ThenList());
         });
       case RouteId::kItem:
         return Service().GetItem(Key(), connection_.decision().item,

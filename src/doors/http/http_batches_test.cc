@@ -70,6 +70,38 @@ TEST_F(HttpBatchesTest, ABatchIsMadeRunAndDownloaded) {
   EXPECT_EQ(CodeOf(Ask(Post("/v1/batches/" + id + "/cancel", ""))), "already_finished");
 }
 
+TEST_F(HttpBatchesTest, ALineOfResponsesIsAResponseThatIsThere) {
+  StartDoor();
+  const std::string file =
+      Upload(R"({"custom_id":"a","method":"POST","url":"/v1/responses","body":)"
+             R"({"model":"fake","input":"hi"}})"
+             "\n");
+  const std::string id = Member(
+      Ask(Post("/v1/batches", R"({"input_file_id":")" + file +
+                                  R"(","endpoint":"/v1/responses","completion_window":"24h"})")),
+      "id");
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  EXPECT_EQ(generation->request.route, "responses");
+  generation->Answer({"Hel", "lo"});
+  ASSERT_TRUE(Becomes(id, "completed"));
+  const RawResponse output =
+      Ask(Get("/v1/files/" + Member(Ask(Get("/v1/batches/" + id)), "output_file_id") + "/content"));
+  const auto line = wire::ParseJson(output.body);
+  ASSERT_TRUE(line.ok()) << output.body;
+  const wire::Json& body = line->root().get_object().at("response").get_object().at("body");
+  const std::string response(wire::TextOf(body.get_object().at("id")));
+  EXPECT_EQ(Ask(Get("/v1/responses/" + response)).body, wire::PrintJson(body));
+  EXPECT_NE(Ask(Get("/v1/responses/" + response + "/input_items")).body.find(R"("text":"hi")"),
+            std::string::npos);
+  const RawResponse events = Ask(Get("/v1/responses/" + response + "?stream=true"));
+  EXPECT_NE(events.body.find(R"("delta":"Hel")"), std::string::npos) << events.body;
+  EXPECT_NE(events.body.find("response.completed"), std::string::npos) << events.body;
+  EXPECT_EQ(Ask("DELETE /v1/responses/" + response + " HTTP/1.1\r\nHost: localhost\r\n\r\n").status,
+            200);
+  EXPECT_EQ(Ask(Get("/v1/responses/" + response)).status, 404);
+}
+
 TEST_F(HttpBatchesTest, ACancelEndsIt) {
   StartDoor();
   const std::string id =
@@ -92,9 +124,9 @@ TEST_F(HttpBatchesTest, WhatIsNoBatchIsRefused) {
   EXPECT_EQ(Ask(Post("/v1/batches", Body(file, R"(,"metadata":7)"))).status, 400);
   EXPECT_EQ(
       CodeOf(Ask(Post("/v1/batches",
-                      R"({"input_file_id":"f","endpoint":"/v1/responses","completion_window":)"
+                      R"({"input_file_id":"f","endpoint":"/v1/moderations","completion_window":)"
                       R"("24h"})"))),
-      "unsupported_parameter");
+      "invalid_value");
   EXPECT_EQ(Ask(Get("/v1/batches/batch_0")).status, 404);
   EXPECT_EQ(Ask(Post("/v1/batches/batch_0/cancel", "")).status, 404);
   EXPECT_EQ(Ask(Get("/v1/batches?limit=0")).status, 400);

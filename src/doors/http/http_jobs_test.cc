@@ -52,6 +52,24 @@ TEST_F(HttpJobsTest, IsAcceptedWith202AndFetchedLater) {
   EXPECT_EQ(known.body, "");
 }
 
+// It has a way of its own, `background`: a preference may be left aside (RFC 7240), and nobody who
+// reads 202 as an acceptance is told one.
+TEST_F(HttpJobsTest, TheResponsesApiIsAnsweredAsWithoutThePreference) {
+  StartDoor();
+  RawClient client(port());
+  ASSERT_TRUE(client.Send(Post("/v1/responses", R"({"model":"fake","input":"hi"})", kAsync)));
+  const auto generation = inference_.Generation(0);
+  ASSERT_NE(generation, nullptr);
+  EXPECT_EQ(generation->request.priority, api::Priority::kInteractive);
+  generation->Answer({"Hello"});
+  const RawResponse answer = client.Read();
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(answer.Header("preference-applied"), "");
+  EXPECT_EQ(answer.Header("location"), "");
+  EXPECT_EQ(Member(answer, "object"), "response");
+  EXPECT_EQ(Ask(Get("/v1/jobs")).body.find("job_"), std::string::npos);
+}
+
 TEST_F(HttpJobsTest, ThePlainAnswerComesIfItComesWithinTheWait) {
   StartDoor();
   RawClient client(port());

@@ -31,7 +31,7 @@ void ResponseStart::Run(Done done) {
                                "If-Match names a version of a conversation, and there is none here")
                    .WithParam("conversation"));
   }
-  if (given_.said_before.has_value()) Insert(*given_.said_before);
+  if (given_.said_before.has_value()) responses::InsertSaid(*given_.said_before, &call_);
   if (call_.previous_response_id.empty() || given_.said_before.has_value()) return Begin();
   connection_.context().deps.responses->Chain(connection_.tenant(), call_.previous_response_id,
                                               Later<Result<Messages>>(&ResponseStart::OnChain));
@@ -42,15 +42,8 @@ void ResponseStart::OnChain(Result<Messages> chain) {
     Status status = std::move(chain).status();
     return End(std::move(status).WithParam("previous_response_id"));
   }
-  Insert(*chain);
+  responses::InsertSaid(*chain, &call_);
   Begin();
-}
-
-// Between the instructions and the input.
-void ResponseStart::Insert(const Messages& said_before) {
-  auto& messages = std::get<api::ChatPrompt>(call_.request.prompt).messages;
-  messages.insert(messages.end() - static_cast<ptrdiff_t>(call_.input.size()), said_before.begin(),
-                  said_before.end());
 }
 
 sessions::SessionKey ResponseStart::Key() const {
@@ -114,7 +107,7 @@ void ResponseStart::Begin() {
   responses::Call call;
   call.owner = connection_.tenant();
   call.state = Skeleton();
-  call.input = sessions::MessagesOf(call_.input);
+  call.input = responses::MessagesOf(call_.input);
   call.request = std::move(call_.request);
   Result<responses::Attachment> attachment =
       connection_.context().deps.responses->Start(std::move(call));
@@ -130,7 +123,7 @@ void ResponseStart::End(const Status& status, Connection::Origin origin) {
 }
 
 wire::ResponseState ResponseStart::Skeleton() const {
-  return sessions::SkeletonOf(call_, ServedName(), Key().session);
+  return responses::SkeletonOf(call_, ServedName(), Key().session);
 }
 
 std::string ResponseStart::ServedName() const {

@@ -54,7 +54,6 @@ class ResponseStart : public std::enable_shared_from_this<ResponseStart> {
   void Submit(std::optional<int64_t> version);
   void OnAccepted(const Result<sessions::Acceptance>& accepted);
   void OnFound(Result<std::shared_ptr<responses::Response>> found);
-  void Insert(const Messages& said_before);
   void Begin();
   void End(const Status& status, Connection::Origin origin = Connection::Origin::kDoor);
   sessions::SessionKey Key() const;

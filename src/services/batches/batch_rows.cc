@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "services/responses/response_rows.h"
+
 namespace tutti::batches {
 namespace {
 
@@ -240,6 +242,8 @@ Result<bool> EndLine(Database& database, const LineEnd& end) {
                       "WHERE batch=?1 AND line=?2 AND state=1",
                       end.batch, end.line, end.status_code, end.body));
   if (database.changes() == 0) return false;
+  if (end.kept != nullptr)
+    RETURN_IF_ERROR(responses::SaveEnded(database, *end.kept, end.kept_until_s, {}));
   RETURN_IF_ERROR(Run(database,
                       "UPDATE batch SET completed=completed+?2, failed=failed+1-?2, "
                       "input_tokens=input_tokens+?3, cached_tokens=cached_tokens+?4, "

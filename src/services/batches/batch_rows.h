@@ -8,12 +8,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/status.h"
 #include "services/batches/file_rows.h"
+#include "services/responses/response_writer.h"
 #include "store/database.h"
 #include "store/migrations.h"
 #include "wire/batch.h"
@@ -82,6 +84,9 @@ struct LineEnd {
   int status_code = 0;                // as its route answers; 200: well
   std::string body;                   // JSON
   int64_t input_tokens = 0, cached_tokens = 0, output_tokens = 0;
+  // A response that is there from its end on, until that time; null: none.
+  std::shared_ptr<const responses::ResponseRecord> kept = {};
+  int64_t kept_until_s = 0;
 };
 // Of one that runs; else it changes nothing. Whether it did.
 Result<bool> EndLine(store::Database& database, const LineEnd& end);

@@ -28,6 +28,7 @@ constexpr Duration kStoreRetry = std::chrono::milliseconds(50);  // while the di
 constexpr Duration kFullRetry = std::chrono::seconds(1);         // while it takes nothing
 constexpr Duration kRefusedFor = std::chrono::seconds(1);  // where a refusal names no time itself
 constexpr size_t kMostTasks = 16384;
+constexpr std::string_view kResponses = "responses";
 
 int64_t Millis(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
@@ -40,6 +41,14 @@ std::optional<calls::CallKind> KindOf(const std::string& endpoint) {
   if (endpoint == "/v1/completions") return calls::CallKind::kText;
   if (endpoint == "/v1/embeddings") return calls::CallKind::kEmbeddings;
   return std::nullopt;
+}
+
+// How its lines are named in the store; nothing: no endpoint of batches.
+std::optional<std::string> KindNameOf(const std::string& endpoint) {
+  if (endpoint == wire::kResponsesEndpoint) return std::string(kResponses);
+  const std::optional<calls::CallKind> kind = KindOf(endpoint);
+  if (!kind.has_value()) return std::nullopt;
+  return std::string(calls::NameOf(*kind));
 }
 
 std::string MetadataText(const wire::Metadata& metadata) {
@@ -89,7 +98,7 @@ Batches::~Batches() {
 void Batches::Create(NewBatch batch, Shown done) {
   auto row = std::make_shared<BatchRow>();
   const wire::BatchCreate& create = batch.create;
-  const std::optional<calls::CallKind> kind = KindOf(create.endpoint);
+  const std::optional<std::string> kind = KindNameOf(create.endpoint);
   if (!kind.has_value()) {
     return strand_->Post([done = std::move(done)] {
       done(wire::BadValue("endpoint", "endpoint is none that a batch may have"));
@@ -103,7 +112,7 @@ void Batches::Create(NewBatch batch, Shown done) {
   row->view.expires_ms = row->view.created_ms + Millis(options_.window);
   row->owner = std::move(batch.owner);
   row->caller = responses::CallerText(batch.caller);
-  row->kind = calls::NameOf(*kind);
+  row->kind = *kind;
   row->output_expires_s = create.output_expires_s;
 
   const auto insert = [this, row, done](const Status& linked) {
@@ -373,7 +382,7 @@ void Batches::ReadLines(std::vector<ClaimedLine> claimed) {
   files_.strand()->Post([this, strand = strand_, wanted] {
     for (Wanted& each : *wanted) {
       if (each.reader == nullptr) {
-        Result<std::shared_ptr<const DiskReader>> reader = DiskReader::Open(each.path);
+        Result<std::shared_ptr<const DiskReader>> reader = files_.OpenReader(each.path);
         if (!reader.ok()) {
           each.text = reader.status();
           continue;
@@ -385,7 +394,7 @@ void Batches::ReadLines(std::vector<ClaimedLine> claimed) {
     strand->Post([this, wanted] {
       for (Wanted& each : *wanted) {
         if (Active* const active = Find(each.line.batch); active != nullptr)
-          active->input = each.reader;
+          active->input = each.text.ok() ? each.reader : nullptr;
         Begin(each.line, each.text);
       }
       Turn();
@@ -399,31 +408,69 @@ void Batches::Begin(const ClaimedLine& line, const Result<std::string>& text) {
   if (stopped_ || found == running_.end()) return;
   Active* const active = Find(line.batch);
   if (active == nullptr || active->early) return Forget(line);
-  const auto begin = [&]() -> Status {
-    if (!text.ok()) return text.status();
-    ASSIGN_OR_RETURN(found->second.call, CallOf(*active, line, *text));
-    return found->second.call->Begin(strand_);
-  };
-  if (const Status status = begin(); !status.ok()) EndOf(line, {.status = status});
+  Running& running = found->second;
+  const Status understood = text.ok() ? Understand(*active, &running, *text) : text.status();
+  if (understood.ok() && running.response != nullptr && !running.response->previous().empty())
+    return ReadChain(running);
+  BeginNow(line, understood);
 }
 
-Result<std::unique_ptr<WholeCall>> Batches::CallOf(Active& active, const ClaimedLine& line,
-                                                   const std::string& text) {
-  const std::optional<calls::CallKind> kind = calls::KindNamed(active.row.kind);
-  if (!kind.has_value()) return Internal("a batch of an unknown kind");
+void Batches::BeginNow(const ClaimedLine& line, const Status& ready) {
+  const auto found = running_.find({line.batch, line.line});
+  if (stopped_ || found == running_.end()) return;
+  const Active* const active = Find(line.batch);
+  if (active == nullptr || active->early) return Forget(line);
+  const Status begun = ready.ok() ? found->second.call->Begin(strand_) : ready;
+  if (!begun.ok()) EndOf(line, {.status = begun});
+}
+
+void Batches::ReadChain(const Running& running) {
+  auto said = std::make_shared<std::vector<api::ChatMessage>>();
+  store_.Read(
+      [said, owner = Find(running.line.batch)->row.owner, id = running.response->previous(),
+       now_s = unix_ms_() / 1000](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*said,
+                         responses::LoadChain(rows, owner, id, now_s, responses::kMostLinks));
+        return OkStatus();
+      },
+      [this, strand = strand_, said, line = running.line](const Status& status) {
+        strand->Post([this, said, line, status] {
+          const auto found = running_.find({line.batch, line.line});
+          if (found == running_.end()) return;
+          if (status.ok()) found->second.response->GoOnFrom(*said);
+          BeginNow(line, StoreStatus(status));
+          Turn();
+          strand_->Wake();  // what was there at once is read
+        });
+      });
+}
+
+Status Batches::Understand(Active& active, Running* running, const std::string& text) {
+  const ClaimedLine& line = running->line;
   ASSIGN_OR_RETURN(const wire::BatchLine read, wire::ReadBatchLine(text, active.row.view.endpoint));
   ASSIGN_OR_RETURN(const api::CallerRef accepted, responses::CallerOfText(active.row.caller));
   ASSIGN_OR_RETURN(api::CallerRef caller, caller_(accepted));
   const TimePoint now = clock_.Now();
   const int64_t now_ms = unix_ms_();
   const int64_t left_ms = std::max<int64_t>(active.row.view.expires_ms - now_ms, 0);
-  return WholeCall::Parse(*kind, read.body,
-                          {.caller = std::move(caller),
-                           .request_id = LineRequestId(active.row.view.id, line.line),
-                           .parse = {.now = now},
-                           .deadline = now + std::chrono::milliseconds(left_ms),
-                           .unix_s = now_ms / 1000},
-                          inference_);
+  calls::CallContext context{.caller = std::move(caller),
+                             .request_id = LineRequestId(active.row.view.id, line.line),
+                             .parse = {.now = now},
+                             .deadline = now + std::chrono::milliseconds(left_ms),
+                             .unix_s = now_ms / 1000};
+  if (active.row.kind == kResponses) {
+    ASSIGN_OR_RETURN(std::unique_ptr<ResponseLine> response,
+                     ResponseLine::Parse(read.body, active.row.owner, std::move(context),
+                                         inference_, [this] { return unix_ms_() / 1000; }));
+    running->response = response.get();
+    running->call = std::move(response);
+    return OkStatus();
+  }
+  const std::optional<calls::CallKind> kind = calls::KindNamed(active.row.kind);
+  if (!kind.has_value()) return Internal("a batch of an unknown kind");
+  ASSIGN_OR_RETURN(running->call,
+                   WholeCall::Parse(*kind, read.body, std::move(context), inference_));
+  return OkStatus();
 }
 
 void Batches::Pump() {
@@ -453,6 +500,7 @@ void Batches::EndOf(const ClaimedLine& line, WholeCall::Answer answer) {
     end.input_tokens = answer.input_tokens;
     end.cached_tokens = answer.cached_tokens;
     end.output_tokens = answer.output_tokens;
+    Keep(line, &end);
   } else {
     switch (calls::VerdictOf(status)) {
       case calls::Verdict::kStopping:
@@ -479,6 +527,14 @@ void Batches::EndOf(const ClaimedLine& line, WholeCall::Answer answer) {
   }
   running_.erase({line.batch, line.line});
   ended_.push_back(std::move(end));
+}
+
+// What of the answer is there from the line's end on.
+void Batches::Keep(const ClaimedLine& line, LineEnd* end) {
+  const auto found = running_.find({line.batch, line.line});
+  if (found == running_.end() || found->second.response == nullptr) return;
+  end->kept = found->second.response->TakeRecord();
+  end->kept_until_s = unix_ms_() / 1000 + responses::kStoredSeconds;
 }
 
 void Batches::Forget(const ClaimedLine& line) {

@@ -4,7 +4,8 @@
 // request, as detached work of the batch class, a few at a time of all owners in turn. Each line
 // ends exactly once, in the store, before it is counted; a batch whose lines have ended (or that is
 // cancelled, or too old) writes them to files, and only then says so. What runs when the process
-// dies runs again in the next one.
+// dies runs again in the next one. A line of /v1/responses that is `store` is a response of that
+// name from the line's end on, in the same transaction.
 //
 // All of it happens on a strand of its own, where every `done` is called, later. No call here waits
 // but GiveBack(). Thread-safe. The inference, store, files and clock must outlive it.
@@ -28,6 +29,7 @@
 #include "services/batches/files.h"
 #include "services/batches/input_check.h"
 #include "services/batches/output_writer.h"
+#include "services/batches/response_line.h"
 #include "services/calls/whole_call.h"
 #include "services/responses/strand.h"
 #include "store/store.h"
@@ -58,6 +60,8 @@ class Batches {
     Duration window = std::chrono::hours(24);
     Duration keep = std::chrono::hours(24 * 30);  // a batch, after its end
     Duration tick = std::chrono::seconds(1);      // looks for what is late
+    // An input that cannot be read is tried again, 250 ms to 8 s apart, before its batch fails.
+    Duration input_patience = std::chrono::minutes(1);
     BatchLimits limits;
   };
   // As jobs::Jobs::CallerNow: who has that credential now.
@@ -96,6 +100,8 @@ class Batches {
     std::shared_ptr<const DiskReader> input;
     std::unique_ptr<InputCheck> check;  // while it is read
     int64_t checked_bytes = 0;
+    int failed_reads = 0;  // in a row, of the check
+    TimePoint unreadable_since = TimePoint::min();
     int64_t waiting = 0;  // lines that nobody has claimed
     int64_t held = 0;     // lines that are claimed and whose end is not stored
     TimePoint not_before = TimePoint::min();
@@ -107,6 +113,7 @@ class Batches {
   struct Running {
     ClaimedLine line;
     std::unique_ptr<calls::WholeCall> call;  // null: it is being read
+    ResponseLine* response = nullptr;        // the same, of /v1/responses
   };
 
   template <typename Change>
@@ -121,6 +128,7 @@ class Batches {
   void BeginCheck(int64_t batch);
   void CheckNext(int64_t batch);
   void OnPiece(int64_t batch, const Result<std::string>& piece);
+  void OnUnreadable(Active& active, const Status& why);
   void StoreLines(int64_t batch, std::vector<NewLine> lines, bool last);
   void EndCheck(Active& active);
   void Fail(Active& active, std::string errors);
@@ -130,10 +138,13 @@ class Batches {
   void OnTurned(const Status& status, std::vector<LineEnd> ends, std::vector<ClaimedLine> claimed);
   void ReadLines(std::vector<ClaimedLine> claimed);
   void Begin(const ClaimedLine& line, const Result<std::string>& text);
-  Result<std::unique_ptr<calls::WholeCall>> CallOf(Active& active, const ClaimedLine& line,
-                                                   const std::string& text);
+  // What it is begun with, once what it goes on from is known.
+  Status Understand(Active& active, Running* running, const std::string& text);
+  void ReadChain(const Running& running);
+  void BeginNow(const ClaimedLine& line, const Status& ready);
   void Pump();
   void EndOf(const ClaimedLine& line, calls::WholeCall::Answer answer);
+  void Keep(const ClaimedLine& line, LineEnd* end);
   void Forget(const ClaimedLine& line);  // its end is told by the batch's
   // --- ending it (batches_end.cc) ---
   void EndIfDone(Active& active);

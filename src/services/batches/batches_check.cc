@@ -15,6 +15,8 @@ using store::Database;
 constexpr int64_t kPiece = 256 << 10;
 constexpr int64_t kDroppedAtOnce = 2000;
 constexpr Duration kRetry = std::chrono::seconds(1);
+constexpr Duration kFirstReadRetry = std::chrono::milliseconds(250);
+constexpr int kMostDoublings = 5;  // 8 s
 
 }  // namespace
 
@@ -82,7 +84,7 @@ void Batches::CheckNext(int64_t batch) {
                          at = active->checked_bytes]() mutable {
     auto piece = std::make_shared<Result<std::string>>(std::string());
     if (reader == nullptr) {
-      if (Result<std::shared_ptr<const DiskReader>> opened = DiskReader::Open(path); opened.ok()) {
+      if (Result<std::shared_ptr<const DiskReader>> opened = files_.OpenReader(path); opened.ok()) {
         reader = *std::move(opened);
       } else {
         *piece = opened.status();
@@ -92,7 +94,7 @@ void Batches::CheckNext(int64_t batch) {
     strand->Post([this, batch, reader, piece] {
       Active* const checked = Find(batch);
       if (checked == nullptr || stopped_) return;
-      checked->input = reader;
+      checked->input = piece->ok() ? reader : nullptr;  // one that fails is opened anew
       OnPiece(batch, *piece);
     });
   });
@@ -100,14 +102,29 @@ void Batches::CheckNext(int64_t batch) {
 
 void Batches::OnPiece(int64_t batch, const Result<std::string>& piece) {
   Active& active = *Find(batch);
-  if (!piece.ok()) {
-    const std::vector<wire::BatchError> why = {
-        {piece.status().reason(), piece.status().message(), "", 0}};
-    return Fail(active, wire::BatchErrorsJson(why));
-  }
+  if (!piece.ok()) return OnUnreadable(active, piece.status());
+  active.failed_reads = 0;
   active.checked_bytes += std::ssize(*piece);
   std::vector<NewLine> lines = piece->empty() ? active.check->End() : active.check->Feed(*piece);
   StoreLines(batch, std::move(lines), piece->empty() || active.check->hopeless());
+}
+
+// A process without a free descriptor, or a disk that fails once, is no fault of the batch.
+void Batches::OnUnreadable(Active& active, const Status& why) {
+  const TimePoint now = clock_.Now();
+  if (active.failed_reads++ == 0) active.unreadable_since = now;
+  if (now - active.unreadable_since < options_.input_patience) {
+    const Duration wait =
+        kFirstReadRetry * (1 << std::min(active.failed_reads - 1, kMostDoublings));
+    return strand_->PostAt(now + wait, [this, batch = active.row.number] { CheckNext(batch); });
+  }
+  const int64_t tried_s =
+      std::chrono::duration_cast<std::chrono::seconds>(options_.input_patience).count();
+  const std::vector<wire::BatchError> errors = {
+      {why.reason(),
+       "the input could not be read for " + std::to_string(tried_s) + " s: " + why.message(), "",
+       0}};
+  Fail(active, wire::BatchErrorsJson(errors));
 }
 
 void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {

@@ -4,17 +4,21 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "services/responses/response_rows.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
 #include "services/responses/testing/waiting.h"
 #include "wire/json.h"
+#include "wire/response_events.h"
 
 namespace tutti::batches {
 namespace {
@@ -45,7 +49,8 @@ class BatchesTest : public ::testing::Test {
   void TearDown() override { Close(); }
 
   void Open() {
-    const std::vector<store::Migration> tables = {kFileTables, kBatchTables};
+    const std::vector<store::Migration> tables = {kFileTables, kBatchTables,
+                                                  responses::kResponseTables};
     auto store = store::Store::Open({.folder = folder_.path()}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
@@ -56,6 +61,13 @@ class BatchesTest : public ::testing::Test {
     };
     Files::Options files_options;
     files_options.folder = folder_.path() + "/files";
+    files_options.open = [this](const std::string& path) {
+      return open_failures_ > 0 && open_failures_-- > 0
+                 ? Result<std::shared_ptr<const DiskReader>>(DiskError(EMFILE))
+             : read_failures_ > 0 && read_failures_-- > 0
+                 ? DiskReader::Open(folder_.path())  // that can be opened, and not read
+                 : DiskReader::Open(path);
+    };
     auto files = Files::Open(files_options, *store_, clock_, [this] { return WallMs(); });
     ASSERT_TRUE(files.ok()) << files.status();
     files_ = *std::move(files);
@@ -105,7 +117,7 @@ class BatchesTest : public ::testing::Test {
     NewBatch batch;
     batch.owner = owner;
     batch.create.input_file_id = file;
-    batch.create.endpoint = "/v1/chat/completions";
+    batch.create.endpoint = endpoint_;
     Call<Result<BatchView>> call;
     batches_->Create(std::move(batch), call.done());
     return call.Get();
@@ -148,6 +160,7 @@ class BatchesTest : public ::testing::Test {
       const std::string id(wire::TextOf(object.at("custom_id")));
       EXPECT_EQ(lines.count(id), 0u) << id << " twice";
       const wire::JsonObject* const response = object.at("response").if_object();
+      if (response != nullptr) bodies_[id] = wire::PrintJson(response->at("body"));
       lines[id] = response != nullptr
                       ? std::to_string(response->at("status_code").as_int64())
                       : std::string(wire::TextOf(object.at("error").get_object().at("code")));
@@ -174,12 +187,43 @@ class BatchesTest : public ::testing::Test {
     return count;
   }
 
+  // Ended ones of the store.
+  int64_t KeptResponses() {
+    int64_t count = 0;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& rows) -> Status {
+                      ASSIGN_OR_RETURN(store::Statement row,
+                                       rows.Prepare("SELECT count(*) FROM response WHERE ended=1"));
+                      RETURN_IF_ERROR(row.Step().status());
+                      count = row.Int(0);
+                      return OkStatus();
+                    })
+                    .ok());
+    return count;
+  }
+  std::optional<responses::ResponseRecord> Kept(const std::string& body) {
+    const auto document = wire::ParseJson(body);
+    const std::string id(wire::TextOf(document->root().get_object().at("id")));
+    std::optional<responses::ResponseRecord> record;
+    EXPECT_TRUE(store_
+                    ->ReadNow([&](store::Database& rows) -> Status {
+                      ASSIGN_OR_RETURN(record,
+                                       responses::LoadEnded(rows, "t", id, WallMs() / 1000));
+                      return OkStatus();
+                    })
+                    .ok());
+    return record;
+  }
+
   TemporaryFolder folder_;
   ManualClock clock_;
+  std::string endpoint_ = "/v1/chat/completions";
+  std::map<std::string, std::string> bodies_;  // by custom_id, of the files that were read
   Batches::Options options_;
   size_t lanes_ = 8;
   std::function<Script(const api::GenerateRequest&)> script_ = responses::testing::EchoScript;
   std::atomic<int> refusals_{0};
+  std::atomic<int> open_failures_{0}, read_failures_{0};  // of files, from now on
   Status refusal_;
   std::atomic<bool> revoked_{false};
   std::unique_ptr<store::Store> store_;
@@ -219,6 +263,171 @@ TEST_F(BatchesTest, EachLineIsAnsweredOnce) {
   EXPECT_EQ(batches_->stats().lines_failed, 1u);
   EXPECT_EQ(batches_->stats().completed, 1u);
   EXPECT_EQ(batches_->stats().open, 0);
+}
+
+std::string ResponsesInputLine(const std::string& id, const std::string& more = "") {
+  return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/responses","body":{)" +
+         R"("model":"small","input":"say )" + id + '"' + more + "}}\n";
+}
+
+TEST_F(BatchesTest, LinesOfResponsesAreKeptAsTheRouteKeepsThem) {
+  endpoint_ = "/v1/responses";
+  batches_->Start();
+  const auto first = Create(ResponsesInputLine("kept", R"(,"metadata":{"a":"b"})") +
+                            ResponsesInputLine("unkept", R"(,"store":false)"));
+  ASSERT_TRUE(first.ok()) << first.status();
+  ASSERT_TRUE(Becomes(first->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(first->id)->output_file).size(), 2u);
+  EXPECT_EQ(KeptResponses(), 1);
+  const auto kept = Kept(bodies_["kept"]);
+  ASSERT_TRUE(kept.has_value());
+  EXPECT_EQ(wire::ResponseJson(kept->end), bodies_["kept"])
+      << "as it is shown when it is asked for";
+  EXPECT_EQ(kept->base.input.front().content, "say kept");
+  EXPECT_EQ(kept->end.metadata, (wire::Metadata{{"a", "b"}}));
+  EXPECT_NE(kept->end.text, "");
+  EXPECT_EQ(responses::Replay(*kept, 1 << 20)->State().text, kept->end.text) << "its events too";
+  EXPECT_FALSE(Kept(bodies_["unkept"]).has_value());
+  for (const api::GenerateRequest& request : inference_->requests()) {
+    EXPECT_EQ(request.route, "responses");
+    EXPECT_EQ(request.priority, api::Priority::kBatch);
+    EXPECT_EQ(request.tenant, "t");
+    EXPECT_TRUE(request.detached);
+  }
+
+  const size_t before = inference_->requests().size();
+  const std::string id = kept->base.state.id;
+  const auto second =
+      Create(ResponsesInputLine(
+                 "next", R"(,"instructions":"Be brief.","previous_response_id":")" + id + "\"") +
+             ResponsesInputLine("lost", R"(,"previous_response_id":"resp_0")"));
+  ASSERT_TRUE(Becomes(second->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(second->id)->output_file).count("next"), 1u);
+  EXPECT_EQ(LinesOf(Get(second->id)->error_file),
+            (std::map<std::string, std::string>{{"lost", "404"}}));
+  EXPECT_NE(bodies_["lost"].find(R"("param":"previous_response_id")"), std::string::npos)
+      << bodies_["lost"];
+  const auto asked = inference_->requests();
+  ASSERT_EQ(asked.size(), before + 1);
+  std::vector<std::string> said;
+  for (const api::ChatMessage& message : std::get<api::ChatPrompt>(asked.back().prompt).messages)
+    said.push_back(message.content);
+  EXPECT_EQ(said, (std::vector<std::string>{"Be brief.", "say kept", kept->end.text, "say next"}));
+
+  const auto others =
+      Create(ResponsesInputLine("o", R"(,"previous_response_id":")" + id + "\""), "another");
+  ASSERT_TRUE(Becomes(others->id, BatchState::kCompleted, "another"));
+  EXPECT_EQ(LinesOf(Get(others->id, "another")->error_file, "another"),
+            (std::map<std::string, std::string>{{"o", "404"}}));
+}
+
+TEST_F(BatchesTest, AResponseIsThereExactlyWhereItsLineHasEndedWhateverIsKilled) {
+  endpoint_ = "/v1/responses";
+  lanes_ = 2;
+  options_.max_attempts = 100;
+  Close();
+  Open();
+  batches_->Start();
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += ResponsesInputLine("r" + std::to_string(i));
+  const auto made = Create(text);
+  for (int kills = 0; kills < 10; ++kills) {
+    const int64_t before = Get(made->id)->completed;
+    EXPECT_TRUE(Eventually([&] {
+      inference_->Step();
+      return Get(made->id)->completed >= std::min<int64_t>(before + 2, 30);
+    }));
+    Restart();
+    EXPECT_EQ(KeptResponses(), Get(made->id)->completed);
+  }
+  ASSERT_TRUE(Becomes(made->id, BatchState::kCompleted));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 30u);
+  EXPECT_EQ(KeptResponses(), 30);
+  for (const auto& [id, body] : bodies_) EXPECT_TRUE(Kept(body).has_value()) << id;
+}
+
+TEST_F(BatchesTest, WhatAResponsesLineMayNotAskIsToldByItsLine) {
+  endpoint_ = "/v1/responses";
+  batches_->Start();
+  const auto made = Create(ResponsesInputLine("a", R"(,"stream":true)") +
+                           ResponsesInputLine("b", R"(,"background":true)") +
+                           ResponsesInputLine("c", R"(,"conversation":"conv_1")"));
+  ASSERT_TRUE(Becomes(made->id, BatchState::kFailed));
+  const std::string errors = Get(made->id)->errors;
+  for (const char* param : {"body.stream", "body.background", "body.conversation"})
+    EXPECT_NE(errors.find(param), std::string::npos) << errors;
+  EXPECT_EQ(inference_->requests().size(), 0u);
+}
+
+TEST_F(BatchesTest, ACancelEndsLinesThatWaitForWhatTheyGoOnFrom) {
+  endpoint_ = "/v1/responses";
+  std::string text;
+  for (int i = 0; i < 20; ++i) {
+    text += ResponsesInputLine("r" + std::to_string(i), R"(,"previous_response_id":"resp_0")");
+  }
+  const auto made = Create(text);
+  batches_->Start();
+  (void)Eventually([&] { return Get(made->id)->state == BatchState::kInProgress; });
+  (void)Cancel(made->id);
+  EXPECT_TRUE(Eventually([&] {
+    const BatchState state = Get(made->id)->state;
+    return state == BatchState::kCancelled || state == BatchState::kCompleted;
+  }));
+  EXPECT_EQ(LinesOf(Get(made->id)->error_file).size(), 20u);
+}
+
+// It failed for good where the process had no descriptor left for a moment.
+TEST_F(BatchesTest, AnInputThatCannotBeReadForAMomentIsTriedAgain) {
+  open_failures_ = 3;
+  read_failures_ = 3;
+  batches_->Start();
+  const auto made = Create(ChatLines(5));
+  EXPECT_TRUE(Eventually([&] { return open_failures_ == 2; }));
+  EXPECT_EQ(Get(made->id)->state, BatchState::kValidating);
+  ASSERT_TRUE(Eventually([&] {
+    Pass(std::chrono::milliseconds(500));
+    inference_->Step();
+    return Get(made->id)->state == BatchState::kCompleted;
+  }));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 5u);
+  EXPECT_EQ(Get(made->id)->errors, "");
+}
+
+TEST_F(BatchesTest, AnInputThatStaysUnreadableFailsItsBatchAfterAMinuteAndSaysWhy) {
+  open_failures_ = 1000;
+  batches_->Start();
+  const auto made = Create(ChatLines(5));
+  const TimePoint begun = clock_.Now();
+  ASSERT_TRUE(Eventually([&] {
+    Pass(seconds(1));
+    return Get(made->id)->state == BatchState::kFailed;
+  }));
+  EXPECT_GE(clock_.Now() - begun, seconds(60));
+  EXPECT_NE(Get(made->id)->errors.find("could not be read for 60 s"), std::string::npos)
+      << Get(made->id)->errors;
+  EXPECT_NE(Get(made->id)->errors.find("Too many open files"), std::string::npos);
+  EXPECT_LT(1000 - open_failures_, 25) << "with growing waits";
+}
+
+TEST_F(BatchesTest, ALineWhoseInputCannotBeReadForAMomentWaits) {
+  options_.slots = 1;
+  lanes_ = 1;
+  Close();
+  Open();
+  const auto made = Create(ChatLines(3));
+  batches_->Start();
+  EXPECT_TRUE(Eventually([&] { return inference_->active() == 1; }));
+  Close();
+  Open();
+  open_failures_ = 2;
+  read_failures_ = 1;
+  batches_->Start();
+  ASSERT_TRUE(Eventually([&] {
+    Pass(seconds(1));
+    inference_->Step();
+    return Get(made->id)->state == BatchState::kCompleted;
+  }));
+  EXPECT_EQ(LinesOf(Get(made->id)->output_file).size(), 3u);
 }
 
 TEST_F(BatchesTest, AWrongInputFailsWithTheLinesThatAreWrong) {

@@ -206,7 +206,7 @@ void Files::OpenContent(const std::string& owner, const std::string& id,
                         std::function<void(Result<Content>)> done) {
   Get(owner, id, [this, id, done = std::move(done)](Result<FileView> view) {
     if (!view.ok()) return done(view.status());
-    Result<std::shared_ptr<const DiskReader>> reader = DiskReader::Open(PathOf(id));
+    Result<std::shared_ptr<const DiskReader>> reader = OpenReader(PathOf(id));
     if (!reader.ok()) return done(reader.status());
     done(Content{*std::move(view), *std::move(reader)});
   });

@@ -33,6 +33,9 @@ class Files {
     std::string folder;  // made if it is not there; "": one for temporary files, gone with this
     FileLimits limits;
     Duration sweep = std::chrono::minutes(1);  // looks for what has expired
+    // How a file is opened for reading; tests put a disk that fails in its place.
+    std::function<Result<std::shared_ptr<const DiskReader>>(const std::string& path)> open =
+        &DiskReader::Open;
   };
   // Errors: storage_error (the folder), the store's. `unix_ms`: the wall clock.
   static Result<std::unique_ptr<Files>> Open(const Options& options, store::Store& store,
@@ -68,6 +71,10 @@ class Files {
   // --- for batches ---
   const std::string& folder() const { return folder_; }
   std::string PathOf(const std::string& name) const { return folder_ + "/" + name; }
+  // On the strand. Errors: as DiskReader::Open.
+  Result<std::shared_ptr<const DiskReader>> OpenReader(const std::string& path) const {
+    return options_.open(path);
+  }
   const FileLimits& limits() const { return options_.limits; }
   // The input of a batch is kept under the batch's name until it ends, whatever becomes of the
   // file.

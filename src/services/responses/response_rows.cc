@@ -82,6 +82,31 @@ Result<std::optional<ResponseRecord>> LoadEnded(Database& database, const std::s
   return std::optional(std::move(record));
 }
 
+Result<std::vector<api::ChatMessage>> LoadChain(Database& database, const std::string& owner,
+                                                const std::string& id, int64_t now_s, int most) {
+  std::vector<ResponseRecord> links;  // the newest first
+  for (std::string next = id; !next.empty();) {
+    if (static_cast<int>(links.size()) >= most) {
+      return InvalidArgument("invalid_value", "more than " + std::to_string(most) +
+                                                  " responses stand before this one")
+          .WithParam("previous_response_id");
+    }
+    ASSIGN_OR_RETURN(std::optional<ResponseRecord> link, LoadEnded(database, owner, next, now_s));
+    if (!link.has_value() || !link->base.state.store) {
+      return NotFound("not_found", "there is no such response, or one before it is gone")
+          .WithParam("previous_response_id");
+    }
+    next = link->base.state.previous_response_id;
+    links.push_back(*std::move(link));
+  }
+  std::vector<api::ChatMessage> messages;
+  for (auto link = links.rbegin(); link != links.rend(); ++link) {
+    messages.insert(messages.end(), link->base.input.begin(), link->base.input.end());
+    messages.push_back({.role = api::Role::kAssistant, .content = link->end.text, .name = {}});
+  }
+  return messages;
+}
+
 Result<std::optional<ResponseRecord>> LoadUnended(Database& database, const std::string& owner,
                                                   const std::string& id) {
   ASSIGN_OR_RETURN(

@@ -24,6 +24,9 @@ struct StoredLimits {
   int64_t bytes = int64_t{256} << 20;  // likewise
 };
 
+inline constexpr int64_t kStoredSeconds = 30 * 24 * 3600;  // an ended one that is `store`
+inline constexpr int kMostLinks = 100;  // of previous_response_id, that are followed
+
 // A response that runs; `request` as EncodeRequest() gives it.
 Status SaveRunning(store::Database& database, const ResponseRecord& record,
                    const std::string& request);
@@ -35,6 +38,11 @@ Status SaveEnded(store::Database& database, const ResponseRecord& record, int64_
 // Of this owner, ended and not expired at `now_s`.
 Result<std::optional<ResponseRecord>> LoadEnded(store::Database& database, const std::string& owner,
                                                 const std::string& id, int64_t now_s);
+// All messages that led to a stored response and its own text, oldest first. Errors: not_found,
+// also if a link of the chain is gone; invalid_value (more than `most` links); both of
+// previous_response_id.
+Result<std::vector<api::ChatMessage>> LoadChain(store::Database& database, const std::string& owner,
+                                                const std::string& id, int64_t now_s, int most);
 // As it began, if it is there, can be read and has no end.
 Result<std::optional<ResponseRecord>> LoadUnended(store::Database& database,
                                                   const std::string& owner, const std::string& id);

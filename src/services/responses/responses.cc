@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "services/responses/active.h"
+#include "services/responses/call_state.h"
 #include "services/responses/ids.h"
 #include "services/responses/inference_guard.h"
 #include "services/responses/request_json.h"
@@ -26,13 +27,6 @@ Status Missing(store::Database& rows, const Responses::PendingTurn& pending_turn
     if (waits) return NotResumed();
   }
   return NoSuchResponse();
-}
-
-// Ids and times that the caller left open.
-void Complete(wire::ResponseState* state, int64_t now_s) {
-  if (state->id.empty()) state->id = NewId("resp_");
-  if (state->item_id.empty()) state->item_id = NewId("msg_");
-  if (state->created_s == 0) state->created_s = now_s;
 }
 
 }  // namespace
@@ -86,7 +80,7 @@ Result<Attachment> Responses::Start(Call call) {
   if (call.state.background && !call.state.store) {
     return InvalidArgument("invalid_value", "a background response is stored").WithParam("store");
   }
-  Complete(&call.state, unix_s_());
+  NameState(unix_s_(), &call.state);
   call.request.n = 1;
   call.request.tenant = call.owner;
   if (!call.request.sampling.seed.has_value()) call.request.sampling.seed = NewSeed();
@@ -277,25 +271,7 @@ void Responses::Chain(const std::string& owner, const std::string& id,
   auto messages = std::make_shared<Messages>();
   const auto follow = [owner, id, messages, now_s = unix_s_(),
                        most = options_.chain](store::Database& rows) -> Status {
-    std::vector<ResponseRecord> links;  // the newest first
-    for (std::string next = id; !next.empty();) {
-      if (static_cast<int>(links.size()) >= most) {
-        return InvalidArgument("invalid_value", "more than " + std::to_string(most) +
-                                                    " responses stand before this one")
-            .WithParam("previous_response_id");
-      }
-      ASSIGN_OR_RETURN(std::optional<ResponseRecord> link, LoadEnded(rows, owner, next, now_s));
-      if (!link.has_value() || !link->base.state.store) {
-        return NotFound("not_found", "there is no such response, or one before it is gone")
-            .WithParam("previous_response_id");
-      }
-      next = link->base.state.previous_response_id;
-      links.push_back(*std::move(link));
-    }
-    for (auto link = links.rbegin(); link != links.rend(); ++link) {
-      messages->insert(messages->end(), link->base.input.begin(), link->base.input.end());
-      messages->push_back({.role = api::Role::kAssistant, .content = link->end.text, .name = {}});
-    }
+    ASSIGN_OR_RETURN(*messages, LoadChain(rows, owner, id, now_s, most));
     return OkStatus();
   };
   store_.Read(follow, [strand = strand_, messages, done = std::move(done)](const Status& status) {

@@ -88,12 +88,12 @@ class Responses {
     Registry::Limits memory;
     Duration keep_background = std::chrono::minutes(10);  // in memory, after the end
     Duration keep_stored = std::chrono::minutes(1);       // likewise, of those the store has too
-    int64_t stored_s = 30 * 24 * 3600;                    // in the store
+    int64_t stored_s = kStoredSeconds;                    // in the store
     int64_t turn_s = 24 * 3600;  // in the store, of a turn that is not `store`: to be fetched after
                                  // a crash
     StoredLimits stored;
     Duration sweep = std::chrono::minutes(1);
-    int chain = 100;  // links of previous_response_id that are followed
+    int chain = kMostLinks;  // links of previous_response_id that are followed
   };
   // `unix_s`: the wall clock.
   Responses(const Options& options, api::Inference& inference, store::Store& store,

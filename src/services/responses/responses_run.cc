@@ -156,8 +156,8 @@ void Responses::Read(const ActivePointer& active) {
           return;
         }
         if (stream.status().ok() && !writer.begun()) writer.Begin();
-        return Finish(active, EndOf(*writer.response(), stream, *event, active->finish, active->cut,
-                                    unix_s_()));
+        return Finish(active, EndOf(writer.response()->State(), stream, *event, active->finish,
+                                    active->cut, unix_s_()));
       }
     }
   }

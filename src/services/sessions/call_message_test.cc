@@ -18,7 +18,7 @@ wire::ResponsesCall CallWith(bool truncate, const std::string& policy) {
 
 Message MessageWith(bool truncate, const std::string& policy) {
   const wire::ResponsesCall call = CallWith(truncate, policy);
-  return MessageOf(call, SkeletonOf(call, "m", "conv_1"));
+  return MessageOf(call, responses::SkeletonOf(call, "m", "conv_1"));
 }
 
 // Over HTTP a dialog whose call forbids it was cut to the service's window all the same.

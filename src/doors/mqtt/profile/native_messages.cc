@@ -86,7 +86,7 @@ void NativeMessages::Submit(const AskedPointer& asked, const NativeAddress& addr
   // A broker's word is the topic; what else a client says of its users is a key's to say.
   if (address.credential.empty() || call.request.user.empty()) call.request.user = address.user;
   call.request.route = "mqtt";
-  wire::ResponseState skeleton = sessions::SkeletonOf(call, call.model, asked->key.session);
+  wire::ResponseState skeleton = responses::SkeletonOf(call, call.model, asked->key.session);
   sessions::Message said = sessions::MessageOf(std::move(call), std::move(skeleton));
   said.parallel = context_.options.parallel;
   said.reply_to = EncodeReplyTo({.door = context_.options.door,

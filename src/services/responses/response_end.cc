@@ -1,5 +1,8 @@
-#include "services/responses/active.h"
+#include "services/responses/response_end.h"
 
+#include <utility>
+
+#include "services/responses/responses.h"
 #include "wire/error.h"
 
 namespace tutti::responses {
@@ -21,9 +24,8 @@ ResponseState Steered(ResponseState state) {
   return state;
 }
 
-ResponseState EndOf(const Response& response, const api::TokenStream& stream,
+ResponseState EndOf(ResponseState state, const api::TokenStream& stream,
                     const api::StreamEvent& end, api::FinishReason finish, Cut cut, int64_t now_s) {
-  ResponseState state = response.State();
   state.usage = end.usage;
   if (cut == Cut::kCancel) {
     state.status = ResponseStatus::kCancelled;

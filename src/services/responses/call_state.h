@@ -1,0 +1,28 @@
+// A call of the Responses API as a response begins with it, whoever asks. Pure.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "api/types.h"
+#include "wire/input_items.h"
+#include "wire/response_state.h"
+#include "wire/responses_request.h"
+
+namespace tutti::responses {
+
+std::vector<api::ChatMessage> MessagesOf(std::span<const wire::InputItem> items);
+
+// The response as it is shown before anything of it is there. `model`: as it is served.
+// `conversation`: the dialog's name; empty: none.
+wire::ResponseState SkeletonOf(const wire::ResponsesCall& call, std::string model,
+                               std::string conversation);
+
+// Puts what was said before between the instructions and the input of the call's prompt.
+void InsertSaid(const std::vector<api::ChatMessage>& said_before, wire::ResponsesCall* call);
+
+// What its request does not say and its end must be found by: names and the time of its creation.
+void NameState(int64_t now_s, wire::ResponseState* state);
+
+}  // namespace tutti::responses
