@@ -117,7 +117,8 @@ std::vector<store::Migration> StoreTables() {
           auth::kAuthTables,        usage::kLedgerTable,          sessions::kOwedTables,
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
-          batches::kFileTables,     batches::kBatchTables,        jobs::kLeanJobs};
+          batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
+          jobs::kLeanJobs};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

@@ -322,7 +322,7 @@ TEST(JobTablesTest, JobsOfAnEarlierStoreAreKeptBothWays) {
   ASSERT_TRUE(opened.ok());
   store::Database& database = *opened;
   const std::vector<store::Migration> all = JobMigrations();
-  const std::span<const store::Migration> before = std::span(all).first(3);
+  const std::span<const store::Migration> before = std::span(all).first(all.size() - 1);
   ASSERT_TRUE(store::Migrate(before, &database).ok());
   for (const std::string id : {"a", "b", "c"}) {
     ASSERT_TRUE(store::Run(database,

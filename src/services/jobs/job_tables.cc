@@ -63,20 +63,23 @@ namespace {
   "DELETE FROM job_total WHERE owner=old.owner AND jobs=0; "                        \
   "END;"
 
-// The numbers are those of wire::JobState.
-#define NEWS_TRIGGERS                                                        \
-  "CREATE TRIGGER job_told AFTER UPDATE OF state ON job "                    \
-  "WHEN new.state>=2 AND old.state<2 BEGIN "                                 \
-  "INSERT INTO webhook_event(id, subject, type, url, created_ms, state, "    \
-  "attempts, next_ms, ended_ms, error) "                                     \
-  "SELECT 'evt_' || lower(hex(randomblob(16))), new.id, "                    \
-  "CASE new.state WHEN 2 THEN 'job.completed' WHEN 4 THEN 'job.cancelled' "  \
-  "WHEN 5 THEN 'job.expired' ELSE 'job.failed' END, "                        \
-  "url, new.finished_ms, 0, 0, 0, 0, '' FROM webhook WHERE subject=new.id; " \
-  "END; "                                                                    \
-  "CREATE TRIGGER job_untold AFTER DELETE ON job BEGIN "                     \
-  "DELETE FROM webhook WHERE subject=old.id; "                               \
+// The numbers are those of wire::JobState. OWNER and VALUE: where events have an owner, its name.
+#define NEWS_TRIGGERS(OWNER, VALUE)                                         \
+  "CREATE TRIGGER job_told AFTER UPDATE OF state ON job "                   \
+  "WHEN new.state>=2 AND old.state<2 BEGIN "                                \
+  "INSERT INTO webhook_event(id, subject, type, url, created_ms, state, "   \
+  "attempts, next_ms, ended_ms, error" OWNER                                \
+  ") "                                                                      \
+  "SELECT 'evt_' || lower(hex(randomblob(16))), new.id, "                   \
+  "CASE new.state WHEN 2 THEN 'job.completed' WHEN 4 THEN 'job.cancelled' " \
+  "WHEN 5 THEN 'job.expired' ELSE 'job.failed' END, "                       \
+  "url, new.finished_ms, 0, 0, 0, 0, ''" VALUE                              \
+  " FROM webhook WHERE subject=new.id; "                                    \
+  "END; "                                                                   \
+  "CREATE TRIGGER job_untold AFTER DELETE ON job BEGIN "                    \
+  "DELETE FROM webhook WHERE subject=old.id; "                              \
   "END;"
+#define FIRST_NEWS_TRIGGERS NEWS_TRIGGERS("", "")
 
 // Totals count at each change what a row holds: of one that has ended its result and, where that
 // is kept for a replay, its request.
@@ -118,28 +121,32 @@ const store::Migration kJobTables = {
     "CREATE TABLE job_paused(owner TEXT PRIMARY KEY) WITHOUT ROWID",
     "DROP TABLE job; DROP TABLE job_total; DROP TABLE job_paused"};
 
-const store::Migration kJobNews = {NEWS_TRIGGERS, "DROP TRIGGER job_told; DROP TRIGGER job_untold"};
+const store::Migration kJobNews = {FIRST_NEWS_TRIGGERS,
+                                   "DROP TRIGGER job_told; DROP TRIGGER job_untold"};
 
 // A table's UNIQUE cannot be taken from it: the table is made anew, with all that hangs on it. Ids
 // of before (sealed=0) keep their index, which new ones do not enter.
 const store::Migration kLeanJobs = {
-    MOVE_JOBS_AWAY "CREATE TABLE job(number INTEGER PRIMARY KEY, id TEXT NOT NULL, " JOB_VALUES
-                   ", sealed INTEGER NOT NULL DEFAULT 0);" MOVE_JOBS_BACK JOB_INDEXES
-                   R"(CREATE UNIQUE INDEX job_named ON job(id) WHERE sealed=0;
+    "UPDATE webhook_event SET owner=coalesce((SELECT owner FROM job WHERE id=subject), "
+    "'');" MOVE_JOBS_AWAY
+    "CREATE TABLE job(number INTEGER PRIMARY KEY, id TEXT NOT NULL, " JOB_VALUES
+    ", sealed INTEGER NOT NULL DEFAULT 0);" MOVE_JOBS_BACK JOB_INDEXES
+    R"(CREATE UNIQUE INDEX job_named ON job(id) WHERE sealed=0;
        CREATE UNIQUE INDEX job_same ON job(owner, idem_key) WHERE idem_key IS NOT NULL;)" LEAN_JOB_TRIGGERS
-                       NEWS_TRIGGERS
-                   R"(UPDATE job_total SET result_bytes=result_bytes+coalesce((SELECT
+        NEWS_TRIGGERS
+    R"(UPDATE job_total SET result_bytes=result_bytes+coalesce((SELECT
          sum(length(CAST(request AS BLOB))) FROM job WHERE job.owner=job_total.owner AND state>=2),
          0);
        CREATE TABLE job_id_key(key BLOB NOT NULL);
        INSERT INTO job_id_key VALUES(randomblob(16)))",
-    MOVE_JOBS_AWAY FIRST_JOB_TABLE MOVE_JOBS_BACK FIRST_JOB_INDEXES FIRST_JOB_TRIGGERS NEWS_TRIGGERS
+    MOVE_JOBS_AWAY FIRST_JOB_TABLE MOVE_JOBS_BACK FIRST_JOB_INDEXES FIRST_JOB_TRIGGERS
+        FIRST_NEWS_TRIGGERS
     R"(UPDATE job_total SET result_bytes=coalesce((SELECT
          sum(length(CAST(result AS BLOB))) FROM job WHERE job.owner=job_total.owner), 0);
        DROP TABLE job_id_key)"};
 
 std::vector<store::Migration> JobMigrations() {
-  return {kJobTables, webhooks::kWebhookTables, kJobNews, kLeanJobs};
+  return {kJobTables, webhooks::kWebhookTables, kJobNews, webhooks::kWebhookOwners, kLeanJobs};
 }
 
 }  // namespace tutti::jobs

@@ -12,7 +12,7 @@ extern const store::Migration kJobTables;
 extern const store::Migration kJobNews;
 // Accepts at a fraction of what they cost: ids that need no index (job_id.h), fewer indexes, totals
 // of what is new by the statement that adds it. Requests that are kept of what failed count as
-// results.
+// results, and events have their job's owner (behind webhooks::kWebhookOwners).
 extern const store::Migration kLeanJobs;
 // All, with what lies between them: what jobs alone need of a store.
 std::vector<store::Migration> JobMigrations();

@@ -42,20 +42,18 @@ std::vector<uint8_t> BytesOf(const asio::ip::address& address) {
 }
 
 // All of them: a host that has one private address has no business with webhooks.
-Result<std::vector<tcp::endpoint>> Resolve(asio::io_context& context, const Target& target,
-                                           bool trusted) {
-  tcp::resolver resolver(context);
-  boost::system::error_code failed;
-  const auto found = resolver.resolve(target.host, std::to_string(target.port),
-                                      tcp::resolver::numeric_service, failed);
-  if (failed) return Unavailable("unavailable", "the host cannot be found: " + failed.message());
+Result<std::vector<tcp::endpoint>> EndpointsOf(const Target& target, const Addresses& addresses,
+                                               bool trusted) {
   std::vector<tcp::endpoint> endpoints;
-  for (const auto& entry : found) {
-    if (!trusted && !IsPublic(BytesOf(entry.endpoint().address()))) {
+  for (const std::string& text : addresses) {
+    boost::system::error_code failed;
+    const asio::ip::address address = asio::ip::make_address(text, failed);
+    if (failed) return Unavailable("unavailable", "the host has an address that is none");
+    if (!trusted && !IsPublic(BytesOf(address))) {
       return Status(StatusCode::kPermissionDenied, "permission_denied",
                     "the host has an address inside a network");
     }
-    endpoints.push_back(entry.endpoint());
+    endpoints.emplace_back(address, target.port);
   }
   if (endpoints.empty()) return Unavailable("unavailable", "the host has no address");
   return endpoints;
@@ -80,11 +78,12 @@ asio::awaitable<PostAnswer> Exchange(Stream& stream, http::request<http::string_
 
 asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint> endpoints,
                                  http::request<http::string_body>& request,
-                                 const PostOptions& options) {
+                                 const PostOptions& options,
+                                 std::chrono::steady_clock::time_point end) {
   const auto executor = co_await asio::this_coro::executor;
   if (!target.tls) {
     beast::tcp_stream stream(executor);
-    stream.expires_after(options.timeout);
+    stream.expires_at(end);
     co_await stream.async_connect(endpoints, asio::use_awaitable);
     co_return co_await Exchange(stream, request);
   }
@@ -95,7 +94,7 @@ asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint
   beast::ssl_stream<beast::tcp_stream> stream(executor, tls);
   stream.set_verify_callback(asio::ssl::host_name_verification(target.host));
   SSL_set_tlsext_host_name(stream.native_handle(), target.host.c_str());
-  beast::get_lowest_layer(stream).expires_after(options.timeout);
+  beast::get_lowest_layer(stream).expires_at(end);
   co_await beast::get_lowest_layer(stream).async_connect(endpoints, asio::use_awaitable);
   co_await stream.async_handshake(asio::ssl::stream_base::client, asio::use_awaitable);
   co_return co_await Exchange(stream, request);
@@ -107,16 +106,19 @@ Result<PostAnswer> Post(const Target& target,
                         const std::vector<std::pair<std::string, std::string>>& fields,
                         const std::string& body, const PostOptions& options) {
   try {  // the library's errors are exceptions in coroutines
-    asio::io_context context(1);
+    const auto begin = std::chrono::steady_clock::now();
+    ASSIGN_OR_RETURN(const Addresses addresses, options.look_up(target.host, options.timeout));
     ASSIGN_OR_RETURN(const std::vector<tcp::endpoint> endpoints,
-                     Resolve(context, target, options.trusted));
+                     EndpointsOf(target, addresses, options.trusted));
+    const auto end = begin + options.timeout;
+    asio::io_context context(1);
     http::request<http::string_body> request(http::verb::post, target.path, 11, body);
     request.set(http::field::host, target.authority);
     request.set(http::field::connection, "close");
     for (const auto& [name, value] : fields) request.set(name, value);
     request.prepare_payload();
     Result<PostAnswer> result = Unavailable("unavailable", "no answer");
-    asio::co_spawn(context, Send(target, endpoints, request, options),
+    asio::co_spawn(context, Send(target, endpoints, request, options, end),
                    [&](const std::exception_ptr& failed, PostAnswer answer) {
                      if (!failed) {
                        result = answer;

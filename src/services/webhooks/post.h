@@ -1,16 +1,18 @@
-// One POST to an address of the internet, with nobody trusted on the way: the host is resolved
+// One POST to an address of the internet, with nobody trusted on the way: the host is looked up
 // once, each of its addresses must be public, and the connection goes to one that was looked at, so
 // that a name that changes its mind reaches nothing (DNS rebinding). No redirect is followed, and
 // no more than the head of the answer is read. Blocks; any thread.
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
+#include "services/webhooks/look_ups.h"
 #include "services/webhooks/target.h"
 
 namespace tutti::webhooks {
@@ -18,7 +20,10 @@ namespace tutti::webhooks {
 struct PostOptions {
   bool trusted = false;  // its addresses may be private
   std::string ca_file;   // PEM of whom to trust beside the system's; empty: those alone
-  std::chrono::milliseconds timeout{15'000};  // of all of it, but for the resolver's own
+  std::chrono::milliseconds timeout{15'000};  // of all of it
+  // The addresses of a host, within so long; waits.
+  std::function<Result<Addresses>(const std::string& host, std::chrono::milliseconds within)>
+      look_up;
 };
 
 struct PostAnswer {

@@ -24,23 +24,46 @@ const store::Migration kWebhookTables = {
        CREATE INDEX webhook_event_subject ON webhook_event(subject, number))",
     "DROP TABLE webhook; DROP TABLE webhook_event"};
 
+// What is due is found owner by owner.
+const store::Migration kWebhookOwners = {
+    R"(ALTER TABLE webhook_event ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+       DROP INDEX webhook_event_due;
+       CREATE INDEX webhook_event_due ON webhook_event(owner, next_ms, number) WHERE state=0)",
+    R"(DROP INDEX webhook_event_due;
+       CREATE INDEX webhook_event_due ON webhook_event(next_ms, number) WHERE state=0;
+       ALTER TABLE webhook_event DROP COLUMN owner)"};
+
 Status AddWish(Database& database, const std::string& subject, const std::string& url) {
   return Run(database, "INSERT OR REPLACE INTO webhook VALUES(?1, ?2)", subject, url);
 }
 
-Result<std::vector<Event>> DueEvents(Database& database, int64_t now_ms, int64_t most) {
+Result<std::optional<std::string>> NextOwner(Database& database,
+                                             const std::optional<std::string>& after) {
+  ASSIGN_OR_RETURN(
+      Statement row,
+      database.Prepare(after.has_value() ? "SELECT owner FROM webhook_event WHERE state=0 AND "
+                                           "owner>?1 ORDER BY owner LIMIT 1"
+                                         : "SELECT owner FROM webhook_event WHERE state=0 AND "
+                                           "owner>=?1 ORDER BY owner LIMIT 1"));
+  ASSIGN_OR_RETURN(const bool found, row.Bind(after.value_or("")).Step());
+  return found ? std::optional(std::string(row.Text(0))) : std::nullopt;
+}
+
+Result<std::vector<Event>> DueEvents(Database& database, const std::string& owner, int64_t now_ms,
+                                     int64_t most) {
   ASSIGN_OR_RETURN(Statement rows,
-                   database.Prepare("SELECT number, id, subject, type, url, created_ms, attempts "
-                                    "FROM webhook_event WHERE state=0 AND next_ms<=?1 "
-                                    "ORDER BY next_ms, number LIMIT ?2"));
-  rows.Bind(now_ms, most);
+                   database.Prepare("SELECT number, owner, id, subject, type, url, created_ms, "
+                                    "attempts FROM webhook_event "
+                                    "WHERE state=0 AND owner=?1 AND next_ms<=?2 "
+                                    "ORDER BY next_ms, number LIMIT ?3"));
+  rows.Bind(owner, now_ms, most);
   std::vector<Event> events;
   while (true) {
     ASSIGN_OR_RETURN(const bool more, rows.Step());
     if (!more) return events;
     events.push_back({rows.Int(0), std::string(rows.Text(1)), std::string(rows.Text(2)),
-                      std::string(rows.Text(3)), std::string(rows.Text(4)), rows.Int(5),
-                      rows.Int(6)});
+                      std::string(rows.Text(3)), std::string(rows.Text(4)),
+                      std::string(rows.Text(5)), rows.Int(6), rows.Int(7)});
   }
 }
 

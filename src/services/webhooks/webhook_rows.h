@@ -18,9 +18,12 @@
 namespace tutti::webhooks {
 
 extern const store::Migration kWebhookTables;
+// Whose an event is; who writes events says so, or a trigger beside (jobs::kJobEventOwners).
+extern const store::Migration kWebhookOwners;
 
 struct Event {
   int64_t number = 0;
+  std::string owner;    // tenant; empty: not known any more
   std::string id;       // "evt_...", the same at every attempt
   std::string subject;  // "job_..."
   std::string type;     // "job.completed"
@@ -32,8 +35,13 @@ struct Event {
 // Its end is told to `url`. Once for each subject.
 Status AddWish(store::Database& database, const std::string& subject, const std::string& url);
 
-// Events that are to be told now, the longest due first.
-Result<std::vector<Event>> DueEvents(store::Database& database, int64_t now_ms, int64_t most);
+// The first behind `after` of the owners that have events to be told now or later, in the order of
+// their names; of all where `after` is nothing. Nothing: there is none.
+Result<std::optional<std::string>> NextOwner(store::Database& database,
+                                             const std::optional<std::string>& after);
+// Events of that owner that are to be told now, the longest due first.
+Result<std::vector<Event>> DueEvents(store::Database& database, const std::string& owner,
+                                     int64_t now_ms, int64_t most);
 Status MarkDelivered(store::Database& database, int64_t number, int64_t now_ms);
 Status MarkRetry(store::Database& database, int64_t number, int64_t next_ms,
                  const std::string& why);

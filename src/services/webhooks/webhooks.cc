@@ -42,13 +42,17 @@ Webhooks::Webhooks(const Options& options, store::Store& store, std::function<in
       store_(store),
       unix_ms_(std::move(unix_ms)),
       log_(log),
+      look_ups_(options_.look_ups),
       random_(std::random_device{}()) {
   CHECK(!options_.secrets.empty());
   for (int i = 0; i < options_.threads; ++i)
     threads_.emplace_back([this](const std::stop_token& stop) { Main(stop); });
 }
 
-Webhooks::~Webhooks() = default;
+// All are told before the first is waited for: none begins another attempt meanwhile.
+Webhooks::~Webhooks() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
 
 Status Webhooks::Check(const std::string& url) const {
   return ParseTarget(url, options_.trusted).status();
@@ -64,46 +68,77 @@ void Webhooks::Main(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any wake;
   while (!stop.stop_requested()) {
-    const std::vector<Event> events = Take();
-    for (const Event& event : events) {
-      if (!stop.stop_requested()) Deliver(event);
+    if (const std::optional<Event> event = Take(); event.has_value()) {
+      if (!stop.stop_requested()) Deliver(*event);
       const MutexLock lock(mutex_);
-      busy_.erase(event.number);
+      const auto owner = busy_.find(event->owner);
+      owner->second.erase(event->number);
+      if (owner->second.empty()) busy_.erase(owner);
+      idle_until_ = {};
+      continue;
     }
-    if (!events.empty()) continue;
     std::unique_lock lock(mutex);
     wake.wait_for(lock, stop, options_.tick, [] { return false; });
   }
 }
 
+// Of the owners in turn the first that has something due and room for one more attempt.
+Status Webhooks::FindDue(store::Database& rows, int64_t now, const std::string& last,
+                         const std::map<std::string, std::set<int64_t>>& busy,
+                         std::optional<Event>* due) {
+  std::optional<std::string> after = last;
+  for (bool wrapped = false; true;) {
+    ASSIGN_OR_RETURN(const std::optional<std::string> owner, NextOwner(rows, after));
+    if (wrapped && (!owner.has_value() || *owner > last)) return OkStatus();
+    if (!owner.has_value()) {
+      wrapped = true;
+      after.reset();
+      continue;
+    }
+    after = owner;
+    const auto theirs = busy.find(*owner);
+    const int64_t under_way = theirs == busy.end() ? 0 : std::ssize(theirs->second);
+    if (under_way + look_ups_.late(*owner) >= options_.of_one) continue;
+    ASSIGN_OR_RETURN(const std::vector<Event> events, DueEvents(rows, *owner, now, under_way + 1));
+    for (const Event& event : events) {
+      if (under_way > 0 && theirs->second.contains(event.number)) continue;
+      *due = event;
+      return OkStatus();
+    }
+  }
+}
+
 // One that no other thread has.
-std::vector<Event> Webhooks::Take() {
-  std::vector<Event> due;
+std::optional<Event> Webhooks::Take() {
+  std::optional<Event> due;
   // One at a time, from what is read to what is busy: what another thread has read meanwhile may
   // have been taken, told and given back before it is looked at here.
   const MutexLock alone(taking_);
   const int64_t now = unix_ms_();
-  // Who was busy before the rows were read may have ended since, with its row read as it was.
-  std::set<int64_t> busy;
+  // Who was busy before the rows were read may have ended since, with its row read as it was. All
+  // that is busy then is among these, as it is taken here alone.
+  std::map<std::string, std::set<int64_t>> busy;
+  const auto looked = std::chrono::steady_clock::now();
   {
     const MutexLock lock(mutex_);
+    if (looked < idle_until_) return due;
+    idle_until_ = looked + options_.tick;  // until an attempt ends
     busy = busy_;
   }
-  (void)store_.ReadNow([&](store::Database& rows) -> Status {
-    ASSIGN_OR_RETURN(due, DueEvents(rows, now, options_.threads + 1));
-    return OkStatus();
+  (void)store_.ReadNow([&, last = owner_last_](store::Database& rows) {
+    return FindDue(rows, now, last, busy, &due);
   });
   bool drop = false;
   {
     const MutexLock lock(mutex_);
     drop = now >= next_drop_ms_;
     if (drop) next_drop_ms_ = now + kDropEveryMs;
-    std::erase_if(due, [&](const Event& event) REQUIRES(mutex_) {
-      return busy.contains(event.number) || busy_.contains(event.number);
-    });
-    if (due.size() > 1) due.resize(1);
-    for (const Event& event : due) busy_.insert(event.number);
+    if (due.has_value()) {
+      busy_[due->owner].insert(due->number);
+      idle_until_ = {};
+    }
   }
+  if (due.has_value()) owner_last_ = due->owner;
   if (drop) {
     store_.Write([now](store::Database& rows) { return DropEnded(rows, now - kKeptMs, kDropMost); },
                  [](const Status&) {});
@@ -126,7 +161,10 @@ void Webhooks::Deliver(const Event& event) {
                    body,
                    {.trusted = options_.trusted.contains(target->host),
                     .ca_file = options_.ca_file,
-                    .timeout = options_.timeout}));
+                    .timeout = options_.timeout,
+                    .look_up = [&](const std::string& host, milliseconds within) {
+                      return look_ups_.Find(host, event.owner, within);
+                    }}));
 }
 
 milliseconds Webhooks::WaitBefore(size_t attempt) {

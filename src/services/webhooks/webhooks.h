@@ -1,15 +1,19 @@
 // Webhooks: tells addresses of clients' choice what has ended, as Standard Webhooks 1.0.0 has it: a
 // thin signed event, tried again for days, from the outbox of the store.
 //
-// Has threads of its own, as an address may take its time. Made when the store is open, destroyed
-// before it: then it waits for the attempts under way, 15 s at most beside the resolver's time.
+// Has threads of its own, as an address may take its time. Owners take turns, and of one only a few
+// attempts are under way at once, so that the dead addresses of one hold up nobody else's news.
+// Made when the store is open, destroyed before it: then it waits for the attempts under way, 15 s
+// at most.
 #pragma once
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -19,6 +23,7 @@
 #include "base/mutex.h"
 #include "base/random.h"
 #include "base/status.h"
+#include "services/webhooks/look_ups.h"
 #include "services/webhooks/post.h"
 #include "services/webhooks/webhook_rows.h"
 #include "store/store.h"
@@ -44,7 +49,9 @@ class Webhooks {
     std::vector<std::chrono::milliseconds> retries{kRetries.begin(), kRetries.end()};
     std::chrono::milliseconds timeout{15'000};
     std::chrono::milliseconds tick{1'000};  // between looks for what is due
-    int threads = 2;                        // attempts at once
+    int threads = 16;                       // attempts at once
+    int of_one = 2;                         // of one owner, look-ups that were given up among them
+    LookUps::Options look_ups;
   };
   // `unix_ms`: the wall clock. `log` may be null. All outlive it.
   Webhooks(const Options& options, store::Store& store, std::function<int64_t()> unix_ms,
@@ -57,7 +64,9 @@ class Webhooks {
 
  private:
   void Main(const std::stop_token& stop);
-  std::vector<Event> Take();
+  std::optional<Event> Take();
+  Status FindDue(store::Database& rows, int64_t now, const std::string& last,
+                 const std::map<std::string, std::set<int64_t>>& busy, std::optional<Event>* due);
   void Deliver(const Event& event);
   void Note(const Event& event, const Result<PostAnswer>& answer);
   std::chrono::milliseconds WaitBefore(size_t attempt);
@@ -66,9 +75,12 @@ class Webhooks {
   store::Store& store_;
   const std::function<int64_t()> unix_ms_;
   Logger* const log_;
-  Mutex taking_;  // before the other
+  LookUps look_ups_;
+  Mutex taking_;                                // before the other
+  std::string owner_last_ GUARDED_BY(taking_);  // whose event was taken last
   mutable Mutex mutex_;
-  std::set<int64_t> busy_ GUARDED_BY(mutex_);  // numbers of events under way
+  std::map<std::string, std::set<int64_t>> busy_ GUARDED_BY(mutex_);  // events under way, by owner
+  std::chrono::steady_clock::time_point idle_until_ GUARDED_BY(mutex_);  // nothing was due
   int64_t next_drop_ms_ GUARDED_BY(mutex_) = 0;
   Random random_ GUARDED_BY(mutex_);
   WebhookStats stats_ GUARDED_BY(mutex_);

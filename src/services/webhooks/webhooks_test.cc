@@ -9,6 +9,8 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -107,7 +109,8 @@ std::string Field(const std::string& request, const std::string& name) {
 class WebhooksTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    auto store = store::Store::Open({}, {&kWebhookTables, 1});
+    const std::vector<store::Migration> tables = {kWebhookTables, kWebhookOwners};
+    auto store = store::Store::Open({}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }
@@ -120,16 +123,17 @@ class WebhooksTest : public ::testing::Test {
     options.tick = milliseconds(5);
     return options;
   }
-  std::string Happen(const std::string& url, const std::string& subject = "job_1") {
+  std::string Happen(const std::string& url, const std::string& subject = "job_1",
+                     const std::string& owner = "t") {
     const std::string id = "evt_" + subject;
     const Status status = store_->WriteNow([&](store::Database& rows) -> Status {
       RETURN_IF_ERROR(AddWish(rows, subject, url));
       return store::Run(
           rows,
           "INSERT INTO webhook_event(id, subject, type, url, created_ms, state, attempts, "
-          "next_ms, ended_ms, error) VALUES(?1, ?2, 'job.completed', ?3, 1700000000123, 0, "
-          "0, 0, 0, '')",
-          id, subject, url);
+          "next_ms, ended_ms, error, owner) VALUES(?1, ?2, 'job.completed', ?3, 1700000000123, 0, "
+          "0, 0, 0, '', ?4)",
+          id, subject, url, owner);
     });
     EXPECT_TRUE(status.ok()) << status;
     return id;
@@ -253,6 +257,111 @@ TEST_F(WebhooksTest, ANameThatLeadsInsideReachesNothing) {
   EXPECT_EQ(Ended("job_2").status, "callback_failed");
   EXPECT_NE(Of("job_1").error.find("inside a network"), std::string::npos) << Of("job_1").error;
   EXPECT_EQ(receiver.requests().size(), 0u);
+}
+
+// Takes connections and says nothing.
+class SilentReceiver {
+ public:
+  SilentReceiver() {
+    listener_ = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t size = sizeof address;
+    EXPECT_EQ(bind(listener_, reinterpret_cast<sockaddr*>(&address), size), 0);
+    EXPECT_EQ(listen(listener_, 128), 0);
+    EXPECT_EQ(getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  ~SilentReceiver() {
+    for (const int peer : peers_) close(peer);
+    close(listener_);
+  }
+  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/"; }
+  size_t Connections() {
+    for (int peer = 0; (peer = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC)) >= 0;)
+      peers_.push_back(peer);
+    return peers_.size();
+  }
+
+ private:
+  int listener_ = -1;
+  uint16_t port_ = 0;
+  std::vector<int> peers_;
+};
+
+// They held all threads for the whole time limit, and the news of all other tenants behind them.
+TEST_F(WebhooksTest, TheSilentAddressesOfOneHoldUpNobodyElse) {
+  SilentReceiver silent;
+  Receiver receiver([](size_t) { return Answer("200 OK"); });
+  auto options = Quick();
+  options.timeout = std::chrono::seconds(3);
+  options.threads = 4;
+  for (int i = 0; i < 50; ++i) Happen(silent.url(), "job_dead_" + std::to_string(i), "dead");
+  auto webhooks = std::make_unique<Webhooks>(options, *store_, &NowMs, nullptr);
+  for (int i = 0; i < 1000 && silent.Connections() < 2; ++i)
+    std::this_thread::sleep_for(milliseconds(5));
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 5; ++i) Happen(receiver.url(), "job_live_" + std::to_string(i), "live");
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(Ended("job_live_" + std::to_string(i)).status, "delivered");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(2));
+  EXPECT_EQ(silent.Connections(), 2u) << "of one owner so many at once";
+  const auto stopped = std::chrono::steady_clock::now();
+  webhooks.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - stopped, options.timeout + std::chrono::seconds(2))
+      << "a stop waits for the attempts under way alone";
+}
+
+TEST_F(WebhooksTest, OwnersAreToldInTurn) {
+  Receiver receiver([](size_t) { return Answer("200 OK"); });
+  auto options = Quick();
+  options.threads = 1;
+  for (int i = 0; i < 20; ++i) Happen(receiver.url(), "job_a" + std::to_string(i), "a");
+  for (int i = 0; i < 2; ++i) Happen(receiver.url(), "job_b" + std::to_string(i), "b");
+  Happen(receiver.url(), "job_c0", "");  // whose it was is not known any more
+  Webhooks webhooks(options, *store_, &NowMs, nullptr);
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(Ended("job_a" + std::to_string(i)).status, "delivered");
+  const std::vector<std::string> requests = receiver.requests();
+  ASSERT_EQ(requests.size(), 23u);
+  size_t last = 0;  // of the others
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!Field(requests[i], "webhook-id").starts_with("evt_job_a")) last = i;
+  }
+  EXPECT_LT(last, 6u);
+}
+
+TEST_F(WebhooksTest, ALookUpThatHangsHoldsItsOwnerAlone) {
+  Receiver receiver([](size_t) { return Answer("200 OK"); });
+  const auto released = std::make_shared<std::promise<void>>();
+  const auto asked = std::make_shared<std::atomic<int>>(0);
+  auto options = Quick();
+  options.retries.assign(8, std::chrono::hours(1));
+  options.threads = 3;
+  options.look_ups.time = milliseconds(50);
+  options.look_ups.ask =
+      [asked, release = released->get_future().share()](const std::string&) -> Result<Addresses> {
+    ++*asked;
+    release.wait();
+    return Unavailable("unavailable", "there is no such host");
+  };
+  for (int i = 0; i < 10; ++i)
+    Happen("https://slow.example/", "job_slow_" + std::to_string(i), "slow");
+  {
+    Webhooks webhooks(options, *store_, &NowMs, nullptr);
+    for (int i = 0; i < 2000 && Of("job_slow_1").attempts == 0; ++i)
+      std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_NE(Of("job_slow_0").error.find("in time"), std::string::npos) << Of("job_slow_0").error;
+    for (int i = 0; i < 5; ++i) {
+      Happen(receiver.url(), "job_live_" + std::to_string(i), "live");
+      EXPECT_EQ(Ended("job_live_" + std::to_string(i)).status, "delivered");
+    }
+    EXPECT_EQ(*asked, 2) << "what hangs counts as under way";
+    EXPECT_EQ(Of("job_slow_5").attempts, 0);
+    released->set_value();
+    for (int i = 0; i < 2000 && Of("job_slow_9").attempts == 0; ++i)
+      std::this_thread::sleep_for(milliseconds(5));
+    EXPECT_EQ(Of("job_slow_9").attempts, 1) << "then the others' turn comes";
+  }
 }
 
 TEST_F(WebhooksTest, HeadsWithoutEndAreCutOff) {
