@@ -96,8 +96,9 @@ Result<std::unique_ptr<Doors>> Doors::Create(const Settings& settings,
                                              const Dependencies& dependencies) {
   // Who is not open to this machine knows somebody.
   const bool has_keys = !dependencies.state->authority().IsOpen(/*loopback=*/true);
-  ASSIGN_OR_RETURN(const http::HttpOptions http,
+  ASSIGN_OR_RETURN(http::HttpOptions http,
                    HttpOptionsFrom(settings, dependencies.configured_key, has_keys));
+  http.tells_cache = dependencies.tells_cache;
   ASSIGN_OR_RETURN(const rpc::GrpcOptions grpc, GrpcOptionsFrom(settings, has_keys));
   if (grpc.port != 0 && grpc.port == http.port) {
     return InvalidArgument("invalid_value",

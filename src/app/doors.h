@@ -30,6 +30,7 @@ class Doors {
     telemetry::DoorMetrics* door_metrics = nullptr;
     Logger* log = nullptr;
     sessions::ChatOptions chat = {};  // of /v1/ws
+    bool tells_cache = false;         // answers may be kept, here or by workers
   };
 
   // What the settings say, checked; no port is opened. Errors: invalid_value (addresses, the bind

@@ -69,6 +69,8 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                                  Logger& log) {
   ASSIGN_OR_RETURN(const std::string key, ApiKey(settings.Text("api-key-file")));
   RETURN_IF_ERROR(caches.OpenSemantic(settings, backend.models(), backend.clock()));
+  const bool keeps_answers =
+      caches.answers != nullptr || caches.questions != nullptr || caches.elsewhere != nullptr;
   ASSIGN_OR_RETURN(std::unique_ptr<State> state,
                    State::Open(settings, key, backend, std::move(caches), &log));
   std::unique_ptr<Service> service(new Service(settings, backend, metrics, log, std::move(state)));
@@ -81,7 +83,8 @@ Result<std::unique_ptr<Service>> Service::Create(const Settings& settings, Backe
                                             .metrics = &metrics,
                                             .door_metrics = &service->door_metrics_,
                                             .log = &log,
-                                            .chat = chat}));
+                                            .chat = chat,
+                                            .tells_cache = keeps_answers}));
   ASSIGN_OR_RETURN(service->mqtt_, MqttDoors::Create(settings, {.clock = &backend.clock(),
                                                                 .state = service->state_.get(),
                                                                 .metrics = &metrics,

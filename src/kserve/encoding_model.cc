@@ -121,6 +121,8 @@ Result<std::unique_ptr<Execution>> EncodingModel::Start(InferRequest request,
   encode.caller = std::move(request.caller);
   encode.rate_limits = std::move(request.rate_limits);
   encode.route = std::move(request.route);
+  encode.cache = request.cache;
+  encode.cache_report = std::move(request.cache_report);
   wire::IgnoredFields unread;
   RETURN_IF_ERROR(ReadParameters(request.parameters, request.strict, &encode, &unread));
   ASSIGN_OR_RETURN(std::string input, Read(request, &encode));

@@ -189,6 +189,8 @@ class GenerationModel final : public Model {
     generate.caller = request.caller;
     generate.rate_limits = request.rate_limits;
     generate.route = request.route;
+    generate.cache = request.cache;
+    generate.cache_report = request.cache_report;
     return generate;
   }
 

@@ -80,6 +80,8 @@ struct InferRequest {
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;  // these as api::GenerateRequest's
   std::string route;
+  api::CacheControl cache = {};
+  std::shared_ptr<api::CacheReport> cache_report = {};
 };
 
 // Where the time of a request went; counts towards the model's statistics.

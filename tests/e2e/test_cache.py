@@ -180,6 +180,31 @@ class Cache(ServerCase):
             model=MODEL, input="Name three colours.", max_output_tokens=24, temperature=0)
         self.assertEqual(reply.parse().output_text, answer.choices[0].message.content)
 
+    def test_a_streamed_response_says_it_before_its_first_event(self):
+        def ask(**options):
+            raw = self.client.responses.with_raw_response.create(
+                model=MODEL, input="Name three colours.", max_output_tokens=24, stream=True, **{"temperature": 0, **options})
+            events = list(raw.parse())
+            self.assertEqual(events[0].type, "response.created")
+            return events[-1].response.output_text, raw.headers
+
+        text, head = ask()
+        self.assertEqual(head["x-cache"], "miss")
+        again, head = ask()
+        self.assertEqual((head["x-cache"], again), ("hit", text))
+        self.assertGreaterEqual(int(head["age"]), 0)
+        self.assertEqual(ask(extra_headers={"Cache-Control": "no-store"})[1]["x-cache"], "bypass")
+        self.assertEqual(ask(temperature=0.7)[1]["x-cache"], "bypass")
+        self.assertEqual(ask(store=False)[1]["x-cache"], "hit")
+
+    def test_kserves_routes_say_it_too(self):
+        for route in ("generate", "generate_stream"):
+            body = {"text_input": f"Once upon a {route}", "parameters": {"max_tokens": 8, "temperature": 0}}
+            heads = [self.server.post(f"/v2/models/{MODEL}/{route}", body)[1] for _ in range(2)]
+            self.assertEqual([head["x-cache"] for head in heads], ["miss", "hit"])
+            self.assertNotIn("Age", heads[0])
+            self.assertGreaterEqual(int(heads[1]["Age"]), 0)
+
     def test_a_flush_of_one_tenant_takes_its_answers(self):
         self.assertEqual(self.outcome(), "miss")
         self.assertEqual(self.flush("--tenant", "nobody"), 0)

@@ -13,7 +13,9 @@
 #include <string>
 #include <string_view>
 
+#include "api/answer_cache.h"
 #include "api/token_stream.h"
+#include "api/types.h"
 #include "base/clock.h"
 #include "base/status.h"
 #include "services/auth/principal.h"
@@ -42,6 +44,10 @@ class Call {
   virtual std::shared_ptr<api::StreamWaker> waker() const = 0;
   // What the call is counted as, where its method does not tell; the first that is not `other`.
   virtual void CountAs(telemetry::OpKind op) = 0;
+  // What a client wishes of kept answers; and where what became of its request there is told: with
+  // the metadata in front of the call's first message.
+  virtual const api::CacheControl& cache_control() const = 0;
+  virtual std::shared_ptr<api::CacheReport> NewCacheReport() = 0;
 
   // Each of these is for the exchange, from inside one of its methods.
   virtual void Read() = 0;                                               // then OnMessage or OnEnd

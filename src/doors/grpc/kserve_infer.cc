@@ -16,7 +16,7 @@ class InferExchange final : public Exchange {
   void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) override {
     inference::ModelInferRequest request;
     if (!request.ParseFromZeroCopyStream(&message)) return call_.Finish(Unreadable());
-    run_ = Run::Begin(call_, request);
+    run_ = Run::Begin(call_, request, call_.NewCacheReport());
     if (run_.execution == nullptr) return call_.Finish(run_.failure);
     Pump();
   }

@@ -9,7 +9,8 @@
 
 namespace tutti::rpc {
 
-Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
+Run Run::Begin(Call& call, inference::ModelInferRequest& message,
+               std::shared_ptr<api::CacheReport> report) {
   Run run;
   run.id = message.id();
   run.model = message.model_name();
@@ -29,6 +30,8 @@ Run Run::Begin(Call& call, inference::ModelInferRequest& message) {
   request->request_id = call.info().request_id;
   request->caller = auth::CallerOf(*call.info().principal);
   request->route = "kserve.infer";
+  request->cache = call.cache_control();
+  request->cache_report = std::move(report);
   run.empty_final = request->empty_final_response;
   if (model.ok()) {
     run.model = (*model)->config().name;

@@ -20,10 +20,13 @@ struct Run {
   bool empty_final = false;  // the end is told in a response of its own
   Status failure;            // why there is no execution
   std::unique_ptr<kserve::Execution> execution;
+  std::shared_ptr<api::CacheReport> cache_report;  // told in its own responses; null: elsewhere
 
   // Reads `message` and starts its request; what keeps it from starting is its failure. The call
   // counts as what its model does.
-  static Run Begin(Call& call, inference::ModelInferRequest& message);
+  // `report`: what becomes of it at a cache of answers; may be null.
+  static Run Begin(Call& call, inference::ModelInferRequest& message,
+                   std::shared_ptr<api::CacheReport> report);
 
   // Counts where the time of a request that has ended well went, if it was an encoding's.
   void TellStages(const Call& call, const kserve::Spent& spent) const;

@@ -6,12 +6,17 @@
 // taken from the models, and while too many requests are unanswered nothing is read.
 #include <algorithm>
 #include <list>
+#include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
+#include "base/ascii.h"
 #include "doors/grpc/kserve_run.h"
 #include "doors/grpc/services.h"
 #include "doors/grpc/unary.h"
 #include "doors/grpc/wire_status.h"
+#include "wire/cache_headers.h"
 
 namespace tutti::rpc {
 namespace {
@@ -23,7 +28,9 @@ class StreamExchange final : public Exchange {
   void OnMessage(google::protobuf::io::ZeroCopyInputStream& message) override {
     inference::ModelInferRequest request;
     if (!request.ParseFromZeroCopyStream(&message)) return call_.Finish(Unreadable());
-    Run run = Run::Begin(call_, request);
+    const auto report = std::make_shared<api::CacheReport>();
+    Run run = Run::Begin(call_, request, report);
+    run.cache_report = report;
     (run.decoupled ? turns_ : ordered_).push_back(std::move(run));
     reading_ = false;
     Go();
@@ -107,6 +114,7 @@ class StreamExchange final : public Exchange {
       run.Fill(response, message.mutable_infer_response());
       (*message.mutable_infer_response()->mutable_parameters())["triton_final_response"]
           .set_bool_param(response.final);
+      TellOfCache(run, message.mutable_infer_response());
       writing_ = true;
       call_.Write(message);
     }
@@ -116,6 +124,14 @@ class StreamExchange final : public Exchange {
       runs.splice(runs.end(), runs, runs.begin());
     }
     return true;
+  }
+
+  // A call has metadata once, and requests many: each response says it.
+  static void TellOfCache(const Run& run, inference::ModelInferResponse* response) {
+    std::vector<std::pair<std::string, std::string>> fields;
+    wire::TellCache({&run.cache_report, 1}, &fields);
+    for (const auto& [name, value] : fields)
+      (*response->mutable_parameters())[AsciiLower(name)].set_string_param(value);
   }
 
   void Fail(const Run& run, const Status& status) {

@@ -6,9 +6,11 @@
 #include <ctime>
 #include <new>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/mutex.h"
 #include "doors/grpc/call.h"
 #include "doors/grpc/router.h"
@@ -16,6 +18,7 @@
 #include "doors/grpc/wire_status.h"
 #include "services/auth/caller.h"
 #include "services/auth/who_asks.h"
+#include "wire/cache_headers.h"
 #include "wire/compression.h"
 #include "wire/openai_request.h"
 
@@ -114,6 +117,11 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   std::shared_ptr<api::StreamWaker> waker() const override { return context_.pump.waker(); }
   void CountAs(telemetry::OpKind op) override {
     if (op_ == telemetry::OpKind::kOther) op_ = op;
+  }
+  const api::CacheControl& cache_control() const override { return cache_control_; }
+  std::shared_ptr<api::CacheReport> NewCacheReport() override {
+    cache_reports_.push_back(std::make_shared<api::CacheReport>());
+    return cache_reports_.back();
   }
 
   void Read() override {
@@ -235,7 +243,15 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   }
 
  private:
+  void TellOfCache() {
+    std::vector<std::pair<std::string, std::string>> fields;
+    wire::TellCache(cache_reports_, &fields);
+    cache_reports_.clear();
+    for (const auto& [name, value] : fields) call_.AddInitialMetadata(AsciiLower(name), value);
+  }
+
   void WriteBegins() {
+    TellOfCache();
     writing_ = true;
     write_began_ = context_.deps.clock->Now();
     if (account_ != nullptr) account_->Written(static_cast<int64_t>(outgoing_.Length()));
@@ -263,6 +279,13 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
     }
     const std::optional<std::string> id = Metadata(call_, "x-request-id");
     info_.request_id = id.has_value() && wire::IsRequestId(*id) ? *id : context_.NewRequestId();
+    const auto [wish, last_wish] = call_.client_metadata().equal_range("cache-control");
+    std::string wishes;
+    for (auto it = wish; it != last_wish; ++it)
+      wishes += "," + std::string(it->second.data(), it->second.size());
+    cache_control_ = wire::ReadCacheControl(wishes);
+    if (const auto similarity = Metadata(call_, "x-cache-similarity"))
+      cache_control_.least_similarity = wire::ReadSimilarity(*similarity);
     info_.stream_errors_end = Metadata(call_, "triton_grpc_error") == "true";
     call_.AddTrailingMetadata("x-request-id", info_.request_id);
   }
@@ -410,8 +433,10 @@ class Reactor final : public grpc::ServerGenericBidiReactor, public Call, public
   Mutex mutex_;
   std::shared_ptr<Reactor> self_;       // until OnDone
   std::unique_ptr<Exchange> exchange_;  // until the end
-  bool ended_ = false;                  // the status is on its way
-  bool done_ = false;                   // the library has no more of the call
+  api::CacheControl cache_control_;
+  std::vector<std::shared_ptr<api::CacheReport>> cache_reports_;  // until the first message
+  bool ended_ = false;                                            // the status is on its way
+  bool done_ = false;  // the library has no more of the call
   bool counted_ = false;
   bool expects_ = false;  // messages, as the account knows
   bool unread_ = true;    // one may be on its way that nobody has read

@@ -156,6 +156,8 @@ class EncodeExchange final : public Exchange {
     request.caller = auth::CallerOf(*call_.info().principal);
     request.route = request.output == api::EncodeOutput::kScores ? "grpc.score" : "grpc.embed";
     request.deadline = call_.info().deadline;
+    request.cache = call_.cache_control();
+    request.cache_report = call_.NewCacheReport();
     Result<api::Encoding> encoding =
         call_.context().deps.inference->Encode(std::move(request), call_.waker());
     if (!encoding.ok()) return Blame(list_, encoding.status());

@@ -119,6 +119,8 @@ class GenerateExchange final : public Exchange {
     request->request_id = call_.info().request_id;
     request->caller = auth::CallerOf(*call_.info().principal);
     request->route = "grpc.generate";
+    request->cache = call_.cache_control();
+    request->cache_report = call_.NewCacheReport();
     request->deadline = call_.info().deadline;
     choices_.resize(static_cast<size_t>(request->n));
     Result<api::Generation> generation =

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "base/memory_reserve.h"
-#include "doors/http/cache_headers.h"
 #include "doors/http/request_path.h"
 #include "services/auth/caller.h"
 #include "services/limits/rate_limit_view.h"
+#include "wire/cache_headers.h"
 #include "wire/openai_response.h"
 #include "wire/request_placement.h"
 
@@ -420,9 +420,9 @@ void Connection::Recognise() {
 
 void Connection::SignForCache(api::CacheControl* control,
                               std::shared_ptr<api::CacheReport>* report) {
-  *control = ReadCacheControl(request_.Joined("cache-control"));
+  *control = wire::ReadCacheControl(request_.Joined("cache-control"));
   if (const std::string* similarity = request_.Find("x-cache-similarity"))
-    control->least_similarity = ReadSimilarity(*similarity);
+    control->least_similarity = wire::ReadSimilarity(*similarity);
   *report = std::make_shared<api::CacheReport>();
   if (status_ == 0) cache_reports_.push_back(*report);
 }
@@ -533,7 +533,7 @@ void Connection::WriteHead(HeadSpec head) {
     head.headers.emplace_back("Vary", "Origin");
   }
   if (rate_limits_ != nullptr) TellRateLimits(*std::exchange(rate_limits_, nullptr), &head.headers);
-  TellCache(cache_reports_, &head.headers);
+  wire::TellCache(cache_reports_, &head.headers);
   cache_reports_.clear();
   // In an upload it stands before the end of the body, which is not read any more.
   if (context_.draining.load() || phase_ == Phase::kUpload) close_after_ = true;

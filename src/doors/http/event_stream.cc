@@ -1,6 +1,7 @@
 #include "doors/http/event_stream.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "doors/http/connection.h"
@@ -8,6 +9,10 @@
 #include "wire/openai_response.h"
 
 namespace tutti::http {
+
+namespace {
+constexpr Duration kLongestHold = std::chrono::seconds(15);
+}
 
 void EventStream::Open(Duration keepalive, std::vector<std::string> ignored) {
   keepalive_ = keepalive;
@@ -19,7 +24,8 @@ void EventStream::Open(Duration keepalive, std::vector<std::string> ignored) {
 }
 
 bool EventStream::HasRoom(size_t more) const {
-  return connection_.unsent() + more < connection_.context().options.limits.unsent_bytes;
+  return connection_.unsent() + held_.size() + more <
+         connection_.context().options.limits.unsent_bytes;
 }
 
 void EventStream::Begin() {
@@ -27,24 +33,36 @@ void EventStream::Begin() {
   connection_.BeginStream(200, std::move(headers_));
 }
 
+void EventStream::Release() {
+  if (!std::exchange(holds_, false)) return;
+  Show(std::exchange(held_, {}));
+}
+
 void EventStream::Show(const std::string& events) {
   if (events.empty()) return;
+  if (holding()) {
+    held_ += events;
+    return;
+  }
   if (!begun_) Begin();
   connection_.Send(events);
 }
 
 void EventStream::End() {
+  Release();
   if (!begun_) Begin();  // nothing was to be said
   connection_.EndStream();
 }
 
 TimePoint EventStream::KeepAliveDue() const {
-  if (keepalive_ <= Duration::zero()) return TimePoint::max();
+  if (keepalive_ <= Duration::zero())
+    return holding() && !held_.empty() ? quiet_since_ + kLongestHold : TimePoint::max();
   return std::max(quiet_since_, connection_.last_send()) + keepalive_;
 }
 
 void EventStream::KeepAlive(TimePoint now) {
   if (now < KeepAliveDue()) return;
+  Release();
   if (!begun_) Begin();
   quiet_since_ = now;
   // While the reader is behind, what waits for it keeps the connection alive.

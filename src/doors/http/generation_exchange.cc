@@ -82,9 +82,11 @@ class GenerationExchange final : public Exchange {
     if (writer_ == nullptr) return;  // still being parsed
     std::string frames;
     for (size_t i = 0; i < generations_.size(); ++i) {
-      while (events_.HasRoom(frames.size())) {
+      while (!heard_[i] || events_.HasRoom(frames.size())) {
         const api::StreamEvent* event = generations_[i].Next();
         if (event == nullptr) break;
+        if (!heard_[i]) --unheard_;
+        heard_[i] = true;
         generations_[i].Consumed(event->text.size());
         if (event->kind == api::StreamEvent::Kind::kEnd) {
           if (const Status& status = generations_[i].stream().status(); !status.ok()) {
@@ -98,6 +100,8 @@ class GenerationExchange final : public Exchange {
     }
     if (running_ == 0) return Succeed(&frames);
     events_.Show(frames);
+    // What became of a prompt at a cache of answers is known when there is an event of it.
+    if (unheard_ == 0) events_.Release();
   }
 
   TimePoint Due() const override { return events_.KeepAliveDue(); }
@@ -153,8 +157,10 @@ class GenerationExchange final : public Exchange {
       }
       generations_.push_back(std::move(generation).value());
     }
-    running_ = generations_.size();
+    running_ = unheard_ = generations_.size();
+    heard_.resize(running_);
     if (call_->stream) events_.Open(keepalive_, call_->ignored);
+    if (call_->stream && connection_.context().options.tells_cache) events_.Hold();
     writer_ = wire::MakeResponseWriter(*call_, std::move(made.head), std::move(echo));
     Pump();
   }
@@ -223,6 +229,8 @@ class GenerationExchange final : public Exchange {
   std::optional<wire::GenerationCall> call_;
   std::vector<api::Generation> generations_;  // one for each prompt
   size_t running_ = 0;                        // generations that have not ended
+  size_t unheard_ = 0;                        // of which there was no event yet
+  std::vector<bool> heard_;
   std::unique_ptr<wire::ResponseWriter> writer_;
   EventStream events_;  // open if the call asks for a stream
   int context_tokens_ = 0;

@@ -98,6 +98,8 @@ struct HttpOptions {
   bool strict = false;  // unknown request fields are 400
   // Silence before a comment on a stream; unset = 15 s, on /generate 5 s; 0 = never.
   std::optional<Duration> keepalive;
+  // Answers may be kept: the head of a streamed one says what became of its request there.
+  bool tells_cache = false;
   int queue_full_status = 503;  // or 429
   bool access_log = true;
   std::string version = "0.0.0";  // GET /version

@@ -86,6 +86,8 @@ KserveRun KserveRun::Begin(const KserveHead& head, std::string_view body) {
   request.caller = head.caller;
   request.rate_limits = head.rate_limits;
   request.route = head.usage_route;
+  request.cache = head.cache;
+  request.cache_report = head.cache_report;
   request.strict = head.read.strict;
   Result<std::unique_ptr<kserve::Execution>> started =
       head.repository->Infer(std::move(request), head.waker);

@@ -27,6 +27,8 @@ struct KserveHead {
   std::string request_id;
   api::CallerRef caller;
   std::shared_ptr<api::RateLimits> rate_limits;
+  api::CacheControl cache;
+  std::shared_ptr<api::CacheReport> cache_report;
   std::string usage_route;
   kserve::Repository* repository = nullptr;
   MemoryBudget* budget = nullptr;

@@ -14,6 +14,8 @@ namespace tutti::http {
 namespace {
 
 constexpr uint64_t kMostPadding = 32;  // as in the streams of chats
+// The model has the prompt, and a cache of answers has been asked before (api::CacheReport).
+constexpr std::string_view kBegun = "response.in_progress";
 
 void AppendEvent(std::string_view type, std::string_view json, std::string* frames) {
   *frames += "event: ";
@@ -47,13 +49,14 @@ bool ResponseFeed::Attach(const std::shared_ptr<responses::Response>& response,
 }
 
 void ResponseFeed::Stream(const std::shared_ptr<responses::Response>& response,
-                          int64_t starting_after, std::vector<std::string> ignored,
-                          bool obfuscated) {
+                          int64_t starting_after, std::vector<std::string> ignored, bool obfuscated,
+                          bool asked) {
   if (!Attach(response, starting_after)) return;
   shows_ = Shows::kEvents;
   if (obfuscated) padding_.emplace(std::hash<std::string>{}(connection_.loop()->RandomId(24)));
   events_.Open(connection_.context().options.keepalive.value_or(std::chrono::seconds(15)),
                std::move(ignored));
+  if (asked) events_.Hold();
   Pump();
 }
 
@@ -87,12 +90,14 @@ void ResponseFeed::Pump() {
 
 void ResponseFeed::PumpEvents() {
   std::string frames;
+  bool known = false;
   while (!cursor_->ended() && events_.HasRoom(frames.size())) {
     Result<std::vector<ResponseCursor::Event>> events = cursor_->Next();
     if (!events.ok()) return FailEvents(events.status(), std::move(frames));
     if (events->empty()) break;
     for (ResponseCursor::Event& event : *events) {
       const std::string_view type = event.type;
+      known = known || type == kBegun;
       AppendEvent(type, Shown(std::move(event)), &frames);
     }
   }
@@ -101,6 +106,7 @@ void ResponseFeed::PumpEvents() {
       return FailEvents(place, std::move(frames));
   }
   events_.Show(frames);
+  if (known) events_.Release();
   if (!cursor_->ended()) return;
   Stop();
   events_.End();

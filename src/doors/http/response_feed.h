@@ -26,9 +26,10 @@ class ResponseFeed {
 
   // Server-sent events behind `starting_after` (-1: from the first) until the terminal one. One
   // that there is not is an error (CheckPlace). `ignored`: names of unknown fields, for the head.
-  // `obfuscated`: deltas are padded at random.
+  // `obfuscated`: deltas are padded at random. `asked`: the head waits for what a cache of answers
+  // says of it.
   void Stream(const std::shared_ptr<responses::Response>& response, int64_t starting_after,
-              std::vector<std::string> ignored, bool obfuscated);
+              std::vector<std::string> ignored, bool obfuscated, bool asked = false);
   // The response object when it has ended. One that failed is its error, as an HTTP answer, or, for
   // who asked something else of it than the answer, the object that says so.
   enum class Failed { kError, kObject };

@@ -62,7 +62,12 @@ class ResponsesExchange final : public Exchange {
   }
 
   void Show(const std::shared_ptr<responses::Response>& response, const wire::ResponsesCall& call) {
-    if (call.stream) return feed_.Stream(response, -1, call.ignored, call.obfuscation);
+    if (call.stream) {
+      // One that was begun by an earlier call asks no cache any more.
+      const auto& turn = start_->acceptance();
+      const bool asks = connection_.context().options.tells_cache && !(turn && turn->repeated);
+      return feed_.Stream(response, -1, call.ignored, call.obfuscation, asks);
+    }
     call.background ? feed_.Begun(response, call.ignored) : feed_.Whole(response, call.ignored);
   }
 

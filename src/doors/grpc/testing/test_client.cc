@@ -69,6 +69,10 @@ class Call final : public TestCall {
     outcome.code = status.error_code();
     outcome.message = status.error_message();
     outcome.details = status.error_details();
+    for (const auto& [name, value] : context_.GetServerInitialMetadata()) {
+      outcome.headers.emplace(std::string(name.data(), name.size()),
+                              std::string(value.data(), value.size()));
+    }
     for (const auto& [name, value] : context_.GetServerTrailingMetadata()) {
       outcome.trailers.emplace(std::string(name.data(), name.size()),
                                std::string(value.data(), value.size()));

@@ -21,12 +21,17 @@ struct CallOptions {
 struct Outcome {
   int code = -1;
   std::string message, details;
-  std::multimap<std::string, std::string> trailers;
+  std::multimap<std::string, std::string> headers, trailers;  // headers: in front of messages
 
   bool ok() const { return code == 0; }
-  std::string Trailer(const std::string& name) const {
-    const auto found = trailers.find(name);
-    return found == trailers.end() ? "" : found->second;
+  std::string Header(const std::string& name) const { return First(headers, name); }
+  std::string Trailer(const std::string& name) const { return First(trailers, name); }
+
+ private:
+  static std::string First(const std::multimap<std::string, std::string>& fields,
+                           const std::string& name) {
+    const auto found = fields.find(name);
+    return found == fields.end() ? "" : found->second;
   }
 };
 

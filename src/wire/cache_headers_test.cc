@@ -1,4 +1,4 @@
-#include "doors/http/cache_headers.h"
+#include "wire/cache_headers.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace tutti::http {
+namespace tutti::wire {
 namespace {
 
 using api::CacheOutcome;
@@ -20,7 +20,7 @@ std::string Told(const std::vector<std::pair<CacheOutcome, Duration>>& outcomes)
     reports.push_back(std::make_shared<api::CacheReport>());
     reports.back()->Set(outcome, age);
   }
-  HeaderList headers;
+  std::vector<std::pair<std::string, std::string>> headers;
   TellCache(reports, &headers);
   std::string all;
   for (const auto& [name, value] : headers) all += name + ": " + value + "\n";
@@ -58,4 +58,4 @@ TEST(CacheHeaders, ACallIsAHitOnlyIfEachOfItsPromptsWas) {
 }
 
 }  // namespace
-}  // namespace tutti::http
+}  // namespace tutti::wire

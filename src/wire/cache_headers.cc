@@ -1,4 +1,4 @@
-#include "doors/http/cache_headers.h"
+#include "wire/cache_headers.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 
 #include "base/ascii.h"
 
-namespace tutti::http {
+namespace tutti::wire {
 namespace {
 
 using api::CacheOutcome;
@@ -70,7 +70,8 @@ double ReadSimilarity(std::string_view field) {
   return good ? std::min(value, 2.0) : 0;  // above 1: nothing is that near
 }
 
-void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, HeaderList* headers) {
+void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports,
+               std::vector<std::pair<std::string, std::string>>* headers) {
   if (reports.empty()) return;
   CacheOutcome outcome = CacheOutcome::kHit;
   Duration age{0};
@@ -93,4 +94,4 @@ void TellCache(std::span<const std::shared_ptr<api::CacheReport>> reports, Heade
   headers->emplace_back("x-cache-source", reports[0]->source());
 }
 
-}  // namespace tutti::http
+}  // namespace tutti::wire
