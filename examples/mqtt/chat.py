@@ -15,6 +15,8 @@ from paho.mqtt.properties import Properties
 
 ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled", "error")
 
+if len(sys.argv) < 5:
+    sys.exit(__doc__)
 host, port, user, session = sys.argv[1:5]
 topic, ready, heard, next_send = f"llm/v1/{user}/{session}", queue.Queue(), queue.Queue(), 0.0
 client = mqtt.Client(mqtt.CallbackAPIVersion.VERSION2, protocol=mqtt.MQTTv5)

@@ -223,7 +223,8 @@ Status Accepts(const JobsOptions& options, Teller* teller, boost::json::object* 
   const std::string folder =
       options.folder.empty() ? std::filesystem::temp_directory_path(none).string() : options.folder;
   ASSIGN_OR_RETURN(const AcceptFigures plain, PlainCommits(folder, options.seconds));
-  teller->Say(fmt::format("durable accepts of 2,000 bytes in {}", folder));
+  teller->Say(
+      fmt::format("durable accepts of 2,000 bytes in {}; x plain: times a commit each", folder));
   teller->Say(fmt::format("{:>26} {:>10} {:>8} {:>22}", "at once", "accepts/s", "x plain",
                           "ms p50/p95/p99"));
   teller->Say(fmt::format("{:>26} {:>10.0f} {:>8} {:>22}", "plain, a commit each", plain.per_s, "",
@@ -385,9 +386,9 @@ Result<Report> BenchJobs(const JobsOptions& options,
                                               {"ttft_ratio", ratio}});
   }
 
-  teller.Say(
-      fmt::format("at most {:.0f} of 202 a second over {} connections, bench and server on {}",
-                  ceiling, options.submitters, MachineLine(calibration.best())));
+  teller.Say(fmt::format(
+      "at most {:.0f} jobs accepted (202) a second over {} connections, bench and server on {}",
+      ceiling, options.submitters, MachineLine(calibration.best())));
 
   json["accepted_per_s"] = ceiling;
   json["url"] = load.url;

@@ -45,7 +45,8 @@ class CacheCommand final : public Command {
     if (answers == nullptr || !answers->is_int64())
       return Internal("the server did not say how many answers there were");
     const int64_t count = answers->get_int64();
-    std::printf("%lld answer%s forgotten\n", static_cast<long long>(count), count == 1 ? "" : "s");
+    std::printf("%lld entr%s forgotten (answers, vectors, questions)\n",
+                static_cast<long long>(count), count == 1 ? "y" : "ies");
     return OkStatus();
   }
 

@@ -101,7 +101,8 @@ class InspectCommand final : public Command {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(ref->path, description).c_str());
       if (description.version != 0) PrintText(description);
-      if (!description.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(description).c_str());
+      if (!description.verdict.ok())
+        std::fprintf(stderr, "tutti: %s\n", Verdict(description).c_str());
     }
     return description.verdict.ok() ? kExitOk : kExitFailed;
   }

@@ -41,8 +41,8 @@ class JobsCommand final : public Command {
     One("cancel", "End one, with what it has", "tutti jobs cancel job_3f...");
     One("replay", "Begin one anew that failed, with all its attempts",
         "tutti jobs replay job_3f...");
-    OfTenant("pause", "Begin none of a tenant's; what runs goes on", "tutti jobs pause home");
-    OfTenant("resume", "Begin them again", "tutti jobs resume home");
+    OfTenant("pause", "Begin none of a tenant's; what runs goes on", "tutti jobs pause default");
+    OfTenant("resume", "Begin them again", "tutti jobs resume default");
   }
 
   int Run() override {
@@ -74,7 +74,10 @@ class JobsCommand final : public Command {
   void OfTenant(const char* name, const char* text, const char* example) {
     Verb& verb = Add(name, text, example);
     verb.of_tenant = true;
-    verb.app->add_option("tenant", verb.argument, "whose jobs")->required();
+    verb.app
+        ->add_option("tenant,--tenant", verb.argument,
+                     "whose jobs: default, where there are no keys")
+        ->required();
     verb.request.AddTo(*verb.app);
   }
 

@@ -45,7 +45,7 @@ Status CheckThere(const std::string& folder) {
   std::error_code error;
   if (std::filesystem::exists(store::FileIn(folder), error)) return OkStatus();
   if (error) return Unavailable("store_failed", "the store in " + folder + ": " + error.message());
-  return NotFound("not_found", "there is no store in " + folder);
+  return NotFound("not_found", "there is no store in " + folder + ": name it with --store");
 }
 
 std::string TextOf(const wire::JsonObject& object, std::string_view name) {

@@ -66,7 +66,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     {"request_timeout", C::kDeadlineExceeded, 408, kBad, 0x8D, 1008, Retry::kYes},
     Conflict("conversation_busy"),
     Conflict("idempotency_in_progress"),
-    Conflict("already_finished"),
+    {"already_finished", C::kAborted, 409, "conflict_error", 0, 4409, Retry::kNo},
     Conflict("stale_item"),
     {"steer_unsupported", C::kFailedPrecondition, 409, "conflict_error", 0, 4409, Retry::kNo},
     {"version_mismatch", C::kFailedPrecondition, 412, kBad, 0, 4409, Retry::kNo},
@@ -148,11 +148,11 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
     view.type = tei.type;
   }
   if (options.form == ErrorForm::kKserve) view.http = KserveStatusOf(row, view.http);
+  const bool retry = row.retry == Retry::kYes;
   const bool tell_when =
-      view.http == 429 || view.http == 503 || view.http == 504 || view.http == 409;
+      view.http == 429 || view.http == 503 || view.http == 504 || (view.http == 409 && retry);
   if (tell_when || status.retry_after().has_value())
     view.retry_after = status.retry_after().value_or(kDefaultRetry);
-  const bool retry = row.retry == Retry::kYes;
   if (ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
   return view;
 }

@@ -82,12 +82,26 @@ TEST(ErrorTable, LimitsCapacityAndDeadlinesSayWhenToComeBack) {
 }
 
 // The stock openai client repeats 408, 409, 429 and 5xx by itself; these it would treat wrongly.
+TEST(ErrorTable, WhatNoRepetitionMendsSaysNoTimeToComeBack) {
+  const ErrorView ended =
+      ViewError(Status(StatusCode::kAborted, "already_finished", "it has ended"));
+  EXPECT_EQ(ended.retry_after, std::nullopt)
+      << "the stock client cancelled an ended batch three times";
+  EXPECT_EQ(ended.should_retry, false);
+  EXPECT_TRUE(
+      ViewError(Status(StatusCode::kAborted, "conversation_busy", "")).retry_after.has_value());
+}
+
 TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
-  const std::map<std::string_view, bool> expected = {
-      {"http_version_not_supported", false}, {"not_implemented", false},
-      {"deadline_exceeded", false},          {"insufficient_quota", false},
-      {"request_exceeds_limit", false},      {"steer_unsupported", false},
-      {"attempts_exhausted", false},         {"callback_failed", false}};
+  const std::map<std::string_view, bool> expected = {{"http_version_not_supported", false},
+                                                     {"not_implemented", false},
+                                                     {"deadline_exceeded", false},
+                                                     {"insufficient_quota", false},
+                                                     {"request_exceeds_limit", false},
+                                                     {"steer_unsupported", false},
+                                                     {"already_finished", false},
+                                                     {"attempts_exhausted", false},
+                                                     {"callback_failed", false}};
   std::map<std::string_view, bool> told;
   for (const ErrorRow& row : ErrorTable()) {
     const ErrorView view = ViewError(Make(row));

@@ -66,10 +66,19 @@ Status CheckBelongs(const CheckedObject& object, Verb verb) {
   return only("token", verb == Verb::kAuth, true);
 }
 
-bool IsCreate(const Json& root) {
-  if (!root.is_object()) return false;
-  const Json* type = root.get_object().if_contains("type");
-  return type != nullptr && type->is_string() && TextOf(*type) == kCreateType;
+// A member as it stands, before anything is checked; empty: it is no string.
+std::string_view Said(const Json& root, std::string_view name) {
+  const Json* value = root.is_object() ? root.get_object().if_contains(name) : nullptr;
+  return value != nullptr && value->is_string() ? TextOf(*value) : std::string_view();
+}
+
+Status CheckType(std::string_view type) {
+  std::string known(kCreateType);
+  for (const auto& [word, verb] : kVerbs) {
+    if (word == type) return OkStatus();
+    known.append(", ").append(word);
+  }
+  return BadValue("type", "type must be one of " + known);
 }
 
 }  // namespace
@@ -77,7 +86,12 @@ bool IsCreate(const Json& root) {
 Result<SocketMessage> ParseSocketMessage(std::string_view text, const ParseOptions& options,
                                          std::string* stream_id) {
   ASSIGN_OR_RETURN(const JsonDocument document, ParseJson(text));
-  const bool creates = IsCreate(document.root());
+  // Whatever else is wrong with it, whoever has several lanes is told which.
+  const std::string_view lane = Said(document.root(), "stream_id");
+  if (CheckLevel(std::string(lane), "stream_id").ok()) *stream_id = lane;
+  const std::string_view type = Said(document.root(), "type");
+  const bool creates = type == kCreateType;
+  if (!creates && !type.empty()) RETURN_IF_ERROR(CheckType(type));
   IgnoredFields ignored;
   ASSIGN_OR_RETURN(const CheckedObject object,
                    CheckedObject::CheckPart(creates ? kSocketCreate : kSocketControl,

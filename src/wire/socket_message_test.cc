@@ -36,6 +36,31 @@ TEST(SocketMessage, ACreateIsTheBodyOfAResponseBesideItsTypeAndLane) {
   EXPECT_EQ(message->call.input[0].text, "hi");
 }
 
+// A client with several lanes could not tell which one of them was refused.
+TEST(SocketMessage, ItsLaneIsKnownWhateverElseIsWrong) {
+  for (
+      const char* text :
+      {R"({"type":"response.create","stream_id":"a","model":"m","input":"hi","max_output_tokens":1})",
+       R"({"type":"response.create","stream_id":"a","model":7})",
+       R"({"type":"foo","stream_id":"a"})", R"({"stream_id":"a"})",
+       R"({"type":"ping","stream_id":"a"})",
+       R"({"type":"subscribe","stream_id":"a","starting_after":"x"})"}) {
+    std::string stream_id;
+    EXPECT_FALSE(ParseSocketMessage(text, {}, &stream_id).ok()) << text;
+    EXPECT_EQ(stream_id, "a") << text;
+  }
+  std::string stream_id;
+  EXPECT_FALSE(ParseSocketMessage(R"({"type":"ping","stream_id":"a/b"})", {}, &stream_id).ok());
+  EXPECT_EQ(stream_id, "");
+}
+
+TEST(SocketMessage, AnUnknownTypeIsToldAllThatThereAre) {
+  const Status status = ParseSocketText(R"({"type":"foo"})").status();
+  EXPECT_EQ(status.param(), "type");
+  for (const char* type : {"response.create", "response.cancel", "subscribe", "ping", "auth"})
+    EXPECT_THAT(status.message(), HasSubstr(type));
+}
+
 TEST(SocketMessage, TheOthersHaveTheirFieldsAlone) {
   const Result<SocketMessage> cancel =
       ParseSocketText(R"({"type":"response.cancel","response_id":"r"})");

@@ -150,10 +150,21 @@ void Batches::StoreLines(int64_t batch, std::vector<NewLine> lines, bool last) {
       });
 }
 
+namespace {
+
+// Of the file; a name that comes twice is found later than what is wrong with the line itself.
+std::vector<wire::BatchError> InOrder(std::vector<wire::BatchError> errors) {
+  std::stable_sort(errors.begin(), errors.end(),
+                   [](const auto& a, const auto& b) { return a.line < b.line; });
+  return errors;
+}
+
+}  // namespace
+
 void Batches::EndCheck(Active& active) {
   const std::unique_ptr<InputCheck>& check = active.check;
   if (!active.early && !check->errors().empty())
-    return Fail(active, wire::BatchErrorsJson(check->errors()));
+    return Fail(active, wire::BatchErrorsJson(InOrder(check->errors())));
   auto row = std::make_shared<BatchRow>(active.row);
   row->view.total = check->lines();
   row->view.model = check->first_model();

@@ -133,8 +133,8 @@ const store::Migration kLeanJobs = {
     ", sealed INTEGER NOT NULL DEFAULT 0);" MOVE_JOBS_BACK JOB_INDEXES
     R"(CREATE UNIQUE INDEX job_named ON job(id) WHERE sealed=0;
        CREATE UNIQUE INDEX job_same ON job(owner, idem_key) WHERE idem_key IS NOT NULL;)" LEAN_JOB_TRIGGERS
-        NEWS_TRIGGERS
-    R"(UPDATE job_total SET result_bytes=result_bytes+coalesce((SELECT
+        NEWS_TRIGGERS(", owner", ", new.owner")
+            R"(UPDATE job_total SET result_bytes=result_bytes+coalesce((SELECT
          sum(length(CAST(request AS BLOB))) FROM job WHERE job.owner=job_total.owner AND state>=2),
          0);
        CREATE TABLE job_id_key(key BLOB NOT NULL);
