@@ -3,6 +3,7 @@
 #include <sys/random.h>
 
 #include <array>
+#include <cstdint>
 
 #include "base/check.h"
 
@@ -36,5 +37,11 @@ uint64_t RandomBits() {
 }
 
 int64_t NewSeed() { return static_cast<int64_t>(RandomBits() >> 1); }
+
+void SettleSeed(api::GenerateRequest* request) {
+  if (request->sampling.seed.has_value() || request->sampling.temperature == 0) return;
+  request->sampling.seed = NewSeed();
+  request->cache.no_store = true;
+}
 
 }  // namespace tutti::responses

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "api/types.h"
+
 namespace tutti::responses {
 
 // `prefix` ("resp_") and 32 hex digits of the system's random numbers.
@@ -14,7 +16,12 @@ std::string NewId(std::string_view prefix);
 // 64 of them.
 uint64_t RandomBits();
 
-// For a request that names none: 0 or more, so that every door can carry it.
+// 0 or more, so that every door can carry it.
 int64_t NewSeed();
+
+// Has `request` come out the same when it is run again: one that draws and names no seed is given
+// one. As that is nobody else's, no cache of answers keeps what it gives. One at temperature 0
+// needs none.
+void SettleSeed(api::GenerateRequest* request);
 
 }  // namespace tutti::responses

@@ -83,7 +83,7 @@ Result<Attachment> Responses::Start(Call call) {
   NameState(unix_s_(), &call.state);
   call.request.n = 1;
   call.request.tenant = call.owner;
-  if (!call.request.sampling.seed.has_value()) call.request.sampling.seed = NewSeed();
+  SettleSeed(&call.request);
   const bool lasts = call.state.store;
   const std::string request = lasts ? EncodeRequest(call.request) : std::string();
   auto response = std::make_shared<Response>(

@@ -143,8 +143,7 @@ Result<TurnQueue::Offer> SessionActor::Enqueue(const SessionPointer& session, Me
   state.item_id = responses::NewId("msg_");
   state.created_s = unix_s_();
   if (session->key.project == kConversations) state.conversation = session->key.session;
-  if (!message.request.sampling.seed.has_value())
-    message.request.sampling.seed = responses::NewSeed();
+  responses::SettleSeed(&message.request);
   Result<std::shared_ptr<responses::Response>> response = responses_.Create(
       {session->key.tenant, state, message.input,
        responses::TurnNote{message.id, number, static_cast<int64_t>(offer.position)}},
