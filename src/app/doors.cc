@@ -80,7 +80,8 @@ Doors::Doors(const http::HttpOptions& http, const rpc::GrpcOptions& grpc, bool w
                    .chat = &chat_,
                    .jobs = &deps_.state->jobs(),
                    .files = &deps_.state->files(),
-                   .batches = &deps_.state->batches()}) {
+                   .batches = &deps_.state->batches(),
+                   .repeats = &deps_.state->repeats()}) {
   if (!with_grpc) return;
   grpc_ = std::make_unique<rpc::GrpcDoor>(
       grpc, rpc::GrpcDoor::Dependencies{.inference = &deps_.state->inference(),

@@ -20,6 +20,7 @@ namespace {
 
 // Between tries to write down who was shut out on a full disk.
 constexpr Duration kRetry = std::chrono::seconds(1);
+constexpr Duration kExpiry = std::chrono::minutes(1);  // of answers that may be asked for again
 
 int64_t MemoryLimitFrom(const Settings& settings) {
   return settings.OptionalInt("memory.limit_bytes").value_or(MostMemory());
@@ -111,13 +112,18 @@ void Service::Resume() {
 }
 
 int Service::WaitForSignal(const std::atomic<bool>& stop, const std::function<void()>& look) {
-  TimePoint tried = backend_.clock().Now();
+  TimePoint tried = backend_.clock().Now(), expired = tried;
   return app::WaitForSignal(stop, &log_, [&] {
     idle_.Look(doors_->active_requests() > 0, backend_.clock().Now());
     watch_.Look();
     memory_.Look();
     if (look != nullptr) look();
-    if (const TimePoint now = backend_.clock().Now(); now - tried >= kRetry) {
+    const TimePoint now = backend_.clock().Now();
+    if (now - expired >= kExpiry) {
+      expired = now;
+      state_->repeats().Expire();
+    }
+    if (now - tried >= kRetry) {
       tried = now;
       state_->WriteShutOut();
     }

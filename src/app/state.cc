@@ -104,7 +104,8 @@ State::State(std::unique_ptr<store::Store> store, std::unique_ptr<auth::Accounts
       batches_(batches, callers_->inference(), *store_, *files_, backend.clock(), &UnixMillis,
                [&callers = *callers_](const api::CallerRef& accepted) {
                  return callers.Still(accepted);
-               }) {}
+               }),
+      repeats_({}, *store_, &UnixMillis) {}
 
 Result<std::unique_ptr<State>> State::Open(const Settings& settings,
                                            const std::string& configured_key, Backend& backend,

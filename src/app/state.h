@@ -19,6 +19,7 @@
 #include "services/batches/batches.h"
 #include "services/batches/files.h"
 #include "services/jobs/jobs.h"
+#include "services/repeats/repeats.h"
 #include "services/responses/responses.h"
 #include "services/sessions/sessions.h"
 #include "services/webhooks/webhooks.h"
@@ -52,6 +53,7 @@ class State {
   const webhooks::Webhooks* webhooks() const { return webhooks_.get(); }  // null: off
   batches::Files& files() { return *files_; }
   batches::Batches& batches() { return batches_; }
+  repeats::Repeats& repeats() { return repeats_; }
 
   // Goes on with what was accepted and not answered when the process before this one ended. Once,
   // when the models are loaded.
@@ -88,6 +90,7 @@ class State {
   sessions::Sessions sessions_;
   jobs::Jobs jobs_;
   batches::Batches batches_;
+  repeats::Repeats repeats_;
 };
 
 }  // namespace tutti::app

@@ -12,6 +12,7 @@
 #include "services/batches/batch_rows.h"
 #include "services/batches/file_rows.h"
 #include "services/jobs/job_tables.h"
+#include "services/repeats/repeat_rows.h"
 #include "services/responses/response_rows.h"
 #include "services/sessions/dialog_quota.h"
 #include "services/sessions/fingerprint.h"
@@ -118,7 +119,7 @@ std::vector<store::Migration> StoreTables() {
           sessions::kVersionTables, sessions::kFingerprintTables, sessions::kOwnerTables,
           jobs::kJobTables,         webhooks::kWebhookTables,     jobs::kJobNews,
           batches::kFileTables,     batches::kBatchTables,        webhooks::kWebhookOwners,
-          jobs::kLeanJobs};
+          jobs::kLeanJobs,          repeats::kRepeatTables};
 }
 
 Result<std::unique_ptr<store::Store>> OpenStore(const std::string& folder) {

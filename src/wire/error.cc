@@ -153,7 +153,9 @@ ErrorView ViewError(const Status& status, const ErrorOptions& options) {
       view.http == 429 || view.http == 503 || view.http == 504 || (view.http == 409 && retry);
   if (tell_when || status.retry_after().has_value())
     view.retry_after = status.retry_after().value_or(kDefaultRetry);
-  if (ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
+  // Who repeats under a key is told even where its client would not: no repeat can succeed.
+  const bool told = row.code == "idempotency_key_mismatch";
+  if (told || ClientRetriesByDefault(view.http) != retry) view.should_retry = retry;
   return view;
 }
 

@@ -81,7 +81,6 @@ TEST(ErrorTable, LimitsCapacityAndDeadlinesSayWhenToComeBack) {
   EXPECT_EQ(ViewError(status).retry_after, std::chrono::milliseconds(2500));
 }
 
-// The stock openai client repeats 408, 409, 429 and 5xx by itself; these it would treat wrongly.
 TEST(ErrorTable, WhatNoRepetitionMendsSaysNoTimeToComeBack) {
   const ErrorView ended =
       ViewError(Status(StatusCode::kAborted, "already_finished", "it has ended"));
@@ -92,16 +91,19 @@ TEST(ErrorTable, WhatNoRepetitionMendsSaysNoTimeToComeBack) {
       ViewError(Status(StatusCode::kAborted, "conversation_busy", "")).retry_after.has_value());
 }
 
+// The stock openai client repeats 408, 409, 429 and 5xx by itself; these it would treat wrongly.
 TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
-  const std::map<std::string_view, bool> expected = {{"http_version_not_supported", false},
-                                                     {"not_implemented", false},
-                                                     {"deadline_exceeded", false},
-                                                     {"insufficient_quota", false},
-                                                     {"request_exceeds_limit", false},
-                                                     {"steer_unsupported", false},
-                                                     {"already_finished", false},
-                                                     {"attempts_exhausted", false},
-                                                     {"callback_failed", false}};
+  const std::map<std::string_view, bool> expected = {
+      {"http_version_not_supported", false},
+      {"not_implemented", false},
+      {"deadline_exceeded", false},
+      {"insufficient_quota", false},
+      {"request_exceeds_limit", false},
+      {"steer_unsupported", false},
+      {"already_finished", false},
+      {"attempts_exhausted", false},
+      {"callback_failed", false},
+      {"idempotency_key_mismatch", false}};  // which says so to clients that do otherwise, too
   std::map<std::string_view, bool> told;
   for (const ErrorRow& row : ErrorTable()) {
     const ErrorView view = ViewError(Make(row));

@@ -362,6 +362,11 @@ Connection::Body Connection::TakeBody() {
           std::exchange(body_share_, BudgetShare(&context_.memory_budget))};
 }
 
+void Connection::PutBack(Body body) {
+  request_.body = std::move(body.text);
+  body_share_ = std::move(body.share);
+}
+
 void Connection::OnMessage() {
   request_ = parser_->Take();
   parser_.reset();
@@ -544,6 +549,7 @@ void Connection::WriteHead(HeadSpec head) {
 }
 
 void Connection::Respond(int status, HeaderList headers, std::string body) {
+  if (exchange_ != nullptr) exchange_->OnAnswer(status, headers, body);
   HeadSpec head{status, std::move(headers), BodyFraming::kLength, body.size()};
   if (status == 204 || status == 304) head.framing = BodyFraming::kNone;
   WriteHead(std::move(head));

@@ -82,7 +82,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::string text;
     BudgetShare share;
   };
-  Body TakeBody();  // once
+  Body TakeBody();          // once
+  void PutBack(Body body);  // as if it had not been taken
+  void WillStream() {       // the answer, before anything of it is written
+    if (exchange_ != nullptr) exchange_->OnStream();
+  }
   const std::string& request_id() const { return request_id_; }
   // Whose responses and dialogs these are.
   const std::string& tenant() const { return caller()->tenant; }

@@ -15,6 +15,7 @@ constexpr Duration kLongestHold = std::chrono::seconds(15);
 }
 
 void EventStream::Open(Duration keepalive, std::vector<std::string> ignored) {
+  connection_.WillStream();
   keepalive_ = keepalive;
   quiet_since_ = connection_.loop()->clock().Now();
   headers_ = {{"Content-Type", "text/event-stream; charset=utf-8"},

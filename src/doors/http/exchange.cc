@@ -107,6 +107,12 @@ class NothingKeptExchange final : public Exchange {
 }  // namespace
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection) {
+  if (WantsJob(route, connection)) return MakeRespondAsyncExchange(route.id, connection);
+  if (MayComeAgain(route, connection)) return MakeRepeatExchange(route, connection);
+  return MakeRouteExchange(route, connection);
+}
+
+std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& connection) {
   const auto keeps = [&] {
     const HttpDoor::Dependencies& deps = connection.context().deps;
     return deps.responses != nullptr && deps.sessions != nullptr;
@@ -115,7 +121,6 @@ std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connectio
   const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
     return std::make_unique<NothingKeptExchange>(connection);
   };
-  if (WantsJob(route, connection)) return MakeRespondAsyncExchange(route.id, connection);
   switch (route.id) {
     case RouteId::kChat:
     case RouteId::kText:

@@ -34,10 +34,17 @@ class Exchange {
   virtual bool WantsBody() const { return true; }
   // Whether a comment of server-sent events may be written into its stream at any time.
   virtual bool StreamsEvents() const { return true; }
+  // What the connection is about to answer, whole; or that it will be a stream. Both before
+  // anything of it is written.
+  virtual void OnAnswer(int /*status*/, const HeaderList& /*headers*/,
+                        const std::string& /*body*/) {}
+  virtual void OnStream() {}
   virtual void OnDrain() {}  // likewise: the door stops as soon as nothing is answered any more
 };
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection);
+// Of a request that does not come again, nor for later.
+std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& connection);
 
 // The three generating routes (generation_exchange.cc), those of encoders (encoding_exchange.cc),
 // and the tokenizer routes (tokenizer_exchange.cc).
@@ -55,6 +62,9 @@ std::unique_ptr<Exchange> MakeConversationsExchange(RouteId route, Connection& c
 // with one that is there (jobs_exchange.cc).
 bool WantsJob(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeRespondAsyncExchange(RouteId route, Connection& connection);
+// Requests that may come again (repeat_exchange.cc).
+bool MayComeAgain(const Route& route, Connection& connection);
+std::unique_ptr<Exchange> MakeRepeatExchange(const Route& route, Connection& connection);
 std::unique_ptr<Exchange> MakeJobsExchange(RouteId route, Connection& connection);
 // Files: uploads and downloads (file_transfer_exchange.cc), the rest of their routes and those of
 // batches (batches_exchange.cc).

@@ -35,6 +35,9 @@ class Jobs;
 namespace tutti::kserve {
 class Repository;
 }
+namespace tutti::repeats {
+class Repeats;
+}
 namespace tutti::responses {
 class Responses;
 }
@@ -131,6 +134,7 @@ class HttpDoor {
     // Of those below /v1/files and /v1/batches; both or neither.
     batches::Files* files = nullptr;
     batches::Batches* batches = nullptr;
+    repeats::Repeats* repeats = nullptr;  // of Idempotency-Key on routes that generate or embed
   };
 
   HttpDoor(HttpOptions options, Dependencies dependencies);

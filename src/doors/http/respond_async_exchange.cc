@@ -10,7 +10,9 @@
 
 #include "doors/http/body_work.h"
 #include "doors/http/connection.h"
+#include "doors/http/idempotency_key.h"
 #include "doors/http/request_deadline.h"
+#include "services/calls/body_print.h"
 #include "services/jobs/jobs.h"
 #include "wire/field_error.h"
 #include "wire/job.h"
@@ -18,8 +20,6 @@
 
 namespace tutti::http {
 namespace {
-
-constexpr size_t kMostKeyBytes = 255;
 
 std::optional<calls::CallKind> KindOf(RouteId route) {
   switch (route) {
@@ -61,19 +61,6 @@ Result<std::optional<int64_t>> ReadMoment(const HttpRequest& request, const std:
   return std::optional(*seconds * 1000);
 }
 
-Result<std::string> ReadKey(const HttpRequest& request) {
-  const std::string* const field = request.Find("idempotency-key");
-  if (field == nullptr) return std::string();
-  const bool printable =
-      std::all_of(field->begin(), field->end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (field->empty() || field->size() > kMostKeyBytes || !printable ||
-      request.Count("idempotency-key") > 1) {
-    return wire::BadValue("Idempotency-Key",
-                          "Idempotency-Key must be 1 to 255 printable characters, once");
-  }
-  return *field;
-}
-
 // Who is told of the job's end; that it may be is the service's to say.
 Result<std::string> ReadWebhook(const HttpRequest& request) {
   const std::string* const field = request.Find("x-tutti-webhook");
@@ -99,17 +86,22 @@ class RespondAsyncExchange final : public Exchange {
     api::Inference& inference = *connection_.context().deps.inference;
     WithBody(
         connection_, kInlineJsonBytes, connection_.context().json_helper,
-        [kind = job_.kind, context, &inference](std::string_view body) -> Result<std::string> {
+        [kind = job_.kind, keyed = !job_.idempotency_key.empty(), context,
+         &inference](std::string_view body) -> Result<Understood> {
           RETURN_IF_ERROR(calls::WholeCall::Parse(kind, body, context, inference).status());
-          return std::string(body);
+          return Understood{std::string(body), keyed ? calls::PrintOf(body) : std::string()};
         },
-        [this](Result<std::string> body) { OnUnderstood(std::move(body)); });
+        [this](Result<Understood> body) { OnUnderstood(std::move(body)); });
   }
 
  private:
+  struct Understood {
+    std::string body, print;  // print: of what has a key
+  };
+
   Status ReadFields() {
     const HttpRequest& request = connection_.request();
-    ASSIGN_OR_RETURN(job_.idempotency_key, ReadKey(request));
+    ASSIGN_OR_RETURN(job_.idempotency_key, ReadIdempotencyKey(request));
     ASSIGN_OR_RETURN(job_.run_at_ms, ReadMoment(request, "x-tutti-run-at"));
     ASSIGN_OR_RETURN(job_.deadline_ms, ReadMoment(request, "x-tutti-deadline"));
     ASSIGN_OR_RETURN(job_.webhook, ReadWebhook(request));
@@ -129,11 +121,12 @@ class RespondAsyncExchange final : public Exchange {
     return OkStatus();
   }
 
-  void OnUnderstood(Result<std::string> body) {
+  void OnUnderstood(Result<Understood> body) {
     if (!body.ok()) return connection_.RespondError(body.status());
     job_.owner = connection_.tenant();
     job_.caller = connection_.caller();
-    job_.body = *std::move(body);
+    job_.body = std::move(body->body);
+    job_.body_print = std::move(body->print);
     Jobs().Submit(std::move(job_),
                   [here = connection_.Return(), this](Result<wire::JobView> job, bool again) {
                     here([this, job = std::move(job), again] { OnAccepted(job, again); });

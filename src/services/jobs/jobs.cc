@@ -1,7 +1,5 @@
 #include "services/jobs/jobs.h"
 
-#include <openssl/sha.h>
-
 #include <algorithm>
 #include <chrono>
 #include <future>
@@ -34,16 +32,6 @@ constexpr size_t kEndsPerSlot = 8;  // that the estimate of a wait is made of
 
 int64_t Millis(Duration time) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(time).count();
-}
-
-// Of what the body says, however it is written.
-std::string PrintOf(const std::string& body) {
-  const Result<wire::JsonDocument> document = wire::ParseJson(body);
-  const std::string text = document.ok() ? wire::PrintJson(document->root()) : body;
-  std::string print(SHA256_DIGEST_LENGTH, '\0');
-  SHA256(reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-         reinterpret_cast<unsigned char*>(print.data()));
-  return print;
 }
 
 Status NoSuchJob() { return NotFound("not_found", "there is no such job"); }
@@ -113,7 +101,7 @@ void Jobs::Submit(NewJob job, std::function<void(Result<JobView>, bool)> done) {
       job.deadline_ms.value_or(std::max(row->run_at_ms, now_ms) + Millis(options_.window));
   std::optional<IdempotencyKey> key;
   if (!job.idempotency_key.empty())
-    key = IdempotencyKey{row->kind + " " + job.idempotency_key, PrintOf(job.body)};
+    key = IdempotencyKey{row->kind + " " + job.idempotency_key, std::move(job.body_print)};
   row->request = std::move(job.body);
 
   struct Outcome {

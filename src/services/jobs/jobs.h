@@ -41,6 +41,7 @@ struct NewJob {
   calls::CallKind kind = calls::CallKind::kChat;
   std::string body = {};
   std::string idempotency_key = {};         // empty: none
+  std::string body_print = {};              // with such a key: calls::PrintOf() the body
   std::optional<int64_t> run_at_ms = {};    // unix; absent: now
   std::optional<int64_t> deadline_ms = {};  // unix; absent: Options::window from now
   std::string webhook = {};                 // URL that is told of its end; empty: none

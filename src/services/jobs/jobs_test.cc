@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "amount.h"
+#include "services/calls/body_print.h"
 #include "services/jobs/job_tables.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/scripted_inference.h"
@@ -83,6 +84,7 @@ class JobsTest : public ::testing::Test {
                    .kind = calls::CallKind::kChat,
                    .body = Body(text),
                    .idempotency_key = key,
+                   .body_print = calls::PrintOf(Body(text)),
                    .run_at_ms = run_at_ms},
                   [this, done = call.done()](Result<JobView> job, bool again) {
                     again_ = again;

@@ -20,6 +20,7 @@
 #include "services/batches/files.h"
 #include "services/jobs/job_tables.h"
 #include "services/jobs/jobs.h"
+#include "services/repeats/repeats.h"
 #include "services/responses/response_rows.h"
 #include "services/responses/responses.h"
 #include "services/sessions/chat.h"
@@ -66,13 +67,23 @@ class DoorTest : public ::testing::Test {
                                                      !options.tls_client_ca_file.empty());
     if (has_services_) StartServices();
     door_ = std::make_unique<HttpDoor>(
-        options,
-        HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_, serving_.get(),
-                               &log_, &clock_, repository_.get(), responses_.get(), sessions_.get(),
-                               chat_.get(), jobs_.get(), files_.get(), batches_.get()});
+        options, HttpDoor::Dependencies{&waist(), &known_->authority(), &health(), &metrics_,
+                                        serving_.get(), &log_, &clock_, repository_.get(),
+                                        responses_.get(), sessions_.get(), chat_.get(), jobs_.get(),
+                                        files_.get(), batches_.get(), repeats_.get()});
     ASSERT_TRUE(door_->Start().ok());
   }
-  // In memory.
+  // Of a door before: what uses a store goes before it.
+  void StopServices() {
+    repeats_.reset();
+    batches_.reset();
+    files_.reset();
+    jobs_.reset();
+    sessions_.reset();
+    responses_.reset();
+    store_.reset();
+  }
+  // In memory, unless a folder is named.
   void StartServices() {
     std::vector<store::Migration> tables = {sessions::kHistoryTables,     sessions::kBranchTables,
                                             responses::kResponseTables,   sessions::kVersionTables,
@@ -80,13 +91,10 @@ class DoorTest : public ::testing::Test {
     for (const store::Migration& table : jobs::JobMigrations()) tables.push_back(table);
     tables.push_back(batches::kFileTables);
     tables.push_back(batches::kBatchTables);
-    auto store = store::Store::Open({}, tables);
+    tables.push_back(repeats::kRepeatTables);
+    auto store = store::Store::Open({.folder = store_folder_}, tables);
     ASSERT_TRUE(store.ok()) << store.status();
-    batches_.reset();
-    files_.reset();
-    jobs_.reset();  // of a door before: what uses a store goes before it
-    sessions_.reset();
-    responses_.reset();
+    StopServices();
     store_ = *std::move(store);
     const auto unix_s = [] { return static_cast<int64_t>(time(nullptr)); };
     responses_ = std::make_unique<responses::Responses>(responses::Responses::Options(), waist(),
@@ -107,6 +115,8 @@ class DoorTest : public ::testing::Test {
         [unix_s] { return unix_s() * 1000; },
         [](const api::CallerRef& caller) -> Result<api::CallerRef> { return caller; });
     batches_->Start();
+    repeats_ = std::make_unique<repeats::Repeats>(repeats_options_, *store_,
+                                                  [unix_s] { return unix_s() * 1000; });
   }
   int port() const { return door_->port(); }
 
@@ -168,6 +178,9 @@ class DoorTest : public ::testing::Test {
   batches::Files::Options files_options_;  // set before StartDoor()
   std::unique_ptr<batches::Files> files_;
   std::unique_ptr<batches::Batches> batches_;
+  std::string store_folder_;                   // set before StartDoor(); empty: in memory
+  repeats::Repeats::Options repeats_options_;  // likewise
+  std::unique_ptr<repeats::Repeats> repeats_;
   std::unique_ptr<HttpDoor> door_;
 };
 
