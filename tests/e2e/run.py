@@ -10,7 +10,8 @@ The environment is made once for each content of requirements.txt and each Pytho
 later runs do not. The default model must be in the cache folder (`make models`). TUTTI_TEST_SHORT=1 shortens the
 loads, and so does a sanitized program, which run.py recognises. Every report of a sanitizer, of whatever process, is
 printed and fails the run; checks that make no sense in such a program are listed, and with --left-out FILE written there
-as the skipped cases of a JUnit report.
+as the skipped cases of a JUnit report. What took longest is told at the end, by files and by cases; with --left-out the
+times of all cases stand in another report beside it.
 """
 import argparse
 import fcntl
@@ -86,7 +87,6 @@ def write_left_out(path: pathlib.Path, lines: list) -> None:
     suite = xml.Element("testsuite", name="e2e_test")
     for line in lines:
         xml.SubElement(xml.SubElement(suite, "testcase", classname="e2e", name=line), "skipped")
-    path.parent.mkdir(parents=True, exist_ok=True)
     xml.ElementTree(suite).write(path)
 
 
@@ -114,7 +114,8 @@ def main() -> int:
         environment["E2E_AMOUNT"] = "full"
         command += ["soak.py", str(args.soak)]
     else:
-        command += ["-m", "unittest", *(["--durations", "10"] if sys.version_info >= (3, 12) else [])]
+        # The program tells what took longest, and the times of all stand beside those of the other test programs.
+        command += ["timed.py", str(args.left_out.with_name("cases_" + args.left_out.name).resolve()) if args.left_out else ""]
         if args.kills is not None:
             environment["E2E_KILLS"] = str(args.kills)
             args.tests = ["test_mqtt_kills"]
@@ -123,6 +124,8 @@ def main() -> int:
             args.tests = ["test_overload"]
         but = args.but.split(",")
         command += args.tests or [path.stem for path in sorted(HERE.glob("test_*.py")) if path.stem not in but]
+    if args.left_out:
+        args.left_out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as reports:
         environment.update(E2E_SANITIZER=sanitizer, E2E_REPORTS=reports)
         watch(environment, sanitizer, reports)

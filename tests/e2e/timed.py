@@ -1,0 +1,57 @@
+"""unittest's main, which also tells what took longest: cases, and the making of the servers that several share.
+
+    timed.py FILE.xml [arguments as for unittest]      writes the times as a JUnit report; "" writes none
+"""
+import sys
+import time
+import unittest
+import xml.etree.ElementTree as xml
+
+SHOWN = 20
+
+
+class TimedResult(unittest.TextTestResult):
+    """What passes between the end of one case and the beginning of the next belongs to the later one's class."""
+
+    def __init__(self, *args, **more):
+        super().__init__(*args, **more)
+        self.times, self.last = [], time.monotonic()
+
+    def pass_time(self, name):
+        now = time.monotonic()
+        if not name.endswith(".setUpClass") or now - self.last > 0.01:
+            self.times.append((now - self.last, name))
+        self.last = now
+
+    def startTest(self, test):
+        self.pass_time(f"{type(test).__module__}.{type(test).__qualname__}.setUpClass")
+        super().startTest(test)
+
+    def stopTest(self, test):
+        super().stopTest(test)
+        self.pass_time(test.id())
+
+
+class TimedRunner(unittest.TextTestRunner):
+    resultclass = TimedResult
+
+    def run(self, test):
+        result = super().run(test)
+        files = {}
+        for seconds, name in result.times:
+            file = name.partition(".")[0]
+            files[file] = files.get(file, 0) + seconds
+        print("e2e: files by time: " + ", ".join(f"{name} {seconds:.0f} s" for seconds, name in sorted(((s, n) for n, s in files.items()), reverse=True)))
+        for seconds, name in sorted(result.times, reverse=True)[:SHOWN]:
+            print(f"e2e: {seconds:7.2f} s  {name}")
+        if report:
+            suite = xml.Element("testsuite", name="e2e_test")
+            for seconds, name in result.times:
+                xml.SubElement(suite, "testcase", classname=name.rpartition(".")[0], name=name.rpartition(".")[2], time=f"{seconds:.3f}")
+            xml.ElementTree(suite).write(report)
+        return result
+
+
+if __name__ == "__main__":
+    report = sys.argv.pop(1)
+    unittest.main(module=None, testRunner=TimedRunner)
