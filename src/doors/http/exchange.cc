@@ -5,6 +5,7 @@
 #include "api/models.h"
 #include "api/validate.h"
 #include "doors/http/connection.h"
+#include "wire/field_error.h"
 #include "wire/json_writer.h"
 #include "wire/load.h"
 #include "wire/models.h"
@@ -90,24 +91,34 @@ class ImmediateExchange final : public Exchange {
   Connection& connection_;
 };
 
-// Of a door without a store.
-class NothingKeptExchange final : public Exchange {
+class RefusalExchange final : public Exchange {
  public:
-  explicit NothingKeptExchange(Connection& connection) : connection_(connection) {}
-  void Start() override {
-    connection_.RespondError(
-        Status(StatusCode::kUnimplemented, "not_implemented",
-               "this server keeps no responses, conversations, jobs and files"));
-  }
+  RefusalExchange(Status why, Connection& connection)
+      : why_(std::move(why)), connection_(connection) {}
+  void Start() override { connection_.RespondError(why_); }
 
  private:
+  const Status why_;
   Connection& connection_;
 };
+
+// A request that is no job would begin at once, and nobody be told of its end.
+Status CheckNoJobs(const HttpRequest& request) {
+  for (const char* field : {"x-tutti-run-at", "x-tutti-deadline", "x-tutti-webhook"}) {
+    if (request.Find(field) == nullptr) continue;
+    return wire::BadValue(field, std::string(field) +
+                                     " is a job's: it needs Prefer: respond-async, on a route that "
+                                     "takes jobs, of a server with a store");
+  }
+  return OkStatus();
+}
 
 }  // namespace
 
 std::unique_ptr<Exchange> MakeExchange(const Route& route, Connection& connection) {
   if (WantsJob(route, connection)) return MakeRespondAsyncExchange(route.id, connection);
+  if (Status status = CheckNoJobs(connection.request()); !status.ok())
+    return std::make_unique<RefusalExchange>(std::move(status), connection);
   if (MayComeAgain(route, connection)) return MakeRepeatExchange(route, connection);
   return MakeRouteExchange(route, connection);
 }
@@ -119,7 +130,10 @@ std::unique_ptr<Exchange> MakeRouteExchange(const Route& route, Connection& conn
   };
   const auto keeps_files = [&] { return connection.context().deps.files != nullptr; };
   const auto nothing_kept = [&]() -> std::unique_ptr<Exchange> {
-    return std::make_unique<NothingKeptExchange>(connection);
+    return std::make_unique<RefusalExchange>(
+        Status(StatusCode::kUnimplemented, "not_implemented",
+               "this server keeps no responses, conversations, jobs and files"),
+        connection);
   };
   switch (route.id) {
     case RouteId::kChat:

@@ -52,6 +52,18 @@ TEST_F(HttpJobsTest, IsAcceptedWith202AndFetchedLater) {
   EXPECT_EQ(known.body, "");
 }
 
+// What was to begin in an hour began at once, and nobody was told.
+TEST_F(HttpJobsTest, WhatIsAJobsAloneIsRefusedOfOthers) {
+  StartDoor();
+  for (const char* field : {"X-Tutti-Run-At: 4102444800\r\n", "X-Tutti-Deadline: 4102444800\r\n",
+                            "X-Tutti-Webhook: https://example.com/\r\n"}) {
+    const RawResponse refused = Submit(field);
+    EXPECT_EQ(refused.status, 400) << field;
+    EXPECT_NE(refused.body.find("respond-async"), std::string::npos) << refused.body;
+  }
+  EXPECT_EQ(inference_.Generation(0), nullptr);
+}
+
 // It has a way of its own, `background`: a preference may be left aside (RFC 7240), and nobody who
 // reads 202 as an acceptance is told one.
 TEST_F(HttpJobsTest, TheResponsesApiIsAnsweredAsWithoutThePreference) {
