@@ -61,7 +61,7 @@ TEST_F(HttpJobsTest, WhatIsAJobsAloneIsRefusedOfOthers) {
     EXPECT_EQ(refused.status, 400) << field;
     EXPECT_NE(refused.body.find("respond-async"), std::string::npos) << refused.body;
   }
-  EXPECT_EQ(inference_.Generation(0), nullptr);
+  EXPECT_EQ(inference_.generations(), 0u);
 }
 
 // It has a way of its own, `background`: a preference may be left aside (RFC 7240), and nobody who
