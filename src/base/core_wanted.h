@@ -14,6 +14,7 @@
 #include <sched.h>
 
 #include <atomic>
+#include <chrono>
 
 #include "base/mutex.h"
 
@@ -45,8 +46,17 @@ class CoreWanted {
   alignas(64) static inline std::atomic<int> count_{0};
 };
 
+// How long a thread that computes keeps its core at least, between two turns that it gives away:
+// with somebody wanted all the time (thousands of cheap requests a second) a yield at each phase
+// would leave it next to nothing.
+inline constexpr std::chrono::microseconds kOwnTurn{250};
+
 inline void GiveWay() noexcept {
-  if (CoreWanted::Anybody()) (void)sched_yield();
+  if (!CoreWanted::Anybody()) return;
+  thread_local std::chrono::steady_clock::time_point since;
+  if (std::chrono::steady_clock::now() - since < kOwnTurn) return;
+  (void)sched_yield();
+  since = std::chrono::steady_clock::now();
 }
 
 // The CondVar of a thread whose work is short: the thread wants a core from the notification until

@@ -18,6 +18,15 @@ Status Missing(const std::string& type, const char* name) {
   return InvalidArgument("missing_required_parameter", type + " needs " + name).WithParam(name);
 }
 
+constexpr std::array<std::string_view, 9> kTypes = {
+    "message", "cancel", "resume", "history", "fork", "clear", "ping", "subscribe", "auth"};
+
+std::string TypesText() {
+  std::string text;
+  for (const std::string_view type : kTypes) text.append(text.empty() ? "" : ", ").append(type);
+  return text;
+}
+
 // A text member of an object; empty where there is none that could be one.
 std::string Peek(const Json& root, std::string_view name, double most) {
   const Json* value = root.get_object().if_contains(name);
@@ -123,6 +132,8 @@ Result<ChatFrame> ParseChatFrame(std::string_view text, const ParseOptions& opti
     std::string stream_id = Peek(root, "stream_id");
     if (IsTopicLevel(stream_id)) tag->stream_id = std::move(stream_id);
   }
+  if (!type.empty() && std::find(kTypes.begin(), kTypes.end(), type) == kTypes.end())
+    return BadValue("type", "type must be one of " + TypesText());
   if (type == "message") {
     ASSIGN_OR_RETURN(ChatFrame frame, ReadMessageFrame(root, options));
     RETURN_IF_ERROR(CheckLevel(Peek(root, "stream_id"), "stream_id"));

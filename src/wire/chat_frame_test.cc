@@ -94,6 +94,15 @@ TEST(ChatFrame, VerbsAreThoseOfMqttWithTheirSession) {
             "invalid_value job_id");
 }
 
+TEST(ChatFrame, AnUnknownTypeIsToldAllThatThereAre) {
+  const Status status = ParseChatText(R"({"type":"foo"})").status();
+  EXPECT_EQ(status.param(), "type");
+  for (const char* type :
+       {"message", "cancel", "resume", "history", "fork", "clear", "ping", "subscribe", "auth"}) {
+    EXPECT_NE(status.message().find(type), std::string::npos) << status;
+  }
+}
+
 TEST(ChatFrame, ASubscriptionIsAResumeOrAJob) {
   const Result<ChatFrame> response =
       ParseChatText(R"({"type":"subscribe","response_id":"r","starting_after":2,"id":"x"})", true);

@@ -39,7 +39,7 @@ class QueueServer:
     def start(self):
         self.log = open(self.folder / "log", "ab")
         self.process = self.launch()
-        eventually(self.answers, self.START_S)
+        eventually(self.answers, limit_s=self.START_S)
         return self
 
     def launch(self):
@@ -132,7 +132,7 @@ class RabbitMq(QueueServer):
         if self.mapper is None:
             self.mapper = subprocess.Popen(["epmd", "-port", str(self.mapper_port), "-address", "127.0.0.1"], stdout=subprocess.DEVNULL,
                                            stderr=subprocess.DEVNULL)
-            eventually(lambda: listens(self.mapper_port), 10)
+            eventually(lambda: listens(self.mapper_port), limit_s=10)
         return subprocess.Popen([str(SBIN / "rabbitmq-server")], env=environment, stdout=self.log, stderr=self.log, start_new_session=True)
 
     def close(self):

@@ -88,6 +88,14 @@ const store::Migration kBatchTables = {
     "DROP TABLE batch; DROP TABLE batch_line"};
 
 Status InsertBatch(Database& database, BatchRow* row, const BatchLimits& limits) {
+  if (row->lines > limits.lines || row->bytes > limits.bytes) {  // no waiting mends it
+    return ResourceExhausted("request_too_large",
+                             "the input has " + std::to_string(row->lines) +
+                                 " lines, empty ones too, of " + std::to_string(row->bytes) +
+                                 " bytes; a tenant may have " + std::to_string(limits.lines) +
+                                 " of " + std::to_string(limits.bytes) + " bytes waiting at most")
+        .WithParam("input_file_id");
+  }
   {
     ASSIGN_OR_RETURN(Statement sum,
                      database.Prepare("SELECT count(*), coalesce(sum(lines), 0), "

@@ -657,6 +657,8 @@ TEST_F(BatchesTest, WhatMayWaitIsLimitedAndTold) {
   ASSERT_TRUE(Create(ChatLines(2)).ok());
   EXPECT_EQ(Create(ChatLines(1)).status().reason(), "tenant_queue_full") << "batches";
   EXPECT_TRUE(Create(ChatLines(1), "another").ok());
+  EXPECT_EQ(Create(ChatLines(11), "third").status().reason(), "request_too_large")
+      << "which does not say that it may be tried again";
   EXPECT_EQ(CreateOf("file-0").status().param(), "input_file_id");
 }
 

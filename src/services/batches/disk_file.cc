@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <filesystem>
@@ -17,6 +19,10 @@ Status DiskError(int error) {
     return Unavailable("storage_full", "the disk of the store is full");
   return Unavailable("storage_error", "the store cannot keep or read this file now: " +
                                           std::generic_category().message(error));
+}
+
+int64_t LeftForTheStore(int64_t total_bytes) {
+  return std::min(total_bytes / 16, int64_t{64} << 20);
 }
 
 Result<DiskFile> DiskFile::Create(const std::string& path) {
@@ -43,6 +49,16 @@ Status DiskFile::Append(std::string_view bytes) {
     bytes.remove_prefix(static_cast<size_t>(written));
     bytes_ += written;
   }
+  return OkStatus();
+}
+
+Status DiskFile::CheckRoom() const {
+  struct statvfs disk {};
+  if (fstatvfs(fd_, &disk) != 0) return DiskError(errno);
+  const auto block = static_cast<int64_t>(disk.f_frsize);
+  if (static_cast<int64_t>(disk.f_bavail) * block <
+      LeftForTheStore(static_cast<int64_t>(disk.f_blocks) * block))
+    return DiskError(ENOSPC);
   return OkStatus();
 }
 

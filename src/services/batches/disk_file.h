@@ -14,6 +14,10 @@
 
 namespace tutti::batches {
 
+// Of a disk of `total_bytes` what clients' files leave free: the store writes there what was
+// accepted, and needs room to give room back. A sixteenth, 64 MiB at most.
+int64_t LeftForTheStore(int64_t total_bytes);
+
 // Of a call that failed and left `error` in errno.
 Status DiskError(int error);
 
@@ -26,6 +30,8 @@ class DiskFile {
   DiskFile& operator=(DiskFile&&) = delete;
 
   Status Append(std::string_view bytes);
+  // Whether as much is left for the store as is to be.
+  Status CheckRoom() const;
   int64_t bytes() const { return bytes_; }
   // It outlives the machine under `path`, in the same folder. Once, at its end.
   Status KeepAs(const std::string& path);

@@ -23,6 +23,8 @@ using wire::FileView;
 
 constexpr size_t kMostTasks = 16384;
 constexpr int64_t kExpiredAtOnce = 256;
+constexpr int kDeleteTries = 5;
+constexpr auto kDeleteAgain = std::chrono::milliseconds(200);
 constexpr std::string_view kPart = ".part", kInput = ".input";
 
 Status NoSuchFile() { return NotFound("not_found", "there is no such file"); }
@@ -189,15 +191,26 @@ void Files::List(const std::string& owner, wire::FileListQuery query,
 }
 
 void Files::Delete(const std::string& owner, const std::string& id, Done done) {
+  Delete(owner, id, kDeleteTries, std::move(done));
+}
+
+// A disk that is full of files has no room to write that one of them goes: then its bytes go first,
+// and the row when there is room. A reader keeps what it has opened.
+void Files::Delete(const std::string& owner, const std::string& id, int tries, Done done) {
+  auto found = std::make_shared<bool>(false);
   store_.Write(
-      [this, owner, id](Database& rows) -> Status {
-        ASSIGN_OR_RETURN(const bool deleted, DeleteFile(rows, owner, id, NowSeconds()));
-        return deleted ? OkStatus() : NoSuchFile();
+      [this, owner, id, found](Database& rows) -> Status {
+        ASSIGN_OR_RETURN(*found, DeleteFile(rows, owner, id, NowSeconds()));
+        return *found ? OkStatus() : NoSuchFile();
       },
-      [this, strand = strand_, id, done = std::move(done)](const Status& status) {
-        strand->Post([this, id, done, status] {
-          if (status.ok()) unlink(PathOf(id).c_str());
-          done(StoreStatus(status));
+      [this, strand = strand_, owner, id, found, tries,
+       done = std::move(done)](const Status& status) {
+        strand->Post([this, owner, id, found, tries, done, status] {
+          const bool full = status.reason() == "store_full" && *found;
+          if (status.ok() || full) unlink(PathOf(id).c_str());
+          if (!full || tries <= 1) return done(StoreStatus(status));
+          strand_->PostAt(clock_.Now() + kDeleteAgain,
+                          [this, owner, id, tries, done] { Delete(owner, id, tries - 1, done); });
         });
       });
 }

@@ -84,6 +84,7 @@ class Files {
   const std::shared_ptr<responses::Strand>& strand() const { return strand_; }
 
  private:
+  void Delete(const std::string& owner, const std::string& id, int tries, Done done);
   Files(const Options& options, std::string folder, store::Store& store, const Clock& clock,
         std::function<int64_t()> unix_ms);
   Status Sweep();  // what was left behind

@@ -12,8 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "services/batches/disk_file.h"
 #include "services/responses/testing/responses_fixture.h"
 #include "services/responses/testing/waiting.h"
+#include "store/testing/fault_disk.h"
 
 namespace tutti::batches {
 namespace {
@@ -174,6 +176,36 @@ TEST_F(FilesTest, WhatAnOwnerMayKeepIsLimited) {
   EXPECT_TRUE(Add("x").ok());
   EXPECT_EQ(Add("x").status().reason(), "insufficient_quota");
   EXPECT_EQ(OnDisk().size(), 3u) << "what was refused left nothing";
+}
+
+// A disk that uploads had filled could not be freed by who had filled it: that a file goes was to
+// be written first, and for that there was no room.
+TEST_F(FilesTest, AFullDiskGivesBackTheRoomOfWhatIsDeleted) {
+  Close();
+  store::testing::FaultDisk disk;
+  Open();
+  const std::string id = Add("content")->id;
+  disk.is_full = true;
+  Call<Status> foreign;
+  files_->Delete("u", id, foreign.done());
+  EXPECT_EQ(foreign.Get().reason(), "not_found");
+  EXPECT_EQ(OnDisk(), std::set<std::string>{id}) << "nobody else's to delete";
+  Call<Status> deleted;
+  files_->Delete("t", id, deleted.done());
+  EXPECT_TRUE(Eventually([&] { return OnDisk().empty(); })) << "its bytes go first";
+  disk.is_full = false;
+  EXPECT_TRUE(Eventually([&] {
+    clock_.Advance(std::chrono::milliseconds(200));
+    files_->strand()->Look();
+    return Get(id).status().reason() == "not_found";
+  }));
+  EXPECT_TRUE(deleted.Get().ok());
+  Close();  // before the disk
+}
+
+TEST(LeftForTheStore, IsASixteenthAnd64MiBAtMost) {
+  EXPECT_EQ(LeftForTheStore(8 << 20), 512 << 10);
+  EXPECT_EQ(LeftForTheStore(int64_t{1} << 40), 64 << 20);
 }
 
 TEST_F(FilesTest, AFullDiskRefusesAndLeavesNothing) {

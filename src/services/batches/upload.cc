@@ -42,6 +42,7 @@ Status Upload::OnData(std::string_view bytes) {
   }
   lines_ += std::count(bytes.begin(), bytes.end(), '\n');
   in_line_ = bytes.back() != '\n';
+  RETURN_IF_ERROR(file_->CheckRoom());
   return file_->Append(bytes);
 }
 

@@ -100,6 +100,25 @@ asio::awaitable<PostAnswer> Send(const Target& target, std::vector<tcp::endpoint
   co_return co_await Exchange(stream, request);
 }
 
+// For the client whose address it is: the library's own words have places in its source.
+Status WhyNot(const std::exception& error) {
+  const auto why = [](const char* text) { return Unavailable("unavailable", text); };
+  const auto* const known = dynamic_cast<const boost::system::system_error*>(&error);
+  if (known == nullptr) return why("the attempt failed");
+  const boost::system::error_code code = known->code();
+  if (code == beast::error::timeout) return why("it did not answer in time");
+  if (code == asio::error::connection_refused) return why("it refuses connections");
+  if (code == asio::error::host_unreachable || code == asio::error::network_unreachable)
+    return why("it cannot be reached");
+  if (code.category() == asio::error::get_ssl_category())
+    return why("no TLS with it: its certificate or its protocol is not accepted");
+  if (code == http::error::header_limit || code == http::error::body_limit)
+    return why("the head of its answer is too long");
+  if (code.category() == http::make_error_code(http::error::bad_version).category())
+    return why("what it answered is not HTTP");
+  return why("the connection was lost");
+}
+
 }  // namespace
 
 Result<PostAnswer> Post(const Target& target,
@@ -127,13 +146,13 @@ Result<PostAnswer> Post(const Target& target,
                      try {
                        std::rethrow_exception(failed);
                      } catch (const std::exception& error) {
-                       result = Unavailable("unavailable", error.what());
+                       result = WhyNot(error);
                      }
                    });
     context.run();
     return result;
   } catch (const std::exception& error) {
-    return Unavailable("unavailable", error.what());
+    return WhyNot(error);
   }
 }
 

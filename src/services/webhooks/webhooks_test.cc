@@ -208,6 +208,22 @@ TEST_F(WebhooksTest, WhoeverComesBackIsTold) {
   EXPECT_EQ(end.attempts, 3);
 }
 
+// It told clients places in the source of a library.
+TEST_F(WebhooksTest, WhyAnAttemptFailedIsSaidInOurOwnWords) {
+  const std::pair<const char*, const char*> answers[] = {
+      {"", "the connection was lost"}, {"rubbish\r\n\r\n", "what it answered is not HTTP"}};
+  for (const auto& [text, why] : answers) {
+    SCOPED_TRACE(why);
+    Receiver receiver([text = std::string(text)](size_t) { return text; });
+    Webhooks webhooks(Quick(), *store_, &NowMs, nullptr);
+    const std::string job = std::string("job_") + (*text == '\0' ? "1" : "2");
+    Happen(receiver.url(), job);
+    const Delivery end = Ended(job);
+    EXPECT_EQ(end.status, "callback_failed");
+    EXPECT_EQ(end.error, why);
+  }
+}
+
 TEST_F(WebhooksTest, ARedirectIsAFailureAndNobodyElseIsAsked) {
   Receiver inside([](size_t) { return Answer("200 OK"); });
   Receiver receiver(
