@@ -2,9 +2,11 @@
 
 #include <openssl/evp.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "base/check.h"
 #include "services/responses/ids.h"
@@ -16,22 +18,38 @@ constexpr std::string_view kIdPrefix = "job_";
 constexpr std::string_view kHexDigits = "0123456789abcdef";
 using Block = std::array<unsigned char, 16>;
 
-Block Ciphered(store::Blob key, const Block& block, bool seal) {
-  CHECK(key.size() == block.size()) << "a key of " << key.size() << " bytes";
-  const std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)> context(
-      EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free);
-  Block out;
-  int length = 0;
-  CHECK(EVP_CipherInit_ex(context.get(), EVP_aes_128_ecb(), nullptr,
-                          reinterpret_cast<const unsigned char*>(key.data()), nullptr,
-                          seal ? 1 : 0) == 1 &&
-        EVP_CIPHER_CTX_set_padding(context.get(), 0) == 1 &&
-        EVP_CipherUpdate(context.get(), out.data(), &length, block.data(),
-                         static_cast<int>(block.size())) == 1 &&
-        length == static_cast<int>(out.size()))
-      << "AES";
-  return out;
-}
+// One direction under one key. Making it costs more than using it, and a store has one key.
+class BlockCipher {
+ public:
+  explicit BlockCipher(bool seals) : seals_(seals) {}
+
+  Block operator()(store::Blob key, const Block& block) {
+    if (key_.size() != key.size() || !std::equal(key.begin(), key.end(), key_.begin())) Take(key);
+    Block out;
+    int length = 0;
+    CHECK(EVP_CipherUpdate(context_.get(), out.data(), &length, block.data(),
+                           static_cast<int>(block.size())) == 1 &&
+          length == static_cast<int>(out.size()))
+        << "AES";
+    return out;
+  }
+
+ private:
+  void Take(store::Blob key) {
+    CHECK(key.size() == sizeof(Block)) << "a key of " << key.size() << " bytes";
+    key_.assign(key.begin(), key.end());
+    CHECK(EVP_CipherInit_ex(context_.get(), EVP_aes_128_ecb(), nullptr,
+                            reinterpret_cast<const unsigned char*>(key.data()), nullptr,
+                            seals_ ? 1 : 0) == 1 &&
+          EVP_CIPHER_CTX_set_padding(context_.get(), 0) == 1)
+        << "AES";
+  }
+
+  const bool seals_;
+  const std::unique_ptr<EVP_CIPHER_CTX, decltype(&EVP_CIPHER_CTX_free)> context_{
+      EVP_CIPHER_CTX_new(), EVP_CIPHER_CTX_free};
+  std::vector<std::byte> key_;
+};
 
 // Big endian, from byte `at` on.
 void PutNumber(uint64_t value, size_t at, Block* block) {
@@ -46,7 +64,8 @@ std::string SealedId(store::Blob key, int64_t number) {
   PutNumber(static_cast<uint64_t>(number), 0, &block);
   PutNumber(responses::RandomBits(), 8, &block);
   std::string id(kIdPrefix);
-  for (const unsigned char byte : Ciphered(key, block, true)) {
+  thread_local BlockCipher sealing(/*seals=*/true);
+  for (const unsigned char byte : sealing(key, block)) {
     id += kHexDigits[byte >> 4];
     id += kHexDigits[byte & 15];
   }
@@ -64,7 +83,8 @@ std::optional<int64_t> NumberIn(store::Blob key, std::string_view id) {
     block[i / 2] = static_cast<unsigned char>(block[i / 2] << 4 | digit);
   }
   uint64_t number = 0;
-  const Block open = Ciphered(key, block, false);
+  thread_local BlockCipher opening(/*seals=*/false);
+  const Block open = opening(key, block);
   for (size_t i = 0; i < 8; ++i) number = number << 8 | open[i];
   if (number > INT64_MAX) return std::nullopt;
   return static_cast<int64_t>(number);

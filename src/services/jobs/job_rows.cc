@@ -48,12 +48,18 @@ JobRow RowOf(const Statement& row) {
 }
 constexpr int kTextsFrom = 18;  // what a statement selects behind JOB_COLUMNS
 
+Status NoIdKey() {
+  return Status(StatusCode::kDataLoss, "record_corrupt", "ids of jobs have no key");
+}
+std::string TextOfKey(Blob key) {
+  return std::string(reinterpret_cast<const char*>(key.data()), key.size());
+}
+
 Result<std::string> IdKey(Database& database) {
   ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT key FROM job_id_key"));
   ASSIGN_OR_RETURN(const bool found, row.Step());
-  if (!found) return Status(StatusCode::kDataLoss, "record_corrupt", "ids of jobs have no key");
-  const Blob key = row.Bytes(0);
-  return std::string(reinterpret_cast<const char*>(key.data()), key.size());
+  if (!found) return NoIdKey();
+  return TextOfKey(row.Bytes(0));
 }
 
 // Where that job stands, of that owner or of any. Nothing: nowhere.
@@ -72,12 +78,6 @@ Result<std::optional<int64_t>> NumberOf(Database& database, const std::string& i
   return found ? std::optional(row.Int(0)) : std::nullopt;
 }
 
-Result<int64_t> NextNumber(Database& database) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT max(number) FROM job"));
-  RETURN_IF_ERROR(row.Step().status());
-  return row.Int(0) + 1;
-}
-
 // The texts of the first column.
 Result<std::vector<std::string>> Names(Statement* rows) {
   std::vector<std::string> names;
@@ -88,20 +88,31 @@ Result<std::vector<std::string>> Names(Statement* rows) {
   }
 }
 
-Status CheckRoom(Database& database, const std::string& owner, size_t bytes,
-                 const JobLimits& limits) {
-  ASSIGN_OR_RETURN(Statement row, database.Prepare("SELECT queued, request_bytes FROM job_total "
-                                                   "WHERE owner=?1"));
+// What is asked of the store before a job is added, in one statement: each costs a microsecond.
+struct Before {
+  int64_t last_number = 0;
+  std::string id_key;
+  int64_t queued = 0, request_bytes = 0;  // of the owner
+};
+Result<Before> LookBefore(Database& database, const std::string& owner) {
+  ASSIGN_OR_RETURN(Statement row,
+                   database.Prepare("SELECT (SELECT max(number) FROM job), k.key, t.queued, "
+                                    "t.request_bytes FROM job_id_key k LEFT JOIN job_total t ON "
+                                    "t.owner=?1"));
   ASSIGN_OR_RETURN(const bool found, row.Bind(owner).Step());
-  if (!found) return OkStatus();
-  if (row.Int(0) >= limits.queued) {
-    return ResourceExhausted("tenant_queue_full", std::to_string(row.Int(0)) +
+  if (!found) return NoIdKey();
+  return Before{row.Int(0), TextOfKey(row.Bytes(1)), row.Int(2), row.Int(3)};
+}
+
+Status CheckRoom(const Before& before, size_t bytes, const JobLimits& limits) {
+  if (before.queued >= limits.queued) {
+    return ResourceExhausted("tenant_queue_full", std::to_string(before.queued) +
                                                       " jobs wait, and no more are taken before "
                                                       "some have run");
   }
-  if (row.Int(1) + static_cast<int64_t>(bytes) > limits.request_bytes) {
+  if (before.request_bytes + static_cast<int64_t>(bytes) > limits.request_bytes) {
     return ResourceExhausted("tenant_queue_full",
-                             "the jobs that wait hold " + std::to_string(row.Int(1)) +
+                             "the jobs that wait hold " + std::to_string(before.request_bytes) +
                                  " bytes, and no more are taken before some have run");
   }
   return OkStatus();
@@ -149,7 +160,8 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
       return false;
     }
   }
-  RETURN_IF_ERROR(CheckRoom(database, row->owner, row->request.size(), limits));
+  ASSIGN_OR_RETURN(const Before before, LookBefore(database, row->owner));
+  RETURN_IF_ERROR(CheckRoom(before, row->request.size(), limits));
   std::optional<std::string> idem_key;
   std::optional<Blob> idem_print;
   if (key.has_value()) {
@@ -157,11 +169,8 @@ Result<bool> InsertJob(Database& database, JobRow* row, const std::optional<Idem
     idem_print = std::as_bytes(std::span(key->print));
   }
   const bool sealed = row->id.empty();
-  ASSIGN_OR_RETURN(row->number, NextNumber(database));
-  if (sealed) {
-    ASSIGN_OR_RETURN(const std::string id_key, IdKey(database));
-    row->id = SealedId(std::as_bytes(std::span(id_key)), row->number);
-  }
+  row->number = before.last_number + 1;
+  if (sealed) row->id = SealedId(std::as_bytes(std::span(before.id_key)), row->number);
   RETURN_IF_ERROR(Run(
       database,
       "INSERT INTO job(number, id, owner, caller, kind, state, version, attempt, max_attempts, "
