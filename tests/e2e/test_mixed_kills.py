@@ -76,9 +76,64 @@ class Told:
                 pass
             time.sleep(0.05)
 
+    @contextlib.contextmanager
+    def clients(self, server, chance, jobs=3, batches=2):
+        """So many of each, until the block is left."""
+        stop = threading.Event()
+        threads = [threading.Thread(target=ask, args=(server, stop, random.Random(chance.random())), daemon=True)
+                   for ask in (self.ask_jobs,) * jobs + (self.ask_batches,) * batches]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+
     @staticmethod
     def all_of(client, batch):
         return (batch.model_dump(), batches.lines_of(client, batch.output_file_id), batches.lines_of(client, batch.error_file_id))
+
+
+def check_jobs(case, server, told):
+    states, results = collections.Counter(), set()
+    for job_id in told.jobs:
+        job = jobs.ended(server, job_id)
+        states[job["status"]] += 1
+        if job["status"] == "completed":
+            case.assertIsNone(job["error"])
+            results.add(job["result"]["id"])
+        else:
+            case.assertEqual(job["status"], "cancelled", job)
+        if job_id in told.cancels:
+            case.assertEqual(job["status"], "cancelled", "a cancel that was told")
+        if job_id in told.job_ends:
+            case.assertEqual(job, told.job_ends[job_id], "an end that was told does not change")
+    case.assertEqual(len(results), states["completed"], "one result each")
+    return states
+
+
+def check_batches(case, server, told, folder):
+    client, states, lines = batches.client_of(server), collections.Counter(), 0
+    for batch_id, names in told.batches.items():
+        batch = batches.ended(client, batch_id)
+        states[batch.status] += 1
+        case.assertIn(batch.status, ("completed", "cancelled"), batch)
+        everything = Told.all_of(client, batch)
+        _, output, errors = everything
+        lines += len(names)
+        case.assertEqual(sorted(each["custom_id"] for each in output + errors), sorted(names), batch)
+        case.assertEqual((batch.request_counts.completed, batch.request_counts.failed), (len(output), 0), batch)
+        case.assertEqual({each["error"]["code"] for each in errors}, {"batch_cancelled"} if errors else set())
+        case.assertEqual(batch.usage.output_tokens if batch.usage else 0,
+                         sum(each["response"]["body"]["usage"]["completion_tokens"] for each in output), "no line was counted twice")
+        if batch_id in told.batch_ends:
+            case.assertEqual(everything, told.batch_ends[batch_id], "an end that was told does not change")
+    files = os.path.join(folder, "files")
+    eventually(lambda: sorted(os.listdir(files)) == sorted(each.id for each in client.files.list(limit=10000)),
+               lambda: f"{len(os.listdir(files))} files lie there")
+    return states, lines
 
 
 class MixedKills(unittest.TestCase):
@@ -133,67 +188,21 @@ class MixedKills(unittest.TestCase):
                 self.check_store()
                 continue
             self.start()
-            stop = threading.Event()
-            clients = [threading.Thread(target=ask, args=(self.server, stop, random.Random(chance.random())), daemon=True)
-                       for ask in (told.ask_jobs,) * 3 + (told.ask_batches,) * 2]
-            for thread in clients:
-                thread.start()
-            time.sleep(chance.uniform(0.05, 1.5))
-            self.kill()
-            stop.set()
-            for thread in clients:
-                thread.join()
+            with told.clients(self.server, chance):
+                time.sleep(chance.uniform(0.05, 1.5))
+                self.kill()
             self.check_store()
         self.assertEqual(told.faults, [])
         self.assertGreater(len(told.jobs), kills)
         self.assertTrue(told.batches)
         self.start()
-        ends = self.check_jobs(told)
-        states, lines = self.check_batches(told)
+        ends = check_jobs(self, self.server, told)
+        states, lines = check_batches(self, self.server, told, self.folder.name)
         self.assertEqual(self.server.stop(), 0)
         self.server = None
         self.check_store()
         figure(f"{kills} kills, {starting} of them while it started; {len(told.jobs)} jobs: {dict(ends)}; {len(told.batches)} batches "
                f"of {lines} lines: {dict(states)}; {len(told.job_ends)} and {len(told.batch_ends)} ends had been told before a kill")
-
-    def check_jobs(self, told):
-        states, results = collections.Counter(), set()
-        for job_id in told.jobs:
-            job = jobs.ended(self.server, job_id)
-            states[job["status"]] += 1
-            if job["status"] == "completed":
-                self.assertIsNone(job["error"])
-                results.add(job["result"]["id"])
-            else:
-                self.assertEqual(job["status"], "cancelled", job)
-            if job_id in told.cancels:
-                self.assertEqual(job["status"], "cancelled", "a cancel that was told")
-            if job_id in told.job_ends:
-                self.assertEqual(job, told.job_ends[job_id], "an end that was told does not change")
-        self.assertEqual(len(results), states["completed"], "one result each")
-        return states
-
-    def check_batches(self, told):
-        client, states, lines = batches.client_of(self.server), collections.Counter(), 0
-        for batch_id, names in told.batches.items():
-            batch = batches.ended(client, batch_id)
-            states[batch.status] += 1
-            self.assertIn(batch.status, ("completed", "cancelled"), batch)
-            everything = Told.all_of(client, batch)
-            _, output, errors = everything
-            lines += len(names)
-            self.assertEqual(sorted(each["custom_id"] for each in output + errors), sorted(names), batch)
-            self.assertEqual((batch.request_counts.completed, batch.request_counts.failed), (len(output), 0), batch)
-            self.assertEqual({each["error"]["code"] for each in errors}, {"batch_cancelled"} if errors else set())
-            self.assertEqual(batch.usage.output_tokens if batch.usage else 0,
-                             sum(each["response"]["body"]["usage"]["completion_tokens"] for each in output), "no line was counted twice")
-            if batch_id in told.batch_ends:
-                self.assertEqual(everything, told.batch_ends[batch_id], "an end that was told does not change")
-        files = os.path.join(self.folder.name, "files")
-        eventually(lambda: sorted(os.listdir(files)) == sorted(each.id for each in client.files.list(limit=10000)),
-                   lambda: f"{len(os.listdir(files))} files lie there")
-        return states, lines
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -3,6 +3,7 @@ started again under load (rows U52, N65, N66; docs/workers.md)."""
 import concurrent.futures
 import os
 import pathlib
+import random
 import signal
 import subprocess
 import tempfile
@@ -12,6 +13,7 @@ import unittest
 
 import openai
 
+import test_mixed_kills
 import test_workers
 from harness import MODEL, STEP_S, Server, amount, default_model, eventually, figure
 from queue_servers import RabbitMq, Redis
@@ -100,6 +102,26 @@ class Cases:
             counted = sum(world.front.metric("tutti_job_attempts_total", outcome=outcome) for outcome in ("failed", "dead", "retried"))
             self.assertEqual(counted, 0)
             figure(f"{self.broker.backend}: {len(jobs)} jobs over a broker that was killed and emptied, each at its first attempt")
+
+    def test_jobs_batches_and_cancels_end_once_whatever_becomes_of_the_broker(self):
+        """Killed under load, every other time emptied, with the clients of test_mixed_kills."""
+        chance, told = random.Random(73), test_mixed_kills.Told()
+        with World(self.broker, workers=2, worker=("--lanes", "8")) as world:
+            for number in range(amount(short=1, normal=2, full=10)):
+                with told.clients(world.front, chance, jobs=2, batches=1):
+                    time.sleep(chance.uniform(0.5, 2))
+                    world.broker.kill()
+                    if number % 2:
+                        world.broker.wipe()
+                    time.sleep(chance.uniform(0, 1))
+                    world.broker.start()
+            self.assertEqual(told.faults, [])
+            self.assertTrue(told.jobs and told.batches)
+            ends = test_mixed_kills.check_jobs(self, world.front, told)
+            states, lines = test_mixed_kills.check_batches(self, world.front, told, world.store)
+            self.assertEqual(world.front.metric("tutti_workers_lost_total"), 0)
+            figure(f"{self.broker.backend}: {len(told.jobs)} jobs {dict(ends)}; {len(told.batches)} batches of {lines} lines: "
+                   f"{dict(states)}")
 
     def test_a_broker_that_stands_still_for_a_while_is_waited_for(self):
         with World(self.broker) as world:

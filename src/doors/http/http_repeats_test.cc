@@ -126,6 +126,21 @@ TEST_F(HttpRepeatsTest, WhereTheFirstHasLeftWhoWaitsIsComputed) {
   EXPECT_THAT(response.body, HasSubstr("two"));
 }
 
+TEST_F(HttpRepeatsTest, IsNoWayToTheAnswersOfAModelThatOneMayNotUse) {
+  AnswerAll();
+  HttpOptions options;
+  options.api_key = "sk-test-0123456789";
+  StartDoor(options);
+  auth::KeySpec spec{.name = "ci", .grant = {}, .expires_s = {}};
+  spec.grant.scopes.models = {"fake-embed"};
+  const auto key = known_->accounts().CreateKey(spec, time(nullptr));
+  ASSERT_TRUE(key.ok()) << key.status();
+  const std::string all = "Authorization: Bearer " + options.api_key + "\r\n" + kKeyField;
+  ASSERT_EQ(Ask(Chat(all)).status, 200);
+  EXPECT_EQ(Ask(Chat(all)).Header("idempotency-replayed"), "true");
+  EXPECT_EQ(Ask(Chat("Authorization: Bearer " + key->text + "\r\n" + kKeyField)).status, 404);
+}
+
 TEST_F(HttpRepeatsTest, ARefusalIsNotKept) {
   inference_.on_generate = [](const auto&) { return Unavailable("queue_full", "too many wait"); };
   StartDoor();

@@ -85,6 +85,8 @@ class RepeatExchange final : public Exchange {
     asked_.tenant = connection_.tenant();
     asked_.method = route_.method;
     asked_.path = CanonicalPath(connection_.request().target).value_or("");
+    // Who may use other models asks something else: a key is nobody's way to a model's answers.
+    for (const std::string& model : connection_.caller()->models) asked_.path += "\n" + model;
     if (connection_.request().body.size() <= kInlineJsonBytes)
       return Ask(calls::PrintOf(connection_.request().body));
     auto body = std::make_shared<Connection::Body>(connection_.TakeBody());

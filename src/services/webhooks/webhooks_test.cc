@@ -211,7 +211,7 @@ TEST_F(WebhooksTest, WhoeverComesBackIsTold) {
 // It told clients places in the source of a library.
 TEST_F(WebhooksTest, WhyAnAttemptFailedIsSaidInOurOwnWords) {
   const std::pair<const char*, const char*> answers[] = {
-      {"", "the connection was lost"}, {"rubbish\r\n\r\n", "what it answered is not HTTP"}};
+      {"", "it did not answer in time"}, {"rubbish\r\n\r\n", "what it answered is not HTTP"}};
   for (const auto& [text, why] : answers) {
     SCOPED_TRACE(why);
     Receiver receiver([text = std::string(text)](size_t) { return text; });
