@@ -1,5 +1,6 @@
 // WorkerPool: what it says of itself and of its workers, and its end.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "api/models.h"
@@ -9,6 +10,17 @@
 #include "remote/work.h"
 
 namespace tutti::remote {
+namespace {
+
+// Of what workers say, which is theirs to get wrong.
+template <typename Number>
+Number SumOf(Number sum, Number more) {
+  const Number added = std::max(more, Number{0});
+  return sum > std::numeric_limits<Number>::max() - added ? std::numeric_limits<Number>::max()
+                                                          : sum + added;
+}
+
+}  // namespace
 
 void WorkerPool::BeginDrain() { draining_.store(true); }
 
@@ -104,14 +116,14 @@ api::LoadSnapshot WorkerPool::Load() const {
   api::LoadLevel best = api::LoadLevel::kRed;  // of the workers: a request goes to the best
   for (const WorkerRef& worker : workers_) {
     const api::LoadSnapshot load = FromWire(worker->beat);
-    sum.running += load.running;
-    sum.waiting += load.waiting;
-    sum.lanes += load.lanes;
-    sum.kv_blocks_used += load.kv_blocks_used;
-    sum.kv_blocks_total += load.kv_blocks_total;
+    sum.running = SumOf(sum.running, load.running);
+    sum.waiting = SumOf(sum.waiting, load.waiting);
+    sum.lanes = SumOf(sum.lanes, load.lanes);
+    sum.kv_blocks_used = SumOf(sum.kv_blocks_used, load.kv_blocks_used);
+    sum.kv_blocks_total = SumOf(sum.kv_blocks_total, load.kv_blocks_total);
     best = std::min(best, load.level);
   }
-  sum.waiting += static_cast<int>(waiting_.size());
+  sum.waiting = SumOf(sum.waiting, static_cast<int>(waiting_.size()));
   if (!workers_.empty()) sum.level = std::max(sum.level, best);
   return sum;
 }
@@ -128,7 +140,7 @@ Result<api::ModelStatistics> WorkerPool::Statistics(const std::string& name) con
       if (one.model() != model->id) continue;
       sum.executions += one.executions();
       sum.items += one.items();
-      sum.busy += Duration(one.busy());
+      sum.busy = Duration(SumOf(sum.busy.count(), Duration(one.busy()).count()));
     }
   }
   return sum;

@@ -40,9 +40,9 @@ Relay::~Relay() { Drop(); }
 void Relay::Receive(const v1::FrontMessage& message) {
   for (const v1::Call& call : message.calls()) Start(call);
   const MutexLock lock(mutex_);
-  const auto each = [&](const auto& ids, const auto& act) {
+  const auto each = [&calls = calls_](const auto& ids, const auto& act) {
     for (const uint64_t id : ids) {
-      if (const auto found = calls_.find(id); found != calls_.end()) act(*found->second);
+      if (const auto found = calls.find(id); found != calls.end()) act(*found->second);
     }
   };
   each(message.paused(), [](Call& call) { call.paused = true; });

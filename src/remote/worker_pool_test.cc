@@ -640,6 +640,33 @@ TEST_F(WordyWorker, VectorsThatAreNotAsManyAsTheInputsAreNoResult) {
   }
 }
 
+// The sum of two that each said the most there is was no number any more.
+TEST_F(WordyWorker, NumbersOfAnySizeAddUpToTheMostThereIs) {
+  FakeInference models({Generator(), Encoder()});
+  const auto second =
+      pool_.Attach(TestWorker::HelloOf(models, "second", 64), std::make_shared<WordyConnection>());
+  ASSERT_TRUE(second.ok());
+  for (const WorkerPool::WorkerRef& worker : {worker_, *second}) {
+    v1::Beat* beat = said_.mutable_beat();
+    beat->set_running(INT32_MAX);
+    beat->set_waiting(INT32_MIN);
+    beat->set_kv_blocks_total(INT32_MAX);
+    v1::WireStatistics* one = beat->add_statistics();
+    one->set_model("m");
+    one->set_busy(INT64_MAX);
+    pool_.Receive(worker, said_);
+    said_.Clear();
+  }
+  const api::LoadSnapshot load = pool_.Load();
+  EXPECT_EQ(load.running, INT32_MAX);
+  EXPECT_EQ(load.waiting, 0);
+  EXPECT_EQ(load.kv_blocks_total, INT32_MAX);
+  const Result<api::ModelStatistics> statistics = pool_.Statistics("");
+  ASSERT_TRUE(statistics.ok()) << statistics.status();
+  EXPECT_EQ(statistics->busy, Duration::max());
+  pool_.Lost(*second);
+}
+
 TEST_F(WordyWorker, CallsThatItWasNeverGivenAndAnythingRandomChangeNothing) {
   api::GenerateRequest request;
   request.model = "m";
