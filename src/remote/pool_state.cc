@@ -12,12 +12,13 @@
 namespace tutti::remote {
 namespace {
 
-// Of what workers say, which is theirs to get wrong.
+// Of what workers say, which is theirs to get wrong. Never so much that who adds two sums would
+// have no number any more.
 template <typename Number>
 Number SumOf(Number sum, Number more) {
-  const Number added = std::max(more, Number{0});
-  return sum > std::numeric_limits<Number>::max() - added ? std::numeric_limits<Number>::max()
-                                                          : sum + added;
+  constexpr Number kMost = std::numeric_limits<Number>::max() / 4;
+  const Number added = std::clamp(more, Number{0}, kMost);
+  return std::min(sum, kMost - added) + added;
 }
 
 }  // namespace

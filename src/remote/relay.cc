@@ -40,7 +40,8 @@ Relay::~Relay() { Drop(); }
 void Relay::Receive(const v1::FrontMessage& message) {
   for (const v1::Call& call : message.calls()) Start(call);
   const MutexLock lock(mutex_);
-  const auto each = [&calls = calls_](const auto& ids, const auto& act) {
+  auto& calls = calls_;  // a lambda does not see that the lock is held
+  const auto each = [&calls](const auto& ids, const auto& act) {
     for (const uint64_t id : ids) {
       if (const auto found = calls.find(id); found != calls.end()) act(*found->second);
     }

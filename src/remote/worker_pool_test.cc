@@ -640,7 +640,7 @@ TEST_F(WordyWorker, VectorsThatAreNotAsManyAsTheInputsAreNoResult) {
   }
 }
 
-// The sum of two that each said the most there is was no number any more.
+// The sum of two that each said the most there is was no number any more, nor was that of two sums.
 TEST_F(WordyWorker, NumbersOfAnySizeAddUpToTheMostThereIs) {
   FakeInference models({Generator(), Encoder()});
   const auto second =
@@ -658,12 +658,12 @@ TEST_F(WordyWorker, NumbersOfAnySizeAddUpToTheMostThereIs) {
     said_.Clear();
   }
   const api::LoadSnapshot load = pool_.Load();
-  EXPECT_EQ(load.running, INT32_MAX);
+  EXPECT_EQ(load.running, INT32_MAX / 4);
   EXPECT_EQ(load.waiting, 0);
-  EXPECT_EQ(load.kv_blocks_total, INT32_MAX);
+  EXPECT_EQ(load.kv_blocks_total, INT32_MAX / 4);
   const Result<api::ModelStatistics> statistics = pool_.Statistics("");
   ASSERT_TRUE(statistics.ok()) << statistics.status();
-  EXPECT_EQ(statistics->busy, Duration::max());
+  EXPECT_EQ(statistics->busy, Duration::max() / 4);
   pool_.Lost(*second);
 }
 
