@@ -103,10 +103,9 @@ void Store::Add(Task task) {
   task.done(refused);
 }
 
-Status Store::WriteNow(const Work& work, Undo undo) {
+Status Store::WriteNow(const Work& work) {
   std::promise<Status> result;
-  Write(
-      work, [&](const Status& status) { result.set_value(status); }, undo);
+  Write(work, [&](const Status& status) { result.set_value(status); });
   return result.get_future().get();
 }
 

@@ -69,7 +69,7 @@ class Store {
   void Read(Work work, Done done);
 
   // Waits. For starts, tools and tests.
-  Status WriteNow(const Work& work, Undo undo = Undo::kAlone);
+  Status WriteNow(const Work& work);
   Status ReadNow(const Work& work);
 
   // OK, or why nothing is stored any more.
