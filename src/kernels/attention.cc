@@ -10,15 +10,15 @@ size_t RoundUpToLine(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine;
 }  // namespace
 
 KvLayout MakeKvLayout(KvFormat format, int32_t kv_heads, int32_t head_dim) {
-  const size_t value_bytes = format == KvFormat::kF32 ? 4 : 2;
-  const size_t matrix = RoundUpToLine(static_cast<size_t>(head_dim) * kBlockTokens * value_bytes);
+  const size_t matrix =
+      RoundUpToLine(static_cast<size_t>(head_dim) * kBlockTokens * KvValueBytes(format));
   KvLayout layout{};
   layout.format = format;
   layout.kv_heads = kv_heads;
   layout.head_dim = head_dim;
   layout.v_offset = matrix;
   layout.head_bytes = 2 * matrix;
-  if (format == KvFormat::kI16) {
+  if (HasScales(format)) {
     layout.k_scale_offset = layout.head_bytes;
     layout.v_scale_offset = layout.k_scale_offset + kBlockTokens * sizeof(float);
     layout.head_bytes = layout.v_scale_offset + kBlockTokens * sizeof(float);
@@ -35,6 +35,7 @@ const char* AttentionShapeFault(const AttentionShape& shape) {
     return "head dimension is not a multiple of 16 from 16 to 256";
   }
   if (!(shape.scale > 0)) return "score scale is not positive";
+  if (!(shape.softcap >= 0 && shape.softcap <= 1e6f)) return "soft cap of scores is not 0 to 10^6";
   if (shape.rope_mode != RopeMode::kNone &&
       (shape.rope_dims < 2 || shape.rope_dims > shape.head_dim || shape.rope_dims % 2 != 0)) {
     return "rotated dimensions are not an even number within the head";

@@ -38,13 +38,22 @@ inline constexpr int kChunkBlocks = kChunkTokens / kBlockTokens;
 // Rows (query x head of one kv head) one item may hold: what the scratch is sized for.
 inline constexpr int kMaxItemRows = 192;
 
-// How keys and values lie in the cache. A pool has one format, and a table understands kF32 and its
-// own native16 only (16-bit forms are shaped for the instruction that reads them).
+// How keys and values lie in the cache. A pool has one format, and a table understands kF32, kI8
+// and its own native16 only (16-bit forms are shaped for the instruction that reads them).
 enum class KvFormat : uint8_t {
   kF32,  // K [head_dim][32], V [32][head_dim], float: the oracle's
   kF16,  // the same in IEEE half precision
   kI16,  // K [head_dim/2][32][2], V [16][head_dim][2] int16, a float scale per token for each
+  kI8,   // the same in int8
 };
+// Of one key or value, its scale aside.
+constexpr size_t KvValueBytes(KvFormat format) {
+  return format == KvFormat::kF32 ? 4 : format == KvFormat::kI8 ? 1 : 2;
+}
+// Whether a token has a scale for its keys and one for its values.
+constexpr bool HasScales(KvFormat format) {
+  return format == KvFormat::kI16 || format == KvFormat::kI8;
+}
 
 // Geometry of one layer's share of one block: kv_heads heads, adjacent, each K | V | scales.
 struct KvLayout {
@@ -52,8 +61,8 @@ struct KvLayout {
   int32_t kv_heads;
   int32_t head_dim;
   size_t v_offset;        // of V from the head's start (K is at 0); multiple of 64
-  size_t k_scale_offset;  // kI16: float[32]; else 0 and absent
-  size_t v_scale_offset;  // kI16: float[32]; else 0 and absent
+  size_t k_scale_offset;  // HasScales(): float[32]; else 0 and absent
+  size_t v_scale_offset;  // HasScales(): float[32]; else 0 and absent
   size_t head_bytes;      // of one head; multiple of 64
   size_t layer_bytes;     // kv_heads * head_bytes: what a pool reserves per block and layer
 };
@@ -80,6 +89,9 @@ struct AttentionShape {
   float scale;       // of the scores before softmax, usually 1/sqrt(head_dim)
   RopeMode rope_mode;
   int32_t rope_dims;  // even, <= head_dim: the leading dims that rotate
+  // > 0: a score s, scaled, becomes softcap * tanh(s / softcap) before softmax (Gemma 2, section
+  // 2). 0: it stays.
+  float softcap = 0;
 };
 // Null when the kernels can run the shape, else what is wrong with it (a sentence fragment, static
 // storage).
@@ -146,6 +158,9 @@ struct AttentionArgs {
   size_t out_stride;  // floats between rows of out
   float* partials;  // AttentionPlan::partial_floats() floats, 64-byte aligned; may be null if that
                     // is 0
+  // > 0: a query at position p sees the keys at p - window + 1 .. p alone. 0: all before it. Layers
+  // of one step may differ.
+  int32_t window = 0;
 };
 
 struct RopeAppendArgs {
@@ -162,7 +177,7 @@ struct RopeAppendArgs {
 // One set per instruction set. Pointers are never null.
 struct AttentionKernels {
   const char* name;   // "scalar", "avx2", "avx512vnni": which file wrote it
-  KvFormat native16;  // the 16-bit cache format of this table; kF32 is understood by every table
+  KvFormat native16;  // the 16-bit cache format of this table
 
   // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
   // cache. Writes nothing but those slots and rows: ranges may run on any workers at once.

@@ -13,9 +13,8 @@ int32_t Lines(size_t bytes) { return static_cast<int32_t>((bytes + kLine - 1) / 
 // dimension by dimension, so that few of them touch as many lines as all.
 int32_t HeadLines(const KvLayout& layout, int32_t keys) {
   if (keys >= kBlockTokens) return Lines(layout.head_bytes);
-  const size_t value_bytes =
-      static_cast<size_t>(layout.head_dim) * (layout.format == KvFormat::kF32 ? 4 : 2);
-  const size_t values = static_cast<size_t>(keys + keys % 2);  // kI16: two to a lane
+  const size_t value_bytes = static_cast<size_t>(layout.head_dim) * KvValueBytes(layout.format);
+  const size_t values = static_cast<size_t>(keys + keys % 2);  // with scales: two to a lane
   return Lines(layout.v_offset + values * value_bytes);
 }
 

@@ -77,7 +77,7 @@ TEST(AttentionReadsTest, TheWorkersTogetherReadEveryBlockAndHeadOfTheStep) {
 TEST(AttentionReadsTest, ABlockThatIsNotFullIsReadUpToItsLastValue) {
   const Step step;
   const std::pair<KvFormat, size_t> value_bytes[] = {
-      {KvFormat::kI16, 2}, {KvFormat::kF16, 2}, {KvFormat::kF32, 4}};
+      {KvFormat::kI16, 2}, {KvFormat::kF16, 2}, {KvFormat::kF32, 4}, {KvFormat::kI8, 1}};
   for (const auto& [format, value_size] : value_bytes) {
     const size_t bytes = value_size;  // a lambda of clang 14 captures no structured binding
     const KvLayout layout = MakeKvLayout(format, kShape.kv_heads, kShape.head_dim);

@@ -14,7 +14,9 @@
 namespace tutti::kernels::testing {
 
 std::string Variant::Name() const {
-  return std::string(IsaName(isa)) + (format == KvFormat::kF32 ? "_float" : "_16bit");
+  return std::string(IsaName(isa)) + (format == KvFormat::kF32  ? "_float"
+                                      : format == KvFormat::kI8 ? "_8bit"
+                                                                : "_16bit");
 }
 
 std::vector<Variant> Variants() {
@@ -24,6 +26,7 @@ std::vector<Variant> Variants() {
     const AttentionKernels& kernels = KernelsFor(isa).attention;
     variants.push_back({isa, KvFormat::kF32, &kernels});
     variants.push_back({isa, kernels.native16, &kernels});
+    variants.push_back({isa, KvFormat::kI8, &kernels});
   }
   return variants;
 }
@@ -137,8 +140,8 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   const KvLayerView view = {pool_.get(), block_stride_};
   const RopeAppendArgs append = {
       shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
-  const AttentionArgs args = {shape_, layout_,   view,      qkv.get(),
-                              stride, out.get(), out_width, partials.get()};
+  const AttentionArgs args = {shape_,    layout_,   view,           qkv.get(), stride,
+                              out.get(), out_width, partials.get(), window_};
 
   // A plan that counts is run twice, as two layers would: it must be ready again after the first.
   // Appending twice writes the same.
@@ -223,19 +226,24 @@ std::vector<double> Rig::Reference(RigSequence& sequence, int32_t position) cons
   const size_t k_at = heads * head_dim;
   const size_t v_at = k_at + static_cast<size_t>(shape_.kv_heads) * head_dim;
   std::vector<double> out(heads * head_dim);
+  const size_t first = window_ > 0 && count > static_cast<size_t>(window_)
+                           ? count - static_cast<size_t>(window_)
+                           : 0;
+  const auto cap = static_cast<double>(shape_.softcap);
   std::vector<double> score(count);
   for (size_t h = 0; h < heads; ++h) {
     double greatest = -1e300;
-    for (size_t t = 0; t < count; ++t) {
+    for (size_t t = first; t < count; ++t) {
       double dot = 0;
       for (size_t d = 0; d < head_dim; ++d) {
         dot += query[h * head_dim + d] * rows[t * width + k_at + h / group * head_dim + d];
       }
       score[t] = dot * static_cast<double>(shape_.scale);
+      if (cap > 0) score[t] = cap * std::tanh(score[t] / cap);
       greatest = std::max(greatest, score[t]);
     }
     double sum = 0;
-    for (size_t t = 0; t < count; ++t) {
+    for (size_t t = first; t < count; ++t) {
       const double p = std::exp(score[t] - greatest);
       sum += p;
       for (size_t d = 0; d < head_dim; ++d)

@@ -35,7 +35,7 @@ struct Variant {
   const AttentionKernels* kernels;
   std::string Name() const;
 };
-// What this machine can run: every table with float and with its own 16-bit cache.
+// What this machine can run: every table with float, with its own 16-bit cache and with int8.
 std::vector<Variant> Variants();
 
 // One sequence's inputs for every token, and the outputs computed so far.
@@ -72,14 +72,17 @@ class Rig {
   // Computes all of a sequence in steps of at most `chunk` rows.
   void Run(size_t sequence, int32_t chunk, int workers = 1);
 
+  // Of the steps from here on (AttentionArgs::window).
+  void set_window(int32_t window) { window_ = window; }
+
   RigSequence& operator[](size_t i) { return sequences_[i]; }
   const AttentionShape& shape() const { return shape_; }
   const AttentionPlan& plan() const { return plan_; }
   // Fills every slot of every block with what an unlucky earlier user could have left.
   void PoisonFreeBlocks();
 
-  // Float64 attention over the float inputs, with the scale and rotation of the shape; [heads *
-  // head_dim].
+  // Float64 attention over the float inputs, with the scale, rotation and soft cap of the shape and
+  // the window; [heads * head_dim].
   std::vector<double> Reference(RigSequence& sequence, int32_t position) const;
 
  private:
@@ -89,6 +92,7 @@ class Rig {
   Variant variant_;
   AttentionShape shape_;
   KvLayout layout_;
+  int32_t window_ = 0;
   Random random_;
   AlignedArray<std::byte> pool_;
   size_t block_stride_;

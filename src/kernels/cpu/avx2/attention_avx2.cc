@@ -1,7 +1,7 @@
-// Attention with AVX2 and FMA: float arithmetic; the cache in float or half precision.
+// Attention with AVX2 and FMA: float arithmetic; the cache in float, half precision or int8.
 //
-// Key tiles in half precision are widened once per item into scratch that stays in the first-level
-// cache, while the next tile is fetched; float tiles are used where they lie. Widening is exact, so
+// Narrow key tiles are widened once per item into scratch that stays in the first-level cache,
+// while the next tile is fetched; float tiles are used where they lie. Widening halves is exact, so
 // both paths are one arithmetic.
 //   scores   tile of MT rows x 32 keys (4 vectors), K [head_dim][32]
 //   values   tile of MT rows x 32 dims (4 vectors), V [32][head_dim]
@@ -29,6 +29,17 @@ TUTTI_INLINE __m256 Exp2Vector(__m256 x) {
   p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
   const __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+}
+
+// cap * tanh(x / cap), absolute error about 1e-7 * cap.
+TUTTI_INLINE __m256 Softcap(__m256 x, float cap) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  const __m256 size = _mm256_andnot_ps(sign, x);
+  // 2^(-2 |x| / (cap ln 2)) = e^(-2 |x| / cap)
+  const __m256 t = Exp2Vector(_mm256_mul_ps(size, _mm256_set1_ps(-2.0f * kLog2E / cap)));
+  const __m256 one = _mm256_set1_ps(1.0f);
+  const __m256 tanh = _mm256_div_ps(_mm256_sub_ps(one, t), _mm256_add_ps(one, t));
+  return _mm256_or_ps(_mm256_mul_ps(tanh, _mm256_set1_ps(cap)), _mm256_and_ps(sign, x));
 }
 
 TUTTI_INLINE float MaxOfLanes(__m256 v) {
@@ -85,7 +96,7 @@ TUTTI_INLINE void AddValues(const float* p, const float (&keep)[kRows], const fl
 
 template <int kRows>
 __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, const Tile& tile,
-                                          int32_t base, bool diagonal) {
+                                          int32_t base, bool masked) {
   const int32_t head_dim = states.head_dim;
   const size_t dims = static_cast<size_t>(head_dim);
   __m256 s[kRows][4];
@@ -99,11 +110,16 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
 #pragma GCC unroll 4
   for (int m = 0; m < kRows; ++m) {
     const int32_t r = row + m;
-    if (diagonal) {
+    if (states.softcap > 0) {
+      for (int v = 0; v < 4; ++v) s[m][v] = Softcap(s[m][v], states.softcap);
+    }
+    if (masked) {
       const __m256i last = _mm256_set1_epi32(states.position[r] - base);
+      const __m256i first = _mm256_set1_epi32(states.first[r] - base);
       __m256i key = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
       for (int v = 0; v < 4; ++v) {
-        const __m256 hidden = _mm256_castsi256_ps(_mm256_cmpgt_epi32(key, last));
+        const __m256 hidden = _mm256_castsi256_ps(
+            _mm256_or_si256(_mm256_cmpgt_epi32(key, last), _mm256_cmpgt_epi32(first, key)));
         s[m][v] = _mm256_blendv_ps(s[m][v], _mm256_set1_ps(kNoScore), hidden);
         key = _mm256_add_epi32(key, _mm256_set1_epi32(8));
       }
@@ -138,9 +154,10 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   if (first < head_dim) AddValues<2, kRows>(p, keep, tile.v + first, keys, head_dim, o + first);
 }
 
-// kHalf: the cache is half precision and is widened tile by tile.
-template <bool kHalf>
+// Narrow formats are widened tile by tile.
+template <KvFormat kFormat>
 struct TileForm {
+  static constexpr bool kWidened = kFormat != KvFormat::kF32;
   static constexpr int kTileRows = 3;
   using Block = Tile;
 
@@ -148,7 +165,7 @@ struct TileForm {
     return static_cast<size_t>(head_dim) * sizeof(float);
   }
   static size_t BlockBytes(int32_t head_dim) {
-    return kHalf ? 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float) : 0;
+    return kWidened ? 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float) : 0;
   }
 
   static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
@@ -167,31 +184,72 @@ struct TileForm {
     }
   }
 
+  // 16 bytes: 8 pairs. The first and the second of each.
+  static TUTTI_INLINE void WidenPairs(const std::byte* pairs, __m256* first, __m256* second) {
+    const __m256i x =
+        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs)));
+    *first = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16));
+    *second = _mm256_cvtepi32_ps(_mm256_srai_epi32(x, 16));
+  }
+
+  static void WidenInt8(const std::byte* head, const KvLayout& layout, int32_t keys, float* k,
+                        float* v) {
+    const int32_t dims = layout.head_dim;
+    __m256 a, b;
+    const float* scales = reinterpret_cast<const float*>(head + layout.k_scale_offset);
+    __m256 scale[4];
+    for (int i = 0; i < 4; ++i) scale[i] = _mm256_loadu_ps(scales + 8 * i);
+    const std::byte* from = head;
+    for (int32_t d = 0; d < dims; d += 2, k += 2 * kBlockTokens) {
+      for (int i = 0; i < 4; ++i, from += 16) {
+        WidenPairs(from, &a, &b);
+        _mm256_storeu_ps(k + 8 * i, _mm256_mul_ps(a, scale[i]));
+        _mm256_storeu_ps(k + kBlockTokens + 8 * i, _mm256_mul_ps(b, scale[i]));
+      }
+    }
+    scales = reinterpret_cast<const float*>(head + layout.v_scale_offset);
+    from = head + layout.v_offset;
+    for (int32_t t = 0; t < keys; t += 2, v += 2 * dims) {
+      const __m256 even = _mm256_set1_ps(scales[t]);
+      const __m256 odd = _mm256_set1_ps(scales[t + 1]);
+      for (int32_t d = 0; d < dims; d += 8, from += 16) {
+        WidenPairs(from, &a, &b);
+        _mm256_storeu_ps(v + d, _mm256_mul_ps(a, even));
+        _mm256_storeu_ps(v + dims + d, _mm256_mul_ps(b, odd));  // of no use where keys is odd
+      }
+    }
+  }
+
   static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
                          std::byte* scratch) {
-    if (!kHalf) {
+    if (!kWidened) {
       return {reinterpret_cast<const float*>(head),
               reinterpret_cast<const float*>(head + layout.v_offset)};
     }
     float* wide = reinterpret_cast<float*>(scratch);
     const int32_t count = layout.head_dim * kBlockTokens;
+    if (kFormat == KvFormat::kI8) {
+      WidenInt8(head, layout, keys, wide, wide + count);
+      return {wide, wide + count};
+    }
     Widen(head, count, wide);
     Widen(head + layout.v_offset, keys * layout.head_dim, wide + count);
     return {wide, wide + count};
   }
 
   static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
-                                const Block& block, int32_t base, bool diagonal,
+                                const Block& block, int32_t base, bool masked,
                                 const std::byte* next) {
     if (row < kTileRows)
-      Prefetch(next, static_cast<size_t>(states.head_dim) * kBlockTokens * (kHalf ? 4 : 8));
+      Prefetch(next,
+               static_cast<size_t>(states.head_dim) * kBlockTokens * 2 * KvValueBytes(kFormat));
     switch (count) {
       case 1:
-        return RowsByTile<1>(states, row, block, base, diagonal);
+        return RowsByTile<1>(states, row, block, base, masked);
       case 2:
-        return RowsByTile<2>(states, row, block, base, diagonal);
+        return RowsByTile<2>(states, row, block, base, masked);
       default:
-        return RowsByTile<3>(states, row, block, base, diagonal);
+        return RowsByTile<3>(states, row, block, base, masked);
     }
   }
 
@@ -242,10 +300,42 @@ void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const fl
   }
 }
 
+// x rounded to int8, scale = max|x| / 127; returns the scale.
+float Quantise(const float* x, int32_t head_dim, int8_t* out) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  __m256 greatest = _mm256_set1_ps(1e-20f);
+  for (int32_t d = 0; d < head_dim; d += 8)
+    greatest = _mm256_max_ps(greatest, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + d)));
+  const float top = MaxOfLanes(greatest);
+  const __m256 inverse = _mm256_set1_ps(127.0f / top);
+  for (int32_t d = 0; d < head_dim; d += 8) {
+    const __m256i q = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + d), inverse));
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(q), _mm256_extracti128_si256(q, 1));
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(out + d), _mm_packs_epi16(words, words));
+  }
+  return top / 127.0f;
+}
+
+void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                const float* v) {
+  const int32_t dims = layout.head_dim;
+  int8_t row[256];
+  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] = Quantise(k, dims, row);
+  std::byte* to = head + slot * 2;
+  for (int32_t d = 0; d < dims; d += 2, to += kBlockTokens * 2) __builtin_memcpy(to, row + d, 2);
+  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, dims, row);
+  int8_t* values =
+      reinterpret_cast<int8_t*>(head + layout.v_offset) + slot / 2 * dims * 2 + slot % 2;
+  for (int32_t d = 0; d < dims; ++d) values[2 * d] = row[d];
+}
+
 void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
   const AttentionShape& shape = args.shape;
   const int32_t head_dim = shape.head_dim;
-  const auto append = args.layout.format == KvFormat::kF32 ? AppendFloat : AppendHalf;
+  const auto append = args.layout.format == KvFormat::kF32  ? AppendFloat
+                      : args.layout.format == KvFormat::kI8 ? AppendInt8
+                                                            : AppendHalf;
   for (int32_t r = row_begin; r < row_end; ++r) {
     const RowPlace place = args.rows[r];
     float* q = args.qkv + static_cast<size_t>(r) * args.stride;
@@ -266,15 +356,18 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
 }
 
 size_t ScratchBytes(const AttentionShape& shape) {
-  return FormScratchBytes<TileForm<true>>(shape.head_dim);
+  return FormScratchBytes<TileForm<KvFormat::kF16>>(shape.head_dim);
 }
 
 void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
              std::byte* scratch) {
-  if (args.layout.format == KvFormat::kF32) {
-    RunItemForm<TileForm<false>>(args, work, index, scratch);
-  } else {
-    RunItemForm<TileForm<true>>(args, work, index, scratch);
+  switch (args.layout.format) {
+    case KvFormat::kF32:
+      return RunItemForm<TileForm<KvFormat::kF32>>(args, work, index, scratch);
+    case KvFormat::kI8:
+      return RunItemForm<TileForm<KvFormat::kI8>>(args, work, index, scratch);
+    default:
+      return RunItemForm<TileForm<KvFormat::kF16>>(args, work, index, scratch);
   }
 }
 

@@ -108,6 +108,29 @@ void AppendInt16Pair(const KvLayout& layout, std::byte* head, int32_t slot, cons
   }
 }
 
+// One token of an 8-bit cache: of each pair in a lane of V it leaves the neighbour's byte alone.
+void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                const float* v) {
+  const int32_t head_dim = layout.head_dim;
+  alignas(64) int16_t row[256];
+  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] =
+      Quantise(k, head_dim, kInt8Top, row);
+  std::byte* to = head + slot * 2;
+  for (int32_t d = 0; d < head_dim; d += 2, to += kBlockTokens * 2) {
+    to[0] = static_cast<std::byte>(row[d]);
+    to[1] = static_cast<std::byte>(row[d + 1]);
+  }
+  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] =
+      Quantise(v, head_dim, kInt8Top, row);
+  to = head + layout.v_offset + static_cast<size_t>(slot / 2) * static_cast<size_t>(head_dim) * 2;
+  const __mmask32 bytes = slot % 2 == 0 ? 0x55555555u : 0xAAAAAAAAu;
+  for (int32_t d = 0; d < head_dim; d += 16, to += 32) {
+    __m256i pairs = _mm256_load_si256(reinterpret_cast<const __m256i*>(row + d));
+    if (slot % 2 != 0) pairs = _mm256_slli_epi16(pairs, 8);
+    _mm256_mask_storeu_epi8(to, bytes, pairs);
+  }
+}
+
 void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                  const float* v) {
   const int32_t head_dim = layout.head_dim;
@@ -144,6 +167,8 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
       if (args.layout.format == KvFormat::kF32) {
         AppendFloat(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
+      } else if (args.layout.format == KvFormat::kI8) {
+        AppendInt8(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
       } else if (pair) {
         AppendInt16Pair(args.layout, head, slot, k + h * head_dim, v + h * head_dim, args.stride);
       } else {

@@ -1,5 +1,5 @@
-// Attention items with AVX-512: int16 dot products (vpdpwssd) for the 16-bit cache, FMA for the
-// float one.
+// Attention items with AVX-512: int16 dot products (vpdpwssd) for the 16-bit cache and for the
+// 8-bit one, whose lines are widened on their way, FMA for the float one.
 //
 // One kernel serves prefill and decode; only the number of rows per tile differs. The cache lies in
 // the order the multiply reads it, so nothing is converted:
@@ -19,6 +19,8 @@
 namespace tutti::kernels {
 namespace {
 
+using avx512vnni::kProbabilityTop8;
+using avx512vnni::kQueryTop8;
 using avx512vnni::kScoreTops;
 using avx512vnni::kTiny;
 using avx512vnni::kValueTop;
@@ -53,16 +55,43 @@ TUTTI_INLINE __m512 Exp2Long(__m512 x) {
   return _mm512_scalef_ps(p, n);
 }
 
+// cap * tanh(x / cap), absolute error about 1e-7 * cap.
+TUTTI_INLINE __m512 Softcap(__m512 x, float cap) {
+  // 2^(-2 |x| / (cap ln 2)) = e^(-2 |x| / cap)
+  const __m512 t = Exp2Long(_mm512_mul_ps(_mm512_abs_ps(x), _mm512_set1_ps(-2.0f * kLog2E / cap)));
+  const __m512 one = _mm512_set1_ps(1.0f);
+  const __m512 tanh = _mm512_div_ps(_mm512_sub_ps(one, t), _mm512_add_ps(one, t));
+  const __m512 capped = _mm512_mul_ps(tanh, _mm512_set1_ps(cap));
+  return _mm512_mask_sub_ps(capped, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ),
+                            _mm512_setzero_ps(), capped);
+}
+
 struct Int16 {
   static constexpr bool kQuantised = true;
-  static constexpr int kPerLane = 2;  // values of the sum per 32-bit lane
+  static constexpr int kPerLane = 2;     // values of the sum per 32-bit lane
+  static constexpr int kLineBytes = 64;  // in the cache, of 16 lanes
+  static constexpr int kProbabilityTop = kValueTop;
+  static int32_t QueryTop(int32_t head_dim) { return kScoreTops[head_dim / 16]; }
+  static TUTTI_INLINE __m512i Load(const std::byte* line) { return _mm512_load_si512(line); }
   static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) {
     sum = _mm512_dpwssd_epi32(sum, b, x);
+  }
+};
+struct Int8 : Int16 {
+  static constexpr int kLineBytes = 32;
+  static constexpr int kProbabilityTop = kProbabilityTop8;
+  static int32_t QueryTop(int32_t /*head_dim*/) { return kQueryTop8; }
+  static TUTTI_INLINE __m512i Load(const std::byte* line) {
+    return _mm512_cvtepi8_epi16(_mm256_load_si256(reinterpret_cast<const __m256i*>(line)));
   }
 };
 struct Float32 {
   static constexpr bool kQuantised = false;
   static constexpr int kPerLane = 1;
+  static constexpr int kLineBytes = 64;
+  static constexpr int kProbabilityTop = 1;
+  static int32_t QueryTop(int32_t /*head_dim*/) { return 1; }
+  static TUTTI_INLINE __m512i Load(const std::byte* line) { return _mm512_load_si512(line); }
   static TUTTI_INLINE void Multiply(__m512i& sum, __m512i b, __m512i x) {
     sum = _mm512_castps_si512(
         _mm512_fmadd_ps(_mm512_castsi512_ps(b), _mm512_castsi512_ps(x), _mm512_castsi512_ps(sum)));
@@ -80,8 +109,10 @@ TUTTI_INLINE void Dot(__m512i (&sum)[kRows][kVectors], const std::byte* a, size_
     __m512i line[kVectors];
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      line[v] = _mm512_load_si512(b + v * 64);
-      _mm_prefetch(reinterpret_cast<const char*>(b + v * 64 + ahead), _MM_HINT_T1);
+      const std::byte* at = b + v * Number::kLineBytes;
+      line[v] = Number::Load(at);
+      if (v * Number::kLineBytes % 64 == 0)
+        _mm_prefetch(reinterpret_cast<const char*>(at + ahead), _MM_HINT_T1);
     }
 #pragma GCC unroll 8
     for (int m = 0; m < kRows; ++m) {
@@ -103,11 +134,11 @@ struct Tile {
   int32_t keys;  // filled
 };
 
-// Bit t: the row sees key t of the tile. last >= 0 is the row's position within the tile or beyond
-// it.
-TUTTI_INLINE uint32_t VisibleKeys(int32_t last) {
+// Bit t: the row sees key t of the tile. first < 32 and last >= 0: of the keys that the row sees,
+// counted from the tile's first.
+TUTTI_INLINE uint32_t VisibleKeys(int32_t first, int32_t last) {
   const int32_t hidden = 31 - last;
-  return 0xFFFFFFFFu >> (hidden > 0 ? hidden : 0);
+  return (0xFFFFFFFFu >> (hidden > 0 ? hidden : 0)) & (0xFFFFFFFFu << (first > 0 ? first : 0));
 }
 
 template <int kRows>
@@ -145,12 +176,13 @@ TUTTI_INLINE void AddValuesPart(const Probabilities<kRows>& p, const Tile& tile,
       }
     }
   }
-  const std::byte* lines = tile.v + column * 64;
+  const std::byte* lines = tile.v + column * Number::kLineBytes;
+  const size_t step_bytes = dims / 16 * Number::kLineBytes;
   if (steps == kAllSteps) {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, kAllSteps,
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, step_bytes, kAllSteps,
                                  ahead);
   } else {
-    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, dims * 4, steps,
+    Dot<Number, kVectors, kPart>(sum, p.p + kFirst * kStride, kStride, lines, step_bytes, steps,
                                  ahead);
   }
 #pragma GCC unroll 8
@@ -192,8 +224,10 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   __m512i s[kRows][2];
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) s[m][0] = s[m][1] = _mm512_setzero_si512();
-  Dot<Number, 2, kRows>(s, states.q + static_cast<size_t>(row) * q_bytes, q_bytes, tile.k, 128,
-                        head_dim / Number::kPerLane, ahead);
+  Dot<Number, 2, kRows>(s, states.q + static_cast<size_t>(row) * q_bytes, q_bytes, tile.k,
+                        2 * Number::kLineBytes, head_dim / Number::kPerLane, ahead);
+
+  constexpr float kTop = static_cast<float>(Number::kProbabilityTop);
 
   Probabilities<kRows> p;
   // Quantised: the greatest value scale of the tile, and the factors that bring 1 * value to int16
@@ -205,7 +239,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     const __m512 low = _mm512_load_ps(tile.v_scale);
     const __m512 high = _mm512_load_ps(tile.v_scale + 16);
     all_unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
-    const __m512 to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / all_unit);
+    const __m512 to_int16 = _mm512_set1_ps(kTop / all_unit);
     all_weight[0] = _mm512_mul_ps(low, to_int16);
     all_weight[1] = _mm512_mul_ps(high, to_int16);
     k_scale[0] = _mm512_load_ps(tile.k_scale);
@@ -214,7 +248,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
 #pragma GCC unroll 8
   for (int m = 0; m < kRows; ++m) {
     const int32_t r = row + m;
-    const uint32_t visible = VisibleKeys(states.position[r] - base);
+    const uint32_t visible = VisibleKeys(states.first[r] - base, states.position[r] - base);
     const __mmask16 lanes[2] = {static_cast<__mmask16>(visible),
                                 static_cast<__mmask16>(visible >> 16)};
     const __m512 hidden = _mm512_set1_ps(kNoScore);
@@ -225,8 +259,17 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
                  ? _mm512_mask_mul_ps(hidden, lanes[v], _mm512_cvtepi32_ps(s[m][v]), k_scale[v])
                  : _mm512_mask_mov_ps(hidden, lanes[v], _mm512_castsi512_ps(s[m][v]));
     }
+    float scale = Number::kQuantised ? states.q_scale[r] : 1.0f;
+    if (states.softcap > 0) {
+#pragma GCC unroll 2
+      for (int v = 0; v < 2; ++v) {
+        x[v] = _mm512_mask_mov_ps(
+            hidden, lanes[v], Softcap(_mm512_mul_ps(x[v], _mm512_set1_ps(scale)), states.softcap));
+      }
+      scale = 1.0f;
+    }
     float greatest = _mm512_reduce_max_ps(_mm512_max_ps(x[0], x[1]));
-    if (Number::kQuantised) greatest *= states.q_scale[r];
+    if (Number::kQuantised) greatest *= scale;
     // The maximum seldom grows after the first tiles: a branch costs less than an exponential.
     const float before = states.m[r];
     p.keep[m] = 1.0f;
@@ -247,11 +290,11 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
         const __m512 low = _mm512_maskz_loadu_ps(lanes[0], tile.v_scale);
         const __m512 high = _mm512_maskz_loadu_ps(lanes[1], tile.v_scale + 16);
         unit = _mm512_reduce_max_ps(_mm512_max_ps(low, high));
-        const __m512 to_int16 = _mm512_set1_ps(static_cast<float>(kValueTop) / unit);
+        const __m512 to_int16 = _mm512_set1_ps(kTop / unit);
         weight[0] = _mm512_mul_ps(low, to_int16);
         weight[1] = _mm512_mul_ps(high, to_int16);
       }
-      p.unit[m] = unit * (1.0f / static_cast<float>(kValueTop));
+      p.unit[m] = unit * (1.0f / kTop);
     }
     float* sum_lanes = states.l + static_cast<size_t>(r) * kLanes;
     __m512 sum = _mm512_load_ps(sum_lanes);
@@ -260,7 +303,7 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
     for (int v = 0; v < 2; ++v) {
       __m512 e;
       if (Number::kQuantised) {
-        e = Exp2Short(_mm512_fmsub_ps(x[v], _mm512_set1_ps(states.q_scale[r]), top));
+        e = Exp2Short(_mm512_fmsub_ps(x[v], _mm512_set1_ps(scale), top));
         _mm256_store_si256(reinterpret_cast<__m256i*>(to + v * 32),
                            _mm512_cvtepi32_epi16(_mm512_cvtps_epi32(_mm512_mul_ps(e, weight[v]))));
       } else {
@@ -325,7 +368,7 @@ struct TileForm {
       greatest =
           _mm512_max_ps(greatest, _mm512_abs_ps(_mm512_mul_ps(_mm512_loadu_ps(q + d), factor)));
     }
-    const float limit = static_cast<float>(kScoreTops[head_dim / 16]);
+    const float limit = static_cast<float>(Number::QueryTop(head_dim));
     const float top = _mm512_reduce_max_ps(greatest);
     const __m512 inverse = _mm512_set1_ps(limit / top);
     *q_scale = top / limit;
@@ -350,7 +393,7 @@ struct TileForm {
   }
 
   static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
-                                const Block& block, int32_t base, bool /*diagonal*/,
+                                const Block& block, int32_t base, bool /*masked*/,
                                 const std::byte* next) {
     const ptrdiff_t ahead = next - block.head;
     switch (count) {
@@ -391,10 +434,13 @@ void RunItemOf(const AttentionArgs& args, const AttentionWork& work, int32_t ind
 
 void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
              std::byte* scratch) {
-  if (args.layout.format == KvFormat::kF32) {
-    RunItemOf<Float32>(args, work, index, scratch);
-  } else {
-    RunItemOf<Int16>(args, work, index, scratch);
+  switch (args.layout.format) {
+    case KvFormat::kF32:
+      return RunItemOf<Float32>(args, work, index, scratch);
+    case KvFormat::kI8:
+      return RunItemOf<Int8>(args, work, index, scratch);
+    default:
+      return RunItemOf<Int16>(args, work, index, scratch);
   }
 }
 

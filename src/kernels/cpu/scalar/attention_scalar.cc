@@ -1,4 +1,5 @@
-// Attention in plain C++: the oracle. Float32 arithmetic; the cache in float or half precision.
+// Attention in plain C++: the oracle. Float32 arithmetic; the cache in float, half precision or
+// int8.
 #include "kernels/attention.h"
 #include "tensor/half.h"
 
@@ -37,6 +38,7 @@ struct ScalarForm {
               reinterpret_cast<const float*>(head + layout.v_offset), keys};
     }
     const int32_t count = layout.head_dim * kBlockTokens;
+    if (layout.format == KvFormat::kI8) return LoadInt8(head, layout, keys, scratch);
     const uint16_t* k = reinterpret_cast<const uint16_t*>(head);
     const uint16_t* v = reinterpret_cast<const uint16_t*>(head + layout.v_offset);
     float* wide = reinterpret_cast<float*>(scratch);
@@ -46,8 +48,30 @@ struct ScalarForm {
     return {wide, wide + count, keys};
   }
 
+  static Block LoadInt8(const std::byte* head, const KvLayout& layout, int32_t keys,
+                        std::byte* scratch) {
+    const int32_t dims = layout.head_dim;
+    const int8_t* k8 = reinterpret_cast<const int8_t*>(head);
+    const int8_t* v8 = reinterpret_cast<const int8_t*>(head + layout.v_offset);
+    const float* k_scale = reinterpret_cast<const float*>(head + layout.k_scale_offset);
+    const float* v_scale = reinterpret_cast<const float*>(head + layout.v_scale_offset);
+    float* k = reinterpret_cast<float*>(scratch);
+    float* v = k + dims * kBlockTokens;
+    for (int32_t d = 0; d < dims; ++d) {
+      for (int32_t t = 0; t < kBlockTokens; ++t) {
+        k[d * kBlockTokens + t] =
+            static_cast<float>(k8[(d / 2 * kBlockTokens + t) * 2 + d % 2]) * k_scale[t];
+      }
+    }
+    for (int32_t t = 0; t < keys; ++t) {
+      for (int32_t d = 0; d < dims; ++d)
+        v[t * dims + d] = static_cast<float>(v8[(t / 2 * dims + d) * 2 + t % 2]) * v_scale[t];
+    }
+    return {k, v, keys};
+  }
+
   static void Rows(const RowStates& states, int32_t row, int32_t /*count*/, const Block& block,
-                   int32_t base, bool /*diagonal*/, const std::byte* /*next*/) {
+                   int32_t base, bool /*masked*/, const std::byte* /*next*/) {
     const int32_t head_dim = states.head_dim;
     const float* q =
         reinterpret_cast<const float*>(states.q + static_cast<size_t>(row) * states.q_bytes);
@@ -57,8 +81,13 @@ struct ScalarForm {
     }
     const int32_t last = states.position[row] - base;
     const int32_t keys = last + 1 < block.keys ? last + 1 : block.keys;
+    const int32_t first = states.first[row] > base ? states.first[row] - base : 0;
+    if (states.softcap > 0) {
+      for (int32_t t = first; t < keys; ++t)
+        score[t] = states.softcap * __builtin_tanhf(score[t] / states.softcap);
+    }
     float greatest = states.m[row];
-    for (int32_t t = 0; t < keys; ++t) greatest = score[t] > greatest ? score[t] : greatest;
+    for (int32_t t = first; t < keys; ++t) greatest = score[t] > greatest ? score[t] : greatest;
 
     float* o = states.o + static_cast<size_t>(row) * static_cast<size_t>(head_dim);
     float& sum = states.l[static_cast<size_t>(row) * kLanes];
@@ -68,7 +97,7 @@ struct ScalarForm {
       for (int32_t d = 0; d < head_dim; ++d) o[d] *= keep;
       states.m[row] = greatest;
     }
-    for (int32_t t = 0; t < keys; ++t) {
+    for (int32_t t = first; t < keys; ++t) {
       const float p = Exp2(score[t] - greatest);
       sum += p;
       const float* v = block.v + static_cast<size_t>(t) * static_cast<size_t>(head_dim);
@@ -78,6 +107,31 @@ struct ScalarForm {
 
   static float Exp2(float x) { return __builtin_exp2f(x); }
 };
+
+// x rounded to int8, scale = max|x| / 127; returns the scale.
+float Quantise(const float* x, int32_t head_dim, int8_t* out) {
+  float greatest = 1e-20f;
+  for (int32_t d = 0; d < head_dim; ++d) {
+    const float size = __builtin_fabsf(x[d]);
+    greatest = size > greatest ? size : greatest;
+  }
+  const float inverse = 127.0f / greatest;
+  for (int32_t d = 0; d < head_dim; ++d)
+    out[d] = static_cast<int8_t>(__builtin_lrintf(x[d] * inverse));
+  return greatest / 127.0f;
+}
+
+void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+                const float* v) {
+  const int32_t dims = layout.head_dim;
+  int8_t row[256];
+  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] = Quantise(k, dims, row);
+  int8_t* keys = reinterpret_cast<int8_t*>(head);
+  for (int32_t d = 0; d < dims; ++d) keys[(d / 2 * kBlockTokens + slot) * 2 + d % 2] = row[d];
+  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, dims, row);
+  int8_t* values = reinterpret_cast<int8_t*>(head + layout.v_offset);
+  for (int32_t d = 0; d < dims; ++d) values[(slot / 2 * dims + d) * 2 + slot % 2] = row[d];
+}
 
 void WriteValue(const KvLayout& layout, std::byte* matrix, int32_t index, float value) {
   if (layout.format == KvFormat::kF32) {
@@ -118,6 +172,10 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     const int32_t slot = place.position % kBlockTokens;
     std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
     for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
+      if (args.layout.format == KvFormat::kI8) {
+        AppendInt8(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
+        continue;
+      }
       for (int32_t d = 0; d < head_dim; ++d) {
         WriteValue(args.layout, head, d * kBlockTokens + slot, k[h * head_dim + d]);
         WriteValue(args.layout, head + args.layout.v_offset, slot * head_dim + d,
