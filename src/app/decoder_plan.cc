@@ -173,6 +173,7 @@ class DecoderPlan final : public ModelPlan {
   std::shared_ptr<const gguf::File> file;
   std::shared_ptr<gateway::ServedModel> served_model = std::make_shared<gateway::ServedModel>();
   model::WeightMode mode = model::WeightMode::kInt8;
+  model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   model::ModelConfig config;
   int64_t kv_blocks = 0;
   engine::EngineOptions engine_options;
@@ -202,8 +203,9 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     // Servers on another instruction set, or of another version, compute other bits.
     ASSIGN_OR_RETURN(const std::string content, file->ContentDigest());
     served_model->identity =
-        fmt::format("{} {} {} {}", content, kernels::IsaName(table->isa), context.version,
-                    mode == model::WeightMode::kF32 ? "f32" : "int8");
+        fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version,
+                    mode == model::WeightMode::kF32 ? "f32" : "int8",
+                    model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
   RETURN_IF_ERROR(file->CheckUnchanged());
   runner_options.pool = device->pool();
@@ -305,7 +307,8 @@ Status DecoderPlan::ReadModel() {
 
 Status DecoderPlan::SizeMemory() {
   const Settings& settings = *context.settings;
-  const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table);
+  kv_dtype = KvDtypeFromSettings(settings);
+  const size_t block_bytes = model::Decoder::KvBlockBytes(config, mode, *table, kv_dtype);
   kv_blocks = settings.Int("kv-cache-bytes") / static_cast<int64_t>(block_bytes);
   runner::CpuRunnerOptions& run = runner_options;
   ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
@@ -315,6 +318,7 @@ Status DecoderPlan::SizeMemory() {
   const engine::SchedulerOptions& scheduler = engine_options.scheduler;
   run.kernels = table;
   run.kv_bytes = static_cast<size_t>(settings.Int("kv-cache-bytes"));
+  run.kv_dtype = kv_dtype;
   run.max_step_tokens =
       std::max(scheduler.prefill_chunk_alone, scheduler.prefill_chunk) + scheduler.lanes;
   run.max_step_slices = std::max(scheduler.lanes, scheduler.static_batch) + 1;
@@ -348,10 +352,11 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   }
   const int threads = ThreadsFromSettings(*context.settings);
   const int lanes = engine_options.scheduler.lanes;
-  summary = fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{}",
+  summary = fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{} of {}",
                         config.architecture, served.info.quantisation, kernels::IsaName(table->isa),
                         threads, threads == 1 ? "" : "s", lanes, lanes == 1 ? "" : "s",
-                        runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s");
+                        runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
+                        model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   served.summary = summary;
   return OkStatus();
 }

@@ -26,6 +26,13 @@ Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings
   return kernels::SelectKernels(forced);
 }
 
+model::KvDtype KvDtypeFromSettings(const Settings& settings) {
+  const std::string& dtype = settings.Text("kv-dtype");
+  if (dtype == "int8") return model::KvDtype::kInt8;
+  if (dtype == "fp32") return model::KvDtype::kF32;
+  return dtype == "fp16" ? model::KvDtype::k16Bit : model::KvDtype::kByWeights;
+}
+
 OpenedModel::OpenedModel(std::unique_ptr<ModelPlan> plan) : plan_(std::move(plan)) {}
 OpenedModel::~OpenedModel() = default;
 OpenedModel::OpenedModel(OpenedModel&&) noexcept = default;

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "gateway/served_model.h"
 #include "kernels/kernels.h"
+#include "model/kv_dtype.h"
 #include "telemetry/metrics.h"
 #include "telemetry/serving_metrics.h"
 
@@ -37,7 +38,7 @@ class OpenedModel {
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
 
-  // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks"
+  // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks of fp16"
   const std::string& summary() const;
   const std::string& notice()
       const;               // what the operator should know ("context lowered to ..."), or empty
@@ -56,6 +57,9 @@ class OpenedModel {
 
 // The table that --isa names, or the best one; invalid_value lists what this machine has.
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings);
+
+// What --kv-dtype says.
+model::KvDtype KvDtypeFromSettings(const Settings& settings);
 
 // A fault of opening or loading names the model file, unless it is an option's: that one says so
 // itself.

@@ -65,7 +65,8 @@ bool Calibration::AtFullSpeed() {
   return full;
 }
 
-Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels) {
+Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels,
+                                model::KvDtype kv_dtype) {
   ASSIGN_OR_RETURN(const std::shared_ptr<const gguf::File> file, gguf::File::Open(path));
   ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*file));
   ModelCost cost;
@@ -80,9 +81,9 @@ Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTa
           : (quantised ? cost.body_int8_ops : cost.body_float_ops)) += ops;
     cost.weight_bytes += static_cast<double>(tensor.bytes);
   }
-  cost.kv_bytes_per_token =
-      static_cast<double>(model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, kernels)) /
-      kBlockTokens;
+  cost.kv_bytes_per_token = static_cast<double>(model::Decoder::KvBlockBytes(
+                                config, model::WeightMode::kInt8, kernels, kv_dtype)) /
+                            kBlockTokens;
   cost.attention_ops_per_key =
       4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
   return cost;

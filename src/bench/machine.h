@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
+#include "model/kv_dtype.h"
 
 namespace tutti::bench {
 
@@ -44,7 +45,8 @@ struct ModelCost {
   double kv_bytes_per_token = 0;     // of the cache, all layers
   double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
 
-  static Result<ModelCost> Of(const std::string& path, const kernels::KernelTable& kernels);
+  static Result<ModelCost> Of(const std::string& path, const kernels::KernelTable& kernels,
+                              model::KvDtype kv_dtype = model::KvDtype::kByWeights);
 
   // Least seconds of a step at the machine's limits: the larger of (bytes read / read rate) and
   // (operations / peaks). Norms, sampling and barriers count as free.

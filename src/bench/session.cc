@@ -30,7 +30,8 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   }
   ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
   session->threads_ = app::ThreadsFromSettings(session->settings_);
-  ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_));
+  ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_,
+                                                 app::KvDtypeFromSettings(session->settings_)));
   session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
   ASSIGN_OR_RETURN(app::OpenedModel opened, session->inference_->Open(ref));
   session->summary_ = opened.summary();

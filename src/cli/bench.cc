@@ -40,7 +40,7 @@ class ModelFlags {
     command.add_option("MODEL", model, "a .gguf file or a known model")
         ->required(model_required)
         ->check(ModelName());
-    for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes"}) {
+    for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes", "kv-dtype"}) {
       const app::OptionSpec* option = app::FindOption(key);
       command.add_option_function<std::string>(
           app::FlagName(*option), [this, key](const std::string& text) { flags[key] = text; },

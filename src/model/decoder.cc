@@ -32,10 +32,6 @@ int PiecesFor(const Projection& projection, int rows, const Team& team) {
 // block of 32.
 constexpr int kGatedGranule = 2;
 
-kernels::KvFormat CacheFormat(WeightMode mode, const kernels::KernelTable& kernels) {
-  return mode == WeightMode::kF32 ? kernels::KvFormat::kF32 : kernels.attention.native16;
-}
-
 kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
   if (config.rope_mode == kernels::RopeMode::kNone) return {};
   kernels::RopeParams params{};
@@ -80,9 +76,9 @@ const uint8_t* ReadNext(const Projection& projection, int end, const Projection*
 }  // namespace
 
 size_t Decoder::KvBlockBytes(const ModelConfig& config, WeightMode mode,
-                             const kernels::KernelTable& kernels) {
+                             const kernels::KernelTable& kernels, KvDtype kv_dtype) {
   const kernels::KvLayout layout =
-      kernels::MakeKvLayout(CacheFormat(mode, kernels), config.kv_heads, config.head_dim);
+      kernels::MakeKvLayout(KvFormatOf(kv_dtype, mode, kernels), config.kv_heads, config.head_dim);
   return layout.layer_bytes * static_cast<size_t>(config.layers);
 }
 
@@ -92,9 +88,10 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
       kernels_(kernels),
       options_(options),
       shape_(weights_->config().attention_shape()),
-      kv_layout_(kernels::MakeKvLayout(CacheFormat(weights_->mode(), kernels), shape_.kv_heads,
-                                       shape_.head_dim)),
-      kv_block_bytes_(KvBlockBytes(weights_->config(), weights_->mode(), kernels)),
+      kv_layout_(kernels::MakeKvLayout(KvFormatOf(options.kv_dtype, weights_->mode(), kernels),
+                                       shape_.kv_heads, shape_.head_dim)),
+      kv_block_bytes_(
+          KvBlockBytes(weights_->config(), weights_->mode(), kernels, options.kv_dtype)),
       rope_(MakeRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
       workers_(static_cast<size_t>(options.workers)) {}

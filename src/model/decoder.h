@@ -21,6 +21,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/kernels.h"
 #include "kernels/rows_rope.h"
+#include "model/kv_dtype.h"
 #include "model/team.h"
 #include "model/weights.h"
 
@@ -54,6 +55,7 @@ class Decoder {
     int max_rows = 512;      // rows of one step
     int max_head_rows = 64;  // rows of one HeadBatch
     int context = 0;         // positions, <= config.context_length
+    KvDtype kv_dtype = KvDtype::kByWeights;
   };
   // Errors: resource exhausted when the scratch cannot be had.
   static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const Weights> weights,
@@ -66,7 +68,8 @@ class Decoder {
   // Bytes of KV cache per block of kBlockTokens, all layers together.
   size_t kv_block_bytes() const { return kv_block_bytes_; }
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
-                             const kernels::KernelTable& kernels);
+                             const kernels::KernelTable& kernels,
+                             KvDtype kv_dtype = KvDtype::kByWeights);
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 

@@ -56,7 +56,7 @@ struct CpuModelRunner::SamplerSlot {
 Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
     std::shared_ptr<const model::Weights> weights, const CpuRunnerOptions& options) {
   CHECK(options.kernels != nullptr);
-  const size_t block_bytes = KvBlockBytes(*weights, *options.kernels);
+  const size_t block_bytes = KvBlockBytes(*weights, *options.kernels, options.kv_dtype);
   RETURN_IF_ERROR(CheckOptions(*weights, options, block_bytes));
 
   engine::RunnerLimits limits;
@@ -71,6 +71,7 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   decoder_options.max_rows = options.max_step_tokens;
   decoder_options.max_head_rows = std::min(kMaxHeadRows, options.max_step_tokens);
   decoder_options.context = options.context;
+  decoder_options.kv_dtype = options.kv_dtype;
   ASSIGN_OR_RETURN(auto decoder,
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   ASSIGN_OR_RETURN(auto kv, kernels::AlignedBuffer::Allocate(static_cast<size_t>(limits.kv_blocks) *

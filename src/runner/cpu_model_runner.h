@@ -30,7 +30,8 @@ namespace tutti::runner {
 struct CpuRunnerOptions {
   const kernels::KernelTable* kernels = nullptr;  // required
   std::shared_ptr<ComputePool> pool;              // required; shared with the device's other models
-  size_t kv_bytes = 0;        // of KV memory; rounded down to whole blocks, at least one
+  size_t kv_bytes = 0;  // of KV memory; rounded down to whole blocks, at least one
+  model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   int context = 0;            // tokens per sequence, 1 .. the model's own
   int max_step_tokens = 512;  // rows of one step
   int max_step_slices = 256;
@@ -50,8 +51,9 @@ class CpuModelRunner final : public engine::ModelRunner {
   ~CpuModelRunner() override;
 
   // Bytes one KV block takes in all layers: kv_blocks = kv_bytes / this.
-  static size_t KvBlockBytes(const model::Weights& weights, const kernels::KernelTable& kernels) {
-    return model::Decoder::KvBlockBytes(weights.config(), weights.mode(), kernels);
+  static size_t KvBlockBytes(const model::Weights& weights, const kernels::KernelTable& kernels,
+                             model::KvDtype kv_dtype = model::KvDtype::kByWeights) {
+    return model::Decoder::KvBlockBytes(weights.config(), weights.mode(), kernels, kv_dtype);
   }
 
   engine::RunnerLimits limits() const override { return limits_; }

@@ -14,17 +14,20 @@ namespace tutti::parity {
 namespace {
 
 using kernels::Isa;
+using model::KvDtype;
 using model::WeightMode;
 using runner::DirectDriver;
 using support::Amount;
 
-std::unique_ptr<runner::CpuModelRunner> MakeRunner(WeightMode mode, Isa isa) {
+std::unique_ptr<runner::CpuModelRunner> MakeRunner(WeightMode mode, Isa isa,
+                                                   KvDtype kv = KvDtype::kByWeights) {
   const auto weights = TestWeights(mode);
   if (weights == nullptr) return nullptr;
   runner::CpuRunnerOptions options;
   options.kernels = &kernels::KernelsFor(isa);
   options.pool = std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = 2});
   options.kv_bytes = size_t{256} << 20;
+  options.kv_dtype = kv;
   options.context = 1024;
   auto runner = runner::CpuModelRunner::Create(weights, options);
   EXPECT_TRUE(runner.ok()) << runner.status();
@@ -159,10 +162,11 @@ TEST(GoldenTest, ScalarFloatPathReproducesLogProbabilitiesOf512Tokens) {
   EXPECT_EQ(score.same_top, tokens - 1);
 }
 
-TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
+// The 10,000 tokens beside the reference, for one kind of KV cache.
+void ExpectPerplexityOfFloat(KvDtype kv, const char* name) {
   const auto text = ReadScoredText();
   ASSERT_EQ(text.size(), 10000u);
-  const auto runner = MakeRunner(WeightMode::kInt8, BestIsa());
+  const auto runner = MakeRunner(WeightMode::kInt8, BestIsa(), kv);
   ASSERT_NE(runner, nullptr);
   const int tokens = Amount(10000, 2 * kWindow);
   const Score score = ScoreText(*runner, text, 0, static_cast<size_t>(tokens));
@@ -170,14 +174,23 @@ TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
   const double agreement = 100.0 * score.same_top / score.tokens;
   const double difference = score.absolute_difference / score.tokens;
   std::printf(
-      "[ %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean |delta "
-      "logprob| %.4f\n",
-      kernels::IsaName(BestIsa()).data(), score.perplexity(), score.reference_perplexity(),
+      "[ %s, KV in %s ] perplexity %.4f, float32 %.4f (%+.3f %%), top-1 agreement %.2f %%, mean "
+      "|delta logprob| %.4f\n",
+      kernels::IsaName(BestIsa()).data(), name, score.perplexity(), score.reference_perplexity(),
       100.0 * (score.perplexity() / score.reference_perplexity() - 1.0), agreement, difference);
   // A mean of few tokens scatters more.
   EXPECT_NEAR(score.perplexity() / score.reference_perplexity(), 1.0, 0.001 * Amount(10, 30));
   EXPECT_GT(agreement, 95.0);
   EXPECT_LT(difference, 0.08);
+}
+
+TEST(GoldenTest, Int8PerplexityOfTenThousandTokensIsWithinOnePercentOfFloat) {
+  ExpectPerplexityOfFloat(KvDtype::k16Bit, "16 bits");
+}
+
+// U58: an int8 cache stays within the same percent.
+TEST(GoldenTest, PerplexityOverAnInt8CacheIsWithinOnePercentOfFloat) {
+  ExpectPerplexityOfFloat(KvDtype::kInt8, "int8");
 }
 
 }  // namespace

@@ -43,13 +43,15 @@ using Rows = std::map<std::pair<size_t, int>, std::vector<float>>;
 // A small continuous batcher: decode rows first, then prompt chunks while the step has room.
 class Batcher {
  public:
-  Batcher(std::shared_ptr<const model::Weights> weights, Isa isa, const Scenario& scenario)
+  Batcher(std::shared_ptr<const model::Weights> weights, Isa isa, model::KvDtype kv,
+          const Scenario& scenario)
       : scenario_(scenario) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(isa);
     options.pool = std::make_shared<runner::ComputePool>(
         runner::ComputePoolOptions{.workers = scenario.threads});
     options.kv_bytes = runner::CpuModelRunner::KvBlockBytes(*weights, *options.kernels) * 512;
+    options.kv_dtype = kv;
     options.context = 512;
     options.share_prefixes = scenario.share_prefixes;
     options.logits_tap = [this](uint32_t sequence, int position, std::span<const float> logits) {
@@ -182,12 +184,12 @@ std::vector<Scenario> Scenarios() {
 }
 
 void ExpectInvariant(const std::shared_ptr<const model::Weights>& weights, Isa isa,
-                     const Prompts& prompts) {
+                     const Prompts& prompts, model::KvDtype kv = model::KvDtype::kByWeights) {
   ASSERT_NE(weights, nullptr);
-  const Rows alone = Batcher(weights, isa, {.name = "alone", .threads = 1}).Run(prompts);
+  const Rows alone = Batcher(weights, isa, kv, {.name = "alone", .threads = 1}).Run(prompts);
   ASSERT_EQ(alone.size(), prompts.size() * kNewTokens);
   for (const Scenario& scenario : Scenarios()) {
-    const Rows rows = Batcher(weights, isa, scenario).Run(prompts);
+    const Rows rows = Batcher(weights, isa, kv, scenario).Run(prompts);
     EXPECT_EQ(CountDifferences(alone, rows, prompts.size()), 0)
         << "of " << alone.size() << " rows, " << kernels::IsaName(isa) << ", " << scenario.name;
   }
@@ -250,6 +252,10 @@ TEST_P(InvarianceOnEveryIsa, GeneratedModelsGiveTheSameBytes) {
         GetParam() == Isa::kScalar ? 8 : Amount(24, 8);  // the oracle takes its time
     ExpectInvariant(model.weights, GetParam(),
                     RandomPrompts(prompts, 120, model.reference.vocab_size, 11));
+    ExpectInvariant(model.weights, GetParam(),
+                    RandomPrompts(GetParam() == Isa::kScalar ? 4 : Amount(12, 4), 120,
+                                  model.reference.vocab_size, 12),
+                    model::KvDtype::kInt8);
   }
 }
 
