@@ -102,34 +102,39 @@ Result<Report> BenchKernels(const KernelsOptions& options,
 
   kernels::AttentionBenchOptions attention;
   attention.threads = threads;
-  attention.format = table->attention.native16;
   if (options.quick) {
     attention.points = {{2, 63, 1}, {1, 0, 64}};
     attention.cold_bytes = 0;
     attention.seconds_per_point = 0.005;
   }
-  ASSIGN_OR_RETURN(const std::vector<kernels::AttentionBenchRow> rows,
-                   kernels::MeasureAttention(table->attention, limits, attention));
-  say(fmt::format("{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10} {:>8} {:>7} {:>7} {:>7}",
-                  "attention", "sequences", "context", "rows", "shared", "chunk", "us", "GOPS",
-                  "GB/s", "% peak", "% read"));
-  for (const kernels::AttentionBenchRow& row : rows) {
-    say(fmt::format(
-        "{:<10} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10.1f} {:>8.0f} {:>7.1f} {:>7.0f} {:>7.0f}",
-        row.point.rows == 1 ? "decode" : "prefill", row.point.sequences, row.point.context,
-        row.point.rows, row.point.shared, row.point.chunk, row.seconds * 1e6, row.ops_per_s / 1e9,
-        row.bytes_per_s / 1e9, 100 * row.fraction_of_peak, 100 * row.fraction_of_read));
-    attention_rows.push_back(boost::json::object{{"sequences", row.point.sequences},
-                                                 {"context", row.point.context},
-                                                 {"rows", row.point.rows},
-                                                 {"shared", row.point.shared},
-                                                 {"chunk", row.point.chunk},
-                                                 {"us", row.seconds * 1e6},
-                                                 {"append_us", row.append_seconds * 1e6},
-                                                 {"gops", row.ops_per_s / 1e9},
-                                                 {"gb_s", row.bytes_per_s / 1e9},
-                                                 {"fraction_of_peak", row.fraction_of_peak},
-                                                 {"fraction_of_read", row.fraction_of_read}});
+  say(fmt::format("{:<10} {:<5} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10} {:>8} {:>7} {:>7} {:>7}",
+                  "attention", "cache", "sequences", "context", "rows", "shared", "chunk", "us",
+                  "GOPS", "GB/s", "% peak", "% read"));
+  for (const kernels::KvFormat format : {table->attention.native16, kernels::KvFormat::kI8}) {
+    attention.format = format;
+    ASSIGN_OR_RETURN(const std::vector<kernels::AttentionBenchRow> rows,
+                     kernels::MeasureAttention(table->attention, limits, attention));
+    for (const kernels::AttentionBenchRow& row : rows) {
+      say(fmt::format(
+          "{:<10} {:<5} {:>9} {:>8} {:>5} {:>7} {:>6} {:>10.1f} {:>8.0f} {:>7.1f} {:>7.0f} "
+          "{:>7.0f}",
+          row.point.rows == 1 ? "decode" : "prefill", model::KvFormatName(format),
+          row.point.sequences, row.point.context, row.point.rows, row.point.shared, row.point.chunk,
+          row.seconds * 1e6, row.ops_per_s / 1e9, row.bytes_per_s / 1e9, 100 * row.fraction_of_peak,
+          100 * row.fraction_of_read));
+      attention_rows.push_back(boost::json::object{{"cache", model::KvFormatName(format)},
+                                                   {"sequences", row.point.sequences},
+                                                   {"context", row.point.context},
+                                                   {"rows", row.point.rows},
+                                                   {"shared", row.point.shared},
+                                                   {"chunk", row.point.chunk},
+                                                   {"us", row.seconds * 1e6},
+                                                   {"append_us", row.append_seconds * 1e6},
+                                                   {"gops", row.ops_per_s / 1e9},
+                                                   {"gb_s", row.bytes_per_s / 1e9},
+                                                   {"fraction_of_peak", row.fraction_of_peak},
+                                                   {"fraction_of_read", row.fraction_of_read}});
+    }
   }
 
   say(fmt::format("norm + quantise, {} columns, one thread", kWidth));
