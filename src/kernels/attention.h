@@ -55,7 +55,7 @@ constexpr bool HasScales(KvFormat format) {
   return format == KvFormat::kI16 || format == KvFormat::kI8;
 }
 
-// Geometry of one layer's share of one block: kv_heads heads, adjacent, each K | V | scales.
+// Geometry of one layer's share of one block: kv_heads heads, each K | V | scales.
 struct KvLayout {
   KvFormat format;
   int32_t kv_heads;
@@ -68,12 +68,18 @@ struct KvLayout {
 };
 KvLayout MakeKvLayout(KvFormat format, int32_t kv_heads, int32_t head_dim);
 
-// One layer of the pool: head h of block b starts at base + b * block_stride + h *
-// layout.head_bytes. base and block_stride are multiples of 64. What slots hold before they are
-// written does not matter.
+// One layer of the pool: head h of block b starts at base + b * block_stride + h * head_stride.
+// base and the strides are multiples of 64. What slots hold before they are written does not
+// matter. Blocks of a head that follow one another (block_stride = head_bytes) let a core's own
+// prefetchers run from block to block where the ids do.
 struct KvLayerView {
   std::byte* base;
   size_t block_stride;  // bytes between consecutive block ids
+  size_t head_stride;   // bytes between consecutive heads
+  std::byte* Head(int32_t block, int32_t head) const {
+    return base + static_cast<size_t>(block) * block_stride +
+           static_cast<size_t>(head) * head_stride;
+  }
 };
 
 enum class RopeMode : uint8_t {

@@ -21,7 +21,7 @@ int32_t HeadLines(const KvLayout& layout, int32_t keys) {
 }  // namespace
 
 int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLayout& layout,
-                           size_t block_stride, int worker, int workers, int32_t max_lines,
+                           const KvLayerView& layer, int worker, int workers, int32_t max_lines,
                            std::span<ReadAhead::Run> runs) {
   size_t count = 0;
   for (int32_t i = worker; i < items; i += workers) {
@@ -34,8 +34,9 @@ int32_t ListAttentionReads(const AttentionWork& work, int32_t items, const KvLay
       if (count == runs.size() || lines > max_lines) return static_cast<int32_t>(count);
       max_lines -= lines;
       const auto block = static_cast<size_t>(segment.blocks[key / kBlockTokens]);
-      runs[count++] = {block * block_stride + static_cast<size_t>(item.kv_head) * layout.head_bytes,
-                       lines};
+      runs[count++] = {
+          block * layer.block_stride + static_cast<size_t>(item.kv_head) * layer.head_stride,
+          lines};
     }
   }
   return static_cast<int32_t>(count);

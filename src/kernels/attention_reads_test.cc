@@ -36,12 +36,16 @@ struct Step {
   AttentionPlan plan;
 };
 
+KvLayerView Layer(const KvLayout& layout) {
+  return {nullptr, kLayers * layout.layer_bytes, layout.head_bytes};
+}
+
 std::vector<ReadAhead::Run> Reads(const Step& step, const KvLayout& layout, int worker,
                                   int32_t max_lines = 1 << 20) {
   std::vector<ReadAhead::Run> runs(1000);
   AttentionPlan plan = step.plan;
-  const int32_t count = ListAttentionReads(
-      plan.work(), plan.items(), layout, kLayers * layout.layer_bytes, worker, 2, max_lines, runs);
+  const int32_t count = ListAttentionReads(plan.work(), plan.items(), layout, Layer(layout), worker,
+                                           2, max_lines, runs);
   runs.resize(static_cast<size_t>(count));
   return runs;
 }
@@ -108,9 +112,8 @@ TEST(AttentionReadsTest, TheListEndsWhereLinesOrPlacesEnd) {
 
   AttentionPlan plan = step.plan;
   std::array<ReadAhead::Run, 3> few{};
-  EXPECT_EQ(ListAttentionReads(plan.work(), plan.items(), layout, kLayers * layout.layer_bytes, 0,
-                               2, 1 << 20, few),
-            3);
+  EXPECT_EQ(
+      ListAttentionReads(plan.work(), plan.items(), layout, Layer(layout), 0, 2, 1 << 20, few), 3);
 }
 
 }  // namespace

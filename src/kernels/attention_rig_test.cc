@@ -137,7 +137,7 @@ void Rig::Step(const std::vector<StepRows>& rows, int workers, bool share_prefix
   }
   plan_.Build(shape_, batch, workers, share_prefixes);
   AlignedArray<float> partials = MakeAligned<float>(plan_.partial_floats());
-  const KvLayerView view = {pool_.get(), block_stride_};
+  const KvLayerView view = {pool_.get(), block_stride_, layout_.head_bytes};
   const RopeAppendArgs append = {
       shape_, layout_, view, qkv.get(), stride, plan_.places().data(), cos_sin_.data()};
   const AttentionArgs args = {shape_,    layout_,   view,           qkv.get(), stride,

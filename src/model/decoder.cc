@@ -176,7 +176,7 @@ bool Decoder::RunLayers(const DecoderBatch& batch, Team& team) {
       << rows;
   Worker& worker = workers_[static_cast<size_t>(team.worker())];
   worker.kv_run_count = kernels::ListAttentionReads(batch.attention, batch.attention_items,
-                                                    kv_layout_, kv_block_bytes_, team.worker(),
+                                                    kv_layout_, KvOf(0, batch), team.worker(),
                                                     team.workers(), kAheadLines, worker.kv_runs);
   ReadKeysAhead(0, batch, team);
   Embed(batch, team);
@@ -435,7 +435,21 @@ Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, 
 }
 
 kernels::KvLayerView Decoder::KvOf(int layer, const DecoderBatch& batch) const {
-  return {batch.kv + static_cast<size_t>(layer) * kv_layout_.layer_bytes, kv_block_bytes_};
+  const auto blocks = static_cast<size_t>(batch.kv_blocks);
+  return {batch.kv + static_cast<size_t>(layer) * blocks * kv_layout_.layer_bytes,
+          kv_layout_.head_bytes, blocks * kv_layout_.head_bytes};
+}
+
+void Decoder::CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const {
+  const size_t stride = static_cast<size_t>(kv_blocks) * kv_layout_.head_bytes;
+  team.ForEach(weights_->config().layers * kv_layout_.kv_heads, 1, [&](int begin, int end) {
+    for (int head = begin; head < end; ++head) {
+      std::byte* blocks = kv + static_cast<size_t>(head) * stride;
+      std::memcpy(blocks + static_cast<size_t>(to) * kv_layout_.head_bytes,
+                  blocks + static_cast<size_t>(from) * kv_layout_.head_bytes,
+                  kv_layout_.head_bytes);
+    }
+  });
 }
 
 // The products up to the layer's attention ask for the keys and values that this worker will read

@@ -34,7 +34,8 @@ struct DecoderBatch {
   kernels::AttentionWork attention{};         // built over the same rows
   int attention_items = 0;
   float* partials = nullptr;  // AttentionPlan::partial_floats()
-  std::byte* kv = nullptr;    // the pool: block b starts at kv + b * kv_block_bytes()
+  std::byte* kv = nullptr;    // the pool, kv_blocks * kv_block_bytes() bytes:
+  int kv_blocks = 0;          // [layers][kv_heads][kv_blocks]
   // Where both are set, the layers may be given up: as soon as one of the workers sees `give_up`
   // set, none begins layer `*last`, which was INT_MAX before.
   const std::atomic<bool>* give_up = nullptr;
@@ -70,6 +71,9 @@ class Decoder {
   static size_t KvBlockBytes(const ModelConfig& config, WeightMode mode,
                              const kernels::KernelTable& kernels,
                              KvDtype kv_dtype = KvDtype::kByWeights);
+  // Copies block `from` of a pool of so many blocks to block `to`, in all layers. Every worker
+  // calls it; complete when it returns.
+  void CopyBlock(std::byte* kv, int kv_blocks, int from, int to, Team& team) const;
   // Floats between rows of logits: the vocabulary, padded.
   int logits_stride() const { return weights_->head().columns(); }
 

@@ -122,6 +122,7 @@ Status CpuDecoderEmbedder::RunStep(const engine::EncodeBatch& batch) {
   step.attention_items = attention_.items();
   step.partials = reinterpret_cast<float*>(partials_.data());
   step.kv = kv_.data();
+  step.kv_blocks = static_cast<int>(blocks_.size());
   pool_->Run([&](model::Team& team) {
     (void)decoder_->RunLayers(step, team);  // nobody gives it up
     team.ForEachInOrder(static_cast<int>(parts_.size()), [&](int index) {

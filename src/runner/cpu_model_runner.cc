@@ -171,6 +171,7 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
   batch.attention_items = attention_.items();
   batch.partials = reinterpret_cast<float*>(partials_.data());
   batch.kv = kv_.data();
+  batch.kv_blocks = limits_.kv_blocks;
   if (plan.may_give_up) {
     batch.give_up = urgent_;
     batch.last = &last_layer_;
@@ -201,17 +202,11 @@ void CpuModelRunner::RunStep(const engine::StepPlan& plan, model::Team& team) {
 
 void CpuModelRunner::CopyBlocks(const engine::StepPlan& plan, model::Team& team) {
   // In order, because a copy may read what an earlier one wrote; all share in each.
-  const size_t bytes = decoder_->kv_block_bytes();
   for (const engine::BlockCopy& copy : plan.copies) {
     CHECK(copy.from >= 0 && copy.from < limits_.kv_blocks && copy.to >= 0 &&
           copy.to < limits_.kv_blocks);
-    const std::byte* from = kv_.data() + static_cast<size_t>(copy.from) * bytes;
-    std::byte* to = kv_.data() + static_cast<size_t>(copy.to) * bytes;
-    if (from == to) continue;
-    team.ForEach(static_cast<int>(bytes / 64), 1, [&](int begin, int end) {
-      const size_t offset = static_cast<size_t>(begin) * 64;
-      std::memcpy(to + offset, from + offset, static_cast<size_t>(end - begin) * 64);
-    });
+    if (copy.from != copy.to)
+      decoder_->CopyBlock(kv_.data(), limits_.kv_blocks, copy.from, copy.to, team);
   }
 }
 

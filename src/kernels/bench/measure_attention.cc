@@ -24,7 +24,8 @@ struct Setup {
   AttentionShape shape;
   KvLayout layout;
   size_t layers = 1;
-  size_t block_stride = 0;
+  size_t blocks = 0;       // of the pool
+  size_t layer_bytes = 0;  // of all of them
   AlignedBuffer pool;
   std::vector<std::vector<int32_t>> tables;  // of the sequences
   size_t width = 0;                          // floats of a row of qkv
@@ -37,7 +38,8 @@ struct Setup {
   std::vector<AlignedBuffer> scratch;
 
   KvLayerView Layer(size_t i) const {
-    return {const_cast<std::byte*>(pool.data()) + i % layers * layout.layer_bytes, block_stride};
+    return {const_cast<std::byte*>(pool.data()) + i % layers * layer_bytes, layout.head_bytes,
+            blocks * layout.head_bytes};
   }
   AttentionArgs Args(size_t layer, size_t step) {
     const size_t out_width = static_cast<size_t>(shape.heads * shape.head_dim);
@@ -64,15 +66,18 @@ void FillRandom(std::vector<float>& x, uint64_t seed) {
   }
 }
 
-// Block tables with the first `shared` tokens in common, ids in random order.
-std::vector<std::vector<int32_t>> DrawTables(const AttentionPoint& point, int32_t* block_count) {
+// Block tables with the first `shared` tokens in common; ids one after the other, as prompts take
+// them from a pool, or in random order.
+std::vector<std::vector<int32_t>> DrawTables(const AttentionPoint& point, bool scattered,
+                                             int32_t* block_count) {
   const int32_t per_sequence = (point.context + point.rows + kBlockTokens - 1) / kBlockTokens;
   const int32_t common = point.shared / kBlockTokens;
   *block_count = common + point.sequences * (per_sequence - common);
   std::vector<int32_t> ids(static_cast<size_t>(*block_count));
   for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<int32_t>(i);
   Random random(7);
-  for (size_t i = ids.size(); i > 1; --i) std::swap(ids[i - 1], ids[random.Below(i)]);
+  for (size_t i = scattered ? ids.size() : 0; i > 1; --i)
+    std::swap(ids[i - 1], ids[random.Below(i)]);
   std::vector<std::vector<int32_t>> tables(static_cast<size_t>(point.sequences));
   auto next = ids.begin() + common;
   for (std::vector<int32_t>& table : tables) {
@@ -91,12 +96,11 @@ Result<Setup> MakeSetup(const AttentionKernels& kernels, const AttentionBenchOpt
   s.layout = MakeKvLayout(options.format, s.shape.kv_heads, s.shape.head_dim);
   s.width = static_cast<size_t>((s.shape.heads + 2 * s.shape.kv_heads) * s.shape.head_dim);
   int32_t block_count = 0;
-  s.tables = DrawTables(point, &block_count);
-  const size_t layer_total = s.layout.layer_bytes * static_cast<size_t>(block_count);
-  s.layers = std::max<size_t>(1, options.cold_bytes / layer_total);
-  s.block_stride = s.layers * s.layout.layer_bytes;
-  ASSIGN_OR_RETURN(s.pool,
-                   AlignedBuffer::Allocate(s.block_stride * static_cast<size_t>(block_count)));
+  s.tables = DrawTables(point, options.scattered, &block_count);
+  s.blocks = static_cast<size_t>(block_count);
+  s.layer_bytes = s.layout.layer_bytes * s.blocks;
+  s.layers = std::max<size_t>(1, options.cold_bytes / s.layer_bytes);
+  ASSIGN_OR_RETURN(s.pool, AlignedBuffer::Allocate(s.layers * s.layer_bytes));
 
   const size_t sequences = static_cast<size_t>(point.sequences);
   s.context.resize(sequences * static_cast<size_t>(point.context) * s.width);
@@ -119,11 +123,8 @@ Result<Setup> MakeSetup(const AttentionKernels& kernels, const AttentionBenchOpt
   kernels.rope_append(
       {s.shape, s.layout, s.Layer(0), s.context.data(), s.width, places.data(), nullptr}, 0,
       static_cast<int32_t>(places.size()));
-  for (size_t b = 0; b < static_cast<size_t>(block_count); ++b) {
-    std::byte* block = s.pool.data() + b * s.block_stride;
-    for (size_t l = 1; l < s.layers; ++l)
-      std::memcpy(block + l * s.layout.layer_bytes, block, s.layout.layer_bytes);
-  }
+  for (size_t l = 1; l < s.layers; ++l)
+    std::memcpy(s.pool.data() + l * s.layer_bytes, s.pool.data(), s.layer_bytes);
 
   const int32_t chunk = point.chunk > 0 ? point.chunk : point.rows;
   size_t partial_floats = 0;
@@ -187,7 +188,7 @@ Status CheckAnswer(const AttentionKernels& kernels, const AttentionBenchOptions&
   }
   ASSIGN_OR_RETURN(AlignedBuffer pool, AlignedBuffer::Allocate(layout.layer_bytes * table.size()));
   ASSIGN_OR_RETURN(AlignedBuffer scratch, AlignedBuffer::Allocate(oracle.scratch_bytes(s.shape)));
-  const KvLayerView view = {pool.data(), layout.layer_bytes};
+  const KvLayerView view = {pool.data(), layout.layer_bytes, layout.head_bytes};
   // The first sequence's rows lie together in a step, and steps follow each other only with one
   // sequence.
   std::vector<float> rows(

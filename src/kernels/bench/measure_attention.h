@@ -32,6 +32,7 @@ struct AttentionBenchOptions {
   std::vector<AttentionPoint> points = {{1, 511, 1},  {1, 2047, 1},        {8, 511, 1},
                                         {32, 511, 1}, {16, 1087, 1},       {16, 1087, 1, 1024},
                                         {1, 0, 512},  {1, 0, 512, 0, 128}, {1, 0, 2048}};
+  bool scattered = false;                 // block ids in random order
   size_t cold_bytes = size_t{160} << 20;  // 0: one layer, as hot as it gets
   double seconds_per_point = 0.15;
 };

@@ -160,11 +160,11 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
     const float* k = args.qkv + static_cast<size_t>(r) * args.stride + shape.heads * head_dim;
     const float* v = k + shape.kv_heads * head_dim;
     const int32_t slot = place.position % kBlockTokens;
-    std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
+    std::byte* head = args.kv.Head(place.block, 0);
     const bool pair = args.layout.format == KvFormat::kI16 && slot % 2 == 0 && r + 1 < row_end &&
                       args.rows[r + 1].block == place.block &&
                       args.rows[r + 1].position == place.position + 1;
-    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
+    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.kv.head_stride) {
       if (args.layout.format == KvFormat::kF32) {
         AppendFloat(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
       } else if (args.layout.format == KvFormat::kI8) {
