@@ -32,7 +32,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"kv-cache-bytes", kSize, kModel, "1GiB", "memory of the KV cache", 1 << 20, int64_t{1} << 44,
      "", "kv.cache_bytes"},
     {"kv-dtype", kChoice, kModel, "",
-     "numbers of the KV cache; int8 takes half of fp16 (default: fp16, beside --dtype f32 fp32)", 0,
+     "numbers of the KV cache; int8 takes half of fp16 (default: int8, beside --dtype f32 fp32)", 0,
      0, "fp16|int8|fp32", "kv.dtype"},
     {"prefill-chunk", kInt, kModel, "",
      "prompt tokens per step (default: 128 beside decoding sequences, else 512)", 1, 8192},

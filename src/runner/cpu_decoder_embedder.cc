@@ -25,13 +25,17 @@ Result<std::unique_ptr<CpuDecoderEmbedder>> CpuDecoderEmbedder::Create(
   limits.max_tokens = std::max(options.max_tokens, limits.max_item_tokens);
   limits.vocab_size = config.vocab_size;
   limits.width = config.width;
+  // It lives for one batch: no room is won by int8, and a vector shows every rounding.
+  const model::KvDtype kv_dtype =
+      weights->mode() == model::WeightMode::kF32 ? model::KvDtype::kF32 : model::KvDtype::k16Bit;
   const size_t block_bytes =
-      model::Decoder::KvBlockBytes(config, weights->mode(), *options.kernels);
+      model::Decoder::KvBlockBytes(config, weights->mode(), *options.kernels, kv_dtype);
   model::Decoder::Options decoder_options;
   decoder_options.workers = options.pool->workers();
   decoder_options.max_rows = std::min(options.max_step_tokens, limits.max_tokens);
   decoder_options.max_head_rows = 1;  // no head is run
   decoder_options.context = limits.max_item_tokens;
+  decoder_options.kv_dtype = kv_dtype;
   ASSIGN_OR_RETURN(auto decoder,
                    model::Decoder::Create(std::move(weights), *options.kernels, decoder_options));
   // Each text begins a block of its own.
