@@ -4,10 +4,13 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <span>
+#include <string>
 
 #include "bench/concurrency.h"
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
+#include "bench/perplexity.h"
 #include "bench/strategies.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
@@ -196,6 +199,47 @@ TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
   EXPECT_EQ(report->json.at("norm").as_array().size(), 4u);
   for (const auto& row : report->json.at("gemm").as_array())
     EXPECT_GT(row.at("gops").as_double(), 0);
+}
+
+TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
+  const std::string sentence = "The world is in the hand of another, and that is all. ";
+  std::string text;
+  for (int i = 0; i < 6; ++i) text += sentence;
+  const gguf::testing::TempFile page(std::as_bytes(std::span(text)), ".txt");
+  PerplexityOptions options;
+  options.model = file_->path();
+  options.flags = SmallFlags();
+  options.text = page.path();
+  options.window = 32;
+  options.tokens = 90;
+  options.against = "f32";
+  const auto report = BenchPerplexity(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_TRUE(report->failures.empty());
+  EXPECT_EQ(report->json.at("tokens_scored").as_uint64(), 87u);  // 32, 32 and 26, less one each
+  const double perplexity = report->json.at("perplexity").as_double();
+  EXPECT_GT(perplexity, 50);  // random weights know nothing of 306 tokens
+  EXPECT_LT(perplexity, 3000);
+  const auto& against = report->json.at("against").as_object();
+  EXPECT_NEAR(against.at("perplexity_ratio").as_double(), 1.0, 0.05);
+  EXPECT_GT(against.at("mean_abs_delta_logprob").as_double(), 0);
+  EXPECT_LT(against.at("mean_abs_delta_logprob").as_double(), 0.2);
+
+  // Gates; a file against itself differs nowhere.
+  options.against = file_->path();
+  options.most_ratio = 1.0;
+  options.least_agreement = 100;
+  const auto same = BenchPerplexity(options, nullptr);
+  ASSERT_TRUE(same.ok()) << same.status();
+  EXPECT_TRUE(same->failures.empty());
+  EXPECT_EQ(same->json.at("against").at("mean_abs_delta_logprob").as_double(), 0);
+  options.most_ratio = 0.5;
+  EXPECT_EQ(BenchPerplexity(options, nullptr)->failures.size(), 1u);
+
+  options.window = 1000;
+  EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
+  options.text = page.path() + "none";
+  EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "model_path");
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include "bench/kernels_report.h"
 #include "bench/mqtt_chats.h"
 #include "bench/overload.h"
+#include "bench/perplexity.h"
 #include "bench/serve_load.h"
 #include "bench/strategies.h"
 #include "cli/bench_encode.h"
@@ -66,6 +67,7 @@ class BenchCommand final : public Command {
         "  tutti bench jobs --url http://127.0.0.1:8080\n"
         "  tutti bench mqtt --json mqtt.json\n"
         "  tutti bench kernels\n"
+        "  tutti bench perplexity model-q4_k_m.gguf --text text.txt --against model-f16.gguf:f32\n"
         "  tutti bench encode all-minilm-l6-v2 --texts 32\n"
         "  tutti bench grpc --url grpc://127.0.0.1:8081 --concurrency 1,4,8\n"
         "  tutti bench knee all-minilm-l6-v2 --p99-ms 20\n"
@@ -85,6 +87,7 @@ class BenchCommand final : public Command {
     DeclareJobs();
     DeclareMqtt();
     DeclareKernels();
+    DeclarePerplexity();
     encode_.Declare(
         [this](const char* name, const char* help, std::function<Result<bench::Report>()> run) {
           return Add(name, help, std::move(run));
@@ -343,6 +346,42 @@ class BenchCommand final : public Command {
                       "a few points for a moment each: is all there and right");
   }
 
+  void DeclarePerplexity() {
+    CLI::App* command =
+        Add("perplexity", "How well a model foretells a text, and against another form of it",
+            [this]() -> Result<bench::Report> {
+              if ((perplexity_.most_ratio > 0 || perplexity_.least_agreement > 0) &&
+                  perplexity_.against.empty()) {
+                return InvalidArgument("invalid_value",
+                                       "--max-ratio and --min-agreement need --against");
+              }
+              perplexity_.model = model_.model;
+              perplexity_.flags = model_.flags;
+              return bench::BenchPerplexity(perplexity_, Progress());
+            });
+    command->footer(
+        "Examples:\n"
+        "  tutti bench perplexity smollm2-135m-instruct --text tests/golden/text.txt --against "
+        "f32\n"
+        "  tutti bench perplexity model-q8_0.gguf --text text.txt --against model-f16.gguf:f32 \\\n"
+        "      --max-ratio 1.01 --min-agreement 98\n"
+        "A text is read as plain text, without BOS and special tokens.");
+    model_.AddTo(*command, true);
+    command->add_option("--text", perplexity_.text, "a file of UTF-8 text")
+        ->required()
+        ->type_name("FILE");
+    command->add_option("--against", perplexity_.against,
+                        "a dtype of the same model (f32), or another model, with or without a "
+                        "dtype (OTHER.gguf:f32)");
+    AddNumber(*command, "--window", perplexity_.window, 2, 1 << 20,
+              "tokens that are read together [512]");
+    AddNumber(*command, "--tokens", perplexity_.tokens, 2, 1 << 24, "of the text, at most [10000]");
+    AddNumber(*command, "--max-ratio", perplexity_.most_ratio, 0.0, 1000.0,
+              "of the perplexities, or it fails (none)");
+    AddNumber(*command, "--min-agreement", perplexity_.least_agreement, 0.0, 100.0,
+              "percent of places with the same most probable token, or it fails (none)");
+  }
+
   // As given, or one that no other run has.
   std::string CacheSalt() const {
     if (!cache_salt_.empty()) return cache_salt_ == "none" ? "" : cache_salt_;
@@ -388,6 +427,7 @@ class BenchCommand final : public Command {
   std::string cache_salt_;
   bool completions_ = false, natural_end_ = false;
   bench::KernelsOptions kernels_;
+  bench::PerplexityOptions perplexity_;
   bench::MqttBenchOptions mqtt_;
   EncodeBenches encode_;
 };

@@ -279,6 +279,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeEmbedCommand());
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeInspectCommand());
+  commands.push_back(MakeQuantizeCommand());
   commands.push_back(MakeKeysCommand());
   commands.push_back(MakeUsersCommand());
   commands.push_back(MakeUsageCommand());

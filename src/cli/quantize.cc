@@ -1,0 +1,230 @@
+// `tutti quantize`: a model file in another form, and what became of each tensor.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "app/model_registry.h"
+#include "base/cpus.h"
+#include "base/quote.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "cli/number_option.h"
+#include "cli/text_table.h"
+#include "gguf/file.h"
+#include "quantize/requantize.h"
+#include "wire/json.h"
+
+namespace tutti::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string Extents(const tensor::Shape& shape) {
+  std::string text;
+  for (int i = 0; i < shape.dims; ++i) {
+    text += (i > 0 ? "x" : "") + std::to_string(shape.ne[static_cast<size_t>(i)]);
+  }
+  return text;
+}
+
+double MiB(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+// The file against one of 32 bits for each parameter.
+double OfFloat(const quantize::RequantizeReport& report) {
+  return report.parameters == 0 ? 0
+                                : static_cast<double>(report.bytes_after) /
+                                      (4.0 * static_cast<double>(report.parameters));
+}
+
+// How far it is, on standard error: a line that renews itself at a terminal, elsewhere one every
+// ten seconds.
+class ProgressLine {
+ public:
+  bool operator()(uint64_t done, uint64_t total) {
+    const Clock::time_point now = Clock::now();
+    const auto pause = terminal_ ? std::chrono::milliseconds(200) : std::chrono::seconds(10);
+    if (now - last_ < pause) return true;
+    last_ = now;
+    const double percent = 100.0 * static_cast<double>(done) / static_cast<double>(total);
+    std::fprintf(stderr, terminal_ ? "\r%5.1f %%" : "tutti: %.1f %%\n", percent);
+    shown_ = true;
+    return true;
+  }
+  void End() const {
+    if (shown_ && terminal_) std::fputs("\r        \r", stderr);
+  }
+
+ private:
+  const bool terminal_ = isatty(STDERR_FILENO) == 1;
+  Clock::time_point last_ = Clock::now();
+  bool shown_ = false;
+};
+
+std::string TypesHelp() {
+  std::string text = "Types, by bits per weight:\n";
+  for (const quantize::FileType& type : quantize::FileTypes()) {
+    text += fmt::format("  {:<7} {}\n", type.name, type.summary);
+  }
+  return text;
+}
+
+class QuantizeCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("quantize", "Write a model in fewer bits, or in more");
+    app_->footer(
+        TypesHelp() +
+        "Each tensor's form is reported, and why where it is not the type's. A file that is\n"
+        "quantised already can be quantised again, but what it lost stays lost.\n"
+        "Examples:\n"
+        "  tutti quantize model-f16.gguf model-q8_0.gguf --type Q8_0\n"
+        "  tutti quantize model-f16.gguf model-q4_k_m.gguf --type Q4_K_M --json report.json\n"
+        "  tutti quantize model-f16.gguf model-q4_0.gguf --type Q4_0 --dry-run   sizes alone");
+    app_->add_option("IN", in_, "a .gguf file or a known model")->check(ModelName())->required();
+    app_->add_option("OUT", out_, "the file to write")->required();
+    app_->add_option("--type", type_, "the form of its matrices: Q8_0, Q4_K_M, ...")->required();
+    app_->add_flag("--force", force_, "replace OUT where it is there");
+    app_->add_flag("--dry-run", dry_run_, "write nothing: report forms and sizes");
+    AddNumber(*app_, "--threads", threads_, 1, 1024,
+              "that quantise (default: the cores this process may use)");
+    app_->add_option("--json", json_, "write the report to this file; - is standard output")
+        ->type_name("FILE");
+  }
+
+  int Run() override {
+    const auto type = quantize::FileTypeByName(type_);
+    if (!type) {
+      return FailConfig(
+          InvalidArgument("invalid_value", fmt::format("--type is {}; it must be one of {}",
+                                                       Quote(type_), quantize::FileTypeNames())));
+    }
+    const Clock::time_point begin = Clock::now();
+    const Status opened = OpenInput();
+    if (!opened.ok()) return Fail(opened);
+    const Result<quantize::RequantizeReport> report = Write(*type);
+    if (!report.ok()) return Fail(report.status());
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (json_ != "-") PrintTable(*report, seconds);
+    return WriteJson(*report, seconds);
+  }
+
+ private:
+  Status OpenInput() {
+    ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(in_));
+    std::error_code error;
+    if (std::filesystem::is_directory(ref.path, error)) {
+      return InvalidArgument("model_path", Quote(in_, 255) +
+                                               " is a folder; what is quantised is a GGUF file. "
+                                               "Encoders are quantised at load: --dtype int8");
+    }
+    if (std::filesystem::equivalent(ref.path, out_, error)) {
+      return InvalidArgument("output_path", "IN and OUT are the same file");
+    }
+    Result<std::shared_ptr<const gguf::File>> file = gguf::File::Open(ref.path);
+    if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
+    file_ = *std::move(file);
+    return OkStatus();
+  }
+
+  Result<quantize::RequantizeReport> Write(const quantize::FileType& type) {
+    if (dry_run_) return quantize::PlanRequantize(*file_, type);
+    ProgressLine line;
+    quantize::RequantizeOptions options;
+    options.threads = threads_ > 0 ? threads_ : UsableCores();
+    options.replace = force_;
+    options.progress = [&line](uint64_t done, uint64_t total) { return line(done, total); };
+    Result<quantize::RequantizeReport> report = quantize::Requantize(*file_, type, out_, options);
+    line.End();
+    return report;
+  }
+
+  void PrintTable(const quantize::RequantizeReport& report, double seconds) const {
+    std::vector<std::vector<std::string>> rows = {
+        {"TENSOR", "SHAPE", "FROM", "TO", "MiB", "ERROR", "WHY"}};
+    std::map<std::string, std::pair<int, uint64_t>> forms;
+    for (const quantize::TensorOutcome& tensor : report.tensors) {
+      const quantize::TensorPlan& plan = tensor.plan;
+      const std::string to(tensor::Name(plan.to));
+      rows.push_back({Quote(plan.from->name), Extents(plan.from->shape),
+                      std::string(tensor::Name(plan.from->dtype())), to,
+                      fmt::format("{:.2f}", MiB(plan.bytes)),
+                      dry_run_ ? "-" : fmt::format("{:.5f}", tensor.relative_error), plan.reason});
+      rows.back()[0] = rows.back()[0].substr(1, rows.back()[0].size() - 2);
+      forms[to].first += 1;
+      forms[to].second += plan.bytes;
+    }
+    std::fputs(TextTable(rows).c_str(), stdout);
+    std::string made;
+    for (const auto& [form, sum] : forms) {
+      made += fmt::format("{}{} {} ({:.1f} MiB)", made.empty() ? "" : ", ", sum.first, form,
+                          MiB(sum.second));
+    }
+    std::printf("\n%zu tensors: %s\n", report.tensors.size(), made.c_str());
+    if (report.fell_back > 0) {
+      std::printf("%d fell back to another form for their width\n", report.fell_back);
+    }
+    std::printf("%.1f MiB -> %.1f MiB (%.3f x float32)%s, %.1f s\n", MiB(report.bytes_before),
+                MiB(report.bytes_after), OfFloat(report), dry_run_ ? ", nothing written" : "",
+                seconds);
+  }
+
+  int WriteJson(const quantize::RequantizeReport& report, double seconds) const {
+    if (json_.empty()) return kExitOk;
+    boost::json::array tensors;
+    for (const quantize::TensorOutcome& tensor : report.tensors) {
+      const quantize::TensorPlan& plan = tensor.plan;
+      boost::json::array shape;
+      for (int i = 0; i < plan.from->shape.dims; ++i) {
+        shape.push_back(plan.from->shape.ne[static_cast<size_t>(i)]);
+      }
+      boost::json::object row{{"name", plan.from->name},
+                              {"shape", std::move(shape)},
+                              {"from", tensor::Name(plan.from->dtype())},
+                              {"to", tensor::Name(plan.to)},
+                              {"wanted", tensor::Name(plan.wanted)},
+                              {"fell_back", plan.fell_back},
+                              {"bytes", plan.bytes}};
+      if (!plan.reason.empty()) row["reason"] = plan.reason;
+      if (!dry_run_) row["relative_error"] = tensor.relative_error;
+      tensors.push_back(std::move(row));
+    }
+    const boost::json::object out{{"schema", "tutti.quantize.v1"},
+                                  {"input", in_},
+                                  {"output", out_},
+                                  {"type", report.type.name},
+                                  {"written", !dry_run_},
+                                  {"parameters", report.parameters},
+                                  {"bytes_before", report.bytes_before},
+                                  {"bytes_after", report.bytes_after},
+                                  {"of_float32", OfFloat(report)},
+                                  {"fell_back", report.fell_back},
+                                  {"seconds", seconds},
+                                  {"tensors", std::move(tensors)}};
+    const std::string text = wire::PrintJson(out) + "\n";
+    if (json_ == "-") {
+      std::fputs(text.c_str(), stdout);
+    } else if (std::ofstream file(json_); !(file << text).flush()) {
+      return Fail(InvalidArgument("output_path", "cannot write " + Quote(json_, 255)));
+    }
+    return kExitOk;
+  }
+
+  std::string in_, out_, type_, json_;
+  bool force_ = false, dry_run_ = false;
+  int threads_ = 0;
+  std::shared_ptr<const gguf::File> file_;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakeQuantizeCommand() { return std::make_unique<QuantizeCommand>(); }
+
+}  // namespace tutti::cli

@@ -1,0 +1,259 @@
+#include "quantize/requantize.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <system_error>
+#include <thread>
+
+#include "base/check.h"
+#include "base/quote.h"
+#include "quantize/output_file.h"
+#include "tensor/dequantize.h"
+#include "tensor/finite.h"
+#include "tensor/quantize_search.h"
+
+namespace tutti::quantize {
+namespace {
+
+using tensor::DType;
+
+constexpr uint32_t kQuantizationVersion = 2;  // of the block layouts, since May 2023
+constexpr std::string_view kFileTypeKey = "general.file_type";
+constexpr std::string_view kVersionKey = "general.quantization_version";
+
+// Elements that a thread takes at a time: whole blocks of every form.
+constexpr int64_t kChunk = int64_t{1} << 19;
+
+using Bytes = std::vector<std::byte>;
+
+void Put(Bytes* out, const void* data, size_t size) {
+  const std::byte* bytes = static_cast<const std::byte*>(data);
+  out->insert(out->end(), bytes, bytes + size);
+}
+template <typename T>
+void PutNumber(Bytes* out, T value) {
+  Put(out, &value, sizeof value);
+}
+void PutString(Bytes* out, std::string_view text) {
+  PutNumber(out, static_cast<uint64_t>(text.size()));
+  Put(out, text.data(), text.size());
+}
+void PutU32(Bytes* out, std::string_view key, uint32_t value) {
+  PutString(out, key);
+  PutNumber(out, static_cast<uint32_t>(gguf::ValueType::kUint32));
+  PutNumber(out, value);
+}
+
+uint64_t Padded(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+void PutEntry(Bytes* out, const gguf::Entry& entry) {
+  PutString(out, entry.key);
+  PutNumber(out, static_cast<uint32_t>(entry.value.type));
+  if (entry.value.is_array()) {
+    PutNumber(out, static_cast<uint32_t>(entry.value.element));
+    PutNumber(out, entry.value.count);
+  }
+  Put(out, entry.value.data, static_cast<size_t>(entry.value.bytes));
+}
+
+// Everything before the data, padded.
+Bytes MakeHeader(const gguf::Header& header, const FileType& type,
+                 const std::vector<TensorOutcome>& tensors) {
+  Bytes pairs;
+  uint64_t count = 0;
+  for (size_t i = 0; i < header.entry_count(); ++i) {
+    const gguf::Entry entry = header.entry(i);
+    if (entry.key == kFileTypeKey || entry.key == kVersionKey || entry.key.starts_with("split.")) {
+      continue;
+    }
+    PutEntry(&pairs, entry);
+    ++count;
+  }
+  PutU32(&pairs, kVersionKey, kQuantizationVersion);
+  PutU32(&pairs, kFileTypeKey, type.id);
+  count += 2;
+
+  Bytes out;
+  Put(&out, "GGUF", 4);
+  PutNumber(&out, uint32_t{3});
+  PutNumber(&out, static_cast<uint64_t>(tensors.size()));
+  PutNumber(&out, count);
+  Put(&out, pairs.data(), pairs.size());
+  uint64_t offset = 0;
+  for (const TensorOutcome& tensor : tensors) {
+    const gguf::TensorInfo& info = *tensor.plan.from;
+    PutString(&out, info.name);
+    PutNumber(&out, static_cast<uint32_t>(info.shape.dims));
+    for (int i = 0; i < info.shape.dims; ++i) {
+      PutNumber(&out, static_cast<uint64_t>(info.shape.ne[static_cast<size_t>(i)]));
+    }
+    PutNumber(&out, static_cast<uint32_t>(tensor.plan.to));
+    PutNumber(&out, offset);
+    offset += Padded(tensor.plan.bytes, header.alignment());
+  }
+  out.resize(static_cast<size_t>(Padded(out.size(), header.alignment())));
+  return out;
+}
+
+// One thread's part of a batch.
+struct Part {
+  int64_t first = 0, elements = 0;  // of the tensor
+  std::vector<float> values, again;
+  Bytes out;
+  double lost = 0, power = 0;  // sums of squares
+  Status status;
+};
+
+class Writer {
+ public:
+  Writer(const gguf::File& file, const RequantizeOptions& options, OutputFile* out, uint64_t total)
+      : file_(file), options_(options), out_(*out), total_(total) {
+    parts_.resize(static_cast<size_t>(options.threads));
+  }
+
+  Status Write(TensorOutcome* tensor) {
+    const gguf::TensorInfo& from = *tensor->plan.from;
+    const int64_t elements = from.shape.elements();
+    const int64_t batch = kChunk * static_cast<int64_t>(parts_.size());
+    double lost = 0;
+    double power = 0;
+    Bytes read;
+    for (int64_t first = 0; first < elements; first += batch) {
+      const int64_t many = std::min(batch, elements - first);
+      read.resize(tensor::RowBytes(from.dtype(), many));
+      RETURN_IF_ERROR(file_.Read(from, tensor::RowBytes(from.dtype(), first), read));
+      if (tensor->plan.to == from.dtype()) {
+        RETURN_IF_ERROR(CheckFinite(from, from.dtype(), first, many, read.data(), ""));
+        RETURN_IF_ERROR(out_.Append(read));
+      } else {
+        RETURN_IF_ERROR(Convert(tensor->plan, first, many, read, &lost, &power));
+      }
+      done_ += static_cast<uint64_t>(many);
+      if (options_.progress && !options_.progress(done_, total_)) {
+        return {StatusCode::kCancelled, "cancelled", "the quantisation was abandoned"};
+      }
+    }
+    tensor->relative_error = power > 0 ? std::sqrt(lost / power) : 0;
+    const uint64_t end = Padded(out_.bytes(), file_.header().alignment());
+    return out_.Append(Bytes(static_cast<size_t>(end - out_.bytes())));
+  }
+
+ private:
+  static Status CheckFinite(const gguf::TensorInfo& tensor, DType form, int64_t first,
+                            int64_t elements, const std::byte* blocks, std::string_view as) {
+    const int64_t found = tensor::FirstNonFinite(form, blocks, elements);
+    if (found < 0) return OkStatus();
+    const int64_t columns = tensor.shape.columns();
+    return InvalidArgument("model_nonfinite",
+                           fmt::format("tensor {} at row {}, column {}: {}", Quote(tensor.name),
+                                       (first + found) / columns, (first + found) % columns,
+                                       as.empty() ? std::string("not a number, or infinite")
+                                                  : fmt::format("too large for {}", as)));
+  }
+
+  // The parts in parallel, written in their order.
+  Status Convert(const TensorPlan& plan, int64_t first, int64_t many, const Bytes& read,
+                 double* lost, double* power) {
+    std::vector<std::thread> others;
+    size_t used = 0;
+    for (int64_t at = 0; at < many; at += kChunk, ++used) {
+      parts_[used].first = first + at;
+      parts_[used].elements = std::min(kChunk, many - at);
+    }
+    for (size_t i = 1; i < used; ++i) {
+      const auto work = [this, i, &plan, first, &read] { Encode(plan, first, read, &parts_[i]); };
+      try {
+        others.emplace_back(work);
+      } catch (const std::system_error&) {  // no more threads: this one does it
+        work();
+      }
+    }
+    Encode(plan, first, read, &parts_[0]);
+    for (std::thread& other : others) other.join();
+    for (size_t i = 0; i < used; ++i) {
+      RETURN_IF_ERROR(parts_[i].status);
+      RETURN_IF_ERROR(out_.Append(parts_[i].out));
+      *lost += parts_[i].lost;
+      *power += parts_[i].power;
+    }
+    return OkStatus();
+  }
+
+  static void Encode(const TensorPlan& plan, int64_t batch_first, const Bytes& read, Part* part) {
+    const gguf::TensorInfo& from = *plan.from;
+    const size_t n = static_cast<size_t>(part->elements);
+    const std::byte* blocks =
+        read.data() + tensor::RowBytes(from.dtype(), part->first - batch_first);
+    part->status = CheckFinite(from, from.dtype(), part->first, part->elements, blocks, "");
+    if (!part->status.ok()) return;
+    part->values.resize(n);
+    part->again.resize(n);
+    part->out.resize(tensor::RowBytes(plan.to, part->elements));
+    tensor::DequantizeRow(from.dtype(), blocks, part->values.data(), part->elements);
+    // A product of finite scales may still be infinite.
+    part->status = CheckFinite(from, DType::kF32, part->first, part->elements,
+                               reinterpret_cast<const std::byte*>(part->values.data()), "");
+    if (!part->status.ok()) return;
+    tensor::QuantizeRowSearched(plan.to, part->values.data(), part->out.data(), part->elements);
+    part->status = CheckFinite(from, plan.to, part->first, part->elements, part->out.data(),
+                               tensor::Name(plan.to));
+    if (!part->status.ok()) return;
+    tensor::DequantizeRow(plan.to, part->out.data(), part->again.data(), part->elements);
+    part->lost = part->power = 0;
+    for (size_t i = 0; i < n; ++i) {
+      const double value = static_cast<double>(part->values[i]);
+      const double off = static_cast<double>(part->again[i]) - value;
+      part->lost += off * off;
+      part->power += value * value;
+    }
+  }
+
+  const gguf::File& file_;
+  const RequantizeOptions& options_;
+  OutputFile& out_;
+  std::vector<Part> parts_;
+  uint64_t done_ = 0, total_ = 0;
+};
+
+}  // namespace
+
+Result<RequantizeReport> PlanRequantize(const gguf::File& file, const FileType& type) {
+  ASSIGN_OR_RETURN(std::vector<TensorPlan> plans, PlanTensors(file.header(), type));
+  RequantizeReport report;
+  report.type = type;
+  report.bytes_before = file.header().file_bytes();
+  uint64_t data = 0;
+  for (TensorPlan& plan : plans) {
+    report.parameters += static_cast<uint64_t>(plan.from->shape.elements());
+    report.fell_back += plan.fell_back ? 1 : 0;
+    data += Padded(plan.bytes, file.header().alignment());
+    report.tensors.push_back({std::move(plan), 0});
+  }
+  report.bytes_after = MakeHeader(file.header(), type, report.tensors).size() + data;
+  return report;
+}
+
+Result<RequantizeReport> Requantize(const gguf::File& file, const FileType& type,
+                                    const std::string& path, const RequantizeOptions& options) {
+  CHECK_GE(options.threads, 1);
+  ASSIGN_OR_RETURN(RequantizeReport report, PlanRequantize(file, type));
+  if (report.tensors.empty()) {
+    return InvalidArgument("model_tensor_missing",
+                           "the file has no tensors: a vocabulary has nothing to quantise");
+  }
+  ASSIGN_OR_RETURN(OutputFile out, OutputFile::Create(path, options.replace, report.bytes_after));
+  RETURN_IF_ERROR(out.Append(MakeHeader(file.header(), type, report.tensors)));
+  Writer writer(file, options, &out, report.parameters);
+  for (TensorOutcome& tensor : report.tensors) RETURN_IF_ERROR(writer.Write(&tensor));
+  CHECK_EQ(out.bytes(), report.bytes_after);
+  RETURN_IF_ERROR(file.CheckUnchanged());
+  RETURN_IF_ERROR(out.Keep());
+  return report;
+}
+
+}  // namespace tutti::quantize
