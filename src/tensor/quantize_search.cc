@@ -18,6 +18,14 @@ constexpr int kRefinements = 2;  // codes and scales fitted to each other again
 // To the nearest integer, halves to even: adding this leaves no fraction in a float of |x| < 2^22.
 constexpr float kToInteger = 12582912.0f;
 
+// More than any of the types can hold, and little enough that no sum of products overflows.
+constexpr float kTooLarge = 1e9f;
+constexpr uint16_t kInfiniteHalf = 0x7C00;
+
+bool HoldsTooLarge(const float* in) {
+  return std::any_of(in, in + kSuperBlock, [](float x) { return std::fabs(x) > kTooLarge; });
+}
+
 float InverseOf(float d) {
   const float inverse = d == 0.0f ? 0.0f : 1.0f / d;
   return std::isfinite(inverse) ? inverse : 0.0f;
@@ -190,12 +198,22 @@ void PackLowBits(const uint8_t q[256], uint8_t qs[128]) {
 }
 
 void Search(const float* in, BlockQ4_K* block) {
+  if (HoldsTooLarge(in)) {
+    *block = {};
+    block->d = kInfiniteHalf;
+    return;
+  }
   uint8_t q[256];
   SearchK(in, 15, &block->d, &block->dmin, block->scales, q);
   PackLowBits(q, block->qs);
 }
 
 void Search(const float* in, BlockQ5_K* block) {
+  if (HoldsTooLarge(in)) {
+    *block = {};
+    block->d = kInfiniteHalf;
+    return;
+  }
   uint8_t q[256];
   SearchK(in, 31, &block->d, &block->dmin, block->scales, q);
   PackLowBits(q, block->qs);
@@ -244,6 +262,11 @@ float SearchSymmetric(const float* x, const float* w) {
 }
 
 void Search(const float* in, BlockQ6_K* block) {
+  if (HoldsTooLarge(in)) {
+    *block = {};
+    block->d = kInfiniteHalf;
+    return;
+  }
   float w[kSuperBlock];
   float steps[16];
   float extreme = 0;

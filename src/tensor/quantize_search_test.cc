@@ -94,8 +94,8 @@ TEST(QuantizeSearched, ValuesOfEverySizeGiveFiniteBlocksOrOnesThatSayTheyAreNot)
         std::vector<float> out(256);
         DequantizeRow(dtype, blocks.data(), out.data(), 256);
         for (size_t i = 0; i < 256; ++i) {
-          // Steps below fp16's smallest number, 6e-8, are none.
-          ASSERT_NEAR(out[i], values[i], 0.1f * size + 4e-6f) << dtype << " " << size;
+          // Fp16 has no scales of scales for what is much smaller than 63 x 15 x 6e-8.
+          ASSERT_NEAR(out[i], values[i], 0.1f * size + 3e-5f) << dtype << " " << size;
         }
       }
     }
