@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 #include <utility>
 
@@ -240,6 +241,13 @@ bool DecoderSlot::Step() {
     } else {
       count.prompt_tokens += static_cast<uint64_t>(scheduler_.prefill_tokens());
     }
+    const std::span<const int> accepted = scheduler_.accepted_drafts();
+    if (scheduler_.draft_tokens() > 0 && status.ok() && !result.given_up) {
+      ++count.draft_steps;
+      count.draft_tokens += static_cast<uint64_t>(scheduler_.draft_tokens());
+      count.accepted_tokens +=
+          static_cast<uint64_t>(std::accumulate(accepted.begin(), accepted.end(), 0));
+    }
     statistics_.StepTook(now - begin);
     if (deps_.observer != nullptr) {
       StepEvent event;
@@ -250,6 +258,8 @@ bool DecoderSlot::Step() {
       event.decode_sequences = scheduler_.decode_rows();
       event.prefill_sequences = static_cast<int>(plan.slices.size()) - event.decode_sequences;
       event.prefill_tokens = scheduler_.prefill_tokens();
+      event.draft_tokens = scheduler_.draft_tokens();
+      event.accepted_drafts = accepted;
       event.output_tokens = static_cast<int>(count.output_tokens - drawn);
       event.status = status;
       deps_.observer->OnStep(event);
@@ -338,7 +348,7 @@ void DecoderSlot::DeliverToken(Work& work, Choice& choice, Outcome& outcome, Tim
   std::optional<size_t> stop;
   if (!outcome.stop_token || work.request.sampling.include_stop_in_output)
     stop = choice.text.Push(outcome.token, event.text);
-  if (outcome.result->logprobs) event.logprobs = WithBytes(*outcome.result->logprobs);
+  if (outcome.logprobs != nullptr) event.logprobs = WithBytes(*outcome.logprobs);
   work.stream->Append(std::move(event));
 
   ++work.usage.completion_tokens;

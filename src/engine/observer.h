@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "api/types.h"
@@ -19,9 +20,12 @@ struct StepEvent {
   uint64_t step = 0;
   TimePoint begin{}, end{};  // plan to last event appended
   Duration forward{0};       // the runner's own figure
-  int decode_sequences = 0;  // rows of one token
+  int decode_sequences = 0;  // rows of one token, proposals aside
   int prefill_sequences = 0;
   int prefill_tokens = 0;
+  int draft_tokens = 0;  // proposed for decode sequences, each a row
+  // Of those, that came true: [i] is how many sequences accepted their proposal i. Of the call.
+  std::span<const int> accepted_drafts;
   int output_tokens = 0;  // tokens drawn and delivered
   Status status;          // of the whole step
 };

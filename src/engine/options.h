@@ -37,6 +37,9 @@ struct SchedulerOptions {
   // wait long for the one under way.
   Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
+  // Steps compute tokens that were not drawn yet but are likely to be, where that pays: copied from
+  // what followed the same tokens earlier in the text. Changes no answer.
+  bool speculate = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
   int max_preemptions =
       3;  // of one sequence; then it is pinned: admitted only with its worst case reserved

@@ -19,6 +19,21 @@ bool Contains(std::span<const TokenId> ids, TokenId id) {
   return std::find(ids.begin(), ids.end(), id) != ids.end();
 }
 
+// Draw `i` of a slice with proposals.
+TokenId DrawOf(const SliceResult& slice, int i) {
+  return i == 0 ? slice.token : slice.more_tokens[static_cast<size_t>(i) - 1];
+}
+const sampling::RowLogprobs* LogprobsOf(const SliceResult& slice, int i) {
+  if (i == 0) return slice.logprobs ? &*slice.logprobs : nullptr;
+  const auto at = static_cast<size_t>(i) - 1;
+  return at < slice.more_logprobs.size() ? &slice.more_logprobs[at] : nullptr;
+}
+
+// Proposals stand behind the tokens of their sequence while their step runs.
+void DropDrafts(Sequence& s, int drafts) {
+  if (drafts > 0) s.tokens.resize(s.tokens.size() - static_cast<size_t>(drafts));
+}
+
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
@@ -30,7 +45,8 @@ Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits
   planned_.reserve(lanes);
   admitted_.reserve(lanes);
   preempted_.reserve(lanes);
-  outcomes_.reserve(lanes);
+  outcomes_.reserve(lanes + kMostDraftRows);
+  wishes_.reserve(kMostDraftSequences);
 }
 
 // --- membership ---
@@ -116,6 +132,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   plan_.tokens = 0;
   plan_.may_give_up = false;
   decode_rows_ = 0;
+  drafts_ = 0;
   admitted_.clear();
   preempted_.clear();
   failures_.clear();
@@ -162,6 +179,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
       PlanTurn();
     }
   }
+  PlanDrafts();
   // Whom it admitted may be of another class.
   plan_.may_give_up = batch_alone_ && given_up_ < kMostGivenUp &&
                       std::all_of(planned_.begin(), planned_.end(), [](const Planned& planned) {
@@ -172,7 +190,10 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
 
 void Scheduler::Rollback() {
   // Reservations nobody committed return their blocks, the last taken first.
-  while (!planned_.empty()) planned_.pop_back();
+  while (!planned_.empty()) {
+    DropDrafts(*planned_.back().sequence, plan_.slices[planned_.size() - 1].drafts);
+    planned_.pop_back();
+  }
 }
 
 void Scheduler::PlanSuspect() {
@@ -237,6 +258,44 @@ bool Scheduler::BatchAlone(TimePoint now) {
   if (!running_.empty()) return std::all_of(running_.begin(), running_.end(), batch);
   return waiting_.size() > 0 &&
          batch(WaitingQueue::Scan(waiting_, now, options_.priority_aging).Next());
+}
+
+void Scheduler::PlanDrafts() {
+  // In turn, each sequence has one token of each round.
+  if (!options_.speculate || options_.strategy == Strategy::kInterleaved) return;
+  if (decode_rows_ == 0 || decode_rows_ > kMostDraftSequences || prefill_tokens() > 0) return;
+  wishes_.clear();
+  for (int i = 0; i < decode_rows_; ++i) {
+    Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
+    DraftWish& wish = wishes_.emplace_back();
+    s.lookup.Advance(s.tokens, draft_hits_);
+    if (s.lookup.source() < 0) continue;
+    const auto size = static_cast<int>(s.tokens.size());
+    // The last token of a sequence is drawn and never computed.
+    wish.available = std::clamp(
+        std::min(s.blocks.size() * kBlockTokens, s.target_tokens - 1) - size, 0, kMostDrafts);
+    double chance = 1;
+    for (int j = 0; j < wish.available; ++j) {
+      chance *= s.lookup.hits().Chance(s.lookup.agreed() + j, draft_hits_);
+      wish.chance[static_cast<size_t>(j)] = chance;
+    }
+  }
+  ChooseDrafts(draft_cost_, TokensLeft(), wishes_);
+  for (size_t i = 0; i < wishes_.size(); ++i) {
+    const int take = wishes_[i].take;
+    if (take == 0) continue;
+    Sequence& s = *planned_[i].sequence;
+    SequenceSlice& slice = plan_.slices[i];
+    // Within the memory of all tokens it may ever have: the slice's span stays where it is.
+    for (int j = 0; j < take; ++j)
+      s.tokens.push_back(s.tokens[static_cast<size_t>(s.lookup.source() + j)]);
+    slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(slice.start));
+    slice.drafts = take;
+    s.sampler.output =
+        std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
+    plan_.tokens += take;
+    drafts_ += take;
+  }
 }
 
 int Scheduler::ChunkBudget() const {
@@ -512,6 +571,7 @@ void Scheduler::Preempt(Sequence& s, Preempted::Cause cause) {
 
 std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
   outcomes_.clear();
+  accepted_.fill(0);
   Status whole = result.status;
   if (whole.ok() && !result.given_up && result.slices.size() != planned_.size()) {
     whole = Internal("the runner answered " + std::to_string(result.slices.size()) + " of " +
@@ -530,7 +590,9 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
     }
     Rollback();
   } else {
-    if (!planned_.empty()) cost_.Observe(decode_rows_, prefill_tokens(), result.forward);
+    if (!planned_.empty()) cost_.Observe(decode_rows_ + drafts_, prefill_tokens(), result.forward);
+    if (prefill_tokens() == 0)
+      draft_cost_.Observe(decode_rows_, decode_rows_ + drafts_, result.forward);
     for (size_t i = 0; i < planned_.size(); ++i) CommitSlice(i, result.slices[i]);
     planned_.clear();
   }
@@ -542,8 +604,12 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
 void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   Planned& planned = planned_[i];
   Sequence& s = *planned.sequence;
-  outcomes_.emplace_back();
-  Outcome& outcome = outcomes_.back();
+  const int drafts = plan_.slices[i].drafts;
+  const int accepted = drafts > 0 ? CountAccepted(s, drafts, slice) : 0;
+  DropDrafts(s, drafts);
+  const size_t first = outcomes_.size();
+  outcomes_.resize(first + 1 + static_cast<size_t>(accepted));
+  Outcome& outcome = outcomes_[first];
   outcome.sequence = &s;
   outcome.result = &slice;
   const auto fail = [&](Status status) {
@@ -563,14 +629,16 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     }
   }
   const bool draws = plan_.slices[i].sample;
-  if (draws && !IsToken(slice)) {
+  if (draws && !IsToken(slice, 0)) {
     // Before anything is entered into the prefix index: what stands behind a row like this must not
     // be handed to others.
     return fail(Internal("the runner gave no valid token"));
   }
   planned.reservation.Commit();
   memory_.DropCopy(s);
-  s.computed = planned.computed_after;
+  // The rows of proposals that did not come true are written over by the next step.
+  for (int k = 0; draws && k <= accepted; ++k) s.tokens.push_back(DrawOf(slice, k));
+  s.computed = planned.computed_after + accepted;
   SetSuspect(s, false);
   memory_.IndexFull(s);
   if (planned.scores) {
@@ -582,27 +650,57 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
     outcome.scored_from = planned.score_from + again;
     s.scored += static_cast<int>(slice.prompt_logprobs.size());
   }
-  if (draws) return CommitToken(s, slice.token, outcome);
+  if (draws) {
+    for (int k = 0; k <= accepted; ++k) {
+      Outcome& drawn = outcomes_[first + static_cast<size_t>(k)];
+      drawn.sequence = &s;
+      drawn.kind = Outcome::Kind::kToken;
+      drawn.token = DrawOf(slice, k);
+      drawn.logprobs = LogprobsOf(slice, k);
+      waiting_.Charge(s.tenant, kOutputTokenCost);
+    }
+    for (int k = 0; k < accepted; ++k) ++accepted_[static_cast<size_t>(k)];
+    return EndAtToken(s, outcomes_.back());
+  }
   if (s.request->score_only && s.computed >= s.wanted()) {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kLength;
   }
 }
 
-bool Scheduler::IsToken(const SliceResult& slice) const {
-  const bool finite = !slice.logprobs || std::isfinite(slice.logprobs->chosen.logprob);
-  return finite && slice.token >= 0 && slice.token < limits_.vocab_size;
+bool Scheduler::IsToken(const SliceResult& slice, int i) const {
+  const sampling::RowLogprobs* logprobs = LogprobsOf(slice, i);
+  const bool finite = logprobs == nullptr || std::isfinite(logprobs->chosen.logprob);
+  const TokenId token = DrawOf(slice, i);
+  return finite && token >= 0 && token < limits_.vocab_size;
 }
 
-void Scheduler::CommitToken(Sequence& s, TokenId token, Outcome& outcome) {
-  s.tokens.push_back(token);
-  waiting_.Charge(s.tenant, kOutputTokenCost);
-  outcome.kind = Outcome::Kind::kToken;
-  outcome.token = token;
+int Scheduler::CountAccepted(const Sequence& s, int drafts, const SliceResult& slice) const {
+  // Where the request asks for log-probabilities, no draw comes without its own.
+  const bool reported = slice.logprobs.has_value();
+  if (!slice.status.ok() || (reported && slice.more_logprobs.size() < static_cast<size_t>(drafts)))
+    return 0;
+  const size_t first = s.tokens.size() - static_cast<size_t>(drafts);
+  int accepted = 0;
+  while (accepted < drafts) {
+    const TokenId drawn = DrawOf(slice, accepted);
+    if (drawn != s.tokens[first + static_cast<size_t>(accepted)] || StopsAt(s, drawn) ||
+        !IsToken(slice, accepted + 1))
+      break;
+    ++accepted;
+  }
+  return accepted;
+}
+
+bool Scheduler::StopsAt(const Sequence& s, TokenId token) const {
   const api::SamplingParams& params = s.request->sampling;
-  outcome.named_stop = Contains(params.stop_token_ids, token);
-  outcome.stop_token =
-      outcome.named_stop || (!params.ignore_eos && Contains(s.request->end_tokens, token));
+  return Contains(params.stop_token_ids, token) ||
+         (!params.ignore_eos && Contains(s.request->end_tokens, token));
+}
+
+void Scheduler::EndAtToken(const Sequence& s, Outcome& outcome) const {
+  outcome.named_stop = Contains(s.request->sampling.stop_token_ids, outcome.token);
+  outcome.stop_token = StopsAt(s, outcome.token);
   if (outcome.stop_token) {
     outcome.ended = true;
     outcome.finish_reason = api::FinishReason::kStop;

@@ -14,6 +14,7 @@
 // Owned by a decoder; engine thread. Holds pointers to sequences from Add() to Finish(); owns none.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "engine/model_runner.h"
 #include "engine/options.h"
 #include "engine/policy/admission.h"
+#include "engine/policy/draft_gain.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
@@ -33,7 +35,7 @@
 
 namespace tutti::engine {
 
-// What a committed step meant for one sequence.
+// What a committed step meant for one sequence; with proposals that came true, one for each token.
 struct Outcome {
   enum class Kind {
     kComputed,  // tokens were computed, none was drawn
@@ -50,8 +52,9 @@ struct Outcome {
       false;  // `token` is one of stop_token_ids or an end of text; its text is not output
   bool named_stop = false;  // ... and of stop_token_ids
   int scored_from = 0;  // prompt tokens [scored_from, scored_from + result->prompt_logprobs.size())
-  SliceResult* result =
-      nullptr;  // log-probabilities; valid as long as the StepResult given to Commit
+  // Log-probabilities; both valid as long as the StepResult given to Commit.
+  const sampling::RowLogprobs* logprobs = nullptr;  // kToken, where asked for
+  SliceResult* result = nullptr;                    // of the sequence's first outcome in a step
 };
 
 struct Admitted {
@@ -92,7 +95,10 @@ class Scheduler {
   int decode_rows() const { return decode_rows_; }
   // Whether others want the device now and then: steps with prompts stay below `company_step`.
   void set_in_company(bool in_company) { in_company_ = in_company; }
-  int prefill_tokens() const { return plan_.tokens - decode_rows_; }
+  int draft_tokens() const { return drafts_; }  // proposed
+  int prefill_tokens() const { return plan_.tokens - decode_rows_ - drafts_; }
+  // Of the last Commit(): proposals that came true, by their place among those of a sequence.
+  std::span<const int> accepted_drafts() const { return accepted_; }
 
   // When Plan() could next have something to do, given nothing changes; max() = never.
   TimePoint NextWork(TimePoint now) const;
@@ -110,7 +116,7 @@ class Scheduler {
   struct Planned {
     Sequence* sequence = nullptr;
     kv::KvReservation reservation;
-    int computed_after = 0;
+    int computed_after = 0;  // without proposals
     int score_from = 0;
     bool scores = false;
   };
@@ -122,6 +128,9 @@ class Scheduler {
   void PlanDecodes();
   void PlanPrefills();
   void PlanAdmissions(TimePoint now, bool with_slices);
+  // Proposals beside the decode rows of a step without prompts. They take no block: a row that may
+  // be for nothing must not cost another sequence its own.
+  void PlanDrafts();
   // Adds a slice of at most `budget` tokens; false when it got no blocks.
   bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
   int ChunkBudget() const;
@@ -153,8 +162,13 @@ class Scheduler {
   void InsertRunning(Sequence& sequence);
   void EraseRunning(Sequence& sequence);
   void CommitSlice(size_t i, SliceResult& slice);
-  bool IsToken(const SliceResult& slice) const;  // drawn from finite values, of the vocabulary
-  void CommitToken(Sequence& sequence, TokenId token, Outcome& outcome);
+  // Draw `i`: from finite values, of the vocabulary.
+  bool IsToken(const SliceResult& slice, int i) const;
+  // How many proposals at the end of the sequence's tokens the draws made come true.
+  int CountAccepted(const Sequence& sequence, int drafts, const SliceResult& slice) const;
+  bool StopsAt(const Sequence& sequence, TokenId token) const;
+  // `outcome` is the last token drawn: whether it ends the sequence.
+  void EndAtToken(const Sequence& sequence, Outcome& outcome) const;
   void SetSuspect(Sequence& sequence, bool suspect);
 
   const SchedulerOptions options_;
@@ -164,6 +178,8 @@ class Scheduler {
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
   StepCost cost_;
+  DraftCost draft_cost_;
+  DraftHits draft_hits_;  // of all sequences
   bool in_company_ = false;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
@@ -179,7 +195,10 @@ class Scheduler {
   std::vector<Sequence*> skipped_;  // did not fit
   std::vector<Sequence*> turn_order_;
   Reuse reuse_;
+  std::vector<DraftWish> wishes_;  // of the decode rows
+  std::array<int, kMostDrafts> accepted_{};
   int decode_rows_ = 0;
+  int drafts_ = 0;
   bool yielding_ = false;     // batch rows sit out
   bool batch_alone_ = false;  // steps are short, and may be given up
   int given_up_ = 0;          // such steps, since one was finished

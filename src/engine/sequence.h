@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/types.h"
 #include "engine/policy/order.h"
+#include "engine/prompt_lookup.h"
 #include "engine/request.h"
 #include "kv/block_table.h"
 #include "kv/prefix_index.h"
@@ -55,6 +56,7 @@ struct Sequence {
       kv::kNoBlock;     // a block to copy before the next slice (a reference is held), and ...
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
+  PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
 
   // --- the scheduler's ---
   int preemptions = 0;

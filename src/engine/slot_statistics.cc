@@ -55,6 +55,9 @@ void SlotStatistics::Publish(const Scheduler& scheduler, const kv::KvBlockPool& 
   published_.reader_pauses.store(count_.reader_pauses, kRelaxed);
   published_.reader_cancels.store(count_.reader_cancels, kRelaxed);
   published_.finished.store(count_.finished, kRelaxed);
+  published_.draft_steps.store(count_.draft_steps, kRelaxed);
+  published_.draft_tokens.store(count_.draft_tokens, kRelaxed);
+  published_.accepted_tokens.store(count_.accepted_tokens, kRelaxed);
   published_.busy_ns.store(count_.busy.count(), kRelaxed);
   pulse_.Publish(has_requests, now);
 }
@@ -89,6 +92,9 @@ EngineStats SlotStatistics::Snapshot(TimePoint now) const {
   s.reader_cancels = published_.reader_cancels.load();
   s.refused = ledger_->refused.load();
   s.finished = published_.finished.load();
+  s.draft_steps = published_.draft_steps.load();
+  s.draft_tokens = published_.draft_tokens.load();
+  s.accepted_tokens = published_.accepted_tokens.load();
   s.busy = Duration(published_.busy_ns.load());
   return s;
 }

@@ -26,6 +26,7 @@ class SlotStatistics {
   struct Counters {
     uint64_t steps = 0, prompt_tokens = 0, output_tokens = 0, prefix_queried = 0, prefix_hits = 0,
              wasted = 0;
+    uint64_t draft_steps = 0, draft_tokens = 0, accepted_tokens = 0;
     uint64_t reader_pauses = 0, reader_cancels = 0, finished = 0;
     Duration busy{0};
   };
@@ -61,7 +62,7 @@ class SlotStatistics {
     std::atomic<int64_t> kv_waste{0}, oldest_ns{0}, busy_ns{0};
     std::atomic<uint64_t> steps{0}, prompt_tokens{0}, output_tokens{0}, preemptions{0},
         prefix_queried{0}, prefix_hits{0}, evicted{0}, wasted{0}, reader_pauses{0},
-        reader_cancels{0}, finished{0};
+        reader_cancels{0}, finished{0}, draft_steps{0}, draft_tokens{0}, accepted_tokens{0};
   } published_;
 };
 

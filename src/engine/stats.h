@@ -31,7 +31,9 @@ struct EngineStats {
       0;  // computed for requests that were then cancelled, failed or preempted
   uint64_t reader_pauses = 0, reader_cancels = 0;
   uint64_t refused = 0, finished = 0;  // requests
-  Duration busy{0};                    // steps, planned to collected, summed
+  // Steps with proposals, tokens proposed, and those of them that were then drawn.
+  uint64_t draft_steps = 0, draft_tokens = 0, accepted_tokens = 0;
+  Duration busy{0};  // steps, planned to collected, summed
 };
 
 }  // namespace tutti::engine

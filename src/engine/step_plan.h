@@ -3,6 +3,7 @@
 // the plan.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -10,6 +11,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
+#include "engine/policy/draft_gain.h"
 #include "kv/types.h"
 #include "sampling/sampler.h"
 
@@ -19,17 +21,28 @@ namespace tutti::engine {
 // forward pass. A prefill chunk and a decode row differ only in length.
 struct SequenceSlice {
   uint32_t sequence = 0;                // engine's id, for traces
-  std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1
+  std::span<const TokenId> tokens;      // [n] tokens to compute, n >= 1 + drafts
   int start = 0;                        // position of tokens[0] = tokens already in the KV cache
   std::span<const kv::BlockId> blocks;  // block table; covers start + n tokens
   bool sample = false;                  // draw the token that follows tokens.back()
-  const sampling::RowState* sampler =
-      nullptr;  // parameters and history of the draw; set when sample
+  // The last so many tokens are proposals that nobody drew yet, at most kMostDrafts: with `sample`,
+  // the token that follows each is drawn too, as if all before it had been drawn.
+  int drafts = 0;
+  // Parameters and history of the draws; set when sample. `output` ends with the proposals:
+  // HistoryOf() gives that of one draw.
+  const sampling::RowState* sampler = nullptr;
   // >= 0: log-probabilities of the token after each of tokens[0..n-1], with so many alternatives.
   // The token after the last one is in `next_token`, or kNoToken where the prompt ends here.
   int prompt_logprobs = -1;
   TokenId next_token = kNoToken;
 };
+
+// The history of draw `i` in [0, drafts] of a slice that samples: what was drawn, and i proposals.
+inline sampling::RowState HistoryOf(const SequenceSlice& slice, int i) {
+  sampling::RowState state = *slice.sampler;
+  state.output = state.output.first(state.output.size() - static_cast<size_t>(slice.drafts - i));
+  return state;
+}
 
 // Copies one block's KV in every layer, before the forward pass (copy-on-write of a shared partial
 // block).
@@ -43,16 +56,26 @@ struct StepPlan {
   std::vector<BlockCopy> copies;  // in order, all before any slice
   std::vector<SequenceSlice>
       slices;                // decode rows first, then prefill chunks; each sequence at most once
-  int tokens = 0;            // sum of slices[i].tokens.size()
+  int tokens = 0;            // sum of slices[i].tokens.size(), proposals included
   bool may_give_up = false;  // batch work alone: where somebody waits, it may be begun again later
 };
 
 struct SliceResult {
   Status status;                                  // a failure is this sequence's alone
-  TokenId token = kNoToken;                       // set when sample
+  TokenId token = kNoToken;                       // set when sample; with drafts, draw 0
   std::optional<sampling::RowLogprobs> logprobs;  // set when the sampler asked for them
+  // Draw 1 + i follows proposal i; kNoToken where there is none, or where the draw failed: it fails
+  // again, and then counts, as draw 0 of a later step.
+  std::array<TokenId, kMostDrafts> more_tokens = NoTokens();
+  std::vector<sampling::RowLogprobs> more_logprobs;  // [drafts] when the sampler asked for them
   std::vector<sampling::RowLogprobs>
       prompt_logprobs;  // one per token of the slice that has a successor
+
+  static constexpr std::array<TokenId, kMostDrafts> NoTokens() {
+    std::array<TokenId, kMostDrafts> none{};
+    none.fill(kNoToken);
+    return none;
+  }
 };
 
 struct StepResult {

@@ -7,7 +7,7 @@ namespace tutti::engine {
 
 std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
                                std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
-                               const TokenText* text) {
+                               const TokenText* text, bool speculate) {
   auto work = std::make_unique<Work>();
   work->request = std::move(request);
   work->stream = std::move(stream);
@@ -30,6 +30,8 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     s.target_tokens = prompt + output;
     s.tokens.reserve(static_cast<size_t>(s.target_tokens));
     s.tokens.assign(r.prompt.begin(), r.prompt.end());
+    // A step at a time is drawn on demand: the next grant may never come.
+    if (speculate && !r.stepwise && output > 1) s.lookup.Begin(s.target_tokens, r.prompt);
     s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
     s.end_tokens = r.sampling.stop_token_ids;
     if (!r.sampling.ignore_eos)

@@ -60,8 +60,9 @@ struct Work final : Submission {
 };
 
 // The caller's thread. `request` was checked against the limits; `text` outlives the record.
+// `speculate`: with what it takes to propose tokens.
 std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
                                std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
-                               const TokenText* text);
+                               const TokenText* text, bool speculate);
 
 }  // namespace tutti::engine

@@ -119,6 +119,12 @@ void CpuModelRunner::Launch(const engine::StepPlan& plan) {
   }
   result_->slices.resize(plan.slices.size());
   for (const HeadRow& row : layout_.head()) {
+    if (row.sample && row.draw > 0) {
+      const engine::SequenceSlice& slice = plan.slices[static_cast<size_t>(row.slice)];
+      if (slice.sampler->params->logprobs >= 0)
+        result_->slices[static_cast<size_t>(row.slice)].more_logprobs.resize(
+            static_cast<size_t>(slice.drafts));
+    }
     if (row.successor == kNoToken) continue;
     auto& scored = result_->slices[static_cast<size_t>(row.slice)].prompt_logprobs;
     scored.resize(std::max(scored.size(), static_cast<size_t>(row.offset) + 1));
@@ -216,8 +222,11 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
   const engine::SequenceSlice& slice = plan.slices[static_cast<size_t>(row.slice)];
   engine::SliceResult& result = result_->slices[static_cast<size_t>(row.slice)];
   const kernels::ArgmaxState best = decoder_->Best(index_in_batch);
+  const auto more = static_cast<size_t>(row.draw) - 1;  // of rows of proposals
   if (!row.needs_logits) {
-    if (best.id == kernels::kNoArgmax) {
+    if (row.draw > 0) {
+      result.more_tokens[more] = best.id == kernels::kNoArgmax ? kNoToken : best.id;
+    } else if (best.id == kernels::kNoArgmax) {
       result.status = NotFinite();
     } else {
       result.token = best.id;
@@ -241,7 +250,16 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
     std::copy(logits.begin(), logits.end(), slot.copy.begin());
     scratch_row = slot.copy;
   }
-  const sampling::Draw draw = sampling::SampleRow(scratch_row, *slice.sampler, slot.scratch);
+  const sampling::Draw draw =
+      sampling::SampleRow(scratch_row, engine::HistoryOf(slice, row.draw), slot.scratch);
+  if (row.draw > 0) {
+    if (!draw.status.ok()) return;
+    result.more_tokens[more] = draw.token;
+    if (alternatives >= 0)
+      result.more_logprobs[more] =
+          sampling::RowLogprobsOf(logits, draw.token, alternatives, slot.scratch);
+    return;
+  }
   result.status = draw.status;
   if (!draw.status.ok()) return;
   result.token = draw.token;

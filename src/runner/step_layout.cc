@@ -41,7 +41,9 @@ void StepLayout::AddHeadRows(const engine::SequenceSlice& slice, int32_t index, 
                              bool all_logits) {
   const auto rows = static_cast<int32_t>(slice.tokens.size());
   const bool score = slice.prompt_logprobs >= 0;
-  for (int32_t offset = score ? 0 : rows - 1; offset < rows; ++offset) {
+  const int32_t first_draw = rows - 1 - slice.drafts;
+  CHECK(slice.drafts >= 0 && slice.drafts <= engine::kMostDrafts && first_draw >= 0);
+  for (int32_t offset = score ? 0 : first_draw; offset < rows; ++offset) {
     const bool last = offset == rows - 1;
     HeadRow row;
     row.row = first_row + offset;
@@ -49,11 +51,12 @@ void StepLayout::AddHeadRows(const engine::SequenceSlice& slice, int32_t index, 
     row.offset = offset;
     if (score)
       row.successor = last ? slice.next_token : slice.tokens[static_cast<size_t>(offset) + 1];
-    row.sample = last && slice.sample;
+    row.sample = offset >= first_draw && slice.sample;
+    row.draw = offset - first_draw;
     if (row.successor == kNoToken && !row.sample) continue;
     CHECK(!row.sample || slice.sampler != nullptr);
-    row.needs_logits =
-        all_logits || row.successor != kNoToken || (row.sample && !slice.sampler->plain_argmax());
+    row.needs_logits = all_logits || row.successor != kNoToken ||
+                       (row.sample && !engine::HistoryOf(slice, row.draw).plain_argmax());
     head_.push_back(row);
     head_rows_.push_back(row.row);
   }

@@ -22,6 +22,7 @@ struct HeadRow {
   int32_t offset = 0;            // of the row in its slice
   TokenId successor = kNoToken;  // whose log-probability to report, or none
   bool sample = false;           // draw the next token from it
+  int32_t draw = 0;              // ... as draw so many of its slice (engine::HistoryOf)
   bool needs_logits = false;     // false: the argmax answers it
 };
 

@@ -50,7 +50,8 @@ bool ParseOptions(int argc, char** argv, Options* options) {
 
 struct Totals {
   uint64_t schedules = 0, in_band = 0, requests = 0, ok = 0, cancelled = 0, expired = 0, failed = 0,
-           refused = 0, steps = 0, tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0;
+           refused = 0, steps = 0, tokens = 0, preemptions = 0, hits = 0, pauses = 0, faults = 0,
+           drafts = 0, accepted = 0;
 
   static Totals Of(const ScheduleReport& r) {
     const auto u = [](auto x) { return static_cast<uint64_t>(x); };
@@ -67,7 +68,9 @@ struct Totals {
             .preemptions = u(r.preemptions),
             .hits = u(r.prefix_hit_tokens),
             .pauses = u(r.reader_pauses),
-            .faults = u(r.injected_faults)};
+            .faults = u(r.injected_faults),
+            .drafts = u(r.drafts),
+            .accepted = u(r.accepted)};
   }
   Totals& operator+=(const Totals& o) {
     schedules += o.schedules;
@@ -84,12 +87,14 @@ struct Totals {
     hits += o.hits;
     pauses += o.pauses;
     faults += o.faults;
+    drafts += o.drafts;
+    accepted += o.accepted;
     return *this;
   }
   // A simulation in which the rare things never happen proves nothing about them.
   bool varied() const {
     return preemptions > 0 && hits > 0 && pauses > 0 && faults > 0 && cancelled > 0 &&
-           expired > 0 && failed > 0;
+           expired > 0 && failed > 0 && accepted > 0 && drafts > accepted;
   }
 };
 
@@ -159,11 +164,12 @@ int main(int argc, char** argv) {
       "  requests %llu: done %llu, cancelled %llu, expired %llu, failed by injected faults %llu, "
       "refused %llu\n"
       "  steps %llu, tokens %llu, preemptions %llu, prefix hits %llu tokens, reader pauses %llu, "
-      "faults %llu\n",
+      "faults %llu\n"
+      "  tokens proposed %llu, of which came true %llu\n",
       u(totals.in_band), u(totals.schedules), u(first), u(first + next.load() - 1), seconds,
       u(totals.requests), u(totals.ok), u(totals.cancelled), u(totals.expired), u(totals.failed),
       u(totals.refused), u(totals.steps), u(totals.tokens), u(totals.preemptions), u(totals.hits),
-      u(totals.pauses), u(totals.faults));
+      u(totals.pauses), u(totals.faults), u(totals.drafts), u(totals.accepted));
   const bool varied = schedules < 1000 || totals.varied();
   if (!varied) std::printf("FAILED: something that should occur never did\n");
   return failures == 0 && varied ? 0 : 1;

@@ -77,6 +77,7 @@ class Simulation {
     s.prefill_chunk = Between(1, 64);
     s.prefill_chunk_alone = s.prefill_chunk + Between(0, 96);
     s.prefix_cache = random_.Chance(0.7);
+    s.speculate = random_.Chance(0.6);
     s.static_batch = Between(2, 8);
     s.max_overtakes = Between(0, 16);
     s.max_preemptions = Between(1, 3);
@@ -155,6 +156,7 @@ class Simulation {
   void MakeEngine() {
     FakeModelOptions model;
     model.sample_rows = false;
+    model.repeats_itself = random_.Chance(0.6);
     model.limits = {.kv_blocks = pool_blocks_,
                     .max_step_tokens = std::max(options_.scheduler.prefill_chunk_alone, 8) +
                                        options_.scheduler.lanes,
@@ -414,6 +416,8 @@ class Simulation {
     const EngineStats stats = engine_->stats();
     report_.preemptions = static_cast<int64_t>(stats.preemptions);
     report_.prefix_hit_tokens = static_cast<int64_t>(stats.prefix_hit_tokens);
+    report_.drafts = static_cast<int64_t>(stats.draft_tokens);
+    report_.accepted = static_cast<int64_t>(stats.accepted_tokens);
     report_.reader_pauses = static_cast<int64_t>(stats.reader_pauses);
   }
 

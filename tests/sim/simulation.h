@@ -19,7 +19,8 @@ struct ScheduleReport {
   int ended_ok = 0, cancelled = 0, expired = 0, failed = 0, refused = 0;
   int64_t steps = 0, tokens = 0;
   int64_t preemptions = 0, prefix_hit_tokens = 0, reader_pauses = 0, injected_faults = 0;
-  double pool_share = 0;  // pool / need
+  int64_t drafts = 0, accepted = 0;  // tokens proposed, and those that came true
+  double pool_share = 0;             // pool / need
 };
 
 ScheduleReport RunSchedule(uint64_t seed, bool trace = false);

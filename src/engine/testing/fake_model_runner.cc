@@ -48,8 +48,13 @@ void FakeModelRunner::CheckPlan(const StepPlan& plan) {
     const auto n = static_cast<int>(slice.tokens.size());
     tokens += n;
     if (n < 1) Violate("an empty slice");
-    if (n > 1) prefill_seen = true;
-    if (n == 1 && prefill_seen && slice.sampler != nullptr && !slice.sampler->output.empty()) {
+    if (slice.drafts < 0 || slice.drafts > kMostDrafts || n < 1 + slice.drafts)
+      Violate("more proposals than a slice may have");
+    if (slice.drafts > 0 && (!slice.sample || n != 1 + slice.drafts))
+      Violate("proposals without a decode row");
+    if (n > 1 + slice.drafts) prefill_seen = true;
+    if (n == 1 + slice.drafts && prefill_seen && slice.sampler != nullptr &&
+        !slice.sampler->output.empty()) {
       Violate("a decode row after a prefill chunk");
     }
     const int blocks = (slice.start + n + kBlockTokens - 1) / kBlockTokens;
@@ -102,20 +107,26 @@ void FakeModelRunner::FillRow(uint64_t hash) {
   }
 }
 
+uint64_t FakeModelRunner::KeyOf(uint64_t hash, TokenId last) const {
+  const bool circles = options_.repeats_itself && Mix(hash, 3) % 8 != 0;
+  return circles ? Extend(kEmptyHistory, last) : hash;
+}
+
 TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, Status* status,
-                              SliceResult* result) {
+                              std::optional<sampling::RowLogprobs>* logprobs) {
   const auto vocab = static_cast<uint64_t>(options_.limits.vocab_size);
   if (!options_.sample_rows) {
     if (state.greedy()) return static_cast<TokenId>(Mix(hash, 1) % vocab);
     const double u = UniformAt(state.seed, state.stream, state.output.size());
+    if (options_.repeats_itself && u < 0.8) return static_cast<TokenId>(Mix(hash, 1) % vocab);
     return static_cast<TokenId>(Mix(hash, static_cast<uint64_t>(u * 9007199254740992.0)) % vocab);
   }
   FillRow(hash);
   const std::vector<float> raw = state.params->logprobs >= 0 ? row_ : std::vector<float>();
   sampling::Draw draw = sampling::SampleRow(row_, state, scratch_);
   *status = std::move(draw.status);
-  if (result != nullptr && status->ok() && state.params->logprobs >= 0) {
-    result->logprobs = sampling::RowLogprobsOf(raw, draw.token, state.params->logprobs, scratch_);
+  if (logprobs != nullptr && status->ok() && state.params->logprobs >= 0) {
+    *logprobs = sampling::RowLogprobsOf(raw, draw.token, state.params->logprobs, scratch_);
   }
   return draw.token;
 }
@@ -127,21 +138,30 @@ void FakeModelRunner::RunSlice(const SequenceSlice& slice, SliceResult& result) 
     const TokenId token = slice.tokens[static_cast<size_t>(i)];
     hash = Extend(hash, token);
     At(slice, slice.start + i) = {token, slice.start + i, hash};
+    if (const int draw = i - (n - 1 - slice.drafts); slice.sample && draw >= 0) {
+      Status status;
+      std::optional<sampling::RowLogprobs> logprobs;
+      const TokenId drawn = Next(KeyOf(hash, token), HistoryOf(slice, draw), &status, &logprobs);
+      if (draw == 0) {
+        result.token = drawn;
+        result.status = std::move(status);
+        result.logprobs = std::move(logprobs);
+      } else {
+        result.more_tokens[static_cast<size_t>(draw) - 1] = status.ok() ? drawn : kNoToken;
+        if (slice.sampler->params->logprobs >= 0)
+          result.more_logprobs.push_back(std::move(logprobs).value_or(sampling::RowLogprobs()));
+      }
+    }
     if (slice.prompt_logprobs >= 0) {
       const TokenId next = i + 1 < n ? slice.tokens[static_cast<size_t>(i) + 1] : slice.next_token;
       if (next != kNoToken) {
-        FillRow(hash);
+        FillRow(KeyOf(hash, token));
         result.prompt_logprobs.push_back(
             sampling::RowLogprobsOf(row_, next, slice.prompt_logprobs, scratch_));
       }
     }
   }
   tokens_computed_ += static_cast<uint64_t>(n);
-  if (slice.sample) {
-    Status status;
-    result.token = Next(hash, *slice.sampler, &status, &result);
-    result.status = std::move(status);
-  }
 }
 
 void FakeModelRunner::Launch(const StepPlan& plan) {
@@ -157,6 +177,8 @@ void FakeModelRunner::Launch(const StepPlan& plan) {
     slice.status = OkStatus();
     slice.token = kNoToken;
     slice.logprobs.reset();
+    slice.more_tokens = SliceResult::NoTokens();
+    slice.more_logprobs.clear();
     slice.prompt_logprobs.clear();
   }
   const Status whole = fault ? fault(plan, nullptr) : OkStatus();
@@ -213,7 +235,8 @@ std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
   while (static_cast<int>(output.size()) < max_tokens) {
     state.output = output;
     Status status;
-    const TokenId token = Next(hash, state, &status, nullptr);
+    const TokenId last = output.empty() ? prompt.back() : output.back();
+    const TokenId token = Next(KeyOf(hash, last), state, &status, nullptr);
     if (!status.ok()) break;
     output.push_back(token);
     if (std::find(end_tokens.begin(), end_tokens.end(), token) != end_tokens.end()) break;
@@ -225,10 +248,10 @@ std::vector<TokenId> FakeModelRunner::Solo(const std::vector<TokenId>& prompt,
 Duration TimingModel::TimeOf(const StepPlan& plan) const {
   Duration took = base;
   for (const SequenceSlice& slice : plan.slices) {
-    const bool decodes =
-        slice.sampler != nullptr && !slice.sampler->output.empty() && slice.tokens.size() == 1;
+    const bool decodes = slice.sampler != nullptr && !slice.sampler->output.empty() &&
+                         slice.tokens.size() == 1 + static_cast<size_t>(slice.drafts);
     took +=
-        decodes ? per_decode_row : per_prefill_token * static_cast<int64_t>(slice.tokens.size());
+        (decodes ? per_decode_row : per_prefill_token) * static_cast<int64_t>(slice.tokens.size());
   }
   return took;
 }

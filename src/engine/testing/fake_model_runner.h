@@ -11,6 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ struct FakeModelOptions {
   // hash (and the random number where the temperature is not 0), which is much faster and keyed by
   // the same things.
   bool sample_rows = true;
+  // True: most tokens follow from the one before alone, so that texts run in circles and what
+  // followed a token earlier is a fair guess at what follows it now.
+  bool repeats_itself = false;
 };
 
 class FakeModelRunner : public ModelRunner {
@@ -78,7 +82,9 @@ class FakeModelRunner : public ModelRunner {
   uint64_t ReadHistory(const SequenceSlice& slice);
   void RunSlice(const SequenceSlice& slice, SliceResult& result);
   void FillRow(uint64_t hash);
-  TokenId Next(uint64_t hash, const sampling::RowState& state, Status* status, SliceResult* result);
+  uint64_t KeyOf(uint64_t hash, TokenId last) const;  // what decides the token after `last`
+  TokenId Next(uint64_t key, const sampling::RowState& state, Status* status,
+               std::optional<sampling::RowLogprobs>* logprobs);
 
   const FakeModelOptions options_;
   std::vector<Slot> slots_;     // [kv_blocks][kBlockTokens]
