@@ -71,6 +71,7 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   }
   s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
   s.prefix_cache = settings.On("prefix-cache");
+  s.speculate = settings.Text("speculate") == "ngram";
   s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
   s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
   options.queue.requests = static_cast<int>(settings.Int("queue"));

@@ -30,7 +30,9 @@ void EngineMetrics::OnStep(const engine::StepEvent& event) {
   const StepKind kind = event.prefill_tokens == 0     ? StepKind::kDecode
                         : event.decode_sequences == 0 ? StepKind::kPrefill
                                                       : StepKind::kMixed;
-  metrics_.Step(kind, event.end - event.begin, event.decode_sequences + event.prefill_tokens,
+  if (event.draft_tokens > 0) metrics_.Speculation(event.draft_tokens, event.accepted_drafts);
+  metrics_.Step(kind, event.end - event.begin,
+                event.decode_sequences + event.draft_tokens + event.prefill_tokens,
                 event.decode_sequences + event.prefill_sequences);
   if (event.prefill_tokens > 0)
     metrics_.PromptTokens(PromptSource::kComputed, event.prefill_tokens);

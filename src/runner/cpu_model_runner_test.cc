@@ -194,6 +194,69 @@ TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
   }
 }
 
+// Proposals that come true save steps; those that do not leave nothing behind. The draws and their
+// log-probabilities are those of one token after the other, to the bit.
+TEST(CpuModelRunnerTest, DrawsOfProposedTokensAreThoseOfSingleSteps) {
+  const auto weights = LoadSpec(SmallSpec());
+  const auto runner = MakeRunner(weights);
+  std::vector<api::SamplingParams> all(5, GreedyParams());
+  all[1].repetition_penalty = 1.3;
+  all[1].frequency_penalty = 0.5;
+  all[2].logprobs = 4;
+  all[3] = {};
+  all[3].top_p = 0.9;
+  all[3].presence_penalty = 0.7;
+  all[4].temperature = 0.6;
+  all[4].logprobs = 2;
+  for (const api::SamplingParams& params : all) {
+    constexpr int kTokens = 60;
+    const std::vector<TokenId> prompt = Prompt(45);
+    DirectDriver plain(*runner), proposing(*runner);
+    const int a = plain.NewSequence(params, 5), b = proposing.NewSequence(params, 5);
+    std::vector<sampling::RowLogprobs> expected;
+    TokenId feed = *plain.Prefill(a, prompt, 64);
+    for (int i = 1; i < kTokens; ++i) {
+      const DirectDriver::Part part{a, {feed}};
+      const auto result = plain.Step({&part, 1});
+      ASSERT_TRUE(result.ok());
+      feed = result->slices[0].token;
+      if (result->slices[0].logprobs) expected.push_back(*result->slices[0].logprobs);
+    }
+    const std::vector<TokenId>& want = plain.output(a);
+
+    ASSERT_TRUE(proposing.Prefill(b, prompt, 64).ok());
+    size_t logprobs = 0;
+    for (int step = 0; static_cast<int>(proposing.output(b).size()) < kTokens - 8; ++step) {
+      const size_t had = proposing.output(b).size();
+      // Right for 0 to 7 tokens, then wrong; or all 7 right.
+      DirectDriver::Part part{b, {proposing.output(b).back()}};
+      const auto right = static_cast<size_t>(step % 8);
+      for (size_t d = 0; d < 7; ++d)
+        part.tokens.push_back(d < right ? want[had + d] : (want[had + d] + 1) % 300);
+      part.drafts = 7;
+      const auto result = proposing.Step({&part, 1});
+      ASSERT_TRUE(result.ok()) << result.status();
+      ASSERT_EQ(proposing.output(b).size(), had + right + 1) << step;
+      ASSERT_EQ(proposing.length(b), 45 + static_cast<int>(had + right));
+      const engine::SliceResult& slice = result->slices[0];
+      ASSERT_EQ(slice.more_logprobs.size(), params.logprobs >= 0 ? 7U : 0U);
+      for (size_t d = 0; params.logprobs >= 0 && d <= right; ++d) {
+        const sampling::RowLogprobs& got = d == 0 ? *slice.logprobs : slice.more_logprobs[d - 1];
+        const sampling::RowLogprobs& one = expected[logprobs++];
+        EXPECT_EQ(got.chosen.token, one.chosen.token);
+        EXPECT_EQ(got.chosen.logprob, one.chosen.logprob);
+        ASSERT_EQ(got.top.size(), one.top.size());
+        for (size_t t = 0; t < got.top.size(); ++t) {
+          EXPECT_EQ(got.top[t].token, one.top[t].token);
+          EXPECT_EQ(got.top[t].logprob, one.top[t].logprob);
+        }
+      }
+    }
+    const std::vector<TokenId>& got = proposing.output(b);
+    EXPECT_TRUE(std::equal(got.begin(), got.end(), want.begin()));
+  }
+}
+
 TEST(CpuModelRunnerTest, PromptLogprobsAreTheSameInOneChunkAndInMany) {
   const auto weights = LoadSpec(SmallSpec());
   const auto runner = MakeRunner(weights);

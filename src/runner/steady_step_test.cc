@@ -2,6 +2,7 @@
 // new for the whole test program.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -75,10 +76,14 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
   sampled.top_k = 20;
   std::vector<sampling::RowState> samplers(kSequences);
   std::vector<std::vector<kv::BlockId>> blocks(kSequences);
-  std::vector<TokenId> feed(kSequences, 5);
+  // Every fourth step has proposals too.
+  constexpr size_t kDrafts = 3;
+  const std::vector<TokenId> history(kDrafts, 5);
+  std::vector<std::array<TokenId, 1 + kDrafts>> feed(kSequences, {5, 5, 5, 5});
   engine::StepPlan plan;
   for (int i = 0; i < kSequences; ++i) {
     samplers[static_cast<size_t>(i)].params = i == 2 ? &sampled : &greedy;
+    samplers[static_cast<size_t>(i)].output = history;
     for (int b = 0; b < 128; ++b) blocks[static_cast<size_t>(i)].push_back(i * 128 + b);
   }
   int64_t before = 0;
@@ -86,20 +91,22 @@ TEST(SteadyStepTest, TenThousandDecodeStepsAllocateNothing) {
     if (step == 100) before = allocations.load();  // everything has reached its size
     plan.step = static_cast<uint64_t>(step) + 1;
     plan.slices.clear();
+    const size_t drafts = step % 4 == 0 ? kDrafts : 0;
     for (size_t i = 0; i < kSequences; ++i) {
       engine::SequenceSlice slice;
-      slice.tokens = {&feed[i], 1};
-      slice.start = 1000 + step % 24;  // inside one block: the contexts stand still
+      slice.tokens = std::span(feed[i]).first(1 + drafts);
+      slice.drafts = static_cast<int>(drafts);
+      slice.start = 1000 + step % 20;  // inside one block: the contexts stand still
       slice.blocks = blocks[i];
       slice.sample = true;
       slice.sampler = &samplers[i];
       plan.slices.push_back(slice);
     }
-    plan.tokens = kSequences;
+    plan.tokens = kSequences * static_cast<int>(1 + drafts);
     runner->Launch(plan);
     engine::StepResult result = runner->Collect();
     ASSERT_TRUE(result.status.ok());
-    for (size_t i = 0; i < kSequences; ++i) feed[i] = result.slices[i].token;
+    for (size_t i = 0; i < kSequences; ++i) feed[i][0] = result.slices[i].token;
     runner->Recycle(std::move(result));  // as the engine does
   }
   const int64_t made = allocations.load() - before;

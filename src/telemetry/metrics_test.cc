@@ -106,6 +106,7 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
       metrics.PrefixLookup(10, 4);
       metrics.OutputTokens(4);
       metrics.Step(StepKind::kMixed, std::chrono::milliseconds(5), 12, 2);
+      metrics.Speculation(7, std::array{2, 1, 0});
       metrics.Preemption(PreemptionCause::kLane);
     }
     metrics.RequestRejected("queue_full");
@@ -125,6 +126,11 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
           "tutti_kv_usage_ratio{model=\"m\"} 0.3",
           "tutti_requests_rejected_total{code=\"queue_full\",model=\"m\"} 1",
           "tutti_requests_cancelled_total{cause=\"disconnect\",model=\"m\",phase=\"decode\"} 1",
+          "tutti_spec_drafts_total{model=\"m\"} 7",
+          "tutti_spec_draft_tokens_total{model=\"m\"} 49",
+          "tutti_spec_accepted_tokens_total{model=\"m\",position=\"0\"} 14",
+          "tutti_spec_accepted_tokens_total{model=\"m\",position=\"1\"} 7",
+          "tutti_spec_accepted_tokens_total{model=\"m\",position=\"6\"} 0",
           "tutti_preemptions_total{model=\"m\",reason=\"kv\"} 0",
           "tutti_preemptions_total{model=\"m\",reason=\"lane\"} 7",
           "tutti_step_seconds_count{kind=\"mixed\",model=\"m\"} 7"}) {
@@ -138,6 +144,9 @@ TEST(ServingMetrics, HistogramCountsEqualTheRequestsAndAliasesOnlyShowOnRequest)
           "vllm:request_success_total{engine=\"0\",finished_reason=\"stop\",model_name=\"m\"} 7",
           "vllm:prefix_cache_hits_total{engine=\"0\",model_name=\"m\"} 28",
           "vllm:generation_tokens_total{engine=\"0\",model_name=\"m\"} 28",
+          "vllm:spec_decode_num_drafts_total{engine=\"0\",model_name=\"m\"} 7",
+          "vllm:spec_decode_num_draft_tokens_total{engine=\"0\",model_name=\"m\"} 49",
+          "vllm:spec_decode_num_accepted_tokens_total{engine=\"0\",model_name=\"m\"} 21",
           "vllm:num_preemptions_total{engine=\"0\",model_name=\"m\"} 7",
           "vllm:cache_config_info{block_size=\"32\",engine=\"0\",model_name=\"m\",num_gpu_blocks="
           "\"1024\"} 1"}) {

@@ -1,5 +1,6 @@
 #include "telemetry/serving_metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <memory>
@@ -73,6 +74,11 @@ struct ServingMetrics::Impl {
                                            "Prompt tokens found in the prefix cache", model);
   Counter kv_evicted =
       registry.GetCounter("tutti_kv_evicted_blocks_total", "Cached blocks given up", model);
+  Counter drafts =
+      registry.GetCounter("tutti_spec_drafts_total", "Steps that verified proposed tokens", model);
+  Counter draft_tokens =
+      registry.GetCounter("tutti_spec_draft_tokens_total", "Tokens proposed and verified", model);
+  std::array<Counter, kDraftPlaces> accepted_tokens = AcceptedTokens();
   std::array<Histogram, 3> steps = {Step(StepKind::kPrefill), Step(StepKind::kDecode),
                                     Step(StepKind::kMixed)};
   std::array<Counter, 4> finished = {Finished(FinishKind::kStop), Finished(FinishKind::kLength),
@@ -97,6 +103,14 @@ struct ServingMetrics::Impl {
   }
   Counter Preemptions(PreemptionCause cause) {
     return Count("tutti_preemptions_total", "Sequences preempted", {{"reason", LabelOf(cause)}});
+  }
+  std::array<Counter, kDraftPlaces> AcceptedTokens() {
+    std::array<Counter, kDraftPlaces> out;
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i] = Count("tutti_spec_accepted_tokens_total", "Proposed tokens that came true",
+                     {{"position", std::to_string(i)}});
+    }
+    return out;
   }
   Counter Wasted(WasteCause cause) {
     return Count("tutti_wasted_tokens_total", "Tokens computed for nobody",
@@ -244,6 +258,15 @@ void ServingMetrics::PrefixLookup(int64_t queried_tokens, int64_t hit_tokens) {
   impl_->prefix_queried.Add(static_cast<double>(queried_tokens));
   impl_->prefix_hit.Add(static_cast<double>(hit_tokens));
   if (impl_->vllm.has_value()) impl_->vllm->PrefixLookup(queried_tokens, hit_tokens);
+}
+
+void ServingMetrics::Speculation(int64_t proposed, std::span<const int> accepted) {
+  impl_->drafts.Add();
+  impl_->draft_tokens.Add(static_cast<double>(proposed));
+  for (size_t i = 0; i < std::min(accepted.size(), impl_->accepted_tokens.size()); ++i) {
+    if (accepted[i] > 0) impl_->accepted_tokens[i].Add(accepted[i]);
+  }
+  if (impl_->vllm.has_value()) impl_->vllm->Speculation(proposed, accepted);
 }
 
 void ServingMetrics::Preemption(PreemptionCause cause) {

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -74,6 +75,10 @@ class ServingMetrics {
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
+  // A step in which `proposed` tokens were verified for its sequences beside those they were sure
+  // of; accepted[i] sequences then drew the one at place i. At most kDraftPlaces places.
+  static constexpr int kDraftPlaces = 7;
+  void Speculation(int64_t proposed, std::span<const int> accepted);
   void Preemption(PreemptionCause cause);
   void WastedTokens(WasteCause cause, int64_t tokens);
 

@@ -1,5 +1,6 @@
 #include "telemetry/vllm_metrics.h"
 
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -66,6 +67,11 @@ VllmMetrics::VllmMetrics(MetricsRegistry& registry, const ServingMetrics::Option
   prompt_by_source_[1] = make.Counter("prompt_tokens_by_source_total", "Prompt tokens by source",
                                       {{"source", "local_cache_hit"}});
   generation_tokens_ = make.Counter("generation_tokens_total", "Tokens generated");
+  drafts_ = make.Counter("spec_decode_num_drafts_total", "Steps that verified proposed tokens");
+  draft_tokens_ =
+      make.Counter("spec_decode_num_draft_tokens_total", "Tokens proposed and verified");
+  accepted_tokens_ =
+      make.Counter("spec_decode_num_accepted_tokens_total", "Proposed tokens that came true");
   preemptions_ = make.Counter("num_preemptions_total", "Sequences preempted");
   for (size_t i = 0; i < success_.size(); ++i) {
     success_[i] = make.Counter("request_success_total", "Finished requests",
@@ -140,6 +146,12 @@ void VllmMetrics::OutputTokens(int64_t tokens) {
 void VllmMetrics::PrefixLookup(int64_t queried_tokens, int64_t hit_tokens) {
   prefix_queries_.Add(static_cast<double>(queried_tokens));
   prefix_hits_.Add(static_cast<double>(hit_tokens));
+}
+
+void VllmMetrics::Speculation(int64_t proposed, std::span<const int> accepted) {
+  drafts_.Add();
+  draft_tokens_.Add(static_cast<double>(proposed));
+  accepted_tokens_.Add(std::accumulate(accepted.begin(), accepted.end(), 0));
 }
 
 void VllmMetrics::Preemption() { preemptions_.Add(); }

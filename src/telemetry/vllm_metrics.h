@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "base/clock.h"
 #include "telemetry/labels.h"
@@ -31,12 +32,13 @@ class VllmMetrics {
   void PromptTokens(PromptSource source, int64_t tokens);
   void OutputTokens(int64_t tokens);
   void PrefixLookup(int64_t queried_tokens, int64_t hit_tokens);
+  void Speculation(int64_t proposed, std::span<const int> accepted);
   void Preemption();
 
  private:
   Gauge running_, waiting_, waiting_capacity_, waiting_deferred_, kv_usage_;
   Counter prefix_queries_, prefix_hits_, prompt_tokens_, prompt_cached_, generation_tokens_;
-  Counter preemptions_;
+  Counter preemptions_, drafts_, draft_tokens_, accepted_tokens_;
   std::array<Counter, 2> prompt_by_source_;  // PromptSource
   std::array<Counter, 4> success_;           // FinishKind
   Histogram ttft_, itl_, tpot_, e2e_, queue_, inference_, prefill_, decode_;

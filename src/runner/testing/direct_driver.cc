@@ -87,6 +87,7 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
       s.prompt.insert(s.prompt.end(), part.tokens.begin(), part.tokens.end());
     }
     s.sampler.prompt = s.prompt;
+    s.output.insert(s.output.end(), part.tokens.end() - part.drafts, part.tokens.end());
     s.sampler.output = s.output;
     engine::SequenceSlice slice;
     slice.sequence = static_cast<uint32_t>(part.sequence);
@@ -94,6 +95,7 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
     slice.start = s.length;
     slice.blocks = s.blocks;
     slice.sample = part.sample;
+    slice.drafts = part.drafts;
     slice.sampler = &s.sampler;
     slice.prompt_logprobs = part.prompt_logprobs;
     slice.next_token = part.next_token;
@@ -102,11 +104,23 @@ Result<engine::StepResult> DirectDriver::Step(std::span<const Part> parts) {
   }
   runner_.Launch(plan_);
   engine::StepResult result = runner_.Collect();
+  for (const Part& part : parts) {
+    Sequence& s = Of(part.sequence);
+    s.output.resize(s.output.size() - static_cast<size_t>(part.drafts));
+  }
   if (!result.status.ok()) return result.status;
   for (size_t i = 0; i < parts.size(); ++i) {
-    Sequence& s = Of(parts[i].sequence);
-    s.length += static_cast<int>(parts[i].tokens.size());
-    if (result.slices[i].token != kNoToken) s.output.push_back(result.slices[i].token);
+    const Part& part = parts[i];
+    Sequence& s = Of(part.sequence);
+    const size_t first = part.tokens.size() - static_cast<size_t>(part.drafts);
+    s.length += static_cast<int>(first);
+    TokenId drawn = result.slices[i].token;
+    for (size_t d = 0; drawn != kNoToken; ++d) {
+      s.output.push_back(drawn);
+      if (d == static_cast<size_t>(part.drafts) || part.tokens[first + d] != drawn) break;
+      ++s.length;
+      drawn = result.slices[i].more_tokens[d];
+    }
   }
   return result;
 }
