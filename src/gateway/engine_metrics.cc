@@ -72,6 +72,7 @@ void EngineMetrics::OnFinished(const engine::RequestEvent& event) {
     metrics_.RequestCancelled(CancelCause::kDrain, PhaseOf(event.phase));
   } else {
     finished.reason = FinishKind::kError;
+    if (event.status.reason() == "logits_not_finite") metrics_.LogitsNotFinite();
   }
   if (event.wasted_tokens > 0 && !event.status.ok())
     metrics_.WastedTokens(WasteCause::kCancelled, event.wasted_tokens);

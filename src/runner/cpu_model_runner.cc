@@ -42,10 +42,6 @@ Status CheckOptions(const model::Weights& weights, const CpuRunnerOptions& optio
   return OkStatus();
 }
 
-Status NotFinite() {
-  return Internal("the model produced logits that are not numbers for this sequence");
-}
-
 }  // namespace
 
 struct CpuModelRunner::SamplerSlot {
@@ -221,13 +217,14 @@ void CpuModelRunner::FinishRow(const engine::StepPlan& plan, const HeadRow& row,
                                int worker) {
   const engine::SequenceSlice& slice = plan.slices[static_cast<size_t>(row.slice)];
   engine::SliceResult& result = result_->slices[static_cast<size_t>(row.slice)];
-  const kernels::ArgmaxState best = decoder_->Best(index_in_batch);
+  kernels::ArgmaxState best = decoder_->Best(index_in_batch);
+  if (!std::isfinite(best.value)) best.id = kernels::kNoArgmax;
   const auto more = static_cast<size_t>(row.draw) - 1;  // of rows of proposals
   if (!row.needs_logits) {
     if (row.draw > 0) {
       result.more_tokens[more] = best.id == kernels::kNoArgmax ? kNoToken : best.id;
     } else if (best.id == kernels::kNoArgmax) {
-      result.status = NotFinite();
+      result.status = sampling::LogitsNotFinite();
     } else {
       result.token = best.id;
     }
@@ -284,7 +281,7 @@ void CpuModelRunner::ReportRows(const engine::StepPlan& plan) {
     };
     if (result.status.ok() &&
         std::any_of(result.prompt_logprobs.begin(), result.prompt_logprobs.end(), not_a_number)) {
-      result.status = NotFinite();
+      result.status = sampling::LogitsNotFinite();
     }
   }
 }

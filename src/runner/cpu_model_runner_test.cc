@@ -190,6 +190,7 @@ TEST(CpuModelRunnerTest, LogitsThatAreNotNumbersFailTheirSliceAlone) {
   EXPECT_EQ(result->slices[0].token, expected[0]);
   for (const size_t broken : {1, 2, 3}) {
     EXPECT_EQ(result->slices[broken].status.code(), StatusCode::kInternal) << broken;
+    EXPECT_EQ(result->slices[broken].status.reason(), "logits_not_finite") << broken;
     EXPECT_EQ(result->slices[broken].token, kNoToken);
   }
 }

@@ -172,6 +172,11 @@ bool RowState::plain_argmax() const {
           output.size() >= static_cast<size_t>(std::max(params->min_tokens, 0)));
 }
 
+Status LogitsNotFinite() {
+  return {StatusCode::kInternal, "logits_not_finite",
+          "the model produced logits that are not numbers for this sequence"};
+}
+
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch) {
   const api::SamplingParams& params = *state.params;
   const RowOps& ops = PickedRowOps();
@@ -181,7 +186,7 @@ Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& s
 
   scratch.block_max.resize(RowBlocks(logits.size()));
   if (logits.empty() || !ops.block_max(logits.data(), logits.size(), scratch.block_max.data())) {
-    return {Internal("the model gave a value that is not finite"), kNoToken};
+    return {LogitsNotFinite(), kNoToken};
   }
   const float max = *std::max_element(scratch.block_max.begin(), scratch.block_max.end());
   if (max == kMasked)

@@ -66,6 +66,9 @@ class SamplerScratch {
   std::vector<TokenId> touched;  // tokens whose count is not zero
 };
 
+// Of a sequence whose logits hold a NaN or an infinity: logits_not_finite.
+Status LogitsNotFinite();
+
 // Draws one token from logits[vocab]. `logits` is overwritten. Deterministic for equal inputs. Ids
 // outside the row are ignored wherever they occur.
 Draw SampleRow(std::span<float> logits, const RowState& state, SamplerScratch& scratch);

@@ -302,7 +302,7 @@ TEST(SampleRow, RowsThatAreNotFiniteFailWithAStatus) {
         params.temperature = temperature;
         std::vector<float> row = RandomRow(1, 641);
         row[at] = bad;
-        EXPECT_EQ(Sample(row, {&params, {}, {}, {}, 1, 0}).status.reason(), "internal_error");
+        EXPECT_EQ(Sample(row, {&params, {}, {}, {}, 1, 0}).status.reason(), "logits_not_finite");
       }
     }
   }

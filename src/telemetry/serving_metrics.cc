@@ -68,6 +68,8 @@ struct ServingMetrics::Impl {
                           With({{"source", "computed"}})),
       registry.GetCounter("tutti_prompt_tokens_total", "Prompt tokens by source",
                           With({{"source", "prefix"}}))};
+  Counter not_finite = registry.GetCounter("tutti_logits_not_finite_total",
+                                           "Requests ended by logits that are not numbers", model);
   Counter prefix_queried = registry.GetCounter(
       "tutti_prefix_queried_tokens_total", "Prompt tokens looked up in the prefix cache", model);
   Counter prefix_hit = registry.GetCounter("tutti_prefix_hit_tokens_total",
@@ -248,6 +250,8 @@ void ServingMetrics::PromptTokens(PromptSource source, int64_t tokens) {
   impl_->prompt_tokens[static_cast<size_t>(source)].Add(static_cast<double>(tokens));
   if (impl_->vllm.has_value()) impl_->vllm->PromptTokens(source, tokens);
 }
+
+void ServingMetrics::LogitsNotFinite() { impl_->not_finite.Add(1); }
 
 void ServingMetrics::OutputTokens(int64_t tokens) {
   impl_->output_tokens.Add(static_cast<double>(tokens));

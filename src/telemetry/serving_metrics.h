@@ -81,6 +81,7 @@ class ServingMetrics {
   void Speculation(int64_t proposed, std::span<const int> accepted);
   void Preemption(PreemptionCause cause);
   void WastedTokens(WasteCause cause, int64_t tokens);
+  void LogitsNotFinite();  // a request ended because of it
 
  private:
   struct Impl;

@@ -122,6 +122,7 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
     metrics.PrefixLookup(10, 4);
     metrics.Preemption(PreemptionCause::kBlocks);
     metrics.WastedTokens(WasteCause::kCancelled, 7);
+    metrics.LogitsNotFinite();
     metrics.RequestCancelled(CancelCause::kDeadline, RequestPhase::kPrefill);
     metrics.RequestFinished({.reason = FinishKind::kAbort, .output_tokens = 4});
     doors.Stage("queue", std::chrono::milliseconds(1));
@@ -139,6 +140,7 @@ TEST(ServingMetrics, WhatTheEngineAndTheDoorsTellAllocatesNothing) {
   for (int i = 0; i < 10; ++i) tell();
   armed = false;
   EXPECT_EQ(allocations, 0u);
+  EXPECT_THAT(registry.Expose(), HasSubstr("tutti_logits_not_finite_total{model=\"m\"} 11\n"));
   EXPECT_THAT(registry.Expose(), HasSubstr("tutti_requests_total{code=\"429\",door=\"http\","
                                            "op=\"chat\"} 11"));
 }

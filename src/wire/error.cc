@@ -84,6 +84,7 @@ constexpr auto kTable = std::to_array<ErrorRow>({
     {"request_quarantined", C::kFailedPrecondition, 422, kServer, 0x80, 4400, Retry::kNo},
     {"cancelled", C::kCancelled, 499, kServer, 0, 1000, Retry::kNo},
     {"internal_error", C::kInternal, 500, kServer, 0x80, 1011, Retry::kYes},
+    {"logits_not_finite", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     {"attempts_exhausted", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     {"callback_failed", C::kInternal, 500, kServer, 0x80, 1011, Retry::kNo},
     Busy("overloaded"),

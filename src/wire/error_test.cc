@@ -53,6 +53,7 @@ TEST(ErrorTable, AgreesWithTheInterfaceOnStatusTypeAndRetry) {
            {"rate_limit_exceeded", 429, "requests", 4429, true},
            {"insufficient_quota", 429, "insufficient_quota", 4429, false},
            {"internal_error", 500, "server_error", 1011, true},
+           {"logits_not_finite", 500, "server_error", 1011, false},
            {"not_implemented", 501, "server_error", 4400, false},
            {"queue_full", 503, "server_error", 1013, true},
            {"overloaded", 503, "server_error", 1013, true},
@@ -103,6 +104,7 @@ TEST(ErrorTable, TheStockClientIsToldOnlyWhereItWouldDoTheWrongThing) {
       {"already_finished", false},
       {"attempts_exhausted", false},
       {"callback_failed", false},
+      {"logits_not_finite", false},
       {"idempotency_key_mismatch", false}};  // which says so to clients that do otherwise, too
   std::map<std::string_view, bool> told;
   for (const ErrorRow& row : ErrorTable()) {
