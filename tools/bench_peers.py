@@ -2,10 +2,12 @@
 """Tutti beside llama.cpp and OpenVINO GenAI on the same model file: installs the peers into a throw-away folder, runs
 all of them in turn several times, takes the best of each, writes the table into docs/benchmarks.md and judges the gate.
 
-Prefill: one prompt of 512 tokens. Decode: B prompts of 128 tokens, 64 new tokens each, output tokens per second of all
-streams together. The gate: prefill >= 0.9 x OpenVINO GenAI, decode >= 1.5 x the better peer on the same file at every
-batch, each capped at 85 % of what the machine's measured read rate and peaks allow for that file (`tutti bench engine`
-computes that limit). llama.cpp on the file requantised to Q4_0 is shown beside it and gates nothing.
+Prefill: one prompt. Decode: B prompts of so many tokens, 64 new tokens each, output tokens per second of all streams
+together. The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the better peer at every point;
+of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere. Each is capped
+at 85 % of what the machine's measured read rate and peaks allow for that file (`tutti bench engine` computes that limit).
+llama.cpp on the default file requantised to Q4_0 is shown beside it and gates nothing. A peer that does not open a file
+is left out of that file's table, which says so.
 """
 import argparse
 import datetime
@@ -23,7 +25,11 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN, END = "<!-- bench-peers: begin -->", "<!-- bench-peers: end -->"
 LLAMA_PACKAGE = ("llama-cpp-python", "0.3.36")
 OPENVINO_PACKAGE = "openvino-genai==2026.4.1"
-PREFILL, PROMPT, NEW = 512, 128, 64
+NEW = 64
+# (prompt tokens, streams); 0 streams: prefill alone.
+POINTS = [(512, 0), (2048, 0), (128, 1), (128, 4), (128, 8), (128, 16), (128, 32), (1024, 8), (1024, 32)]
+TYPE_POINTS = [(512, 0), (128, 1), (128, 8), (128, 32)]
+TYPES = ("Q8_0", "Q4_0", "Q4_K_M", "F16")
 TUTTI, LLAMA, LLAMA_Q4_0, OPENVINO = "Tutti", "llama.cpp", "llama.cpp, requantised to Q4_0", "OpenVINO GenAI"
 
 
@@ -96,43 +102,60 @@ def requantise(folder, binaries, model):
     return out
 
 
-# --- one measurement each: {"prefill": tok/s, "decode": {batch: tok/s}} ---
+# --- one measurement each: {point: tokens/s} ---
 
-def measure_llama(binaries, model, threads, batches):
-    prefill = json.loads(run([binaries / "llama-bench", "-m", model, "-p", PREFILL, "-n", 0, "-t", threads, "-r", 1,
-                              "-o", "json"]))
-    context = max(batches) * (PROMPT + NEW)
-    lines = run([binaries / "llama-batched-bench", "-m", model, "-c", context, "-b", 2048, "-ub", 512, "-npp", PROMPT,
-                 "-ntg", NEW, "-npl", ",".join(map(str, batches)), "-t", threads, "-tb", threads,
-                 "--output-format", "jsonl"])
-    decode = {}
-    for line in lines.splitlines():
-        if line.startswith("{"):
-            row = json.loads(line)
-            decode[row["pl"]] = row["speed_tg"]
-    return {"prefill": prefill[0]["avg_ts"], "decode": decode}
+def streams_by_prompt(points):
+    """{prompt tokens: [streams]} of the decode points."""
+    prompts = {}
+    for prompt, streams in points:
+        if streams:
+            prompts.setdefault(prompt, []).append(streams)
+    return prompts
 
 
-def measure_openvino(python, model, threads, batches):
-    out = json.loads(run([python, ROOT / "tools" / "bench_peers_openvino.py", model, "--threads", threads, "--prefill",
-                          PREFILL, "--prompt", PROMPT, "--gen", NEW, "--batch", ",".join(map(str, batches))]))
-    return {"prefill": out["prefill"], "decode": {int(b): v for b, v in out["decode"].items()}}
+def measure_llama(binaries, model, threads, points):
+    figures = {}
+    for prompt, streams in points:
+        if not streams:
+            rows = json.loads(run([binaries / "llama-bench", "-m", model, "-p", prompt, "-n", 0, "-t", threads, "-r", 1,
+                                   "-o", "json"]))
+            figures[prompt, 0] = rows[0]["avg_ts"]
+    for prompt, batches in streams_by_prompt(points).items():
+        lines = run([binaries / "llama-batched-bench", "-m", model, "-c", max(batches) * (prompt + NEW), "-b", 2048, "-ub",
+                     512, "-npp", prompt, "-ntg", NEW, "-npl", ",".join(map(str, batches)), "-t", threads, "-tb", threads,
+                     "--output-format", "jsonl"])
+        for line in lines.splitlines():
+            if line.startswith("{"):
+                row = json.loads(line)
+                figures[prompt, row["pl"]] = row["speed_tg"]
+    return {"figures": figures}
 
 
-def measure_tutti(binary, model, threads, batches):
+def measure_openvino(python, model, threads, points):
+    out = json.loads(run([python, ROOT / "tools" / "bench_peers_openvino.py", model, "--threads", threads, "--gen", NEW,
+                          "--points", ",".join(f"{prompt}x{streams}" for prompt, streams in points)]))
+    return {"figures": {tuple(map(int, point.split("x"))): rate for point, rate in out.items()}}
+
+
+def measure_tutti(binary, model, threads, points):
     """Also the machine, and what it allows at most: {"limits": the same shape}."""
+    figures, limits, machines = {}, {}, []
+
     def bench(prompt, new, batch):
-        return json.loads(run([binary, "bench", "engine", model, "--prompt", prompt, "--gen", new, "--batch", batch,
-                               "--repeat", 1, "--threads", threads, "--json", "-"]))
-    prefill = bench(PREFILL, 1, 1)
-    decode = bench(PROMPT, NEW, ",".join(map(str, batches)))
-    first = prefill["rows"][0]
-    return {"prefill": first["prefill_tok_s"],
-            "decode": {row["batch"]: row["decode_tok_s"] for row in decode["rows"]},
-            "limits": {"prefill": first["prefill_tok_s"] / first["prefill_fraction_of_limit"],
-                       "decode": {row["batch"]: row["decode_tok_s"] / row["fraction_of_limit"]
-                                  for row in decode["rows"]}},
-            "machine": max((prefill["machine"], decode["machine"]), key=lambda m: m["int8_gops"])}
+        out = json.loads(run([binary, "bench", "engine", model, "--prompt", prompt, "--gen", new, "--batch", batch,
+                              "--repeat", 1, "--threads", threads, "--json", "-"]))
+        machines.append(out["machine"])
+        return out["rows"]
+    for prompt, streams in points:
+        if not streams:
+            row = bench(prompt, 1, 1)[0]
+            figures[prompt, 0] = row["prefill_tok_s"]
+            limits[prompt, 0] = row["prefill_tok_s"] / row["prefill_fraction_of_limit"]
+    for prompt, batches in streams_by_prompt(points).items():
+        for row in bench(prompt, NEW, ",".join(map(str, batches))):
+            figures[prompt, row["batch"]] = row["decode_tok_s"]
+            limits[prompt, row["batch"]] = row["decode_tok_s"] / row["fraction_of_limit"]
+    return {"figures": figures, "limits": limits, "machine": max(machines, key=lambda m: m["int8_gops"])}
 
 
 # --- judging and writing ---
@@ -142,52 +165,52 @@ def keep_best(best, one):
     if not best:
         return one
     out = dict(best)
-    out["prefill"] = max(best["prefill"], one["prefill"])
-    out["decode"] = {b: max(best["decode"][b], one["decode"][b]) for b in best["decode"]}
-    if "limits" in best:
-        out["limits"] = keep_best(best["limits"], one["limits"])
+    for kind in ("figures", "limits"):
+        if kind in best:
+            out[kind] = {point: max(best[kind][point], one[kind][point]) for point in best[kind]}
+    if "machine" in best:
         out["machine"] = max((best["machine"], one["machine"]), key=lambda m: m["int8_gops"])
     return out
 
 
-def judge(best, batches):
+def name_of(point):
+    prompt, streams = point
+    return f"decode {prompt} x {streams}" if streams else f"prefill {prompt}"
+
+
+def judge(best, points, default_file):
     """Rows of the gate: (name, measured, required, how required came about, met)."""
-    tutti, limits = best[TUTTI], best[TUTTI]["limits"]
+    tutti = best[TUTTI]
     rows = []
-
-    def row(name, measured, factor, peer_name, peer, limit):
-        asked, cap = factor * peer, 0.85 * limit
+    for point in points:
+        peers = [OPENVINO] if default_file and not point[1] else [LLAMA, OPENVINO]
+        peers = [name for name in peers if name in best]
+        if not peers:
+            continue
+        factor = 1.3 if not default_file else 2.0 if point[1] else 1.1
+        peer = max(peers, key=lambda name: best[name]["figures"][point])
+        rate, measured, limit = best[peer]["figures"][point], tutti["figures"][point], tutti["limits"][point]
+        asked, cap = factor * rate, 0.85 * limit
         required = min(asked, cap)
-        why = f"{factor} x {peer_name} {peer:,.0f}" if asked <= cap else f"85 % of the machine's {limit:,.0f}"
-        rows.append((name, measured, required, why, measured >= required, measured / peer))
-
-    if OPENVINO in best:
-        row(f"prefill {PREFILL}", tutti["prefill"], 0.9, OPENVINO, best[OPENVINO]["prefill"], limits["prefill"])
-    peers = [name for name in (LLAMA, OPENVINO) if name in best]
-    for batch in batches:
-        if peers:
-            peer = max(peers, key=lambda name: best[name]["decode"][batch])
-            row(f"decode {batch}", tutti["decode"][batch], 1.5, peer, best[peer]["decode"][batch],
-                limits["decode"][batch])
+        why = f"{factor} x {peer} {rate:,.0f}" if asked <= cap else f"85 % of the machine's {limit:,.0f}"
+        rows.append((name_of(point), measured, required, why, measured >= required, measured / rate))
     return rows
 
 
-def table(best, gate, batches, rounds, model, load):
+def table(best, gate, points, rounds, model, load, missing):
     machine = best[TUTTI]["machine"]
     lines = [f"{datetime.date.today():%Y-%m-%d}. {machine['cpu']}, {machine['threads']} threads of {machine['cores']} "
              f"cores, {machine['isa']}: reads {machine['read_gb_s']:.0f} GB/s, int8 {machine['int8_gops']:.0f} GOPS, "
-             f"float32 {machine['f32_gflops']:.0f} GFLOPS. `{model.name}`, {PROMPT}-token prompts and {NEW} new tokens "
-             f"for decode; output tokens/s, best of {rounds} rounds in turn; load average {load[0]:.1f} before and "
-             f"{load[1]:.1f} after.", "",
-             f"| | prefill {PREFILL} | " + " | ".join(f"decode B={b}" for b in batches) + " |",
-             "|---" * (len(batches) + 2) + "|"]
+             f"float32 {machine['f32_gflops']:.0f} GFLOPS. `{model.name}`; decode: prompt tokens x streams, {NEW} new "
+             f"tokens each; output tokens/s, best of {rounds} rounds in turn; load average {load[0]:.1f} before and "
+             f"{load[1]:.1f} after." + "".join(f" {name} does not open this file." for name in missing), "",
+             "| | " + " | ".join(map(name_of, points)) + " |",
+             "|---" * (len(points) + 1) + "|"]
     for name in (TUTTI, OPENVINO, LLAMA, LLAMA_Q4_0):
         if name in best:
-            figures = [best[name]["prefill"]] + [best[name]["decode"][b] for b in batches]
-            lines.append(f"| {name} | " + " | ".join(f"{v:,.0f}" for v in figures) + " |")
-    limits = best[TUTTI]["limits"]
+            lines.append(f"| {name} | " + " | ".join(f"{best[name]['figures'][p]:,.0f}" for p in points) + " |")
     lines.append("| what the read rate and the peaks allow | " +
-                 " | ".join(f"{v:,.0f}" for v in [limits["prefill"]] + [limits["decode"][b] for b in batches]) + " |")
+                 " | ".join(f"{best[TUTTI]['limits'][p]:,.0f}" for p in points) + " |")
     lines += ["", "| gate | Tutti | x peer | needed | from | |", "|---|---|---|---|---|---|"]
     for name, measured, required, why, met, ratio in gate:
         verdict = "met" if met else f"short by {100 * (1 - measured / required):.0f} %"
@@ -219,13 +242,57 @@ def peer_options(description):
     return parser
 
 
+def make_types(folder, binary, model, types):
+    """The same model in other types: {type: file}. All come from its 16-bit form."""
+    files = {}
+    for kind in (("F16",) if types else ()) + tuple(t for t in types if t != "F16"):
+        files[kind] = folder / f"{model.stem}.as-{kind}.gguf"
+        if not files[kind].exists():
+            run([binary, "quantize", model if kind == "F16" else files["F16"], files[kind], "--type", kind],
+                folder / "quantize.log")
+    return {kind: files[kind] for kind in types}
+
+
+def measure_file(model, engines, points, rounds, default_file):
+    """Rounds in turn over the engines that open the file: (text, missed gates, figures)."""
+    load = [os.getloadavg()[0]]
+    best, all_rounds, missing = {}, [], []
+    for number in range(rounds):
+        this_round = {}
+        for name, measure in engines.items():
+            if name in missing:
+                continue
+            try:
+                one = measure(model, points)
+            except SystemExit as failure:
+                if name == TUTTI:
+                    raise
+                say(f"{name} fails on {model.name}: {str(failure)[-300:]}")
+                missing.append(name)
+                best.pop(name, None)
+                continue
+            this_round[name] = one
+            best[name] = keep_best(best.get(name), one)
+            say(f"{model.name} round {number + 1}/{rounds} {name}: " +
+                ", ".join(f"{name_of(p)}: {one['figures'][p]:,.0f}" for p in points))
+        all_rounds.append(this_round)
+    load.append(os.getloadavg()[0])
+    if load[0] > 1:
+        say(f"the machine was not quiet when this began (load average {load[0]:.1f})")
+    gate = judge(best, points, default_file)
+    text = table(best, gate, points, rounds, model, load, missing)
+    plain = [{name: {kind: {name_of(p): v for p, v in one[kind].items()} for kind in ("figures", "limits") if kind in one}
+              for name, one in r.items()} for r in all_rounds]
+    return text, [f"{model.name} {row[0]}" for row in gate if not row[4]], plain
+
+
 def main():
     parser = peer_options(__doc__)
-    parser.add_argument("--batch", default="1,4,8,16,32")
+    parser.add_argument("--quick", action="store_true", help="the points of --types for the default file, too")
+    parser.add_argument("--types", default=",".join(TYPES), help="other types of the same model; '' for none")
     parser.add_argument("--peers", default="llama,openvino", help="some of: llama,openvino")
     parser.add_argument("--json", type=pathlib.Path, help="write every round's figures to this file")
     args = parser.parse_args()
-    batches = [int(b) for b in args.batch.split(",")]
     peers = args.peers.split(",") if args.peers else []
     for path in (args.model, args.tutti):
         if not path.exists():
@@ -235,39 +302,33 @@ def main():
     folder.mkdir(parents=True, exist_ok=True)
     say(f"peers live in {folder}")
     python = install_environment(folder)
-    engines = {TUTTI: lambda: measure_tutti(args.tutti, args.model, args.threads, batches)}
+    engines = {TUTTI: lambda model, points: measure_tutti(args.tutti, model, args.threads, points)}
     if "openvino" in peers:
         install_openvino(folder, python)
-        engines[OPENVINO] = lambda: measure_openvino(python, args.model, args.threads, batches)
+        engines[OPENVINO] = lambda model, points: measure_openvino(python, model, args.threads, points)
     if "llama" in peers:
         binaries = install_llama(folder, python, args.jobs)
+        engines[LLAMA] = lambda model, points: measure_llama(binaries, model, args.threads, points)
         q4_0 = requantise(folder, binaries, args.model)
-        engines[LLAMA] = lambda: measure_llama(binaries, args.model, args.threads, batches)
-        engines[LLAMA_Q4_0] = lambda: measure_llama(binaries, q4_0, args.threads, batches)
+    types = make_types(folder, args.tutti, args.model, [t for t in args.types.split(",") if t])
 
-    load = [os.getloadavg()[0]]
-    best, rounds = {}, []
-    for number in range(args.rounds):
-        this_round = {}
-        for name, measure in engines.items():
-            one = this_round[name] = measure()
-            best[name] = keep_best(best.get(name), one)
-            say(f"round {number + 1}/{args.rounds} {name}: prefill {one['prefill']:,.0f}, decode " +
-                ", ".join(f"{b}: {one['decode'][b]:,.0f}" for b in batches))
-        rounds.append(this_round)
-    load.append(os.getloadavg()[0])
-    if load[0] > 1:
-        say(f"the machine was not quiet when this began (load average {load[0]:.1f})")
-
-    gate = judge(best, batches)
-    text = table(best, gate, batches, args.rounds, args.model, load)
-    print(text)
+    default_engines = dict(engines)
+    if "llama" in peers:
+        default_engines[LLAMA_Q4_0] = lambda _, points: measure_llama(binaries, q4_0, args.threads, points)
+    texts, missed, rounds = [], [], {}
+    for model in [args.model, *types.values()]:
+        first = model == args.model
+        text, short, figures = measure_file(model, default_engines if first else engines,
+                                            POINTS if first and not args.quick else TYPE_POINTS, args.rounds, first)
+        print(text, flush=True)
+        texts.append(text)
+        missed += short
+        rounds[model.name] = figures
     if args.json:
-        args.json.write_text(json.dumps({"schema": "tutti.bench.peers.v1", "best": best, "rounds": rounds}, indent=1))
+        args.json.write_text(json.dumps({"schema": "tutti.bench.peers.v2", "rounds": rounds}, indent=1))
     if not args.no_write:
-        write_page(text)
+        write_page("\n\n".join(texts))
         say(f"written to {PAGE.relative_to(ROOT)}")
-    missed = [row[0] for row in gate if not row[4]]
     say("gate met" if not missed else f"gate MISSED at: {', '.join(missed)}")
     return 1 if missed else 0
 

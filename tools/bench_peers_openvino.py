@@ -47,10 +47,8 @@ def main():
     parser.add_argument("model")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeat", type=int, default=1)
-    parser.add_argument("--prefill", type=int, default=512)
-    parser.add_argument("--prompt", type=int, default=128)
     parser.add_argument("--gen", type=int, default=64)
-    parser.add_argument("--batch", default="1,4,8,16,32")
+    parser.add_argument("--points", default="512x0,128x1", help="prompt tokens x streams; 0 streams: prefill")
     args = parser.parse_args()
 
     scheduler = openvino_genai.SchedulerConfig()
@@ -62,17 +60,19 @@ def main():
                                       INFERENCE_NUM_THREADS=args.threads)
     tokenizer = pipe.get_tokenizer()
 
-    prompt = make_prompt(tokenizer, args.prefill, 1)
-    seconds(pipe, [prompt], 1)
-    out = {"prefill": args.prefill / min(seconds(pipe, [prompt], 1) for _ in range(args.repeat)), "decode": {}}
-    for batch in (int(b) for b in args.batch.split(",")):
-        prompts = [make_prompt(tokenizer, args.prompt, 100 + i) for i in range(batch)]
+    out = {}
+    for point in args.points.split(","):
+        length, batch = map(int, point.split("x"))
+        prompts = [make_prompt(tokenizer, length, 100 + i) for i in range(max(batch, 1))]
         seconds(pipe, prompts, 1)
         best = 0
         for _ in range(args.repeat):
             first = min(seconds(pipe, prompts, 1) for _ in range(2))
-            best = max(best, args.gen * batch / (seconds(pipe, prompts, args.gen + 1) - first))
-        out["decode"][str(batch)] = best
+            if batch == 0:
+                best = max(best, length / first)
+            else:
+                best = max(best, args.gen * batch / (seconds(pipe, prompts, args.gen + 1) - first))
+        out[point] = best
     json.dump(out, sys.stdout)
 
 
