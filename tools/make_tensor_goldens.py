@@ -19,10 +19,14 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Q, GGUFValueType as V
 from gguf.quants import dequantize, quantize
 
 DECODED = [Q.F32, Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0, Q.Q4_K, Q.Q5_K, Q.Q6_K]
+TRANSCODED = [Q.Q2_K, Q.Q3_K, Q.IQ1_S, Q.IQ1_M, Q.IQ2_XXS, Q.IQ2_XS, Q.IQ2_S, Q.IQ3_XXS, Q.IQ3_S, Q.IQ4_NL, Q.IQ4_XS,
+              Q.TQ1_0, Q.TQ2_0, Q.MXFP4]
 ENCODED = [Q.F16, Q.BF16, Q.Q4_0, Q.Q4_1, Q.Q5_0, Q.Q5_1, Q.Q8_0]
 # Byte offsets of the fp16 fields inside a block.
 HALVES = {Q.Q4_0: [0], Q.Q4_1: [0, 2], Q.Q5_0: [0], Q.Q5_1: [0, 2], Q.Q8_0: [0],
-          Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208]}
+          Q.Q4_K: [0, 2], Q.Q5_K: [0, 2], Q.Q6_K: [208], Q.Q2_K: [80, 82], Q.Q3_K: [108],
+          Q.IQ1_S: [0], Q.IQ1_M: [], Q.IQ2_XXS: [0], Q.IQ2_XS: [0], Q.IQ2_S: [0], Q.IQ3_XXS: [0], Q.IQ3_S: [0],
+          Q.IQ4_NL: [0], Q.IQ4_XS: [0], Q.TQ1_0: [52], Q.TQ2_0: [64], Q.MXFP4: []}
 ELEMENTS = 2048
 
 
@@ -47,6 +51,13 @@ def random_blocks(rng, qtype):
     blocks = rng.integers(0, 256, (ELEMENTS // size, width), dtype=np.uint8)
     for at in HALVES[qtype]:
         blocks[:, at:at + 2] = finite_halves(rng, len(blocks)).view(np.uint8).reshape(-1, 2)
+    if qtype == Q.MXFP4:
+        blocks[:, 0] = rng.integers(0, 251, len(blocks))
+    if qtype == Q.IQ1_M:  # four bits of the scale in each of four words
+        bits = finite_halves(rng, len(blocks))
+        for word in range(4):
+            high = blocks[:, 49 + 2 * word]
+            blocks[:, 49 + 2 * word] = (high & 15) | (((bits >> (4 * word)) & 15) << 4).astype(np.uint8)
     return blocks.reshape(-1)
 
 
@@ -96,6 +107,10 @@ def main():
     values[128:160] = rng.normal(0, 1e-7, 32)
     for qtype in ENCODED:
         write(out / f"quantize_{qtype.name}.bin", quantize(values, qtype).view(np.uint8), values)
+    rng = np.random.default_rng(58)  # of its own: the data above stay what they were
+    for qtype in TRANSCODED:
+        blocks = random_blocks(rng, qtype)
+        write(out / f"dequantize_{qtype.name}.bin", blocks, dequantize(blocks, qtype))
     write_reference_file(out / "reference_writer.gguf")
 
 

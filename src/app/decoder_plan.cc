@@ -15,12 +15,14 @@
 #include "gateway/engine_metrics.h"
 #include "gateway/tokenizer_text.h"
 #include "gguf/file.h"
+#include "kernels/pack.h"
 #include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "runner/cpu_decoder_embedder.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
+#include "tensor/transcoded.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::app {
@@ -137,6 +139,20 @@ std::string MainType(const gguf::File& file) {
     if (best.empty() || total > bytes[best]) best = name;
   }
   return best;
+}
+
+// Types that no kernel computes with: what they become, and what that costs.
+void NoteTranscoded(const gguf::File& file, std::string& notice) {
+  std::map<tensor::DType, int> found;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (tensor::IsTranscoded(tensor.dtype()) && tensor.shape.rows() > 1) ++found[tensor.dtype()];
+  }
+  for (const auto& [type, tensors] : found) {
+    notice += fmt::format("{}{} tensors of type {} are computed as {} ({})",
+                          notice.empty() ? "" : "; ", tensors, tensor::Name(type),
+                          kernels::WeightFormatName(kernels::NativeFormat(type)),
+                          kernels::PackingLoss(type));
+  }
 }
 
 Result<std::optional<tokenizer::ChatTemplate>> CompileTemplate(
@@ -336,6 +352,7 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
   served.info.quantisation = MainType(*file);
+  if (mode == model::WeightMode::kInt8) NoteTranscoded(*file, notice);
   ASSIGN_OR_RETURN(served.info.digest, file->HeaderDigest());
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(

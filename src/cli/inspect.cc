@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "app/model_registry.h"
 #include "cli/command_line.h"
@@ -13,11 +14,13 @@
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
+#include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder.h"
 #include "model/encoder_choice.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
+#include "tensor/dtype.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/json.h"
@@ -29,6 +32,24 @@ std::string ShapeText(const std::vector<int64_t>& shape) {
   std::string text;
   for (const int64_t dim : shape) text += (text.empty() ? "" : " x ") + std::to_string(dim);
   return text;
+}
+
+// Of a type that is computed with as another: that one, and what it costs.
+std::optional<std::pair<std::string, std::string>> PackedFormOf(const std::string& name) {
+  for (uint32_t id = 0; const tensor::DTypeInfo* info = tensor::FindTypeInfo(id); ++id) {
+    if (info->name != name || !info->readable) continue;
+    const tensor::DType type = *tensor::ReadableType(id);
+    const std::string_view loss = kernels::PackingLoss(type);
+    if (loss.empty()) return std::nullopt;
+    return std::pair(std::string(kernels::WeightFormatName(kernels::NativeFormat(type))),
+                     std::string(loss));
+  }
+  return std::nullopt;
+}
+
+std::string ComputedAs(const std::string& type) {
+  const auto packed = PackedFormOf(type);
+  return packed ? ", computed as " + packed->first + ": " + packed->second : "";
 }
 
 // What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
@@ -127,10 +148,10 @@ class InspectCommand final : public Command {
     }
     std::printf("\n");
     for (const gguf::TypeTotal& type : d.types) {
-      std::printf("%-6s %5llu tensors %14llu elements %14llu bytes\n", type.type.c_str(),
+      std::printf("%-7s %5llu tensors %14llu elements %14llu bytes%s\n", type.type.c_str(),
                   static_cast<unsigned long long>(type.tensors),
                   static_cast<unsigned long long>(type.elements),
-                  static_cast<unsigned long long>(type.bytes));
+                  static_cast<unsigned long long>(type.bytes), ComputedAs(type.type).c_str());
     }
     if (d.verdict.ok()) std::printf("\nverdict: ok\n");
   }
@@ -148,6 +169,16 @@ class InspectCommand final : public Command {
                          {"offset", tensor.file_offset},
                          {"bytes", tensor.bytes}});
     }
+    boost::json::array types;
+    for (const gguf::TypeTotal& type : d.types) {
+      boost::json::object row{
+          {"type", type.type}, {"tensors", type.tensors}, {"bytes", type.bytes}};
+      if (const auto packed = PackedFormOf(type.type)) {
+        row["computed_as"] = packed->first;
+        row["loss"] = packed->second;
+      }
+      types.push_back(std::move(row));
+    }
     const boost::json::object out{{"schema", "tutti.inspect.v1"},
                                   {"verdict", Verdict(d)},
                                   {"version", d.version},
@@ -155,6 +186,7 @@ class InspectCommand final : public Command {
                                   {"alignment", d.alignment},
                                   {"parameters", d.parameters},
                                   {"metadata", std::move(metadata)},
+                                  {"types", std::move(types)},
                                   {"tensors", std::move(tensors)}};
     std::printf("%s\n", wire::PrintJson(out).c_str());
     if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());

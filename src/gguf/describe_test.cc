@@ -52,7 +52,7 @@ TEST(Describe, ShowsWhatABrokenFileStillTells) {
   Writer writer;
   writer.String("general.name", "tiny");
   writer.Tensor("good", DType::kF32, {8}, std::vector<float>(8));
-  writer.Tensor({"unsupported", {256}, 10, Bytes(84), {}});  // Q2_K
+  writer.Tensor({"unsupported", {256}, 40, Bytes(144), {}});  // NVFP4
   writer.Tensor({"unknown", {8}, 77, Bytes(32), {}});
   const TempFile temp(writer.Build());
   const Description description = Describe(temp.path());
@@ -60,7 +60,7 @@ TEST(Describe, ShowsWhatABrokenFileStillTells) {
   EXPECT_THAT(description.verdict.message(), HasSubstr("unknown"));
   EXPECT_EQ(description.metadata.size(), 1u);
   ASSERT_EQ(description.tensors.size(), 2u);
-  EXPECT_EQ(description.tensors[1].type, "Q2_K");
+  EXPECT_EQ(description.tensors[1].type, "NVFP4");
 
   const Bytes header = writer.BuildHeader();
   const TempFile cut(std::span<const std::byte>(header.data(), 60));
@@ -71,12 +71,12 @@ TEST(Describe, ShowsWhatABrokenFileStillTells) {
 TEST(Describe, AnUnsupportedTypeDoesNotHideTheTable) {
   Writer writer;
   writer.String("general.name", "tiny");
-  writer.Tensor({"a", {256}, 10, Bytes(84), {}});
+  writer.Tensor({"a", {256}, 40, Bytes(144), {}});
   writer.Tensor("b", DType::kF32, {8}, std::vector<float>(8));
   const TempFile temp(writer.Build());
   const Description description = Describe(temp.path());
   EXPECT_EQ(description.verdict.reason(), "gguf_quant");
-  EXPECT_THAT(description.verdict.message(), HasSubstr("Q2_K"));
+  EXPECT_THAT(description.verdict.message(), HasSubstr("NVFP4"));
   ASSERT_EQ(description.tensors.size(), 2u);
   EXPECT_NE(description.tensors[1].file_offset, 0u);
 }

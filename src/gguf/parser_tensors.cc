@@ -108,7 +108,8 @@ Status Parser::ParseSize(const std::string& name, TensorInfo* info) {
                                            : fmt::format("the removed type {}", type->name)));
   }
   if (!type->readable && unreadable_.ok()) {
-    unreadable_ = Bad("gguf_quant", fmt::format("tensor {} has type {}, which is not supported",
+    unreadable_ = Bad("gguf_quant", fmt::format("tensor {} has type {}, which is not read; a file "
+                                                "of another type works, such as Q8_0 or Q4_K_M",
                                                 name, type->name));
   }
   if (info->shape.columns() % type->block_elements != 0) {

@@ -10,6 +10,7 @@
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
 #include "tensor/half.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::kernels {
 namespace {
@@ -64,8 +65,25 @@ RowBlock QuantizeQ8(const float* x) {
   return out;
 }
 
+// What is added to an integer where it is stored.
+int StoredOffset(WeightFormat format) {
+  return format == WeightFormat::kQ8_0 ? 128 : format == WeightFormat::kQ4_0 ? 8 : 16;
+}
+
+// Integers under one scale, which is rounded to fp16.
+RowBlock KeepIntegers(DType dtype, const std::byte* row, int32_t block) {
+  tensor::Block32 read;
+  tensor::ReadBlock32(dtype, row, block, &read);
+  const int offset = StoredOffset(NativeFormat(dtype));
+  RowBlock out{};
+  for (int i = 0; i < 32; ++i) out.q[i] = static_cast<uint8_t>(read.q[i] + offset);
+  out.d = tensor::FloatToHalf(read.scale[0]);
+  return out;
+}
+
 // Block `block` (of 32) of a row of a type whose integers are kept.
 RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
+  if (tensor::HasOneScale(dtype)) return KeepIntegers(dtype, row, block);
   RowBlock out{};
   switch (dtype) {
     case DType::kQ4_0: {
@@ -127,6 +145,7 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
+    default:
       break;  // these go through floats
   }
   CHECK(false) << "no integer blocks in " << dtype;
@@ -177,7 +196,10 @@ Status NonFinite(const PackRow& row) {
 }
 
 // Types that become Q8_0 by way of floats.
-bool IsRequantized(DType dtype) { return dtype == DType::kQ6_K || !tensor::IsQuantized(dtype); }
+bool IsRequantized(DType dtype) {
+  return dtype == DType::kQ6_K || !tensor::IsQuantized(dtype) ||
+         (tensor::IsTranscoded(dtype) && !tensor::HasOneScale(dtype));
+}
 
 Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
                         uint8_t* panel) {
@@ -264,21 +286,58 @@ WeightFormat NativeFormat(tensor::DType dtype) {
     case DType::kBF16:
       return WeightFormat::kBf16;
     case DType::kQ4_0:
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
       return WeightFormat::kQ4_0;
     case DType::kQ4_1:
     case DType::kQ4_K:
       return WeightFormat::kQ4_1;
     case DType::kQ5_0:
+    case DType::kMXFP4:
+    case DType::kIQ1_S:
+    case DType::kIQ3_S:
       return WeightFormat::kQ5_0;
     case DType::kQ5_1:
     case DType::kQ5_K:
       return WeightFormat::kQ5_1;
     case DType::kQ8_0:
     case DType::kQ6_K:
+    case DType::kQ2_K:
+    case DType::kQ3_K:
+    case DType::kIQ1_M:
+    case DType::kIQ2_XXS:
+    case DType::kIQ2_XS:
+    case DType::kIQ2_S:
+    case DType::kIQ3_XXS:
+    case DType::kIQ4_NL:
+    case DType::kIQ4_XS:
       return WeightFormat::kQ8_0;
   }
   CHECK(false) << "unreadable type";
   return WeightFormat::kF32;
+}
+
+std::string_view PackingLoss(tensor::DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_K:
+    case DType::kQ5_K:
+    case DType::kIQ1_S:
+    case DType::kIQ2_XXS:
+    case DType::kIQ3_XXS:
+    case DType::kIQ3_S:
+    case DType::kIQ4_XS:
+      return "scales rounded to fp16, at most 2^-11 of each";
+    case DType::kMXFP4:
+      return "exact from scales of 2^-24 to 2^15";
+    case DType::kIQ4_NL:
+    case DType::kTQ1_0:
+    case DType::kTQ2_0:
+      return "exact";
+    default:
+      return IsRequantized(dtype) && tensor::IsQuantized(dtype)
+                 ? "requantised, at most 1/254 of the largest of each 32"
+                 : "";
+  }
 }
 
 bool CanPack(tensor::DType dtype, WeightFormat format) {

@@ -13,6 +13,11 @@
 //   2^-11 of either:
 //     some fifty times below the format's own step.
 //   Q6_K as Q8_0: requantised per 32 with step max|w| / 127; at most half of that step off.
+//   TQ1_0, TQ2_0 as Q4_0, IQ4_NL as Q8_0: the same numbers. MXFP4 as Q5_0: the same numbers where
+//   the scale, a power of two, is one of fp16.
+//   IQ1_S, IQ3_S as Q5_0, IQ2_XXS, IQ3_XXS, IQ4_XS as Q8_0: the same integers, the scale of each 32
+//   rounded to fp16.
+//   Q2_K, Q3_K, IQ1_M, IQ2_XS, IQ2_S as Q8_0: requantised as Q6_K is.
 //   F32, F16, BF16 as Q8_0: the same rounding. F32, F16 as BF16: to nearest even. Anything as F32:
 //   exactly w.
 //   Anything as I8_ROW: requantised per row with step max|w| / 127; at most half of that step off.
@@ -21,6 +26,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -32,6 +38,9 @@ namespace tutti::kernels {
 
 // The compact format for a type: its own, or the one named above.
 WeightFormat NativeFormat(tensor::DType dtype);
+// What NativeFormat() costs against the file's values, in words; "" for types that have a format of
+// their own.
+std::string_view PackingLoss(tensor::DType dtype);
 // Whether rows of `dtype` can be packed as `format`: its native format, F32, I8_ROW, and for float
 // types also Q8_0 and BF16.
 bool CanPack(tensor::DType dtype, WeightFormat format);

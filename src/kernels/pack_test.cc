@@ -9,7 +9,9 @@
 #include "kernels/gemm_test_support.h"
 #include "tensor/blocks.h"
 #include "tensor/dequantize.h"
+#include "tensor/finite.h"
 #include "tensor/half.h"
+#include "tensor/testing/random_blocks.h"
 
 namespace tutti::kernels {
 namespace {
@@ -50,6 +52,36 @@ TEST(Pack, EveryTypePacksAsFloatToWhatItMeans) {
     for (int32_t row = 0; row < 33; ++row) {
       ASSERT_EQ(Unpacked(packed.view, row), Dequantized(file.view, row)) << dtype << " row " << row;
     }
+  }
+}
+
+TEST(Pack, TranscodedTypesStayWithinTheirDocumentedLoss) {
+  for (DType dtype : tensor::kTranscodedTypes) {
+    const std::vector<std::byte> blocks = tensor::testing::RandomBlocks(dtype, 512 * 32, 3, 0.1f);
+    const tensor::TensorView view{dtype, {512, 32}, blocks.data()};
+    ASSERT_EQ(tensor::FirstNonFinite(dtype, blocks.data(), 512 * 32), -1) << dtype;
+    const OwnedMatrix floats = PackOrDie(ConcatenateRows({view}, WeightFormat::kF32));
+    const OwnedMatrix packed = PackOrDie(ConcatenateRows({view}, NativeFormat(dtype)));
+    const std::string_view loss = PackingLoss(dtype);
+    ASSERT_FALSE(loss.empty()) << dtype;
+    double lost = 0;
+    for (int32_t row = 0; row < 32; ++row) {
+      const std::vector<float> want = Dequantized(view, row);
+      EXPECT_EQ(Unpacked(floats.view, row), want) << dtype;
+      const std::vector<float> got = Unpacked(packed.view, row);
+      for (size_t block = 0; block < want.size(); block += 32) {
+        float max = 0;
+        for (size_t i = block; i < block + 32; ++i) max = std::max(max, std::fabs(want[i]));
+        for (size_t i = block; i < block + 32; ++i) {
+          const float bound = loss.starts_with("exact")    ? 0
+                              : loss.starts_with("scales") ? 0x1p-11f * std::fabs(want[i])
+                                                           : max / 127 * 0.51f;
+          ASSERT_NEAR(got[i], want[i], bound) << dtype << " row " << row << " column " << i;
+          lost += std::fabs(static_cast<double>(want[i]));
+        }
+      }
+    }
+    EXPECT_GT(lost, 0) << dtype;
   }
 }
 

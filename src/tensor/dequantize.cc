@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "base/check.h"
 #include "tensor/blocks.h"
 #include "tensor/half.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::tensor {
 namespace {
@@ -99,6 +99,18 @@ void Dequantize(const BlockQ6_K& block, float* out) {
   }
 }
 
+void DequantizeTranscoded(DType dtype, const void* row, float* out, int64_t n) {
+  Block32 block;
+  for (int64_t at = 0; at < n; at += kBlock) {
+    ReadBlock32(dtype, static_cast<const std::byte*>(row), at / kBlock, &block);
+    for (int i = 0; i < kBlock; ++i) {
+      float value = block.scale[i / 16] * static_cast<float>(block.q[i]);
+      if (dtype == DType::kQ2_K) value -= block.offset[i / 16];
+      out[at + i] = value;
+    }
+  }
+}
+
 template <typename Block>
 void DequantizeBlocks(const void* blocks, float* out, int64_t n, int block_elements) {
   const Block* block = static_cast<const Block*>(blocks);
@@ -137,8 +149,9 @@ void DequantizeRow(DType dtype, const void* blocks, float* out, int64_t n) {
       return DequantizeBlocks<BlockQ5_K>(blocks, out, n, kSuperBlock);
     case DType::kQ6_K:
       return DequantizeBlocks<BlockQ6_K>(blocks, out, n, kSuperBlock);
+    default:
+      return DequantizeTranscoded(dtype, blocks, out, n);
   }
-  CHECK(false) << "type id " << static_cast<uint32_t>(dtype);
 }
 
 }  // namespace tutti::tensor

@@ -23,10 +23,12 @@ TEST(DType, KnowsEveryIdEverAssignedByAName) {
   EXPECT_EQ(FindTypeInfo(0xFFFFFFFFu), nullptr);
 }
 
-TEST(DType, ExactlyTheElevenListedTypesAreReadable) {
+TEST(DType, ExactlyTheListedTypesAreReadable) {
   std::set<uint32_t> listed;
   for (DType dtype : kReadableTypes) listed.insert(static_cast<uint32_t>(dtype));
   EXPECT_EQ(listed.size(), 11u);
+  for (DType dtype : kTranscodedTypes) listed.insert(static_cast<uint32_t>(dtype));
+  EXPECT_EQ(listed.size(), 25u);
   for (uint32_t id = 0; id < 64; ++id) {
     EXPECT_EQ(ReadableType(id).has_value(), listed.count(id) == 1) << id;
   }

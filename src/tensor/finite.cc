@@ -1,7 +1,7 @@
 #include "tensor/finite.h"
 
-#include "base/check.h"
 #include "tensor/blocks.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::tensor {
 namespace {
@@ -60,8 +60,14 @@ int64_t FirstNonFinite(DType dtype, const void* blocks, int64_t n) {
       return FirstBadBlock<BlockQ5_K>(blocks, n, kSuperBlock);
     case DType::kQ6_K:
       return FirstBadBlock<BlockQ6_K>(blocks, n, kSuperBlock);
+    default:
+      break;
   }
-  CHECK(false) << "type id " << static_cast<uint32_t>(dtype);
+  const DTypeInfo& info = Info(dtype);
+  const std::byte* block = static_cast<const std::byte*>(blocks);
+  for (int64_t i = 0; i < n; i += info.block_elements, block += info.block_bytes) {
+    if (!TranscodedBlockIsFinite(dtype, block)) return i;
+  }
   return -1;
 }
 

@@ -218,8 +218,10 @@ void QuantizeRow(DType dtype, const float* in, void* blocks, int64_t n) {
       return QuantizeBlocks<BlockQ5_K>(in, blocks, n, kSuperBlock);
     case DType::kQ6_K:
       return QuantizeBlocks<BlockQ6_K>(in, blocks, n, kSuperBlock);
+    default:
+      break;
   }
-  CHECK(false) << "type id " << static_cast<uint32_t>(dtype);
+  CHECK(false) << "no encoder for type id " << static_cast<uint32_t>(dtype);
 }
 
 }  // namespace tutti::tensor

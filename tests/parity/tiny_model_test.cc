@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "runner/testing/direct_driver.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::parity {
 namespace {
@@ -78,12 +79,19 @@ Comparison Compare(const TinyModel& model, engine::ModelRunner& runner, int prom
   return out;
 }
 
+std::vector<DType> EveryType() {
+  std::vector<DType> types(std::begin(tensor::kReadableTypes), std::end(tensor::kReadableTypes));
+  types.insert(types.end(), std::begin(tensor::kTranscodedTypes),
+               std::end(tensor::kTranscodedTypes));
+  return types;
+}
+
 class TinyModelTest : public testing::TestWithParam<Isa> {};
 
 // Float weights and activations: the only differences are the order of sums and the 16-bit
 // transcendental error.
 TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
-  for (const DType type : tensor::kReadableTypes) {
+  for (const DType type : EveryType()) {
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kF32);
@@ -98,7 +106,7 @@ TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
 // Weights as the file has them, activations in int8 blocks, 16-bit KV: errors of a few hundredths
 // in a logit, and the best token except where the reference itself nearly ties.
 TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
-  for (const DType type : tensor::kReadableTypes) {
+  for (const DType type : EveryType()) {
     CheckpointSpec spec = SmallSpec();
     spec.type = type;
     const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8);
@@ -106,8 +114,10 @@ TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
     ASSERT_NE(runner, nullptr);
     const Comparison c = Compare(model, *runner, 40, 24);
     const bool floats = !tensor::IsQuantized(type);  // only the KV cache is rounded
-    EXPECT_LT(c.worst_error, floats ? 0.02 : 0.15) << tensor::Name(type);
-    EXPECT_LT(c.worst_gap, floats ? 0.02 : 0.15) << tensor::Name(type);
+    // Random blocks have heavier tails than encoded weights.
+    const double most = floats ? 0.02 : tensor::IsTranscoded(type) ? 0.25 : 0.15;
+    EXPECT_LT(c.worst_error, most) << tensor::Name(type);
+    EXPECT_LT(c.worst_gap, most) << tensor::Name(type);
     EXPECT_GE(c.same, c.tokens - (floats ? 1 : 6)) << tensor::Name(type);
   }
 }

@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
 #include "base/check.h"
 #include "tensor/quantize.h"
+#include "tensor/testing/random_blocks.h"
+#include "tensor/transcoded.h"
 
 namespace tutti::gguf::testing {
 namespace {
@@ -74,6 +77,17 @@ Writer& Writer::Tensor(std::string_view name, tensor::DType dtype,
                        std::initializer_list<uint64_t> ne, std::span<const float> values) {
   WriterTensor tensor{std::string(name), ne, static_cast<uint32_t>(dtype), {}, {}};
   const int64_t n = static_cast<int64_t>(values.size());
+  if (tensor::IsTranscoded(dtype)) {  // nobody here encodes these: other values of the same size
+    double power = 0;
+    for (const float value : values) {
+      power += static_cast<double>(value) * static_cast<double>(value);
+    }
+    const float level = static_cast<float>(std::sqrt(power / static_cast<double>(n)));
+    uint64_t seed = 0;
+    for (const char c : name) seed = seed * 31 + static_cast<uint8_t>(c);
+    tensor.data = tensor::testing::RandomBlocks(dtype, n, seed, level);
+    return Tensor(std::move(tensor));
+  }
   tensor.data.resize(tensor::RowBytes(dtype, n));
   tensor::QuantizeRow(dtype, values.data(), tensor.data.data(), n);
   return Tensor(std::move(tensor));

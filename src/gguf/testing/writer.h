@@ -70,7 +70,8 @@ class Writer {
   Writer& RawArray(std::string_view key, uint32_t element_id, uint64_t count,
                    const Bytes& elements);
 
-  // Floats encoded as `dtype`, one row after the other.
+  // Floats encoded as `dtype`, one row after the other; of kTranscodedTypes random blocks of about
+  // the same size.
   Writer& Tensor(std::string_view name, tensor::DType dtype, std::initializer_list<uint64_t> ne,
                  std::span<const float> values);
   Writer& Tensor(WriterTensor tensor);

@@ -1,0 +1,35 @@
+// The quantised types that no kernel computes with: read block by block, and made into another type
+// when a model is loaded (kernels/pack.h says which).
+//
+// Each is, per 32 elements, small integers under one scale or two (one for each 16), and in Q2_K
+// under offsets. Pure; any thread. Source: ggml's block definitions; values equal those of its
+// Python package to the bit (golden_test.cc).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "tensor/dtype.h"
+
+namespace tutti::tensor {
+
+// An element i is scale[i / 16] * q[i], and less offset[i / 16] where the type is Q2_K.
+struct Block32 {
+  float scale[2];
+  float offset[2];
+  int8_t q[32];
+};
+
+// True for the types that are read here.
+bool IsTranscoded(DType dtype);
+
+// One scale for each 32 elements and no offset, so that the integers can be kept.
+bool HasOneScale(DType dtype);
+
+// Elements 32 * block to 32 * block + 31 of a row of a transcoded type.
+void ReadBlock32(DType dtype, const std::byte* row, int64_t block, Block32* out);
+
+// The scale of a stored block is finite, and so are the elements under it.
+bool TranscodedBlockIsFinite(DType dtype, const std::byte* block);
+
+}  // namespace tutti::tensor
