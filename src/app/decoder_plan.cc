@@ -189,7 +189,8 @@ class DecoderPlan final : public ModelPlan {
   const kernels::KernelTable* table = nullptr;
   std::shared_ptr<const gguf::File> file;
   std::shared_ptr<gateway::ServedModel> served_model = std::make_shared<gateway::ServedModel>();
-  model::WeightMode mode = model::WeightMode::kInt8;
+  std::string dtype = "int8";
+  model::WeightMode mode = model::WeightMode::kInt8;  // of dtype
   model::KvDtype kv_dtype = model::KvDtype::kByWeights;
   model::ModelConfig config;
   int64_t kv_blocks = 0;
@@ -197,15 +198,15 @@ class DecoderPlan final : public ModelPlan {
   runner::CpuRunnerOptions runner_options;
 };
 
-Result<model::WeightMode> ModeFrom(const Settings& settings, const ModelRef& ref) {
-  const std::string& dtype = ref.dtype.empty() ? settings.Text("dtype") : ref.dtype;
-  if (dtype == "bf16") {
-    return InvalidArgument(
-               "invalid_value",
-               "--dtype bf16 is not offered for decoders in this release; use int8 or f32")
-        .WithParam("dtype");
-  }
-  return dtype == "f32" ? model::WeightMode::kF32 : model::WeightMode::kInt8;
+const std::string& DTypeOf(const Settings& settings, const ModelRef& ref) {
+  return ref.dtype.empty() ? settings.Text("dtype") : ref.dtype;
+}
+
+model::WeightMode ModeOf(const std::string& dtype) {
+  if (dtype == "f32") return model::WeightMode::kF32;
+  if (dtype == "f16") return model::WeightMode::kF16;
+  if (dtype == "bf16") return model::WeightMode::kBf16;
+  return model::WeightMode::kInt8;
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
@@ -220,8 +221,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     // Servers on another instruction set, or of another version, compute other bits.
     ASSIGN_OR_RETURN(const std::string content, file->ContentDigest());
     served_model->identity =
-        fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version,
-                    mode == model::WeightMode::kF32 ? "f32" : "int8",
+        fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,
                     model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
   RETURN_IF_ERROR(file->CheckUnchanged());
@@ -370,11 +370,12 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   }
   const int threads = ThreadsFromSettings(*context.settings);
   const int lanes = engine_options.scheduler.lanes;
-  summary = fmt::format("{} {} on {}, {} thread{}, {} lane{}, context {}, {} KV block{} of {}",
-                        config.architecture, served.info.quantisation, kernels::IsaName(table->isa),
-                        threads, threads == 1 ? "" : "s", lanes, lanes == 1 ? "" : "s",
-                        runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
-                        model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  const std::string as = mode == model::WeightMode::kInt8 ? "" : " as " + dtype;
+  summary = fmt::format(
+      "{} {}{} on {}, {} thread{}, {} lane{}, context {}, {} KV block{} of {}", config.architecture,
+      served.info.quantisation, as, kernels::IsaName(table->isa), threads, threads == 1 ? "" : "s",
+      lanes, lanes == 1 ? "" : "s", runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
+      model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   served.summary = summary;
   return OkStatus();
 }
@@ -387,7 +388,8 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->generates = true;
   plan->context = context;
   plan->file = std::move(file);
-  ASSIGN_OR_RETURN(plan->mode, ModeFrom(*context.settings, ref));
+  plan->dtype = DTypeOf(*context.settings, ref);
+  plan->mode = ModeOf(plan->dtype);
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->ReadModel());
   RETURN_IF_ERROR(plan->SizeMemory());

@@ -40,7 +40,7 @@ std::string TakeDType(std::string_view& argument) {
   const size_t colon = argument.rfind(':');
   if (colon == std::string_view::npos) return "";
   const std::string_view dtype = argument.substr(colon + 1);
-  if (dtype != "f32" && dtype != "bf16" && dtype != "int8") return "";
+  if (dtype != "f32" && dtype != "bf16" && dtype != "f16" && dtype != "int8") return "";
   argument = argument.substr(0, colon);
   return std::string(dtype);
 }

@@ -237,7 +237,8 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
     if (as_it_is) {
       std::memcpy(&bits, data + 2 * k, sizeof bits);
     } else {
-      bits = tensor::FloatToBFloat(x[k]);
+      bits = spec.format == WeightFormat::kF16 ? tensor::FloatToHalf(x[k])
+                                               : tensor::FloatToBFloat(x[k]);
     }
     if ((bits & exponent) == exponent) return NonFinite(from);
     StoreHalf(panel + (k * kPanelRows + static_cast<size_t>(row)) * 2, bits);
@@ -342,9 +343,15 @@ std::string_view PackingLoss(tensor::DType dtype) {
 
 bool CanPack(tensor::DType dtype, WeightFormat format) {
   if (format == NativeFormat(dtype)) return true;
-  if (format == WeightFormat::kF32 || format == WeightFormat::kI8Row) return true;
-  return (format == WeightFormat::kQ8_0 || format == WeightFormat::kBf16) &&
-         !tensor::IsQuantized(dtype);
+  switch (format) {
+    case WeightFormat::kF32:
+    case WeightFormat::kF16:
+    case WeightFormat::kBf16:
+    case WeightFormat::kI8Row:
+      return true;
+    default:
+      return format == WeightFormat::kQ8_0 && !tensor::IsQuantized(dtype);
+  }
 }
 
 PackSpec ConcatenateRows(std::vector<tensor::TensorView> sources, WeightFormat format) {

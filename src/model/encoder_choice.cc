@@ -204,7 +204,8 @@ Result<EncoderDType> ParseEncoderDType(std::string_view name) {
   for (const EncoderDType dtype : kAll) {
     if (name == EncoderDTypeName(dtype)) return dtype;
   }
-  return InvalidArgument("invalid_value", "an encoder's dtype is f32, bf16 or int8");
+  return InvalidArgument("invalid_value",
+                         "an encoder's dtype is f32, bf16 or int8; f16 is for decoders");
 }
 
 Result<EncoderChoice> ChooseEncoderWeights(const EncoderConfig& config, const TensorStore& store,

@@ -29,7 +29,11 @@ kernels::WeightFormat FormatOf(EncoderDType dtype) {
 // blocks, which are packed as they are, per row, or in float32.
 kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::WeightFormat wanted) {
   for (const StoredTensor* tensor : tensors) {
-    if (!kernels::CanPack(tensor->dtype, wanted)) return kernels::WeightFormat::kF32;
+    const bool sixteen = wanted == kernels::WeightFormat::kBf16;
+    if (!kernels::CanPack(tensor->dtype, wanted) ||
+        (sixteen && tensor::IsQuantized(tensor->dtype))) {
+      return kernels::WeightFormat::kF32;
+    }
   }
   return wanted;
 }

@@ -11,7 +11,7 @@
 namespace tutti::model {
 
 enum class KvDtype {
-  kByWeights,  // kInt8, beside float32 weights kF32
+  kByWeights,  // kInt8; beside weights of 16 bits k16Bit, of float32 kF32
   k16Bit,      // of the table's own kind
   kInt8,       // with a float scale per token and head: half of 16 bits
   kF32,
@@ -29,7 +29,8 @@ inline kernels::KvFormat KvFormatOf(KvDtype dtype, WeightMode mode,
     case KvDtype::kByWeights:
       break;
   }
-  return mode == WeightMode::kF32 ? kernels::KvFormat::kF32 : kernels::KvFormat::kI8;
+  if (mode == WeightMode::kF32) return kernels::KvFormat::kF32;
+  return mode == WeightMode::kInt8 ? kernels::KvFormat::kI8 : kernels.attention.native16;
 }
 
 // As the option names it; fp16 stands for 16 bits of any kind.

@@ -62,8 +62,18 @@ class WeightsLoader {
   };
 
   WeightFormat FormatOf(const StoredTensor& tensor) const {
-    return options_.mode == WeightMode::kF32 ? WeightFormat::kF32
-                                             : kernels::NativeFormat(tensor.dtype);
+    switch (options_.mode) {
+      case WeightMode::kInt8:
+        return kernels::NativeFormat(tensor.dtype);
+      case WeightMode::kF32:
+        return WeightFormat::kF32;
+      case WeightMode::kF16:
+        return WeightFormat::kF16;
+      case WeightMode::kBf16:
+        return WeightFormat::kBf16;
+    }
+    CHECK(false) << "mode";
+    return WeightFormat::kF32;
   }
 
   // Matrices that share their input, as few parts as their types allow.

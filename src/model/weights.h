@@ -25,6 +25,8 @@ namespace tutti::model {
 enum class WeightMode {
   kInt8,  // as the file has them; activations of quantised matrices in int8 blocks of 32
   kF32,   // everything widened to float: the oracle. Four bytes per weight
+  kF16,   // weights in 16 bits, whatever the file has; activations in float
+  kBf16,  // the same, with the range of float32
 };
 
 // Matrices with one input, whose output rows follow one another. One part in most files; several

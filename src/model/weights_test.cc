@@ -71,6 +71,27 @@ TEST(WeightsTest, FusesQkvAndInterleavesGateAndUp) {
   EXPECT_EQ(layer.attn_norm[3], FileRow(*file, "blk.1.attn_norm.weight", 0)[3]);
 }
 
+TEST(WeightsTest, SixteenBitsHoldEveryTypeToTheNearest) {
+  for (const DType type : {DType::kF32, DType::kBF16, DType::kQ4_1, DType::kIQ4_NL}) {
+    const auto file = Open(gguf::testing::MakeCheckpoint(SmallSpec(type)));
+    const std::vector<float> want = FileRow(*file, "blk.0.attn_q.weight", 5);
+    const auto f32 = Weights::Load(*file, {.mode = WeightMode::kF32});
+    ASSERT_TRUE(f32.ok()) << f32.status();
+    for (const WeightMode mode : {WeightMode::kF16, WeightMode::kBf16}) {
+      const auto weights = Weights::Load(*file, {.mode = mode});
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      EXPECT_LT((*weights)->bytes(), (*f32)->bytes() * 6 / 10);
+      const LayerWeights& layer = (*weights)->layer(0);
+      EXPECT_FALSE(layer.qkv.reads_quantized());
+      const std::vector<float> got = Unpack(layer.qkv.parts[0], 5);
+      for (size_t i = 0; i < want.size(); ++i) {
+        EXPECT_NEAR(got[i], want[i],
+                    std::fabs(want[i]) * (mode == WeightMode::kF16 ? 0x1p-11f : 0x1p-8f) + 1e-7f);
+      }
+    }
+  }
+}
+
 TEST(WeightsTest, ReportsProgressAndCanBeAbandoned) {
   const Writer writer = gguf::testing::MakeCheckpoint(SmallSpec());
   size_t last = 0, total = 0;

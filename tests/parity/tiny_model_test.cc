@@ -122,6 +122,22 @@ TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
   }
 }
 
+// Weights rounded to 16 bits, float activations, 16-bit KV.
+TEST_P(TinyModelTest, SixteenBitWeightsServeWithinTheirRounding) {
+  for (const WeightMode mode : {WeightMode::kF16, WeightMode::kBf16}) {
+    for (const DType type : {DType::kF32, DType::kQ8_0}) {
+      CheckpointSpec spec = SmallSpec();
+      spec.type = type;
+      const TinyModel model = MakeTinyModel(spec, mode);
+      const auto runner = MakeTinyRunner(model.weights, GetParam());
+      ASSERT_NE(runner, nullptr);
+      const Comparison c = Compare(model, *runner, 40, 24);
+      EXPECT_LT(c.worst_error, mode == WeightMode::kF16 ? 0.02 : 0.06) << tensor::Name(type);
+      EXPECT_GE(c.same, c.tokens - 2) << tensor::Name(type);
+    }
+  }
+}
+
 TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
   CheckpointSpec base = SmallSpec();
   base.width = 128;
