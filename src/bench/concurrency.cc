@@ -88,6 +88,7 @@ Result<Report> BenchConcurrency(const ConcurrencyOptions& options,
                                 const std::function<void(const std::string&)>& progress) {
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
+  flags["speculate"] = "off";
   flags["lanes"] = std::to_string(*std::max_element(options.levels.begin(), options.levels.end()));
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Load(options.model, flags, Session::Stepping::kOwnThread));

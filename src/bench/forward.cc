@@ -40,6 +40,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
   const int most = *std::max_element(options.batches.begin(), options.batches.end());
   Flags flags = options.flags;
   flags["prefix-cache"] = "off";
+  flags["speculate"] = "off";
   flags["strategy"] = "continuous";
   flags["lanes"] = std::to_string(most);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));

@@ -11,6 +11,7 @@
 #include "bench/forward.h"
 #include "bench/kernels_report.h"
 #include "bench/perplexity.h"
+#include "bench/speculation.h"
 #include "bench/strategies.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
@@ -113,6 +114,31 @@ TEST_F(ModelBenchesTest, StrategiesAnswerAlikeAndAreAllReported) {
   EXPECT_LE(shapes[1].at("allowed").as_double(), 4.0);
   EXPECT_EQ(report->json.at("gates").as_array().size(),
             3u);  // two shapes, and blocking against the engine alone
+}
+
+TEST_F(ModelBenchesTest, ProposedTokensChangeNoAnswerAndAreReported) {
+  SpeculationOptions options;
+  options.model = file_->path();
+  options.flags = SmallFlags();
+  options.new_tokens = 24;
+  options.passage_words = 6;
+  options.lanes = {1, 3};
+  options.rounds = 1;
+  options.calibrate = false;
+  options.gated = false;
+  const auto report = BenchSpeculation(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  const auto& rows = report->json.at("rows").as_array();
+  ASSERT_EQ(rows.size(), 6u);
+  uint64_t proposed = 0;
+  for (const auto& row : rows) {
+    EXPECT_TRUE(row.at("equal").as_bool());
+    EXPECT_GT(row.at("ratio").as_double(), 0);
+    EXPECT_LE(row.at("accepted").to_number<uint64_t>(), row.at("proposed").to_number<uint64_t>());
+    proposed += row.at("proposed").to_number<uint64_t>();
+  }
+  EXPECT_GT(proposed, 0u);
 }
 
 TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {

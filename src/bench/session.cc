@@ -53,13 +53,14 @@ struct Session::Running {
 };
 
 Result<Session::Running> Session::SubmitAll(const std::vector<std::vector<TokenId>>& prompts,
-                                            int new_tokens, bool stepwise) {
+                                            int new_tokens, bool stepwise, double temperature) {
   Running running;
   running.start = inference_->clock().Now();
   for (const std::vector<TokenId>& prompt : prompts) {
     engine::Request request;
     request.prompt = prompt;
-    request.sampling.temperature = 0;
+    request.sampling.temperature = temperature;
+    request.seed = running.all.size();
     request.sampling.max_tokens = new_tokens;
     request.sampling.ignore_eos = true;
     request.use_prefix_cache = false;
@@ -112,8 +113,9 @@ Status Session::StepUntil(Running& running, size_t tokens_each) {
 }
 
 Result<std::vector<ServedRequest>> Session::Serve(const std::vector<std::vector<TokenId>>& prompts,
-                                                  int new_tokens) {
-  ASSIGN_OR_RETURN(Running running, SubmitAll(prompts, new_tokens, /*stepwise=*/false));
+                                                  int new_tokens, double temperature) {
+  ASSIGN_OR_RETURN(Running running,
+                   SubmitAll(prompts, new_tokens, /*stepwise=*/false, temperature));
   RETURN_IF_ERROR(StepUntil(running, static_cast<size_t>(new_tokens)));
   std::vector<ServedRequest> out;
   for (Running::One& one : running.all) out.push_back(std::move(one.served));

@@ -35,9 +35,10 @@ class Session {
   static Result<std::unique_ptr<Session>> Load(const std::string& model, const Flags& flags,
                                                Stepping stepping = Stepping::kByHand);
 
-  // All at once, each `new_tokens` long whatever the model says, temperature 0. By hand only.
+  // All at once, each `new_tokens` long whatever the model says. Above temperature 0 request i
+  // draws with seed i. By hand only.
   Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts,
-                                           int new_tokens);
+                                           int new_tokens, double temperature = 0);
 
   // All prompts until each has its first token, then all decode together until each has 1 +
   // `new_tokens`.
@@ -55,6 +56,9 @@ class Session {
   int threads() const { return threads_; }
   int context() const { return served_->info.max_model_len; }
   int vocabulary() const { return served_->info.vocab_size; }
+  std::vector<TokenId> Tokens(std::string_view text) const {
+    return served_->tokenizer->Encode(text);
+  }
   const std::string& model_name() const { return served_->info.id; }
   const std::string& summary() const { return summary_; }
   const ModelCost& cost() const { return cost_; }
@@ -63,7 +67,7 @@ class Session {
   struct Running;  // requests that were submitted and not yet ended
   Session(app::Settings settings);
   Result<Running> SubmitAll(const std::vector<std::vector<TokenId>>& prompts, int new_tokens,
-                            bool stepwise);
+                            bool stepwise, double temperature = 0);
   Status StepUntil(Running& running, size_t tokens_each);
 
   const app::Settings settings_;

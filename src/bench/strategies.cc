@@ -78,6 +78,7 @@ Result<Report> BenchStrategies(const StrategiesOptions& options,
     flags["strategy"] = kStrategies[s];
     flags["lanes"] = std::to_string(options.lanes);
     flags["prefix-cache"] = "off";
+    flags["speculate"] = "off";
     ASSIGN_OR_RETURN(sessions[s], Session::Load(options.model, flags));
   }
   Session& continuous = *sessions[kContinuous];

@@ -21,6 +21,7 @@
 #include "bench/overload.h"
 #include "bench/perplexity.h"
 #include "bench/serve_load.h"
+#include "bench/speculation.h"
 #include "bench/strategies.h"
 #include "cli/bench_encode.h"
 #include "cli/command_line.h"
@@ -61,6 +62,7 @@ class BenchCommand final : public Command {
         "Examples:\n"
         "  tutti bench engine smollm2-135m-instruct --prompt 128 --gen 64 --batch 1,8,32\n"
         "  tutti bench strategies\n"
+        "  tutti bench speculation\n"
         "  tutti bench concurrency --json concurrency.json\n"
         "  tutti bench serve --url http://127.0.0.1:8080 --concurrency 1,4,8 --requests 100\n"
         "  tutti bench overload --url http://127.0.0.1:8080\n"
@@ -81,6 +83,7 @@ class BenchCommand final : public Command {
         "always fail it.");
     DeclareEngine();
     DeclareStrategies();
+    DeclareSpeculation();
     DeclareConcurrency();
     DeclareServe();
     DeclareOverload();
@@ -144,6 +147,25 @@ class BenchCommand final : public Command {
     AddNumber(*command, "--rounds", strategies_.rounds, 1, 1000, "alternating runs [5]");
     AddNumber(*command, "--lanes", strategies_.lanes, 1, 1024,
               "sequences that run together in a step [16]");
+  }
+
+  void DeclareSpeculation() {
+    CLI::App* command =
+        Add("speculation",
+            "Proposed tokens against none, on texts that repeat and texts that do not", [this] {
+              speculation_.model = model_.model;
+              speculation_.flags = model_.flags;
+              const bench::SpeculationOptions stated;
+              speculation_.gated = speculation_.new_tokens == stated.new_tokens &&
+                                   speculation_.lanes == stated.lanes;
+              return bench::BenchSpeculation(speculation_, Progress());
+            });
+    command->footer("Example:\n  tutti bench speculation --rounds 9");
+    model_.AddTo(*command, false);
+    AddNumber(*command, "--tokens", speculation_.new_tokens, 2, 100000,
+              "output tokens of each request [96]");
+    AddNumber(*command, "--rounds", speculation_.rounds, 1, 1000, "alternating runs [5]");
+    AddNumbers(*command, "--lanes", speculation_.lanes, 1, 1024, "requests together [1,8]");
   }
 
   void DeclareConcurrency() {
@@ -418,6 +440,7 @@ class BenchCommand final : public Command {
   std::string json_;
   bench::ForwardOptions forward_;
   bench::StrategiesOptions strategies_;
+  bench::SpeculationOptions speculation_;
   int requests_ = 0, tokens_ = 30;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;

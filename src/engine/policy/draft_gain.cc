@@ -60,11 +60,17 @@ double DraftCost::Ratio(int sequences, int rows) const {
   const auto& known = ns_[static_cast<size_t>(sequences)];
   const double without = known[static_cast<size_t>(sequences)];
   if (without == 0) return std::numeric_limits<double>::infinity();
-  for (int r = rows; r > sequences; --r) {  // more rows take no less
-    if (known[static_cast<size_t>(r)] > 0)
-      return std::max(1.0, known[static_cast<size_t>(r)] / without);
+  // Between what was measured, in proportion; beyond it, as the most that was.
+  int below = sequences, above = rows;
+  for (int r = sequences; r <= rows; ++r) {
+    if (known[static_cast<size_t>(r)] > 0) below = r;
   }
-  return 1;
+  while (above < kMostDraftRows && known[static_cast<size_t>(above)] == 0) ++above;
+  const double low = known[static_cast<size_t>(below)], high = known[static_cast<size_t>(above)];
+  const double ns = below == rows || high == 0
+                        ? low
+                        : low + (high - low) * (rows - below) / static_cast<double>(above - below);
+  return std::max(1.0, ns / without);
 }
 
 void ChooseDrafts(const DraftCost& cost, int room, std::span<DraftWish> wishes) {

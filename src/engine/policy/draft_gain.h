@@ -42,8 +42,8 @@ class DraftCost {
   // `sequences` in [1, kMostDraftSequences], `rows` in [sequences, kMostDraftRows]; others are
   // ignored.
   void Observe(int sequences, int rows, Duration took);
-  // Time of such a step as a multiple of that without proposals, >= 1. As little as it may be where
-  // it was never measured, so that it is tried; infinite while one without was not measured.
+  // Time of such a step as a multiple of that without proposals, >= 1. Of more rows than were ever
+  // measured, that of the most that were: they are tried. Infinite before one without was measured.
   double Ratio(int sequences, int rows) const;
   // Neither too long without a step with proposals to believe that they do not pay, nor without one
   // without to know what they are worth.

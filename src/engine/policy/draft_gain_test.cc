@@ -91,6 +91,20 @@ TEST(DraftGain, NothingIsProposedBeforeAStepWithoutWasMeasuredAndOneIsMeasuredNo
   EXPECT_LE(without, 20);
 }
 
+TEST(DraftGain, BetweenMeasuredStepsTimesAreInProportion) {
+  DraftCost cost;
+  cost.Observe(1, 1, microseconds(10'000));
+  cost.Observe(1, 8, microseconds(24'000));
+  EXPECT_NEAR(cost.Ratio(1, 8), 2.4, 1e-9);
+  EXPECT_NEAR(cost.Ratio(1, 3), 1.4, 1e-9);
+  cost.Observe(1, 4, microseconds(10'000));
+  EXPECT_NEAR(cost.Ratio(1, 3), 1.0, 1e-9);
+  EXPECT_NEAR(cost.Ratio(1, 6), 1.7, 1e-9);
+  EXPECT_NEAR(cost.Ratio(1, 12), 2.4, 1e-9);
+  cost.Observe(1, 5, microseconds(9'000));
+  EXPECT_EQ(cost.Ratio(1, 5), 1.0);
+}
+
 // It does not pay: it is tried, found out, and from then on looked at once in some hundred steps.
 TEST(DraftGain, SwitchesItselfOffWhereItDoesNotPayAndOnAgainWhenItDoes) {
   DraftCost cost;

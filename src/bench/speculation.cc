@@ -1,0 +1,159 @@
+#include "bench/speculation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/json/array.hpp>
+
+#include "bench/statistics.h"
+#include "bench/workload.h"
+
+namespace tutti::bench {
+namespace {
+
+constexpr double kCopyRatio = 1.3;     // at one request
+constexpr double kLoadedRatio = 0.97;  // at eight
+// Requests of one round at one lane, one after the other.
+constexpr int kRequests = 8;
+
+struct TextSet {
+  const char* name;
+  bool copies;
+  double temperature;
+};
+constexpr std::array<TextSet, 3> kSets = {
+    {{"copy", true, 0}, {"greedy", false, 0}, {"sampled", false, 0.8}}};
+
+// A passage of words of its own, twice and the beginning of a third time; or once.
+std::vector<TokenId> PromptOf(const Session& session, const TextSet& set,
+                              const SpeculationOptions& options, int i) {
+  const std::string passage =
+      PromptText(Workload::kRandom, set.copies ? options.passage_words : options.passage_words / 3,
+                 options.seed, i);
+  if (!set.copies) return session.Tokens(passage);
+  return session.Tokens(passage + ".\n\n" + passage + ".\n\n" +
+                        passage.substr(0, passage.find(' ', passage.size() / 6)));
+}
+
+struct Round {
+  double seconds = 0;  // from each batch's first token to its last
+  std::vector<std::vector<TokenId>> outputs;
+};
+
+Result<Round> RunRound(Session& session, const std::vector<std::vector<TokenId>>& prompts,
+                       int lanes, const SpeculationOptions& options, double temperature) {
+  Round round;
+  for (size_t begin = 0; begin < prompts.size(); begin += static_cast<size_t>(lanes)) {
+    const size_t end = std::min(prompts.size(), begin + static_cast<size_t>(lanes));
+    const std::vector<std::vector<TokenId>> together(
+        prompts.begin() + static_cast<std::ptrdiff_t>(begin),
+        prompts.begin() + static_cast<std::ptrdiff_t>(end));
+    ASSIGN_OR_RETURN(const auto served, session.Serve(together, options.new_tokens, temperature));
+    double first = 0, last = 0;
+    for (const ServedRequest& request : served) {
+      first = std::max(first, request.first_token_s);
+      last = std::max(last, request.end_s);
+      round.outputs.push_back(request.output);
+    }
+    round.seconds += last - first;
+  }
+  return round;
+}
+
+}  // namespace
+
+Result<Report> BenchSpeculation(const SpeculationOptions& options,
+                                const std::function<void(const std::string&)>& progress) {
+  std::array<std::unique_ptr<Session>, 2> sessions;
+  const int most = *std::max_element(options.lanes.begin(), options.lanes.end());
+  for (const bool on : {false, true}) {
+    Flags flags = options.flags;
+    flags["speculate"] = on ? "ngram" : "off";
+    flags["prefix-cache"] = "off";
+    flags["lanes"] = std::to_string(most);
+    ASSIGN_OR_RETURN(sessions[on], Session::Load(options.model, flags));
+  }
+  Session& proposing = *sessions[1];
+  Calibration calibration(proposing.kernels().isa, proposing.threads(), options.calibrate);
+
+  Report report;
+  const auto say = [&](const std::string& line) {
+    report.text += line + "\n";
+    if (progress) progress(line);
+  };
+  say(proposing.summary());
+  say(fmt::format("{:>8} {:>6} {:>9} {:>9} {:>20} {:>9} {:>9} {:>7}", "set", "lanes", "off tok/s",
+                  "on tok/s", "ratio (range)", "proposed", "accepted", "per step"));
+  boost::json::array rows;
+  for (const TextSet& set : kSets) {
+    for (const int lanes : options.lanes) {
+      std::vector<std::vector<TokenId>> prompts;
+      for (int i = 0; i < std::max(kRequests, lanes); ++i)
+        prompts.push_back(PromptOf(proposing, set, options, i));
+      std::vector<double> ratios, off_rates, on_rates;
+      bool equal = true;
+      const engine::EngineStats before = proposing.engine().stats();
+      // The first run warms up, and learns what rows cost.
+      for (int needed = options.rounds, left = 2 * options.rounds; needed > 0; --left) {
+        const bool warm_up = left == 2 * options.rounds;
+        const bool steady = calibration.AtFullSpeed();
+        std::array<Round, 2> round;
+        for (int turn = 0; turn < 2; ++turn) {
+          const bool on = (turn + left) % 2 == 0;  // neither is always the first
+          ASSIGN_OR_RETURN(round[on],
+                           RunRound(*sessions[on], prompts, lanes, options, set.temperature));
+        }
+        equal = equal && round[0].outputs == round[1].outputs;
+        if (warm_up || (!(calibration.AtFullSpeed() && steady) && left > needed)) continue;
+        --needed;
+        const double tokens = static_cast<double>(prompts.size()) * (options.new_tokens - 1);
+        ratios.push_back(round[0].seconds / round[1].seconds);
+        off_rates.push_back(tokens / round[0].seconds);
+        on_rates.push_back(tokens / round[1].seconds);
+      }
+      const engine::EngineStats after = proposing.engine().stats();
+      const uint64_t proposed = after.draft_tokens - before.draft_tokens,
+                     accepted = after.accepted_tokens - before.accepted_tokens,
+                     drafts = after.draft_steps - before.draft_steps;
+      const Spread ratio = SpreadOf(ratios);
+      say(fmt::format(
+          "{:>8} {:>6} {:>9.0f} {:>9.0f} {:>6.2f} ({:.2f}-{:.2f}) {:>9} {:>8.0f}% {:>7.1f}{}",
+          set.name, lanes, SpreadOf(off_rates).median, SpreadOf(on_rates).median, ratio.median,
+          ratio.min, ratio.max, proposed,
+          proposed > 0 ? 100.0 * static_cast<double>(accepted) / static_cast<double>(proposed)
+                       : 0.0,
+          drafts > 0 ? static_cast<double>(accepted) / static_cast<double>(drafts) : 0.0,
+          equal ? "" : "  answers DIFFER"));
+      rows.push_back(boost::json::object{{"set", set.name},
+                                         {"lanes", lanes},
+                                         {"ratio", ratio.median},
+                                         {"ratio_min", ratio.min},
+                                         {"ratio_max", ratio.max},
+                                         {"off_tok_s", SpreadOf(off_rates).median},
+                                         {"on_tok_s", SpreadOf(on_rates).median},
+                                         {"proposed", proposed},
+                                         {"accepted", accepted},
+                                         {"draft_steps", drafts},
+                                         {"equal", equal}});
+      if (!equal)
+        report.failures.push_back(fmt::format("answers differ: {} at {}", set.name, lanes));
+      const double required = set.copies && lanes == 1 ? kCopyRatio : lanes == 8 ? kLoadedRatio : 0;
+      if (options.gated && ratio.median < required) {
+        report.failures.push_back(fmt::format("{} at {}: {:.2f} is below {:.2f}", set.name, lanes,
+                                              ratio.median, required));
+      }
+    }
+  }
+  say(MachineLine(calibration.best()));
+  report.json = {{"schema", "tutti.bench.speculation.v1"},
+                 {"machine", MachineJson(calibration.best())},
+                 {"model", proposing.model_name()},
+                 {"gen_tokens", options.new_tokens},
+                 {"rounds", options.rounds},
+                 {"rows", std::move(rows)},
+                 {"passed", report.failures.empty()}};
+  return report;
+}
+
+}  // namespace tutti::bench

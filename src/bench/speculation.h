@@ -1,0 +1,33 @@
+// `tutti bench speculation`: what proposed tokens bring and what they cost (U75 of docs/checks.md):
+// the same requests with and without, in turn, on one build and one model.
+//
+// Three sets: `copy`, a passage that the model is led to repeat; `greedy` and `sampled`, the
+// continuation of unrelated words, with no more repetition than the model's own. Per set and number
+// of requests together: the ratio of the decode time without to that with, a ratio for each round,
+// and their median. Answers that differ fail whatever the speed. Gated: copy at 1 request >= 1.3;
+// every set at 8 >= 0.97.
+#pragma once
+
+#include <functional>
+
+#include "bench/report.h"
+#include "bench/session.h"
+
+namespace tutti::bench {
+
+struct SpeculationOptions {
+  std::string model;
+  Flags flags;
+  int new_tokens = 96;
+  int passage_words = 120;  // of what is to be copied; a third as many where nothing is
+  std::vector<int> lanes = {1, 8};
+  int rounds = 5;
+  uint64_t seed = 1;
+  bool calibrate = true;  // false: rounds count whatever the machine's speed
+  bool gated = true;      // false: figures and the equality verdict only
+};
+
+Result<Report> BenchSpeculation(const SpeculationOptions& options,
+                                const std::function<void(const std::string&)>& progress);
+
+}  // namespace tutti::bench
