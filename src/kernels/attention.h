@@ -182,7 +182,7 @@ struct RopeAppendArgs {
 
 // One set per instruction set. Pointers are never null.
 struct AttentionKernels {
-  const char* name;   // "scalar", "avx2", "avx512vnni": which file wrote it
+  const char* name;   // "scalar", "avx2", "avx512vnni", "neon": which file wrote it
   KvFormat native16;  // the 16-bit cache format of this table
 
   // Rotates q and k of rows [row_begin, row_end) in place and writes k and v to their slots of the
@@ -203,5 +203,6 @@ struct AttentionKernels {
 const AttentionKernels& ScalarAttentionKernels();
 const AttentionKernels& Avx2AttentionKernels();
 const AttentionKernels& Avx512VnniAttentionKernels();
+const AttentionKernels& NeonAttentionKernels();
 
 }  // namespace tutti::kernels

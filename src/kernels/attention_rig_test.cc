@@ -22,7 +22,8 @@ std::string Variant::Name() const {
 std::vector<Variant> Variants() {
   std::vector<Variant> variants;
   for (Isa isa : DetectIsas()) {
-    if (isa == Isa::kAvxVnni) continue;  // shares AVX2's attention
+    if (isa == Isa::kAvxVnni || isa == Isa::kI8mm)
+      continue;  // share the attention of the one before
     const AttentionKernels& kernels = KernelsFor(isa).attention;
     variants.push_back({isa, KvFormat::kF32, &kernels});
     variants.push_back({isa, kernels.native16, &kernels});

@@ -207,7 +207,7 @@ PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t work
 
 // One set per instruction set. Pointers are never null.
 struct GemmKernels {
-  const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni"
+  const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni", ...
 
   // Quantises rows [row_begin, row_end) of args.out. Ranges of different workers write disjoint
   // bytes. RMSNorm: ((x * (1 / sqrt(mean(x^2) + eps))) * weight), squares summed by FMA in 16 lanes
@@ -223,5 +223,7 @@ const GemmKernels& ScalarGemmKernels();
 const GemmKernels& Avx2GemmKernels();
 const GemmKernels& AvxVnniGemmKernels();
 const GemmKernels& Avx512VnniGemmKernels();
+const GemmKernels& NeonDotGemmKernels();
+const GemmKernels& I8mmGemmKernels();
 
 }  // namespace tutti::kernels

@@ -81,6 +81,7 @@ inline std::vector<const GemmKernels*> AllKernels() {
       case Isa::kScalar:
         out.push_back(&ScalarGemmKernels());
         break;
+#if defined(__x86_64__)
       case Isa::kAvx2:
         out.push_back(&Avx2GemmKernels());
         break;
@@ -90,6 +91,16 @@ inline std::vector<const GemmKernels*> AllKernels() {
       case Isa::kAvx512Vnni:
         out.push_back(&AvxVnniEvexGemmKernelsForTest());
         out.push_back(&Avx512VnniGemmKernels());
+        break;
+#elif defined(__aarch64__)
+      case Isa::kNeonDot:
+        out.push_back(&NeonDotGemmKernels());
+        break;
+      case Isa::kI8mm:
+        out.push_back(&I8mmGemmKernels());
+        break;
+#endif
+      default:
         break;
     }
   }

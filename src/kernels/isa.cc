@@ -1,6 +1,11 @@
 #include "kernels/isa.h"
 
+#if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__)
+#include <asm/hwcap.h>
+#include <sys/auxv.h>
+#endif
 
 #include <cstdint>
 
@@ -10,10 +15,11 @@ namespace {
 constexpr struct {
   Isa isa;
   std::string_view name;
-} kNames[] = {{Isa::kScalar, "scalar"},
-              {Isa::kAvx2, "avx2"},
-              {Isa::kAvxVnni, "avxvnni"},
-              {Isa::kAvx512Vnni, "avx512vnni"}};
+} kNames[] = {{Isa::kScalar, "scalar"},   {Isa::kAvx2, "avx2"},
+              {Isa::kAvxVnni, "avxvnni"}, {Isa::kAvx512Vnni, "avx512vnni"},
+              {Isa::kNeonDot, "neondot"}, {Isa::kI8mm, "i8mm"}};
+
+#if defined(__x86_64__)
 
 // Which register state the operating system saves (XCR0); 0 where it does not say.
 uint64_t EnabledState() {
@@ -51,6 +57,34 @@ Features DetectFeatures() {
   return out;
 }
 
+void AddIsas(std::vector<Isa>& out) {
+  const Features features = DetectFeatures();
+  if (features.avx2) out.push_back(Isa::kAvx2);
+  if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
+  if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
+}
+
+bool IsAmd() {
+  uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
+  return __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&
+         ecx == signature_AMD_ecx && edx == signature_AMD_edx;
+}
+
+#else
+
+// Source: Linux, Documentation/arch/arm64/elf_hwcaps.rst.
+void AddIsas([[maybe_unused]] std::vector<Isa>& out) {
+#if defined(__aarch64__)
+  if ((getauxval(AT_HWCAP) & HWCAP_ASIMDDP) == 0) return;
+  out.push_back(Isa::kNeonDot);
+  if ((getauxval(AT_HWCAP2) & HWCAP2_I8MM) != 0) out.push_back(Isa::kI8mm);
+#endif
+}
+
+bool IsAmd() { return false; }
+
+#endif
+
 }  // namespace
 
 std::string_view IsaName(Isa isa) {
@@ -68,20 +102,13 @@ std::optional<Isa> IsaFromName(std::string_view name) {
 }
 
 bool IsAmdProcessor() {
-  static const bool amd = [] {
-    uint32_t eax = 0, ebx = 0, ecx = 0, edx = 0;
-    return __get_cpuid(0, &eax, &ebx, &ecx, &edx) != 0 && ebx == signature_AMD_ebx &&
-           ecx == signature_AMD_ecx && edx == signature_AMD_edx;
-  }();
+  static const bool amd = IsAmd();
   return amd;
 }
 
 std::vector<Isa> DetectIsas() {
-  const Features features = DetectFeatures();
   std::vector<Isa> out = {Isa::kScalar};
-  if (features.avx2) out.push_back(Isa::kAvx2);
-  if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
-  if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
+  AddIsas(out);
   return out;
 }
 

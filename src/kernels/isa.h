@@ -7,20 +7,25 @@
 
 namespace tutti::kernels {
 
-// Instruction sets Tutti has kernels for, each better than the one before.
+// Instruction sets Tutti has kernels for; of those of one architecture each better than the one
+// before.
 enum class Isa {
   kScalar,      // any machine: the oracle
   kAvx2,        // AVX2, FMA, F16C
   kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
   kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
+  kNeonDot,     // 64-bit Arm: NEON with int8 dot products (Armv8.2)
+  kI8mm,        // the above and int8 matrix products (Armv8.6)
 };
-std::string_view IsaName(Isa isa);                      // "scalar", "avx2", "avxvnni", "avx512vnni"
+// "scalar", "avx2", "avxvnni", "avx512vnni", "neondot", "i8mm".
+std::string_view IsaName(Isa isa);
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 
 // What this machine and its operating system can run, ascending; kScalar is always first.
 std::vector<Isa> DetectIsas();
 
-// Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake).
+// Whether the processor is AMD's (measured: Zen 4) rather than Intel's (measured: Cascade Lake) or
+// an Arm one (not measured).
 // Kernels choose prefetching and thresholds by it, never arithmetic. Looked up once; cheap to call.
 bool IsAmdProcessor();
 

@@ -28,6 +28,7 @@ const KernelTable& KernelsFor(Isa isa) {
                                         ScalarRowKernels(), ScalarSpanAttentionKernels()};
       return table;
     }
+#if defined(__x86_64__)
     case Isa::kAvx2: {
       static const KernelTable table = {isa, Avx2GemmKernels(), Avx2AttentionKernels(),
                                         Avx2RowKernels(), Avx2SpanAttentionKernels()};
@@ -43,6 +44,20 @@ const KernelTable& KernelsFor(Isa isa) {
                                         Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
       return table;
     }
+#elif defined(__aarch64__)
+    case Isa::kNeonDot: {
+      static const KernelTable table = {isa, NeonDotGemmKernels(), NeonAttentionKernels(),
+                                        NeonRowKernels(), NeonSpanAttentionKernels()};
+      return table;
+    }
+    case Isa::kI8mm: {
+      static const KernelTable table = {isa, I8mmGemmKernels(), NeonAttentionKernels(),
+                                        NeonRowKernels(), NeonSpanAttentionKernels()};
+      return table;
+    }
+#endif
+    default:  // of another architecture
+      break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);
   __builtin_unreachable();

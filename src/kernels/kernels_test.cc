@@ -6,7 +6,8 @@ namespace tutti::kernels {
 namespace {
 
 TEST(Isa, NamesAndValuesMapBothWays) {
-  for (Isa isa : {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni}) {
+  for (Isa isa :
+       {Isa::kScalar, Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni, Isa::kNeonDot, Isa::kI8mm}) {
     EXPECT_EQ(IsaFromName(IsaName(isa)), isa);
   }
   EXPECT_EQ(IsaFromName("AVX2"), std::nullopt);
@@ -39,7 +40,7 @@ TEST(SelectKernels, RefusesWhatIsUnknownOrNotHereAndSaysWhatIs) {
   EXPECT_THAT(unknown.message(), ::testing::AllOf(::testing::HasSubstr("\"sse9\" is unknown"),
                                                   ::testing::HasSubstr("scalar")));
   const std::vector<Isa> here = DetectIsas();
-  for (Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni}) {
+  for (Isa isa : {Isa::kAvx2, Isa::kAvxVnni, Isa::kAvx512Vnni, Isa::kNeonDot, Isa::kI8mm}) {
     if (std::find(here.begin(), here.end(), isa) != here.end()) continue;
     const Status absent = SelectKernels(std::string(IsaName(isa))).status();
     EXPECT_EQ(absent.reason(), "invalid_value");

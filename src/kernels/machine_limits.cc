@@ -21,12 +21,21 @@ const PeakKernels& PeaksFor(Isa isa) {
   switch (isa) {
     case Isa::kScalar:
       return ScalarPeakKernels();
+#if defined(__x86_64__)
     case Isa::kAvx2:
       return Avx2PeakKernels();
     case Isa::kAvxVnni:
       return AvxVnniPeakKernels();
     case Isa::kAvx512Vnni:
       return Avx512VnniPeakKernels();
+#elif defined(__aarch64__)
+    case Isa::kNeonDot:
+      return NeonDotPeakKernels();
+    case Isa::kI8mm:
+      return I8mmPeakKernels();
+#endif
+    default:  // of another architecture
+      break;
   }
   CHECK(false) << "instruction set " << static_cast<int>(isa);
   __builtin_unreachable();

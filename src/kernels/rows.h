@@ -39,5 +39,6 @@ struct RowKernels {
 const RowKernels& ScalarRowKernels();
 const RowKernels& Avx2RowKernels();
 const RowKernels& Avx512VnniRowKernels();
+const RowKernels& NeonRowKernels();
 
 }  // namespace tutti::kernels

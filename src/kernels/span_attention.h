@@ -77,5 +77,6 @@ struct SpanAttentionKernels {
 const SpanAttentionKernels& ScalarSpanAttentionKernels();
 const SpanAttentionKernels& Avx2SpanAttentionKernels();
 const SpanAttentionKernels& Avx512VnniSpanAttentionKernels();
+const SpanAttentionKernels& NeonSpanAttentionKernels();
 
 }  // namespace tutti::kernels

@@ -5,6 +5,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/spin_pause.h"
+
 namespace tutti::kernels {
 
 void SpinBarrier::Wait() {
@@ -17,7 +19,7 @@ void SpinBarrier::Wait() {
   int spins = 0;
   while (generation_.load(std::memory_order_acquire) == generation) {
     if (++spins < 2000) {
-      __builtin_ia32_pause();
+      SpinPause();
     } else {
       std::this_thread::yield();
     }

@@ -3,7 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
-#include "model/team.h"
+#include "base/spin_pause.h"
 
 namespace tutti::model {
 

@@ -145,11 +145,4 @@ class Team {
   Position position_;  // of the current phase: its number, and board's count when it is over
 };
 
-// A hint to the core that this is a spin loop.
-inline void SpinPause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace tutti::model

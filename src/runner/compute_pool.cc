@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/spin_pause.h"
 #include "base/thread_name.h"
 #include "base/thread_turns.h"
 #include "model/spin_wait.h"
@@ -104,7 +105,7 @@ uint64_t ComputePool::AwaitEpoch(uint64_t seen) const {
     for (int i = 0; i < kPausesPerLook; ++i) {
       const uint64_t epoch = epoch_.load(std::memory_order_acquire);
       if (epoch != seen) return epoch;
-      model::SpinPause();
+      SpinPause();
     }
   } while (std::chrono::steady_clock::now() < park_at);
   // Missing 2^32 jobs while parked would be mistaken for none; the next job wakes it all the same.

@@ -17,5 +17,7 @@ const PeakKernels& ScalarPeakKernels();
 const PeakKernels& Avx2PeakKernels();
 const PeakKernels& AvxVnniPeakKernels();
 const PeakKernels& Avx512VnniPeakKernels();
+const PeakKernels& NeonDotPeakKernels();
+const PeakKernels& I8mmPeakKernels();
 
 }  // namespace tutti::kernels

@@ -2,8 +2,6 @@
 // translation unit has its own.
 #pragma once
 
-#include <immintrin.h>
-
 #include <cstddef>
 #include <cstdint>
 
@@ -13,11 +11,10 @@ namespace {
 
 // `lines` cache lines from `p` on, into the level the tile was told.
 inline void PrefetchLines(const uint8_t* p, int32_t lines, tutti::kernels::PrefetchTo to) {
-  const char* line = reinterpret_cast<const char*>(p);
   if (to == tutti::kernels::PrefetchTo::kL1) {
-    for (int32_t i = 0; i < lines; ++i, line += 64) _mm_prefetch(line, _MM_HINT_T0);
+    for (int32_t i = 0; i < lines; ++i, p += 64) __builtin_prefetch(p, 0, 3);
   } else {
-    for (int32_t i = 0; i < lines; ++i, line += 64) _mm_prefetch(line, _MM_HINT_T1);
+    for (int32_t i = 0; i < lines; ++i, p += 64) __builtin_prefetch(p, 0, 2);
   }
 }
 
