@@ -23,7 +23,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      1024},
     {"isa", kChoice, kModel, "",
      "instruction set of the kernels; avx512 means avx512vnni (default: the best this machine has)",
-     0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512"},
+     0, 0, "scalar|avx2|avxvnni|avx512vnni|avx512|neondot|i8mm"},
     {"lanes", kInt, kModel, "8", "sequences that run together in a step", 1, 1024, "",
      "engine.lanes"},
     {"context", kInt, kModel, "",

@@ -1,17 +1,28 @@
 #!/usr/bin/env python3
 """Reads the compiled objects of the per-ISA folders and proves what the sources promise.
 
-usage: isa_symbols_test.py OBJECT... (objects elsewhere than in cpu/<isa>/ are ignored)
+usage: isa_symbols_test.py OBJECT... (objects elsewhere than in cpu/<isa>/ are ignored; all are of one architecture)
 
 1. No weak symbol: the linker merges weak functions by name, so one compiled for AVX-512 could become everybody's.
 2. Each folder uses only its own instructions: no zmm or mask register below avx512vnni, no ymm in scalar, and the
    AVX-VNNI objects hold vpdpbusd in its VEX form only (no machine here can run those; this is their check).
+   Of Arm's: no dot product in scalar, no matrix product in neon, and each where it belongs.
 3. The int8 tiles of AVX-512 keep their accumulators in registers: 16 vpdpbusd per activation row, and no zmm goes to
    or comes from the stack between the first and the last of a block.
 """
+import platform
 import re
 import subprocess
 import sys
+
+
+X86 = ("scalar", "avx2", "avxvnni", "avx512vnni")
+ARM = ("scalar", "neon", "i8mm")
+
+
+def is_arm(path):
+    with open(path, "rb") as file:
+        return file.read(20)[18] == 183  # EM_AARCH64
 
 
 def run(*command):
@@ -19,7 +30,7 @@ def run(*command):
 
 
 def folder_of(path):
-    match = re.search(r"/cpu/(scalar|avx2|avxvnni|avx512vnni)/", path)
+    match = re.search(r"/cpu/(scalar|avx2|avxvnni|avx512vnni|neon|i8mm)/", path)
     return match.group(1) if match else None
 
 
@@ -55,31 +66,45 @@ def check_tiles(path, listing, faults):
     return tiles
 
 
+def check_x86(path, folder, listing, faults):
+    if folder != "avx512vnni" and re.search(r"%zmm|\{%k[1-7]\}|%[xy]mm(1[6-9]|2\d|3[01])\b", listing):
+        faults.append(f"{path}: AVX-512 registers in {folder}")
+    if folder == "scalar" and "%ymm" in listing:
+        faults.append(f"{path}: ymm registers in scalar")
+    if folder == "avx2" and "vpdpbusd" in listing:
+        faults.append(f"{path}: VNNI instructions in avx2")
+    if folder == "avxvnni" and ("vpdpbusd" not in listing or re.search(r"(?<!\{vex\} )vpdpbusd", listing)):
+        faults.append(f"{path}: vpdpbusd missing or not in VEX form")
+
+
+def check_arm(path, folder, listing, faults):
+    for instruction, home in (("[su]dot", ("neon", "i8mm")), ("(?:smm|umm|usmm)la", ("i8mm",))):
+        found = re.search(rf"\t{instruction}\t", listing) is not None
+        if found and folder not in home:
+            faults.append(f"{path}: {instruction} in {folder}")
+        if not found and folder == home[0] and "/gemm_" in path:
+            faults.append(f"{path}: no {instruction}")
+
+
 def main():
     faults, seen, tiles = [], {}, 0
-    for path in sys.argv[1:]:
+    paths = [path for path in sys.argv[1:] if folder_of(path)]
+    arm = bool(paths) and is_arm(paths[0])
+    tools = "aarch64-linux-gnu-" if arm and platform.machine() != "aarch64" else ""
+    for path in paths:
         folder = folder_of(path)
-        if folder is None:
-            continue
         seen[folder] = seen.get(folder, 0) + 1
-        for line in run("nm", "-C", path).splitlines():
+        for line in run(tools + "nm", "-C", path).splitlines():
             if re.match(r"^[0-9a-f]+ [WVu] ", line):
                 faults.append(f"{path}: weak symbol {line.split(' ', 2)[2]}")
-        listing = run("objdump", "-d", "-C", "--no-show-raw-insn", path)
-        if folder != "avx512vnni" and re.search(r"%zmm|\{%k[1-7]\}|%[xy]mm(1[6-9]|2\d|3[01])\b", listing):
-            faults.append(f"{path}: AVX-512 registers in {folder}")
-        if folder == "scalar" and "%ymm" in listing:
-            faults.append(f"{path}: ymm registers in scalar")
-        if folder == "avx2" and "vpdpbusd" in listing:
-            faults.append(f"{path}: VNNI instructions in avx2")
-        if folder == "avxvnni" and ("vpdpbusd" not in listing or re.search(r"(?<!\{vex\} )vpdpbusd", listing)):
-            faults.append(f"{path}: vpdpbusd missing or not in VEX form")
+        listing = run(tools + "objdump", "-d", "-C", "--no-show-raw-insn", path)
+        (check_arm if arm else check_x86)(path, folder, listing, faults)
         if folder == "avx512vnni":
             tiles += check_tiles(path, listing, faults)
-    for folder in ("scalar", "avx2", "avxvnni", "avx512vnni"):
+    for folder in ARM if arm else X86:
         if not seen.get(folder):
             faults.append(f"no objects of {folder} were given")
-    if tiles < 8 * 8:
+    if not arm and tiles < 8 * 8:
         faults.append(f"only {tiles} int8 tiles found")
     for fault in faults:
         print(fault)
