@@ -1,5 +1,5 @@
-// greedy MODEL.gguf f32|int8 COUNT TOKEN...: prints the greedy continuation of the tokens, COUNT long,
-// by every instruction set of this machine: name, then ids.
+// greedy MODEL.gguf f32|int8 COUNT TOKEN...: prints the greedy continuation of the tokens, COUNT
+// long, by every instruction set of this machine: name, then ids.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -30,8 +30,7 @@ int Main(int argc, char** argv) {
 
   const auto file = Need(gguf::File::Open(argv[1]));
   const auto weights = Need(model::Weights::Load(
-      *file,
-      {.mode = f32 ? model::WeightMode::kF32 : model::WeightMode::kInt8, .threads = 1}));
+      *file, {.mode = f32 ? model::WeightMode::kF32 : model::WeightMode::kInt8, .threads = 1}));
   for (const kernels::Isa isa : kernels::DetectIsas()) {
     runner::CpuRunnerOptions options;
     options.kernels = &kernels::KernelsFor(isa);
