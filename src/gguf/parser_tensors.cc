@@ -57,8 +57,8 @@ Status Parser::ParseTensorInfo() {
   RETURN_IF_ERROR(Skip(name_bytes));
   const std::string raw(Bytes(name_at, name_bytes));
   const std::string name = Quote(raw);
-  const bool control =
-      std::any_of(raw.begin(), raw.end(), [](char c) { return c >= 0 && c < 0x20; });
+  const bool control = std::any_of(raw.begin(), raw.end(),
+                                   [](char c) { return static_cast<unsigned char>(c) < 0x20; });
   if (raw.empty() || control || !IsValidUtf8(raw)) {
     return Bad("gguf_key", fmt::format("the name of tensor {} is {}", index,
                                        raw.empty() ? "empty" : "not plain UTF-8 text: " + name));
