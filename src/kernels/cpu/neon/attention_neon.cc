@@ -372,8 +372,8 @@ void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) 
         RotateHead(shape, cos_sin, q + h * head_dim);
     }
     const int32_t slot = place.position % kBlockTokens;
-    std::byte* head = args.kv.base + static_cast<size_t>(place.block) * args.kv.block_stride;
-    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.layout.head_bytes) {
+    std::byte* head = args.kv.Head(place.block, 0);
+    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.kv.head_stride) {
       append(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
     }
   }
