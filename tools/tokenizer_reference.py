@@ -445,6 +445,33 @@ def command_unicode(args):
     })
 
 
+def sentencepiece_bpe(name, corpus):
+    """As the files converted from SentencePiece's BPE: every pair that makes a token is a merge, by the token's rank."""
+    from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers as pt, processors, trainers
+    marks = normalizers.Replace(" ", "\u2581")
+    normalizer = normalizers.Sequence([normalizers.Prepend("\u2581"), marks]) if name == "llama-2" else marks
+    special = ["<unk>", "<s>", "</s>"] + [f"<0x{b:02X}>" for b in range(256)]
+    trained = Tokenizer(models.BPE(unk_token="<unk>"))
+    trained.normalizer = normalizer
+    trained.pre_tokenizer = pt.Split(Regex("\u2581"), "merged_with_next")  # so that no token spans words
+    trained.train_from_iterator(corpus, trainers.BpeTrainer(vocab_size=900, limit_alphabet=200, special_tokens=special,
+                                                            show_progress=False))
+    vocab = trained.get_vocab()
+    merges = []
+    for token, rank in sorted(vocab.items(), key=lambda entry: entry[1]):
+        if token in special:
+            continue
+        pairs = [(token[:i], token[i:]) for i in range(1, len(token)) if token[:i] in vocab and token[i:] in vocab]
+        merges += sorted(pairs, key=lambda pair: (vocab[pair[0]], vocab[pair[1]]))
+    tokenizer = Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
+    tokenizer.normalizer = normalizer
+    if name == "gemma":
+        tokenizer.pre_tokenizer = pt.Split(" ", "merged_with_previous")
+    tokenizer.add_special_tokens(special[:3])
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
+    return tokenizer
+
+
 def command_files(args):
     """One small tokenizer.json for each kind, trained on the corpus, saved by the library itself."""
     from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -486,6 +513,8 @@ def command_files(args):
             out[-1]["tokenizer_json"] = saved
         else:
             add(name, tokenizer, config)
+    for name in ("llama-2", "gemma"):
+        add(name, sentencepiece_bpe(name, texts["corpus"]), {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"})
     write_json(data / "huggingface.json.gz", {"texts": samples, "files": out})
 
 

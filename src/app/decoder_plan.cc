@@ -1,9 +1,8 @@
-// A GGUF file of a decoder becomes a running engine.
+// A decoder's GGUF file or folder becomes a running engine.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -14,9 +13,9 @@
 #include "engine/engine.h"
 #include "gateway/engine_metrics.h"
 #include "gateway/tokenizer_text.h"
-#include "gguf/file.h"
 #include "kernels/pack.h"
 #include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "runner/cpu_decoder_embedder.h"
@@ -128,28 +127,15 @@ Status CheckKvFits(const Settings& settings) {
       .WithParam("kv-cache-bytes");
 }
 
-// The type most bytes of the file's tensors are in.
-std::string MainType(const gguf::File& file) {
-  std::map<std::string, uint64_t> bytes;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    bytes[std::string(tensor::Name(tensor.dtype()))] += tensor.bytes;
-  }
-  std::string best;
-  for (const auto& [name, total] : bytes) {
-    if (best.empty() || total > bytes[best]) best = name;
-  }
-  return best;
-}
-
 // Types that no kernel computes with: what they become, and what that costs.
-void NoteTranscoded(const gguf::File& file, std::string& notice) {
+void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
   std::map<tensor::DType, int> found;
-  for (const gguf::TensorInfo& tensor : file.tensors()) {
-    if (tensor::IsTranscoded(tensor.dtype()) && tensor.shape.rows() > 1) ++found[tensor.dtype()];
+  for (const model::StoredTensor& tensor : tensors.tensors()) {
+    if (tensor::IsTranscoded(tensor.dtype) && tensor.shape.rows() > 1) ++found[tensor.dtype];
   }
-  for (const auto& [type, tensors] : found) {
+  for (const auto& [type, count] : found) {
     notice += fmt::format("{}{} tensors of type {} are computed as {} ({})",
-                          notice.empty() ? "" : "; ", tensors, tensor::Name(type),
+                          notice.empty() ? "" : "; ", count, tensor::Name(type),
                           kernels::WeightFormatName(kernels::NativeFormat(type)),
                           kernels::PackingLoss(type));
   }
@@ -177,7 +163,7 @@ class DecoderPlan final : public ModelPlan {
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
 
   // The file and the options, one after the other; each may refuse.
-  Status ReadModel();   // hyper-parameters, tokenizer, template
+  Status ReadModel();   // tokenizer, template
   Status SizeMemory();  // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
 
@@ -187,7 +173,7 @@ class DecoderPlan final : public ModelPlan {
 
   LoadContext context;
   const kernels::KernelTable* table = nullptr;
-  std::shared_ptr<const gguf::File> file;
+  model::DecoderCheckpoint checkpoint;
   std::shared_ptr<gateway::ServedModel> served_model = std::make_shared<gateway::ServedModel>();
   std::string dtype = "int8";
   model::WeightMode mode = model::WeightMode::kInt8;  // of dtype
@@ -216,15 +202,15 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   load.mode = mode;
   load.threads = device->threads();
   load.progress = std::move(progress);
-  ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(*file, load));
+  ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
   if (context.settings->IsSet("cache.redis")) {
     // Servers on another instruction set, or of another version, compute other bits.
-    ASSIGN_OR_RETURN(const std::string content, file->ContentDigest());
+    ASSIGN_OR_RETURN(const std::string content, checkpoint.ContentDigest());
     served_model->identity =
         fmt::format("{} {} {} {} {}", content, kernels::IsaName(table->isa), context.version, dtype,
                     model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
   }
-  RETURN_IF_ERROR(file->CheckUnchanged());
+  RETURN_IF_ERROR(checkpoint.tensors->CheckUnchanged());
   runner_options.pool = device->pool();
   ASSIGN_OR_RETURN(instance->runner,
                    runner::CpuModelRunner::Create(instance->weights, runner_options));
@@ -309,15 +295,9 @@ Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance)
 }
 
 Status DecoderPlan::ReadModel() {
-  if (file->tensors().empty()) {
-    return InvalidArgument(
-        "model_tensor_missing",
-        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
-  }
-  ASSIGN_OR_RETURN(config, model::ReadModelConfig(*file));
-  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
+  config = checkpoint.config;
   gateway::ServedModel& served = *served_model;
-  ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
+  ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
   return model::CheckVocabulary(config, *served.tokenizer);
 }
@@ -351,9 +331,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.max_model_len = runner_options.context;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
-  served.info.quantisation = MainType(*file);
-  if (mode == model::WeightMode::kInt8) NoteTranscoded(*file, notice);
-  ASSIGN_OR_RETURN(served.info.digest, file->HeaderDigest());
+  served.info.quantisation = checkpoint.MainType();
+  if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
+  served.info.digest = checkpoint.digest;
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(
         *context.metrics,
@@ -383,11 +363,11 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
 }  // namespace
 
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
-                                               std::shared_ptr<const gguf::File> file) {
+                                               model::DecoderCheckpoint checkpoint) {
   auto plan = std::make_unique<DecoderPlan>();
   plan->generates = true;
   plan->context = context;
-  plan->file = std::move(file);
+  plan->checkpoint = std::move(checkpoint);
   plan->dtype = DTypeOf(*context.settings, ref);
   plan->mode = ModeOf(plan->dtype);
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));

@@ -6,6 +6,7 @@
 
 #include "app/model_plan.h"
 #include "base/cpus.h"
+#include "gguf/file.h"
 #include "model/encoder_gguf.h"
 
 namespace tutti::app {
@@ -43,6 +44,11 @@ bool OpenedModel::generates() const { return plan_->generates; }
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
   std::error_code error;
   if (std::filesystem::is_directory(ref.path, error)) {
+    if (model::HoldsDecoder(ref.path)) {
+      ASSIGN_OR_RETURN(auto decoder, model::DecoderCheckpoint::Open(ref.path));
+      ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(decoder)));
+      return OpenedModel(std::move(plan));
+    }
     ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::Open(ref.path));
     ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
     return OpenedModel(std::move(plan));
@@ -53,7 +59,13 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
     ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
     return OpenedModel(std::move(plan));
   }
-  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(file)));
+  if (file->tensors().empty()) {
+    return InvalidArgument(
+        "model_tensor_missing",
+        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
+  }
+  ASSIGN_OR_RETURN(auto decoder, model::DecoderCheckpoint::FromGguf(std::move(file)));
+  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(decoder)));
   return OpenedModel(std::move(plan));
 }
 

@@ -12,7 +12,7 @@
 #include "app/model_loader.h"
 #include "base/status.h"
 #include "gateway/served_model.h"
-#include "gguf/file.h"
+#include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
 
 namespace tutti::app {
@@ -30,7 +30,7 @@ class ModelPlan {
 
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
-                                               std::shared_ptr<const gguf::File> file);
+                                               model::DecoderCheckpoint checkpoint);
 Result<std::unique_ptr<ModelPlan>> PlanEncoder(const ModelRef& ref, const LoadContext& context,
                                                model::EncoderCheckpoint checkpoint);
 

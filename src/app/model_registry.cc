@@ -32,7 +32,7 @@ std::string KnownNames() {
 
 // Of a name that says nothing.
 std::string NamesInstead() {
-  return "name a .gguf file, an encoder's folder or one of these: " + KnownNames();
+  return "name a .gguf file, a model's folder or one of these: " + KnownNames();
 }
 
 // "MODEL:f32" -> "f32", and `argument` is left without it.
@@ -105,7 +105,7 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
                           " is missing; put " + std::string(known.file) + " there (`make models" +
                           (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
                           "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
-                          "or give the path of a .gguf file or of an encoder's folder as MODEL");
+                          "or give the path of a .gguf file or of a model's folder as MODEL");
     }
     return ref;
   }

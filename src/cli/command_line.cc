@@ -20,7 +20,7 @@ constexpr char kIntroduction[] =
     "  tutti chat smollm2-135m-instruct\n"
     "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat.\"\n"
     "\n"
-    "MODEL is a .gguf file, an encoder's folder, the name of a known model, or NAME=either to "
+    "MODEL is a .gguf file, a model's folder, the name of a known model, or NAME=either to "
     "choose the\n"
     "name clients use; an encoder's may end in its arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "

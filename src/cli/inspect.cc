@@ -10,6 +10,7 @@
 #include "app/model_registry.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/inspect_decoder.h"
 #include "cli/inspect_encoder.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
@@ -17,6 +18,7 @@
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
 #include "model/encoder_choice.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
@@ -95,7 +97,7 @@ class InspectCommand final : public Command {
         "  tutti inspect all-minilm-l6-v2       which arithmetic it is served in, and why\n"
         "  tutti inspect all-minilm-l6-v2:bf16\n"
         "  tutti inspect model.gguf --json | python3 -m json.tool");
-    app_->add_option("FILE", file_, "a .gguf file, an encoder's folder or a known model")
+    app_->add_option("FILE", file_, "a .gguf file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
@@ -106,6 +108,7 @@ class InspectCommand final : public Command {
     if (!ref.ok()) return Fail(ref.status());
     std::error_code error;
     if (std::filesystem::is_directory(ref->path, error)) {
+      if (model::HoldsDecoder(ref->path)) return InspectDecoder(ref->path, json_);
       std::optional<model::EncoderDType> dtype;
       if (!ref->dtype.empty()) {
         Result<model::EncoderDType> parsed = model::ParseEncoderDType(ref->dtype);

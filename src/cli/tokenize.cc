@@ -11,6 +11,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "gguf/file.h"
+#include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
 #include "tokenizer/tokenizer.h"
@@ -26,7 +27,7 @@ class TokenizeCommand final : public Command {
         "Works with vocabulary-only files too. Examples:\n"
         "  echo -n \"Hello world\" | tutti tokenize smollm2-135m-instruct\n"
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
-    app_->add_option("MODEL", model_, "a .gguf file, an encoder's folder or a known model")
+    app_->add_option("MODEL", model_, "a .gguf file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--ids", ids_, "one JSON array of ids");
@@ -63,6 +64,10 @@ class TokenizeCommand final : public Command {
   static Result<std::shared_ptr<const tokenizer::Tokenizer>> Load(const std::string& path) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) {
+      if (model::HoldsDecoder(path)) {
+        ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::Open(path));
+        return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
+      }
       ASSIGN_OR_RETURN(const model::EncoderCheckpoint folder, model::EncoderCheckpoint::Open(path));
       return folder.tokenizer;
     }

@@ -1,5 +1,6 @@
 #include "kernels/rows_rope.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numbers>
 
@@ -30,6 +31,23 @@ std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double fact
   return factors;
 }
 
+std::vector<float> YarnFreqFactors(int32_t dims, double freq_base, const YarnParams& yarn) {
+  // The pair, counted in fractions, that turns so many times.
+  const auto pair_of = [&](double turns) {
+    return dims * std::log(yarn.original_context / (turns * 2.0 * std::numbers::pi)) /
+           (2.0 * std::log(freq_base));
+  };
+  const double low = std::max(std::floor(pair_of(yarn.beta_fast)), 0.0);
+  double high = std::min(std::ceil(pair_of(yarn.beta_slow)), dims - 1.0);
+  if (high == low) high += 0.001;  // no ramp of no width
+  std::vector<float> factors(static_cast<size_t>(dims) / 2);
+  for (size_t i = 0; i < factors.size(); ++i) {
+    const double slow = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+    factors[i] = static_cast<float>(1.0 / (slow / yarn.factor + (1.0 - slow)));
+  }
+  return factors;
+}
+
 RopeTable::RopeTable(const RopeParams& params, int32_t positions)
     : dims_(params.dims), positions_(positions) {
   CHECK(params.dims >= 2 && params.dims % 2 == 0) << params.dims;
@@ -48,8 +66,8 @@ RopeTable::RopeTable(const RopeParams& params, int32_t positions)
   float* row = values_.data();
   for (int32_t position = 0; position < positions; ++position, row += 2 * half) {
     for (size_t i = 0; i < half; ++i) {
-      row[i] = static_cast<float>(std::cos(position * frequency[i]));
-      row[half + i] = static_cast<float>(std::sin(position * frequency[i]));
+      row[i] = static_cast<float>(params.magnitude * std::cos(position * frequency[i]));
+      row[half + i] = static_cast<float>(params.magnitude * std::sin(position * frequency[i]));
     }
   }
 }

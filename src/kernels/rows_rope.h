@@ -17,6 +17,7 @@ struct RopeParams {
   double freq_base = 10000.0;           // theta
   double linear_factor = 1.0;           // > 0: positions are divided by it
   std::span<const float> freq_factors;  // empty, or dims/2 divisors, each > 0
+  double magnitude = 1.0;               // cosines and sines are multiplied by it
 };
 
 // Llama 3's frequency factors from its four hyperparameters, for files that carry those and no
@@ -24,6 +25,17 @@ struct RopeParams {
 std::vector<float> Llama3FreqFactors(int32_t dims, double freq_base, double factor,
                                      double low_freq_factor, double high_freq_factor,
                                      double original_context);
+
+// YaRN's frequency factors: slow frequencies are divided by `factor`, fast ones stay, and between
+// those that turn beta_slow and beta_fast times within the original context there is a ramp.
+// Source: Peng et al., "YaRN: Efficient Context Window Extension of Large Language Models", 3.2.
+struct YarnParams {
+  double factor = 1.0;            // >= 1
+  double original_context = 1.0;  // positions
+  double beta_fast = 32.0;
+  double beta_slow = 1.0;
+};
+std::vector<float> YarnFreqFactors(int32_t dims, double freq_base, const YarnParams& yarn);
 
 class RopeTable {
  public:

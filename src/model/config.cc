@@ -2,12 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/quote.h"
 #include "kernels/rows_rope.h"
+#include "model/decoder_tensors.h"
+#include "model/families/family.h"
 #include "model/hyper_parameters.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor_view.h"
@@ -67,10 +70,34 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
   return OkStatus();
 }
 
+// A GGUF's factor of magnitude multiplies YaRN's own, a folder's takes its place.
+Status ReadYarn(const HyperParameters& metadata, ModelConfig& config) {
+  kernels::YarnParams yarn;
+  ASSIGN_OR_RETURN(yarn.factor, metadata.Float("rope.scaling.factor", 1.0, 1e6));
+  ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
+                                                          config.context_length, 1, kMaxContext));
+  yarn.original_context = static_cast<double>(original);
+  ASSIGN_OR_RETURN(yarn.beta_fast, metadata.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6));
+  ASSIGN_OR_RETURN(yarn.beta_slow, metadata.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6));
+  if (metadata.Has("rope.scaling.mscale")) {
+    return Refuse(fmt::format("{} is not supported: it is of another attention than this",
+                              metadata.Spelled("rope.scaling.mscale")));
+  }
+  const double magnitude = 0.1 * std::log(yarn.factor) + 1.0;
+  // config_parameters.cc spells the key of folders, where the factor is whole.
+  const bool whole = metadata.Spelled("rope.scaling.attn_factor").ends_with("attention_factor");
+  ASSIGN_OR_RETURN(const double stated, metadata.FloatOr("rope.scaling.attn_factor",
+                                                         whole ? magnitude : 1.0, 1e-3, 1e3));
+  config.rope_magnitude = whole ? stated : stated * magnitude;
+  config.rope_freq_factors =
+      kernels::YarnFreqFactors(config.rope_dims, config.rope_freq_base, yarn);
+  return OkStatus();
+}
+
 Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
   constexpr double kMaxFactor = 1e6;
   ASSIGN_OR_RETURN(const std::string type, metadata.StringOr("rope.scaling.type", "none"));
-  if (type == "none") {
+  if (type == "none" || type == "default") {
     ASSIGN_OR_RETURN(config.rope_linear_factor,
                      metadata.FloatOr("rope.scale_linear", 1.0, 1e-3, kMaxFactor));
   } else if (type == "linear") {
@@ -90,25 +117,27 @@ Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
     }
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
+  } else if (type == "yarn") {
+    return ReadYarn(metadata, config);
   } else {
-    return Refuse(fmt::format("rope scaling of type {} is not supported (none, linear, llama3 are)",
-                              Quote(type)));
+    return Refuse(fmt::format(
+        "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type)));
   }
   return OkStatus();
 }
 
 // The frequency divisors that converters of Llama 3.1 and later store as a tensor; they win over
 // the keys.
-Status ReadRopeTensor(const gguf::File& file, ModelConfig& config) {
-  const gguf::TensorInfo* info = file.header().FindTensor("rope_freqs.weight");
+Status ReadRopeTensor(const TensorStore& store, ModelConfig& config) {
+  const StoredTensor* info = store.Find("rope_freqs.weight");
   if (info == nullptr) return OkStatus();
-  if (info->dtype() != tensor::DType::kF32 || info->shape != tensor::Shape{config.rope_dims / 2}) {
+  if (info->dtype != tensor::DType::kF32 || info->shape != tensor::Shape{config.rope_dims / 2}) {
     return InvalidArgument(
-        "gguf_shape",
-        fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}", tensor::Name(info->dtype()),
+        std::string(store.shape_code()),
+        fmt::format("rope_freqs.weight is {} {}, expected F32 {{{}}}", tensor::Name(info->dtype),
                     info->shape.ToString(), config.rope_dims / 2));
   }
-  ASSIGN_OR_RETURN(std::vector<float> factors, file.ReadFloats(*info));
+  ASSIGN_OR_RETURN(std::vector<float> factors, store.ReadFloats(*info));
   for (const float factor : factors) {
     if (!std::isfinite(factor)) {
       return InvalidArgument("model_nonfinite",
@@ -121,55 +150,77 @@ Status ReadRopeTensor(const gguf::File& file, ModelConfig& config) {
   return OkStatus();
 }
 
-Status ReadRope(const HyperParameters& metadata, ModelConfig& config) {
+Status ReadRope(const Family& family, Form form, const HyperParameters& metadata,
+                ModelConfig& config) {
+  // A folder says which part of a head rotates, a GGUF how many of its dimensions.
+  ASSIGN_OR_RETURN(const double part, metadata.FloatOr("rope.partial", 1.0, 0.0, 1.0));
+  const int rotating = static_cast<int>(config.head_dim * part);
   ASSIGN_OR_RETURN(const int64_t dims,
-                   metadata.IntOr("rope.dimension_count", config.head_dim, 0, config.head_dim));
+                   metadata.IntOr("rope.dimension_count", rotating, 0, config.head_dim));
   config.rope_dims = static_cast<int>(dims);
   if (config.rope_dims % 2 != 0) {
-    return Refuse(fmt::format("llama.rope.dimension_count is {}, an odd number", config.rope_dims));
+    return Refuse(fmt::format("{} is {}, an odd number", metadata.Spelled("rope.dimension_count"),
+                              config.rope_dims));
   }
-  config.rope_mode =
-      config.rope_dims == 0 ? kernels::RopeMode::kNone : kernels::RopeMode::kAdjacent;
+  config.rope_mode = config.rope_dims == 0 ? kernels::RopeMode::kNone
+                     : form == Form::kGguf ? family.gguf_rope
+                                           : kernels::RopeMode::kHalf;
   ASSIGN_OR_RETURN(config.rope_freq_base, metadata.FloatOr("rope.freq_base", 10000.0, 1.0, 1e12));
   return ReadRopeScaling(metadata, config);
 }
 
-// Features that other members of the family add: computing without them would give another model's
-// answers.
-Status RefuseUnsupported(const HyperParameters& metadata) {
+// Features that other families add: computing without them would give another model's answers.
+Status RefuseUnsupported(const Family& family, const HyperParameters& metadata) {
+  const auto understood = [&](std::string_view key) {
+    return std::find(family.keys.begin(), family.keys.end(), key) != family.keys.end();
+  };
   for (const char* key : {"expert_count", "expert_used_count"}) {
+    if (understood(key)) continue;
     ASSIGN_OR_RETURN(const int64_t count,
                      metadata.IntOr(key, 0, 0, std::numeric_limits<int32_t>::max()));
     if (count != 0)
-      return Refuse(fmt::format("{} is {}: mixture of experts is not supported", key, count));
-  }
-  if (metadata.Has("attention.sliding_window")) {
-    ASSIGN_OR_RETURN(const int64_t window,
-                     metadata.IntOr("attention.sliding_window", 0, 0, kMaxContext));
-    ASSIGN_OR_RETURN(const int64_t context, metadata.Int("context_length", 1, kMaxContext));
-    if (window != 0 && window < context) {
-      return Refuse(fmt::format("sliding-window attention ({} tokens) is not supported", window));
-    }
+      return Refuse(fmt::format("{} is {}: mixture of experts is not supported in {}",
+                                metadata.Spelled(key), count, family.architecture));
   }
   ASSIGN_OR_RETURN(const bool causal, metadata.BoolOr("attention.causal", true));
   if (!causal) return Refuse("attention that is not causal is not supported");
+  ASSIGN_OR_RETURN(const bool bias, metadata.BoolOr("mlp_bias", false));
+  if (bias) return Refuse("mlp_bias is true, which is not supported (false is)");
   for (const auto& [key, neutral] : {std::pair<const char*, double>{"attn_logit_softcapping", 0.0},
                                      {"final_logit_softcapping", 0.0},
                                      {"attention.clamp_kqv", 0.0},
                                      {"logit_scale", 1.0},
                                      {"residual_scale", 1.0},
                                      {"embedding_scale", 1.0},
+                                     {"expert_shared_count", 0.0},
                                      {"attention.scale", 0.0}}) {
+    if (understood(key) || !metadata.Has(key)) continue;
     const double most = std::numeric_limits<double>::max();
     ASSIGN_OR_RETURN(const double value, metadata.FloatOr(key, neutral, -most, most));
-    if (value != neutral) return Refuse(fmt::format("{} of {} is not supported", key, value));
+    if (value != neutral)
+      return Refuse(fmt::format("{} of {} is not supported in {}", metadata.Spelled(key), value,
+                                family.architecture));
   }
   return OkStatus();
 }
 
-Status ReadVocabulary(const gguf::File& file, const HyperParameters& metadata,
+// Of a GGUF that names its windows though its family has none.
+Status RefuseWindow(const Family& family, const HyperParameters& metadata,
+                    const ModelConfig& config) {
+  constexpr std::string_view kKey = "attention.sliding_window";
+  const bool understood =
+      std::find(family.keys.begin(), family.keys.end(), kKey) != family.keys.end();
+  // Folders of Qwen name one that is off (families/qwen.cc).
+  if (understood || !metadata.Has(kKey) || metadata.Has("use_sliding_window")) return OkStatus();
+  ASSIGN_OR_RETURN(const int64_t window, metadata.IntOr(kKey, 0, 0, kMaxContext));
+  if (window == 0 || window >= config.context_length) return OkStatus();
+  return Refuse(fmt::format("sliding-window attention ({} tokens) is not supported in {}", window,
+                            family.architecture));
+}
+
+Status ReadVocabulary(const HyperParameters& metadata, const TensorStore& store,
                       ModelConfig& config) {
-  const gguf::TensorInfo* embedding = file.header().FindTensor("token_embd.weight");
+  const StoredTensor* embedding = store.Find("token_embd.weight");
   if (embedding == nullptr) {
     return InvalidArgument("model_tensor_missing",
                            "the file does not have the tensor token_embd.weight");
@@ -181,15 +232,21 @@ Status ReadVocabulary(const gguf::File& file, const HyperParameters& metadata,
   config.vocab_size = static_cast<int>(rows);
   ASSIGN_OR_RETURN(const int64_t stated, metadata.IntOr("vocab_size", rows, 1, kMaxVocabulary));
   if (stated != rows) {
-    return Refuse(
-        fmt::format("llama.vocab_size is {}, token_embd.weight has {} rows", stated, rows));
+    return Refuse(fmt::format("{} is {}, token_embd.weight has {} rows",
+                              metadata.Spelled("vocab_size"), stated, rows));
   }
+  const bool alone = store.Find("output.weight") == nullptr;
+  ASSIGN_OR_RETURN(config.tied_head, metadata.BoolOr("tie_word_embeddings", alone));
+  return OkStatus();
+}
+
+// As many token texts as rows.
+Status CheckTokens(const gguf::File& file, const ModelConfig& config) {
   const std::optional<gguf::Value> tokens = file.header().Find("tokenizer.ggml.tokens");
-  if (tokens && tokens->count != static_cast<uint64_t>(rows)) {
+  if (tokens && tokens->count != static_cast<uint64_t>(config.vocab_size)) {
     return Refuse(fmt::format("tokenizer.ggml.tokens has {} entries, token_embd.weight has {} rows",
-                              tokens->count, rows));
+                              tokens->count, config.vocab_size));
   }
-  config.tied_head = file.header().FindTensor("output.weight") == nullptr;
   return OkStatus();
 }
 
@@ -200,34 +257,52 @@ kernels::AttentionShape ModelConfig::attention_shape() const {
   shape.heads = heads;
   shape.kv_heads = kv_heads;
   shape.head_dim = head_dim;
-  shape.scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  shape.scale = static_cast<float>(
+      attention_scale != 0 ? attention_scale : 1.0 / std::sqrt(static_cast<double>(head_dim)));
+  shape.softcap = attention_softcap;
   shape.rope_mode = rope_mode;
   shape.rope_dims = rope_dims;
   return shape;
 }
 
-Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
-  const HyperParameters general(file.header(), "general.");
+Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const HyperParameters& keys,
+                                    const TensorStore& store) {
   ModelConfig config;
-  ASSIGN_OR_RETURN(config.architecture, general.StringOr("architecture", ""));
-  if (config.architecture != "llama") {
-    return Refuse(config.architecture.empty()
-                      ? std::string("the file does not have the key general.architecture")
-                      : fmt::format("the architecture {} is not supported (llama is)",
-                                    Quote(config.architecture)));
+  config.architecture = family.architecture;
+  RETURN_IF_ERROR(RefuseUnsupported(family, keys));
+  RETURN_IF_ERROR(ReadShape(keys, config));
+  RETURN_IF_ERROR(RefuseWindow(family, keys, config));
+  RETURN_IF_ERROR(ReadRope(family, form, keys, config));
+  RETURN_IF_ERROR(family.describe({form, keys, store}, config));
+  if (config.feed_forward % 32 != 0) {
+    return Refuse(fmt::format("experts of {} are not a multiple of 32, as the kernels need",
+                              config.feed_forward));
   }
-  ASSIGN_OR_RETURN(config.name, general.StringOr("name", ""));
-  const HyperParameters metadata(file.header(), config.architecture + ".");
-  RETURN_IF_ERROR(RefuseUnsupported(metadata));
-  RETURN_IF_ERROR(ReadShape(metadata, config));
-  RETURN_IF_ERROR(ReadRope(metadata, config));
   if (const char* fault = kernels::AttentionShapeFault(config.attention_shape());
       fault != nullptr) {
     return Refuse(fmt::format("{} heads, {} kv heads of {} dimensions: {}", config.heads,
                               config.kv_heads, config.head_dim, fault));
   }
-  RETURN_IF_ERROR(ReadVocabulary(file, metadata, config));
-  RETURN_IF_ERROR(ReadRopeTensor(file, config));
+  RETURN_IF_ERROR(ReadVocabulary(keys, store, config));
+  RETURN_IF_ERROR(ReadRopeTensor(store, config));
+  return config;
+}
+
+Result<ModelConfig> ReadModelConfig(const gguf::File& file) {
+  const GgufParameters general(file.header(), "general.");
+  ASSIGN_OR_RETURN(const std::string architecture, general.StringOr("architecture", ""));
+  const Family* family = FamilyOfArchitecture(architecture);
+  if (family == nullptr) {
+    return Refuse(architecture.empty()
+                      ? std::string("the file does not have the key general.architecture")
+                      : fmt::format("the architecture {} is not supported ({} are)",
+                                    Quote(architecture), KnownArchitectures()));
+  }
+  const GgufParameters keys(file.header(), architecture + ".");
+  ASSIGN_OR_RETURN(ModelConfig config,
+                   ReadModelConfig(*family, Form::kGguf, keys, *MakeTensorStore(file)));
+  RETURN_IF_ERROR(CheckTokens(file, config));
+  ASSIGN_OR_RETURN(config.name, general.StringOr("name", ""));
   return config;
 }
 

@@ -1,8 +1,10 @@
-// ModelConfig: the hyper-parameters of a decoder, read from GGUF metadata and validated before
-// anyone trusts them.
+// ModelConfig: the hyper-parameters of a decoder, read from GGUF metadata or from config.json
+// beside safetensors, and validated before anyone trusts them.
 //
-// Plain value, immutable once read; any thread. Every field is within the ranges below, so no later
-// code needs to check a product of two of them for overflow. Names, defaults: as GGUF has them.
+// Beside the numbers it holds how the model's family differs from llama: the forward pass reads
+// these traits and knows no family (families/family.h fills them). Plain value, immutable once
+// read; any thread. Every field is within the ranges below, so no later code needs to check a
+// product of two of them for overflow. Names, defaults: as GGUF has them.
 #pragma once
 
 #include <cstdint>
@@ -15,6 +17,16 @@
 
 namespace tutti::model {
 
+struct Family;
+class HyperParameters;
+class TensorStore;
+
+// Where a model's files come from: the order of rows that rotate differs.
+enum class Form : uint8_t {
+  kGguf,
+  kTransformers,  // a folder of safetensors with config.json
+};
+
 // Widest values accepted. The largest dense models published stay below half of each.
 inline constexpr int kMaxLayers = 512;
 inline constexpr int kMaxWidth = 1 << 16;  // embedding and attention width
@@ -22,9 +34,23 @@ inline constexpr int kMaxFeedForward = 1 << 20;
 inline constexpr int kMaxHeads = 1024;
 inline constexpr int kMaxVocabulary = 1 << 20;
 inline constexpr int kMaxContext = 1 << 24;
+inline constexpr int kMaxExperts = 1024;
+
+// What rows of queries and keys are normalised over before they rotate.
+enum class HeadNorm : uint8_t {
+  kNone,
+  kPerHead,   // each head by itself, with one weight of [head_dim]
+  kWholeRow,  // all heads together
+};
+
+// What the gate of a feed-forward network goes through.
+enum class GateKind : uint8_t {
+  kSilu,
+  kGeluTanh,
+};
 
 struct ModelConfig {
-  std::string architecture;  // "llama"
+  std::string architecture;  // "llama", "qwen3", ...: GGUF's name of the family
   std::string name;          // general.name, or empty
   int layers = 0;
   int width = 0;         // of the residual stream: embedding_length
@@ -42,7 +68,33 @@ struct ModelConfig {
   double rope_freq_base = 10000.0;
   double rope_linear_factor = 1.0;       // positions are divided by it
   std::vector<float> rope_freq_factors;  // rope_dims/2 divisors of the frequencies, or empty
+  double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
 
+  // Traits: llama's as they stand here.
+  bool qkv_bias = false;     // queries, keys and values have biases
+  bool output_bias = false;  // so has what attention gives
+  HeadNorm head_norm = HeadNorm::kNone;
+  bool norm_before = true;  // the inputs of attention and of the feed-forward are normalised
+  bool norm_after = false;  // what they give is, before it is added
+  GateKind gate = GateKind::kSilu;
+  double embedding_scale = 1.0;  // rows of the embedding are multiplied by it
+  double residual_scale = 1.0;   // what a layer's two parts give, before it is added
+  double logit_scale = 1.0;      // logits
+  double attention_scale = 0.0;  // of scores before softmax; 0: 1/sqrt(head_dim)
+  float attention_softcap = 0;   // c: scores become c tanh(score / c); 0: they stay
+  float logit_softcap = 0;       // the same of logits
+  // Sliding windows: such a layer sees `window` tokens, its own among them.
+  int window = 0;                      // 0: no layer has one
+  std::vector<bool> windowed;          // [layers] which have it; empty: all
+  double rope_window_freq_base = 0.0;  // of those layers, which are not scaled; 0: as the others
+  // Mixture of experts, each a feed-forward network of `feed_forward`.
+  int experts = 0;                      // 0: one network for all
+  int experts_used = 0;                 // of a row
+  bool expert_weights_sum_to_1 = true;  // the weights of those used
+
+  bool has_window(int layer) const {
+    return window != 0 && (windowed.empty() || windowed[static_cast<size_t>(layer)]);
+  }
   int q_rows() const { return heads * head_dim; }
   int kv_rows() const { return kv_heads * head_dim; }
   kernels::AttentionShape attention_shape() const;
@@ -52,5 +104,10 @@ struct ModelConfig {
 // numbers; unsupported architectures and features are refused by name, because running without them
 // changes every answer.
 Result<ModelConfig> ReadModelConfig(const gguf::File& file);
+
+// The same of `keys` of `family`, whose tensors `store` gives under GGUF's names
+// (decoder_tensors.h).
+Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const HyperParameters& keys,
+                                    const TensorStore& store);
 
 }  // namespace tutti::model

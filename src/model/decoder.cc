@@ -39,7 +39,27 @@ kernels::RopeTable MakeRope(const ModelConfig& config, int context) {
   params.freq_base = config.rope_freq_base;
   params.linear_factor = config.rope_linear_factor;
   params.freq_factors = config.rope_freq_factors;
+  params.magnitude = config.rope_magnitude;
   return kernels::RopeTable(params, context);
+}
+
+kernels::RopeTable MakeWindowRope(const ModelConfig& config, int context) {
+  if (config.rope_mode == kernels::RopeMode::kNone || config.rope_window_freq_base == 0) return {};
+  kernels::RopeParams params{};
+  params.dims = config.rope_dims;
+  params.freq_base = config.rope_window_freq_base;
+  return kernels::RopeTable(params, context);
+}
+
+// Where layers give `residual_scale` of what they compute, the residual stream is held divided by
+// it: then they give all of it, and a norm of the stream is the same with an epsilon divided by its
+// square.
+float EpsOfStream(const ModelConfig& config) {
+  return static_cast<float>(static_cast<double>(config.norm_eps) /
+                            (config.residual_scale * config.residual_scale));
+}
+float ScaleOfStream(const ModelConfig& config) {
+  return static_cast<float>(config.embedding_scale / config.residual_scale);
 }
 
 int RoundUpToPanel(int columns) {
@@ -92,7 +112,9 @@ Decoder::Decoder(std::shared_ptr<const Weights> weights, const kernels::KernelTa
                                        shape_.kv_heads, shape_.head_dim)),
       kv_block_bytes_(
           KvBlockBytes(weights_->config(), weights_->mode(), kernels, options.kv_dtype)),
+      stream_eps_(EpsOfStream(weights_->config())),
       rope_(MakeRope(weights_->config(), options.context)),
+      window_rope_(MakeWindowRope(weights_->config(), options.context)),
       qkv_columns_(QkvColumns(*weights_)),
       workers_(static_cast<size_t>(options.workers)) {}
 
@@ -139,9 +161,20 @@ Status Decoder::Allocate() {
       worker.piece_best =
           carver.Take<kernels::ArgmaxState>(static_cast<size_t>(options_.max_head_rows));
     }
+    if (!weights_->fused() || config.norm_after)
+      sum_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
+    if (config.experts != 0) {
+      const auto used = max_rows * static_cast<size_t>(config.experts_used);
+      router_ =
+          carver.Take<float>(max_rows * static_cast<size_t>(weights_->layer(0).router.columns()));
+      choices_ = carver.Take<ExpertChoice>(used);
+      expert_rows_ = carver.Take<int32_t>(used);
+      expert_begin_ = carver.Take<int32_t>(static_cast<size_t>(config.layers) *
+                                           static_cast<size_t>(config.experts + 1));
+      expert_out_ = carver.Take<float>(used * static_cast<size_t>(config.width));
+    }
     if (!weights_->fused()) {
       normed_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
-      sum_ = carver.Take<float>(max_rows * static_cast<size_t>(config.width));
       gate_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
       up_ = carver.Take<float>(max_rows * static_cast<size_t>(config.feed_forward));
       logits_ = carver.Take<float>(static_cast<size_t>(options_.max_head_rows) *
@@ -212,22 +245,28 @@ void Decoder::FusedLayer(int index, const DecoderBatch& batch, Team& team) {
   Activations attended =
       Prepare({.x = attn_, .stride = q_stride, .rows = rows, .cols = config.q_rows()},
               layer.attn_output, team);
-  Project(layer.attn_output, std::move(attended), Epilogue::kAdd, x_, width, &layer.gate_up, team);
+  const Projection* feed_forward = config.experts == 0 ? &layer.gate_up : &layer.router;
+  AddProduct(layer.attn_output, std::move(attended), layer.attn_after_norm, feed_forward, team);
 
+  if (config.experts != 0) return ExpertLayer(index, batch, team);
   Activations ffn_in = Prepare(
       {.x = x_, .stride = width, .rows = rows, .cols = config.width, .norm_weight = layer.ffn_norm},
       layer.gate_up, team);
-  const Activations gated = GateUp(layer, std::move(ffn_in), team);
+  const Activations gated = GateUp(layer.gate_up, layer.down, std::move(ffn_in), team);
   const Projection* next =
       index + 1 < config.layers ? &weights_->layer(index + 1).qkv : &weights_->head();
   ReadKeysAhead(index + 1, batch, team);
-  Project(layer.down, gated, Epilogue::kAdd, x_, width, next, team);
+  AddProduct(layer.down, gated, layer.ffn_after_norm, next, team);
 }
 
 void Decoder::FinalRow(int row, float* out) const {
   const ModelConfig& config = weights_->config();
   kernels_.rows.rms_norm(x_ + static_cast<size_t>(row) * static_cast<size_t>(config.width),
-                         weights_->output_norm(), config.norm_eps, config.width, out);
+                         weights_->output_norm(), stream_eps_, config.width, out);
+  if (config.logit_scale == 1.0) return;
+  // The weights of that norm carry it.
+  const auto back = static_cast<float>(1.0 / config.logit_scale);
+  for (int i = 0; i < config.width; ++i) out[i] *= back;
 }
 
 int Decoder::regions_per_layer(int rows) const {
@@ -235,8 +274,23 @@ int Decoder::regions_per_layer(int rows) const {
   int regions = 6;  // qkv, rope, attention, output, gate and up, down
   if (!OwnCopy(rows, weights_->config().width)) regions += 2;
   if (!OwnCopy(rows, weights_->config().q_rows())) regions += 1;
+  if (weights_->config().norm_after) regions += 2;
   return regions;
 }
+
+namespace {
+
+// c tanh(logit / c) of some panels' logits, where they are asked for. It keeps their order.
+void CapLogits(const ModelConfig& config, const HeadBatch& batch, int begin, int end) {
+  const float cap = config.logit_softcap;
+  const int last = std::min(end * kernels::kPanelRows, config.vocab_size);
+  for (float* const logits : batch.logits) {
+    for (int i = begin * kernels::kPanelRows; logits != nullptr && i < last; ++i)
+      logits[i] = cap * std::tanh(logits[i] / cap);
+  }
+}
+
+}  // namespace
 
 void Decoder::RunHead(const HeadBatch& batch, Team& team) {
   const int rows = static_cast<int>(batch.rows.size());
@@ -275,6 +329,7 @@ void Decoder::RunHead(const HeadBatch& batch, Team& team) {
               kernels::kNoArgmax};
         }
         kernels_.gemm.gemm(args, begin, end, worker.gemm);
+        if (config.logit_softcap != 0) CapLogits(config, batch, begin, end);
         for (int i = 0; i < rows; ++i)
           worker.best[i] = kernels::MergeArgmax(worker.best[i], worker.piece_best[i]);
       },
@@ -291,9 +346,12 @@ kernels::ArgmaxState Decoder::Best(int i) const {
 
 void Decoder::Embed(const DecoderBatch& batch, Team& team) {
   const auto width = static_cast<size_t>(weights_->config().width);
+  const float scale = ScaleOfStream(weights_->config());
   team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {
     for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
-      kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x_ + row * width);
+      float* x = x_ + row * width;
+      kernels::UnpackRow(weights_->embedding(), batch.tokens[row], x);
+      for (size_t i = 0; scale != 1 && i < width; ++i) x[i] *= scale;
     }
   });
 }
@@ -334,14 +392,13 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
 // Rows [begin, end) of `source` into the memory `out` points to.
 void Decoder::Convert(const Source& source, const Projection& consumer, int begin, int end,
                       const Activations& out) {
-  const float eps = weights_->config().norm_eps;
   if (consumer.reads_quantized()) {
     kernels::QuantizeArgs args;
     args.x = source.x;
     args.x_stride = source.stride;
     args.gather = source.gather;
     args.norm_weight = source.norm_weight;
-    args.norm_eps = eps;
+    args.norm_eps = stream_eps_;
     args.out = out.quantized;
     kernels_.gemm.quantize(args, begin, end);
   }
@@ -353,7 +410,7 @@ void Decoder::Convert(const Source& source, const Projection& consumer, int begi
     const float* x = source.x + static_cast<size_t>(from) * source.stride;
     float* to = floats + static_cast<size_t>(row) * out.stride;
     if (source.norm_weight != nullptr) {
-      kernels_.rows.rms_norm(x, source.norm_weight, eps, source.cols, to);
+      kernels_.rows.rms_norm(x, source.norm_weight, stream_eps_, source.cols, to);
     } else {
       std::memcpy(to, x, static_cast<size_t>(source.cols) * sizeof(float));
     }
@@ -395,6 +452,8 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
           if (part_begin < part_end) {
             args.weight = part;
             args.out = out + first_panel * kernels::kPanelRows;
+            if (projection.bias != nullptr)
+              args.bias = projection.bias + first_panel * kernels::kPanelRows;
             kernels_.gemm.gemm(args, part_begin, part_end, scratch);
           }
           first_panel += panels;
@@ -403,34 +462,53 @@ void Decoder::Project(const Projection& projection, Activations in, Epilogue epi
       PiecesFor(projection, in.rows, team));
 }
 
-// silu(gate) * up in the form that `down` reads.
-Decoder::Activations Decoder::GateUp(const LayerWeights& layer, Activations in, Team& team) {
+// What a part of a layer gives is added to the residual stream, behind its norm where there is one.
+void Decoder::AddProduct(const Projection& projection, Activations in, const float* after_norm,
+                         const Projection* next, Team& team) {
+  const int rows = in.rows;
+  const int cols = weights_->config().width;
+  const auto width = static_cast<size_t>(cols);
+  if (after_norm == nullptr)
+    return Project(projection, std::move(in), Epilogue::kAdd, x_, width, next, team);
+  Project(projection, std::move(in), Epilogue::kStore, sum_, width, next, team);
+  team.ForEach(rows, 1, [&](int begin, int end) {
+    for (auto row = static_cast<size_t>(begin); row < static_cast<size_t>(end); ++row) {
+      float* sum = sum_ + row * width;
+      kernels_.rows.rms_norm(sum, after_norm, weights_->config().norm_eps, cols, sum);
+      kernels_.rows.add(x_ + row * width, sum, cols);
+    }
+  });
+}
+
+// activation(gate) * up in the form that `down` reads.
+Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection& down,
+                                     Activations in, Team& team) {
   const int width = weights_->config().feed_forward;
   Activations gated;
   gated.rows = in.rows;
-  if (layer.down.reads_quantized()) {
+  if (down.reads_quantized())
     gated.quantized = kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width);
-  }
-  if (layer.down.reads_floats()) {
+  if (down.reads_floats()) {
     gated.floats = shared_ffn_.floats;
     gated.stride = static_cast<size_t>(width);
   }
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].gemm;
   team.ForEach(
-      layer.gate_up.panels(), kGatedGranule,
+      gate_up.panels(), kGatedGranule,
       [&](int begin, int end) {
-        kernels::GemmArgs args = ProductOf(layer.gate_up, in);
-        args.weight = layer.gate_up.parts[0];
-        args.epilogue = Epilogue::kSwiGlu;
+        kernels::GemmArgs args = ProductOf(gate_up, in);
+        args.weight = gate_up.parts[0];
+        args.epilogue =
+            weights_->config().gate == GateKind::kSilu ? Epilogue::kSwiGlu : Epilogue::kGeGlu;
         args.quantized = gated.quantized;
-        if (layer.down.reads_floats()) {
+        if (down.reads_floats()) {
           args.out = shared_ffn_.floats;
           args.out_stride = gated.stride;
         }
-        args.next = ReadNext(layer.gate_up, end, &layer.down, team);
+        args.next = ReadNext(gate_up, end, &down, team);
         kernels_.gemm.gemm(args, begin, end, scratch);
       },
-      PiecesFor(layer.gate_up, gated.rows, team));
+      PiecesFor(gate_up, gated.rows, team));
   return gated;
 }
 
@@ -463,6 +541,25 @@ void Decoder::ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& te
   worker.ahead.count = worker.kv_run_count;
 }
 
+// Queries and keys of one row, before they rotate.
+void Decoder::NormHeads(const LayerWeights& layer, float* qkv) const {
+  const ModelConfig& config = weights_->config();
+  if (config.head_norm == HeadNorm::kNone) return;
+  float* keys = qkv + config.q_rows();
+  const auto norm = [&](float* rows, int count, const float* weight) {
+    kernels_.rows.rms_norm(rows, weight, config.norm_eps, count, rows);
+  };
+  if (config.head_norm == HeadNorm::kWholeRow) {
+    norm(qkv, config.q_rows(), layer.q_norm);
+    norm(keys, config.kv_rows(), layer.k_norm);
+    return;
+  }
+  for (int h = 0; h < config.heads; ++h)
+    norm(qkv + h * config.head_dim, config.head_dim, layer.q_norm);
+  for (int h = 0; h < config.kv_heads; ++h)
+    norm(keys + h * config.head_dim, config.head_dim, layer.k_norm);
+}
+
 void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   kernels::RopeAppendArgs args{};
   args.shape = shape_;
@@ -471,9 +568,16 @@ void Decoder::RopeAppend(int layer, const DecoderBatch& batch, Team& team) {
   args.qkv = qkv_;
   args.stride = static_cast<size_t>(qkv_columns_);
   args.rows = batch.places.data();
-  args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone ? nullptr : rope_.data();
-  team.ForEach(static_cast<int>(batch.tokens.size()), 1,
-               [&](int begin, int end) { kernels_.attention.rope_append(args, begin, end); });
+  const ModelConfig& config = weights_->config();
+  const bool of_window = config.rope_window_freq_base != 0 && config.has_window(layer);
+  args.cos_sin = shape_.rope_mode == kernels::RopeMode::kNone
+                     ? nullptr
+                     : (of_window ? window_rope_ : rope_).data();
+  team.ForEach(static_cast<int>(batch.tokens.size()), 1, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row)
+      NormHeads(weights_->layer(layer), qkv_ + static_cast<size_t>(row) * args.stride);
+    kernels_.attention.rope_append(args, begin, end);
+  });
 }
 
 void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
@@ -486,6 +590,7 @@ void Decoder::Attend(int layer, const DecoderBatch& batch, Team& team) {
   args.out = attn_;
   args.out_stride = static_cast<size_t>(weights_->config().q_rows());
   args.partials = batch.partials;
+  args.window = weights_->config().has_window(layer) ? weights_->config().window : 0;
   std::byte* scratch = workers_[static_cast<size_t>(team.worker())].attention;
   team.ForEachInOrder(batch.attention_items, [&](int item) {
     kernels_.attention.run_item(args, batch.attention, item, scratch);

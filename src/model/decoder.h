@@ -1,4 +1,5 @@
-// Decoder: the forward pass of a llama-family model, written once over the kernels.
+// Decoder: the forward pass of a decoder of any family, written once over the kernels. How families
+// differ from llama are traits of ModelConfig; where one is absent it costs nothing.
 //
 // One step runs a batch of rows (tokens of any sequences, any positions) through all layers,
 // appends their keys and values to the paged cache, and turns chosen rows into logits or an argmax.
@@ -126,6 +127,10 @@ class Decoder {
 
   void Embed(const DecoderBatch& batch, Team& team);
   void FusedLayer(int index, const DecoderBatch& batch, Team& team);
+  // decoder_experts.cc: the feed-forward of a mixture.
+  void ExpertLayer(int index, const DecoderBatch& batch, Team& team);
+  void ChooseExperts(int row);
+  void ListExperts(int index, int rows);
   void UnfusedLayer(int index, const DecoderBatch& batch, Team& team);
   void UnfusedHead(const HeadBatch& batch, Team& team);
   bool OwnCopy(int rows, int cols) const;
@@ -137,7 +142,10 @@ class Decoder {
   kernels::GemmArgs ProductOf(const Projection& projection, Activations& in);
   void Project(const Projection& projection, Activations in, kernels::Epilogue epilogue, float* out,
                size_t out_stride, const Projection* next, Team& team);
-  Activations GateUp(const LayerWeights& layer, Activations in, Team& team);
+  void AddProduct(const Projection& projection, Activations in, const float* after_norm,
+                  const Projection* next, Team& team);
+  Activations GateUp(const Projection& gate_up, const Projection& down, Activations in, Team& team);
+  void NormHeads(const LayerWeights& layer, float* qkv) const;
   void ReadKeysAhead(int layer, const DecoderBatch& batch, const Team& team);
   void RopeAppend(int layer, const DecoderBatch& batch, Team& team);
   void Attend(int layer, const DecoderBatch& batch, Team& team);
@@ -149,8 +157,10 @@ class Decoder {
   const kernels::AttentionShape shape_;
   const kernels::KvLayout kv_layout_;
   const size_t kv_block_bytes_;
+  const float stream_eps_;  // of norms of the residual stream, see EpsOfStream
   const kernels::RopeTable rope_;
-  const int qkv_columns_;  // of qkv_, padding included
+  const kernels::RopeTable window_rope_;  // of layers with a window, where they rotate otherwise
+  const int qkv_columns_;                 // of qkv_, padding included
 
   // Scratch. R = max_rows.
   kernels::AlignedBuffer memory_;
@@ -159,9 +169,23 @@ class Decoder {
   float* attn_ = nullptr;        // [R][q_rows]
   ActivationMemory shared_;      // [R][max(width, q_rows)]
   ActivationMemory shared_ffn_;  // [R][feed_forward]
+  // Unfused, or with a norm behind: what is added to the residual stream, [R][width].
+  float* sum_ = nullptr;
+  // Of a mixture, U = experts_used.
+  float* router_ = nullptr;  // [R][experts, padded]
+  struct ExpertChoice {
+    int32_t expert;
+    int32_t slot;  // row of expert_out_
+    float weight;
+  };
+  ExpertChoice* choices_ = nullptr;  // [R][U], the greatest weight first
+  int32_t* expert_rows_ = nullptr;   // [R * U] rows of the step, expert after expert
+  // [layers][experts + 1] where an expert's begin. One for each layer: a worker that comes late to
+  // a phase still reads it.
+  int32_t* expert_begin_ = nullptr;
+  float* expert_out_ = nullptr;  // [R * U][width]
   // Unfused only.
   float* normed_ = nullptr;  // [R][width]
-  float* sum_ = nullptr;     // [R][width]: what is added to the residual stream
   float* gate_ = nullptr;    // [R][feed_forward, padded]
   float* up_ = nullptr;      // the same
   float* logits_ = nullptr;  // [max_head_rows][logits_stride()]

@@ -3,12 +3,24 @@
 //
 // Slower on purpose. It is what the fused pass is measured against, for answers and for time.
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 #include "model/decoder.h"
 
 namespace tutti::model {
 
 using kernels::Epilogue;
+
+namespace {
+
+float GeluTanh(float x) {
+  constexpr float kCubic = 0.044715F;
+  const float inner = std::sqrt(2 * std::numbers::inv_pi_v<float>) * (x + kCubic * x * x * x);
+  return 0.5F * x * (1 + std::tanh(inner));
+}
+
+}  // namespace
 
 // x as `consumer` reads it, in a region of its own.
 Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
@@ -41,17 +53,25 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   };
   const auto norm = [&](const float* weight) {
     each_row([&](size_t row) {
-      kernels_.rows.rms_norm(x_ + row * width, weight, config.norm_eps, config.width,
-                             normed_ + row * width);
+      if (weight == nullptr) {
+        std::copy_n(x_ + row * width, width, normed_ + row * width);
+      } else {
+        kernels_.rows.rms_norm(x_ + row * width, weight, stream_eps_, config.width,
+                               normed_ + row * width);
+      }
     });
   };
   const auto multiply = [&](const Projection& projection, const Activations& in, float* out,
                             int stride) {
     Project(projection, in, Epilogue::kStore, out, static_cast<size_t>(stride), nullptr, team);
   };
-  const auto add_sum = [&] {
-    each_row(
-        [&](size_t row) { kernels_.rows.add(x_ + row * width, sum_ + row * width, config.width); });
+  const auto add_sum = [&](const float* after_norm) {
+    each_row([&](size_t row) {
+      float* sum = sum_ + row * width;
+      if (after_norm != nullptr)
+        kernels_.rows.rms_norm(sum, after_norm, config.norm_eps, config.width, sum);
+      kernels_.rows.add(x_ + row * width, sum, config.width);
+    });
   };
 
   norm(layer.attn_norm);
@@ -70,7 +90,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   Attend(index, batch, team);
   multiply(layer.attn_output, PrepareUnfused(attn_, rows, config.q_rows(), layer.attn_output, team),
            sum_, config.width);
-  add_sum();
+  add_sum(layer.attn_after_norm);
 
   norm(layer.ffn_norm);
   const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
@@ -80,12 +100,15 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
                                  : for_gate;
   multiply(layer.up, for_up, up_, config.feed_forward);
   each_row([&](size_t row) {
-    kernels_.rows.silu_mul(gate_ + row * ffn, up_ + row * ffn, config.feed_forward,
-                           gate_ + row * ffn);
+    float* gate = gate_ + row * ffn;
+    const float* up = up_ + row * ffn;
+    if (config.gate == GateKind::kSilu)
+      return kernels_.rows.silu_mul(gate, up, config.feed_forward, gate);
+    for (size_t i = 0; i < ffn; ++i) gate[i] = GeluTanh(gate[i]) * up[i];
   });
   multiply(layer.down, PrepareUnfused(gate_, rows, config.feed_forward, layer.down, team), sum_,
            config.width);
-  add_sum();
+  add_sum(layer.ffn_after_norm);
 }
 
 // Norm, quantise, all logits to memory, then the greatest of each row.
@@ -98,8 +121,8 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
   team.ForEach(rows, 1, [&](int begin, int end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const auto row = static_cast<size_t>(batch.rows[i]);
-      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), config.norm_eps,
-                             config.width, normed_ + i * width);
+      kernels_.rows.rms_norm(x_ + row * width, weights_->output_norm(), stream_eps_, config.width,
+                             normed_ + i * width);
     }
   });
   Project(head, PrepareUnfused(normed_, rows, config.width, head, team), Epilogue::kStore, logits_,
@@ -117,7 +140,10 @@ void Decoder::UnfusedHead(const HeadBatch& batch, Team& team) {
       // A row of NaN has no greatest number; the state stays as it is.
       if (row[id] > workers_[0].best[i].value) workers_[0].best[i] = {row[id], id};
       if (!batch.logits.empty() && batch.logits[i] != nullptr)
-        std::copy_n(row, config.vocab_size, batch.logits[i]);
+        std::transform(row, row + config.vocab_size, batch.logits[i], [&](float logit) {
+          const float cap = config.logit_softcap;
+          return cap == 0 ? logit : cap * std::tanh(logit / cap);
+        });
     }
   });
 }

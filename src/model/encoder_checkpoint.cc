@@ -8,24 +8,13 @@
 
 #include "files/folder.h"
 #include "model/encoder_gguf.h"
+#include "model/folder_text.h"
 #include "model/tokenizer_metadata.h"
 #include "safetensors/checkpoint.h"
 #include "tokenizer/huggingface.h"
 
 namespace tutti::model {
 namespace {
-
-// The whole text of a file, or nothing where it is not there.
-Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
-                                               uint64_t limit) {
-  auto source = folder.OpenSource(name, "model_hparam");
-  if (!source.ok() && source.status().reason() == "model_not_found")
-    return std::optional<std::string>();
-  if (!source.ok()) return std::move(source).status().WithContext(name);
-  auto text = files::ReadAll(**source, limit, "model_hparam");
-  if (!text.ok()) return std::move(text).status().WithContext(name);
-  return std::optional<std::string>(*std::move(text));
-}
 
 Status ReadInto(const files::Folder& folder, const std::string& name, std::string& text) {
   ASSIGN_OR_RETURN(std::optional<std::string> found, ReadIfThere(folder, name, kMaxConfigBytes));

@@ -93,8 +93,9 @@ class RenamedStore final : public TensorStore {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
-  Status Read(const StoredTensor& tensor, std::span<std::byte> out) const override {
-    return base_->Read(tensor, out);
+  Status Read(const StoredTensor& tensor, uint64_t offset,
+              std::span<std::byte> out) const override {
+    return base_->Read(tensor, offset, out);
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     return base_->ReadFloats(tensor);
@@ -203,7 +204,7 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {
     return Refuse(
         fmt::format("{} is no encoder known here (bert, nomic-bert)", Quote(config.architecture)));
   const std::string prefix = config.architecture + ".";
-  const HyperParameters keys(file.header(), prefix);
+  const GgufParameters keys(file.header(), prefix);
   RETURN_IF_ERROR(ReadShape(file, keys, config));
   // 0 none, 1 mean, 2 the first token's row, 3 the last one's, 4 a classifier's. Without a word a
   // BERT is published for the first token's row.

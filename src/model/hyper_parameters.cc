@@ -36,17 +36,17 @@ std::optional<int64_t> IntegerAt(const gguf::Value& value, uint64_t index) {
   }
 }
 
-Status HyperParameters::Missing(std::string_view name) const {
+Status GgufParameters::Missing(std::string_view name) const {
   return Refuse(fmt::format("the file does not have the key {}{}", prefix_, name));
 }
 
-Status HyperParameters::WrongType(std::string_view name, const gguf::Value& value,
-                                  std::string_view wanted) const {
+Status GgufParameters::WrongType(std::string_view name, const gguf::Value& value,
+                                 std::string_view wanted) const {
   return Refuse(
       fmt::format("{}{} is {}, not {}", prefix_, name, gguf::RenderValue(value, 64), wanted));
 }
 
-Result<int64_t> HyperParameters::Int(std::string_view name, int64_t low, int64_t high) const {
+Result<int64_t> GgufParameters::Int(std::string_view name, int64_t low, int64_t high) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);
   if (!gguf::IsInteger(value->element) || value->count == 0)
@@ -65,13 +65,7 @@ Result<int64_t> HyperParameters::Int(std::string_view name, int64_t low, int64_t
   return *number;
 }
 
-Result<int64_t> HyperParameters::IntOr(std::string_view name, int64_t fallback, int64_t low,
-                                       int64_t high) const {
-  if (!Has(name)) return fallback;
-  return Int(name, low, high);
-}
-
-Result<double> HyperParameters::Float(std::string_view name, double low, double high) const {
+Result<double> GgufParameters::Float(std::string_view name, double low, double high) const {
   const std::optional<gguf::Value> value = Find(name);
   if (!value) return Missing(name);
   double number = 0;
@@ -88,22 +82,16 @@ Result<double> HyperParameters::Float(std::string_view name, double low, double 
   return number;
 }
 
-Result<double> HyperParameters::FloatOr(std::string_view name, double fallback, double low,
-                                        double high) const {
-  if (!Has(name)) return fallback;
-  return Float(name, low, high);
-}
-
-Result<std::string> HyperParameters::StringOr(std::string_view name, std::string fallback) const {
+Result<std::string> GgufParameters::Text(std::string_view name) const {
   const std::optional<gguf::Value> value = Find(name);
-  if (!value) return fallback;
+  if (!value) return Missing(name);
   if (value->type != gguf::ValueType::kString) return WrongType(name, *value, "a string");
   return std::string(value->string());
 }
 
-Result<bool> HyperParameters::BoolOr(std::string_view name, bool fallback) const {
+Result<bool> GgufParameters::Bool(std::string_view name) const {
   const std::optional<gguf::Value> value = Find(name);
-  if (!value) return fallback;
+  if (!value) return Missing(name);
   if (value->type != gguf::ValueType::kBool) return WrongType(name, *value, "true or false");
   return gguf::LoadUnaligned<uint8_t>(value->data) != 0;
 }

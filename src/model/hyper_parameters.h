@@ -1,13 +1,15 @@
-// HyperParameters: typed, ranged reads of GGUF keys, with refusals that name the key, the value and
-// the range.
+// HyperParameters: typed, ranged reads of what a file says about its model, under the names of
+// GGUF's keys, with refusals that name the key as the file spells it, the value and the range.
 //
-// A value view over a file's header; any thread while the file lives.
+// Views; any thread while what they were made of lives. GgufParameters: keys of a GGUF.
+// ConfigParameters (config_parameters.h): of transformers' config.json.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/status.h"
 #include "gguf/header.h"
@@ -16,22 +18,46 @@ namespace tutti::model {
 
 class HyperParameters {
  public:
-  // `prefix` ("llama.") is put before the names given to the readers below.
-  HyperParameters(const gguf::Header& header, std::string prefix)
+  virtual ~HyperParameters() = default;
+
+  virtual bool Has(std::string_view name) const = 0;
+  // As the file spells it: for messages.
+  virtual std::string Spelled(std::string_view name) const = 0;
+  // An integer, low <= value <= high. model_hparam when out of range, of another type, or absent.
+  virtual Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const = 0;
+  // A finite number, low <= value <= high; errors likewise, as of the two below.
+  virtual Result<double> Float(std::string_view name, double low, double high) const = 0;
+  virtual Result<std::string> Text(std::string_view name) const = 0;
+  virtual Result<bool> Bool(std::string_view name) const = 0;
+
+  Result<int64_t> IntOr(std::string_view name, int64_t fallback, int64_t low, int64_t high) const {
+    return Has(name) ? Int(name, low, high) : Result<int64_t>(fallback);
+  }
+  Result<double> FloatOr(std::string_view name, double fallback, double low, double high) const {
+    return Has(name) ? Float(name, low, high) : Result<double>(fallback);
+  }
+  Result<std::string> StringOr(std::string_view name, std::string fallback) const {
+    return Has(name) ? Text(name) : Result<std::string>(std::move(fallback));
+  }
+  Result<bool> BoolOr(std::string_view name, bool fallback) const {
+    return Has(name) ? Bool(name) : Result<bool>(fallback);
+  }
+};
+
+class GgufParameters final : public HyperParameters {
+ public:
+  // `prefix` ("llama.") is put before the names.
+  GgufParameters(const gguf::Header& header, std::string prefix)
       : header_(header), prefix_(std::move(prefix)) {}
 
-  bool Has(std::string_view name) const { return Find(name).has_value(); }
-
-  // Any integer type, low <= value <= high. Arrays are accepted where all elements are equal (some
-  // converters write one value per layer). model_hparam when out of range, of another type, or
-  // required and absent.
-  Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const;
-  Result<int64_t> IntOr(std::string_view name, int64_t fallback, int64_t low, int64_t high) const;
-  // float32 or float64, finite, low <= value <= high.
-  Result<double> Float(std::string_view name, double low, double high) const;
-  Result<double> FloatOr(std::string_view name, double fallback, double low, double high) const;
-  Result<std::string> StringOr(std::string_view name, std::string fallback) const;
-  Result<bool> BoolOr(std::string_view name, bool fallback) const;
+  bool Has(std::string_view name) const override { return Find(name).has_value(); }
+  std::string Spelled(std::string_view name) const override { return prefix_ + std::string(name); }
+  // Any integer type. Arrays are accepted where all elements are equal (some converters write one
+  // value per layer).
+  Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const override;
+  Result<double> Float(std::string_view name, double low, double high) const override;
+  Result<std::string> Text(std::string_view name) const override;
+  Result<bool> Bool(std::string_view name) const override;
 
  private:
   std::optional<gguf::Value> Find(std::string_view name) const {

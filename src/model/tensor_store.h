@@ -34,8 +34,9 @@ class TensorStore {
   virtual ~TensorStore() = default;
   virtual std::span<const StoredTensor> tensors() const = 0;
   virtual const StoredTensor* Find(std::string_view name) const = 0;  // nullptr when absent
-  // Fills `out`, which has the tensor's bytes, with all of it.
-  virtual Status Read(const StoredTensor& tensor, std::span<std::byte> out) const = 0;
+  // Fills `out` with bytes of the tensor from `offset`; the range must lie in the tensor.
+  virtual Status Read(const StoredTensor& tensor, uint64_t offset,
+                      std::span<std::byte> out) const = 0;
   // All its values, row after row.
   virtual Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const = 0;
   // An error when the files were written since they were opened.

@@ -21,8 +21,9 @@ class GgufStore final : public TensorStore {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
-  Status Read(const StoredTensor& tensor, std::span<std::byte> out) const override {
-    return file_.Read(Info(tensor), 0, out);
+  Status Read(const StoredTensor& tensor, uint64_t offset,
+              std::span<std::byte> out) const override {
+    return file_.Read(Info(tensor), offset, out);
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     return file_.ReadFloats(Info(tensor));

@@ -48,9 +48,10 @@ class SafetensorsStore final : public TensorStore {
     const auto found = by_name_.find(name);
     return found == by_name_.end() ? nullptr : &tensors_[found->second];
   }
-  Status Read(const StoredTensor& tensor, std::span<std::byte> out) const override {
+  Status Read(const StoredTensor& tensor, uint64_t offset,
+              std::span<std::byte> out) const override {
     const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];
-    return found.file->Read(*found.info, 0, out);
+    return found.file->Read(*found.info, offset, out);
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];

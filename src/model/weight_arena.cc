@@ -82,12 +82,12 @@ Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat fo
   return matrices_.size() - 1;
 }
 
-void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padded) {
+void WeightArena::PlanVector(Tensors tensors, const float** target, size_t padded, float scale) {
   size_t floats = 0;
   for (const StoredTensor* tensor : tensors)
     floats += static_cast<size_t>(tensor->shape.elements());
   floats = std::max(floats, padded);
-  vectors_.push_back({std::move(tensors), target, floats, bytes_});
+  vectors_.push_back({std::move(tensors), target, floats, bytes_, scale});
   bytes_ += RoundUpToLine(floats * sizeof(float));
 }
 
@@ -119,7 +119,7 @@ Status WeightArena::LoadVectors() {
             "model_nonfinite",
             fmt::format("tensor {} holds a value that is not finite", tensor->name));
       }
-      out = std::copy(values.begin(), values.end(), out);
+      for (const float value : values) *out++ = value * job.scale;
     }
     while (out != end) *out++ = 0;
   }
@@ -159,7 +159,7 @@ Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer
   std::vector<const std::byte*> data;
   size_t at = 0;
   for (const StoredTensor* tensor : job.tensors) {
-    RETURN_IF_ERROR(store_.Read(*tensor, std::span(buffer).subspan(at, tensor->bytes)));
+    RETURN_IF_ERROR(store_.Read(*tensor, 0, std::span(buffer).subspan(at, tensor->bytes)));
     data.push_back(buffer.data() + at);
     at += RoundUpToLine(tensor->bytes);
   }

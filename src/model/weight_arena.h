@@ -46,8 +46,9 @@ class WeightArena {
   // CheckPack.
   Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false,
                             const Balance* balance = nullptr);
-  // Floats of the tensors one after another, then zeros up to `padded`; *target is set by Build.
-  void PlanVector(Tensors tensors, const float** target, size_t padded = 0);
+  // Floats of the tensors one after another, each times `scale`, then zeros up to `padded`; *target
+  // is set by Build.
+  void PlanVector(Tensors tensors, const float** target, size_t padded = 0, float scale = 1);
 
   // `threads` pack, the calling one included. `progress` is called on the calling thread with the
   // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
@@ -72,6 +73,7 @@ class WeightArena {
     const float** target;
     size_t floats;  // padding included
     size_t offset;
+    float scale;
   };
   static kernels::PackSpec MakeSpec(const MatrixJob& job,
                                     const std::vector<const std::byte*>& data);

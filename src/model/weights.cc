@@ -33,22 +33,28 @@ bool Projection::reads_floats() const {
 // The tensors of the architecture, and where each goes.
 class WeightsLoader {
  public:
-  WeightsLoader(const gguf::File& file, const LoadOptions& options)
-      : file_(file),
+  WeightsLoader(const DecoderCheckpoint& checkpoint, const LoadOptions& options)
+      : checkpoint_(checkpoint),
         options_(options),
-        store_(MakeTensorStore(file)),
-        arena_(*store_),
+        arena_(*checkpoint.tensors),
         weights_(new Weights()) {}
 
   Result<std::shared_ptr<const Weights>> Load() {
-    ASSIGN_OR_RETURN(weights_->config_, ReadModelConfig(file_));
+    weights_->config_ = checkpoint_.config;
+    if (!options_.fuse && weights_->config_.experts != 0) {
+      return InvalidArgument("model_hparam",
+                             "a mixture of experts does not run one operation at a time");
+    }
     weights_->mode_ = options_.mode;
     weights_->fused_ = options_.fuse;
     RETURN_IF_ERROR(Plan());
     const ModelConfig& c = weights_->config_;
-    RETURN_IF_ERROR(
-        arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
-                            [](std::string_view name) { return name == "rope_freqs.weight"; }));
+    RETURN_IF_ERROR(arena_.RefuseOthers(
+        fmt::format("a {} model of {} layers", c.architecture, c.layers),
+        [&c](std::string_view name) {
+          return name == "rope_freqs.weight" || name.ends_with(".rotary_emb.inv_freq") ||
+                 (c.tied_head && name == "output.weight");
+        }));
     ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
     Link();
     return std::shared_ptr<const Weights>(std::move(weights_));
@@ -103,54 +109,135 @@ class WeightsLoader {
     return OkStatus();
   }
 
-  Status PlanGateUp(const StoredTensor* gate, const StoredTensor* up, LayerWeights& layer) {
-    if (!options_.fuse) {
-      RETURN_IF_ERROR(PlanProjection({gate}, &layer.gate));
-      return PlanProjection({up}, &layer.up);
-    }
+  Status PlanGateUp(const StoredTensor* gate, const StoredTensor* up, Projection* out) {
     const bool same = FormatOf(*gate) == FormatOf(*up);
     ASSIGN_OR_RETURN(
         const size_t matrix,
         arena_.PlanMatrix({gate, up}, same ? FormatOf(*gate) : WeightFormat::kF32, true));
-    links_.push_back({&layer.gate_up, {matrix}});
+    links_.push_back({out, {matrix}});
     return OkStatus();
   }
 
-  Status PlanVector(const std::string& name, const float** target) {
-    ASSIGN_OR_RETURN(const StoredTensor* tensor, arena_.Expect(name, {weights_->config_.width}));
-    arena_.PlanVector({tensor}, target);
+  Status PlanVector(const std::string& name, const float** target, int64_t length = 0,
+                    float scale = 1) {
+    if (length == 0) length = weights_->config_.width;
+    ASSIGN_OR_RETURN(const StoredTensor* tensor, arena_.Expect(name, {length}));
+    arena_.PlanVector({tensor}, target, 0, scale);
     return OkStatus();
   }
 
-  Status PlanLayer(int index) {
+  // Of a projection that was planned from matrices of the same names, one behind the other.
+  Status PlanBias(const std::vector<std::pair<std::string, int64_t>>& names, Projection* out) {
+    WeightArena::Tensors tensors;
+    int64_t rows = 0;
+    for (const auto& [name, length] : names) {
+      ASSIGN_OR_RETURN(const StoredTensor* tensor, arena_.Expect(name, {length}));
+      tensors.push_back(tensor);
+      rows += length;
+    }
+    // Rows of padding have a bias of 0.
+    constexpr int64_t kPanel = kernels::kPanelRows;
+    arena_.PlanVector(std::move(tensors), &out->bias,
+                      static_cast<size_t>((rows + kPanel - 1) / kPanel * kPanel));
+    return OkStatus();
+  }
+
+  Status PlanAttention(const std::string& prefix, LayerWeights& layer) {
     const ModelConfig& c = weights_->config_;
-    const std::string prefix = fmt::format("blk.{}.", index);
-    LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
-    RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
+    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "attn_norm.weight", &layer.attn_norm));
     ASSIGN_OR_RETURN(const StoredTensor* q,
                      arena_.Expect(prefix + "attn_q.weight", {c.width, c.q_rows()}));
     ASSIGN_OR_RETURN(const StoredTensor* k,
                      arena_.Expect(prefix + "attn_k.weight", {c.width, c.kv_rows()}));
     ASSIGN_OR_RETURN(const StoredTensor* v,
                      arena_.Expect(prefix + "attn_v.weight", {c.width, c.kv_rows()}));
+    const std::pair<std::string, int64_t> q_bias = {prefix + "attn_q.bias", c.q_rows()};
+    const std::pair<std::string, int64_t> k_bias = {prefix + "attn_k.bias", c.kv_rows()};
+    const std::pair<std::string, int64_t> v_bias = {prefix + "attn_v.bias", c.kv_rows()};
     if (options_.fuse) {
       RETURN_IF_ERROR(PlanProjection({q, k, v}, &layer.qkv));
+      if (c.qkv_bias) RETURN_IF_ERROR(PlanBias({q_bias, k_bias, v_bias}, &layer.qkv));
     } else {
       RETURN_IF_ERROR(PlanProjection({q}, &layer.q));
       RETURN_IF_ERROR(PlanProjection({k}, &layer.k));
       RETURN_IF_ERROR(PlanProjection({v}, &layer.v));
+      if (c.qkv_bias) {
+        RETURN_IF_ERROR(PlanBias({q_bias}, &layer.q));
+        RETURN_IF_ERROR(PlanBias({k_bias}, &layer.k));
+        RETURN_IF_ERROR(PlanBias({v_bias}, &layer.v));
+      }
+    }
+    if (c.head_norm != HeadNorm::kNone) {
+      const bool whole = c.head_norm == HeadNorm::kWholeRow;
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_q_norm.weight", &layer.q_norm,
+                                 whole ? c.q_rows() : c.head_dim));
+      RETURN_IF_ERROR(PlanVector(prefix + "attn_k_norm.weight", &layer.k_norm,
+                                 whole ? c.kv_rows() : c.head_dim));
     }
     ASSIGN_OR_RETURN(const StoredTensor* o,
                      arena_.Expect(prefix + "attn_output.weight", {c.q_rows(), c.width}));
     RETURN_IF_ERROR(PlanProjection({o}, &layer.attn_output));
-    RETURN_IF_ERROR(PlanVector(prefix + "ffn_norm.weight", &layer.ffn_norm));
+    if (c.output_bias)
+      RETURN_IF_ERROR(PlanBias({{prefix + "attn_output.bias", c.width}}, &layer.attn_output));
+    if (!c.norm_after) return OkStatus();
+    return PlanVector(prefix + "post_attention_norm.weight", &layer.attn_after_norm);
+  }
+
+  Status PlanExperts(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const StoredTensor* router,
+                     arena_.Expect(prefix + "ffn_gate_inp.weight", {c.width, c.experts}));
+    RETURN_IF_ERROR(PlanProjection({router}, &layer.router));
+    layer.experts.resize(static_cast<size_t>(c.experts));
+    for (int e = 0; e < c.experts; ++e) {
+      ExpertWeights& expert = layer.experts[static_cast<size_t>(e)];
+      const auto name = [&](const char* kind) {
+        return fmt::format("{}ffn_{}.{}.weight", prefix, kind, e);
+      };
+      RETURN_IF_ERROR(
+          PlanFeedForward(name("gate"), name("up"), name("down"), &expert.gate_up, &expert.down));
+    }
+    return OkStatus();
+  }
+
+  Status PlanFeedForward(const std::string& gate_name, const std::string& up_name,
+                         const std::string& down_name, Projection* gate_up, Projection* down) {
+    const ModelConfig& c = weights_->config_;
+    ASSIGN_OR_RETURN(const StoredTensor* gate, arena_.Expect(gate_name, {c.width, c.feed_forward}));
+    ASSIGN_OR_RETURN(const StoredTensor* up, arena_.Expect(up_name, {c.width, c.feed_forward}));
+    RETURN_IF_ERROR(PlanGateUp(gate, up, gate_up));
+    ASSIGN_OR_RETURN(const StoredTensor* out, arena_.Expect(down_name, {c.feed_forward, c.width}));
+    return PlanProjection({out}, down);
+  }
+
+  Status PlanLayer(int index) {
+    const ModelConfig& c = weights_->config_;
+    const std::string prefix = fmt::format("blk.{}.", index);
+    LayerWeights& layer = weights_->layers_[static_cast<size_t>(index)];
+    RETURN_IF_ERROR(PlanAttention(prefix, layer));
+    if (c.norm_before) RETURN_IF_ERROR(PlanVector(prefix + "ffn_norm.weight", &layer.ffn_norm));
+    if (c.experts != 0) {
+      RETURN_IF_ERROR(PlanExperts(prefix, layer));
+    } else if (options_.fuse) {
+      RETURN_IF_ERROR(PlanFeedForward(prefix + "ffn_gate.weight", prefix + "ffn_up.weight",
+                                      prefix + "ffn_down.weight", &layer.gate_up, &layer.down));
+    } else {
+      RETURN_IF_ERROR(PlanUnfusedFeedForward(prefix, layer));
+    }
+    if (!c.norm_after) return OkStatus();
+    return PlanVector(prefix + "post_ffw_norm.weight", &layer.ffn_after_norm);
+  }
+
+  Status PlanUnfusedFeedForward(const std::string& prefix, LayerWeights& layer) {
+    const ModelConfig& c = weights_->config_;
     ASSIGN_OR_RETURN(const StoredTensor* gate,
                      arena_.Expect(prefix + "ffn_gate.weight", {c.width, c.feed_forward}));
     ASSIGN_OR_RETURN(const StoredTensor* up,
                      arena_.Expect(prefix + "ffn_up.weight", {c.width, c.feed_forward}));
-    RETURN_IF_ERROR(PlanGateUp(gate, up, layer));
     ASSIGN_OR_RETURN(const StoredTensor* down,
                      arena_.Expect(prefix + "ffn_down.weight", {c.feed_forward, c.width}));
+    RETURN_IF_ERROR(PlanProjection({gate}, &layer.gate));
+    RETURN_IF_ERROR(PlanProjection({up}, &layer.up));
     return PlanProjection({down}, &layer.down);
   }
 
@@ -159,7 +246,8 @@ class WeightsLoader {
     const ModelConfig& c = weights_->config_;
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
-    RETURN_IF_ERROR(PlanVector("output_norm.weight", &weights_->output_norm_));
+    RETURN_IF_ERROR(PlanVector("output_norm.weight", &weights_->output_norm_, 0,
+                               static_cast<float>(c.logit_scale)));
     ASSIGN_OR_RETURN(const StoredTensor* embedding,
                      arena_.Expect("token_embd.weight", {c.width, c.vocab_size}));
     const StoredTensor* head = embedding;
@@ -183,19 +271,24 @@ class WeightsLoader {
         weights_->config_.tied_head ? weights_->head_.parts[0] : arena_.matrix(embedding_matrix_);
   }
 
-  const gguf::File& file_;
+  const DecoderCheckpoint& checkpoint_;
   const LoadOptions& options_;
-  const std::unique_ptr<TensorStore> store_;
   WeightArena arena_;
   std::unique_ptr<Weights> weights_;
   std::vector<PartsOf> links_;
   size_t embedding_matrix_ = 0;
 };
 
-Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file,
+Result<std::shared_ptr<const Weights>> Weights::Load(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options) {
   CHECK_GE(options.threads, 1);
-  return WeightsLoader(file, options).Load();
+  return WeightsLoader(checkpoint, options).Load();
+}
+
+Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file,
+                                                     const LoadOptions& options) {
+  ASSIGN_OR_RETURN(const DecoderCheckpoint checkpoint, DecoderCheckpoint::FromGguf(file));
+  return Load(checkpoint, options);
 }
 
 }  // namespace tutti::model

@@ -18,6 +18,7 @@
 #include "kernels/gemm.h"
 #include "kernels/pack.h"
 #include "model/config.h"
+#include "model/decoder_checkpoint.h"
 
 namespace tutti::model {
 
@@ -33,21 +34,36 @@ enum class WeightMode {
 // where the file gives the matrices different types.
 struct Projection {
   std::vector<kernels::PackedMatrix> parts;
-  int columns() const;  // of the output, padding included
+  const float* bias = nullptr;  // [columns()], or none
+  int columns() const;          // of the output, padding included
   int panels() const;
   bool reads_quantized() const;  // some part wants its activations quantised
   bool reads_floats() const;     // some part wants them as floats
 };
 
+// Of a mixture.
+struct ExpertWeights {
+  Projection gate_up;  // [width] -> 2 * feed_forward
+  Projection down;     // [feed_forward] -> width
+};
+
+// Norms are null where the family has none.
 struct LayerWeights {
   const float* attn_norm = nullptr;  // [width]
-  Projection qkv;                    // [width] -> q_rows + 2 * kv_rows; empty if not fused
-  Projection q, k, v;                // [width] -> q_rows, kv_rows, kv_rows; empty if fused
-  Projection attn_output;            // [q_rows] -> width
-  const float* ffn_norm = nullptr;   // [width]
+  const float* q_norm = nullptr;     // [head_dim], or [q_rows] where the norm is of the whole row
+  const float* k_norm = nullptr;     // [head_dim] or [kv_rows]
+  const float* attn_after_norm = nullptr;  // [width], of what attention gives
+  const float* ffn_after_norm = nullptr;   // [width], of what the feed-forward gives
+  Projection qkv;                          // [width] -> q_rows + 2 * kv_rows; empty if not fused
+  Projection q, k, v;                      // [width] -> q_rows, kv_rows, kv_rows; empty if fused
+  Projection attn_output;                  // [q_rows] -> width
+  const float* ffn_norm = nullptr;         // [width]
   Projection gate_up;   // [width] -> 2 * feed_forward, 16 + 16 per panel; empty if not fused
   Projection gate, up;  // [width] -> feed_forward each; empty if fused
   Projection down;      // [feed_forward] -> width
+  // Instead of the three above, where the model is a mixture.
+  Projection router;  // [width] -> experts
+  std::vector<ExpertWeights> experts;
 };
 
 struct LoadOptions {
@@ -62,6 +78,10 @@ struct LoadOptions {
 
 class Weights {
  public:
+  // The same of a decoder in any form; the tensors are not needed afterwards.
+  static Result<std::shared_ptr<const Weights>> Load(const DecoderCheckpoint& checkpoint,
+                                                     const LoadOptions& options);
+
   // Reads, checks and packs every tensor. The file must have exactly the tensors of the
   // architecture. Errors: model_tensor_missing, gguf_shape (a tensor of another shape than the
   // hyper-parameters say), model_hparam (a tensor that does not belong, a width the kernels cannot
@@ -73,8 +93,9 @@ class Weights {
   WeightMode mode() const { return mode_; }
   bool fused() const { return fused_; }
   const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
-  const float* output_norm() const { return output_norm_; }  // [width]
-  const Projection& head() const { return head_; }           // [width] -> vocab_size; one part
+  // [width], times the scale of logits.
+  const float* output_norm() const { return output_norm_; }
+  const Projection& head() const { return head_; }  // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
 
   // Of the arena, which is all the memory weights take.

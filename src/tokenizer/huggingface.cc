@@ -4,6 +4,7 @@
 #include <boost/json.hpp>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -147,15 +148,42 @@ class Reader {
     return ReadUnigramBlocks(root_, spec_.unigram);
   }
 
+  // BPE of SentencePiece: U+2581 for spaces, and bytes for what is no token. Its tokenizer.json
+  // lists for each token the pairs that make it, the highest score first.
+  Status ReadSentencePieceBpe(const json::object& model) {
+    spec_.model = "llama";
+    ASSIGN_OR_RETURN(spec_.add_space_prefix, SpacePrefixOfHuggingFace(root_));
+    spec_.unk = Find(TextAt(model, "unk_token"));
+    if (!spec_.unk) return Invalid("the unk_token is no token");
+    spec_.token_types[static_cast<size_t>(*spec_.unk)] = static_cast<int32_t>(TokenType::kUnknown);
+    std::unordered_map<std::string_view, size_t> ids;
+    for (size_t id = 0; id < spec_.tokens.size(); ++id) {
+      const std::string& token = spec_.tokens[id];
+      ids.emplace(token, id);
+      if (token.size() == 6 && token.starts_with("<0x") && token.ends_with(">"))
+        spec_.token_types[id] = static_cast<int32_t>(TokenType::kByte);
+    }
+    spec_.scores.assign(spec_.tokens.size(), -static_cast<float>(kMaxMerges));
+    RETURN_IF_ERROR(ReadMerges(model));
+    for (size_t rank = spec_.merges.size(); rank-- > 0;) {  // of several the first one counts
+      std::string made = spec_.merges[rank];
+      made.erase(made.find(' '), 1);
+      const auto id = ids.find(made);
+      if (id == ids.end()) return Invalid("a merge makes " + QuotedForMessage(made) + ", no token");
+      spec_.scores[id->second] = -static_cast<float>(rank);
+    }
+    spec_.merges.clear();
+    return OkStatus();
+  }
+
   Status ReadBpe(const json::object& model) {
+    if (BoolAt(model, "byte_fallback").value_or(false)) return ReadSentencePieceBpe(model);
     spec_.model = "gpt2";
     for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
       const json::value* value = Member(model, key);
       if (value != nullptr && TextOf(value) != std::string_view())
         return Unsupported("BPE with", key);
     }
-    if (BoolAt(model, "byte_fallback").value_or(false))
-      return Unsupported("BPE with", "byte_fallback");
     if (Member(model, "unk_token") != nullptr && !SpellsAllBytes())
       return Unsupported("BPE with", "unk_token");
     spec_.ignore_merges = BoolAt(model, "ignore_merges").value_or(false);
@@ -166,6 +194,10 @@ class Reader {
       if (!nothing) return Unsupported("BPE with normalizer", TextAt(*normalizer, "type"));
     }
     ASSIGN_OR_RETURN(spec_.pre, PreTokenizerOfHuggingFace(Member(root_, "pre_tokenizer")));
+    return ReadMerges(model);
+  }
+
+  Status ReadMerges(const json::object& model) {
     const json::array* merges = ArrayAt(model, "merges");
     if (merges == nullptr) return Invalid("the model has no merges");
     if (merges->size() > kMaxMerges) {

@@ -108,7 +108,67 @@ constexpr Family kFamilies[] = {
     {"punctuation gpt2 digits three", "falcon"},
 };
 
+constexpr std::string_view kSpaceMark = "\xe2\x96\x81";  // U+2581
+
+std::string_view PatternText(const json::object& step) {
+  const json::value* pattern = step.if_contains("pattern");
+  const json::object* object = pattern != nullptr ? pattern->if_object() : nullptr;
+  return object != nullptr ? StringAt(*object, "String") : std::string_view();
+}
+
+const json::object* ObjectOrNull(const json::object& root, std::string_view key) {
+  const json::value* value = root.if_contains(key);
+  return value != nullptr ? value->if_object() : nullptr;
+}
+
+Status UnsupportedNormalizer(std::string_view what) {
+  return InvalidArgument("tokenizer_unsupported", "BPE with byte_fallback and normalizer " +
+                                                      QuotedForMessage(what) + " is not supported");
+}
+
 }  // namespace
+
+Result<bool> SpacePrefixOfHuggingFace(const json::object& root) {
+  bool prefix = false, marks = false;
+  if (const json::object* normalizer = ObjectOrNull(root, "normalizer")) {
+    std::vector<const json::object*> steps = {normalizer};
+    if (StringAt(*normalizer, "type") == "Sequence") {
+      steps.clear();
+      const json::value* list = normalizer->if_contains("normalizers");
+      const json::array* array = list != nullptr ? list->if_array() : nullptr;
+      if (array == nullptr) return UnsupportedNormalizer("Sequence");
+      for (const json::value& step : *array) {
+        if (!step.is_object()) return UnsupportedNormalizer("Sequence");
+        steps.push_back(&step.get_object());
+      }
+    }
+    for (const json::object* step : steps) {
+      const std::string_view type = StringAt(*step, "type");
+      if (type == "Prepend" && StringAt(*step, "prepend") == kSpaceMark && !marks) {
+        prefix = true;
+      } else if (type == "Replace" && PatternText(*step) == " " &&
+                 StringAt(*step, "content") == kSpaceMark) {
+        marks = true;
+      } else {
+        return UnsupportedNormalizer(type);
+      }
+    }
+  }
+  const json::object* splitter = ObjectOrNull(root, "pre_tokenizer");
+  if (splitter == nullptr)
+    return marks ? Result<bool>(prefix) : UnsupportedNormalizer("that leaves spaces");
+  const std::string_view type = StringAt(*splitter, "type");
+  // Gemma's: after the normalizer no space is left to split at.
+  if (type == "Split" && marks && PatternText(*splitter) == " ") return prefix;
+  if (type != "Metaspace" || marks || StringAt(*splitter, "replacement") != kSpaceMark ||
+      BoolAt(*splitter, "split", true)) {
+    return Unsupported(type);
+  }
+  const std::string_view scheme = StringAt(*splitter, "prepend_scheme");
+  if (scheme == "never") return false;
+  if (scheme == "always") return true;
+  return Unsupported("Metaspace with prepend_scheme other than always or never");
+}
 
 std::string QuotedForMessage(std::string_view text) {
   std::string out = "'";

@@ -1,0 +1,90 @@
+#include "cli/inspect_decoder.h"
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <utility>
+
+#include "cli/exit_status.h"
+#include "kernels/kernels.h"
+#include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
+#include "model/weights.h"
+#include "tokenizer/chat_template.h"
+#include "tokenizer/tokenizer.h"
+#include "wire/json.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr const char* kDecoderSchema = "tutti.inspect.decoder.v1";
+
+struct DecoderFacts {
+  std::string architecture, type, digest;
+  int layers = 0, width = 0, vocabulary = 0, context = 0, experts = 0;
+  uint64_t parameters = 0;
+  size_t bytes = 0;           // packed
+  size_t kv_token_bytes = 0;  // of the cache, of one token
+};
+
+// Everything that loading looks at.
+Result<DecoderFacts> CheckDecoder(const std::string& path) {
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::Open(path));
+  ASSIGN_OR_RETURN(const auto tokenizer,
+                   tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
+  if (!tokenizer->chat_template().empty())
+    RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
+  ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, {}));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
+  const model::ModelConfig& config = checkpoint.config;
+  DecoderFacts facts;
+  facts.architecture = config.architecture;
+  facts.type = checkpoint.MainType();
+  facts.digest = checkpoint.digest;
+  facts.layers = config.layers;
+  facts.width = config.width;
+  facts.vocabulary = config.vocab_size;
+  facts.context = config.context_length;
+  facts.experts = config.experts;
+  for (const model::StoredTensor& tensor : checkpoint.tensors->tensors())
+    facts.parameters += static_cast<uint64_t>(tensor.shape.elements());
+  facts.bytes = weights->bytes();
+  facts.kv_token_bytes =
+      model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, *table) / kBlockTokens;
+  return facts;
+}
+
+}  // namespace
+
+int InspectDecoder(const std::string& path, bool json) {
+  const Result<DecoderFacts> facts = CheckDecoder(path);
+  const std::string verdict =
+      facts.ok() ? "ok" : facts.status().reason() + ": " + facts.status().message();
+  if (json) {
+    boost::json::object body = {{"schema", kDecoderSchema}, {"verdict", verdict}};
+    if (facts.ok()) {
+      body["architecture"] = facts->architecture;
+      body["type"] = facts->type;
+      body["digest"] = facts->digest;
+      body["layers"] = facts->layers;
+      body["width"] = facts->width;
+      body["vocabulary"] = facts->vocabulary;
+      body["context"] = facts->context;
+      body["experts"] = facts->experts;
+      body["parameters"] = facts->parameters;
+      body["packed_bytes"] = facts->bytes;
+      body["kv_token_bytes"] = facts->kv_token_bytes;
+    }
+    std::printf("%s\n", wire::PrintJson(body).c_str());
+  } else if (facts.ok()) {
+    std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
+                facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
+                facts->bytes >> 20, facts->type.c_str(), facts->kv_token_bytes);
+    std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
+                facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
+  } else {
+    std::fprintf(stderr, "tutti: %s\n", verdict.c_str());
+  }
+  return facts.ok() ? kExitOk : kExitFailed;
+}
+
+}  // namespace tutti::cli

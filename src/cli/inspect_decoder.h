@@ -1,0 +1,11 @@
+// `tutti inspect` of a folder with a decoder: what its files say and what is wrong with them.
+#pragma once
+
+#include <string>
+
+namespace tutti::cli {
+
+// Prints the model and its verdict; the exit status.
+int InspectDecoder(const std::string& path, bool json);
+
+}  // namespace tutti::cli

@@ -1,0 +1,138 @@
+#include "model/config_parameters.h"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+namespace tutti::model {
+namespace {
+
+struct Alias {
+  std::string_view name;     // of GGUF
+  std::string_view spelled;  // of config.json; a dot goes into an object
+};
+// The first that is there counts. A name that stands here nowhere is spelled as it is.
+constexpr Alias kAliases[] = {
+    {"block_count", "num_hidden_layers"},
+    {"context_length", "max_position_embeddings"},
+    {"embedding_length", "hidden_size"},
+    {"feed_forward_length", "intermediate_size"},
+    {"attention.head_count", "num_attention_heads"},
+    {"attention.head_count_kv", "num_key_value_heads"},
+    {"attention.key_length", "head_dim"},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps"},
+    {"attention.sliding_window", "sliding_window"},
+    {"attention.scale", "attention_multiplier"},
+    {"attention.bias", "attention_bias"},
+    {"activation", "hidden_activation"},
+    {"activation", "hidden_act"},
+    {"embedding_scale", "embedding_multiplier"},
+    {"residual_scale", "residual_multiplier"},
+    {"logit_scale", "logits_scaling"},
+    {"expert_count", "num_local_experts"},
+    {"expert_count", "num_experts"},
+    {"expert_used_count", "num_experts_per_tok"},
+    {"expert_feed_forward_length", "moe_intermediate_size"},
+    {"expert_weights_norm", "norm_topk_prob"},
+    {"rope.partial", "partial_rotary_factor"},
+    {"rope.freq_base", "rope_theta"},
+    {"rope.freq_base", "rope_parameters.rope_theta"},
+    {"rope.freq_base", "rope_parameters.full_attention.rope_theta"},
+    {"rope.freq_base_swa", "rope_local_base_freq"},
+    {"rope.freq_base_swa", "rope_parameters.sliding_attention.rope_theta"},
+    {"rope.scaling.type", "rope_scaling.rope_type"},
+    {"rope.scaling.type", "rope_scaling.type"},
+    {"rope.scaling.type", "rope_parameters.rope_type"},
+    {"rope.scaling.type", "rope_parameters.full_attention.rope_type"},
+    {"rope.scaling.factor", "rope_scaling.factor"},
+    {"rope.scaling.factor", "rope_parameters.factor"},
+    {"rope.scaling.factor", "rope_parameters.full_attention.factor"},
+    {"rope.scaling.low_freq_factor", "rope_scaling.low_freq_factor"},
+    {"rope.scaling.low_freq_factor", "rope_parameters.low_freq_factor"},
+    {"rope.scaling.high_freq_factor", "rope_scaling.high_freq_factor"},
+    {"rope.scaling.high_freq_factor", "rope_parameters.high_freq_factor"},
+    {"rope.scaling.original_context_length", "rope_scaling.original_max_position_embeddings"},
+    {"rope.scaling.original_context_length", "rope_parameters.original_max_position_embeddings"},
+    {"rope.scaling.attn_factor", "rope_scaling.attention_factor"},
+    {"rope.scaling.attn_factor", "rope_parameters.attention_factor"},
+    {"rope.scaling.mscale", "rope_scaling.mscale"},
+    {"rope.scaling.mscale", "rope_parameters.mscale"},
+    {"rope.scaling.yarn_beta_fast", "rope_scaling.beta_fast"},
+    {"rope.scaling.yarn_beta_fast", "rope_parameters.beta_fast"},
+    {"rope.scaling.yarn_beta_slow", "rope_scaling.beta_slow"},
+    {"rope.scaling.yarn_beta_slow", "rope_parameters.beta_slow"},
+};
+
+const boost::json::value* Reach(const JsonFile& file, std::string_view path) {
+  const size_t dot = path.find('.');
+  const boost::json::value* value = file.Find(path.substr(0, dot));
+  for (size_t at = dot; value != nullptr && at != std::string_view::npos;) {
+    const size_t end = path.find('.', at + 1);
+    const boost::json::object* object = value->if_object();
+    if (object == nullptr) return nullptr;
+    value = object->if_contains(
+        path.substr(at + 1, end == std::string_view::npos ? end : end - at - 1));
+    if (value != nullptr && value->is_null()) value = nullptr;
+    at = end;
+  }
+  return value;
+}
+
+}  // namespace
+
+ConfigParameters::Found ConfigParameters::Find(std::string_view name) const {
+  Found found;
+  for (const Alias& alias : kAliases) {
+    if (alias.name != name) continue;
+    if (found.spelled.empty()) found.spelled = alias.spelled;
+    if (const boost::json::value* value = Reach(file_, alias.spelled))
+      return {alias.spelled, value};
+  }
+  if (found.spelled.empty()) found = {name, file_.Find(name)};
+  return found;
+}
+
+std::string ConfigParameters::Spelled(std::string_view name) const {
+  return std::string(Find(name).spelled);
+}
+
+Result<int64_t> ConfigParameters::Int(std::string_view name, int64_t low, int64_t high) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const int64_t* number = found.value->if_int64();
+  if (number == nullptr || *number < low || *number > high) {
+    return file_.Refuse(found.spelled,
+                        fmt::format("must be a whole number from {} to {}", low, high));
+  }
+  return *number;
+}
+
+Result<double> ConfigParameters::Float(std::string_view name, double low, double high) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  boost::system::error_code error;
+  const double number = found.value->is_number() ? found.value->to_number<double>(error)
+                                                 : std::numeric_limits<double>::quiet_NaN();
+  if (error || !(number >= low && number <= high)) {
+    return file_.Refuse(found.spelled, fmt::format("must be a number from {} to {}", low, high));
+  }
+  return number;
+}
+
+Result<std::string> ConfigParameters::Text(std::string_view name) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const boost::json::string* text = found.value->if_string();
+  if (text == nullptr) return file_.Refuse(found.spelled, "must be a string");
+  return std::string(text->data(), text->size());
+}
+
+Result<bool> ConfigParameters::Bool(std::string_view name) const {
+  const Found found = Find(name);
+  if (found.value == nullptr) return file_.Refuse(found.spelled, "is missing");
+  const bool* flag = found.value->if_bool();
+  if (flag == nullptr) return file_.Refuse(found.spelled, "must be true or false");
+  return *flag;
+}
+
+}  // namespace tutti::model

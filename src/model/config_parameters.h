@@ -1,0 +1,37 @@
+// ConfigParameters: a decoder's config.json, as transformers writes it, read under the names of
+// GGUF's keys, so that both formats go through one description of each family.
+//
+// A view of a parsed file; any thread. Keys of 4.x and 5.x (rope_parameters) are known.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model/hyper_parameters.h"
+#include "model/json_file.h"
+
+namespace tutti::model {
+
+class ConfigParameters final : public HyperParameters {
+ public:
+  explicit ConfigParameters(const JsonFile& file) : file_(file) {}
+
+  bool Has(std::string_view name) const override { return Find(name).value != nullptr; }
+  std::string Spelled(std::string_view name) const override;
+  Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const override;
+  Result<double> Float(std::string_view name, double low, double high) const override;
+  Result<std::string> Text(std::string_view name) const override;
+  Result<bool> Bool(std::string_view name) const override;
+
+ private:
+  struct Found {
+    std::string_view spelled;                   // of config.json: "rope_scaling.factor"
+    const boost::json::value* value = nullptr;  // absent and null are the same
+  };
+  Found Find(std::string_view name) const;
+
+  const JsonFile& file_;
+};
+
+}  // namespace tutti::model

@@ -1,0 +1,217 @@
+#include "model/decoder_checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/quote.h"
+#include "files/digest.h"
+#include "model/config_parameters.h"
+#include "model/decoder_tensors.h"
+#include "model/encoder_config.h"
+#include "model/families/family.h"
+#include "model/folder_text.h"
+#include "model/tokenizer_metadata.h"
+#include "safetensors/checkpoint.h"
+#include "tensor/dtype.h"
+#include "tokenizer/huggingface.h"
+
+namespace tutti::model {
+namespace {
+
+// A GGUF's store that keeps the file.
+class KeptGguf final : public TensorStore {
+ public:
+  explicit KeptGguf(std::shared_ptr<const gguf::File> file)
+      : file_(std::move(file)), base_(MakeTensorStore(*file_)) {}
+  std::span<const StoredTensor> tensors() const override { return base_->tensors(); }
+  const StoredTensor* Find(std::string_view name) const override { return base_->Find(name); }
+  Status Read(const StoredTensor& tensor, uint64_t offset,
+              std::span<std::byte> out) const override {
+    return base_->Read(tensor, offset, out);
+  }
+  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
+    return base_->ReadFloats(tensor);
+  }
+  Status CheckUnchanged() const override { return base_->CheckUnchanged(); }
+  std::string_view shape_code() const override { return base_->shape_code(); }
+
+ private:
+  const std::shared_ptr<const gguf::File> file_;
+  const std::unique_ptr<TensorStore> base_;
+};
+
+Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<TensorStore> store) {
+  DecoderCheckpoint checkpoint;
+  ASSIGN_OR_RETURN(checkpoint.config, ReadModelConfig(file));
+  const Family* family = FamilyOfArchitecture(checkpoint.config.architecture);
+  auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kGguf);
+  RETURN_IF_ERROR(tensors->Split(checkpoint.config));
+  checkpoint.tensors = std::move(tensors);
+  return checkpoint;
+}
+
+Result<std::string> TextOrNothing(const files::Folder& folder, const std::string& name) {
+  ASSIGN_OR_RETURN(std::optional<std::string> text, ReadIfThere(folder, name, kMaxConfigBytes));
+  return std::move(text).value_or("");
+}
+
+// Tokens after which a generation is over: a number or a list of them.
+Status AddEnds(const JsonFile& file, std::vector<int64_t>& ends) {
+  const boost::json::value* value = file.Find("eos_token_id");
+  if (value == nullptr) return OkStatus();
+  const boost::json::array one = {*value};
+  const boost::json::array& all = value->is_array() ? value->get_array() : one;
+  for (const boost::json::value& id : all) {
+    if (!id.is_int64()) return file.Refuse("eos_token_id", "must be one token or several");
+    if (std::find(ends.begin(), ends.end(), id.get_int64()) == ends.end())
+      ends.push_back(id.get_int64());
+  }
+  return OkStatus();
+}
+
+Status ReadEnds(const files::Folder& folder, const std::string& config,
+                tokenizer::TokenizerSpec& spec) {
+  std::vector<int64_t> ends;
+  if (spec.eos) ends.push_back(*spec.eos);
+  ASSIGN_OR_RETURN(const std::string generation, TextOrNothing(folder, "generation_config.json"));
+  const bool stated = !generation.empty();
+  ASSIGN_OR_RETURN(const JsonFile file,
+                   JsonFile::Parse(stated ? generation : config,
+                                   stated ? "generation_config.json" : "config.json"));
+  RETURN_IF_ERROR(AddEnds(file, ends));
+  std::optional<int64_t>* const places[] = {&spec.eos, &spec.eot, &spec.eom};
+  for (size_t i = 0; i < std::min(ends.size(), std::size(places)); ++i) *places[i] = ends[i];
+  return OkStatus();
+}
+
+// A model may have rows for tokens that its tokenizer never gives, not the other way round.
+Status PadTokens(int vocab_size, tokenizer::TokenizerSpec& spec) {
+  const auto wanted = static_cast<size_t>(vocab_size);
+  if (spec.tokens.size() > wanted) {
+    return InvalidArgument(
+        "tokenizer_invalid",
+        fmt::format("the tokenizer has {} tokens, the model {}", spec.tokens.size(), vocab_size));
+  }
+  while (spec.tokens.size() < wanted) {
+    spec.tokens.push_back(fmt::format("[unused row {}]", spec.tokens.size()));
+    spec.token_types.push_back(static_cast<int32_t>(tokenizer::TokenType::kUnused));
+    if (!spec.scores.empty()) spec.scores.push_back(0);
+  }
+  return OkStatus();
+}
+
+Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder,
+                                                     const std::string& config, int vocab_size) {
+  ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                   ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
+  if (!text) return InvalidArgument("tokenizer_invalid", "the folder has no tokenizer.json");
+  ASSIGN_OR_RETURN(const std::string settings, TextOrNothing(folder, "tokenizer_config.json"));
+  ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
+  ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));
+  if (!chat.empty()) spec.chat_template = std::move(chat);
+  RETURN_IF_ERROR(ReadEnds(folder, config, spec));
+  RETURN_IF_ERROR(PadTokens(vocab_size, spec));
+  return spec;
+}
+
+}  // namespace
+
+Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
+  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, OverGguf(*file, std::make_unique<KeptGguf>(file)));
+  ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizerSpec(file->header()));
+  ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
+  return checkpoint;
+}
+
+Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
+                                                  const std::string& root) {
+  ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
+  ASSIGN_OR_RETURN(const std::string config, TextOrNothing(folder, "config.json"));
+  if (config.empty()) return InvalidArgument("model_not_found", "the folder has no config.json");
+  ASSIGN_OR_RETURN(auto files, safetensors::Checkpoint::Open(folder));
+  ASSIGN_OR_RETURN(std::string digest, files->HeaderDigest());
+  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint,
+                   FromTransformers(config, MakeTensorStore(std::move(files))));
+  checkpoint.digest = std::move(digest);
+  ASSIGN_OR_RETURN(checkpoint.tokenizer,
+                   ReadFolderTokenizer(folder, config, checkpoint.config.vocab_size));
+  return checkpoint;
+}
+
+Result<std::string> DecoderCheckpoint::ContentDigest() const {
+  constexpr size_t kPiece = size_t{1} << 20;
+  files::Sha256 hash;
+  hash.Update(std::as_bytes(std::span(digest)));
+  std::vector<std::byte> buffer(kPiece);
+  for (const StoredTensor& tensor : tensors->tensors()) {
+    for (size_t at = 0; at < tensor.bytes; at += kPiece) {
+      const std::span<std::byte> piece(buffer.data(), std::min(kPiece, tensor.bytes - at));
+      RETURN_IF_ERROR(tensors->Read(tensor, at, piece));
+      hash.Update(piece);
+    }
+  }
+  return hash.FinishHex();
+}
+
+std::string DecoderCheckpoint::MainType() const {
+  std::map<std::string, uint64_t> bytes;
+  for (const StoredTensor& tensor : tensors->tensors())
+    bytes[std::string(tensor::Name(tensor.dtype))] += tensor.bytes;
+  std::string best;
+  for (const auto& [name, total] : bytes) {
+    if (best.empty() || total > bytes[best]) best = name;
+  }
+  return best;
+}
+
+bool HoldsDecoder(const std::string& path) {
+  const auto folder = files::Folder::Open(path, "");
+  if (!folder.ok()) return false;
+  const auto config = TextOrNothing(*folder, "config.json");
+  if (!config.ok()) return false;
+  const auto file = JsonFile::Parse(*config, "config.json");
+  if (!file.ok()) return false;
+  const auto type = file->StringOr("model_type", "");
+  if (type.ok() && FamilyOfModelType(*type) != nullptr) return true;
+  const boost::json::value* classes = file->Find("architectures");
+  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
+  return list != nullptr && std::any_of(list->begin(), list->end(), [](const auto& name) {
+           const boost::json::string* text = name.if_string();
+           return text != nullptr &&
+                  std::string_view(text->data(), text->size()).ends_with("ForCausalLM");
+         });
+}
+
+Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(const gguf::File& file) {
+  return OverGguf(file, MakeTensorStore(file));
+}
+
+Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view config_json,
+                                                              std::unique_ptr<TensorStore> store) {
+  ASSIGN_OR_RETURN(const JsonFile file, JsonFile::Parse(config_json, "config.json"));
+  ASSIGN_OR_RETURN(const std::string type, file.StringOr("model_type", ""));
+  const Family* family = FamilyOfModelType(type);
+  if (family == nullptr) {
+    return file.Refuse("model_type", fmt::format("is {}, which is not supported ({} are)",
+                                                 Quote(type), KnownModelTypes()));
+  }
+  if (file.Has("quantization_config"))
+    return file.Refuse("quantization_config", "is not supported: the tensors must be floats");
+  const ConfigParameters keys(file);
+  auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kTransformers);
+  DecoderCheckpoint checkpoint;
+  ASSIGN_OR_RETURN(checkpoint.config,
+                   ReadModelConfig(*family, Form::kTransformers, keys, *tensors));
+  RETURN_IF_ERROR(tensors->Split(checkpoint.config));
+  checkpoint.tensors = std::move(tensors);
+  return checkpoint;
+}
+
+}  // namespace tutti::model

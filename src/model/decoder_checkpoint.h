@@ -1,0 +1,49 @@
+// DecoderCheckpoint: a decoder's files, opened and checked as far as their headers tell; no weight
+// was read. A GGUF, or a folder as transformers writes it: config.json, model.safetensors or its
+// shards, tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja.
+//
+// A value; any thread. The files are not trusted: each is bounded, and none is reached through a
+// link that leaves the folder.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/status.h"
+#include "gguf/file.h"
+#include "model/config.h"
+#include "model/tensor_store.h"
+#include "tokenizer/tokenizer_spec.h"
+
+namespace tutti::model {
+
+struct DecoderCheckpoint {
+  ModelConfig config;
+  std::shared_ptr<const TensorStore> tensors;  // under GGUF's names, one matrix each
+  std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+  // As many tokens as the model; empty of the two below.
+  tokenizer::TokenizerSpec tokenizer;
+
+  // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
+  // st_*, tokenizer_*.
+  static Result<DecoderCheckpoint> Open(const std::string& path, const std::string& root = "");
+  // Errors: as ReadModelConfig and ReadTokenizerSpec; gguf_shape.
+  static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
+  // The same of a file that the caller keeps until the weights are loaded.
+  static Result<DecoderCheckpoint> FromGguf(const gguf::File& file);
+  // `config_json`: the text of config.json. Errors: model_hparam, model_tensor_missing, st_shape.
+  static Result<DecoderCheckpoint> FromTransformers(std::string_view config_json,
+                                                    std::unique_ptr<TensorStore> tensors);
+
+  // SHA-256, hex, of the headers' digest and all weights: reads them.
+  Result<std::string> ContentDigest() const;
+  // The type most bytes of the tensors are in: "Q4_1", "BF16".
+  std::string MainType() const;
+};
+
+// Whether the folder's config.json is a decoder's: of a known family, or of one that says it
+// generates. False too where nothing can be read.
+bool HoldsDecoder(const std::string& path);
+
+}  // namespace tutti::model

@@ -1,0 +1,198 @@
+#include "model/decoder_checkpoint.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <boost/json.hpp>
+#include <filesystem>
+#include <string>
+#include <utility>
+
+#include "gguf/testing/checkpoint.h"
+#include "model/weights.h"
+#include "safetensors/testing/writer.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tutti::model {
+namespace {
+
+using gguf::testing::CheckpointSpec;
+using ::testing::HasSubstr;
+namespace json = boost::json;
+
+// A llama of 1 layer of 64 as transformers writes it, in two shards; removed with the object.
+class DecoderFolder {
+ public:
+  explicit DecoderFolder(const std::string& name)
+      : path_(::testing::TempDir() + "decoder_folder_" + name) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+    config = {{"model_type", "llama"},      {"hidden_size", 64},
+              {"intermediate_size", 96},    {"num_hidden_layers", 1},
+              {"num_attention_heads", 4},   {"num_key_value_heads", 2},
+              {"rms_norm_eps", 1e-5},       {"max_position_embeddings", 128},
+              {"hidden_act", "silu"},       {"vocab_size", kRows},
+              {"tie_word_embeddings", true}};
+  }
+  ~DecoderFolder() { std::filesystem::remove_all(path_); }
+
+  static constexpr uint64_t kRows = 320;  // more than the tokenizer has
+
+  Result<DecoderCheckpoint> Open() {
+    Put("config.json", json::serialize(config));
+    Put("tokenizer.json", TokenizerJson());
+    Put("tokenizer_config.json", R"({"eos_token":"<|im_end|>","chat_template":"old"})");
+    Put("generation_config.json", R"({"eos_token_id":[2,0]})");
+    Put("chat_template.jinja", "{{ messages[0]['content'] }}");
+    PutTensors();
+    return DecoderCheckpoint::Open(path_);
+  }
+  void Put(const std::string& name, std::string_view text) {
+    safetensors::testing::WriteFile(path_ + "/" + name, text);
+  }
+  const std::string& path() const { return path_; }
+
+  json::object config;
+  float embedding = 0.5F;  // of every weight of the embedding
+
+ private:
+  static std::string TokenizerJson() {
+    json::object vocabulary;
+    const auto tokens = gguf::testing::CheckpointTokens();
+    json::array added;
+    for (size_t id = 0; id < tokens.size(); ++id) {
+      if (id < 3) {
+        added.push_back({{"id", id}, {"content", tokens[id]}, {"special", true}});
+      } else {
+        vocabulary[tokens[id]] = id;
+      }
+    }
+    json::array merges;
+    for (const std::string& merge : gguf::testing::CheckpointMerges()) merges.emplace_back(merge);
+    const json::array steps = {{{"type", "Digits"}, {"individual_digits", true}},
+                               {{"type", "ByteLevel"}, {"add_prefix_space", false}}};
+    return json::serialize(
+        json::object{{"added_tokens", added},
+                     {"pre_tokenizer", {{"type", "Sequence"}, {"pretokenizers", steps}}},
+                     {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}}}});
+  }
+
+  void PutTensors() {
+    json::object index;
+    for (const int shard : {1, 2}) {
+      safetensors::testing::Writer writer;
+      const std::string file = "model-0000" + std::to_string(shard) + "-of-00002.safetensors";
+      const auto add = [&](const std::string& name, std::vector<uint64_t> shape, float value) {
+        size_t count = 1;
+        for (const uint64_t extent : shape) count *= static_cast<size_t>(extent);
+        writer.Floats(name, std::move(shape), std::vector<float>(count, value));
+        index[name] = file;
+      };
+      if (shard == 1) {
+        add("model.embed_tokens.weight", {kRows, 64}, embedding);
+        add("model.norm.weight", {64}, 1);
+      } else {
+        const std::string layer = "model.layers.0.";
+        add(layer + "input_layernorm.weight", {64}, 1);
+        add(layer + "post_attention_layernorm.weight", {64}, 1);
+        add(layer + "self_attn.q_proj.weight", {64, 64}, 0.25F);
+        add(layer + "self_attn.k_proj.weight", {32, 64}, 0.25F);
+        add(layer + "self_attn.v_proj.weight", {32, 64}, 0.25F);
+        add(layer + "self_attn.o_proj.weight", {64, 64}, 0.25F);
+        add(layer + "mlp.gate_proj.weight", {96, 64}, 0.25F);
+        add(layer + "mlp.up_proj.weight", {96, 64}, 0.25F);
+        add(layer + "mlp.down_proj.weight", {64, 96}, 0.25F);
+      }
+      safetensors::testing::WriteFile(path_ + "/" + file, writer.Build());
+    }
+    Put("model.safetensors.index.json", json::serialize(json::object{{"weight_map", index}}));
+  }
+
+  const std::string path_;
+};
+
+TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
+  DecoderFolder folder("whole");
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_TRUE(HoldsDecoder(folder.path()));
+  EXPECT_EQ(checkpoint->config.architecture, "llama");
+  EXPECT_EQ(checkpoint->config.rope_mode, kernels::RopeMode::kHalf);
+  EXPECT_TRUE(checkpoint->config.tied_head);
+  EXPECT_EQ(checkpoint->MainType(), "F32");
+  const auto weights = Weights::Load(*checkpoint, {});
+  ASSERT_TRUE(weights.ok()) << weights.status();
+
+  EXPECT_EQ(checkpoint->tokenizer.chat_template, "{{ messages[0]['content'] }}");
+  auto tokenizer = tokenizer::Tokenizer::Create(std::move(checkpoint->tokenizer));
+  ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
+  EXPECT_EQ((*tokenizer)->vocabulary_size(), static_cast<int>(DecoderFolder::kRows));
+  EXPECT_TRUE((*tokenizer)->vocabulary().IsEog(2));
+  EXPECT_TRUE((*tokenizer)->vocabulary().IsEog(0));  // generation_config.json names both
+  EXPECT_FALSE((*tokenizer)->vocabulary().IsEog(1));
+
+  // The same tokens as from a GGUF with that vocabulary.
+  const auto file = gguf::File::FromSource(
+      gguf::MemorySource(gguf::testing::MakeCheckpoint(CheckpointSpec{}).Build()));
+  auto other = DecoderCheckpoint::FromGguf(*file);
+  ASSERT_TRUE(other.ok()) << other.status();
+  const auto reference = tokenizer::Tokenizer::Create(std::move(other->tokenizer));
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  for (const char* text :
+       {"Hello world", "the 12 hens\n of 1999", "<|im_start|>a<|im_end|>", "\xc3\xa9"})
+    EXPECT_EQ((*tokenizer)->Encode(text, {.parse_special = true}),
+              (*reference)->Encode(text, {.parse_special = true}))
+        << text;
+}
+
+TEST(DecoderCheckpointTest, TheDigestOfContentsTellsWeightsApart) {
+  DecoderFolder first("first"), second("second");
+  second.embedding = 0.25F;
+  const auto one = first.Open(), two = second.Open();
+  ASSERT_TRUE(one.ok() && two.ok());
+  EXPECT_EQ(one->digest, two->digest);
+  EXPECT_EQ(*one->ContentDigest(), *one->ContentDigest());
+  EXPECT_NE(*one->ContentDigest(), *two->ContentDigest());
+}
+
+TEST(DecoderCheckpointTest, WhatIsNotServedIsRefusedByItsKey) {
+  const std::pair<json::object, const char*> cases[] = {
+      {{{"model_type", "mamba"}}, "model_type is \"mamba\", which is not supported (gemma2, "},
+      {{{"hidden_act", "gelu"}}, "hidden_act is \"gelu\", which is not supported here (silu is)"},
+      {{{"mlp_bias", true}}, "mlp_bias"},
+      {{{"quantization_config", json::object{}}}, "quantization_config"},
+      {{{"rope_scaling", {{"rope_type", "longrope"}}}}, "\"longrope\" is not supported"},
+      {{{"num_local_experts", 4}}, "num_experts_per_tok is missing"},
+      {{{"attention_multiplier", 0.5}}, "attention_multiplier of 0.5 is not supported in llama"},
+      {{{"vocab_size", 300}}, "vocab_size is 300, token_embd.weight has 320 rows"},
+      {{{"hidden_size", nullptr}}, "hidden_size is missing"},
+      {{{"attention_bias", true}}, "blk.0.attn_q.bias"},
+      {{{"tie_word_embeddings", false}}, "output.weight"},
+      {{{"model_type", "qwen3"}}, "blk.0.attn_q_norm.weight"},
+      {{{"model_type", "qwen2"}, {"use_sliding_window", true}}, "use_sliding_window"},
+      {{{"model_type", "qwen3_moe"}}, "num_local_experts is missing"},
+  };
+  for (const auto& [changed, part] : cases) {
+    DecoderFolder folder("refused");
+    for (const auto& entry : changed) folder.config[entry.key()] = entry.value();
+    const auto checkpoint = folder.Open();
+    const Status status =
+        checkpoint.ok() ? Weights::Load(*checkpoint, {}).status() : checkpoint.status();
+    EXPECT_FALSE(status.ok()) << part;
+    EXPECT_THAT(status.message(), HasSubstr(part));
+  }
+}
+
+TEST(DecoderCheckpointTest, AFolderOfAnotherKindIsNoDecoder) {
+  DecoderFolder folder("other");
+  folder.Put("config.json", R"({"model_type":"bert","architectures":["BertModel"]})");
+  EXPECT_FALSE(HoldsDecoder(folder.path()));
+  folder.Put("config.json", R"({"model_type":"mamba","architectures":["MambaForCausalLM"]})");
+  EXPECT_TRUE(HoldsDecoder(folder.path()));  // and is refused as one
+  folder.Put("config.json", "[");
+  EXPECT_FALSE(HoldsDecoder(folder.path()));
+  EXPECT_FALSE(HoldsDecoder("/nonexistent"));
+}
+
+}  // namespace
+}  // namespace tutti::model

@@ -1,0 +1,60 @@
+// DecoderTensors: a decoder's tensors under GGUF's names, one matrix each, whatever the files call
+// them and however they join them.
+//
+// Immutable once Split; any thread. Names of transformers are translated, what families join
+// (queries, keys and values; gate and up; all experts) is taken apart into views of rows. A tensor
+// that no name fits keeps its own, so that the loader refuses it by that.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "model/config.h"
+#include "model/families/family.h"
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+
+class DecoderTensors final : public TensorStore {
+ public:
+  DecoderTensors(std::unique_ptr<TensorStore> files, const Family& family, Form form);
+
+  // Takes joined tensors apart as the shape of the model says. Once, before the first read of one.
+  // Errors: the store's shape code.
+  Status Split(const ModelConfig& config);
+
+  std::span<const StoredTensor> tensors() const override { return tensors_; }
+  const StoredTensor* Find(std::string_view name) const override;
+  Status Read(const StoredTensor& tensor, uint64_t offset, std::span<std::byte> out) const override;
+  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override;
+  Status CheckUnchanged() const override { return files_->CheckUnchanged(); }
+  std::string_view shape_code() const override { return files_->shape_code(); }
+
+ private:
+  struct Part {
+    std::string name;
+    int64_t rows;
+  };
+  Status Replace(const std::string& name, const std::vector<Part>& parts);
+  void Index();
+
+  const std::unique_ptr<TensorStore> files_;
+  const Family& family_;
+  const Form form_;
+  std::vector<StoredTensor> tensors_;
+  struct Place {
+    size_t tensor;    // of files_
+    uint64_t offset;  // in bytes
+  };
+  std::vector<Place> places_;  // of tensors_
+  std::map<std::string_view, size_t> by_name_;
+};
+
+// "blk.2.ffn_gate.5.weight" for "model.layers.2.mlp.experts.5.gate_proj.weight".
+std::string GgufName(const Family& family, std::string_view name);
+
+}  // namespace tutti::model

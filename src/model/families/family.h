@@ -1,0 +1,61 @@
+// Family: how the decoders of one architecture are written down, and how they differ from llama.
+//
+// Constant data; any thread. One file here each: what a model says is read into ModelConfig's
+// traits, and the forward pass reads those. A new dense architecture over the same operations is
+// such a file and a line in registry.cc. Names of keys and tensors: GGUF's; families whose folders
+// of safetensors name their tensors otherwise than llama list the difference.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "kernels/attention.h"
+#include "model/config.h"
+#include "model/hyper_parameters.h"
+#include "model/tensor_store.h"
+
+namespace tutti::model {
+
+// The beginning of a tensor's name within its layer, with its dot: {"post_attention_layernorm.",
+// "ffn_norm."}.
+struct RenamedTensor {
+  std::string_view transformers;
+  std::string_view gguf;
+};
+
+// What a family's reader is given: keys and tensors under GGUF's names.
+struct FamilySource {
+  Form form;
+  const HyperParameters& keys;
+  const TensorStore& store;
+};
+
+struct Family {
+  std::string_view architecture;                           // general.architecture of a GGUF
+  std::string_view model_type;                             // of config.json
+  kernels::RopeMode gguf_rope = kernels::RopeMode::kHalf;  // order of rotating rows in a GGUF
+  // Keys with a meaning here: every other of RefuseUnsupported's list (config.cc) is refused.
+  std::span<const std::string_view> keys = {};
+  std::span<const RenamedTensor> tensors = {};  // before the common names (decoder_tensors.cc)
+  bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
+  // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
+  Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;
+};
+
+// nullptr for an unknown one.
+const Family* FamilyOfArchitecture(std::string_view architecture);
+const Family* FamilyOfModelType(std::string_view model_type);
+// For messages: "gemma2, gemma3, ...".
+std::string KnownArchitectures();
+std::string KnownModelTypes();
+
+// Of several families.
+Status RefuseUnlessActivation(const FamilySource& source, std::string_view wanted);
+// experts and how many are used; nothing where the file says none.
+Status ReadExperts(const FamilySource& source, ModelConfig& config);
+// attention.sliding_window; 0 or absent: none.
+Status ReadWindow(const FamilySource& source, ModelConfig& config);
+
+}  // namespace tutti::model

@@ -1,0 +1,36 @@
+// Granite 3: llama with multipliers of embedding, residuals, scores and logits. A GGUF's rows
+// rotate as llama's.
+#include "model/families/families.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr std::string_view kGraniteKeys[] = {"embedding_scale", "residual_scale", "attention.scale",
+                                             "logit_scale"};
+
+Status DescribeGranite(const FamilySource& source, ModelConfig& config) {
+  RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
+  constexpr double kLeast = 1e-6, kMost = 1e6;
+  ASSIGN_OR_RETURN(config.embedding_scale,
+                   source.keys.FloatOr("embedding_scale", 1.0, kLeast, kMost));
+  ASSIGN_OR_RETURN(config.residual_scale,
+                   source.keys.FloatOr("residual_scale", 1.0, kLeast, kMost));
+  ASSIGN_OR_RETURN(config.attention_scale,
+                   source.keys.FloatOr("attention.scale", 1.0, kLeast, kMost));
+  // Logits are divided by it.
+  ASSIGN_OR_RETURN(const double divisor, source.keys.FloatOr("logit_scale", 1.0, kLeast, kMost));
+  config.logit_scale = 1.0 / divisor;
+  ASSIGN_OR_RETURN(config.qkv_bias, source.keys.BoolOr("attention.bias", false));
+  config.output_bias = config.qkv_bias;
+  return OkStatus();
+}
+
+}  // namespace
+
+const Family kGranite = {.architecture = "granite",
+                         .model_type = "granite",
+                         .gguf_rope = kernels::RopeMode::kAdjacent,
+                         .keys = kGraniteKeys,
+                         .describe = &DescribeGranite};
+
+}  // namespace tutti::model

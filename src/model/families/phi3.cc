@@ -1,0 +1,28 @@
+// Phi 3 and 3.5, Phi 4: queries, keys and values are one tensor in the file, and so are gate and up
+// (decoder_tensors.cc takes them apart); heads may rotate in part. Long contexts by "longrope" are
+// refused by ReadRopeScaling.
+#include "model/families/families.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr std::string_view kPhi3Keys[] = {"attention.sliding_window"};
+constexpr RenamedTensor kPhi3Tensors[] = {
+    {"self_attn.qkv_proj.", "attn_qkv."},
+    {"mlp.gate_up_proj.", "ffn_up."},
+};
+
+Status DescribePhi3(const FamilySource& source, ModelConfig& config) {
+  RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
+  return ReadWindow(source, config);
+}
+
+}  // namespace
+
+const Family kPhi3 = {.architecture = "phi3",
+                      .model_type = "phi3",
+                      .keys = kPhi3Keys,
+                      .tensors = kPhi3Tensors,
+                      .describe = &DescribePhi3};
+
+}  // namespace tutti::model

@@ -1,0 +1,20 @@
+#include "model/folder_text.h"
+
+#include <utility>
+
+#include "files/source.h"
+
+namespace tutti::model {
+
+Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
+                                               uint64_t limit) {
+  auto source = folder.OpenSource(name, "model_hparam");
+  if (!source.ok() && source.status().reason() == "model_not_found")
+    return std::optional<std::string>();
+  if (!source.ok()) return std::move(source).status().WithContext(name);
+  auto text = files::ReadAll(**source, limit, "model_hparam");
+  if (!text.ok()) return std::move(text).status().WithContext(name);
+  return std::optional<std::string>(*std::move(text));
+}
+
+}  // namespace tutti::model

@@ -1,0 +1,17 @@
+// Texts of a checkpoint's folder. Any thread; the files are not trusted.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/status.h"
+#include "files/folder.h"
+
+namespace tutti::model {
+
+// The whole text of a file of at most `limit` bytes, or nothing where it is not there. Errors:
+// model_hparam, model_path, with the file's name.
+Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
+                                               uint64_t limit);
+
+}  // namespace tutti::model

@@ -1,0 +1,181 @@
+#include "decoder_families.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <utility>
+
+#include "files/source.h"
+#include "gguf/testing/writer.h"
+#include "model/decoder_checkpoint.h"
+#include "safetensors/checkpoint.h"
+#include "safetensors/testing/writer.h"
+#include "splitmix.h"
+#include "test_paths.h"
+
+namespace tutti::parity {
+namespace {
+
+namespace json = boost::json;
+
+uint64_t HashOfName(std::string_view text) {
+  uint64_t hash = 0xCBF29CE484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return hash;
+}
+
+struct GeneratedTensor {
+  std::string name;
+  std::vector<uint64_t> shape;
+  std::vector<float> values;
+};
+
+bool IsGemma(const FamilyGolden& golden) {
+  return golden.entry.at("gguf").as_string().starts_with("gemma");
+}
+
+// As the script says.
+std::vector<GeneratedTensor> TensorsOf(const FamilyGolden& golden) {
+  const json::array& spreads = golden.entry.at("spreads").as_array();
+  std::vector<GeneratedTensor> tensors;
+  for (const auto& tensor : golden.entry.at("tensors").as_object()) {
+    GeneratedTensor out{std::string(tensor.key()), {}, {}};
+    size_t count = 1;
+    for (const auto& extent : tensor.value().as_array()) {
+      out.shape.push_back(extent.to_number<uint64_t>());
+      count *= static_cast<size_t>(out.shape.back());
+    }
+    const size_t other = out.name.find("embed_tokens") == std::string::npos;
+    out.values = GeneratedFloats(HashOfName(out.name), count, spreads[other].to_number<float>());
+    if (out.name.find("norm") != std::string::npos && !IsGemma(golden)) {
+      for (float& value : out.values) value += 1;
+    }
+    tensors.push_back(std::move(out));
+  }
+  return tensors;
+}
+
+// The order of rows in a llama's GGUF: in each head the two halves that rotate together alternate.
+void InterleaveHalves(GeneratedTensor& tensor, size_t heads) {
+  const size_t rows = static_cast<size_t>(tensor.shape[0]);
+  const size_t cols = tensor.values.size() / rows, head = rows / heads;
+  std::vector<float> out(tensor.values.size());
+  for (size_t row = 0; row < rows; ++row) {
+    const size_t in_head = row % head, pair = in_head % (head / 2), half = in_head / (head / 2);
+    const size_t to = row - in_head + 2 * pair + half;
+    std::copy_n(tensor.values.begin() + static_cast<ptrdiff_t>(row * cols), cols,
+                out.begin() + static_cast<ptrdiff_t>(to * cols));
+  }
+  tensor.values = std::move(out);
+}
+
+gguf::testing::Bytes GgufOf(const FamilyGolden& golden, tensor::DType type) {
+  gguf::testing::Writer writer;
+  const std::string architecture(golden.entry.at("gguf").as_string());
+  writer.String("general.architecture", architecture);
+  std::map<std::string, size_t> heads;
+  for (const auto& key : golden.entry.at("keys").as_object()) {
+    const std::string name = architecture + "." + std::string(key.key());
+    if (key.value().is_string()) {
+      writer.String(name, std::string_view(key.value().as_string()));
+    } else if (key.value().is_double()) {
+      writer.F32(name, key.value().to_number<float>());
+    } else {
+      writer.U32(name, key.value().to_number<uint32_t>());
+    }
+    if (std::string_view(key.key()) == "attention.head_count")
+      heads["q"] = key.value().to_number<size_t>();
+    if (std::string_view(key.key()) == "attention.head_count_kv")
+      heads["k"] = key.value().to_number<size_t>();
+  }
+  const bool interleaved = architecture == "llama" || architecture == "granite";
+  std::map<std::string, std::map<size_t, GeneratedTensor>> stacked;
+  for (GeneratedTensor& tensor : TensorsOf(golden)) {
+    std::string name(golden.entry.at("names").at(tensor.name).as_string());
+    if (const size_t mark = name.find('#'); mark != std::string::npos) {
+      stacked[name.substr(0, mark)].emplace(std::stoul(name.substr(mark + 1)), std::move(tensor));
+      continue;
+    }
+    if (interleaved && name.find(".attn_q.") != std::string::npos)
+      InterleaveHalves(tensor, heads["q"]);
+    if (interleaved && name.find(".attn_k.") != std::string::npos)
+      InterleaveHalves(tensor, heads["k"]);
+    if (IsGemma(golden) && name.find("norm") != std::string::npos) {
+      for (float& value : tensor.values) value += 1;
+    }
+    if (tensor.shape.size() == 1) {
+      writer.Tensor(name, tensor::DType::kF32, {tensor.shape[0]}, tensor.values);
+    } else {
+      // Routers stay floats.
+      const bool router = name.find("ffn_gate_inp") != std::string::npos;
+      writer.Tensor(name, router ? tensor::DType::kF32 : type, {tensor.shape[1], tensor.shape[0]},
+                    tensor.values);
+    }
+  }
+  for (auto& [name, experts] : stacked) {
+    std::vector<float> values;
+    for (const auto& [number, tensor] : experts)
+      values.insert(values.end(), tensor.values.begin(), tensor.values.end());
+    const std::vector<uint64_t>& shape = experts.at(0).shape;
+    writer.Tensor(name, type, {shape[1], shape[0], experts.size()}, values);
+  }
+  return writer.Build();
+}
+
+safetensors::testing::Bytes SafetensorsOf(const FamilyGolden& golden) {
+  safetensors::testing::Writer writer;
+  for (const GeneratedTensor& tensor : TensorsOf(golden))
+    writer.Floats(tensor.name, tensor.shape, tensor.values);
+  return writer.Build();
+}
+
+}  // namespace
+
+const std::vector<FamilyGolden>& FamilyGoldens() {
+  static const std::vector<FamilyGolden> kGoldens = [] {
+    std::ifstream in(support::SourcePath("tests/golden/decoder_families.json"));
+    EXPECT_TRUE(in.is_open());
+    std::ostringstream text;
+    text << in.rdbuf();
+    std::vector<FamilyGolden> goldens;
+    const json::value parsed = json::parse(text.str());
+    for (const auto& value : parsed.as_array()) {
+      FamilyGolden golden;
+      golden.entry = value.as_object();
+      golden.family = std::string(golden.entry.at("family").as_string());
+      golden.prompt = golden.entry.at("prompt").to_number<size_t>();
+      for (const auto& id : golden.entry.at("ids").as_array())
+        golden.ids.push_back(id.to_number<TokenId>());
+      for (const auto& row : golden.entry.at("logits").as_array()) {
+        golden.logits.emplace_back();
+        for (const auto& logit : row.as_array())
+          golden.logits.back().push_back(logit.to_number<float>() * 1e-4F);
+      }
+      goldens.push_back(std::move(golden));
+    }
+    return goldens;
+  }();
+  return kGoldens;
+}
+
+Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,
+                                                       model::WeightMode mode, tensor::DType type) {
+  ASSIGN_OR_RETURN(const auto file,
+                   gguf::File::FromSource(gguf::MemorySource(GgufOf(golden, type))));
+  return model::Weights::Load(*file, {.mode = mode, .threads = 2});
+}
+
+Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
+                                                         model::WeightMode mode, bool fuse) {
+  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
+                                        files::MemorySource(SafetensorsOf(golden), "st_offsets")));
+  ASSIGN_OR_RETURN(const auto checkpoint,
+                   model::DecoderCheckpoint::FromTransformers(
+                       json::serialize(golden.entry.at("config")),
+                       model::MakeTensorStore(safetensors::Checkpoint::Of(file))));
+  return model::Weights::Load(checkpoint, {.mode = mode, .threads = 2, .fuse = fuse});
+}
+
+}  // namespace tutti::parity

@@ -1,0 +1,35 @@
+// Small decoders of every family, as tools/make_decoder_goldens.py made them with transformers:
+// both forms of each from the same generated numbers, and what the library computed.
+#pragma once
+
+#include <boost/json.hpp>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "model/weights.h"
+#include "tensor/dtype.h"
+
+namespace tutti::parity {
+
+struct FamilyGolden {
+  std::string family;
+  boost::json::object entry;
+  size_t prompt = 0;                       // so many of `ids` are the prompt
+  std::vector<TokenId> ids;                // the prompt and what was chosen after it
+  std::vector<std::vector<float>> logits;  // from which each was chosen, within 5e-5
+};
+
+// All of tests/golden/decoder_families.json.
+const std::vector<FamilyGolden>& FamilyGoldens();
+
+// The checkpoint as a GGUF whose matrices are of `type`, or as a folder's files would hold it, in
+// float32. Errors: of loading.
+Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golden,
+                                                       model::WeightMode mode,
+                                                       tensor::DType type = tensor::DType::kF32);
+Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
+                                                         model::WeightMode mode, bool fuse = true);
+
+}  // namespace tutti::parity

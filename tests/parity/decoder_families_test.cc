@@ -1,0 +1,198 @@
+// Small decoders of every family beside transformers (decoder_families.h), in both forms.
+#include "decoder_families.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "runner/cpu_model_runner.h"
+#include "runner/testing/direct_driver.h"
+
+namespace tutti::parity {
+namespace {
+
+using kernels::Isa;
+using model::WeightMode;
+using runner::DirectDriver;
+
+// A runner whose logits are kept by sequence and position.
+class Recorder {
+ public:
+  Recorder(std::shared_ptr<const model::Weights> weights, Isa isa, int workers) {
+    runner::CpuRunnerOptions options;
+    options.kernels = &kernels::KernelsFor(isa);
+    options.pool =
+        std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
+    options.kv_bytes = size_t{16} << 20;
+    options.context = weights->config().context_length;
+    options.max_step_tokens = 256;
+    options.logits_tap = [this](uint32_t sequence, int position, std::span<const float> logits) {
+      const std::lock_guard lock(mutex_);
+      rows_[{sequence, position}].assign(logits.begin(), logits.end());
+    };
+    auto made = runner::CpuModelRunner::Create(std::move(weights), options);
+    EXPECT_TRUE(made.ok()) << made.status();
+    runner_ = std::move(made).value();
+    driver_ = std::make_unique<DirectDriver>(*runner_, 3);
+  }
+
+  DirectDriver& driver() { return *driver_; }
+  // Of the row at `position`.
+  const std::vector<float>& Row(int sequence, size_t position) const {
+    return rows_.at({static_cast<uint32_t>(sequence), static_cast<int>(position)});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<uint32_t, int>, std::vector<float>> rows_;
+  std::unique_ptr<runner::CpuModelRunner> runner_;
+  std::unique_ptr<DirectDriver> driver_;
+};
+
+struct Agreement {
+  int same = 0;      // choices
+  double worst = 0;  // difference of a logit
+  int rows = 0;
+};
+
+// Teacher-forced: fed the golden's tokens, one step for the prompt and one for each behind it.
+Agreement Compare(const FamilyGolden& golden, std::shared_ptr<const model::Weights> weights,
+                  Isa isa) {
+  Recorder recorder(std::move(weights), isa, 2);
+  DirectDriver& driver = recorder.driver();
+  const int sequence = driver.NewSequence();
+  DirectDriver::Part part{
+      sequence, {golden.ids.begin(), golden.ids.begin() + static_cast<ptrdiff_t>(golden.prompt)}};
+  Agreement out;
+  for (size_t i = golden.prompt; i < golden.ids.size(); ++i) {
+    const auto result = driver.Step({&part, 1});
+    EXPECT_TRUE(result.ok()) << result.status();
+    if (!result.ok() || !result->slices[0].status.ok()) return out;
+    out.same += result->slices[0].token == golden.ids[i];
+    const std::vector<float>& row = recorder.Row(sequence, i - 1);
+    const std::vector<float>& want = golden.logits[i - golden.prompt];
+    for (size_t k = 0; k < want.size(); ++k)
+      out.worst = std::max(out.worst, static_cast<double>(std::fabs(row[k] - want[k])));
+    ++out.rows;
+    part.tokens = {golden.ids[i]};
+  }
+  return out;
+}
+
+class DecoderFamilies : public testing::TestWithParam<Isa> {};
+
+TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) {
+  ASSERT_FALSE(FamilyGoldens().empty());
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    for (const bool folder : {false, true}) {
+      SCOPED_TRACE(golden.family + (folder ? " as a folder" : " as GGUF"));
+      const auto weights =
+          folder ? LoadFolder(golden, WeightMode::kF32) : LoadGguf(golden, WeightMode::kF32);
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      const Agreement agreement = Compare(golden, *weights, GetParam());
+      EXPECT_EQ(agreement.rows, 64);
+      EXPECT_EQ(agreement.same, 64);
+      EXPECT_LT(agreement.worst, 1e-3);
+    }
+  }
+}
+
+// The measure of fusion knows all families but mixtures.
+TEST_P(DecoderFamilies, OneOperationAtATimeGivesThemToo) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadFolder(golden, WeightMode::kF32, false);
+    if (golden.entry.at("keys").as_object().contains("expert_count")) {
+      EXPECT_EQ(weights.status().reason(), "model_hparam");
+      continue;
+    }
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const Agreement agreement = Compare(golden, *weights, GetParam());
+    EXPECT_EQ(agreement.same, 64);
+    EXPECT_LT(agreement.worst, 1e-3);
+  }
+}
+
+// Floats of a file stay floats in the served mode, but the cache is in 16 bits.
+TEST_P(DecoderFamilies, ServedArithmeticChoosesNearlyAlways) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadFolder(golden, WeightMode::kInt8);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const Agreement agreement = Compare(golden, *weights, GetParam());
+    EXPECT_GE(agreement.same, 62);
+    EXPECT_LT(agreement.worst, 0.25);
+  }
+}
+
+// Products in 8-bit integers; a choice may turn where the best two were close.
+TEST_P(DecoderFamilies, EightBitsChooseMostlyTheSame) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    const Agreement agreement = Compare(golden, *weights, GetParam());
+    EXPECT_GE(agreement.same, 56);
+    EXPECT_LT(agreement.worst, 1.0);
+  }
+}
+
+// Alone, row by row, on one thread; and together with others, in chunks, on three.
+TEST_P(DecoderFamilies, ARowHasTheSameBitsAloneAndInABatch) {
+  constexpr int kSequences = 5;
+  constexpr size_t kLength = 48;
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto weights = LoadGguf(golden, WeightMode::kInt8, tensor::DType::kQ8_0);
+    ASSERT_TRUE(weights.ok()) << weights.status();
+    std::vector<std::vector<TokenId>> texts;
+    for (int s = 0; s < kSequences; ++s) {
+      texts.emplace_back(golden.ids.begin() + s,
+                         golden.ids.begin() + s + static_cast<ptrdiff_t>(kLength));
+    }
+    Recorder alone(*weights, GetParam(), 1);
+    Recorder together(*weights, GetParam(), 3);
+    std::vector<int> single, shared;
+    for (int s = 0; s < kSequences; ++s) {
+      single.push_back(alone.driver().NewSequence());
+      shared.push_back(together.driver().NewSequence());
+    }
+    for (int s = 0; s < kSequences; ++s) {
+      for (size_t i = 0; i < kLength; ++i) {
+        const DirectDriver::Part part{single[static_cast<size_t>(s)],
+                                      {texts[static_cast<size_t>(s)][i]}};
+        ASSERT_TRUE(alone.driver().Step({&part, 1}).ok());
+      }
+    }
+    std::vector<size_t> done(kSequences, 0);
+    for (size_t step = 0; *std::min_element(done.begin(), done.end()) < kLength; ++step) {
+      std::vector<DirectDriver::Part> parts;
+      for (size_t s = 0; s < kSequences; ++s) {
+        const size_t count = std::min(1 + (step * 5 + s * 3) % 7, kLength - done[s]);
+        if (count == 0) continue;
+        const auto from = texts[s].begin() + static_cast<ptrdiff_t>(done[s]);
+        parts.push_back({shared[s], {from, from + static_cast<ptrdiff_t>(count)}});
+        done[s] += count;
+      }
+      ASSERT_TRUE(together.driver().Step(parts).ok());
+      for (const DirectDriver::Part& part : parts) {
+        const auto s = static_cast<size_t>(std::find(shared.begin(), shared.end(), part.sequence) -
+                                           shared.begin());
+        const std::vector<float>& one = alone.Row(single[s], done[s] - 1);
+        const std::vector<float>& many = together.Row(shared[s], done[s] - 1);
+        ASSERT_EQ(std::memcmp(one.data(), many.data(), one.size() * sizeof(float)), 0)
+            << "sequence " << s << ", token " << done[s] - 1;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryIsa, DecoderFamilies, testing::ValuesIn(kernels::DetectIsas()),
+                         [](const auto& isa) { return std::string(kernels::IsaName(isa.param)); });
+
+}  // namespace
+}  // namespace tutti::parity

@@ -1,0 +1,220 @@
+#!/usr/bin/env python3
+"""Makes tests/golden/decoder_families.json: what transformers computes for a small decoder of each family, float32, CPU.
+
+    make_decoder_goldens.py tests/golden/decoder_families.json [FAMILY...]
+
+Needs the PyPI packages torch, transformers (4.57), safetensors and gguf. Each model is created, saved as transformers
+saves it, its tensors replaced by generated values under the names and shapes of the saved file, and loaded again: names,
+shapes and config.json are the library's own, and the values need no room here. Names of the GGUF form are those of the
+package gguf, its keys those that the public converters write. Value i of a tensor is
+    ((splitmix64(fnv1a64(name) + i) >> 40) / 2^23 - 1) * spread, exact in float32,
+where weights of norms have 1 added, but Gemma's, which are stored less 1. The spreads of the embedding and of all others
+are chosen so that no model only repeats what it reads.
+
+Of each: a prompt, the 64 tokens chosen greedily after it, and the logits each was chosen from, times 10^4 and rounded. A
+prompt is taken whose every choice leads by 0.01, so that no rounding turns one, and which is followed by several tokens.
+"""
+import json
+import math
+import os
+import sys
+import tempfile
+
+MASK = (1 << 64) - 1
+WIDTH, WORDS, LAYERS, PROMPT, TOKENS, LEAD, KINDS = 64, 80, 3, 24, 64, 0.01, 8
+
+# The prompts that did, so that nobody need look for them again.
+FIRST = {"llama": 10, "llama with biases": 5, "llama 3 scaling": 4, "mistral": 4, "qwen2": 10, "qwen3": 3, "olmo2": 2, "phi3": 5,
+         "phi3 with a window": 40, "mixtral": 7}
+
+
+def fnv1a64(text):
+    h = 0xCBF29CE484222325
+    for byte in text.encode():
+        h = ((h ^ byte) * 0x100000001B3) & MASK
+    return h
+
+
+def splitmix64(x):
+    import numpy as np
+    with np.errstate(over="ignore"):
+        x = x + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def generated(name, shape, plus, spreads):
+    import numpy as np
+    import torch
+    count = math.prod(shape)
+    with np.errstate(over="ignore"):
+        numbers = splitmix64(np.uint64(fnv1a64(name)) + np.arange(count, dtype=np.uint64))
+    spread = spreads["embed_tokens" not in name]
+    values = ((numbers >> np.uint64(40)).astype(np.float64) / 2**23 - 1) * spread
+    if "norm" in name:
+        values += plus
+    return torch.tensor(values.astype(np.float32)).view(*shape)
+
+
+def families(transformers):
+    shape = dict(hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=2, intermediate_size=96,
+                 num_hidden_layers=LAYERS, vocab_size=WORDS, max_position_embeddings=256, bos_token_id=1, eos_token_id=2,
+                 pad_token_id=0)
+    yarn = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=64)
+    llama3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                  original_max_position_embeddings=64)
+    t = transformers
+    gemma = dict(shape, head_dim=32, query_pre_attn_scalar=32, sliding_window=16, tie_word_embeddings=False)
+    return [
+        ("llama", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape))),
+        ("llama with biases", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape, attention_bias=True,
+                                                                        tie_word_embeddings=True))),
+        ("llama 3 scaling", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape, rope_scaling=llama3))),
+        ("llama yarn", "llama", t.LlamaForCausalLM(t.LlamaConfig(**shape, rope_scaling=yarn))),
+        ("mistral", "llama", t.MistralForCausalLM(t.MistralConfig(**shape, head_dim=32, sliding_window=None))),
+        ("mistral with a window", "llama", t.MistralForCausalLM(t.MistralConfig(**shape, sliding_window=16))),
+        ("qwen2", "qwen2", t.Qwen2ForCausalLM(t.Qwen2Config(**shape))),
+        ("qwen3", "qwen3", t.Qwen3ForCausalLM(t.Qwen3Config(**shape, head_dim=32))),
+        ("granite", "granite", t.GraniteForCausalLM(t.GraniteConfig(
+            **shape, embedding_multiplier=3.0, residual_multiplier=0.22, attention_multiplier=0.0625, logits_scaling=0.5))),
+        ("olmo2", "olmo2", t.Olmo2ForCausalLM(t.Olmo2Config(**shape))),
+        ("phi3", "phi3", t.Phi3ForCausalLM(t.Phi3Config(**shape, partial_rotary_factor=0.5, sliding_window=None))),
+        ("phi3 with a window", "phi3", t.Phi3ForCausalLM(t.Phi3Config(**shape, sliding_window=20))),
+        ("mixtral", "llama", t.MixtralForCausalLM(t.MixtralConfig(**shape, num_local_experts=4, num_experts_per_tok=2))),
+        ("qwen3moe", "qwen3moe", t.Qwen3MoeForCausalLM(t.Qwen3MoeConfig(
+            **shape, head_dim=16, num_experts=6, num_experts_per_tok=3, moe_intermediate_size=32, norm_topk_prob=True))),
+        ("gemma2", "gemma2", t.Gemma2ForCausalLM(t.Gemma2Config(
+            **gemma, attn_logit_softcapping=5.0, final_logit_softcapping=10.0))),
+        ("gemma3", "gemma3", t.Gemma3ForCausalLM(t.Gemma3TextConfig(**dict(gemma, num_hidden_layers=7)))),
+    ]
+
+
+def gguf_keys(arch, c):
+    """As the public converters write them for that architecture."""
+    head_dim = c.get("head_dim") or c["hidden_size"] // c["num_attention_heads"]
+    keys = {
+        "block_count": c["num_hidden_layers"], "context_length": c["max_position_embeddings"],
+        "embedding_length": c["hidden_size"], "feed_forward_length": c["intermediate_size"],
+        "attention.head_count": c["num_attention_heads"], "attention.head_count_kv": c["num_key_value_heads"],
+        "attention.layer_norm_rms_epsilon": float(c["rms_norm_eps"]), "rope.freq_base": float(c["rope_theta"]),
+        "vocab_size": c["vocab_size"],
+    }
+    if arch in ("llama", "granite"):
+        keys["rope.dimension_count"] = head_dim
+    if arch == "phi3":
+        keys["rope.dimension_count"] = int(head_dim * c["partial_rotary_factor"])
+        keys["attention.sliding_window"] = c["sliding_window"] or 0
+    if c.get("head_dim"):
+        keys["attention.key_length"] = keys["attention.value_length"] = head_dim
+    if arch == "granite":
+        keys.update({"attention.scale": c["attention_multiplier"], "embedding_scale": c["embedding_multiplier"],
+                     "residual_scale": c["residual_multiplier"], "logit_scale": c["logits_scaling"]})
+    if arch in ("gemma2", "gemma3") or (arch == "llama" and c.get("sliding_window")):
+        keys["attention.sliding_window"] = c["sliding_window"]
+    if arch == "gemma2":
+        keys["attn_logit_softcapping"] = c["attn_logit_softcapping"]
+        keys["final_logit_softcapping"] = c["final_logit_softcapping"]
+    experts = c.get("num_local_experts") or c.get("num_experts")
+    if experts:
+        keys.update({"expert_count": experts, "expert_used_count": c["num_experts_per_tok"]})
+    if arch == "qwen3moe":
+        keys["expert_feed_forward_length"] = c["moe_intermediate_size"]
+    scaling = c.get("rope_scaling")
+    if scaling and scaling["rope_type"] == "yarn":
+        keys.update({"rope.scaling.type": "yarn", "rope.scaling.factor": scaling["factor"],
+                     "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
+    if scaling and scaling["rope_type"] == "llama3":  # converters write a tensor of factors; the keys say the same
+        keys.update({"rope.scaling.type": "llama3", "rope.scaling.factor": scaling["factor"],
+                     "rope.scaling.low_freq_factor": scaling["low_freq_factor"],
+                     "rope.scaling.high_freq_factor": scaling["high_freq_factor"],
+                     "rope.scaling.original_context_length": scaling["original_max_position_embeddings"]})
+    return keys
+
+
+def gguf_names(arch, names, layers):
+    """Name of the GGUF form by transformers' name; NAME#2 is the third of those that are stacked."""
+    import re
+
+    import gguf
+    known = gguf.get_tensor_name_map({v: k for k, v in gguf.MODEL_ARCH_NAMES.items()}[arch], layers)
+    found = {}
+    for name in names:
+        expert = re.search(r"\.experts\.(\d+)\.", name)
+        plain = name.replace(expert.group(0), ".experts.") if expert else name
+        mapped = known.get_name(plain, try_suffixes=(".weight", ".bias"))
+        if plain == "lm_head.weight":  # no published Gemma has one
+            mapped = "output.weight"
+        assert mapped, (arch, name)
+        found[name] = mapped + (f"#{expert.group(1)}" if expert else "")
+    return found
+
+
+def greedy(model, prompt):
+    """The tokens after the prompt, their logits, and the least lead of a choice."""
+    import torch
+    ids, rows, lead = list(prompt), [], math.inf
+    with torch.no_grad():
+        while len(ids) < len(prompt) + TOKENS:
+            row = model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1]
+            best = torch.topk(row, 2).values
+            lead = min(lead, float(best[0] - best[1]))
+            rows.append([round(v * 1e4) for v in row.tolist()])
+            ids.append(int(row.argmax()))
+            if lead < LEAD:
+                break
+    return ids, rows, lead
+
+
+def write(out, golden, order):
+    golden.sort(key=lambda entry: order.index(entry["family"]) if entry["family"] in order else len(order))
+    with open(out, "w", encoding="utf-8") as file:
+        for i, entry in enumerate(golden):
+            file.write(("[" if i == 0 else ",") + json.dumps(entry, separators=(",", ":")) + "\n")
+        file.write("]\n")
+
+
+def main():
+    out, *only = sys.argv[1:]
+    import torch
+    import transformers
+    from safetensors.torch import load_file, save_file
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    golden, order = [], []
+    if only:  # the others stay as they are
+        with open(out, encoding="utf-8") as file:
+            golden = [entry for entry in json.load(file) if entry["family"] not in only]
+    for name, arch, made in families(transformers):
+        order.append(name)
+        if only and name not in only:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            made.save_pretrained(folder)
+            path = os.path.join(folder, "model.safetensors")
+            plus = 0 if arch.startswith("gemma") else 1
+            shapes = {key: value.shape for key, value in load_file(path).items()}
+            spreads = (0.125, 0.5) if plus == 0 else (1.0, 0.25) if "lm_head.weight" in shapes else (0.25, 0.5)
+            tensors = {key: generated(key, shape, plus, spreads) for key, shape in shapes.items()}
+            save_file(tensors, path, metadata={"format": "pt"})
+            model = type(made).from_pretrained(folder, attn_implementation="eager").float().eval()
+            with open(os.path.join(folder, "config.json"), encoding="utf-8") as file:
+                config = json.load(file)
+        for seed in range(FIRST.get(name, 1), 200):
+            prompt = [3 + (i * i * seed + i * 7 + seed) % (WORDS - 3) for i in range(PROMPT)]
+            ids, rows, lead = greedy(model, prompt)
+            if lead >= LEAD and len(set(ids[PROMPT:])) >= KINDS:
+                break
+        else:
+            raise SystemExit(f"{name}: no prompt will do")
+        golden.append({"family": name, "config": config, "gguf": arch, "keys": gguf_keys(arch, config),
+                       "names": gguf_names(arch, tensors, config["num_hidden_layers"]),
+                       "tensors": {key: list(value.shape) for key, value in tensors.items()},
+                       "spreads": spreads, "prompt": PROMPT, "ids": ids, "logits": rows})
+        print(name, len(tensors), "tensors, prompt", seed, "lead", round(lead, 3), "kinds of tokens", len(set(ids[PROMPT:])),
+              flush=True)
+        write(out, golden, order)
+
+
+if __name__ == "__main__":
+    main()
