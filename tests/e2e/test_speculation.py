@@ -46,7 +46,6 @@ class Speculation(unittest.TestCase):
         server.wait_idle()
         proposed = server.metric("tutti_spec_draft_tokens_total")
         accepted = sum(server.metric("tutti_spec_accepted_tokens_total", position=i) for i in range(7))
-        server.stop()
         return [(a["choices"], a["usage"]["completion_tokens"]) for a in answers], proposed, accepted
 
     def test_the_same_answers_with_and_without(self):
