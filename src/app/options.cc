@@ -40,7 +40,7 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
      "continuous|interleaved|blocking|static"},
     {"prefix-cache", kChoice, kModel, "on", "reuse the KV of equal prompt beginnings", 0, 0,
      "on|off"},
-    {"speculate", kChoice, kModel, "ngram",
+    {"speculate", kChoice, kModel, "off",
      "propose tokens and check several at once, where that pays: copied from earlier in the text",
      0, 0, "off|ngram"},
     {"queue", kInt, kModel, "256", "accepted requests that hold no lane yet; one more is refused",
