@@ -21,7 +21,7 @@ TABLES = ["scalar", "neondot", "i8mm"]  # ascending
 # The oracle's own attention, long contexts and every length take minutes; i8mm has neondot's attention; plans are the same
 # everywhere, and rates are nobody's.
 BUT = ("*AttentionTest*/scalar*:*SpanAttentionTest*/i8mm:*EveryLength*:*DecodesALongContext*:*RandomShapesAgree*:"
-       "*AttentionTest.GivesTheSameBits*:*AttentionTest.AWindowGivesTheSameBits*:AttentionCloseness*:SpanAttentionPlan*:"
+       "*AttentionTest.GivesTheSameBits*:*SharedPrefixes*:*AttentionTest.AWindowGivesTheSameBits*:AttentionCloseness*:SpanAttentionPlan*:"
        "AttentionPlan*:AttentionReads*:MeasureGemm*:MachineLimits*")
 # (processor, best table, filter)
 PROCESSORS = [("max", "i8mm", f"-{BUT}"),
