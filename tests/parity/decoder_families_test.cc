@@ -29,6 +29,8 @@ class Recorder {
     options.pool =
         std::make_shared<runner::ComputePool>(runner::ComputePoolOptions{.workers = workers});
     options.kv_bytes = size_t{16} << 20;
+    // What an int8 cache costs is measured elsewhere.
+    if (weights->mode() != WeightMode::kF32) options.kv_dtype = model::KvDtype::k16Bit;
     options.context = weights->config().context_length;
     options.max_step_tokens = 256;
     options.logits_tap = [this](uint32_t sequence, int position, std::span<const float> logits) {
