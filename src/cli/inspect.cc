@@ -12,6 +12,7 @@
 #include "cli/exit_status.h"
 #include "cli/inspect_decoder.h"
 #include "cli/inspect_encoder.h"
+#include "cli/inspect_memory.h"
 #include "gguf/describe.h"
 #include "gguf/file.h"
 #include "kernels/kernels.h"
@@ -96,16 +97,19 @@ class InspectCommand final : public Command {
         "  tutti inspect model.gguf\n"
         "  tutti inspect all-minilm-l6-v2       which arithmetic it is served in, and why\n"
         "  tutti inspect all-minilm-l6-v2:bf16\n"
-        "  tutti inspect model.gguf --json | python3 -m json.tool");
+        "  tutti inspect model.gguf --json | python3 -m json.tool\n"
+        "  tutti inspect model.gguf --memory    weights, KV cache, and the most that is used");
     app_->add_option("FILE", file_, "a .gguf file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
+    app_->add_flag("--memory", memory_, "what serving a generating model takes, instead");
   }
 
   int Run() override {
     const Result<app::ModelRef> ref = app::ResolveModel(file_);
     if (!ref.ok()) return Fail(ref.status());
+    if (memory_) return InspectMemory(ref->path, json_);
     std::error_code error;
     if (std::filesystem::is_directory(ref->path, error)) {
       if (model::HoldsDecoder(ref->path)) return InspectDecoder(ref->path, json_);
@@ -197,6 +201,7 @@ class InspectCommand final : public Command {
 
   std::string file_;
   bool json_ = false;
+  bool memory_ = false;
 };
 
 }  // namespace

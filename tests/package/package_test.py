@@ -97,7 +97,7 @@ class Package:
         assert example("generate_c") == answer, "C and C++ differ"
 
         whole = example("chat", stdin="Hello! Who are you?\n")
-        assert "assistant" in whole and "(cut off)" not in whole, whole
+        assert len(whole.split()) > 3 and "(cut off)" not in whole, whole
         cut = example("chat", "3", stdin="Hello! Who are you?\nTell me a joke.\n").splitlines()
         assert len(cut) == 2 and all(line.endswith(" (cut off)") for line in cut), cut
         assert whole.startswith(cut[0].removesuffix(" (cut off)")), (whole, cut)

@@ -1,0 +1,89 @@
+#include "cli/inspect_memory.h"
+
+#include <boost/json.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "app/model_loader.h"
+#include "app/settings.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "gguf/file.h"
+#include "kernels/kernels.h"
+#include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
+#include "model/kv_dtype.h"
+#include "model/weights.h"
+#include "wire/json.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr const char* kMemorySchema = "tutti.inspect.memory.v1";
+
+struct MemoryFacts {
+  size_t weights = 0;   // packed
+  size_t kv_pool = 0;   // --kv-cache-bytes, in whole blocks
+  size_t kv_token = 0;  // of one token in all layers
+  std::string_view kv_dtype;
+  // Row N09: with the program itself, scratch, and the packing of the largest tensors.
+  size_t peak() const { return weights + weights / 5 + kv_pool + (size_t{64} << 20); }
+};
+
+Result<model::DecoderCheckpoint> OpenDecoder(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return model::DecoderCheckpoint::Open(path);
+  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
+  return model::DecoderCheckpoint::FromGguf(std::move(file));
+}
+
+Result<MemoryFacts> Measure(const std::string& path) {
+  app::Settings::Inputs inputs;
+  inputs.environment = app::TuttiEnvironment();
+  ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
+  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint, OpenDecoder(path));
+  const model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
+  ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
+  const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
+  const size_t block =
+      model::Decoder::KvBlockBytes(weights->config(), weights->mode(), *table, dtype);
+  MemoryFacts facts;
+  facts.weights = weights->bytes();
+  facts.kv_pool = static_cast<size_t>(settings.Int("kv-cache-bytes")) / block * block;
+  facts.kv_token = block / kBlockTokens;
+  facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
+  return facts;
+}
+
+double MiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+}  // namespace
+
+int InspectMemory(const std::string& path, bool json) {
+  const Result<MemoryFacts> facts = Measure(path);
+  if (!facts.ok()) return Fail(facts.status());
+  if (json) {
+    std::printf("%s\n",
+                wire::PrintJson(boost::json::object{{"schema", kMemorySchema},
+                                                    {"weights_bytes", facts->weights},
+                                                    {"kv_pool_bytes", facts->kv_pool},
+                                                    {"kv_token_bytes", facts->kv_token},
+                                                    {"kv_dtype", facts->kv_dtype},
+                                                    {"kv_tokens", facts->kv_pool / facts->kv_token},
+                                                    {"peak_bytes", facts->peak()}})
+                    .c_str());
+    return kExitOk;
+  }
+  std::printf("weights   %9.1f MiB, packed\n", MiB(facts->weights));
+  std::printf("KV cache  %9.1f MiB, %zu tokens of %zu bytes in %s (--kv-cache-bytes, --kv-dtype)\n",
+              MiB(facts->kv_pool), facts->kv_pool / facts->kv_token, facts->kv_token,
+              std::string(facts->kv_dtype).c_str());
+  std::printf("at most   %9.1f MiB while it loads and serves: 1.2 x weights + cache + 64 MiB\n",
+              MiB(facts->peak()));
+  return kExitOk;
+}
+
+}  // namespace tutti::cli
