@@ -5,7 +5,7 @@ import unittest
 
 from harness import MODEL, Server, amount
 
-PROMPTS = amount(8, 100, 100)
+PROMPTS = amount(8, 40, 100)
 PASSAGE = ("The harbour master keeps a list of ships: Aurora, 12 crates of lemons; Borealis, 7 crates of glass; "
            "Cassiopeia, 31 crates of copper wire; Delphinus, 4 crates of winter coats; Eridanus, 9 crates of seed. ")
 # What a request may ask for that depends on the tokens before.

@@ -91,7 +91,7 @@ class Refusals(unittest.TestCase):
                 "serve", MODEL, "--port", "0", "--grpc-port", "0", "--mqtt-port", port))
 
     def test_an_arithmetic_that_nobody_knows_is_named(self):
-        self.assertIn("no arithmetic is called f16", self.refused("run", MODEL + ":f16", "-p", "Hi"))
+        self.assertIn("no arithmetic is called f8", self.refused("run", MODEL + ":f8", "-p", "Hi"))
 
 
 @unittest.skipUnless(judged("starts with too little address space", "a sanitizer maps terabytes of its own"), "sanitized")

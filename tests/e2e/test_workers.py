@@ -206,8 +206,8 @@ class Workers(unittest.TestCase):
         """Row U52, one removed under load, the hard way: 0 errors, and the texts are those of an undisturbed run."""
         texts = [f"List facts about the number {i}." for i in range(12)]
         with World(workers=2, worker=("--lanes", "8")) as world:
-            whole = [ask(world.front, text, 48, ignore_eos=True) for text in texts]
-            streams = [Stream(world.front, text, 48) for text in texts]
+            whole = [ask(world.front, text, 120, ignore_eos=True) for text in texts]
+            streams = [Stream(world.front, text, 120) for text in texts]
             for stream in streams[:6]:
                 self.assertTrue(stream.begun.wait(STEP_S))
             world.workers[0].kill_engine()

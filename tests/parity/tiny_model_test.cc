@@ -103,7 +103,7 @@ TEST_P(TinyModelTest, FloatPathServesEveryTypeAsTheReference) {
   }
 }
 
-// Weights as the file has them, activations in int8 blocks, 16-bit KV: errors of a few hundredths
+// Weights as the file has them, activations in int8 blocks, 8-bit KV: errors of a few hundredths
 // in a logit, and the best token except where the reference itself nearly ties.
 TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
   for (const DType type : EveryType()) {
@@ -115,7 +115,7 @@ TEST_P(TinyModelTest, Int8PathServesEveryTypeWithinItsRounding) {
     const Comparison c = Compare(model, *runner, 40, 24);
     const bool floats = !tensor::IsQuantized(type);  // only the KV cache is rounded
     // Random blocks have heavier tails than encoded weights.
-    const double most = floats ? 0.02 : tensor::IsTranscoded(type) ? 0.25 : 0.15;
+    const double most = floats ? 0.06 : tensor::IsTranscoded(type) ? 0.25 : 0.15;
     EXPECT_LT(c.worst_error, most) << tensor::Name(type);
     EXPECT_LT(c.worst_gap, most) << tensor::Name(type);
     EXPECT_GE(c.same, c.tokens - (floats ? 1 : 6)) << tensor::Name(type);
