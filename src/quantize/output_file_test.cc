@@ -13,22 +13,17 @@
 #include <string>
 #include <vector>
 
+#include "temp_folder.h"
+
 namespace tutti::quantize {
 namespace {
 
 class OutputFileTest : public testing::Test {
  protected:
-  OutputFileTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tutti-out-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  ~OutputFileTest() override { std::filesystem::remove_all(folder_); }
-
-  std::string Path() const { return folder_ + "/out.gguf"; }
+  std::string Path() const { return folder_.File("out.gguf"); }
   std::vector<std::string> Names() const {
     std::vector<std::string> names;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
       names.push_back(entry.path().filename().string());
     }
     return names;
@@ -42,7 +37,7 @@ class OutputFileTest : public testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
 
-  std::string folder_;
+  support::TempFolder folder_;
 };
 
 TEST_F(OutputFileTest, AppearsWholeWhenItIsKept) {
@@ -91,9 +86,9 @@ TEST_F(OutputFileTest, AFileThatCameMeanwhileIsNotReplaced) {
 }
 
 TEST_F(OutputFileTest, RefusesWhatIsNoPlaceForAFile) {
-  EXPECT_EQ(OutputFile::Create(folder_ + "/none/out.gguf", false, 1).status().reason(),
+  EXPECT_EQ(OutputFile::Create(folder_.File("none/out.gguf"), false, 1).status().reason(),
             "output_path");
-  EXPECT_EQ(OutputFile::Create(folder_, true, 1).status().reason(), "output_path");
+  EXPECT_EQ(OutputFile::Create(folder_.path(), true, 1).status().reason(), "output_path");
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(OutputFile::Create(Path(), true, 1).status().reason(), "output_path");
 }

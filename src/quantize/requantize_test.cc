@@ -1,10 +1,8 @@
 #include "quantize/requantize.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -14,6 +12,7 @@
 
 #include "gguf/metadata.h"
 #include "gguf/testing/checkpoint.h"
+#include "temp_folder.h"
 #include "tensor/quantize.h"
 
 namespace tutti::quantize {
@@ -96,18 +95,12 @@ TEST(PlanTensors, AWidthThatDoesNotFitFallsBackAndSaysWhy) {
 
 class RequantizeTest : public testing::Test {
  protected:
-  RequantizeTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "tutti-q-XXXXXX").string();
-    EXPECT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  ~RequantizeTest() override { std::filesystem::remove_all(folder_); }
-  std::string Path() const { return folder_ + "/out.gguf"; }
+  std::string Path() const { return folder_.File("out.gguf"); }
   std::string BytesOf() const {
     std::ifstream file(Path(), std::ios::binary);
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
-  std::string folder_;
+  support::TempFolder folder_;
 };
 
 TEST_F(RequantizeTest, CarriesMetadataOverAndEveryTensorWithinItsFormsError) {
@@ -196,7 +189,7 @@ TEST_F(RequantizeTest, RefusesWeightsThatAreNoNumbersOrTooLargeAndLeavesNothing)
     EXPECT_EQ(report.status().reason(), "model_nonfinite");
     EXPECT_NE(report.status().message().find("blk.0.attn_q.weight\" at row 1"), std::string::npos)
         << report.status();
-    EXPECT_TRUE(std::filesystem::is_empty(folder_));
+    EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
   }
 }
 
@@ -211,7 +204,7 @@ TEST_F(RequantizeTest, AnAbandonedOneLeavesNothingAndAVocabularyIsRefused) {
   EXPECT_EQ(
       Requantize(*Opened(MakeCheckpoint(vocabulary)), Named("Q8_0"), Path(), {}).status().reason(),
       "model_tensor_missing");
-  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST(FileTypes, AreFoundByNameInAnyCase) {

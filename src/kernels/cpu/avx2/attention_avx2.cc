@@ -261,20 +261,6 @@ struct TileForm {
   static float Exp2(float x) { return _mm256_cvtss_f32(Exp2Vector(_mm256_set1_ps(x))); }
 };
 
-void RotateHead(const AttentionShape& shape, const float* cos_sin, float* x) {
-  const int32_t half = shape.rope_dims / 2;
-  const int32_t step = shape.rope_mode == RopeMode::kAdjacent ? 2 : 1;
-  const int32_t partner = shape.rope_mode == RopeMode::kAdjacent ? 1 : half;
-  for (int32_t i = 0; i < half; ++i) {
-    const float c = cos_sin[i];
-    const float s = cos_sin[half + i];
-    const float a = x[i * step];
-    const float b = x[i * step + partner];
-    x[i * step] = a * c - b * s;
-    x[i * step + partner] = a * s + b * c;
-  }
-}
-
 void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
   const int32_t head_dim = layout.head_dim;
@@ -287,16 +273,6 @@ void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const flo
     for (int i = 0; i < 8; ++i) keys[(d + i) * kBlockTokens] = eight[i];
     _mm_storeu_si128(reinterpret_cast<__m128i*>(values + d),
                      _mm256_cvtps_ph(_mm256_loadu_ps(v + d), _MM_FROUND_TO_NEAREST_INT));
-  }
-}
-
-void AppendFloat(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
-                 const float* v) {
-  float* keys = reinterpret_cast<float*>(head) + slot;
-  float* values = reinterpret_cast<float*>(head + layout.v_offset) + slot * layout.head_dim;
-  for (int32_t d = 0; d < layout.head_dim; ++d) {
-    keys[d * kBlockTokens] = k[d];
-    values[d] = v[d];
   }
 }
 
@@ -317,43 +293,7 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
   return top / 127.0f;
 }
 
-void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
-                const float* v) {
-  const int32_t dims = layout.head_dim;
-  int8_t row[256];
-  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] = Quantise(k, dims, row);
-  std::byte* to = head + slot * 2;
-  for (int32_t d = 0; d < dims; d += 2, to += kBlockTokens * 2) __builtin_memcpy(to, row + d, 2);
-  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, dims, row);
-  int8_t* values =
-      reinterpret_cast<int8_t*>(head + layout.v_offset) + slot / 2 * dims * 2 + slot % 2;
-  for (int32_t d = 0; d < dims; ++d) values[2 * d] = row[d];
-}
-
-void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
-  const AttentionShape& shape = args.shape;
-  const int32_t head_dim = shape.head_dim;
-  const auto append = args.layout.format == KvFormat::kF32  ? AppendFloat
-                      : args.layout.format == KvFormat::kI8 ? AppendInt8
-                                                            : AppendHalf;
-  for (int32_t r = row_begin; r < row_end; ++r) {
-    const RowPlace place = args.rows[r];
-    float* q = args.qkv + static_cast<size_t>(r) * args.stride;
-    const float* k = q + shape.heads * head_dim;
-    const float* v = k + shape.kv_heads * head_dim;
-    if (shape.rope_mode != RopeMode::kNone) {
-      const float* cos_sin =
-          args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
-      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
-        RotateHead(shape, cos_sin, q + h * head_dim);
-    }
-    const int32_t slot = place.position % kBlockTokens;
-    std::byte* head = args.kv.Head(place.block, 0);
-    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.kv.head_stride) {
-      append(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
-    }
-  }
-}
+#include "kernels/cpu/attention_append.inc"
 
 size_t ScratchBytes(const AttentionShape& shape) {
   return FormScratchBytes<TileForm<KvFormat::kF16>>(shape.head_dim);

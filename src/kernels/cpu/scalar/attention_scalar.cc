@@ -121,69 +121,17 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
   return greatest / 127.0f;
 }
 
-void AppendInt8(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
+void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
-  const int32_t dims = layout.head_dim;
-  int8_t row[256];
-  reinterpret_cast<float*>(head + layout.k_scale_offset)[slot] = Quantise(k, dims, row);
-  int8_t* keys = reinterpret_cast<int8_t*>(head);
-  for (int32_t d = 0; d < dims; ++d) keys[(d / 2 * kBlockTokens + slot) * 2 + d % 2] = row[d];
-  reinterpret_cast<float*>(head + layout.v_scale_offset)[slot] = Quantise(v, dims, row);
-  int8_t* values = reinterpret_cast<int8_t*>(head + layout.v_offset);
-  for (int32_t d = 0; d < dims; ++d) values[(slot / 2 * dims + d) * 2 + slot % 2] = row[d];
-}
-
-void WriteValue(const KvLayout& layout, std::byte* matrix, int32_t index, float value) {
-  if (layout.format == KvFormat::kF32) {
-    reinterpret_cast<float*>(matrix)[index] = value;
-  } else {
-    reinterpret_cast<uint16_t*>(matrix)[index] = tensor::FloatToHalf(value);
+  uint16_t* keys = reinterpret_cast<uint16_t*>(head) + slot;
+  uint16_t* values = reinterpret_cast<uint16_t*>(head + layout.v_offset) + slot * layout.head_dim;
+  for (int32_t d = 0; d < layout.head_dim; ++d) {
+    keys[d * kBlockTokens] = tensor::FloatToHalf(k[d]);
+    values[d] = tensor::FloatToHalf(v[d]);
   }
 }
 
-void RotateHead(const AttentionShape& shape, const float* cos_sin, float* x) {
-  const int32_t half = shape.rope_dims / 2;
-  const int32_t step = shape.rope_mode == RopeMode::kAdjacent ? 2 : 1;
-  const int32_t partner = shape.rope_mode == RopeMode::kAdjacent ? 1 : half;
-  for (int32_t i = 0; i < half; ++i) {
-    const float c = cos_sin[i];
-    const float s = cos_sin[half + i];
-    const float a = x[i * step];
-    const float b = x[i * step + partner];
-    x[i * step] = a * c - b * s;
-    x[i * step + partner] = a * s + b * c;
-  }
-}
-
-void RopeAppend(const RopeAppendArgs& args, int32_t row_begin, int32_t row_end) {
-  const AttentionShape& shape = args.shape;
-  const int32_t head_dim = shape.head_dim;
-  for (int32_t r = row_begin; r < row_end; ++r) {
-    const RowPlace place = args.rows[r];
-    float* q = args.qkv + static_cast<size_t>(r) * args.stride;
-    float* k = q + shape.heads * head_dim;
-    const float* v = k + shape.kv_heads * head_dim;
-    if (shape.rope_mode != RopeMode::kNone) {
-      const float* cos_sin =
-          args.cos_sin + static_cast<size_t>(place.position) * static_cast<size_t>(shape.rope_dims);
-      for (int32_t h = 0; h < shape.heads + shape.kv_heads; ++h)
-        RotateHead(shape, cos_sin, q + h * head_dim);
-    }
-    const int32_t slot = place.position % kBlockTokens;
-    std::byte* head = args.kv.Head(place.block, 0);
-    for (int32_t h = 0; h < shape.kv_heads; ++h, head += args.kv.head_stride) {
-      if (args.layout.format == KvFormat::kI8) {
-        AppendInt8(args.layout, head, slot, k + h * head_dim, v + h * head_dim);
-        continue;
-      }
-      for (int32_t d = 0; d < head_dim; ++d) {
-        WriteValue(args.layout, head, d * kBlockTokens + slot, k[h * head_dim + d]);
-        WriteValue(args.layout, head + args.layout.v_offset, slot * head_dim + d,
-                   v[h * head_dim + d]);
-      }
-    }
-  }
-}
+#include "kernels/cpu/attention_append.inc"
 
 size_t ScratchBytes(const AttentionShape& shape) {
   return FormScratchBytes<ScalarForm>(shape.head_dim);
