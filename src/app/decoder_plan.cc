@@ -202,6 +202,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   model::LoadOptions load;
   load.mode = mode;
   load.threads = device->threads();
+  load.bf16_pairs = table->gemm.bf16_pairs;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
   if (context.settings->IsSet("cache.redis")) {

@@ -28,7 +28,9 @@ std::string CpuName() {
 // Operations a second of the attention products: 16-bit multiply-adds run at half the int8 rate
 // where the kernels use them, float ones elsewhere.
 double AttentionRate(const kernels::MachineLimits& limits) {
-  const double wide = limits.isa == kernels::Isa::kAvx512Vnni ? limits.int8_ops_per_s / 2 : 0;
+  const bool int16 =
+      limits.isa == kernels::Isa::kAvx512Vnni || limits.isa == kernels::Isa::kAvx512Bf16;
+  const double wide = int16 ? limits.int8_ops_per_s / 2 : 0;
   return std::max(wide, limits.float32_ops_per_s);
 }
 
@@ -41,14 +43,18 @@ boost::json::object MachineJson(const kernels::MachineLimits& limits) {
           {"isa", kernels::IsaName(limits.isa)},
           {"read_gb_s", limits.read_bytes_per_s / 1e9},
           {"int8_gops", limits.int8_ops_per_s / 1e9},
-          {"f32_gflops", limits.float32_ops_per_s / 1e9}};
+          {"f32_gflops", limits.float32_ops_per_s / 1e9},
+          {"bf16_gflops", limits.bf16_ops_per_s / 1e9}};
 }
 
 std::string MachineLine(const kernels::MachineLimits& limits) {
-  return fmt::format(
+  std::string line = fmt::format(
       "{}, {} threads, {}: read {:.1f} GB/s, int8 {:.0f} GOPS, float32 {:.0f} GFLOPS", CpuName(),
       limits.threads, kernels::IsaName(limits.isa), limits.read_bytes_per_s / 1e9,
       limits.int8_ops_per_s / 1e9, limits.float32_ops_per_s / 1e9);
+  if (limits.bf16_ops_per_s > 0)
+    line += fmt::format(", bfloat16 {:.0f} GFLOPS", limits.bf16_ops_per_s / 1e9);
+  return line;
 }
 
 Calibration::Calibration(kernels::Isa isa, int threads, bool guard)
@@ -62,6 +68,7 @@ bool Calibration::AtFullSpeed() {
   best_.int8_ops_per_s = std::max(best_.int8_ops_per_s, now.int8_ops_per_s);
   best_.read_bytes_per_s = std::max(best_.read_bytes_per_s, now.read_bytes_per_s);
   best_.float32_ops_per_s = std::max(best_.float32_ops_per_s, now.float32_ops_per_s);
+  best_.bf16_ops_per_s = std::max(best_.bf16_ops_per_s, now.bf16_ops_per_s);
   return full;
 }
 
@@ -77,8 +84,15 @@ Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTa
     const double ops = 2 * static_cast<double>(tensor.shape.elements());
     const bool head = embedding || tensor.name == "output.weight";
     const bool quantised = tensor::IsQuantized(tensor.dtype());
-    (head ? (quantised ? cost.head_int8_ops : cost.head_float_ops)
-          : (quantised ? cost.body_int8_ops : cost.body_float_ops)) += ops;
+    const bool bf16 = kernels.gemm.bf16_pairs && (tensor.dtype() == tensor::DType::kF16 ||
+                                                  tensor.dtype() == tensor::DType::kBF16);
+    if (quantised) {
+      (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
+    } else if (bf16) {
+      (head ? cost.head_bf16_ops : cost.body_bf16_ops) += ops;
+    } else {
+      (head ? cost.head_float_ops : cost.body_float_ops) += ops;
+    }
     cost.weight_bytes += static_cast<double>(tensor.bytes);
   }
   cost.kv_bytes_per_token = static_cast<double>(model::Decoder::KvBlockBytes(
@@ -89,13 +103,20 @@ Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTa
   return cost;
 }
 
+double ModelCost::ProductSeconds(const kernels::MachineLimits& limits, double rows,
+                                 double head_rows) const {
+  const double bf16 = limits.bf16_ops_per_s > 0 ? limits.bf16_ops_per_s : limits.float32_ops_per_s;
+  return (rows * body_int8_ops + head_rows * head_int8_ops) / limits.int8_ops_per_s +
+         (rows * body_float_ops + head_rows * head_float_ops) / limits.float32_ops_per_s +
+         (rows * body_bf16_ops + head_rows * head_bf16_ops) / bf16;
+}
+
 double ModelCost::DecodeSeconds(const kernels::MachineLimits& limits, int sequences,
                                 double context) const {
   const double n = sequences;
   const double read = (weight_bytes + n * context * kv_bytes_per_token) / limits.read_bytes_per_s;
-  const double multiply = n * (body_int8_ops + head_int8_ops) / limits.int8_ops_per_s +
-                          n * (body_float_ops + head_float_ops) / limits.float32_ops_per_s +
-                          n * context * attention_ops_per_key / AttentionRate(limits);
+  const double multiply =
+      ProductSeconds(limits, n, n) + n * context * attention_ops_per_key / AttentionRate(limits);
   return std::max(read, multiply);
 }
 
@@ -104,8 +125,7 @@ double ModelCost::PrefillSeconds(const kernels::MachineLimits& limits, int seque
   const double n = sequences, rows = n * tokens;
   const double steps = std::ceil(rows / chunk);
   const double read = steps * weight_bytes / limits.read_bytes_per_s;
-  const double multiply = (rows * body_int8_ops + n * head_int8_ops) / limits.int8_ops_per_s +
-                          (rows * body_float_ops + n * head_float_ops) / limits.float32_ops_per_s +
+  const double multiply = ProductSeconds(limits, rows, n) +
                           rows * (tokens + 1) / 2 * attention_ops_per_key / AttentionRate(limits);
   return std::max(read, multiply);
 }

@@ -40,8 +40,10 @@ struct ModelCost {
   double weight_bytes = 0;    // of all matrices, the head included
   double body_int8_ops = 0;   // of one row through the layers, quantised matrices
   double body_float_ops = 0;  // the same of float matrices
+  double body_bf16_ops = 0;   // and of those that are multiplied in bfloat16
   double head_int8_ops = 0;   // of one row through the head
   double head_float_ops = 0;
+  double head_bf16_ops = 0;
   double kv_bytes_per_token = 0;     // of the cache, all layers
   double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
 
@@ -55,6 +57,11 @@ struct ModelCost {
   // each meets the head.
   double PrefillSeconds(const kernels::MachineLimits& limits, int sequences, int tokens,
                         int chunk = 512) const;
+
+ private:
+  // Of the matrices' products alone: `rows` through the layers, `head_rows` of them through the
+  // head.
+  double ProductSeconds(const kernels::MachineLimits& limits, double rows, double head_rows) const;
 };
 
 }  // namespace tutti::bench

@@ -197,10 +197,10 @@ TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
   EXPECT_DOUBLE_EQ(cost->weight_bytes,
                    (2 * layer + cost->head_int8_ops / 2) * 20 / 32);  // Q4_1: 20 bytes per 32
 
-  const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11};
+  const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11, 0};
   EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9,
               1e-12);  // slow memory: reading decides
-  const kernels::MachineLimits slow{(*kernels)->isa, 1, 1e15, 1e9, 1e9};
+  const kernels::MachineLimits slow{(*kernels)->isa, 1, 1e15, 1e9, 1e9, 0};
   EXPECT_NEAR(cost->DecodeSeconds(slow, 2, 0),
               2 * (cost->body_int8_ops + cost->head_int8_ops) / 1e9, 1e-9);
   EXPECT_GT(cost->PrefillSeconds(slow, 1, 100), 100 * cost->body_int8_ops / 1e9);

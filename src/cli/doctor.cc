@@ -55,6 +55,7 @@ class DoctorCommand final : public Command {
                                     {"read_gb_s", limits.read_bytes_per_s / 1e9},
                                     {"int8_gops", limits.int8_ops_per_s / 1e9},
                                     {"f32_gflops", limits.float32_ops_per_s / 1e9},
+                                    {"bf16_gflops", limits.bf16_ops_per_s / 1e9},
                                     {"available_memory_bytes", app::AvailableMemory()},
                                     {"open_files_limit", files.rlim_cur},
                                     {"default_model", model.ok() ? model->path : ""}};
@@ -68,6 +69,8 @@ class DoctorCommand final : public Command {
     fmt::print("memory read         {:.1f} GB/s\n", limits.read_bytes_per_s / 1e9);
     fmt::print("int8 peak           {:.0f} GOPS\n", limits.int8_ops_per_s / 1e9);
     fmt::print("float32 peak        {:.0f} GFLOPS\n", limits.float32_ops_per_s / 1e9);
+    if (limits.bf16_ops_per_s > 0)
+      fmt::print("bfloat16 peak       {:.0f} GFLOPS\n", limits.bf16_ops_per_s / 1e9);
     fmt::print("available memory    {:.1f} GiB\n",
                static_cast<double>(app::AvailableMemory()) / (1 << 30));
     fmt::print("open files          {}\n", files.rlim_cur);

@@ -29,6 +29,7 @@ size_t BlockBytes(WeightFormat format) {
       return 1024;
     case WeightFormat::kF32:
       return 4096;
+    case WeightFormat::kBf16Pairs:
     case WeightFormat::kF16:
     case WeightFormat::kBf16:
       return 2048;
@@ -40,6 +41,7 @@ size_t BlockBytes(WeightFormat format) {
 bool IsQuantized(WeightFormat format) { return format < WeightFormat::kF32; }
 
 ScalePer ActivationScale(WeightFormat format) {
+  if (format == WeightFormat::kBf16Pairs) return ScalePer::kNone;
   return format == WeightFormat::kI8Row ? ScalePer::kRow : ScalePer::kBlock;
 }
 
@@ -57,6 +59,8 @@ const char* WeightFormatName(WeightFormat format) {
       return "Q8_0";
     case WeightFormat::kI8Row:
       return "I8_ROW";
+    case WeightFormat::kBf16Pairs:
+      return "BF16x2";
     case WeightFormat::kF32:
       return "F32";
     case WeightFormat::kF16:
@@ -76,7 +80,9 @@ int32_t PanelCount(const PackedMatrix& matrix) { return matrix.rows / kPanelRows
 
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
   const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
-  return RoundUp(blocks * kQuantBlock, 64) + 5 * RoundUp(blocks * sizeof(float), 64);
+  const size_t in_int8 =
+      RoundUp(blocks * kQuantBlock, 64) + 5 * RoundUp(blocks * sizeof(float), 64);
+  return std::max(in_int8, blocks * kQuantBlock * sizeof(uint16_t));
 }
 
 QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, ScalePer scale) {
@@ -87,6 +93,10 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
   const size_t part = RoundUp(scales * sizeof(float), 64);
   QuantizedRows out;
   out.q = reinterpret_cast<int8_t*>(memory);
+  out.rows = rows;
+  out.cols = cols;
+  out.scale = scale;
+  if (scale == ScalePer::kNone) return out;
   memory += RoundUp(blocks * kQuantBlock, 64);
   out.d = reinterpret_cast<float*>(memory);
   out.minus128 = reinterpret_cast<int32_t*>(memory + part);
@@ -95,9 +105,6 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
     out.minus8 = reinterpret_cast<int32_t*>(memory + 3 * part);
     out.minus16 = reinterpret_cast<int32_t*>(memory + 4 * part);
   }
-  out.rows = rows;
-  out.cols = cols;
-  out.scale = scale;
   return out;
 }
 

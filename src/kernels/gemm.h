@@ -18,7 +18,13 @@
 //   d_x, f), and for
 //                      formats with a minimum f = fma(m_w, s_x, f) right after it
 //   kI8Row:            i = sum of w * q over all of K as integers (exact), f = float(i) * (d_w *
-//   d_x) float formats:     f = fma(w, x, f), k ascending then bias (one add), then the epilogue.
+//   d_x)
+//   kBf16Pairs:        x rounded to bfloat16, to nearest even; for pairs of k ascending f = fma(w,
+//   x,
+//                      f) of the odd k, then of the even one; what is smaller than a normal float32
+//                      counts as zero (as `vdpbf16ps` does)
+//   float formats:     f = fma(w, x, f), k ascending
+//   then bias (one add), then the epilogue.
 // Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from
 // the load ports.
 #pragma once
@@ -45,15 +51,18 @@ enum class WeightFormat : uint8_t {
   kQ8_0,   // 16 lines (g < 8) of q + 128; fp16 d[32]. value d*q
   kI8Row,  // 16 lines (g < 8) of q + 128; after the last block float d[32]: one scale per weight
            // row and one per activation row. value d*q
-  kF32,    // float [32 k][32 rows]
-  kF16,    // IEEE half [32 k][32 rows], widened exactly when read
-  kBf16,   // bfloat16 [32 k][32 rows], widened exactly when read
+  kBf16Pairs,  // bfloat16 [16 pairs of k][32 rows][2], multiplied with activations in bfloat16;
+               // only for tables that say so (GemmKernels::bf16_pairs)
+  kF32,        // float [32 k][32 rows]
+  kF16,        // IEEE half [32 k][32 rows], widened exactly when read
+  kBf16,       // bfloat16 [32 k][32 rows], widened exactly when read
 };
-// Bytes of one block of a panel: 576, 640, 704, 768, 1088, 1024, 4096, 2048, 2048.
+// Bytes of one block of a panel: 576, 640, 704, 768, 1088, 1024, 2048, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
 // K at most, where sums run over all of it: int32 holds 127 * 127 * K.
 inline constexpr int32_t kMaxRowScaledCols = 65536;
-bool IsQuantized(WeightFormat format);  // q formats: activations must be quantised as well
+// q formats and kBf16Pairs: activations must have been through quantize().
+bool IsQuantized(WeightFormat format);
 const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
 
 // What one scale of quantised activations belongs to. A row's greatest value makes all its steps,
@@ -61,6 +70,7 @@ const char* WeightFormatName(WeightFormat format);  // "Q4_0", ..., "BF16"
 enum class ScalePer : uint8_t {
   kBlock,  // 32 values: the formats of files
   kRow,    // a whole row: kI8Row
+  kNone,   // values in bfloat16 have none: kBf16Pairs
 };
 ScalePer ActivationScale(WeightFormat format);
 
@@ -79,8 +89,9 @@ int32_t PanelCount(const PackedMatrix& matrix);
 // equal tiles of at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t
 // rows keeps block b of its row r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i],
 // s[i], minus*[i]. With ScalePer::kRow, d and minus128 have one element per row, at the row's
-// index, and s, minus8 and minus16 are null. A view: memory of QuantizedRowsBytes() (enough for
-// either), 64-byte aligned, made by MakeQuantizedRows.
+// index, and s, minus8 and minus16 are null. With ScalePer::kNone, q holds bfloat16, two bytes a
+// value (q[64*i ..]), and all else is null. A view: memory of QuantizedRowsBytes() (enough for
+// each), 64-byte aligned, made by MakeQuantizedRows.
 struct QuantizedRows {
   int8_t* q = nullptr;  // round to nearest even of x * (127 / max|x|)
   float* d = nullptr;   // max|x| / 127; NaN if the block holds a NaN, so that it reaches the output
@@ -160,8 +171,8 @@ struct GemmArgs {
   size_t out_stride = 0;
 
   // Gated epilogues: also (or only, if out is null) quantises the result for the next matrix, whose
-  // K is weight.rows / 2, with scales per block. Set if quantized.q is; then ranges of panels must
-  // begin even and end even.
+  // K is weight.rows / 2, with scales per block or none. Set if quantized.q is; then ranges of
+  // panels must begin even and end even.
   QuantizedRows quantized;
 
   // kArgmax: [rows], this worker's own; the caller initialises and merges.
@@ -208,6 +219,7 @@ PanelRange WorkerPanels(const PackedMatrix& matrix, int32_t worker, int32_t work
 // One set per instruction set. Pointers are never null.
 struct GemmKernels {
   const char* name;  // which files wrote it: "scalar", "avx2", "avxvnni", "avx512vnni", ...
+  bool bf16_pairs;   // whether gemm() takes WeightFormat::kBf16Pairs
 
   // Quantises rows [row_begin, row_end) of args.out. Ranges of different workers write disjoint
   // bytes. RMSNorm: ((x * (1 / sqrt(mean(x^2) + eps))) * weight), squares summed by FMA in 16 lanes
@@ -223,6 +235,7 @@ const GemmKernels& ScalarGemmKernels();
 const GemmKernels& Avx2GemmKernels();
 const GemmKernels& AvxVnniGemmKernels();
 const GemmKernels& Avx512VnniGemmKernels();
+const GemmKernels& Avx512Bf16GemmKernels();
 const GemmKernels& NeonDotGemmKernels();
 const GemmKernels& I8mmGemmKernels();
 

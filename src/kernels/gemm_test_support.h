@@ -92,6 +92,9 @@ inline std::vector<const GemmKernels*> AllKernels() {
         out.push_back(&AvxVnniEvexGemmKernelsForTest());
         out.push_back(&Avx512VnniGemmKernels());
         break;
+      case Isa::kAvx512Bf16:
+        out.push_back(&Avx512Bf16GemmKernels());
+        break;
 #elif defined(__aarch64__)
       case Isa::kNeonDot:
         out.push_back(&NeonDotGemmKernels());

@@ -15,9 +15,13 @@ namespace {
 constexpr struct {
   Isa isa;
   std::string_view name;
-} kNames[] = {{Isa::kScalar, "scalar"},   {Isa::kAvx2, "avx2"},
-              {Isa::kAvxVnni, "avxvnni"}, {Isa::kAvx512Vnni, "avx512vnni"},
-              {Isa::kNeonDot, "neondot"}, {Isa::kI8mm, "i8mm"}};
+} kNames[] = {{Isa::kScalar, "scalar"},
+              {Isa::kAvx2, "avx2"},
+              {Isa::kAvxVnni, "avxvnni"},
+              {Isa::kAvx512Vnni, "avx512vnni"},
+              {Isa::kAvx512Bf16, "avx512bf16"},
+              {Isa::kNeonDot, "neondot"},
+              {Isa::kI8mm, "i8mm"}};
 
 #if defined(__x86_64__)
 
@@ -34,6 +38,7 @@ struct Features {
   bool avx2 = false;
   bool avx_vnni = false;
   bool avx512_vnni = false;
+  bool avx512_bf16 = false;
 };
 
 // Source: Intel SDM volume 2, CPUID leaves 1 and 7; XCR0 bits 1-2 (xmm, ymm) and 5-7 (masks, zmm).
@@ -52,8 +57,10 @@ Features DetectFeatures() {
                     (ecx & bit_AVX512VNNI) != 0;
   const bool has_leaf_7_1 = eax >= 1;
   constexpr uint32_t kAvxVnniBit = 1u << 4;  // leaf 7.1, eax
-  out.avx_vnni = out.avx2 && has_leaf_7_1 && __get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) &&
-                 (eax & kAvxVnniBit) != 0;
+  constexpr uint32_t kAvx512Bf16Bit = 1u << 5;
+  if (!has_leaf_7_1 || !__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx)) return out;
+  out.avx_vnni = out.avx2 && (eax & kAvxVnniBit) != 0;
+  out.avx512_bf16 = out.avx512_vnni && (eax & kAvx512Bf16Bit) != 0;
   return out;
 }
 
@@ -62,6 +69,7 @@ void AddIsas(std::vector<Isa>& out) {
   if (features.avx2) out.push_back(Isa::kAvx2);
   if (features.avx_vnni) out.push_back(Isa::kAvxVnni);
   if (features.avx512_vnni) out.push_back(Isa::kAvx512Vnni);
+  if (features.avx512_bf16) out.push_back(Isa::kAvx512Bf16);
 }
 
 bool IsAmd() {

@@ -14,10 +14,11 @@ enum class Isa {
   kAvx2,        // AVX2, FMA, F16C
   kAvxVnni,     // the above and AVX-VNNI (256-bit, VEX): desktop parts without AVX-512
   kAvx512Vnni,  // AVX-512 F, BW, DQ, VL, VNNI
+  kAvx512Bf16,  // the above and AVX512_BF16
   kNeonDot,     // 64-bit Arm: NEON with int8 dot products (Armv8.2)
   kI8mm,        // the above and int8 matrix products (Armv8.6)
 };
-// "scalar", "avx2", "avxvnni", "avx512vnni", "neondot", "i8mm".
+// "scalar", "avx2", "avxvnni", "avx512vnni", "avx512bf16", "neondot", "i8mm".
 std::string_view IsaName(Isa isa);
 std::optional<Isa> IsaFromName(std::string_view name);  // exact; the inverse of IsaName
 

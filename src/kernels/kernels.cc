@@ -44,6 +44,11 @@ const KernelTable& KernelsFor(Isa isa) {
                                         Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
       return table;
     }
+    case Isa::kAvx512Bf16: {
+      static const KernelTable table = {isa, Avx512Bf16GemmKernels(), Avx512VnniAttentionKernels(),
+                                        Avx512VnniRowKernels(), Avx512VnniSpanAttentionKernels()};
+      return table;
+    }
 #elif defined(__aarch64__)
     case Isa::kNeonDot: {
       static const KernelTable table = {isa, NeonDotGemmKernels(), NeonAttentionKernels(),

@@ -28,6 +28,8 @@ const PeakKernels& PeaksFor(Isa isa) {
       return AvxVnniPeakKernels();
     case Isa::kAvx512Vnni:
       return Avx512VnniPeakKernels();
+    case Isa::kAvx512Bf16:
+      return Avx512Bf16PeakKernels();
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return NeonDotPeakKernels();
@@ -130,6 +132,10 @@ MachineLimits MeasureMachineLimits(Isa isa, int threads) {
   out.int8_ops_per_s = BestRate(threads, [&](int, int) { return peaks.int8(int8_rounds); });
   const int64_t float_rounds = RoundsFor(peaks.float32);
   out.float32_ops_per_s = BestRate(threads, [&](int, int) { return peaks.float32(float_rounds); });
+  if (peaks.bf16 != nullptr) {
+    const int64_t bf16_rounds = RoundsFor(peaks.bf16);
+    out.bf16_ops_per_s = BestRate(threads, [&](int, int) { return peaks.bf16(bf16_rounds); });
+  }
   out.read_bytes_per_s = MeasureRead(threads);
   return out;
 }

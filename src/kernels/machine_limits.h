@@ -18,6 +18,7 @@ struct MachineLimits {
   double read_bytes_per_s;   // streaming reads of memory far larger than the caches
   double int8_ops_per_s;     // int8 multiply-adds in registers; one is two operations
   double float32_ops_per_s;  // float multiply-adds in registers
+  double bf16_ops_per_s;     // the same of bfloat16 in pairs; 0: it has no such instruction
 };
 
 // Takes about 150 ms and 128 MiB. `isa` must be among DetectIsas(); threads >= 1.

@@ -152,11 +152,22 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
   return out;
 }
 
+bool HoldsFloats(WeightFormat format) {
+  return !IsQuantized(format) || format == WeightFormat::kBf16Pairs;
+}
+
 bool IsFiniteHalf(uint16_t half) { return (half & 0x7c00u) != 0x7c00u; }
 
 // Position of (row of panel, k) among the u8 lines.
 constexpr int LineIndex(int row, int k) {
   return k / 4 * 128 + row / 16 * 64 + row % 16 * 4 + k % 4;
+}
+
+// The same among the 16-bit values of a float format.
+constexpr size_t HalfIndex(WeightFormat format, int row, size_t k) {
+  const auto r = static_cast<size_t>(row);
+  if (format == WeightFormat::kBf16Pairs) return (k / 2 * kPanelRows + r) * 2 + k % 2;
+  return k * kPanelRows + r;
 }
 
 void StoreHalf(uint8_t* p, uint16_t half) { std::memcpy(p, &half, sizeof half); }
@@ -229,19 +240,19 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
     }
     return OkStatus();
   }
-  const uint32_t exponent = spec.format == WeightFormat::kF16 ? 0x7c00u : 0x7f80u;
-  const bool as_it_is = NativeFormat(source.dtype) == spec.format;
+  const bool half = spec.format == WeightFormat::kF16;
+  const uint32_t exponent = half ? 0x7c00u : 0x7f80u;
+  const bool as_it_is = source.dtype == (half ? DType::kF16 : DType::kBF16);
   if (!as_it_is) tensor::DequantizeRow(source.dtype, data, x.data(), spec.cols);
   for (size_t k = 0; k < static_cast<size_t>(spec.cols); ++k) {
     uint16_t bits = 0;
     if (as_it_is) {
       std::memcpy(&bits, data + 2 * k, sizeof bits);
     } else {
-      bits = spec.format == WeightFormat::kF16 ? tensor::FloatToHalf(x[k])
-                                               : tensor::FloatToBFloat(x[k]);
+      bits = half ? tensor::FloatToHalf(x[k]) : tensor::FloatToBFloat(x[k]);
     }
     if ((bits & exponent) == exponent) return NonFinite(from);
-    StoreHalf(panel + (k * kPanelRows + static_cast<size_t>(row)) * 2, bits);
+    StoreHalf(panel + HalfIndex(spec.format, row, k) * 2, bits);
   }
   return OkStatus();
 }
@@ -272,8 +283,8 @@ Status PackRowScaled(const PackSpec& spec, const PackRow& from, int row, std::ve
 Status PackOneRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
                   uint8_t* panel) {
   if (spec.format == WeightFormat::kI8Row) return PackRowScaled(spec, from, row, x, panel);
-  return IsQuantized(spec.format) ? PackQuantizedRow(spec, from, row, x, panel)
-                                  : PackFloatRow(spec, from, row, x, panel);
+  return HoldsFloats(spec.format) ? PackFloatRow(spec, from, row, x, panel)
+                                  : PackQuantizedRow(spec, from, row, x, panel);
 }
 
 }  // namespace
@@ -348,6 +359,7 @@ bool CanPack(tensor::DType dtype, WeightFormat format) {
     case WeightFormat::kF16:
     case WeightFormat::kBf16:
     case WeightFormat::kI8Row:
+    case WeightFormat::kBf16Pairs:
       return true;
     default:
       return format == WeightFormat::kQ8_0 && !tensor::IsQuantized(dtype);
@@ -490,9 +502,9 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
       for (int k = 0; k < 32; ++k) std::memcpy(out + k, panel + (k * kPanelRows + r) * 4, 4);
       continue;
     }
-    if (!IsQuantized(matrix.format)) {
-      for (int k = 0; k < 32; ++k) {
-        const uint16_t bits = half_at(panel + (k * kPanelRows + r) * 2);
+    if (HoldsFloats(matrix.format)) {
+      for (size_t k = 0; k < 32; ++k) {
+        const uint16_t bits = half_at(panel + HalfIndex(matrix.format, r, k) * 2);
         out[k] = matrix.format == WeightFormat::kF16 ? tensor::HalfToFloat(bits)
                                                      : tensor::BFloatToFloat(bits);
       }

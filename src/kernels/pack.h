@@ -19,7 +19,7 @@
 //   rounded to fp16.
 //   Q2_K, Q3_K, IQ1_M, IQ2_XS, IQ2_S as Q8_0: requantised as Q6_K is.
 //   F32, F16, BF16 as Q8_0: the same rounding. Anything as F16 or BF16: to nearest
-//   even; what is beyond fp16 is an error. Anything as F32:
+//   even; what is beyond fp16 is an error. Anything as BF16x2: as BF16. Anything as F32:
 //   exactly w.
 //   Anything as I8_ROW: requantised per row with step max|w| / 127; at most half of that step off.
 #pragma once
@@ -42,8 +42,8 @@ WeightFormat NativeFormat(tensor::DType dtype);
 // What NativeFormat() costs against the file's values, in words; "" for types that have a format of
 // their own.
 std::string_view PackingLoss(tensor::DType dtype);
-// Whether rows of `dtype` can be packed as `format`: its native format, F32, F16, BF16, I8_ROW,
-// and for float types also Q8_0.
+// Whether rows of `dtype` can be packed as `format`: its native format, F32, F16, BF16, BF16x2,
+// I8_ROW, and for float types also Q8_0.
 bool CanPack(tensor::DType dtype, WeightFormat format);
 
 // Row `row` of source `source`; source -1 is a row of zeros.

@@ -125,6 +125,7 @@ Result<std::unique_ptr<Decoder>> Decoder::Create(std::shared_ptr<const Weights> 
   CHECK(options.context >= 1 && options.context <= weights->config().context_length)
       << options.context;
   CHECK(kernels::AttentionShapeFault(weights->config().attention_shape()) == nullptr);
+  CHECK(kernels.gemm.bf16_pairs || !weights->bf16_pairs()) << kernels.gemm.name;
   std::unique_ptr<Decoder> decoder(new Decoder(std::move(weights), kernels, options));
   RETURN_IF_ERROR(decoder->Allocate());
   return decoder;
@@ -372,7 +373,8 @@ Decoder::Activations Decoder::Prepare(const Source& source, const Projection& co
   out.pending = own;
   out.source = source;
   if (consumer.reads_quantized()) {
-    out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols);
+    out.quantized = kernels::MakeQuantizedRows(memory.quantized, source.rows, source.cols,
+                                               consumer.activation_scale());
   }
   const bool as_they_are = source.gather == nullptr && source.norm_weight == nullptr;
   if (consumer.reads_floats()) {
@@ -487,7 +489,8 @@ Decoder::Activations Decoder::GateUp(const Projection& gate_up, const Projection
   Activations gated;
   gated.rows = in.rows;
   if (down.reads_quantized())
-    gated.quantized = kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width);
+    gated.quantized =
+        kernels::MakeQuantizedRows(shared_ffn_.quantized, in.rows, width, down.activation_scale());
   if (down.reads_floats()) {
     gated.floats = shared_ffn_.floats;
     gated.stride = static_cast<size_t>(width);

@@ -31,8 +31,8 @@ Decoder::Activations Decoder::PrepareUnfused(const float* x, int rows, int cols,
   if (consumer.reads_quantized()) {
     // The wider of the two memories holds any of the model's activations.
     const bool wide = cols == weights_->config().feed_forward;
-    out.quantized =
-        kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized, rows, cols);
+    out.quantized = kernels::MakeQuantizedRows(wide ? shared_ffn_.quantized : shared_.quantized,
+                                               rows, cols, consumer.activation_scale());
   }
   out.floats = x;
   out.stride = source.stride;
@@ -78,13 +78,15 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   const Activations normed = PrepareUnfused(normed_, rows, config.width, layer.q, team);
   // A file may give q, k and v different types; what one does not read the next may.
   multiply(layer.q, normed, qkv_, qkv_columns_);
-  const Activations for_k = layer.k.reads_quantized() && !layer.q.reads_quantized()
-                                ? PrepareUnfused(normed_, rows, config.width, layer.k, team)
-                                : normed;
+  const auto prepared = [&](const Activations& before, const Projection& consumer) {
+    const bool serves =
+        !consumer.reads_quantized() ||
+        (before.quantized.q != nullptr && before.quantized.scale == consumer.activation_scale());
+    return serves ? before : PrepareUnfused(normed_, rows, config.width, consumer, team);
+  };
+  const Activations for_k = prepared(normed, layer.k);
   multiply(layer.k, for_k, qkv_ + config.q_rows(), qkv_columns_);
-  const Activations for_v = layer.v.reads_quantized() && !for_k.quantized.q
-                                ? PrepareUnfused(normed_, rows, config.width, layer.v, team)
-                                : for_k;
+  const Activations for_v = prepared(for_k, layer.v);
   multiply(layer.v, for_v, qkv_ + config.q_rows() + config.kv_rows(), qkv_columns_);
   RopeAppend(index, batch, team);
   Attend(index, batch, team);
@@ -95,9 +97,7 @@ void Decoder::UnfusedLayer(int index, const DecoderBatch& batch, Team& team) {
   norm(layer.ffn_norm);
   const Activations for_gate = PrepareUnfused(normed_, rows, config.width, layer.gate, team);
   multiply(layer.gate, for_gate, gate_, config.feed_forward);
-  const Activations for_up = layer.up.reads_quantized() && !layer.gate.reads_quantized()
-                                 ? PrepareUnfused(normed_, rows, config.width, layer.up, team)
-                                 : for_gate;
+  const Activations for_up = prepared(for_gate, layer.up);
   multiply(layer.up, for_up, up_, config.feed_forward);
   each_row([&](size_t row) {
     float* gate = gate_ + row * ffn;

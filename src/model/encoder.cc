@@ -60,8 +60,7 @@ Status Encoder::Allocate() {
       scores_ = carver.Take<float>(static_cast<size_t>(options_.max_scored) *
                                    static_cast<size_t>(weights_->head().out.weight.rows));
     }
-    if (weights_->dtype() == EncoderDType::kInt8 ||
-        weights_->dtype() == EncoderDType::kInt8Blocks) {
+    if (weights_->dtype() != EncoderDType::kF32) {  // of 16 bits some kernels quantise, too
       quantized_ = carver.Take<std::byte>(kernels::QuantizedRowsBytes(options_.max_rows, max_cols));
     }
     for (size_t w = 0; w < workers; ++w) {

@@ -109,6 +109,7 @@ class Chooser {
     options.dtype = dtype;
     options.peaks = dtype == EncoderDType::kInt8 && !peaks_.layers.empty() ? &peaks_ : nullptr;
     options.threads = options_.threads;
+    options.bf16_pairs = options_.kernels->gemm.bf16_pairs;
     options.progress = options_.progress;
     return EncoderWeights::Load(config_, store_, options);
   }

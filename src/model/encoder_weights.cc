@@ -11,12 +11,12 @@
 namespace tutti::model {
 namespace {
 
-kernels::WeightFormat FormatOf(EncoderDType dtype) {
-  switch (dtype) {
+kernels::WeightFormat FormatOf(const EncoderWeights::Options& options) {
+  switch (options.dtype) {
     case EncoderDType::kF32:
       return kernels::WeightFormat::kF32;
     case EncoderDType::kBf16:
-      return kernels::WeightFormat::kBf16;
+      return options.bf16_pairs ? kernels::WeightFormat::kBf16Pairs : kernels::WeightFormat::kBf16;
     case EncoderDType::kInt8:
       return kernels::WeightFormat::kI8Row;
     case EncoderDType::kInt8Blocks:
@@ -29,7 +29,8 @@ kernels::WeightFormat FormatOf(EncoderDType dtype) {
 // blocks, which are packed as they are, per row, or in float32.
 kernels::WeightFormat FormatFor(const WeightArena::Tensors& tensors, kernels::WeightFormat wanted) {
   for (const StoredTensor* tensor : tensors) {
-    const bool sixteen = wanted == kernels::WeightFormat::kBf16;
+    const bool sixteen =
+        wanted == kernels::WeightFormat::kBf16 || wanted == kernels::WeightFormat::kBf16Pairs;
     if (!kernels::CanPack(tensor->dtype, wanted) ||
         (sixteen && tensor::IsQuantized(tensor->dtype))) {
       return kernels::WeightFormat::kF32;
@@ -195,7 +196,7 @@ class EncoderLoader {
       peaks = &options_.peaks->layers[static_cast<size_t>(index)];
     const auto plan = [&](const std::vector<std::string>& parts, int columns, int rows,
                           const std::vector<float>* of_input) {
-      LinearPlan made{{}, columns, rows, FormatOf(options_.dtype), of_input, !is_nomic(), false};
+      LinearPlan made{{}, columns, rows, FormatOf(options_), of_input, !is_nomic(), false};
       for (const std::string& part : parts) made.names.push_back(prefix_ + part);
       return made;
     };

@@ -73,6 +73,7 @@ class EncoderWeights {
     EncoderDType dtype = EncoderDType::kF32;
     const EncoderPeaks* peaks = nullptr;  // used for kInt8; without it columns stay as they are
     int threads = 1;                      // that pack, the calling one included
+    bool bf16_pairs = false;              // as LoadOptions::bf16_pairs, for kBf16
     std::function<bool(size_t, size_t)> progress = nullptr;  // as LoadOptions::progress
   };
   // Reads, checks and packs every tensor of `config`'s architecture. `store` holds the names of a

@@ -30,6 +30,13 @@ bool Projection::reads_floats() const {
                      [](const auto& p) { return !kernels::IsQuantized(p.format); });
 }
 
+kernels::ScalePer Projection::activation_scale() const {
+  for (const kernels::PackedMatrix& part : parts) {
+    if (kernels::IsQuantized(part.format)) return kernels::ActivationScale(part.format);
+  }
+  return kernels::ScalePer::kBlock;
+}
+
 // The tensors of the architecture, and where each goes.
 class WeightsLoader {
  public:
@@ -67,19 +74,29 @@ class WeightsLoader {
     std::vector<size_t> matrices;
   };
 
+  // Of a matrix that has its activations to itself, or shares them with matrices of its type.
   WeightFormat FormatOf(const StoredTensor& tensor) const {
     switch (options_.mode) {
-      case WeightMode::kInt8:
-        return kernels::NativeFormat(tensor.dtype);
+      case WeightMode::kInt8: {
+        const WeightFormat native = kernels::NativeFormat(tensor.dtype);
+        const bool sixteen = native == WeightFormat::kF16 || native == WeightFormat::kBf16;
+        return sixteen && options_.bf16_pairs ? WeightFormat::kBf16Pairs : native;
+      }
       case WeightMode::kF32:
         return WeightFormat::kF32;
       case WeightMode::kF16:
         return WeightFormat::kF16;
       case WeightMode::kBf16:
-        return WeightFormat::kBf16;
+        return options_.bf16_pairs ? WeightFormat::kBf16Pairs : WeightFormat::kBf16;
     }
     CHECK(false) << "mode";
     return WeightFormat::kF32;
+  }
+
+  // Beside matrices of other types: activations are quantised in one way only.
+  WeightFormat FormatAmongOthers(const StoredTensor& tensor) const {
+    const WeightFormat format = FormatOf(tensor);
+    return format == WeightFormat::kBf16Pairs ? kernels::NativeFormat(tensor.dtype) : format;
   }
 
   // Matrices that share their input, as few parts as their types allow.
@@ -96,7 +113,8 @@ class WeightsLoader {
       link.matrices.push_back(matrix);
     } else if (std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
       for (const StoredTensor* tensor : tensors) {
-        ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix({tensor}, FormatOf(*tensor)));
+        ASSIGN_OR_RETURN(const size_t matrix,
+                         arena_.PlanMatrix({tensor}, FormatAmongOthers(*tensor)));
         link.matrices.push_back(matrix);
       }
     } else {
@@ -257,7 +275,8 @@ class WeightsLoader {
     RETURN_IF_ERROR(PlanProjection({head}, &weights_->head_));
     if (c.tied_head) return OkStatus();
     // Looked up, never multiplied; its own format keeps the file's numbers.
-    ASSIGN_OR_RETURN(embedding_matrix_, arena_.PlanMatrix({embedding}, FormatOf(*embedding)));
+    ASSIGN_OR_RETURN(embedding_matrix_,
+                     arena_.PlanMatrix({embedding}, FormatAmongOthers(*embedding)));
     return OkStatus();
   }
 
@@ -265,6 +284,7 @@ class WeightsLoader {
     for (const PartsOf& link : links_) {
       for (const size_t matrix : link.matrices) {
         link.projection->parts.push_back(arena_.matrix(matrix));
+        weights_->bf16_pairs_ |= arena_.matrix(matrix).format == WeightFormat::kBf16Pairs;
       }
     }
     weights_->embedding_ =

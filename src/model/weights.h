@@ -24,10 +24,11 @@ namespace tutti::model {
 
 // What the weights are computed in.
 enum class WeightMode {
-  kInt8,  // as the file has them; activations of quantised matrices in int8 blocks of 32
+  kInt8,  // as the file has them; activations of quantised matrices in int8 blocks of 32. With
+          // LoadOptions::bf16_pairs matrices of 16 bits in bfloat16, and their activations
   kF32,   // everything widened to float: the oracle. Four bytes per weight
   kF16,   // weights in 16 bits, whatever the file has; activations in float
-  kBf16,  // the same, with the range of float32
+  kBf16,  // the same, with the range of float32; with LoadOptions::bf16_pairs activations too
 };
 
 // Matrices with one input, whose output rows follow one another. One part in most files; several
@@ -39,6 +40,8 @@ struct Projection {
   int panels() const;
   bool reads_quantized() const;  // some part wants its activations quantised
   bool reads_floats() const;     // some part wants them as floats
+  // What scales of the quantised ones belong to; one for all parts.
+  kernels::ScalePer activation_scale() const;
 };
 
 // Of a mixture.
@@ -68,7 +71,9 @@ struct LayerWeights {
 
 struct LoadOptions {
   WeightMode mode = WeightMode::kInt8;
-  int threads = 1;   // that pack, the calling one included
+  int threads = 1;  // that pack, the calling one included
+  // Whether the kernels multiply bfloat16 in pairs (kernels::GemmKernels::bf16_pairs).
+  bool bf16_pairs = false;
   bool fuse = true;  // false: q, k, v, gate and up stay matrices of their own, to measure what
                      // fusion brings
   // Called on the loading thread with the bytes packed so far and in all; false abandons the load
@@ -92,6 +97,8 @@ class Weights {
   const ModelConfig& config() const { return config_; }
   WeightMode mode() const { return mode_; }
   bool fused() const { return fused_; }
+  // Whether kernels must have GemmKernels::bf16_pairs to read them.
+  bool bf16_pairs() const { return bf16_pairs_; }
   const LayerWeights& layer(int index) const { return layers_[static_cast<size_t>(index)]; }
   // [width], times the scale of logits.
   const float* output_norm() const { return output_norm_; }
@@ -109,6 +116,7 @@ class Weights {
   ModelConfig config_;
   WeightMode mode_ = WeightMode::kInt8;
   bool fused_ = true;
+  bool bf16_pairs_ = false;
   std::vector<LayerWeights> layers_;
   const float* output_norm_ = nullptr;
   Projection head_;

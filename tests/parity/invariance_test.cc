@@ -184,11 +184,12 @@ std::vector<Scenario> Scenarios() {
 }
 
 void ExpectInvariant(const std::shared_ptr<const model::Weights>& weights, Isa isa,
-                     const Prompts& prompts, model::KvDtype kv = model::KvDtype::kByWeights) {
+                     const Prompts& prompts, model::KvDtype kv = model::KvDtype::kByWeights,
+                     const std::vector<Scenario>& scenarios = Scenarios()) {
   ASSERT_NE(weights, nullptr);
   const Rows alone = Batcher(weights, isa, kv, {.name = "alone", .threads = 1}).Run(prompts);
   ASSERT_EQ(alone.size(), prompts.size() * kNewTokens);
-  for (const Scenario& scenario : Scenarios()) {
+  for (const Scenario& scenario : scenarios) {
     const Rows rows = Batcher(weights, isa, kv, scenario).Run(prompts);
     EXPECT_EQ(CountDifferences(alone, rows, prompts.size()), 0)
         << "of " << alone.size() << " rows, " << kernels::IsaName(isa) << ", " << scenario.name;
@@ -256,6 +257,36 @@ TEST_P(InvarianceOnEveryIsa, GeneratedModelsGiveTheSameBytes) {
                     RandomPrompts(GetParam() == Isa::kScalar ? 4 : Amount(12, 4), 120,
                                   model.reference.vocab_size, 12),
                     model::KvDtype::kInt8);
+  }
+}
+
+// What a file's types become, each beside another type of cache.
+TEST_P(InvarianceOnEveryIsa, EveryFormatGivesTheSameBytes) {
+  const std::vector<Scenario> scenarios = {
+      {.name = "chunks of 32, batch 7, shuffled blocks", .batch = 7, .chunk = 32, .block_seed = 5},
+      {.name = "preempted and computed again, batch 3", .batch = 3, .chunk = 9, .preempt = true}};
+  const bool pairs = kernels::KernelsFor(GetParam()).gemm.bf16_pairs;
+  const model::KvDtype caches[] = {model::KvDtype::kInt8, model::KvDtype::k16Bit,
+                                   model::KvDtype::kF32};
+  size_t next = 0;
+  for (const tensor::DType type :
+       {tensor::DType::kQ4_0, tensor::DType::kQ4_1, tensor::DType::kQ5_0, tensor::DType::kQ5_1,
+        tensor::DType::kQ8_0, tensor::DType::kQ4_K, tensor::DType::kQ5_K, tensor::DType::kQ6_K,
+        tensor::DType::kF16, tensor::DType::kBF16, tensor::DType::kF32}) {
+    gguf::testing::CheckpointSpec spec;
+    spec.layers = 1;
+    spec.context = 512;
+    spec.type = type;
+    for (const bool in_pairs : {false, true}) {
+      const bool sixteen = type == tensor::DType::kF16 || type == tensor::DType::kBF16;
+      if (in_pairs && !(pairs && sixteen)) continue;
+      const TinyModel model = MakeTinyModel(spec, model::WeightMode::kInt8, in_pairs);
+      SCOPED_TRACE(std::string(tensor::Name(type)) + (in_pairs ? " in pairs" : ""));
+      ExpectInvariant(
+          model.weights, GetParam(),
+          RandomPrompts(GetParam() == Isa::kScalar ? 4 : 8, 70, model.reference.vocab_size, 13),
+          caches[next++ % 3], scenarios);
+    }
   }
 }
 

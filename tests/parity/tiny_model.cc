@@ -6,13 +6,15 @@
 
 namespace tutti::parity {
 
-TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode) {
+TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode,
+                        bool bf16_pairs) {
   TinyModel out;
   const gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint(spec).Build();
   const auto file = gguf::File::FromSource(gguf::MemorySource(bytes));
   EXPECT_TRUE(file.ok()) << file.status();
   if (!file.ok()) return out;
-  auto weights = model::Weights::Load(**file, {.mode = mode, .threads = 2});
+  auto weights =
+      model::Weights::Load(**file, {.mode = mode, .threads = 2, .bf16_pairs = bf16_pairs});
   EXPECT_TRUE(weights.ok()) << weights.status();
   if (weights.ok()) out.weights = *weights;
 

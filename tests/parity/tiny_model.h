@@ -18,7 +18,8 @@ struct TinyModel {
 };
 
 // Fails the running test when the checkpoint does not load.
-TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode);
+TinyModel MakeTinyModel(const gguf::testing::CheckpointSpec& spec, model::WeightMode mode,
+                        bool bf16_pairs = false);
 
 // A runner over it with room for `sequences` sequences of the context.
 std::unique_ptr<runner::CpuModelRunner> MakeTinyRunner(

@@ -138,6 +138,24 @@ TEST_P(TinyModelTest, SixteenBitWeightsServeWithinTheirRounding) {
   }
 }
 
+// Weights and activations of 16-bit files in bfloat16, where the kernels have its products.
+TEST_P(TinyModelTest, PairsOfBfloat16ServeWithinTheirRounding) {
+  if (!kernels::KernelsFor(GetParam()).gemm.bf16_pairs) return;
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    CheckpointSpec spec = SmallSpec();
+    spec.type = type;
+    const TinyModel model = MakeTinyModel(spec, WeightMode::kInt8, true);
+    ASSERT_NE(model.weights, nullptr);
+    EXPECT_TRUE(model.weights->bf16_pairs());
+    const auto runner = MakeTinyRunner(model.weights, GetParam());
+    ASSERT_NE(runner, nullptr);
+    const Comparison c = Compare(model, *runner, 40, 24);
+    EXPECT_LT(c.worst_error, 0.08) << tensor::Name(type);
+    EXPECT_LT(c.worst_gap, 0.08) << tensor::Name(type);
+    EXPECT_GE(c.same, c.tokens - 2) << tensor::Name(type);
+  }
+}
+
 TEST_P(TinyModelTest, HeadsAndRopeVariantsMatchTheReference) {
   CheckpointSpec base = SmallSpec();
   base.width = 128;
@@ -202,7 +220,7 @@ TEST_P(TinyModelTest, MatricesOfDifferentTypesInOneLayerMatchTheReference) {
   add("blk.0.attn_norm.weight", DType::kF32, {256}, true);
   add("blk.0.attn_q.weight", DType::kQ4_0, {256, 256}, false);
   add("blk.0.attn_k.weight", DType::kQ4_0, {256, 128}, false);
-  add("blk.0.attn_v.weight", DType::kQ8_0, {256, 128}, true);
+  add("blk.0.attn_v.weight", DType::kF16, {256, 128}, true);
   add("blk.0.attn_output.weight", DType::kF32, {256, 256}, true);
   add("blk.0.ffn_norm.weight", DType::kF32, {256}, true);
   add("blk.0.ffn_gate.weight", DType::kQ4_0, {256, 512}, false);
@@ -212,17 +230,24 @@ TEST_P(TinyModelTest, MatricesOfDifferentTypesInOneLayerMatchTheReference) {
   const auto file = gguf::File::FromSource(gguf::MemorySource(bytes));
   ASSERT_TRUE(file.ok()) << file.status();
   for (const gguf::TensorInfo& tensor :
-       (*file)->tensors()) {  // down was rounded to F16: what the file holds counts
+       (*file)->tensors()) {  // some were rounded to F16: what the file holds counts
     mixed.reference.tensors[std::string(tensor.name)] = *(*file)->ReadFloats(tensor);
   }
   for (const WeightMode mode : {WeightMode::kF32, WeightMode::kInt8}) {
-    const auto weights = model::Weights::Load(**file, {.mode = mode});
-    ASSERT_TRUE(weights.ok()) << weights.status();
-    const auto runner = MakeTinyRunner(*weights, GetParam());
-    ASSERT_NE(runner, nullptr);
-    const Comparison c = Compare(mixed, *runner, 40, 24);
-    EXPECT_LT(c.worst_error, mode == WeightMode::kF32 ? 1e-4 : 0.15);
-    EXPECT_GE(c.same, mode == WeightMode::kF32 ? c.tokens : c.tokens - 6);
+    // Value and down are of 16 bits: the first shares its activations with blocks of 4 and stays
+    // among the floats, the second has its own.
+    for (const bool fuse : {true, false}) {
+      const bool pairs = kernels::KernelsFor(GetParam()).gemm.bf16_pairs;
+      const auto weights =
+          model::Weights::Load(**file, {.mode = mode, .bf16_pairs = pairs, .fuse = fuse});
+      ASSERT_TRUE(weights.ok()) << weights.status();
+      EXPECT_EQ((*weights)->bf16_pairs(), pairs && mode == WeightMode::kInt8);
+      const auto runner = MakeTinyRunner(*weights, GetParam());
+      ASSERT_NE(runner, nullptr);
+      const Comparison c = Compare(mixed, *runner, 40, 24);
+      EXPECT_LT(c.worst_error, mode == WeightMode::kF32 ? 1e-4 : 0.15);
+      EXPECT_GE(c.same, mode == WeightMode::kF32 ? c.tokens : c.tokens - 6);
+    }
   }
 }
 

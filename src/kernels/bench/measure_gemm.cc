@@ -32,6 +32,13 @@ tensor::DType FileType(WeightFormat format) {
   return tensor::DType::kF32;
 }
 
+double PeakOf(WeightFormat format, const MachineLimits& limits) {
+  if (format == WeightFormat::kBf16Pairs && limits.bf16_ops_per_s > 0) return limits.bf16_ops_per_s;
+  return ActivationScale(format) != ScalePer::kNone && IsQuantized(format)
+             ? limits.int8_ops_per_s
+             : limits.float32_ops_per_s;
+}
+
 // Copies of one packed matrix, enough of them to overflow the caches.
 struct WeightPool {
   AlignedBuffer memory;
@@ -185,6 +192,7 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
   std::vector<GemmBenchRow> out;
   for (const GemmShape& shape : options.shapes) {
     for (WeightFormat format : options.formats) {
+      if (format == WeightFormat::kBf16Pairs && !kernels.bf16_pairs) continue;
       ASSIGN_OR_RETURN(const WeightPool pool, MakePool(format, shape, options.cold_bytes));
       for (int32_t rows : options.rows) {
         ASSIGN_OR_RETURN(Operands op, MakeOperands(kernels, pool.first, rows, options));
@@ -196,7 +204,7 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
         row.seconds = TimeProduct(kernels, pool, op, options);
         row.ops_per_s = 2.0 * rows * shape.n * shape.k / row.seconds;
         row.bytes_per_s = static_cast<double>(pool.bytes_each) / row.seconds;
-        const double peak = IsQuantized(format) ? limits.int8_ops_per_s : limits.float32_ops_per_s;
+        const double peak = PeakOf(format, limits);
         row.fraction_of_peak = peak > 0 ? row.ops_per_s / peak : 0;
         row.fraction_of_read =
             limits.read_bytes_per_s > 0 ? row.bytes_per_s / limits.read_bytes_per_s : 0;

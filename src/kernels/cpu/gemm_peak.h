@@ -6,17 +6,19 @@
 
 namespace tutti::kernels {
 
-// Both run `rounds` rounds on the calling thread and return the operations done (a multiply and an
+// All run `rounds` rounds on the calling thread and return the operations done (a multiply and an
 // add are two).
 struct PeakKernels {
   double (*int8)(int64_t rounds);
   double (*float32)(int64_t rounds);
+  double (*bf16)(int64_t rounds);  // null where there is no such instruction
 };
 
 const PeakKernels& ScalarPeakKernels();
 const PeakKernels& Avx2PeakKernels();
 const PeakKernels& AvxVnniPeakKernels();
 const PeakKernels& Avx512VnniPeakKernels();
+const PeakKernels& Avx512Bf16PeakKernels();
 const PeakKernels& NeonDotPeakKernels();
 const PeakKernels& I8mmPeakKernels();
 

@@ -17,7 +17,7 @@ struct TileArgs {
   const float* scales = nullptr;  // unpacked only: [block][d[32], m[32]]
 
   // Quantised formats: the tile's part of QuantizedRows, [block][row]; with one scale per row, d
-  // and start are [row] and s is null.
+  // and start are [row] and s is null; of bfloat16 q alone is set.
   const int8_t* q = nullptr;
   const float* d = nullptr;
   const float* s = nullptr;

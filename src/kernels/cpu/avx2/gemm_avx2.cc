@@ -15,7 +15,7 @@ constexpr bool kHasVnni = false;
 
 #include "kernels/cpu/avx2/gemm_ymm.inc"
 
-constexpr GemmKernels kTable = {"avx2", QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avx2", false, QuantizeRange, GemmRange};
 
 }  // namespace
 }  // namespace avx2

@@ -47,6 +47,8 @@ TileKernel DirectTile(WeightFormat format, int32_t rows) {
       return kTilesQ8_0[rows - 1];
     case WeightFormat::kI8Row:
       return kTilesI8Row[rows - 1];
+    case WeightFormat::kBf16Pairs:
+      return kTilesBf16Pairs[rows - 1];
     case WeightFormat::kF32:
       return kTilesF32[rows - 1];
     case WeightFormat::kF16:
@@ -117,11 +119,14 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
 
 #include "kernels/cpu/gemm_driver.inc"
 
-constexpr GemmKernels kTable = {"avx512vnni", QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"avx512vnni", false, QuantizeRange, GemmRange};
+// The same with tiles that not every such processor runs.
+constexpr GemmKernels kBf16Table = {"avx512bf16", true, QuantizeRange, GemmRange};
 
 }  // namespace
 }  // namespace avx512vnni
 
 const GemmKernels& Avx512VnniGemmKernels() { return avx512vnni::kTable; }
+const GemmKernels& Avx512Bf16GemmKernels() { return avx512vnni::kBf16Table; }
 
 }  // namespace tutti::kernels

@@ -13,6 +13,7 @@ extern const TileKernel kTilesQ5_0[kMaxTile];
 extern const TileKernel kTilesQ5_1[kMaxTile];
 extern const TileKernel kTilesQ8_0[kMaxTile];
 extern const TileKernel kTilesI8Row[kMaxTile];
+extern const TileKernel kTilesBf16Pairs[kMaxTile];  // needs AVX512_BF16
 extern const TileKernel kTilesUnpacked[kMaxTile];
 extern const TileKernel kTilesUnpackedMin[kMaxTile];
 extern const TileKernel kTilesF32[kMaxTile];

@@ -15,7 +15,7 @@ constexpr bool kHasMatrix = false;
 
 #include "kernels/cpu/neon/gemm_neon.inc"
 
-constexpr GemmKernels kTable = {"neondot", QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"neondot", false, QuantizeRange, GemmRange};
 
 }  // namespace
 }  // namespace neondot

@@ -147,6 +147,35 @@ void TileRowScaled(const TileArgs& args) {
   }
 }
 
+// What the instruction takes and gives: numbers below the normal ones are zero.
+float WithoutSubnormal(float x) {
+  return std::fabs(x) < std::numeric_limits<float>::min() ? std::copysign(0.0f, x) : x;
+}
+
+float BFloatAt(const void* p) {
+  uint16_t bits;
+  std::memcpy(&bits, p, sizeof bits);
+  return WithoutSubnormal(tensor::BFloatToFloat(bits));
+}
+
+void TileBf16Pairs(const TileArgs& args) {
+  StartTile(args);
+  for (int32_t b = 0; b < args.blocks; ++b) {
+    for (int32_t pair = 0; pair < 16; ++pair) {
+      const uint8_t* w = args.w + (b * 16 + pair) * 128;
+      for (int32_t m = 0; m < args.rows; ++m) {
+        const int8_t* x = args.q + (b * args.rows + m) * 64 + pair * 4;
+        float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+        for (int n = 0; n < 32; ++n) {
+          for (const int odd : {2, 0}) {
+            c[n] = WithoutSubnormal(std::fma(BFloatAt(w + 4 * n + odd), BFloatAt(x + odd), c[n]));
+          }
+        }
+      }
+    }
+  }
+}
+
 template <WeightFormat kFormat>
 void TileFloat(const TileArgs& args) {
   StartTile(args);
@@ -176,6 +205,8 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
       return TileDirect<WeightFormat::kQ8_0>;
     case WeightFormat::kI8Row:
       return TileRowScaled;
+    case WeightFormat::kBf16Pairs:
+      return TileBf16Pairs;
     case WeightFormat::kF32:
       return TileFloat<WeightFormat::kF32>;
     case WeightFormat::kF16:
@@ -195,7 +226,7 @@ void PrefetchRange(const uint8_t*, size_t) {}
 
 #include "kernels/cpu/gemm_driver.inc"
 
-constexpr GemmKernels kTable = {"scalar", QuantizeRange, GemmRange};
+constexpr GemmKernels kTable = {"scalar", true, QuantizeRange, GemmRange};
 
 }  // namespace
 
