@@ -4,7 +4,8 @@ all of them in turn several times, takes the best of each, writes the table into
 
 Prefill: one prompt. Decode: B prompts of so many tokens, 64 new tokens each, output tokens per second of all streams
 together. The gate of the default file: prefill >= 1.1 x OpenVINO GenAI, decode >= 2 x the better peer at every point;
-of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere. Each is capped
+of the same model in other types (--types, made by `tutti quantize`): >= 1.3 x the better peer everywhere; likewise of a
+model of width 1,024 with random weights in the types of K quants, which the default model is too narrow for. Each is capped
 at 85 % of what the machine's measured read rate and peaks allow for that file (`tutti bench engine` computes that limit).
 llama.cpp on the default file requantised to Q4_0 is shown beside it and gates nothing. A peer that does not open a file
 is left out of that file's table, which says so.
@@ -14,7 +15,9 @@ import datetime
 import json
 import os
 import pathlib
+import random
 import shutil
+import struct
 import subprocess
 import sys
 import tarfile
@@ -30,6 +33,7 @@ NEW = 64
 POINTS = [(512, 0), (2048, 0), (128, 1), (128, 4), (128, 8), (128, 16), (128, 32), (1024, 8), (1024, 32)]
 TYPE_POINTS = [(512, 0), (128, 1), (128, 8), (128, 32)]
 TYPES = ("Q8_0", "Q4_0", "Q4_K_M", "F16")
+WIDE_TYPES = ("Q4_K_M", "Q5_K_M", "Q6_K")
 TUTTI, LLAMA, LLAMA_Q4_0, OPENVINO = "Tutti", "llama.cpp", "llama.cpp, requantised to Q4_0", "OpenVINO GenAI"
 
 
@@ -201,7 +205,7 @@ def table(best, gate, points, rounds, model, load, missing):
     machine = best[TUTTI]["machine"]
     lines = [f"{datetime.date.today():%Y-%m-%d}. {machine['cpu']}, {machine['threads']} threads of {machine['cores']} "
              f"cores, {machine['isa']}: reads {machine['read_gb_s']:.0f} GB/s, int8 {machine['int8_gops']:.0f} GOPS, "
-             f"float32 {machine['f32_gflops']:.0f} GFLOPS. `{model.name}`; decode: prompt tokens x streams, {NEW} new "
+             f"float32 {machine['f32_gflops']:.0f} GFLOPS, bfloat16 {machine['bf16_gflops']:.0f}. `{model.name}`; decode: prompt tokens x streams, {NEW} new "
              f"tokens each; output tokens/s, best of {rounds} rounds in turn; load average {load[0]:.1f} before and "
              f"{load[1]:.1f} after." + "".join(f" {name} does not open this file." for name in missing), "",
              "| | " + " | ".join(map(name_of, points)) + " |",
@@ -242,15 +246,59 @@ def peer_options(description):
     return parser
 
 
-def make_types(folder, binary, model, types):
-    """The same model in other types: {type: file}. All come from its 16-bit form."""
-    files = {}
-    for kind in (("F16",) if types else ()) + tuple(t for t in types if t != "F16"):
-        files[kind] = folder / f"{model.stem}.as-{kind}.gguf"
-        if not files[kind].exists():
-            run([binary, "quantize", model if kind == "F16" else files["F16"], files[kind], "--type", kind],
-                folder / "quantize.log")
-    return {kind: files[kind] for kind in types}
+def make_types(folder, binary, model, types, wide_types):
+    """The same model in other types, from its 16-bit form, and the wide one in its own: files."""
+    files = []
+
+    def quantise(source, kind):
+        out = folder / f"{source.stem.removesuffix('.as-F16')}.as-{kind}.gguf"
+        if not out.exists():
+            run([binary, "quantize", source, out, "--type", kind], folder / "quantize.log")
+        return out
+    if types:
+        sixteen = quantise(model, "F16")
+        files += [sixteen if kind == "F16" else quantise(sixteen, kind) for kind in types]
+    if wide_types:
+        wide = make_wide(folder, model)
+        files += [quantise(wide, kind) for kind in wide_types]
+    return files
+
+
+def make_wide(folder, model):
+    """A model of width 1,024 with the tokenizer of `model` and random weights, in Q8_0."""
+    out = folder / "random-1024.gguf"
+    if out.exists():
+        return out
+    sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+    import tiny_model as gguf  # what else writes a file here
+    keys, tokens = gguf.read_tokenizer(model)
+    layers, width, heads, kv_heads, feed_forward = 12, 1024, 16, 4, 2816
+    kv = width // heads * kv_heads
+    shapes = {"token_embd.weight": (width, len(tokens)), "output_norm.weight": (width,)}
+    for layer in range(layers):
+        shapes.update({f"blk.{layer}.{name}.weight": shape for name, shape in (
+            ("attn_norm", (width,)), ("ffn_norm", (width,)), ("attn_q", (width, width)), ("attn_k", (width, kv)),
+            ("attn_v", (width, kv)), ("attn_output", (width, width)), ("ffn_gate", (width, feed_forward)),
+            ("ffn_up", (width, feed_forward)), ("ffn_down", (feed_forward, width)))})
+    rng = random.Random(1)
+    tensors = {}
+    for name, shape in shapes.items():
+        if len(shape) == 1:
+            tensors[name] = (shape, gguf.FLOAT32, struct.pack(f"<{width}f", *[1.0] * width))
+            continue
+        blocks = shape[0] * shape[1] // 32
+        scale = struct.pack("<e", shape[0] ** -0.5 / 74)  # random bytes spread by 74
+        values = rng.randbytes(blocks * 32)
+        tensors[name] = (shape, gguf.Q8_0, b"".join(scale + values[32 * b:32 * b + 32] for b in range(blocks)))
+    head = [gguf.key("general.architecture", 8, gguf.text("llama")), gguf.u32("llama.block_count", layers),
+            gguf.u32("llama.context_length", 8192), gguf.u32("llama.embedding_length", width),
+            gguf.u32("llama.feed_forward_length", feed_forward), gguf.u32("llama.attention.head_count", heads),
+            gguf.u32("llama.attention.head_count_kv", kv_heads), gguf.u32("llama.rope.dimension_count", width // heads),
+            gguf.key("llama.attention.layer_norm_rms_epsilon", 6, struct.pack("<f", 1e-5))]
+    partial = out.with_suffix(".part")
+    gguf.write_file(partial, [*head, *keys], tensors)
+    partial.rename(out)
+    return out
 
 
 def measure_file(model, engines, points, rounds, default_file):
@@ -290,6 +338,7 @@ def main():
     parser = peer_options(__doc__)
     parser.add_argument("--quick", action="store_true", help="the points of --types for the default file, too")
     parser.add_argument("--types", default=",".join(TYPES), help="other types of the same model; '' for none")
+    parser.add_argument("--wide-types", default=",".join(WIDE_TYPES), help="types of the random model of width 1,024; '' for none")
     parser.add_argument("--peers", default="llama,openvino", help="some of: llama,openvino")
     parser.add_argument("--json", type=pathlib.Path, help="write every round's figures to this file")
     args = parser.parse_args()
@@ -310,13 +359,14 @@ def main():
         binaries = install_llama(folder, python, args.jobs)
         engines[LLAMA] = lambda model, points: measure_llama(binaries, model, args.threads, points)
         q4_0 = requantise(folder, binaries, args.model)
-    types = make_types(folder, args.tutti, args.model, [t for t in args.types.split(",") if t])
+    types = make_types(folder, args.tutti, args.model, [t for t in args.types.split(",") if t],
+                       [t for t in args.wide_types.split(",") if t])
 
     default_engines = dict(engines)
     if "llama" in peers:
         default_engines[LLAMA_Q4_0] = lambda _, points: measure_llama(binaries, q4_0, args.threads, points)
     texts, missed, rounds = [], [], {}
-    for model in [args.model, *types.values()]:
+    for model in [args.model, *types]:
         first = model == args.model
         text, short, figures = measure_file(model, default_engines if first else engines,
                                             POINTS if first and not args.quick else TYPE_POINTS, args.rounds, first)
