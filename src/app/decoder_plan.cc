@@ -19,6 +19,7 @@
 #include "model/decoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
+#include "packed/format.h"
 #include "runner/cpu_decoder_embedder.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
@@ -371,7 +372,12 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->context = context;
   plan->checkpoint = std::move(checkpoint);
   plan->dtype = DTypeOf(*context.settings, ref);
+  // A packed file knows for what; whoever asks for another arithmetic is told at once.
+  if (const auto& packed = plan->checkpoint.packed;
+      packed != nullptr && ref.dtype.empty() && !context.settings->IsSet("dtype"))
+    plan->dtype = packed::ArithmeticName(packed->preamble().arithmetic);
   plan->mode = ModeOf(plan->dtype);
+  RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->ReadModel());
   RETURN_IF_ERROR(plan->SizeMemory());

@@ -8,6 +8,7 @@
 #include "base/cpus.h"
 #include "gguf/file.h"
 #include "model/encoder_gguf.h"
+#include "packed/file.h"
 
 namespace tutti::app {
 
@@ -51,6 +52,11 @@ Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& co
     }
     ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::Open(ref.path));
     ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
+    return OpenedModel(std::move(plan));
+  }
+  if (packed::IsPacked(ref.path)) {
+    ASSIGN_OR_RETURN(auto packed, model::DecoderCheckpoint::OpenAny(ref.path));
+    ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(packed)));
     return OpenedModel(std::move(plan));
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const gguf::File> file, gguf::File::Open(ref.path));

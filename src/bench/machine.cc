@@ -7,9 +7,9 @@
 #include <fstream>
 
 #include "base/cpus.h"
-#include "gguf/file.h"
 #include "model/config.h"
 #include "model/decoder.h"
+#include "model/decoder_checkpoint.h"
 #include "tensor/dtype.h"
 
 namespace tutti::bench {
@@ -74,18 +74,19 @@ bool Calibration::AtFullSpeed() {
 
 Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels,
                                 model::KvDtype kv_dtype) {
-  ASSIGN_OR_RETURN(const std::shared_ptr<const gguf::File> file, gguf::File::Open(path));
-  ASSIGN_OR_RETURN(const model::ModelConfig config, model::ReadModelConfig(*file));
+  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
+                   model::DecoderCheckpoint::OpenAny(path));
+  const model::ModelConfig& config = checkpoint.config;
   ModelCost cost;
-  for (const gguf::TensorInfo& tensor : file->tensors()) {
+  for (const model::StoredTensor& tensor : checkpoint.tensors->tensors()) {
     if (tensor.shape.dims < 2) continue;
     const bool embedding = tensor.name == "token_embd.weight";
     if (embedding && !config.tied_head) continue;  // only single rows of it are read
     const double ops = 2 * static_cast<double>(tensor.shape.elements());
     const bool head = embedding || tensor.name == "output.weight";
-    const bool quantised = tensor::IsQuantized(tensor.dtype());
-    const bool bf16 = kernels.gemm.bf16_pairs && (tensor.dtype() == tensor::DType::kF16 ||
-                                                  tensor.dtype() == tensor::DType::kBF16);
+    const bool quantised = tensor::IsQuantized(tensor.dtype);
+    const bool bf16 = kernels.gemm.bf16_pairs && (tensor.dtype == tensor::DType::kF16 ||
+                                                  tensor.dtype == tensor::DType::kBF16);
     if (quantised) {
       (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
     } else if (bf16) {

@@ -20,8 +20,8 @@ constexpr char kIntroduction[] =
     "  tutti chat smollm2-135m-instruct\n"
     "  tutti embed all-minilm-l6-v2 \"A cat sits on the mat.\"\n"
     "\n"
-    "MODEL is a .gguf file, a model's folder, the name of a known model, or NAME=either to "
-    "choose the\n"
+    "MODEL is a .gguf file, a packed one (`tutti pack`), a model's folder, the name of a known\n"
+    "model, or NAME=any of these to choose the\n"
     "name clients use; an encoder's may end in its arithmetic (all-minilm-l6-v2:f32).\n"
     "Options may also stand in a TOML file (--config) or in the environment (--lanes 8 is "
     "TUTTI_LANES=8);\n"
@@ -280,6 +280,7 @@ std::vector<std::unique_ptr<Command>> DeclareCommands(CLI::App& parser) {
   commands.push_back(MakeTokenizeCommand());
   commands.push_back(MakeInspectCommand());
   commands.push_back(MakeQuantizeCommand());
+  commands.push_back(MakePackCommand());
   commands.push_back(MakeKeysCommand());
   commands.push_back(MakeUsersCommand());
   commands.push_back(MakeUsageCommand());

@@ -66,6 +66,7 @@ std::unique_ptr<Command> MakeEmbedCommand();
 std::unique_ptr<Command> MakeTokenizeCommand();
 std::unique_ptr<Command> MakeInspectCommand();
 std::unique_ptr<Command> MakeQuantizeCommand();
+std::unique_ptr<Command> MakePackCommand();
 std::unique_ptr<Command> MakeKeysCommand();
 std::unique_ptr<Command> MakeUsersCommand();
 std::unique_ptr<Command> MakeUsageCommand();

@@ -23,6 +23,7 @@
 #include "model/encoder_choice.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
+#include "packed/file.h"
 #include "tensor/dtype.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -99,7 +100,7 @@ class InspectCommand final : public Command {
         "  tutti inspect all-minilm-l6-v2:bf16\n"
         "  tutti inspect model.gguf --json | python3 -m json.tool\n"
         "  tutti inspect model.gguf --memory    weights, KV cache, and the most that is used");
-    app_->add_option("FILE", file_, "a .gguf file, a model's folder or a known model")
+    app_->add_option("FILE", file_, "a .gguf or packed file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
@@ -121,6 +122,7 @@ class InspectCommand final : public Command {
       }
       return InspectEncoder(ref->path, dtype, json_);
     }
+    if (packed::IsPacked(ref->path)) return InspectDecoder(ref->path, json_);
     gguf::Description description = gguf::Describe(ref->path);
     if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);
     if (json_) {

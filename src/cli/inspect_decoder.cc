@@ -20,6 +20,7 @@ constexpr const char* kDecoderSchema = "tutti.inspect.decoder.v1";
 
 struct DecoderFacts {
   std::string architecture, type, digest;
+  std::string packed_for;  // of a packed checkpoint: its arithmetic
   int layers = 0, width = 0, vocabulary = 0, context = 0, experts = 0;
   uint64_t parameters = 0;
   size_t bytes = 0;           // packed
@@ -28,12 +29,15 @@ struct DecoderFacts {
 
 // Everything that loading looks at.
 Result<DecoderFacts> CheckDecoder(const std::string& path) {
-  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::Open(path));
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::OpenAny(path));
   ASSIGN_OR_RETURN(const auto tokenizer,
                    tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   if (!tokenizer->chat_template().empty())
     RETURN_IF_ERROR(tokenizer::ChatTemplate::Compile(tokenizer->chat_template(), {}).status());
-  ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, {}));
+  model::LoadOptions load;
+  if (checkpoint.packed != nullptr)
+    load.mode = model::ModeOf(checkpoint.packed->preamble().arithmetic);
+  ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
   const model::ModelConfig& config = checkpoint.config;
   DecoderFacts facts;
@@ -48,8 +52,9 @@ Result<DecoderFacts> CheckDecoder(const std::string& path) {
   for (const model::StoredTensor& tensor : checkpoint.tensors->tensors())
     facts.parameters += static_cast<uint64_t>(tensor.shape.elements());
   facts.bytes = weights->bytes();
-  facts.kv_token_bytes =
-      model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, *table) / kBlockTokens;
+  if (checkpoint.packed != nullptr)
+    facts.packed_for = packed::ArithmeticName(checkpoint.packed->preamble().arithmetic);
+  facts.kv_token_bytes = model::Decoder::KvBlockBytes(config, load.mode, *table) / kBlockTokens;
   return facts;
 }
 
@@ -72,6 +77,7 @@ int InspectDecoder(const std::string& path, bool json) {
       body["experts"] = facts->experts;
       body["parameters"] = facts->parameters;
       body["packed_bytes"] = facts->bytes;
+      if (!facts->packed_for.empty()) body["packed_for"] = facts->packed_for;
       body["kv_token_bytes"] = facts->kv_token_bytes;
     }
     std::printf("%s\n", wire::PrintJson(body).c_str());
@@ -79,6 +85,9 @@ int InspectDecoder(const std::string& path, bool json) {
     std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
                 facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
                 facts->bytes >> 20, facts->type.c_str(), facts->kv_token_bytes);
+    if (!facts->packed_for.empty())
+      std::printf("packed for %s: a start reads the weights as they are\n",
+                  facts->packed_for.c_str());
     std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
                 facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
   } else {

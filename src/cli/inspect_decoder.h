@@ -1,4 +1,5 @@
-// `tutti inspect` of a folder with a decoder: what its files say and what is wrong with them.
+// `tutti inspect` of a folder with a decoder or a packed one: what its files say and what is wrong
+// with them.
 #pragma once
 
 #include <string>

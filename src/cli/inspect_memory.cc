@@ -2,15 +2,12 @@
 
 #include <boost/json.hpp>
 #include <cstdio>
-#include <filesystem>
-#include <system_error>
 #include <utility>
 
 #include "app/model_loader.h"
 #include "app/settings.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
-#include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
@@ -32,20 +29,16 @@ struct MemoryFacts {
   size_t peak() const { return weights + weights / 5 + kv_pool + (size_t{64} << 20); }
 };
 
-Result<model::DecoderCheckpoint> OpenDecoder(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return model::DecoderCheckpoint::Open(path);
-  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-  return model::DecoderCheckpoint::FromGguf(std::move(file));
-}
-
 Result<MemoryFacts> Measure(const std::string& path) {
   app::Settings::Inputs inputs;
   inputs.environment = app::TuttiEnvironment();
   ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
-  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint, OpenDecoder(path));
-  const model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
+  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
+                   model::DecoderCheckpoint::OpenAny(path));
+  model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
+  if (checkpoint.packed != nullptr)
+    load.mode = model::ModeOf(checkpoint.packed->preamble().arithmetic);
   ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
   const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
   const size_t block =

@@ -19,6 +19,9 @@
 #include "cli/number_option.h"
 #include "cli/text_table.h"
 #include "gguf/file.h"
+#include "model/decoder_checkpoint.h"
+#include "model/folder_gguf.h"
+#include "packed/file.h"
 #include "quantize/requantize.h"
 #include "wire/json.h"
 
@@ -87,8 +90,11 @@ class QuantizeCommand final : public Command {
         "Examples:\n"
         "  tutti quantize model-f16.gguf model-q8_0.gguf --type Q8_0\n"
         "  tutti quantize model-f16.gguf model-q4_k_m.gguf --type Q4_K_M --json report.json\n"
-        "  tutti quantize model-f16.gguf model-q4_0.gguf --type Q4_0 --dry-run   sizes alone");
-    app_->add_option("IN", in_, "a .gguf file or a known model")->check(ModelName())->required();
+        "  tutti quantize model-f16.gguf model-q4_0.gguf --type Q4_0 --dry-run   sizes alone\n"
+        "  tutti quantize folder-of-safetensors model-bf16.gguf --type BF16      as a GGUF");
+    app_->add_option("IN", in_, "a .gguf file, a model's folder or a known model")
+        ->check(ModelName())
+        ->required();
     app_->add_option("OUT", out_, "the file to write")->required();
     app_->add_option("--type", type_, "the form of its matrices: Q8_0, Q4_K_M, ...")->required();
     app_->add_flag("--force", force_, "replace OUT where it is there");
@@ -120,15 +126,23 @@ class QuantizeCommand final : public Command {
   Status OpenInput() {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(in_));
     std::error_code error;
-    if (std::filesystem::is_directory(ref.path, error)) {
-      return InvalidArgument("model_path", Quote(in_, 255) +
-                                               " is a folder; what is quantised is a GGUF file. "
-                                               "Encoders are quantised at load: --dtype int8");
+    const bool folder = std::filesystem::is_directory(ref.path, error);
+    if (folder && !model::HoldsDecoder(ref.path)) {
+      return InvalidArgument("model_path",
+                             Quote(in_, 255) +
+                                 " is a folder that holds no model which generates text. "
+                                 "Encoders are quantised at load: --dtype int8");
     }
     if (std::filesystem::equivalent(ref.path, out_, error)) {
       return InvalidArgument("output_path", "IN and OUT are the same file");
     }
-    Result<std::shared_ptr<const gguf::File>> file = gguf::File::Open(ref.path);
+    if (!folder && packed::IsPacked(ref.path)) {
+      return InvalidArgument("model_path", Quote(in_, 255) +
+                                               " is packed; what is quantised is the model it "
+                                               "was made of");
+    }
+    Result<std::shared_ptr<const gguf::File>> file =
+        folder ? model::OpenFolderAsGguf(ref.path) : gguf::File::Open(ref.path);
     if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
     file_ = *std::move(file);
     return OkStatus();

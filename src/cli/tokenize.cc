@@ -14,6 +14,7 @@
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
+#include "packed/file.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::cli {
@@ -27,7 +28,7 @@ class TokenizeCommand final : public Command {
         "Works with vocabulary-only files too. Examples:\n"
         "  echo -n \"Hello world\" | tutti tokenize smollm2-135m-instruct\n"
         "  echo -n \"Hello world\" | tutti tokenize model.gguf --ids");
-    app_->add_option("MODEL", model_, "a .gguf file, a model's folder or a known model")
+    app_->add_option("MODEL", model_, "a .gguf or packed file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--ids", ids_, "one JSON array of ids");
@@ -70,6 +71,10 @@ class TokenizeCommand final : public Command {
       }
       ASSIGN_OR_RETURN(const model::EncoderCheckpoint folder, model::EncoderCheckpoint::Open(path));
       return folder.tokenizer;
+    }
+    if (packed::IsPacked(path)) {
+      ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::OpenAny(path));
+      return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
     }
     ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
     ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));

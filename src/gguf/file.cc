@@ -58,9 +58,15 @@ Result<std::shared_ptr<const File>> File::Open(const std::string& path, const st
 }
 
 Result<std::shared_ptr<const File>> File::FromSource(std::shared_ptr<const files::Source> source) {
+  const uint64_t size = source->size();
+  return FromFront(std::move(source), size);
+}
+
+Result<std::shared_ptr<const File>> File::FromFront(std::shared_ptr<const files::Source> front,
+                                                    uint64_t file_bytes) {
   std::shared_ptr<File> file(new File);
-  file->source_ = std::move(source);
-  RETURN_IF_ERROR(Header::Parse(file->source_, &file->header_));
+  file->source_ = std::move(front);
+  RETURN_IF_ERROR(Header::ParseFront(file->source_, file_bytes, &file->header_));
   return std::shared_ptr<const File>(std::move(file));
 }
 

@@ -27,6 +27,10 @@ class File {
                                                   const std::string& root = "");
   static Result<std::shared_ptr<const File>> FromSource(
       std::shared_ptr<const files::Source> source);
+  // Of the front of a file of `file_bytes`: metadata and tensor table are whole, data is read only
+  // as far as `front` has it (else the code of `front` for bytes that are not there).
+  static Result<std::shared_ptr<const File>> FromFront(std::shared_ptr<const files::Source> front,
+                                                       uint64_t file_bytes);
 
   const Header& header() const { return header_; }
   std::span<const TensorInfo> tensors() const { return header_.tensors(); }

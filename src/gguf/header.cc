@@ -2,12 +2,21 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "gguf/parser.h"
 
 namespace tutti::gguf {
 
 Status Header::Parse(std::shared_ptr<const files::Source> source, Header* header) {
+  const uint64_t size = source->size();
+  return ParseFront(std::move(source), size, header);
+}
+
+Status Header::ParseFront(std::shared_ptr<const files::Source> source, uint64_t file_bytes,
+                          Header* header) {
+  CHECK_GE(file_bytes, source->size());
   *header = Header();
+  header->file_bytes_ = file_bytes;
   header->buffer_ = HeaderBuffer(std::move(source));
   return Parser(header).Run();
 }

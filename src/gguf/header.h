@@ -55,13 +55,17 @@ class Header {
   // Parses from the start of `source`. On failure *header holds what was understood before the
   // fault, for reports; it must not be used to load a model. Codes: gguf_*.
   static Status Parse(std::shared_ptr<const files::Source> source, Header* header);
+  // The same of the front of a file of `file_bytes`, at least as many as `source` has: all before
+  // the tensors' data must be there, extents are judged by `file_bytes`.
+  static Status ParseFront(std::shared_ptr<const files::Source> source, uint64_t file_bytes,
+                           Header* header);
 
   uint32_t version() const { return version_; }
   uint64_t alignment() const { return alignment_; }
   uint64_t data_offset() const {
     return data_offset_;
   }  // of the data area; the header's padded length
-  uint64_t file_bytes() const { return buffer_.file_bytes(); }
+  uint64_t file_bytes() const { return file_bytes_; }
 
   size_t entry_count() const { return entries_.size(); }
   Entry entry(size_t i) const;                            // in file order
@@ -88,6 +92,7 @@ class Header {
   uint32_t version_ = 0;
   uint64_t alignment_ = kDefaultAlignment;
   uint64_t data_offset_ = 0;
+  uint64_t file_bytes_ = 0;
   std::vector<EntryRecord> entries_;
   std::vector<uint32_t> keys_sorted_;  // indices into entries_, by key
   std::vector<TensorInfo> tensors_;

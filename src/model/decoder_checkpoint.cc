@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -130,6 +132,23 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   return checkpoint;
 }
 
+Result<DecoderCheckpoint> DecoderCheckpoint::FromPacked(std::shared_ptr<const packed::File> file) {
+  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, FromGguf(file->description()));
+  checkpoint.packed = std::move(file);
+  return checkpoint;
+}
+
+Result<DecoderCheckpoint> DecoderCheckpoint::OpenAny(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return Open(path);
+  if (packed::IsPacked(path)) {
+    ASSIGN_OR_RETURN(auto file, packed::File::Open(path));
+    return FromPacked(std::move(file));
+  }
+  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
+  return FromGguf(std::move(file));
+}
+
 Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                                                   const std::string& root) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
@@ -146,6 +165,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
 }
 
 Result<std::string> DecoderCheckpoint::ContentDigest() const {
+  if (packed != nullptr) return packed->ContentDigest();
   constexpr size_t kPiece = size_t{1} << 20;
   files::Sha256 hash;
   hash.Update(std::as_bytes(std::span(digest)));
@@ -211,6 +231,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
                    ReadModelConfig(*family, Form::kTransformers, keys, *tensors));
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
   checkpoint.tensors = std::move(tensors);
+  checkpoint.config_json = config_json;
   return checkpoint;
 }
 

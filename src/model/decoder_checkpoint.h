@@ -14,6 +14,7 @@
 #include "gguf/file.h"
 #include "model/config.h"
 #include "model/tensor_store.h"
+#include "packed/file.h"
 #include "tokenizer/tokenizer_spec.h"
 
 namespace tutti::model {
@@ -22,21 +23,29 @@ struct DecoderCheckpoint {
   ModelConfig config;
   std::shared_ptr<const TensorStore> tensors;  // under GGUF's names, one matrix each
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+  std::string config_json;  // config.json of a folder
+  // Of a packed checkpoint, where the weights come from; else nullptr. `tensors` is the table of
+  // what they were made of, and cannot be read.
+  std::shared_ptr<const packed::File> packed;
   // As many tokens as the model; empty of the two below.
   tokenizer::TokenizerSpec tokenizer;
 
   // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
   // st_*, tokenizer_*.
   static Result<DecoderCheckpoint> Open(const std::string& path, const std::string& root = "");
+  // Whichever of a folder, a GGUF and a packed checkpoint is there. Errors: of all of them.
+  static Result<DecoderCheckpoint> OpenAny(const std::string& path);
   // Errors: as ReadModelConfig and ReadTokenizerSpec; gguf_shape.
   static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
+  static Result<DecoderCheckpoint> FromPacked(std::shared_ptr<const packed::File> file);
   // The same of a file that the caller keeps until the weights are loaded.
   static Result<DecoderCheckpoint> FromGguf(const gguf::File& file);
   // `config_json`: the text of config.json. Errors: model_hparam, model_tensor_missing, st_shape.
   static Result<DecoderCheckpoint> FromTransformers(std::string_view config_json,
                                                     std::unique_ptr<TensorStore> tensors);
 
-  // SHA-256, hex, of the headers' digest and all weights: reads them.
+  // SHA-256, hex, of the headers' digest and all weights: reads them. Of a packed checkpoint, of
+  // their checksums.
   Result<std::string> ContentDigest() const;
   // The type most bytes of the tensors are in: "Q4_1", "BF16".
   std::string MainType() const;

@@ -5,10 +5,15 @@
 
 #include <boost/json.hpp>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "gguf/metadata.h"
 #include "gguf/testing/checkpoint.h"
+#include "model/folder_gguf.h"
+#include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "safetensors/testing/writer.h"
 #include "tokenizer/tokenizer.h"
@@ -20,7 +25,8 @@ using gguf::testing::CheckpointSpec;
 using ::testing::HasSubstr;
 namespace json = boost::json;
 
-// A llama of 1 layer of 64 as transformers writes it, in two shards; removed with the object.
+// A llama of 1 layer of 64 as transformers writes it, in two shards or one file; removed with the
+// object.
 class DecoderFolder {
  public:
   explicit DecoderFolder(const std::string& name)
@@ -54,6 +60,7 @@ class DecoderFolder {
 
   json::object config;
   float embedding = 0.5F;  // of every weight of the embedding
+  bool sharded = true;
 
  private:
   static std::string TokenizerJson() {
@@ -77,34 +84,40 @@ class DecoderFolder {
                      {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", merges}}}});
   }
 
+  using Added = std::function<void(const std::string&, std::vector<uint64_t>, float)>;
+  void AddOuter(const Added& add) const {
+    add("model.embed_tokens.weight", {kRows, 64}, embedding);
+    add("model.norm.weight", {64}, 1);
+  }
+  static void AddLayer(const Added& add) {
+    const std::string layer = "model.layers.0.";
+    add(layer + "input_layernorm.weight", {64}, 1);
+    add(layer + "post_attention_layernorm.weight", {64}, 1);
+    add(layer + "self_attn.q_proj.weight", {64, 64}, 0.25F);
+    add(layer + "self_attn.k_proj.weight", {32, 64}, 0.25F);
+    add(layer + "self_attn.v_proj.weight", {32, 64}, 0.25F);
+    add(layer + "self_attn.o_proj.weight", {64, 64}, 0.25F);
+    add(layer + "mlp.gate_proj.weight", {96, 64}, 0.25F);
+    add(layer + "mlp.up_proj.weight", {96, 64}, 0.25F);
+    add(layer + "mlp.down_proj.weight", {64, 96}, 0.25F);
+  }
+
   void PutTensors() {
     json::object index;
-    for (const int shard : {1, 2}) {
+    const auto write = [&](const std::string& file, const std::vector<int>& parts) {
       safetensors::testing::Writer writer;
-      const std::string file = "model-0000" + std::to_string(shard) + "-of-00002.safetensors";
-      const auto add = [&](const std::string& name, std::vector<uint64_t> shape, float value) {
+      const Added add = [&](const std::string& name, std::vector<uint64_t> shape, float value) {
         size_t count = 1;
         for (const uint64_t extent : shape) count *= static_cast<size_t>(extent);
         writer.Floats(name, std::move(shape), std::vector<float>(count, value));
         index[name] = file;
       };
-      if (shard == 1) {
-        add("model.embed_tokens.weight", {kRows, 64}, embedding);
-        add("model.norm.weight", {64}, 1);
-      } else {
-        const std::string layer = "model.layers.0.";
-        add(layer + "input_layernorm.weight", {64}, 1);
-        add(layer + "post_attention_layernorm.weight", {64}, 1);
-        add(layer + "self_attn.q_proj.weight", {64, 64}, 0.25F);
-        add(layer + "self_attn.k_proj.weight", {32, 64}, 0.25F);
-        add(layer + "self_attn.v_proj.weight", {32, 64}, 0.25F);
-        add(layer + "self_attn.o_proj.weight", {64, 64}, 0.25F);
-        add(layer + "mlp.gate_proj.weight", {96, 64}, 0.25F);
-        add(layer + "mlp.up_proj.weight", {96, 64}, 0.25F);
-        add(layer + "mlp.down_proj.weight", {64, 96}, 0.25F);
-      }
+      for (const int part : parts) part == 1 ? AddOuter(add) : AddLayer(add);
       safetensors::testing::WriteFile(path_ + "/" + file, writer.Build());
-    }
+    };
+    if (!sharded) return write("model.safetensors", {2, 1});
+    write("model-00001-of-00002.safetensors", {1});
+    write("model-00002-of-00002.safetensors", {2});
     Put("model.safetensors.index.json", json::serialize(json::object{{"weight_map", index}}));
   }
 
@@ -143,6 +156,67 @@ TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
     EXPECT_EQ((*tokenizer)->Encode(text, {.parse_special = true}),
               (*reference)->Encode(text, {.parse_special = true}))
         << text;
+}
+
+// All bytes of a GGUF that is made of a folder.
+std::string BytesOf(const gguf::File& file) {
+  std::string bytes;
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    std::string data(static_cast<size_t>(tensor.bytes), '\0');
+    EXPECT_TRUE(file.Read(tensor, 0, std::as_writable_bytes(std::span(data))).ok());
+    bytes += std::string(tensor.name) + tensor.shape.ToString() + data;
+  }
+  return bytes;
+}
+
+TEST(FolderGgufTest, AFolderIsAGgufWithItsTokenizerHoweverItIsDivided) {
+  DecoderFolder folder("as_gguf");
+  ASSERT_TRUE(folder.Open().ok());
+  const auto sharded = OpenFolderAsGguf(folder.path());
+  ASSERT_TRUE(sharded.ok()) << sharded.status();
+  EXPECT_EQ(*gguf::GetString((*sharded)->header(), "general.architecture"), "llama");
+  EXPECT_EQ(*gguf::GetString((*sharded)->header(), "general.name"), "decoder_folder_as_gguf");
+  EXPECT_EQ(*gguf::GetU32((*sharded)->header(), "llama.block_count"), 1U);
+  EXPECT_EQ((*sharded)->tensors()[0].name, "token_embd.weight");
+
+  DecoderFolder other("as_gguf_too");
+  other.sharded = false;
+  ASSERT_TRUE(other.Open().ok());
+  const auto whole = OpenFolderAsGguf(other.path());
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(BytesOf(**sharded), BytesOf(**whole));
+
+  // Read as any GGUF: the configuration and the tokens of the folder.
+  auto made = DecoderCheckpoint::FromGguf(*sharded);
+  ASSERT_TRUE(made.ok()) << made.status();
+  EXPECT_EQ(made->config.context_length, 128);
+  EXPECT_TRUE(made->config.tied_head);
+  EXPECT_EQ(made->config.rope_mode, kernels::RopeMode::kAdjacent);
+  auto given = folder.Open();
+  ASSERT_TRUE(given.ok());
+  EXPECT_EQ(made->tokenizer.tokens, given->tokenizer.tokens);
+  EXPECT_EQ(made->tokenizer.chat_template, given->tokenizer.chat_template);
+  const auto one = tokenizer::Tokenizer::Create(std::move(made->tokenizer));
+  const auto two = tokenizer::Tokenizer::Create(std::move(given->tokenizer));
+  ASSERT_TRUE(one.ok() && two.ok());
+  for (const char* text : {"Hello world", "the 12 hens\n of 1999", "<|im_start|>a<|im_end|>",
+                           "\xc3\xa9 \xf0\x9f\x98\x80"})
+    EXPECT_EQ((*one)->Encode(text, {.parse_special = true}),
+              (*two)->Encode(text, {.parse_special = true}))
+        << text;
+  for (const TokenId id : {0, 1, 2})
+    EXPECT_EQ((*one)->vocabulary().IsEog(id), (*two)->vocabulary().IsEog(id)) << id;
+}
+
+TEST(FolderGgufTest, AFolderThatIsNoSuchModelIsRefusedAsALoadDoes) {
+  DecoderFolder folder("no_gguf");
+  folder.config["num_hidden_layers"] = 2;
+  ASSERT_TRUE(folder.Open().ok());
+  EXPECT_EQ(OpenFolderAsGguf(folder.path()).status().reason(), "model_tensor_missing");
+  folder.config["num_hidden_layers"] = 1;
+  folder.config["intermediate_size"] = 128;
+  ASSERT_TRUE(folder.Open().ok());
+  EXPECT_EQ(OpenFolderAsGguf(folder.path()).status().reason(), "st_shape");
 }
 
 TEST(DecoderCheckpointTest, TheDigestOfContentsTellsWeightsApart) {

@@ -97,6 +97,26 @@ Result<kernels::AlignedBuffer> WeightArena::Build(
   RETURN_IF_ERROR(LoadVectors());
   RETURN_IF_ERROR(PackAll(threads, progress));
   RETURN_IF_ERROR(store_.CheckUnchanged());
+  return Finish();
+}
+
+Result<kernels::AlignedBuffer> WeightArena::ReadPacked(
+    const packed::File& file, int threads, const std::function<bool(size_t, size_t)>& progress) {
+  if (file.preamble().weight_bytes != bytes_) {
+    return InvalidArgument("packed_header",
+                           fmt::format("the file holds {} bytes of weights, its model has {}",
+                                       file.preamble().weight_bytes, bytes_));
+  }
+  ASSIGN_OR_RETURN(arena_, kernels::AlignedBuffer::Allocate(bytes_));
+  for (const VectorJob& job : vectors_)
+    *job.target = reinterpret_cast<const float*>(arena_.data() + job.offset);
+  RETURN_IF_ERROR(RunOn(
+      threads, [&](const Progress* told) { ReadPieces(file, told); }, progress));
+  RETURN_IF_ERROR(file.CheckUnchanged());
+  return Finish();
+}
+
+Result<kernels::AlignedBuffer> WeightArena::Finish() {
   for (MatrixJob& job : matrices_) {
     job.packed.data = reinterpret_cast<const uint8_t*>(arena_.data() + job.offset);
   }
@@ -172,31 +192,32 @@ Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer
   return std::move(status).WithContext(names);
 }
 
-void WeightArena::PackerMain(const std::vector<size_t>& order,
-                             const std::function<bool(size_t, size_t)>* progress) {
-  try {
-    Pack(order, progress);
-  } catch (const std::bad_alloc&) {
-    out_of_memory_.store(true);  // a message would need some
-    stop_.store(true);
-  }
-}
-
 // Takes matrices one by one, the largest first, until none is left or somebody failed.
-void WeightArena::Pack(const std::vector<size_t>& order,
-                       const std::function<bool(size_t, size_t)>* progress) {
+void WeightArena::Pack(const std::vector<size_t>& order, const Progress* progress) {
   std::vector<std::byte> buffer;
   for (size_t i = next_.fetch_add(1); i < order.size() && !stop_.load(); i = next_.fetch_add(1)) {
     const MatrixJob& job = matrices_[order[i]];
     Status status = job.balance ? PackBalanced(job) : PackOne(job, buffer);
-    if (!status.ok()) {
-      Fail(std::move(status));
-      return;
-    }
-    const size_t bytes = kernels::PackedBytes(job.packed);
-    const size_t done = packed_bytes_.fetch_add(bytes) + bytes;
-    if (progress != nullptr && !(*progress)(done, bytes_)) Fail(Abandoned());
+    if (!status.ok()) return Fail(std::move(status));
+    if (!Tell(kernels::PackedBytes(job.packed), progress)) return;
   }
+}
+
+// Takes pieces one by one, so that together the threads read the file forwards.
+void WeightArena::ReadPieces(const packed::File& file, const Progress* progress) {
+  const uint64_t pieces = file.preamble().pieces();
+  for (size_t i = next_.fetch_add(1); i < pieces && !stop_.load(); i = next_.fetch_add(1)) {
+    const std::span<std::byte> out(arena_.data() + i * packed::kPieceBytes, file.PieceBytes(i));
+    if (Status status = file.ReadPiece(i, out); !status.ok()) return Fail(std::move(status));
+    if (!Tell(out.size(), progress)) return;
+  }
+}
+
+bool WeightArena::Tell(size_t bytes, const Progress* progress) {
+  const size_t done = packed_bytes_.fetch_add(bytes) + bytes;
+  if (progress == nullptr || !*progress || (*progress)(done, bytes_)) return true;
+  Fail(Abandoned());
+  return false;
 }
 
 void WeightArena::Fail(Status status) {
@@ -205,19 +226,21 @@ void WeightArena::Fail(Status status) {
   stop_.store(true);
 }
 
-Status WeightArena::PackAll(int threads, const std::function<bool(size_t, size_t)>& progress) {
-  std::vector<size_t> order(matrices_.size());
-  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
-    return kernels::PackedBytes(matrices_[a].packed) > kernels::PackedBytes(matrices_[b].packed);
-  });
+Status WeightArena::RunOn(int threads, const std::function<void(const Progress*)>& work,
+                          const Progress& progress) {
+  const auto guarded = [&](const Progress* told) {
+    try {
+      work(told);
+    } catch (const std::bad_alloc&) {
+      out_of_memory_.store(true);  // a message would need some
+      stop_.store(true);
+    }
+  };
   {
     std::vector<std::jthread> helpers;  // joined when this scope ends, however it ends
     try {
-      for (int i = 1; i < threads; ++i) {
-        helpers.emplace_back([this, &order] { PackerMain(order, nullptr); });
-      }
-      PackerMain(order, progress ? &progress : nullptr);
+      for (int i = 1; i < threads; ++i) helpers.emplace_back(guarded, nullptr);
+      guarded(&progress);
     } catch (const std::system_error& error) {
       Fail(Internal(std::string("cannot start a thread: ") + error.what()));
     }
@@ -229,6 +252,16 @@ Status WeightArena::PackAll(int threads, const std::function<bool(size_t, size_t
   }
   if (progress && !progress(bytes_, bytes_)) return Abandoned();
   return OkStatus();
+}
+
+Status WeightArena::PackAll(int threads, const Progress& progress) {
+  std::vector<size_t> order(matrices_.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [this](size_t a, size_t b) {
+    return kernels::PackedBytes(matrices_[a].packed) > kernels::PackedBytes(matrices_[b].packed);
+  });
+  return RunOn(
+      threads, [&](const Progress* told) { Pack(order, told); }, progress);
 }
 
 }  // namespace tutti::model

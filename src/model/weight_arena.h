@@ -19,6 +19,7 @@
 #include "kernels/aligned_buffer.h"
 #include "kernels/pack.h"
 #include "model/tensor_store.h"
+#include "packed/file.h"
 
 namespace tutti::model {
 
@@ -55,6 +56,11 @@ class WeightArena {
   // model_nonfinite, insufficient memory.
   Result<kernels::AlignedBuffer> Build(int threads,
                                        const std::function<bool(size_t, size_t)>& progress);
+  // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from.
+  // `threads` and `progress` as there. Errors: packed_*, packed_header when the file holds another
+  // number of bytes than was planned.
+  Result<kernels::AlignedBuffer> ReadPacked(const packed::File& file, int threads,
+                                            const std::function<bool(size_t, size_t)>& progress);
   // Its geometry once planned, its data after Build.
   const kernels::PackedMatrix& matrix(size_t number) const { return matrices_[number].packed; }
 
@@ -78,11 +84,17 @@ class WeightArena {
   static kernels::PackSpec MakeSpec(const MatrixJob& job,
                                     const std::vector<const std::byte*>& data);
   Status PackBalanced(const MatrixJob& job);
+  using Progress = std::function<bool(size_t, size_t)>;
   Status LoadVectors();
-  Status PackAll(int threads, const std::function<bool(size_t, size_t)>& progress);
-  void PackerMain(const std::vector<size_t>& order,
-                  const std::function<bool(size_t, size_t)>* progress);
-  void Pack(const std::vector<size_t>& order, const std::function<bool(size_t, size_t)>* progress);
+  Status PackAll(int threads, const Progress& progress);
+  // Work(progress) on `threads` threads; the calling one alone gets a `progress`.
+  Status RunOn(int threads, const std::function<void(const Progress*)>& work,
+               const Progress& progress);
+  void Pack(const std::vector<size_t>& order, const Progress* progress);
+  void ReadPieces(const packed::File& file, const Progress* progress);
+  // That `bytes` more are in the arena; false ends the work.
+  bool Tell(size_t bytes, const Progress* progress);
+  Result<kernels::AlignedBuffer> Finish();
   Status PackOne(const MatrixJob& job, std::vector<std::byte>& buffer);
   void Fail(Status status) EXCLUDES(mutex_);
 

@@ -12,6 +12,36 @@ namespace tutti::model {
 
 using kernels::WeightFormat;
 
+packed::Arithmetic ArithmeticOf(WeightMode mode) {
+  switch (mode) {
+    case WeightMode::kInt8:
+      return packed::Arithmetic::kInt8;
+    case WeightMode::kF32:
+      return packed::Arithmetic::kF32;
+    case WeightMode::kF16:
+      return packed::Arithmetic::kF16;
+    case WeightMode::kBf16:
+      return packed::Arithmetic::kBf16;
+  }
+  CHECK(false) << "mode";
+  return packed::Arithmetic::kInt8;
+}
+
+WeightMode ModeOf(packed::Arithmetic arithmetic) {
+  switch (arithmetic) {
+    case packed::Arithmetic::kInt8:
+      return WeightMode::kInt8;
+    case packed::Arithmetic::kF32:
+      return WeightMode::kF32;
+    case packed::Arithmetic::kF16:
+      return WeightMode::kF16;
+    case packed::Arithmetic::kBf16:
+      return WeightMode::kBf16;
+  }
+  CHECK(false) << "arithmetic";
+  return WeightMode::kInt8;
+}
+
 int Projection::columns() const { return panels() * kernels::kPanelRows; }
 
 int Projection::panels() const {
@@ -46,6 +76,12 @@ class WeightsLoader {
         arena_(*checkpoint.tensors),
         weights_(new Weights()) {}
 
+  Status Check() {
+    weights_->config_ = checkpoint_.config;
+    RETURN_IF_ERROR(Plan());
+    return RefuseOthers();
+  }
+
   Result<std::shared_ptr<const Weights>> Load() {
     weights_->config_ = checkpoint_.config;
     if (!options_.fuse && weights_->config_.experts != 0) {
@@ -55,14 +91,15 @@ class WeightsLoader {
     weights_->mode_ = options_.mode;
     weights_->fused_ = options_.fuse;
     RETURN_IF_ERROR(Plan());
-    const ModelConfig& c = weights_->config_;
-    RETURN_IF_ERROR(arena_.RefuseOthers(
-        fmt::format("a {} model of {} layers", c.architecture, c.layers),
-        [&c](std::string_view name) {
-          return name == "rope_freqs.weight" || name.ends_with(".rotary_emb.inv_freq") ||
-                 (c.tied_head && name == "output.weight");
-        }));
-    ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
+    RETURN_IF_ERROR(RefuseOthers());
+    if (checkpoint_.packed == nullptr) {
+      ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
+    } else {
+      CHECK(options_.fuse) << "a packed checkpoint is fused";
+      RETURN_IF_ERROR(Weights::CheckPacked(checkpoint_, options_.mode));
+      ASSIGN_OR_RETURN(weights_->arena_,
+                       arena_.ReadPacked(*checkpoint_.packed, options_.threads, options_.progress));
+    }
     Link();
     return std::shared_ptr<const Weights>(std::move(weights_));
   }
@@ -73,6 +110,16 @@ class WeightsLoader {
     Projection* projection;
     std::vector<size_t> matrices;
   };
+
+  Status RefuseOthers() const {
+    const ModelConfig& c = weights_->config_;
+    return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
+                               [&c](std::string_view name) {
+                                 return name == "rope_freqs.weight" ||
+                                        name.ends_with(".rotary_emb.inv_freq") ||
+                                        (c.tied_head && name == "output.weight");
+                               });
+  }
 
   // Of a matrix that has its activations to itself, or shares them with matrices of its type.
   WeightFormat FormatOf(const StoredTensor& tensor) const {
@@ -298,6 +345,29 @@ class WeightsLoader {
   std::vector<PartsOf> links_;
   size_t embedding_matrix_ = 0;
 };
+
+Status Weights::Check(const DecoderCheckpoint& checkpoint) {
+  return WeightsLoader(checkpoint, {}).Check();
+}
+
+Status Weights::CheckPacked(const DecoderCheckpoint& checkpoint, WeightMode mode) {
+  if (checkpoint.packed == nullptr) return OkStatus();
+  const packed::Preamble& preamble = checkpoint.packed->preamble();
+  if (preamble.layout != kWeightsLayout) {
+    return InvalidArgument(
+        "packed_layout",
+        fmt::format("the weights were packed in layout {}, this program has layout {}: pack the "
+                    "model again with this program",
+                    preamble.layout, kWeightsLayout));
+  }
+  const packed::Arithmetic wanted = ArithmeticOf(mode);
+  if (preamble.arithmetic == wanted) return OkStatus();
+  return InvalidArgument(
+      "packed_dtype",
+      fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
+                  "model again with `tutti pack --dtype {1}`",
+                  packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
+}
 
 Result<std::shared_ptr<const Weights>> Weights::Load(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options) {

@@ -19,8 +19,13 @@
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder_checkpoint.h"
+#include "packed/format.h"
 
 namespace tutti::model {
+
+// How the arena is laid out: the order of what is in it, the panels of every format. What changes
+// any of it raises the number, as packed checkpoints hold it (weights_layout_test.cc notices).
+inline constexpr uint32_t kWeightsLayout = 1;
 
 // What the weights are computed in.
 enum class WeightMode {
@@ -30,6 +35,10 @@ enum class WeightMode {
   kF16,   // weights in 16 bits, whatever the file has; activations in float
   kBf16,  // the same, with the range of float32; with LoadOptions::bf16_pairs activations too
 };
+
+// The same under the names of packed checkpoints.
+packed::Arithmetic ArithmeticOf(WeightMode mode);
+WeightMode ModeOf(packed::Arithmetic arithmetic);
 
 // Matrices with one input, whose output rows follow one another. One part in most files; several
 // where the file gives the matrices different types.
@@ -83,7 +92,8 @@ struct LoadOptions {
 
 class Weights {
  public:
-  // The same of a decoder in any form; the tensors are not needed afterwards.
+  // The same of a decoder in any form; the tensors are not needed afterwards. Of a packed one the
+  // arena is read as it was packed: the mode must be the file's (packed_dtype) and `fuse` true.
   static Result<std::shared_ptr<const Weights>> Load(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options);
 
@@ -93,6 +103,13 @@ class Weights {
   // run), model_nonfinite, gguf_quant, insufficient memory.
   static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
                                                      const LoadOptions& options);
+
+  // What Load would refuse before it reads a value: tensors that are missing, of other shapes, or
+  // do not belong.
+  static Status Check(const DecoderCheckpoint& checkpoint);
+  // Whether a packed checkpoint's weights are for this program and `mode`; of others nothing.
+  // Errors: packed_layout, packed_dtype.
+  static Status CheckPacked(const DecoderCheckpoint& checkpoint, WeightMode mode);
 
   const ModelConfig& config() const { return config_; }
   WeightMode mode() const { return mode_; }

@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/quote.h"
+#include "gguf/header_writer.h"
 #include "quantize/output_file.h"
 #include "tensor/dequantize.h"
 #include "tensor/finite.h"
@@ -29,75 +30,28 @@ constexpr int64_t kChunk = int64_t{1} << 19;
 
 using Bytes = std::vector<std::byte>;
 
-void Put(Bytes* out, const void* data, size_t size) {
-  const std::byte* bytes = static_cast<const std::byte*>(data);
-  out->insert(out->end(), bytes, bytes + size);
-}
-template <typename T>
-void PutNumber(Bytes* out, T value) {
-  Put(out, &value, sizeof value);
-}
-void PutString(Bytes* out, std::string_view text) {
-  PutNumber(out, static_cast<uint64_t>(text.size()));
-  Put(out, text.data(), text.size());
-}
-void PutU32(Bytes* out, std::string_view key, uint32_t value) {
-  PutString(out, key);
-  PutNumber(out, static_cast<uint32_t>(gguf::ValueType::kUint32));
-  PutNumber(out, value);
-}
-
 uint64_t Padded(uint64_t size, uint64_t alignment) {
   return (size + alignment - 1) / alignment * alignment;
-}
-
-void PutEntry(Bytes* out, const gguf::Entry& entry) {
-  PutString(out, entry.key);
-  PutNumber(out, static_cast<uint32_t>(entry.value.type));
-  if (entry.value.is_array()) {
-    PutNumber(out, static_cast<uint32_t>(entry.value.element));
-    PutNumber(out, entry.value.count);
-  }
-  Put(out, entry.value.data, static_cast<size_t>(entry.value.bytes));
 }
 
 // Everything before the data, padded.
 Bytes MakeHeader(const gguf::Header& header, const FileType& type,
                  const std::vector<TensorOutcome>& tensors) {
-  Bytes pairs;
-  uint64_t count = 0;
+  gguf::HeaderWriter writer;
   for (size_t i = 0; i < header.entry_count(); ++i) {
     const gguf::Entry entry = header.entry(i);
     if (entry.key == kFileTypeKey || entry.key == kVersionKey || entry.key.starts_with("split.")) {
       continue;
     }
-    PutEntry(&pairs, entry);
-    ++count;
+    writer.Copy(entry);
   }
-  PutU32(&pairs, kVersionKey, kQuantizationVersion);
-  PutU32(&pairs, kFileTypeKey, type.id);
-  count += 2;
-
-  Bytes out;
-  Put(&out, "GGUF", 4);
-  PutNumber(&out, uint32_t{3});
-  PutNumber(&out, static_cast<uint64_t>(tensors.size()));
-  PutNumber(&out, count);
-  Put(&out, pairs.data(), pairs.size());
-  uint64_t offset = 0;
+  writer.U32(kVersionKey, kQuantizationVersion);
+  writer.U32(kFileTypeKey, type.id);
   for (const TensorOutcome& tensor : tensors) {
-    const gguf::TensorInfo& info = *tensor.plan.from;
-    PutString(&out, info.name);
-    PutNumber(&out, static_cast<uint32_t>(info.shape.dims));
-    for (int i = 0; i < info.shape.dims; ++i) {
-      PutNumber(&out, static_cast<uint64_t>(info.shape.ne[static_cast<size_t>(i)]));
-    }
-    PutNumber(&out, static_cast<uint32_t>(tensor.plan.to));
-    PutNumber(&out, offset);
-    offset += Padded(tensor.plan.bytes, header.alignment());
+    const TensorPlan& plan = tensor.plan;
+    writer.Tensor(plan.from->name, plan.to, plan.from->shape, plan.bytes);
   }
-  out.resize(static_cast<size_t>(Padded(out.size(), header.alignment())));
-  return out;
+  return writer.Build(header.alignment());
 }
 
 // One thread's part of a batch.

@@ -186,6 +186,36 @@ def ggufs():
     }
 
 
+def packed_file(description, whole, weights=b"\1" * 64, version=1, arithmetic=0, changed=None):
+    """A packed checkpoint (src/packed/format.h) of one piece without sums: the target makes them right."""
+    front = bytes(128 + 8)
+    front += bytes(-len(front) % 64) + description
+    front += bytes(-len(front) % 4096)
+    numbers = {"file": len(front) + len(weights), "description": len(description), "whole": whole, "weights": len(weights), "piece": 1 << 20}
+    numbers.update(changed or {})
+    preamble = b"\x89TUTTIP\n" + struct.pack("<IIII", version, 1, arithmetic, 0) + struct.pack("<5Q", *numbers.values())
+    return preamble + bytes(128 - len(preamble)) + front[128:] + weights
+
+
+def packed():
+    arch = gguf_key(b"general.architecture", 8, gguf_string(b"llama"))
+    floats = (b"x", [8], 0, 0)
+    front = gguf_file([arch], [floats])
+    whole = len(front) + 32
+    sound = packed_file(front, whole)
+    most = 2**64 - 1
+    return {
+        "small": sound, "cut": sound[:-1], "longer": sound + b"x", "preamble_alone": sound[:128], "magic_alone": sound[:8], "empty": b"",
+        "with_a_tensor": packed_file(front + struct.pack("<8f", *range(8)), whole),
+        "version_2": packed_file(front, whole, version=2), "arithmetic_9": packed_file(front, whole, arithmetic=9),
+        "whole_too_small": packed_file(front, len(front)), "no_gguf": packed_file(b"GGML" + bytes(60), 64), "no_description": packed_file(b"", 0),
+        "huge_counts": packed_file(gguf_file([], [], counts=(2**61, 2**61)), 2**62),
+        "huge_array": packed_file(gguf_file([gguf_key(b"k", 9, struct.pack("<IQ", 8, 2**25))], []), 2**62),
+        **{f"{name}_{amount}": packed_file(front, whole, changed={name: value}) for name in ("file", "description", "whole", "weights", "piece")
+           for amount, value in (("none", 0), ("most", most), ("wraps", most - 4095), ("one", 1))},
+    }
+
+
 def tensor_entry(name, dtype, shape, begin, end):
     return f'"{name}":{{"dtype":"{dtype}","shape":{json.dumps(shape, separators=(",", ":"))},"data_offsets":[{begin},{end}]}}'
 
@@ -596,6 +626,7 @@ def main():
     write("tokenizer", texts())
     write("tokenizer_spec", tokenizer_specs())
     write("gguf", ggufs())
+    write("packed", packed())
     write("safetensors", safetensors())
     write("json", jsons())
     write("openai_request", requests())

@@ -10,6 +10,7 @@
 #include "files/source.h"
 #include "gguf/testing/writer.h"
 #include "model/decoder_checkpoint.h"
+#include "model/folder_gguf.h"
 #include "safetensors/checkpoint.h"
 #include "safetensors/testing/writer.h"
 #include "splitmix.h"
@@ -131,6 +132,14 @@ safetensors::testing::Bytes SafetensorsOf(const FamilyGolden& golden) {
   return writer.Build();
 }
 
+Result<model::DecoderCheckpoint> FolderOf(const FamilyGolden& golden) {
+  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
+                                        files::MemorySource(SafetensorsOf(golden), "st_offsets")));
+  return model::DecoderCheckpoint::FromTransformers(
+      json::serialize(golden.entry.at("config")),
+      model::MakeTensorStore(safetensors::Checkpoint::Of(file)));
+}
+
 }  // namespace
 
 const std::vector<FamilyGolden>& FamilyGoldens() {
@@ -169,13 +178,17 @@ Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golde
 
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
                                                          model::WeightMode mode, bool fuse) {
-  ASSIGN_OR_RETURN(const auto file, safetensors::File::FromSource(
-                                        files::MemorySource(SafetensorsOf(golden), "st_offsets")));
-  ASSIGN_OR_RETURN(const auto checkpoint,
-                   model::DecoderCheckpoint::FromTransformers(
-                       json::serialize(golden.entry.at("config")),
-                       model::MakeTensorStore(safetensors::Checkpoint::Of(file))));
+  ASSIGN_OR_RETURN(const auto checkpoint, FolderOf(golden));
   return model::Weights::Load(checkpoint, {.mode = mode, .threads = 2, .fuse = fuse});
+}
+
+Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden) {
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, FolderOf(golden));
+  checkpoint.tokenizer.model = "gpt2";
+  checkpoint.tokenizer.pre = "gpt-2";
+  for (int id = 0; id < checkpoint.config.vocab_size; ++id)
+    checkpoint.tokenizer.tokens.push_back("token " + std::to_string(id));
+  return model::FolderAsGguf(std::move(checkpoint), golden.family);
 }
 
 }  // namespace tutti::parity

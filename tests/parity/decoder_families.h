@@ -31,5 +31,7 @@ Result<std::shared_ptr<const model::Weights>> LoadGguf(const FamilyGolden& golde
                                                        tensor::DType type = tensor::DType::kF32);
 Result<std::shared_ptr<const model::Weights>> LoadFolder(const FamilyGolden& golden,
                                                          model::WeightMode mode, bool fuse = true);
+// The GGUF that is made of the folder, in the folder's types; its tokens are made up.
+Result<std::shared_ptr<const gguf::File>> GgufOfFolder(const FamilyGolden& golden);
 
 }  // namespace tutti::parity

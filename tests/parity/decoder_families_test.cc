@@ -113,6 +113,25 @@ TEST_P(DecoderFamilies, FloatsGiveTheLogitsAndChoicesOfTransformersInBothForms) 
   }
 }
 
+// Names, rows in their order, keys: the weights have the bytes of those that come from a GGUF as
+// the public converter writes it, and the model is the same one.
+TEST(DecoderFamiliesTest, AGgufThatIsMadeOfAFolderIsTheConverters) {
+  for (const FamilyGolden& golden : FamilyGoldens()) {
+    SCOPED_TRACE(golden.family);
+    const auto file = GgufOfFolder(golden);
+    ASSERT_TRUE(file.ok()) << file.status();
+    const auto made = model::Weights::Load(**file, {.mode = WeightMode::kF32, .threads = 2});
+    ASSERT_TRUE(made.ok()) << made.status();
+    const auto given = LoadGguf(golden, WeightMode::kF32);
+    ASSERT_TRUE(given.ok()) << given.status();
+    ASSERT_EQ((*made)->bytes(), (*given)->bytes());
+    EXPECT_EQ(std::memcmp((*made)->data(), (*given)->data(), (*made)->bytes()), 0);
+    const Agreement agreement = Compare(golden, *made, kernels::DetectIsas().back());
+    EXPECT_EQ(agreement.same, 64);
+    EXPECT_LT(agreement.worst, 1e-3);
+  }
+}
+
 // The measure of fusion knows all families but mixtures.
 TEST_P(DecoderFamilies, OneOperationAtATimeGivesThemToo) {
   for (const FamilyGolden& golden : FamilyGoldens()) {

@@ -1,0 +1,124 @@
+// `tutti pack`: a model's weights as they lie in memory, so that a start only reads them.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "app/model_registry.h"
+#include "base/cpus.h"
+#include "base/quote.h"
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "cli/number_option.h"
+#include "gguf/file.h"
+#include "model/decoder_checkpoint.h"
+#include "model/encoder_gguf.h"
+#include "model/folder_gguf.h"
+#include "model/pack_model.h"
+#include "packed/file.h"
+#include "quantize/output_file.h"
+
+namespace tutti::cli {
+namespace {
+
+std::optional<model::WeightMode> ModeNamed(std::string_view name) {
+  for (const model::WeightMode mode : {model::WeightMode::kInt8, model::WeightMode::kF32,
+                                       model::WeightMode::kF16, model::WeightMode::kBf16}) {
+    if (packed::ArithmeticName(model::ArithmeticOf(mode)) == name) return mode;
+  }
+  return std::nullopt;
+}
+
+class PackCommand final : public Command {
+ public:
+  void Declare(CLI::App& parent) override {
+    app_ = parent.add_subcommand("pack", "Write a model as it lies in memory, for quick starts");
+    app_->footer(
+        "OUT is served like any model file, by this version of tutti and others of the same\n"
+        "layout; keep MODEL, from which it is packed again for another. Its weights are in the\n"
+        "types that MODEL has: `tutti quantize` first for fewer bits.\n"
+        "Examples:\n"
+        "  tutti pack model-q4_k_m.gguf model.tutti\n"
+        "  tutti pack folder-of-safetensors model.tutti\n"
+        "  tutti pack model.gguf model-f16.tutti --dtype f16   for `tutti serve --dtype f16`\n"
+        "  tutti serve model.tutti\n"
+        "  tutti inspect model.tutti                           whether it is sound");
+    app_->add_option("MODEL", in_, "a .gguf file, a model's folder or a known model")
+        ->check(ModelName())
+        ->required();
+    app_->add_option("OUT", out_, "the file to write")->required();
+    app_->add_option("--dtype", dtype_, "what it is computed in, as of `tutti serve` (int8)")
+        ->check(CLI::IsMember({"int8", "bf16", "f16", "f32"}));
+    app_->add_flag("--force", force_, "replace OUT where it is there");
+    AddNumber(*app_, "--threads", threads_, 1, 1024,
+              "that pack (default: the cores this process may use)");
+  }
+
+  int Run() override {
+    const auto begin = std::chrono::steady_clock::now();
+    const Result<uint64_t> bytes = Write();
+    if (!bytes.ok()) return Fail(bytes.status());
+    const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
+    std::printf("%s: %.1f MiB, packed for --dtype %s, %.1f s\n", out_.c_str(),
+                static_cast<double>(*bytes) / (1 << 20), dtype_.c_str(), spent.count());
+    return kExitOk;
+  }
+
+ private:
+  Result<uint64_t> Write() const {
+    ASSIGN_OR_RETURN(const auto file, OpenInput());
+    model::LoadOptions options;
+    options.mode = *ModeNamed(dtype_);
+    options.threads = threads_ > 0 ? threads_ : UsableCores();
+    ASSIGN_OR_RETURN(const model::PackedModel model, model::PackModel(*file, options));
+    ASSIGN_OR_RETURN(quantize::OutputFile out,
+                     quantize::OutputFile::Create(out_, force_, model.file_bytes()));
+    RETURN_IF_ERROR(out.Append(model.front));
+    RETURN_IF_ERROR(out.Append({model.weights->data(), model.weights->bytes()}));
+    RETURN_IF_ERROR(out.Keep());
+    return out.bytes();
+  }
+
+  Result<std::shared_ptr<const gguf::File>> OpenInput() const {
+    ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(in_));
+    std::error_code error;
+    if (std::filesystem::equivalent(ref.path, out_, error))
+      return InvalidArgument("output_path", "MODEL and OUT are the same file");
+    // Before the weights are packed for nothing.
+    if (!force_ && std::filesystem::exists(out_, error)) {
+      return InvalidArgument("output_exists",
+                             Quote(out_, 255) + " is there already; --force replaces it");
+    }
+    const bool folder = std::filesystem::is_directory(ref.path, error);
+    if (!folder && packed::IsPacked(ref.path)) {
+      return InvalidArgument("model_path", Quote(in_, 255) +
+                                               " is packed already; what is packed "
+                                               "is the model it was made of");
+    }
+    Result<std::shared_ptr<const gguf::File>> file = folder && !model::HoldsDecoder(ref.path)
+                                                         ? NoDecoder()
+                                                     : folder ? model::OpenFolderAsGguf(ref.path)
+                                                              : gguf::File::Open(ref.path);
+    if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
+    if (model::HoldsEncoder((*file)->header())) return NoDecoder();
+    return file;
+  }
+
+  Status NoDecoder() const {
+    return InvalidArgument("model_path",
+                           Quote(in_, 255) + " generates no text: encoders are not packed");
+  }
+
+  std::string in_, out_, dtype_ = "int8";
+  bool force_ = false;
+  int threads_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Command> MakePackCommand() { return std::make_unique<PackCommand>(); }
+
+}  // namespace tutti::cli

@@ -1,0 +1,116 @@
+#include "gguf/header_writer.h"
+
+namespace tutti::gguf {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+void PutBytes(Bytes* out, const void* data, size_t size) {
+  const std::byte* bytes = static_cast<const std::byte*>(data);
+  out->insert(out->end(), bytes, bytes + size);
+}
+template <typename T>
+void PutNumber(Bytes* out, T value) {
+  PutBytes(out, &value, sizeof value);
+}
+void PutText(Bytes* out, std::string_view text) {
+  PutNumber(out, static_cast<uint64_t>(text.size()));
+  PutBytes(out, text.data(), text.size());
+}
+
+uint64_t PaddedTo(uint64_t size, uint64_t alignment) {
+  return (size + alignment - 1) / alignment * alignment;
+}
+
+}  // namespace
+
+void HeaderWriter::Key(std::string_view key, ValueType type) {
+  PutText(&pairs_, key);
+  PutNumber(&pairs_, static_cast<uint32_t>(type));
+  ++pair_count_;
+}
+
+void HeaderWriter::ArrayKey(std::string_view key, ValueType element, uint64_t count) {
+  Key(key, ValueType::kArray);
+  PutNumber(&pairs_, static_cast<uint32_t>(element));
+  PutNumber(&pairs_, count);
+}
+
+void HeaderWriter::Copy(const Entry& entry) {
+  if (entry.value.is_array()) {
+    ArrayKey(entry.key, entry.value.element, entry.value.count);
+  } else {
+    Key(entry.key, entry.value.type);
+  }
+  PutBytes(&pairs_, entry.value.data, static_cast<size_t>(entry.value.bytes));
+}
+
+void HeaderWriter::U32(std::string_view key, uint32_t value) {
+  Key(key, ValueType::kUint32);
+  PutNumber(&pairs_, value);
+}
+
+void HeaderWriter::F32(std::string_view key, float value) {
+  Key(key, ValueType::kFloat32);
+  PutNumber(&pairs_, value);
+}
+
+void HeaderWriter::Bool(std::string_view key, bool value) {
+  Key(key, ValueType::kBool);
+  PutNumber(&pairs_, static_cast<uint8_t>(value));
+}
+
+void HeaderWriter::String(std::string_view key, std::string_view value) {
+  Key(key, ValueType::kString);
+  PutText(&pairs_, value);
+}
+
+void HeaderWriter::Strings(std::string_view key, std::span<const std::string> values) {
+  ArrayKey(key, ValueType::kString, values.size());
+  for (const std::string& value : values) PutText(&pairs_, value);
+}
+
+void HeaderWriter::Floats(std::string_view key, std::span<const float> values) {
+  ArrayKey(key, ValueType::kFloat32, values.size());
+  PutBytes(&pairs_, values.data(), values.size_bytes());
+}
+
+void HeaderWriter::Int32s(std::string_view key, std::span<const int32_t> values) {
+  ArrayKey(key, ValueType::kInt32, values.size());
+  PutBytes(&pairs_, values.data(), values.size_bytes());
+}
+
+void HeaderWriter::Tensor(std::string_view name, tensor::DType type, const tensor::Shape& shape,
+                          uint64_t bytes) {
+  tensors_.push_back({std::string(name), static_cast<uint32_t>(type), shape, bytes});
+}
+
+std::vector<std::byte> HeaderWriter::Build(uint64_t alignment) const {
+  Bytes out;
+  PutBytes(&out, "GGUF", 4);
+  PutNumber(&out, uint32_t{3});
+  PutNumber(&out, static_cast<uint64_t>(tensors_.size()));
+  PutNumber(&out, pair_count_);
+  PutBytes(&out, pairs_.data(), pairs_.size());
+  uint64_t offset = 0;
+  for (const TensorRecord& tensor : tensors_) {
+    PutText(&out, tensor.name);
+    PutNumber(&out, static_cast<uint32_t>(tensor.shape.dims));
+    for (int i = 0; i < tensor.shape.dims; ++i) {
+      PutNumber(&out, static_cast<uint64_t>(tensor.shape.ne[static_cast<size_t>(i)]));
+    }
+    PutNumber(&out, tensor.type);
+    PutNumber(&out, offset);
+    offset += PaddedTo(tensor.bytes, alignment);
+  }
+  out.resize(static_cast<size_t>(PaddedTo(out.size(), alignment)));
+  return out;
+}
+
+uint64_t HeaderWriter::DataBytes(uint64_t alignment) const {
+  uint64_t bytes = 0;
+  for (const TensorRecord& tensor : tensors_) bytes += PaddedTo(tensor.bytes, alignment);
+  return bytes;
+}
+
+}  // namespace tutti::gguf

@@ -1,0 +1,58 @@
+// HeaderWriter: the bytes of a GGUF before its data: pairs and tensors in the order they were
+// added.
+//
+// A value; one thread. It checks nothing: what is written of contents that are not trusted is read
+// again by Header::Parse before anybody uses it.
+// Source: the GGUF specification, version 3.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gguf/value.h"
+#include "tensor/tensor_view.h"
+
+namespace tutti::gguf {
+
+class HeaderWriter {
+ public:
+  // A pair of a file that was read, byte by byte.
+  void Copy(const Entry& entry);
+  void U32(std::string_view key, uint32_t value);
+  void F32(std::string_view key, float value);
+  void Bool(std::string_view key, bool value);
+  void String(std::string_view key, std::string_view value);
+  void Strings(std::string_view key, std::span<const std::string> values);
+  void Floats(std::string_view key, std::span<const float> values);
+  void Int32s(std::string_view key, std::span<const int32_t> values);
+
+  // Its `bytes` lie behind those of the tensor before, padded.
+  void Tensor(std::string_view name, tensor::DType type, const tensor::Shape& shape,
+              uint64_t bytes);
+
+  // The header with its padding; the first tensor begins at its end. `alignment`: as the pairs say,
+  // 32 where they do not.
+  std::vector<std::byte> Build(uint64_t alignment) const;
+  // Of all tensors, each padded.
+  uint64_t DataBytes(uint64_t alignment) const;
+
+ private:
+  struct TensorRecord {
+    std::string name;
+    uint32_t type;
+    tensor::Shape shape;
+    uint64_t bytes;
+  };
+  void Key(std::string_view key, ValueType type);
+  void ArrayKey(std::string_view key, ValueType element, uint64_t count);
+
+  std::vector<std::byte> pairs_;
+  uint64_t pair_count_ = 0;
+  std::vector<TensorRecord> tensors_;
+};
+
+}  // namespace tutti::gguf

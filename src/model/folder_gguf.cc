@@ -1,0 +1,443 @@
+#include "model/folder_gguf.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+#include "base/quote.h"
+#include "gguf/header_writer.h"
+#include "model/config_parameters.h"
+#include "model/families/family.h"
+#include "model/weights.h"
+#include "tensor/dequantize.h"
+#include "tensor/dtype.h"
+#include "tokenizer/pre_tokenizer.h"
+
+namespace tutti::model {
+namespace {
+
+constexpr std::string_view kTokenizerPrefix = "tokenizer.ggml.";
+
+// Rows of queries or keys: a folder has the two halves of a head one behind the other, some
+// architectures' GGUF has them alternate.
+struct RowOrder {
+  int64_t head = 0;      // rows of a head; 0: as they are
+  int64_t rotating = 0;  // of them, from the first on
+
+  // The row of the folder that is the GGUF's `row`.
+  int64_t Source(int64_t row) const {
+    if (head == 0) return row;
+    const int64_t in_head = row % head;
+    if (in_head >= rotating) return row;
+    return row - in_head + in_head % 2 * (rotating / 2) + in_head / 2;
+  }
+};
+
+struct Piece {
+  const StoredTensor* tensor;
+  RowOrder order;
+};
+
+// A tensor of the GGUF: pieces of the folder, one behind the other.
+struct WholeTensor {
+  std::string name;
+  std::vector<Piece> pieces;
+  std::vector<float> values;  // instead of pieces, of what no file has
+  tensor::DType type = tensor::DType::kF32;
+  tensor::Shape shape;
+  bool floats = false;  // widened; of one piece
+  uint64_t bytes = 0;
+  uint64_t at = 0;  // in the file
+};
+
+// Layer and the rest of "blk.N.REST".
+std::optional<std::pair<int, std::string_view>> InLayer(std::string_view name) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!name.starts_with(kBlock)) return std::nullopt;
+  int layer = 0;
+  const auto [end, error] =
+      std::from_chars(name.data() + kBlock.size(), name.data() + name.size(), layer);
+  if (error != std::errc() || end == name.data() + name.size() || *end != '.') return std::nullopt;
+  return std::pair(layer, name.substr(static_cast<size_t>(end + 1 - name.data())));
+}
+
+// The order of tensors in the file, however the folder has them.
+std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
+  if (const auto in = InLayer(name)) return {1, in->first, in->second};
+  return {name == "token_embd.weight" || name == "rope_freqs.weight" ? 0 : 2, 0, name};
+}
+
+// What is one tensor in a GGUF of the architecture: its name, and which part this one is.
+std::pair<std::string, int> WholeOf(const ModelConfig& config, const std::string& name) {
+  const auto in = InLayer(name);
+  if (!in) return {name, 0};
+  const auto whole = [&](std::string_view rest, int part) {
+    return std::pair(fmt::format("blk.{}.{}", in->first, rest), part);
+  };
+  if (config.architecture == "phi3") {
+    if (in->second == "attn_q.weight") return whole("attn_qkv.weight", 0);
+    if (in->second == "attn_k.weight") return whole("attn_qkv.weight", 1);
+    if (in->second == "attn_v.weight") return whole("attn_qkv.weight", 2);
+    if (in->second == "ffn_gate.weight") return whole("ffn_up.weight", 0);
+    if (in->second == "ffn_up.weight") return whole("ffn_up.weight", 1);
+  }
+  for (const std::string_view kind : {"ffn_gate.", "ffn_up.", "ffn_down."}) {
+    if (config.experts == 0 || !in->second.starts_with(kind)) continue;
+    int expert = 0;
+    const std::string_view rest = in->second.substr(kind.size());
+    if (std::from_chars(rest.data(), rest.data() + rest.size(), expert).ec != std::errc()) continue;
+    return whole(fmt::format("{}_exps.weight", kind.substr(0, kind.size() - 1)), expert);
+  }
+  return {name, 0};
+}
+
+class Layout {
+ public:
+  explicit Layout(const DecoderCheckpoint& checkpoint) : checkpoint_(checkpoint) {}
+
+  Result<std::vector<WholeTensor>> Make() {
+    const ModelConfig& config = checkpoint_.config;
+    std::map<std::string, std::map<int, Piece>> wholes;
+    for (const StoredTensor& tensor : checkpoint_.tensors->tensors()) {
+      if (tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
+      if (config.tied_head && tensor.name == "output.weight") continue;
+      const auto [name, part] = WholeOf(config, tensor.name);
+      wholes[name].emplace(part, Piece{&tensor, OrderOf(tensor.name)});
+    }
+    std::vector<WholeTensor> tensors;
+    for (const auto& [name, pieces] : wholes) {
+      ASSIGN_OR_RETURN(tensors.emplace_back(), Whole(name, pieces));
+    }
+    AddRopeFactors(tensors);
+    std::sort(tensors.begin(), tensors.end(), [](const WholeTensor& a, const WholeTensor& b) {
+      return PlaceInFile(a.name) < PlaceInFile(b.name);
+    });
+    return tensors;
+  }
+
+ private:
+  RowOrder OrderOf(std::string_view name) const {
+    const ModelConfig& config = checkpoint_.config;
+    const Family* family = FamilyOfArchitecture(config.architecture);
+    const auto in = InLayer(name);
+    const bool turns =
+        in && (in->second.starts_with("attn_q.") || in->second.starts_with("attn_k."));
+    if (!turns || family->gguf_rope == kernels::RopeMode::kHalf) return {};
+    return {config.head_dim, config.rope_dims};
+  }
+
+  Result<WholeTensor> Whole(const std::string& name, const std::map<int, Piece>& pieces) const {
+    WholeTensor whole;
+    whole.name = name;
+    for (const auto& [part, piece] : pieces) whole.pieces.push_back(piece);
+    const StoredTensor& first = *whole.pieces[0].tensor;
+    whole.floats = first.shape.rows() == 1 || name.ends_with("ffn_gate_inp.weight");
+    whole.type = whole.floats ? tensor::DType::kF32 : first.dtype;
+    whole.shape = first.shape;
+    if (name.ends_with("_exps.weight")) {
+      whole.shape = {first.shape.columns(), first.shape.rows(),
+                     static_cast<int64_t>(pieces.size())};
+    } else if (pieces.size() > 1) {
+      int64_t rows = 0;
+      for (const Piece& piece : whole.pieces) rows += piece.tensor->shape.rows();
+      whole.shape = {first.shape.columns(), rows};
+    }
+    for (const Piece& piece : whole.pieces) {
+      if (piece.tensor->dtype == first.dtype) continue;
+      return InvalidArgument(std::string(checkpoint_.tensors->shape_code()),
+                             fmt::format("tensors {} and {} are one in a GGUF and have types {} "
+                                         "and {}",
+                                         first.name, piece.tensor->name, tensor::Name(first.dtype),
+                                         tensor::Name(piece.tensor->dtype)));
+    }
+    whole.bytes = tensor::RowBytes(whole.type, whole.shape.columns()) *
+                  static_cast<uint64_t>(whole.shape.rows());
+    return whole;
+  }
+
+  // Llama 3's scaling is a tensor there.
+  void AddRopeFactors(std::vector<WholeTensor>& tensors) const {
+    const ModelConfig& config = checkpoint_.config;
+    if (config.rope_freq_factors.empty() || config.rope_magnitude != 1.0) return;
+    if (checkpoint_.tensors->Find("rope_freqs.weight") != nullptr) return;
+    WholeTensor factors;
+    factors.name = "rope_freqs.weight";
+    factors.values = config.rope_freq_factors;
+    factors.shape = {static_cast<int64_t>(factors.values.size())};
+    factors.bytes = factors.values.size() * sizeof(float);
+    tensors.push_back(std::move(factors));
+  }
+
+  const DecoderCheckpoint& checkpoint_;
+};
+
+// The pairs of the architecture.
+class KeyWriter {
+ public:
+  KeyWriter(const ModelConfig& config, const HyperParameters& keys, gguf::HeaderWriter& out)
+      : config_(config), keys_(keys), out_(out) {}
+
+  Status Write() {
+    PutInt("block_count", config_.layers);
+    PutInt("context_length", config_.context_length);
+    PutInt("embedding_length", config_.width);
+    PutInt("feed_forward_length", config_.feed_forward);
+    PutInt("attention.head_count", config_.heads);
+    PutInt("attention.head_count_kv", config_.kv_heads);
+    PutInt("attention.key_length", config_.head_dim);
+    PutInt("attention.value_length", config_.head_dim);
+    PutFloat("attention.layer_norm_rms_epsilon", static_cast<double>(config_.norm_eps));
+    PutInt("vocab_size", config_.vocab_size);
+    if (config_.window != 0) PutInt("attention.sliding_window", config_.window);
+    if (config_.experts != 0) PutExperts();
+    if (config_.output_bias) out_.Bool(Named("attention.bias"), true);
+    RETURN_IF_ERROR(PutFamilyKeys());
+    return PutRope();
+  }
+
+ private:
+  std::string Named(std::string_view key) const {
+    return fmt::format("{}.{}", config_.architecture, key);
+  }
+  void PutInt(std::string_view key, int value) {
+    out_.U32(Named(key), static_cast<uint32_t>(value));
+  }
+  void PutFloat(std::string_view key, double value) {
+    out_.F32(Named(key), static_cast<float>(value));
+  }
+  Status CopyFloat(std::string_view key) {
+    if (!keys_.Has(key)) return OkStatus();
+    ASSIGN_OR_RETURN(const double value, keys_.Float(key, -1e12, 1e12));
+    PutFloat(key, value);
+    return OkStatus();
+  }
+  Status CopyInt(std::string_view key) {
+    if (!keys_.Has(key)) return OkStatus();
+    ASSIGN_OR_RETURN(const int64_t value, keys_.Int(key, 0, kMaxContext));
+    PutInt(key, static_cast<int>(value));
+    return OkStatus();
+  }
+
+  void PutExperts() {
+    PutInt("expert_count", config_.experts);
+    PutInt("expert_used_count", config_.experts_used);
+    if (config_.architecture != "llama") PutInt("expert_feed_forward_length", config_.feed_forward);
+    if (!config_.expert_weights_sum_to_1) out_.Bool(Named("expert_weights_norm"), false);
+  }
+
+  // Multipliers and caps, which the family has read already.
+  Status PutFamilyKeys() {
+    for (const std::string_view key : FamilyOfArchitecture(config_.architecture)->keys) {
+      if (key.starts_with("expert_") || key == "attention.sliding_window") continue;
+      RETURN_IF_ERROR(CopyFloat(key));
+    }
+    RETURN_IF_ERROR(CopyFloat("query_pre_attn_scalar"));
+    return CopyInt("sliding_window_pattern");
+  }
+
+  Status PutRope() {
+    PutInt("rope.dimension_count", config_.rope_dims);
+    PutFloat("rope.freq_base", config_.rope_freq_base);
+    if (config_.rope_window_freq_base != 0)
+      PutFloat("rope.freq_base_swa", config_.rope_window_freq_base);
+    ASSIGN_OR_RETURN(const std::string type, keys_.StringOr("rope.scaling.type", "none"));
+    if (type != "linear" && type != "yarn") return OkStatus();  // a tensor, or none
+    out_.String(Named("rope.scaling.type"), type);
+    RETURN_IF_ERROR(CopyFloat("rope.scaling.factor"));
+    if (type == "linear") return OkStatus();
+    RETURN_IF_ERROR(CopyInt("rope.scaling.original_context_length"));
+    RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_fast"));
+    RETURN_IF_ERROR(CopyFloat("rope.scaling.yarn_beta_slow"));
+    if (!keys_.Has("rope.scaling.attn_factor")) return OkStatus();
+    // A folder's is the whole magnitude, a GGUF's multiplies YaRN's own.
+    ASSIGN_OR_RETURN(const double factor, keys_.Float("rope.scaling.factor", 1.0, 1e6));
+    PutFloat("rope.scaling.attn_factor", config_.rope_magnitude / (0.1 * std::log(factor) + 1.0));
+    return OkStatus();
+  }
+
+  const ModelConfig& config_;
+  const HyperParameters& keys_;
+  gguf::HeaderWriter& out_;
+};
+
+Status PutTokenizer(const tokenizer::TokenizerSpec& spec, gguf::HeaderWriter& out) {
+  if (spec.model != "gpt2" && spec.model != "llama") {
+    return InvalidArgument("tokenizer_unsupported",
+                           fmt::format("a tokenizer of kind {} is in no decoder's GGUF (gpt2 and "
+                                       "llama are)",
+                                       Quote(spec.model)));
+  }
+  const auto key = [](std::string_view name) { return std::string(kTokenizerPrefix).append(name); };
+  out.String(key("model"), spec.model);
+  out.String(key("pre"), spec.pre.empty() ? "default" : spec.pre);
+  out.Strings(key("tokens"), spec.tokens);
+  if (!spec.scores.empty()) out.Floats(key("scores"), spec.scores);
+  if (!spec.token_types.empty()) out.Int32s(key("token_type"), spec.token_types);
+  if (!spec.merges.empty()) out.Strings(key("merges"), spec.merges);
+  const std::pair<std::string_view, const std::optional<int64_t>*> ids[] = {
+      {"bos_token_id", &spec.bos},     {"eos_token_id", &spec.eos},
+      {"eot_token_id", &spec.eot},     {"eom_token_id", &spec.eom},
+      {"unknown_token_id", &spec.unk}, {"padding_token_id", &spec.pad},
+      {"mask_token_id", &spec.mask},
+  };
+  for (const auto& [name, id] : ids) {
+    if (!*id) continue;
+    if (**id < 0 || static_cast<uint64_t>(**id) >= spec.tokens.size()) {
+      return InvalidArgument("tokenizer_invalid",
+                             fmt::format("{} is {}, which is no token", name, **id));
+    }
+    out.U32(key(name), static_cast<uint32_t>(**id));
+  }
+  const std::pair<std::string_view, const std::optional<bool>*> flags[] = {
+      {"add_bos_token", &spec.add_bos},
+      {"add_eos_token", &spec.add_eos},
+      {"add_space_prefix", &spec.add_space_prefix},
+  };
+  for (const auto& [name, flag] : flags) {
+    if (*flag) out.Bool(key(name), **flag);
+  }
+  // A key of ours, where the published splits do not go with the published merging.
+  const bool implied = tokenizer::FindPreTokenizer(spec.pre) == tokenizer::PreTokenizer::kLlama3;
+  if (spec.ignore_merges && *spec.ignore_merges != implied)
+    out.Bool(key("ignore_merges"), *spec.ignore_merges);
+  if (!spec.chat_template.empty()) out.String("tokenizer.chat_template", spec.chat_template);
+  return OkStatus();
+}
+
+// The GGUF's bytes: its header from memory, its tensors from the folder.
+class FolderSource final : public files::Source {
+ public:
+  FolderSource(std::shared_ptr<const TensorStore> store, std::vector<std::byte> header,
+               std::vector<WholeTensor> tensors)
+      : store_(std::move(store)), header_(std::move(header)), tensors_(std::move(tensors)) {
+    size_ = header_.size();
+    for (WholeTensor& tensor : tensors_) {
+      tensor.at = size_;
+      size_ += (tensor.bytes + gguf::kDefaultAlignment - 1) / gguf::kDefaultAlignment *
+               gguf::kDefaultAlignment;
+    }
+  }
+
+  uint64_t size() const override { return size_; }
+  Status CheckUnchanged() const override { return store_->CheckUnchanged(); }
+
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    if (offset > size_ || out.size() > size_ - offset)
+      return InvalidArgument(std::string(gguf::kTruncated), "the file ends before that");
+    std::fill(out.begin(), out.end(), std::byte{0});  // padding
+    const uint64_t end = offset + out.size();
+    if (offset < header_.size()) {
+      const uint64_t until = std::min<uint64_t>(end, header_.size());
+      std::memcpy(out.data(), header_.data() + offset, static_cast<size_t>(until - offset));
+    }
+    auto tensor = std::upper_bound(
+        tensors_.begin(), tensors_.end(), offset,
+        [](uint64_t at, const WholeTensor& candidate) { return at < candidate.at; });
+    if (tensor != tensors_.begin()) --tensor;
+    for (; tensor != tensors_.end() && tensor->at < end; ++tensor) {
+      const uint64_t from = std::max(offset, tensor->at);
+      const uint64_t until = std::min(end, tensor->at + tensor->bytes);
+      if (from >= until) continue;
+      RETURN_IF_ERROR(ReadTensor(
+          *tensor, from - tensor->at,
+          out.subspan(static_cast<size_t>(from - offset), static_cast<size_t>(until - from))));
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status ReadTensor(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
+    if (tensor.pieces.empty()) {
+      std::memcpy(out.data(), reinterpret_cast<const std::byte*>(tensor.values.data()) + offset,
+                  out.size());
+      return OkStatus();
+    }
+    if (tensor.floats) return ReadWidened(tensor, offset, out);
+    for (const Piece& piece : tensor.pieces) {
+      const uint64_t bytes = piece.tensor->bytes;
+      if (offset < bytes) {
+        const size_t here = static_cast<size_t>(std::min<uint64_t>(bytes - offset, out.size()));
+        RETURN_IF_ERROR(ReadRows(piece, offset, out.first(here)));
+        out = out.subspan(here);
+        offset = 0;
+      } else {
+        offset -= bytes;
+      }
+      if (out.empty()) break;
+    }
+    return OkStatus();
+  }
+
+  Status ReadRows(const Piece& piece, uint64_t offset, std::span<std::byte> out) const {
+    if (piece.order.head == 0) return store_->Read(*piece.tensor, offset, out);
+    const size_t row_bytes = piece.tensor->bytes / static_cast<size_t>(piece.tensor->shape.rows());
+    while (!out.empty()) {
+      const int64_t row = static_cast<int64_t>(offset / row_bytes);
+      const size_t in_row = static_cast<size_t>(offset % row_bytes);
+      const size_t here = std::min(out.size(), row_bytes - in_row);
+      const uint64_t from = static_cast<uint64_t>(piece.order.Source(row)) * row_bytes + in_row;
+      RETURN_IF_ERROR(store_->Read(*piece.tensor, from, out.first(here)));
+      out = out.subspan(here);
+      offset += here;
+    }
+    return OkStatus();
+  }
+
+  // Small ones, whose values are not the file's: as wide as they are, each time.
+  Status ReadWidened(const WholeTensor& tensor, uint64_t offset, std::span<std::byte> out) const {
+    const Piece& piece = tensor.pieces[0];
+    ASSIGN_OR_RETURN(const std::vector<float> values, store_->ReadFloats(*piece.tensor));
+    std::vector<float> ordered(values.size());
+    for (size_t i = 0; i < values.size(); ++i)
+      ordered[i] = values[static_cast<size_t>(piece.order.Source(static_cast<int64_t>(i)))];
+    CHECK_EQ(ordered.size() * sizeof(float), tensor.bytes);
+    std::memcpy(out.data(), reinterpret_cast<const std::byte*>(ordered.data()) + offset,
+                out.size());
+    return OkStatus();
+  }
+
+  const std::shared_ptr<const TensorStore> store_;
+  const std::vector<std::byte> header_;
+  std::vector<WholeTensor> tensors_;
+  uint64_t size_ = 0;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const gguf::File>> FolderAsGguf(DecoderCheckpoint checkpoint,
+                                                       std::string_view name) {
+  RETURN_IF_ERROR(Weights::Check(checkpoint));
+  ASSIGN_OR_RETURN(std::vector<WholeTensor> tensors, Layout(checkpoint).Make());
+  ASSIGN_OR_RETURN(const JsonFile json, JsonFile::Parse(checkpoint.config_json, "config.json"));
+  gguf::HeaderWriter header;
+  header.String("general.architecture", checkpoint.config.architecture);
+  header.String("general.type", "model");
+  if (!name.empty()) header.String("general.name", name);
+  RETURN_IF_ERROR(KeyWriter(checkpoint.config, ConfigParameters(json), header).Write());
+  RETURN_IF_ERROR(PutTokenizer(checkpoint.tokenizer, header));
+  for (const WholeTensor& tensor : tensors)
+    header.Tensor(tensor.name, tensor.type, tensor.shape, tensor.bytes);
+  return gguf::File::FromSource(std::make_shared<FolderSource>(
+      checkpoint.tensors, header.Build(gguf::kDefaultAlignment), std::move(tensors)));
+}
+
+Result<std::shared_ptr<const gguf::File>> OpenFolderAsGguf(const std::string& path) {
+  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, DecoderCheckpoint::Open(path));
+  std::error_code error;
+  const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
+  const std::string name = (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  return FolderAsGguf(std::move(checkpoint), name);
+}
+
+}  // namespace tutti::model

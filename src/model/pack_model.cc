@@ -1,0 +1,70 @@
+#include "model/pack_model.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "base/check.h"
+#include "gguf/header_writer.h"
+#include "packed/format.h"
+
+namespace tutti::model {
+namespace {
+
+// Read while a model is opened, beside the weights.
+constexpr std::string_view kRopeFactors = "rope_freqs.weight";
+
+// The front of a GGUF of the file's pairs and tensors, and its size if it were whole.
+struct Description {
+  std::vector<std::byte> bytes;
+  uint64_t whole_bytes = 0;
+};
+
+Result<Description> Describe(const gguf::File& file) {
+  const gguf::Header& header = file.header();
+  gguf::HeaderWriter writer;
+  for (size_t i = 0; i < header.entry_count(); ++i) writer.Copy(header.entry(i));
+  const gguf::TensorInfo* factors = file.FindTensor(kRopeFactors);
+  const auto put = [&](const gguf::TensorInfo& tensor) {
+    writer.Tensor(tensor.name, tensor.dtype(), tensor.shape, tensor.bytes);
+  };
+  if (factors != nullptr) put(*factors);
+  for (const gguf::TensorInfo& tensor : file.tensors()) {
+    if (tensor.name != kRopeFactors) put(tensor);
+  }
+  Description description;
+  description.bytes = writer.Build(header.alignment());
+  description.whole_bytes = description.bytes.size() + writer.DataBytes(header.alignment());
+  if (factors == nullptr) return description;
+  const size_t at = description.bytes.size();
+  description.bytes.resize(at + static_cast<size_t>(factors->bytes));
+  RETURN_IF_ERROR(file.Read(*factors, 0, std::span(description.bytes).subspan(at)));
+  return description;
+}
+
+}  // namespace
+
+Result<PackedModel> PackModel(const gguf::File& file, const LoadOptions& options) {
+  CHECK(options.fuse);
+  PackedModel made;
+  ASSIGN_OR_RETURN(made.weights, Weights::Load(file, options));
+  ASSIGN_OR_RETURN(const Description description, Describe(file));
+  packed::Preamble preamble;
+  preamble.layout = kWeightsLayout;
+  preamble.arithmetic = ArithmeticOf(options.mode);
+  preamble.description_bytes = description.bytes.size();
+  preamble.whole_bytes = description.whole_bytes;
+  preamble.weight_bytes = made.weights->bytes();
+  if (preamble.description_bytes > packed::kMaxDescriptionBytes ||
+      preamble.weight_bytes > packed::kMaxWeightBytes) {
+    return InvalidArgument("packed_header",
+                           fmt::format("metadata of {} bytes or weights of {} are more than a "
+                                       "packed file holds",
+                                       preamble.description_bytes, preamble.weight_bytes));
+  }
+  made.front =
+      packed::MakeFront(preamble, description.bytes, {made.weights->data(), made.weights->bytes()});
+  return made;
+}
+
+}  // namespace tutti::model

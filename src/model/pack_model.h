@@ -1,0 +1,31 @@
+// A decoder made into a packed checkpoint (packed/format.h): the bytes of one.
+//
+// Functions; one thread each, which starts those that pack. Deterministic: the same model gives the
+// same bytes, whatever the number of threads or the machine's instruction sets.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/status.h"
+#include "gguf/file.h"
+#include "model/weights.h"
+
+namespace tutti::model {
+
+// The file is `front`, then `weights`' bytes.
+struct PackedModel {
+  std::vector<std::byte> front;
+  std::shared_ptr<const Weights> weights;
+
+  uint64_t file_bytes() const { return front.size() + weights->bytes(); }
+};
+
+// `options.fuse` must be true. Errors: as of Weights::Load; packed_header for what the format
+// cannot hold.
+Result<PackedModel> PackModel(const gguf::File& file, const LoadOptions& options);
+
+}  // namespace tutti::model

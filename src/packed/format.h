@@ -1,0 +1,83 @@
+// The format of Tutti's packed checkpoint: a model's weights as they lie in memory, so that a start
+// reads them once, in order, and computes nothing but checksums.
+//
+// Numbers are little-endian. Every byte of a file is covered by a checksum (files/checksum.h), and
+// every place in it follows from the sizes in the preamble: a file of these contents has one form.
+//
+//   0        preamble, 128 bytes:
+//            0    8 bytes  0x89 "TUTTIP" 0x0A
+//            8    u32      version of this format: 1
+//            12   u32      version of the weights' layout (model/weights.h)
+//            16   u32      what the weights are computed in: 0 int8, 1 f32, 2 f16, 3 bf16
+//            20   u32      0
+//            24   u64      bytes of the file
+//            32   u64      bytes of the description
+//            40   u64      bytes of the GGUF that the description begins
+//            48   u64      bytes of the weights
+//            56   u64      bytes of a piece of the weights; the last one may be shorter
+//            64   u64      checksum of bytes 128 to the weights' beginning
+//            72   48 bytes 0
+//            120  u64      checksum of bytes 0 to 120
+//   128      u64 each: checksums of the pieces
+//   64 x     the description: the front of a GGUF with the model's metadata and tokenizer and the
+//            tensors the weights were made of, up to those tensors' data; what is read beside the
+//            weights (rope_freqs.weight) comes first there and is part of it
+//   4096 x   the weights, to the end of the file
+//
+// Gaps before a multiple are zeros. A reader refuses versions it does not know; a change that old
+// readers would misread is a new version.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace tutti::packed {
+
+inline constexpr std::string_view kMagic = "\x89TUTTIP\n";
+inline constexpr uint32_t kVersion = 1;
+inline constexpr uint64_t kPreambleBytes = 128;
+// Small, so that a piece is still in a core's cache when its checksum is computed.
+inline constexpr uint64_t kPieceBytes = uint64_t{1} << 20;
+// Of the description: ten times that of the largest vocabulary known.
+inline constexpr uint64_t kMaxDescriptionBytes = uint64_t{256} << 20;
+inline constexpr uint64_t kMaxWeightBytes = uint64_t{1} << 42;
+
+// The code of a file that ends too early or changes while it is read.
+inline constexpr std::string_view kTruncated = "packed_truncated";
+
+// What the weights are computed in; the numbers are those of the format.
+enum class Arithmetic : uint32_t { kInt8 = 0, kF32 = 1, kF16 = 2, kBf16 = 3 };
+std::string_view ArithmeticName(Arithmetic arithmetic);  // "int8", "f32", ...
+
+struct Preamble {
+  uint32_t layout = 0;
+  Arithmetic arithmetic = Arithmetic::kInt8;
+  uint64_t description_bytes = 0;
+  uint64_t whole_bytes = 0;  // of the GGUF that the description begins
+  uint64_t weight_bytes = 0;
+  uint64_t front_checksum = 0;
+
+  // Places in the file, which follow from the above.
+  uint64_t pieces() const;
+  uint64_t description_at() const;
+  uint64_t weights_at() const;
+  uint64_t file_bytes() const;
+};
+
+// Of the first kPreambleBytes of a file. Errors: packed_magic, packed_version, packed_checksum,
+// packed_header.
+Result<Preamble> ParsePreamble(std::span<const std::byte> bytes);
+
+// Everything before the weights. `preamble`: all but its checksum; `description` has as many bytes
+// as it says, `weights` too.
+std::vector<std::byte> MakeFront(Preamble preamble, std::span<const std::byte> description,
+                                 std::span<const std::byte> weights);
+
+}  // namespace tutti::packed
