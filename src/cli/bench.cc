@@ -39,7 +39,7 @@ constexpr uint64_t kMostSeed = std::numeric_limits<uint64_t>::max();
 class ModelFlags {
  public:
   void AddTo(CLI::App& command, bool model_required) {
-    command.add_option("MODEL", model, "a .gguf file or a known model")
+    command.add_option("MODEL", model, "a .gguf or packed file, a folder or a known model")
         ->required(model_required)
         ->check(ModelName());
     for (const char* key : {"threads", "isa", "dtype", "kv-cache-bytes", "kv-dtype"}) {

@@ -63,7 +63,8 @@ class ChatCommand final : public Command {
         "  tutti chat --mqtt mqtts://broker.example --user ada --password-file secret --project "
         "driving");
     app_->add_option("MODEL", model_,
-                     "a .gguf file or a known model (default: smollm2-135m-instruct); with --url "
+                     "a .gguf or packed file, a folder or a known model (default: "
+                     "smollm2-135m-instruct); with --url "
                      "or --mqtt\nthe server's name of a model (default: the first it lists)")
         ->check(ModelName());
     CLI::Option* const url =

@@ -30,7 +30,7 @@ class RunCommand final : public Command {
         "  tutti run smollm2-135m-instruct < question.txt > answer.txt\n"
         "  tutti run model.gguf --raw -p \"Once upon a time\" -n 100 --temperature 0.8 --seed 7\n"
         "  tutti run model.gguf -p \"Hi\" --json");
-    app_->add_option("MODEL", model_, "a .gguf file, a folder or a known model")
+    app_->add_option("MODEL", model_, "a .gguf or packed file, a folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_option("-p,--prompt,PROMPT", prompt_,

@@ -30,7 +30,7 @@ class ServeCommand final : public Command {
         "Ready when it prints its address, and GET /readyz answers 200. SIGTERM drains and exits "
         "0.");
     app_->add_option("MODEL", models_,
-                     "a .gguf file, a model's folder or a known model, or NAME=MODEL (default: "
+                     "a .gguf or packed file, a folder or a known model, or NAME=MODEL (default: "
                      "smollm2-135m-instruct);\n"
                      "several share the machine; the command line is the only place for them")
         ->check(ModelName());

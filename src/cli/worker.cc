@@ -26,7 +26,7 @@ class WorkerCommand final : public Command {
         "worker that is killed is started again, unless --no-restart is given. SIGTERM: the front\n"
         "sends it nothing new, what runs ends, and it exits 0.");
     app_->add_option("MODEL", models_,
-                     "a .gguf file, a model's folder or a known model, or NAME=MODEL (default: "
+                     "a .gguf or packed file, a folder or a known model, or NAME=MODEL (default: "
                      "smollm2-135m-instruct)")
         ->check(ModelName());
     app_->add_flag("--no-restart", no_restart_,

@@ -82,8 +82,6 @@ def write(folder, layers=2, width=256, feed_forward=512, shards=1):
                     piece = numbers[offset:offset + left]
                     out.write(piece)
                     left, offset = left - len(piece), 0
-            out.flush()
-            os.fsync(out.fileno())
         total += at
     if shards > 1:
         put("model.safetensors.index.json", {"weight_map": index})

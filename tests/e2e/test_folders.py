@@ -46,6 +46,9 @@ class Answers(InAFolder):
         answers = [tutti("run", source, "-p", "the 12 hens", "-n", "48", "--temperature", "0", "--dtype", "f32", "--threads", "1").stdout
                    for source in sources]
         self.assertEqual(answers, answers[:1] * 4)
+        # Nothing said, what the file is for.
+        alone = tutti("run", self.path("packed.tutti"), "-p", "the 12 hens", "-n", "48", "--temperature", "0", "--threads", "1").stdout
+        self.assertEqual(alone, answers[0])
         self.assertGreater(len(set(answers[0])), 4, answers[0])
         tokens = [tutti("tokenize", source, "--ids", input="the 12 hens\n<|im_end|>é".encode(), stdin=None).stdout for source in sources]
         self.assertEqual(tokens, tokens[:1] * 4)
