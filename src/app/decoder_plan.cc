@@ -374,7 +374,8 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->dtype = DTypeOf(*context.settings, ref);
   // A packed file knows for what; whoever asks for another arithmetic is told at once.
   if (const auto& packed = plan->checkpoint.packed;
-      packed != nullptr && ref.dtype.empty() && !context.settings->IsSet("dtype"))
+      packed != nullptr && ref.dtype.empty() &&
+      context.settings->SourceOf("dtype") == Source::kDefault)
     plan->dtype = packed::ArithmeticName(packed->preamble().arithmetic);
   plan->mode = ModeOf(plan->dtype);
   RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));

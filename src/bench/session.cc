@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "model/decoder_checkpoint.h"
 
 namespace tutti::bench {
 
@@ -23,7 +24,7 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   std::unique_ptr<Session> session(new Session(std::move(settings)));
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
   std::error_code error;
-  if (std::filesystem::exists(ref.path + "/config.json", error)) {
+  if (std::filesystem::exists(ref.path + "/config.json", error) && !model::HoldsDecoder(ref.path)) {
     return InvalidArgument("invalid_value", ref.path +
                                                 " generates no text: it is an encoder, which "
                                                 "`tutti bench encode` measures");

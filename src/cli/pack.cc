@@ -98,10 +98,9 @@ class PackCommand final : public Command {
                                                " is packed already; what is packed "
                                                "is the model it was made of");
     }
-    Result<std::shared_ptr<const gguf::File>> file = folder && !model::HoldsDecoder(ref.path)
-                                                         ? NoDecoder()
-                                                     : folder ? model::OpenFolderAsGguf(ref.path)
-                                                              : gguf::File::Open(ref.path);
+    if (folder && !model::HoldsDecoder(ref.path)) return NoDecoder();
+    Result<std::shared_ptr<const gguf::File>> file =
+        folder ? model::OpenFolderAsGguf(ref.path) : gguf::File::Open(ref.path);
     if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
     if (model::HoldsEncoder((*file)->header())) return NoDecoder();
     return file;

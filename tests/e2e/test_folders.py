@@ -50,6 +50,8 @@ class Answers(InAFolder):
         alone = tutti("run", self.path("packed.tutti"), "-p", "the 12 hens", "-n", "48", "--temperature", "0", "--threads", "1").stdout
         self.assertEqual(alone, answers[0])
         self.assertGreater(len(set(answers[0])), 4, answers[0])
+        for source in (whole, self.path("packed.tutti")):  # the benches' own loading
+            self.assertIn(b"decode tok/s", tutti("bench", "engine", source, "--prompt", "8", "--gen", "4", "--batch", "1", "--threads", "1").stdout)
         tokens = [tutti("tokenize", source, "--ids", input="the 12 hens\n<|im_end|>é".encode(), stdin=None).stdout for source in sources]
         self.assertEqual(tokens, tokens[:1] * 4)
         for name in (whole + ".gguf", self.path("q8.gguf"), self.path("packed.tutti")):
@@ -78,6 +80,7 @@ class Answers(InAFolder):
 
         refused(b"output_exists", "pack", default_model(), packed)
         refused(b"model_path", "pack", packed, self.path("x.tutti"))
+        refused(b"model_path", "pack", self.folder, self.path("x.tutti"))
         refused(b"model_path", "quantize", packed, self.path("x.gguf"), "--type", "Q8_0")
         refused(b"packed_dtype", "run", packed, *asked, "--dtype", "f32")
         for code, damaged in ((b"packed_truncated", data[:-1]), (b"packed_truncated", data[:200]), (b"packed_version", data[:8] + b"\2" + data[9:]),
