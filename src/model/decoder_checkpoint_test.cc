@@ -208,6 +208,24 @@ TEST(FolderGgufTest, AFolderIsAGgufWithItsTokenizerHoweverItIsDivided) {
     EXPECT_EQ((*one)->vocabulary().IsEog(id), (*two)->vocabulary().IsEog(id)) << id;
 }
 
+// In any other program's GGUF it goes by the split.
+TEST(FolderGgufTest, MergingThatTheSplitDoesNotImplyIsAKeyOfOurOwn) {
+  DecoderFolder folder("merging");
+  for (const bool ignored : {false, true}) {
+    auto checkpoint = folder.Open();
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    checkpoint->tokenizer.ignore_merges = ignored;
+    const auto file = FolderAsGguf(*std::move(checkpoint), "");
+    ASSERT_TRUE(file.ok()) << file.status();
+    EXPECT_EQ((*file)->header().Find("tokenizer.ggml.ignore_merges").has_value(), ignored);
+    EXPECT_EQ(ReadTokenizerSpec((*file)->header())->ignore_merges.value_or(false), ignored);
+  }
+  auto checkpoint = folder.Open();
+  ASSERT_TRUE(checkpoint.ok());
+  checkpoint->tokenizer.model = "t5";
+  EXPECT_EQ(FolderAsGguf(*std::move(checkpoint), "").status().reason(), "tokenizer_unsupported");
+}
+
 TEST(FolderGgufTest, AFolderThatIsNoSuchModelIsRefusedAsALoadDoes) {
   DecoderFolder folder("no_gguf");
   folder.config["num_hidden_layers"] = 2;
