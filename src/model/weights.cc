@@ -127,14 +127,14 @@ class WeightsLoader {
       case WeightMode::kInt8: {
         const WeightFormat native = kernels::NativeFormat(tensor.dtype);
         const bool sixteen = native == WeightFormat::kF16 || native == WeightFormat::kBf16;
-        return sixteen && options_.bf16_pairs ? WeightFormat::kBf16Pairs : native;
+        return sixteen && bf16_pairs_ ? WeightFormat::kBf16Pairs : native;
       }
       case WeightMode::kF32:
         return WeightFormat::kF32;
       case WeightMode::kF16:
         return WeightFormat::kF16;
       case WeightMode::kBf16:
-        return options_.bf16_pairs ? WeightFormat::kBf16Pairs : WeightFormat::kBf16;
+        return bf16_pairs_ ? WeightFormat::kBf16Pairs : WeightFormat::kBf16;
     }
     CHECK(false) << "mode";
     return WeightFormat::kF32;
@@ -340,6 +340,8 @@ class WeightsLoader {
 
   const DecoderCheckpoint& checkpoint_;
   const LoadOptions& options_;
+  // Packed files are the same for all machines: 16-bit weights lie as floats there.
+  const bool bf16_pairs_ = options_.bf16_pairs && checkpoint_.packed == nullptr;
   WeightArena arena_;
   std::unique_ptr<Weights> weights_;
   std::vector<PartsOf> links_;
