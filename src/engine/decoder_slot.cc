@@ -49,6 +49,7 @@ DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies&
       scheduler_(options.scheduler, limits_, &pool_),
       statistics_(mailbox_, ledger_, limits_.kv_blocks) {
   deps_.runner->GiveUpWhen(&mailbox_->urgent());
+  if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);
   CHECK(limits_.max_step_tokens > 0 && limits_.max_step_slices > 0 && limits_.kv_blocks > 0 &&
         limits_.context > 0 && limits_.kv_blocks < INT32_MAX / kBlockTokens);
 }
@@ -221,6 +222,8 @@ bool DecoderSlot::Step() {
   const TimePoint begin = deps_.clock->Now();
   const StepPlan& plan = scheduler_.Plan(begin);
   NoteAdmissions(begin);
+  if (drafter_.has_value() && !scheduler_.draft_asks().empty())
+    scheduler_.TakeDrafts(drafter_->Run(scheduler_.draft_asks()));
   StepResult result;
   if (!plan.slices.empty()) {
     deps_.runner->Launch(plan);
@@ -389,10 +392,15 @@ void DecoderSlot::EndChoice(Work& work, Choice& choice, api::FinishReason reason
   event.stop_reason = std::move(stop_reason);
   work.stream->Append(std::move(event));
   if (choice.sequence.choice == 0) work.finish_reason = reason;
+  Leave(choice, /*keep_tail_for_reuse=*/true);
+  if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
+}
+
+void DecoderSlot::Leave(Choice& choice, bool keep_tail_for_reuse) {
   choice.ended = true;
   --live_choices_;
-  scheduler_.Finish(choice.sequence, /*keep_tail_for_reuse=*/true);
-  if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
+  if (drafter_.has_value()) drafter_->Release(choice.sequence);
+  scheduler_.Finish(choice.sequence, keep_tail_for_reuse);
 }
 
 // The one place where a request ends.
@@ -401,10 +409,8 @@ void DecoderSlot::EndRequest(Work& work, Status status, TimePoint now) {
     const Sequence& s = choice->sequence;
     work.computed_tokens += s.computed;
     if (!choice->ended) {
-      choice->ended = true;
-      --live_choices_;
       const bool failed = status.code() == StatusCode::kInternal;
-      scheduler_.Finish(choice->sequence, /*keep_tail_for_reuse=*/!failed);
+      Leave(*choice, /*keep_tail_for_reuse=*/!failed);
     }
     by_sequence_[s.id] = nullptr;
     free_ids_.push_back(s.id);

@@ -6,12 +6,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "api/token_stream.h"
 #include "engine/device_loop.h"
+#include "engine/drafter.h"
 #include "engine/engine.h"
 #include "engine/mailbox.h"
 #include "engine/queue_ledger.h"
@@ -36,6 +38,7 @@ class DecoderSlot final : public Slot {
   const TokenText* text() const { return deps_.text; }
   const EngineOptions& options() const { return options_; }
   int max_model_len() const { return max_model_len_; }
+  bool drafts() const { return drafter_.has_value(); }  // a second model proposes tokens
   const SlotStatistics& statistics() const { return statistics_; }  // its reading half
 
   // --- engine thread: Slot ---
@@ -51,6 +54,7 @@ class DecoderSlot final : public Slot {
   const kv::KvBlockPool& pool() const { return pool_; }
   kv::KvBlockPool& mutable_pool() { return pool_; }
   const std::vector<std::unique_ptr<Work>>& works() const { return works_; }
+  const std::optional<Drafter>& drafter() const { return drafter_; }
 
  private:
   void TakeInbox(TimePoint now);
@@ -66,6 +70,7 @@ class DecoderSlot final : public Slot {
                  std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest,
                  TimePoint now);
   void EndRequest(Work& work, Status status, TimePoint now);
+  void Leave(Choice& choice, bool keep_tail_for_reuse);
   void PauseIfBehind(Work& work, TimePoint now);
   void SetPause(Choice& choice, unsigned bit, bool on);
   void WakeReaders();
@@ -84,6 +89,7 @@ class DecoderSlot final : public Slot {
 
   kv::KvBlockPool pool_;
   Scheduler scheduler_;
+  std::optional<Drafter> drafter_;
   std::vector<std::unique_ptr<Work>> works_;  // alive
   std::vector<std::unique_ptr<Work>>
       finished_;                    // ended in this step; destroyed once their readers are woken

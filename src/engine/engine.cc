@@ -128,7 +128,8 @@ Status Engine::Submit(Ticket ticket, Request request, std::shared_ptr<api::Token
   ledger.preparing.fetch_sub(ticket.n_, std::memory_order_relaxed);
   impl_->decoder.mailbox()->Submit(
       MakeWork(std::move(ticket), std::move(request), std::move(stream), impl_->decoder.limits(),
-               impl_->decoder.text(), impl_->decoder.options().scheduler.speculate),
+               impl_->decoder.text(), impl_->decoder.options().scheduler.speculate,
+               impl_->decoder.drafts()),
       impl_->clock.Now(), urgent);
   return OkStatus();
 }

@@ -42,6 +42,9 @@ struct EngineDependencies {
   EngineObserver* observer = nullptr;  // may be null
   // Of the process, written by whoever watches it, read when a request comes; null = green.
   const std::atomic<api::LoadLevel>* memory_level = nullptr;
+  // A second, smaller model of the same vocabulary that proposes tokens (engine/drafter.h), where
+  // SchedulerOptions::speculate; may be null. Called on the engine thread only.
+  ModelRunner* draft = nullptr;
 };
 
 // What is known of a request before its prompt was looked at.

@@ -46,7 +46,6 @@ Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits
   admitted_.reserve(lanes);
   preempted_.reserve(lanes);
   outcomes_.reserve(lanes + kMostDraftRows);
-  wishes_.reserve(kMostDraftSequences);
 }
 
 // --- membership ---
@@ -136,6 +135,7 @@ const StepPlan& Scheduler::Plan(TimePoint now) {
   admitted_.clear();
   preempted_.clear();
   failures_.clear();
+  speculation_.Begin();
 
   if (suspects_ > 0) {
     PlanSuspect();
@@ -264,38 +264,49 @@ void Scheduler::PlanDrafts() {
   // In turn, each sequence has one token of each round.
   if (!options_.speculate || options_.strategy == Strategy::kInterleaved) return;
   if (decode_rows_ == 0 || decode_rows_ > kMostDraftSequences || prefill_tokens() > 0) return;
-  wishes_.clear();
   for (int i = 0; i < decode_rows_; ++i) {
     Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
-    DraftWish& wish = wishes_.emplace_back();
-    s.lookup.Advance(s.tokens, draft_hits_);
-    if (s.lookup.source() < 0) continue;
-    const auto size = static_cast<int>(s.tokens.size());
     // The last token of a sequence is drawn and never computed.
-    wish.available = std::clamp(
-        std::min(s.blocks.size() * kBlockTokens, s.target_tokens - 1) - size, 0, kMostDrafts);
-    double chance = 1;
-    for (int j = 0; j < wish.available; ++j) {
-      chance *= s.lookup.hits().Chance(s.lookup.agreed() + j, draft_hits_);
-      wish.chance[static_cast<size_t>(j)] = chance;
-    }
+    const int most = std::min(s.blocks.size() * kBlockTokens, s.target_tokens - 1);
+    speculation_.Add(s, std::clamp(most - static_cast<int>(s.tokens.size()), 0, kMostDrafts));
   }
-  ChooseDrafts(draft_cost_, TokensLeft(), wishes_);
-  for (size_t i = 0; i < wishes_.size(); ++i) {
-    const int take = wishes_[i].take;
-    if (take == 0) continue;
-    Sequence& s = *planned_[i].sequence;
-    SequenceSlice& slice = plan_.slices[i];
-    // Within the memory of all tokens it may ever have: the slice's span stays where it is.
+  speculation_.Choose(TokensLeft());
+  for (int i = 0; i < decode_rows_; ++i) {
+    Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
+    const int take = speculation_.Copied(i);
     for (int j = 0; j < take; ++j)
       s.tokens.push_back(s.tokens[static_cast<size_t>(s.lookup.source() + j)]);
-    slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(slice.start));
-    slice.drafts = take;
-    s.sampler.output =
-        std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
-    plan_.tokens += take;
-    drafts_ += take;
+    AddDrafts(static_cast<size_t>(i), take);
   }
+}
+
+void Scheduler::TakeDrafts(const DraftTimes& times) {
+  speculation_.ModelRan(times);
+  for (const DraftAsk& ask : speculation_.asks()) {
+    Sequence& s = *ask.sequence;
+    int take = 0;
+    for (; take < ask.count; ++take) {
+      const TokenId token = ask.tokens[static_cast<size_t>(take)];
+      // Nothing follows the end of a text, and the draw before it finds that end by itself.
+      if (token >= limits_.vocab_size || StopsAt(s, token)) break;
+      s.tokens.push_back(token);
+    }
+    AddDrafts(static_cast<size_t>(ask.row), take);
+    planned_[static_cast<size_t>(ask.row)].by_model = take > 0;
+  }
+}
+
+void Scheduler::AddDrafts(size_t i, int count) {
+  if (count == 0) return;
+  Sequence& s = *planned_[i].sequence;
+  SequenceSlice& slice = plan_.slices[i];
+  // Within the memory of all tokens it may ever have: the slice's span stays where it is.
+  slice.tokens = std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(slice.start));
+  slice.drafts = count;
+  s.sampler.output =
+      std::span<const TokenId>(s.tokens).subspan(static_cast<size_t>(s.prompt_tokens));
+  plan_.tokens += count;
+  drafts_ += count;
 }
 
 int Scheduler::ChunkBudget() const {
@@ -591,8 +602,7 @@ std::span<Outcome> Scheduler::Commit(StepResult& result, TimePoint /*now*/) {
     Rollback();
   } else {
     if (!planned_.empty()) cost_.Observe(decode_rows_ + drafts_, prefill_tokens(), result.forward);
-    if (prefill_tokens() == 0)
-      draft_cost_.Observe(decode_rows_, decode_rows_ + drafts_, result.forward);
+    if (prefill_tokens() == 0) speculation_.StepTook(decode_rows_, drafts_, result.forward);
     for (size_t i = 0; i < planned_.size(); ++i) CommitSlice(i, result.slices[i]);
     planned_.clear();
   }
@@ -606,6 +616,7 @@ void Scheduler::CommitSlice(size_t i, SliceResult& slice) {
   Sequence& s = *planned.sequence;
   const int drafts = plan_.slices[i].drafts;
   const int accepted = drafts > 0 ? CountAccepted(s, drafts, slice) : 0;
+  if (planned.by_model && slice.status.ok()) speculation_.NoteModel(s, drafts, accepted);
   DropDrafts(s, drafts);
   const size_t first = outcomes_.size();
   outcomes_.resize(first + 1 + static_cast<size_t>(accepted));

@@ -2,6 +2,7 @@
 // same calls give the same plans.
 //
 //   const StepPlan& plan = scheduler.Plan(now);     // plan and reserve
+//   ... have scheduler.draft_asks() answered, scheduler.TakeDrafts(...) ...
 //   ... run it ...
 //   for (const Outcome& o : scheduler.Commit(result, now)) ...   // what each sequence got
 //
@@ -23,12 +24,12 @@
 #include "engine/model_runner.h"
 #include "engine/options.h"
 #include "engine/policy/admission.h"
-#include "engine/policy/draft_gain.h"
 #include "engine/policy/order.h"
 #include "engine/policy/prefill_chunk.h"
 #include "engine/policy/strategy.h"
 #include "engine/sequence.h"
 #include "engine/sequence_memory.h"
+#include "engine/speculation.h"
 #include "engine/step_plan.h"
 #include "engine/waiting_queue.h"
 #include "kv/block_pool.h"
@@ -84,9 +85,14 @@ class Scheduler {
   // Removes a sequence in any state and frees what it holds. Not between Plan and Commit.
   void Finish(Sequence& sequence, bool keep_tail_for_reuse);
 
-  // The plan stays valid and unchanged until the next call of any method but Commit. It may hold no
-  // slice; then Commit (with an empty result) still reports sequences that failed to get memory.
+  // The plan stays valid and unchanged until the next call of any method but TakeDrafts and Commit.
+  // It may hold no slice; then Commit (with an empty result) still reports sequences that failed to
+  // get memory.
   const StepPlan& Plan(TimePoint now);
+  // What a second model is to do for the plan (Drafter::Run), and, once it did, what it proposed:
+  // added to the plan. Without the second call nothing is.
+  std::span<DraftAsk> draft_asks() { return speculation_.asks(); }
+  void TakeDrafts(const DraftTimes& times);
   std::span<Outcome> Commit(StepResult& result, TimePoint now);
 
   // Of the last Plan().
@@ -119,6 +125,7 @@ class Scheduler {
     int computed_after = 0;  // without proposals
     int score_from = 0;
     bool scores = false;
+    bool by_model = false;  // its proposals are the second model's
   };
   enum class Fit { kAdmitted, kDoesNotFit, kWaitsForSibling, kFailed };
 
@@ -131,6 +138,8 @@ class Scheduler {
   // Proposals beside the decode rows of a step without prompts. They take no block: a row that may
   // be for nothing must not cost another sequence its own.
   void PlanDrafts();
+  // Enters into slice `i` what was put behind the tokens of its sequence.
+  void AddDrafts(size_t i, int count);
   // Adds a slice of at most `budget` tokens; false when it got no blocks.
   bool AddSlice(Sequence& sequence, int budget, bool may_preempt);
   int ChunkBudget() const;
@@ -178,8 +187,7 @@ class Scheduler {
   WaitingQueue waiting_;
   std::vector<Sequence*> running_;  // in the order in which they keep their blocks
   StepCost cost_;
-  DraftCost draft_cost_;
-  DraftHits draft_hits_;  // of all sequences
+  Speculation speculation_;
   bool in_company_ = false;
   uint64_t step_ = 0;
   uint64_t preemptions_ = 0;
@@ -195,7 +203,6 @@ class Scheduler {
   std::vector<Sequence*> skipped_;  // did not fit
   std::vector<Sequence*> turn_order_;
   Reuse reuse_;
-  std::vector<DraftWish> wishes_;  // of the decode rows
   std::array<int, kMostDrafts> accepted_{};
   int decode_rows_ = 0;
   int drafts_ = 0;

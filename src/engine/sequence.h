@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/types.h"
+#include "engine/draft_state.h"
 #include "engine/policy/order.h"
 #include "engine/prompt_lookup.h"
 #include "engine/request.h"
@@ -57,6 +58,7 @@ struct Sequence {
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
+  DraftState draft;     // what a second model knows of it
 
   // --- the scheduler's ---
   int preemptions = 0;

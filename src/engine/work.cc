@@ -7,7 +7,7 @@ namespace tutti::engine {
 
 std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
                                std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
-                               const TokenText* text, bool speculate) {
+                               const TokenText* text, bool speculate, bool draft) {
   auto work = std::make_unique<Work>();
   work->request = std::move(request);
   work->stream = std::move(stream);
@@ -31,7 +31,11 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     s.tokens.reserve(static_cast<size_t>(s.target_tokens));
     s.tokens.assign(r.prompt.begin(), r.prompt.end());
     // A step at a time is drawn on demand: the next grant may never come.
-    if (speculate && !r.stepwise && output > 1) s.lookup.Begin(s.target_tokens, r.prompt);
+    if (speculate && !r.stepwise && output > 1) {
+      s.lookup.Begin(s.target_tokens, r.prompt);
+      s.draft.on = draft;
+      if (draft) s.draft.blocks.reserve(static_cast<size_t>(BlocksFor(s.target_tokens)));
+    }
     s.blocks.ReserveCapacity(BlocksFor(s.target_tokens));
     s.end_tokens = r.sampling.stop_token_ids;
     if (!r.sampling.ignore_eos)

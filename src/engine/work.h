@@ -60,9 +60,9 @@ struct Work final : Submission {
 };
 
 // The caller's thread. `request` was checked against the limits; `text` outlives the record.
-// `speculate`: with what it takes to propose tokens.
+// `speculate`: with what it takes to propose tokens; `draft`: those of a second model as well.
 std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
                                std::shared_ptr<api::TokenStream> stream, const RunnerLimits& limits,
-                               const TokenText* text, bool speculate);
+                               const TokenText* text, bool speculate, bool draft);
 
 }  // namespace tutti::engine

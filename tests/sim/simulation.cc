@@ -153,6 +153,26 @@ class Simulation {
     report_.pool_share = static_cast<double>(pool_blocks_) / need;
   }
 
+  // A second model that proposes tokens, right or wrong, cheap or dear, with faults of its own.
+  void MakeDraft(FakeModelOptions model) {
+    model.limits.kv_blocks = Between(1, pool_blocks_);
+    model.limits.max_step_tokens = Between(160, 400);
+    model.limits.max_step_slices = kMostDraftSequences;
+    model.limits.context = Between(64, 1024);
+    model.salt = random_.Chance(0.7) ? 1 : 0;
+    model.salted_parts = Between(1, 8);
+    TimingModel timing;
+    timing.base = std::chrono::microseconds(Between(10, 6000));
+    timing.per_prefill_token = std::chrono::microseconds(Between(1, 200));
+    draft_ = std::make_unique<TimingRunner>(model, timing, &clock_);
+    const double faults = random_.Chance(0.2) ? 0.02 : 0;
+    if (faults > 0) {
+      draft_->fault = [=, this](const StepPlan&, const SequenceSlice*) {
+        return random_.Chance(faults) ? Internal("injected") : OkStatus();
+      };
+    }
+  }
+
   void MakeEngine() {
     FakeModelOptions model;
     model.sample_rows = false;
@@ -177,8 +197,11 @@ class Simulation {
         return Internal("injected");
       };
     }
-    engine_ =
-        std::make_unique<Engine>(options_, EngineDependencies{runner_.get(), &text_, &clock_});
+    if (random_.Chance(0.5)) MakeDraft(model);
+    engine_ = std::make_unique<Engine>(
+        options_,
+        EngineDependencies{
+            .runner = runner_.get(), .text = &text_, .clock = &clock_, .draft = draft_.get()});
     if (allocation_faults > 0) {
       engine_->decoder_for_test().mutable_pool().SetAllocationFault([=, this](uint32_t sequence) {
         if (!random_.Chance(allocation_faults)) return false;
@@ -347,6 +370,12 @@ class Simulation {
     TakeSnapshot(engine_->decoder_for_test(), &snapshot_);
     if (std::string why = FindViolation(snapshot_); !why.empty()) Fail(why);
     if (!runner_->violations().empty()) Fail(runner_->violations().front());
+    if (draft_ == nullptr) return;
+    if (!draft_->violations().empty()) Fail("draft: " + draft_->violations().front());
+    const auto& drafter = engine_->decoder_for_test().drafter();
+    if (drafter.has_value() && snapshot_.sequences.empty() &&
+        drafter->free_blocks() != draft_->limits().kv_blocks)
+      Fail("blocks of the draft are held by nobody");
   }
 
   TimePoint NextClientEvent() const {
@@ -429,7 +458,7 @@ class Simulation {
   int pool_blocks_ = 0;
   ManualClock clock_;
   FakeTokenText text_;
-  std::unique_ptr<TimingRunner> runner_;
+  std::unique_ptr<TimingRunner> runner_, draft_;
   std::unique_ptr<Engine> engine_;
   EngineSnapshot snapshot_;
 };

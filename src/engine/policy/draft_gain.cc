@@ -16,6 +16,8 @@ constexpr double kTrialsOfOthers = 4;
 constexpr uint16_t kMostTrials = 64;
 // Before anything was counted: what copies of texts gave, rounded down.
 constexpr std::array kFirstChances = {0.2, 0.35, 0.5, 0.7, 0.85};
+// ... and of a model a tenth as large, which is tried before it is judged.
+constexpr std::array kFirstOfModel = {0.5, 0.6, 0.7, 0.8, 0.85};
 constexpr double kFirstTrials = 8;
 
 }  // namespace
@@ -37,10 +39,17 @@ void DraftHits::Note(int agreed, bool hit) {
 double DraftHits::Chance(int agreed, const DraftHits& others) const {
   const auto bucket = static_cast<size_t>(BucketOf(agreed));
   const Count& all = others.counts_[bucket];
-  const double usual =
-      (all.hits + kFirstTrials * kFirstChances[bucket]) / (all.trials + kFirstTrials);
+  const double first = (source_ == DraftSource::kModel ? kFirstOfModel : kFirstChances)[bucket];
+  const double usual = (all.hits + kFirstTrials * first) / (all.trials + kFirstTrials);
   const Count& own = counts_[bucket];
   return (own.hits + kTrialsOfOthers * usual) / (own.trials + kTrialsOfOthers);
+}
+
+void DraftHits::Fade() {
+  for (Count& count : counts_) {
+    count.trials /= 2;
+    count.hits /= 2;
+  }
 }
 
 void DraftCost::Observe(int sequences, int rows, Duration took) {
@@ -54,6 +63,11 @@ void DraftCost::Observe(int sequences, int rows, Duration took) {
   double& average = ns_[static_cast<size_t>(sequences)][static_cast<size_t>(rows)];
   // A single slow step (a busy host) counts at most as twice the average.
   average += average == 0 ? ns : (std::min(ns, 2 * average) - average) / 4;
+}
+
+double DraftCost::Without(int sequences) const {
+  const auto n = static_cast<size_t>(std::clamp(sequences, 0, kMostDraftSequences));
+  return ns_[n][n];
 }
 
 double DraftCost::Ratio(int sequences, int rows) const {
@@ -73,16 +87,43 @@ double DraftCost::Ratio(int sequences, int rows) const {
   return std::max(1.0, ns / without);
 }
 
-void ChooseDrafts(const DraftCost& cost, int room, std::span<DraftWish> wishes) {
+void PassCost::ObservePasses(int sequences, int passes, Duration took) {
+  if (took.count() <= 0 || passes < 1 || sequences < 1 || sequences > kMostDraftSequences) return;
+  const double ns = static_cast<double>(took.count()) / passes;
+  double& average = ns_[static_cast<size_t>(sequences)];
+  average += average == 0 ? ns : (std::min(ns, 2 * average) - average) / 4;
+}
+
+void PassCost::ObserveCatchUp(int rows, Duration took) {
+  if (took.count() <= 0 || rows < 1) return;
+  const double ns = static_cast<double>(took.count()) / rows;
+  row_ns_ += row_ns_ == 0 ? ns : (std::min(ns, 2 * row_ns_) - row_ns_) / 4;
+}
+
+double PassCost::Pass(int sequences) const {
+  for (int away = 0; away < kMostDraftSequences; ++away) {
+    for (const int n : {sequences - away, sequences + away}) {
+      if (n >= 1 && n <= kMostDraftSequences && ns_[static_cast<size_t>(n)] > 0)
+        return ns_[static_cast<size_t>(n)];
+    }
+  }
+  return 0;
+}
+
+namespace {
+
+// Sets `take`; the gain of what was chosen, 1 where that is nothing. With `look` the best of what
+// may be had at no cost but rows, whether it pays or not.
+double ChooseBest(const DraftCost& cost, const PassCost& passes, int room,
+                  std::span<DraftWish> wishes, bool look) {
   for (DraftWish& wish : wishes) wish.take = 0;
   const auto sequences = static_cast<int>(wishes.size());
-  if (sequences < 1 || sequences > kMostDraftSequences || cost.DueWithout()) return;
   const int each = std::min(kMostDrafts, kMostDraftRows / sequences - 1);
   // The likeliest first, of whichever sequence; as far as the best ratio of tokens to time.
   std::array<int, kMostDraftSequences> taken{}, best{};
-  const bool look = cost.DueWith();
   double best_gain = look ? 0 : kWorthIt;
   double tokens = sequences;
+  int modelled = 0, longest = 0;  // sequences for which the model is asked, and for how many tokens
   for (int rows = sequences + 1; rows <= sequences + room; ++rows) {
     int next = -1;
     double chance = 0;
@@ -90,6 +131,7 @@ void ChooseDrafts(const DraftCost& cost, int room, std::span<DraftWish> wishes) 
       const DraftWish& wish = wishes[static_cast<size_t>(i)];
       const int already = taken[static_cast<size_t>(i)];
       if (already >= std::min(wish.available, each)) continue;
+      if (look && wish.source == DraftSource::kModel) continue;
       const double its = wish.chance[static_cast<size_t>(already)];
       if (its > chance) {
         next = i;
@@ -97,16 +139,58 @@ void ChooseDrafts(const DraftCost& cost, int room, std::span<DraftWish> wishes) 
       }
     }
     if (next < 0) break;
-    ++taken[static_cast<size_t>(next)];
+    const int now = ++taken[static_cast<size_t>(next)];
+    if (wishes[static_cast<size_t>(next)].source == DraftSource::kModel) {
+      modelled += now == 1 ? 1 : 0;
+      longest = std::max(longest, now);
+    }
     tokens += chance;
     const double alone = tokens / sequences;
-    const double gain = alone / cost.Ratio(sequences, rows);
+    double ratio = cost.Ratio(sequences, rows);
+    if (longest > 0) ratio += longest * passes.Pass(modelled) / cost.Without(sequences);
+    const double gain = alone / ratio;
     if (gain <= best_gain || (look && alone < kWorthALook)) continue;
     best_gain = gain;
     best = taken;
   }
-  for (int i = 0; i < sequences; ++i)
+  bool any = false;
+  for (int i = 0; i < sequences; ++i) {
     wishes[static_cast<size_t>(i)].take = best[static_cast<size_t>(i)];
+    any |= best[static_cast<size_t>(i)] > 0;
+  }
+  return any ? best_gain : 1;
+}
+
+bool MayPropose(const DraftCost& cost, int sequences) {
+  return sequences >= 1 && sequences <= kMostDraftSequences && cost.Without(sequences) > 0;
+}
+
+}  // namespace
+
+void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
+                  std::span<DraftWish> wishes) {
+  for (DraftWish& wish : wishes) wish.take = 0;
+  if (!MayPropose(cost, static_cast<int>(wishes.size())) || cost.DueWithout()) return;
+  if (cost.DueWith()) {
+    ChooseBest(cost, passes, room, wishes, /*look=*/true);
+    for (const DraftWish& wish : wishes) {
+      if (wish.take > 0) return;
+    }
+  }
+  ChooseBest(cost, passes, room, wishes, /*look=*/false);
+}
+
+double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
+                 const std::array<double, kMostDrafts>& chance) {
+  if (!MayPropose(cost, sequences)) return 1;
+  std::array<DraftWish, kMostDraftSequences> wishes{};
+  const auto all = std::span(wishes).first(static_cast<size_t>(sequences));
+  for (DraftWish& wish : all) {
+    wish.source = DraftSource::kModel;
+    wish.available = kMostDrafts;
+    wish.chance = chance;
+  }
+  return ChooseBest(cost, passes, kMostDraftRows, all, /*look=*/false);
 }
 
 }  // namespace tutti::engine

@@ -19,13 +19,21 @@ inline constexpr int kMostDraftRows = 16;
 // Sequences in such a step.
 inline constexpr int kMostDraftSequences = kMostDraftRows / 2;
 
+// Where the tokens come from that a step proposes for a sequence.
+enum class DraftSource : uint8_t {
+  kCopied,  // from the text itself, at no cost
+  kModel,   // drawn by a second, smaller model, a pass for each
+};
+
 // How often a token came as proposed, by the number of tokens before it that agreed with what the
-// proposal was copied from.
+// proposal was copied from; of a model's, by how many before it the model had right.
 class DraftHits {
  public:
+  explicit DraftHits(DraftSource source = DraftSource::kCopied) : source_(source) {}
   void Note(int agreed, bool hit);
   // Chance of the next, in (0, 1); `others` is what all sequences together have seen.
   double Chance(int agreed, const DraftHits& others) const;
+  void Fade();  // what was counted weighs half
 
  private:
   static constexpr int kBuckets = 5;  // agreed 1-2, 3, 4-5, 6-9, 10 and more
@@ -33,6 +41,7 @@ class DraftHits {
   struct Count {
     uint16_t hits = 0, trials = 0;  // halved together, so that old ones fade
   };
+  DraftSource source_;
   std::array<Count, kBuckets> counts_{};
 };
 
@@ -45,6 +54,8 @@ class DraftCost {
   // Time of such a step as a multiple of that without proposals, >= 1. Of more rows than were ever
   // measured, that of the most that were: they are tried. Infinite before one without was measured.
   double Ratio(int sequences, int rows) const;
+  // Nanoseconds of a step without proposals; 0 before one was measured.
+  double Without(int sequences) const;
   // Neither too long without a step with proposals to believe that they do not pay, nor without one
   // without to know what they are worth.
   bool DueWithout() const { return since_without_ >= kLookAgain; }
@@ -56,15 +67,41 @@ class DraftCost {
   int since_with_ = 0, since_without_ = 0;
 };
 
+// Measured times of the second model: of a pass that draws a token for each of some sequences, and
+// of reading tokens that it has not seen.
+class PassCost {
+ public:
+  // `sequences` in [1, kMostDraftSequences]; others are ignored.
+  void ObservePasses(int sequences, int passes, Duration took);
+  void ObserveCatchUp(int rows, Duration took);
+  // Nanoseconds of one pass; where none of so many sequences was measured, of the nearest number
+  // that was, and 0 before any was: it is tried.
+  double Pass(int sequences) const;
+  // Nanoseconds of one token; 0 before any was read.
+  double Row() const { return row_ns_; }
+
+ private:
+  std::array<double, kMostDraftSequences + 1> ns_{};
+  double row_ns_ = 0;
+};
+
 // One sequence of the step: what could be proposed for it, and how much of it is.
 struct DraftWish {
+  DraftSource source = DraftSource::kCopied;
   int available = 0;                            // tokens, in [0, kMostDrafts]
   std::array<double, kMostDrafts> chance = {};  // that all of the first i + 1 come true
   int take = 0;                                 // set by ChooseDrafts
 };
 
 // Sets `take` of each sequence. `wishes`: all of the step, at most kMostDraftSequences; with more
-// nothing is proposed. At most `room` rows are added.
-void ChooseDrafts(const DraftCost& cost, int room, std::span<DraftWish> wishes);
+// nothing is proposed. At most `room` rows are added. What is the model's costs its passes, as many
+// as the longest of its proposals has tokens.
+void ChooseDrafts(const DraftCost& cost, const PassCost& passes, int room,
+                  std::span<DraftWish> wishes);
+
+// Tokens for the time, as a multiple of what steps without proposals give, if the model proposed
+// for each of so many sequences, with these chances that all of the first i + 1 come true; >= 1.
+double ModelGain(const DraftCost& cost, const PassCost& passes, int sequences,
+                 const std::array<double, kMostDrafts>& chance);
 
 }  // namespace tutti::engine

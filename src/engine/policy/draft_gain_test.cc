@@ -29,7 +29,7 @@ DraftCost Learnt(int sequences, double row) {
 }
 
 int Taken(const DraftCost& cost, std::vector<DraftWish> wishes, int room = 100) {
-  ChooseDrafts(cost, room, wishes);
+  ChooseDrafts(cost, PassCost(), room, wishes);
   return std::accumulate(wishes.begin(), wishes.end(), 0,
                          [](int sum, const DraftWish& wish) { return sum + wish.take; });
 }
@@ -63,7 +63,7 @@ TEST(DraftGain, NeverMoreThan16RowsAndNothingBeyond8Sequences) {
     EXPECT_LE(sequences + taken, std::max(sequences, kMostDraftRows));
     EXPECT_EQ(taken > 0, sequences <= 8) << sequences;
     std::vector<DraftWish> chosen = wishes;
-    ChooseDrafts(cost, 100, chosen);
+    ChooseDrafts(cost, PassCost(), 100, chosen);
     for (const DraftWish& wish : chosen)
       EXPECT_LE(sequences * (1 + wish.take), 16 + 15 * (taken == 0));
   }
@@ -71,7 +71,7 @@ TEST(DraftGain, NeverMoreThan16RowsAndNothingBeyond8Sequences) {
 
 TEST(DraftGain, TheLikeliestSequencesComeFirst) {
   std::vector<DraftWish> wishes = {Wish(7, 0.05), Wish(7, 0.95)};
-  ChooseDrafts(Learnt(2, 0.1), 100, wishes);
+  ChooseDrafts(Learnt(2, 0.1), PassCost(), 100, wishes);
   EXPECT_EQ(wishes[0].take, 0);
   EXPECT_GT(wishes[1].take, 2);
 }

@@ -11,12 +11,16 @@ namespace tutti::engine::testing {
 
 EngineHarness::EngineHarness(const EngineOptions& options, const FakeModelOptions& model,
                              const TimingModel& timing, bool split_characters,
-                             const std::atomic<api::LoadLevel>* memory_level)
+                             const std::atomic<api::LoadLevel>* memory_level,
+                             const std::optional<DraftSetup>& draft)
     : runner_(model, timing, &clock_), text_(split_characters), start_(clock_.Now()) {
-  engine_ = std::make_unique<Engine>(
-      options,
-      EngineDependencies{
-          .runner = &runner_, .text = &text_, .clock = &clock_, .memory_level = memory_level});
+  if (draft.has_value())
+    draft_ = std::make_unique<TimingRunner>(draft->model, draft->timing, &clock_);
+  engine_ = std::make_unique<Engine>(options, EngineDependencies{.runner = &runner_,
+                                                                 .text = &text_,
+                                                                 .clock = &clock_,
+                                                                 .memory_level = memory_level,
+                                                                 .draft = draft_.get()});
 }
 
 Result<size_t> EngineHarness::Submit(Request request) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,11 +41,20 @@ struct HarnessClient {
   Duration first_token() const { return choices[0].times.front() - sent; }
 };
 
+// A second model beside the first, which proposes tokens.
+struct DraftSetup {
+  FakeModelOptions model;
+  TimingModel timing{.base = std::chrono::microseconds(500),
+                     .per_decode_row = std::chrono::microseconds(20),
+                     .per_prefill_token = std::chrono::microseconds(20)};
+};
+
 class EngineHarness {
  public:
   explicit EngineHarness(const EngineOptions& options = {}, const FakeModelOptions& model = {},
                          const TimingModel& timing = {}, bool split_characters = false,
-                         const std::atomic<api::LoadLevel>* memory_level = nullptr);
+                         const std::atomic<api::LoadLevel>* memory_level = nullptr,
+                         const std::optional<DraftSetup>& draft = std::nullopt);
 
   // The refusal, or the client's number.
   Result<size_t> Submit(Request request);
@@ -72,6 +82,7 @@ class EngineHarness {
 
   ManualClock& clock() { return clock_; }
   TimingRunner& runner() { return runner_; }
+  TimingRunner& draft() { return *draft_; }
   Engine& engine() { return *engine_; }
   FakeTokenText& text() { return text_; }
   // Steps in which the model ran, and virtual time between them while work was queued.
@@ -82,6 +93,7 @@ class EngineHarness {
 
   ManualClock clock_;
   TimingRunner runner_;
+  std::unique_ptr<TimingRunner> draft_;
   FakeTokenText text_;
   const TimePoint start_;
   std::unique_ptr<Engine> engine_;

@@ -109,7 +109,10 @@ void FakeModelRunner::FillRow(uint64_t hash) {
 
 uint64_t FakeModelRunner::KeyOf(uint64_t hash, TokenId last) const {
   const bool circles = options_.repeats_itself && Mix(hash, 3) % 8 != 0;
-  return circles ? Extend(kEmptyHistory, last) : hash;
+  const uint64_t key = circles ? Extend(kEmptyHistory, last) : hash;
+  const bool salted =
+      options_.salt != 0 && static_cast<int>(Mix(hash, 5) % 8) < options_.salted_parts;
+  return salted ? Mix(key, options_.salt) : key;
 }
 
 TokenId FakeModelRunner::Next(uint64_t hash, const sampling::RowState& state, Status* status,

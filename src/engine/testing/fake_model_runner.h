@@ -35,6 +35,9 @@ struct FakeModelOptions {
   // True: most tokens follow from the one before alone, so that texts run in circles and what
   // followed a token earlier is a fair guess at what follows it now.
   bool repeats_itself = false;
+  // Models of different salt say different things: of `parts` in 8 tokens.
+  uint64_t salt = 0;
+  int salted_parts = 8;
 };
 
 class FakeModelRunner : public ModelRunner {

@@ -1,0 +1,175 @@
+#include "engine/drafter.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace tutti::engine {
+namespace {
+
+api::SamplingParams LikeliestToken() {
+  api::SamplingParams params;
+  params.temperature = 0;
+  return params;
+}
+
+}  // namespace
+
+void DraftState::Settle(std::span<const TokenId> tokens) {
+  const auto size = static_cast<int>(tokens.size());
+  int kept = std::min(confirmed, size);
+  while (kept < std::min(known, size) &&
+         tokens[static_cast<size_t>(kept)] == proposed[static_cast<size_t>(kept - confirmed)])
+    ++kept;
+  known = confirmed = std::min(kept, size - 1);
+}
+
+Drafter::Drafter(ModelRunner* runner)
+    : runner_(*runner), limits_(runner->limits()), greedy_(LikeliestToken()) {
+  CHECK(limits_.kv_blocks > 0 && limits_.max_step_slices >= kMostDraftSequences);
+  sampler_.params = &greedy_;
+  for (int block = limits_.kv_blocks; block > 0; --block) free_.push_back(block - 1);
+  plan_.slices.reserve(kMostDraftSequences);
+  planned_.reserve(kMostDraftSequences);
+}
+
+DraftTimes Drafter::Run(std::span<DraftAsk> asks) {
+  ++runs_;
+  for (const DraftAsk& ask : asks) ask.sequence->draft.used_in = runs_;
+  DraftTimes times;
+  Read(asks, times);
+  Propose(asks, times);
+  return times;
+}
+
+void Drafter::Release(Sequence& s) {
+  DraftState& draft = s.draft;
+  if (draft.blocks.empty()) return;
+  free_.insert(free_.end(), draft.blocks.rbegin(), draft.blocks.rend());
+  draft.blocks.clear();
+  draft.known = draft.confirmed = 0;
+  std::erase(holders_, &s);
+}
+
+bool Drafter::Grow(Sequence& s, int tokens) {
+  DraftState& draft = s.draft;
+  const int missing = BlocksFor(tokens) - static_cast<int>(draft.blocks.size());
+  const bool fits = tokens <= limits_.context;
+  if (fits && missing <= 0) return true;
+  while (fits && free_blocks() < missing && EvictOne()) {
+  }
+  if (!fits || free_blocks() < missing) {
+    Release(s);
+    draft.on = false;  // as long as others hold what is missing it would be read for nothing
+    return false;
+  }
+  if (draft.blocks.empty()) holders_.push_back(&s);
+  for (int i = 0; i < missing; ++i) {
+    draft.blocks.push_back(free_.back());
+    free_.pop_back();
+  }
+  return true;
+}
+
+bool Drafter::EvictOne() {
+  Sequence* oldest = nullptr;
+  for (Sequence* s : holders_) {
+    if (s->draft.used_in != runs_ &&
+        (oldest == nullptr || s->draft.used_in < oldest->draft.used_in))
+      oldest = s;
+  }
+  if (oldest == nullptr) return false;
+  Release(*oldest);
+  return true;
+}
+
+void Drafter::AddSlice(const Sequence& s, std::span<const TokenId> tokens, int start, bool sample) {
+  SequenceSlice slice;
+  slice.sequence = s.id;
+  slice.tokens = tokens;
+  slice.start = start;
+  slice.blocks = s.draft.blocks;
+  slice.sample = sample;
+  slice.sampler = sample ? &sampler_ : nullptr;
+  plan_.slices.push_back(slice);
+  plan_.tokens += static_cast<int>(tokens.size());
+}
+
+bool Drafter::RunPlan(Duration& took) {
+  ++plan_.step;
+  runner_.Launch(plan_);
+  result_ = runner_.Collect();
+  took += result_.forward;
+  return result_.status.ok() && result_.slices.size() == plan_.slices.size();
+}
+
+void Drafter::Read(std::span<DraftAsk> asks, DraftTimes& times) {
+  for (DraftAsk& ask : asks) {
+    Sequence& s = *ask.sequence;
+    const int count = std::min(ask.catch_up, limits_.max_step_tokens);
+    if (count <= 0 || !Grow(s, s.draft.known + count)) continue;
+    plan_.slices.clear();
+    plan_.tokens = 0;
+    const auto tokens = std::span<const TokenId>(s.tokens).subspan(
+        static_cast<size_t>(s.draft.known), static_cast<size_t>(count));
+    AddSlice(s, tokens, s.draft.known, /*sample=*/false);
+    if (RunPlan(times.reading)) {
+      times.rows_read += count;
+      if (result_.slices[0].status.ok()) {
+        s.draft.known = s.draft.confirmed = s.draft.known + count;
+      } else {
+        Release(s);
+        s.draft.on = false;
+      }
+    }
+    runner_.Recycle(std::move(result_));
+  }
+}
+
+void Drafter::Propose(std::span<DraftAsk> asks, DraftTimes& times) {
+  for (int pass = 0; pass < kMostDrafts; ++pass) {
+    plan_.slices.clear();
+    plan_.tokens = 0;
+    planned_.clear();
+    for (DraftAsk& ask : asks) {
+      Sequence& s = *ask.sequence;
+      if (ask.wanted <= pass || ask.count != pass || !s.draft.on) continue;
+      const auto size = static_cast<int>(s.tokens.size());
+      if (pass == 0) {
+        const int fresh = size - s.draft.known;
+        if (plan_.tokens + fresh > limits_.max_step_tokens || !Grow(s, size + ask.wanted - 1))
+          continue;
+        AddSlice(s, std::span<const TokenId>(s.tokens).last(static_cast<size_t>(fresh)),
+                 s.draft.known, /*sample=*/true);
+      } else {
+        AddSlice(s, {&ask.tokens[static_cast<size_t>(pass) - 1], 1}, size + pass - 1,
+                 /*sample=*/true);
+      }
+      planned_.push_back(&ask);
+    }
+    if (planned_.empty()) return;
+    if (pass == 0) times.sequences = static_cast<int>(planned_.size());
+    const bool ran = RunPlan(times.proposing);
+    ++times.passes;
+    for (size_t i = 0; ran && i < planned_.size(); ++i) {
+      DraftAsk& ask = *planned_[i];
+      DraftState& draft = ask.sequence->draft;
+      const SliceResult& slice = result_.slices[i];
+      if (!slice.status.ok() || slice.token < 0) {
+        Release(*ask.sequence);
+        draft.on = false;
+        continue;
+      }
+      // All but the last proposal are computed.
+      draft.confirmed = static_cast<int>(ask.sequence->tokens.size());
+      draft.known = draft.confirmed + pass;
+      draft.proposed[static_cast<size_t>(pass)] = slice.token;
+      ask.tokens[static_cast<size_t>(ask.count++)] = slice.token;
+    }
+    runner_.Recycle(std::move(result_));
+    if (!ran) return;
+  }
+}
+
+}  // namespace tutti::engine

@@ -1,0 +1,172 @@
+#include "engine/speculation.h"
+
+#include <algorithm>
+
+namespace tutti::engine {
+namespace {
+
+// Tokens the model reads on its way to a proposal without being asked whether that pays.
+constexpr int kLittleToRead = 16;
+// Beyond those, in one step: as many as take so long, so that nobody waits for his next token.
+constexpr Duration kReadingTime = std::chrono::milliseconds(10);
+constexpr int kReadAtLeast = 16, kReadAtMost = 128;
+// A text whose length nobody knows is taken to go on for so many tokens, if it may.
+constexpr int kLookAhead = 256;
+constexpr double kReadingPays = 1.05;  // gain from which on reading is thought of
+// Of the time without proposals of the model, so much goes into finding out whether they would pay.
+constexpr double kLookShare = 0.01;
+constexpr double kMostAllowance = 5e8;  // ns
+constexpr int kLookSteps = 4, kLookTokens = 2;
+// A sequence that is passed over so often is not judged as hard any more.
+constexpr int kForgetAfter = 16;
+
+}  // namespace
+
+Speculation::Speculation() {
+  wishes_.reserve(kMostDraftSequences);
+  rows_.reserve(kMostDraftSequences);
+  room_.reserve(kMostDraftSequences);
+  asks_.reserve(kMostDraftSequences);
+}
+
+void Speculation::Begin() {
+  wishes_.clear();
+  rows_.clear();
+  room_.clear();
+  asks_.clear();
+}
+
+void Speculation::Add(Sequence& s, int room) {
+  rows_.push_back(&s);
+  room_.push_back(room);
+  DraftWish& wish = wishes_.emplace_back();
+  s.lookup.Advance(s.tokens, copied_);
+  const auto fill = [&](DraftSource source, const DraftHits& own, int agreed,
+                        const DraftHits& others) {
+    wish.source = source;
+    wish.available = room;
+    double chance = 1;
+    for (int j = 0; j < room; ++j) {
+      chance *= own.Chance(agreed + j, others);
+      wish.chance[static_cast<size_t>(j)] = chance;
+    }
+  };
+  const bool copies = s.lookup.source() >= 0;
+  if (copies) fill(DraftSource::kCopied, s.lookup.hits(), s.lookup.agreed(), copied_);
+  if (!s.draft.on) return;
+  s.draft.Settle(s.tokens);
+  if (s.draft.Backlog(s.tokens) > kLittleToRead) return;
+  const double first = s.draft.hits.Chance(s.draft.streak, modelled_);
+  if (!copies || (room > 0 && first > wish.chance[0]))
+    fill(DraftSource::kModel, s.draft.hits, s.draft.streak, modelled_);
+}
+
+void Speculation::Choose(int rows_left) {
+  ChooseDrafts(cost_, passes_, rows_left, wishes_);
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    DraftWish& wish = wishes_[i];
+    if (wish.source != DraftSource::kModel) continue;
+    DraftState& draft = rows_[i]->draft;
+    if (wish.take > 0) {
+      draft.passed_over = 0;
+      asks_.push_back({.sequence = rows_[i], .row = static_cast<int>(i), .wanted = wish.take});
+    } else if (++draft.passed_over % kForgetAfter == 0) {
+      draft.hits.Fade();
+    }
+  }
+  ChooseReading();
+  if (asks_.empty()) LookAgain(rows_left);
+}
+
+int Speculation::Copied(int i) const {
+  const DraftWish& wish = wishes_[static_cast<size_t>(i)];
+  return wish.source == DraftSource::kCopied ? wish.take : 0;
+}
+
+int Speculation::ReadAtOnce() const {
+  if (passes_.Row() <= 0) return 2 * kReadAtLeast;
+  return static_cast<int>(std::clamp(static_cast<double>(kReadingTime.count()) / passes_.Row(),
+                                     double{kReadAtLeast}, double{kReadAtMost}));
+}
+
+void Speculation::AskToRead(int row) {
+  Sequence& s = *rows_[static_cast<size_t>(row)];
+  asks_.push_back(
+      {.sequence = &s, .row = row, .catch_up = std::min(s.draft.Backlog(s.tokens), ReadAtOnce())});
+}
+
+void Speculation::ChooseReading() {
+  const auto sequences = static_cast<int>(rows_.size());
+  const double without = cost_.Without(sequences);
+  if (without == 0) return;
+  std::array<double, kMostDrafts> chance{};
+  double all = 1;
+  for (int j = 0; j < kMostDrafts; ++j)
+    chance[static_cast<size_t>(j)] = all *= modelled_.Chance(j, modelled_);
+  double gain = 0;
+  for (int i = 0; i < sequences; ++i) {
+    const Sequence& s = *rows_[static_cast<size_t>(i)];
+    if (!s.draft.on || s.draft.Backlog(s.tokens) <= kLittleToRead) continue;
+    if (gain == 0) gain = ModelGain(cost_, passes_, sequences, chance);
+    if (gain < kReadingPays) return;
+    const int ahead = std::min(s.target_tokens - static_cast<int>(s.tokens.size()), kLookAhead);
+    const double saved = without / sequences * (1 - 1 / gain) * ahead;
+    if (s.draft.Backlog(s.tokens) * passes_.Row() >= saved) continue;
+    return AskToRead(i);  // one in a step
+  }
+}
+
+void Speculation::LookAgain(int rows_left) {
+  const auto sequences = static_cast<int>(rows_.size());
+  int drafts = 0, nearest = -1;
+  for (const DraftWish& wish : wishes_) drafts += wish.take;
+  for (int i = 0; i < sequences; ++i) {
+    const Sequence& s = *rows_[static_cast<size_t>(i)];
+    if (!s.draft.on || room_[static_cast<size_t>(i)] < kLookTokens) continue;
+    if (nearest < 0 ||
+        s.draft.Backlog(s.tokens) < rows_[static_cast<size_t>(nearest)]->draft.Backlog(
+                                        rows_[static_cast<size_t>(nearest)]->tokens))
+      nearest = i;
+  }
+  const int most = std::min(rows_left - drafts, kMostDraftRows - sequences - drafts);
+  if (nearest < 0 || most < kLookTokens || cost_.Without(sequences) == 0) return;
+  Sequence& s = *rows_[static_cast<size_t>(nearest)];
+  const int backlog = s.draft.Backlog(s.tokens);
+  if (look_steps_ == 0) {
+    if (backlog * passes_.Row() + kLookSteps * kLookTokens * passes_.Pass(1) > allowance_ns_)
+      return;
+    look_steps_ = kLookSteps;
+  }
+  if (backlog > kLittleToRead) return AskToRead(nearest);
+  DraftWish& wish = wishes_[static_cast<size_t>(nearest)];
+  if (wish.take > 0) return;  // it copies
+  --look_steps_;
+  wish.source = DraftSource::kModel;
+  asks_.push_back({.sequence = &s, .row = nearest, .wanted = kLookTokens});
+}
+
+void Speculation::ModelRan(const DraftTimes& times) {
+  passes_.ObserveCatchUp(times.rows_read, times.reading);
+  passes_.ObservePasses(times.sequences, times.passes, times.proposing);
+  allowance_ns_ -= static_cast<double>((times.reading + times.proposing).count());
+  allowance_ns_ = std::max(allowance_ns_, 0.0);
+}
+
+void Speculation::NoteModel(Sequence& s, int proposed, int accepted) {
+  DraftState& draft = s.draft;
+  for (int k = 0; k < std::min(proposed, accepted + 1); ++k) {
+    const bool hit = k < accepted;
+    draft.hits.Note(draft.streak, hit);
+    modelled_.Note(draft.streak, hit);
+    draft.streak = hit ? draft.streak + 1 : 0;
+  }
+}
+
+void Speculation::StepTook(int sequences, int proposals, Duration forward) {
+  cost_.Observe(sequences, sequences + proposals, forward);
+  if (asks_.empty())
+    allowance_ns_ =
+        std::min(allowance_ns_ + kLookShare * static_cast<double>(forward.count()), kMostAllowance);
+}
+
+}  // namespace tutti::engine

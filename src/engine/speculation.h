@@ -1,0 +1,62 @@
+// Speculation: which tokens a step proposes for the sequences that decode in it, from where, and
+// what may be asked of the second model for that (drafter.h). What is copied from the text costs
+// nothing to find; the model costs its passes, and before them the reading of what it has not seen.
+// Both are taken where tokens for the time promise to be more than without; what does not pay is
+// looked at again now and then, the model for one part in a hundred of the time.
+//
+// Part of a Scheduler; engine thread, pure.
+#pragma once
+
+#include <array>
+#include <span>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/drafter.h"
+#include "engine/policy/draft_gain.h"
+#include "engine/sequence.h"
+
+namespace tutti::engine {
+
+class Speculation {
+ public:
+  Speculation();
+
+  // --- one step: its decode rows in order, then a choice over all of them ---
+  void Begin();
+  // `room`: tokens that could stand behind those of the sequence.
+  void Add(Sequence& sequence, int room);
+  // At most `rows_left` proposals in all.
+  void Choose(int rows_left);
+  // Tokens to copy for row `i`, from lookup.source() on.
+  int Copied(int i) const;
+  // What the model is to do beside this step; whoever runs it writes the proposals in.
+  std::span<DraftAsk> asks() { return asks_; }
+
+  // --- what came of it ---
+  void ModelRan(const DraftTimes& times);
+  // Of `proposed` tokens of the model, the first `accepted` were drawn.
+  void NoteModel(Sequence& sequence, int proposed, int accepted);
+  // A step without prompts, of so many sequences, was measured.
+  void StepTook(int sequences, int proposals, Duration forward);
+
+ private:
+  void ChooseReading();  // who is caught up with, where that pays
+  void LookAgain(int rows_left);
+  int ReadAtOnce() const;  // tokens
+  void AskToRead(int row);
+
+  DraftCost cost_;
+  PassCost passes_;
+  DraftHits copied_{DraftSource::kCopied}, modelled_{DraftSource::kModel};  // of all sequences
+  double allowance_ns_ = 0;  // for looks at a model that did not pay
+  int look_steps_ = 0;       // left of the one that is under way
+
+  // Of the step.
+  std::vector<DraftWish> wishes_;
+  std::vector<Sequence*> rows_;
+  std::vector<int> room_;
+  std::vector<DraftAsk> asks_;
+};
+
+}  // namespace tutti::engine
