@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "app/draft_plan.h"
 #include "app/encode_options.h"
 #include "app/model_plan.h"
 #include "app/system_memory.h"
@@ -34,7 +35,7 @@ namespace {
 struct DecoderInstance {
   std::shared_ptr<Device> device;
   std::shared_ptr<const model::Weights> weights;
-  std::unique_ptr<runner::CpuModelRunner> runner;
+  std::unique_ptr<runner::CpuModelRunner> runner, draft;
   std::unique_ptr<gateway::TokenizerText> text;
   std::shared_ptr<telemetry::ServingMetrics> metrics;
   std::unique_ptr<gateway::EngineMetrics> observer;
@@ -56,8 +57,6 @@ telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instan
   return gauges;
 }
 
-constexpr int kDefaultContextCap = 8192;
-
 engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   engine::EngineOptions options;
   engine::SchedulerOptions& s = options.scheduler;
@@ -74,7 +73,6 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   }
   s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
   s.prefix_cache = settings.On("prefix-cache");
-  s.speculate = settings.Text("speculate") == "ngram";
   s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
   s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
   options.queue.requests = static_cast<int>(settings.Int("queue"));
@@ -166,6 +164,7 @@ class DecoderPlan final : public ModelPlan {
 
   // The file and the options, one after the other; each may refuse.
   Status ReadModel();   // tokenizer, template
+  Status PlanDraft();   // the model that proposes tokens, where there is one
   Status SizeMemory();  // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
 
@@ -184,17 +183,11 @@ class DecoderPlan final : public ModelPlan {
   int64_t kv_blocks = 0;
   engine::EngineOptions engine_options;
   runner::CpuRunnerOptions runner_options;
+  std::optional<DraftPlan> draft;
 };
 
 const std::string& DTypeOf(const Settings& settings, const ModelRef& ref) {
   return ref.dtype.empty() ? settings.Text("dtype") : ref.dtype;
-}
-
-model::WeightMode ModeOf(const std::string& dtype) {
-  if (dtype == "f32") return model::WeightMode::kF32;
-  if (dtype == "f16") return model::WeightMode::kF16;
-  if (dtype == "bf16") return model::WeightMode::kBf16;
-  return model::WeightMode::kInt8;
 }
 
 Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
@@ -217,6 +210,9 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   runner_options.pool = device->pool();
   ASSIGN_OR_RETURN(instance->runner,
                    runner::CpuModelRunner::Create(instance->weights, runner_options));
+  if (draft.has_value()) {
+    ASSIGN_OR_RETURN(instance->draft, draft->Load(load.progress, device->pool()));
+  }
 
   gateway::ServedModel& served = *served_model;
   instance->text = std::make_unique<gateway::TokenizerText>(served.tokenizer);
@@ -229,7 +225,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
                                  .text = instance->text.get(),
                                  .clock = context.clock,
                                  .observer = instance->observer.get(),
-                                 .memory_level = &device->memory_level()},
+                                 .memory_level = &device->memory_level(),
+                                 .draft = instance->draft.get()},
       &device->loop());
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
@@ -325,6 +322,22 @@ Status DecoderPlan::SizeMemory() {
   return OkStatus();
 }
 
+Status DecoderPlan::PlanDraft() {
+  const Settings& settings = *context.settings;
+  ASSIGN_OR_RETURN(const Speculate how, SpeculateFromSettings(settings));
+  engine_options.scheduler.speculate = how != Speculate::kOff;
+  if (how == Speculate::kDraft) {
+    ASSIGN_OR_RETURN(draft, DraftPlan::Open(settings, {.tokenizer = served_model->tokenizer.get(),
+                                                       .kernels = table,
+                                                       .context = runner_options.context,
+                                                       .lanes = engine_options.scheduler.lanes}));
+  } else if (settings.IsSet("draft")) {
+    if (!notice.empty()) notice += "; ";
+    notice += "--draft is not loaded: --speculate " + settings.Text("speculate");
+  }
+  return OkStatus();
+}
+
 Status DecoderPlan::Describe(const ModelRef& ref) {
   gateway::ServedModel& served = *served_model;
   served.info.id = ref.served_name;
@@ -359,11 +372,19 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
       served.info.quantisation, as, kernels::IsaName(table->isa), threads, threads == 1 ? "" : "s",
       lanes, lanes == 1 ? "" : "s", runner_options.context, kv_blocks, kv_blocks == 1 ? "" : "s",
       model::KvFormatName(model::KvFormatOf(kv_dtype, mode, *table)));
+  if (draft.has_value()) summary += "; draft " + draft->summary();
   served.summary = summary;
   return OkStatus();
 }
 
 }  // namespace
+
+model::WeightMode WeightModeOf(const std::string& dtype) {
+  if (dtype == "f32") return model::WeightMode::kF32;
+  if (dtype == "f16") return model::WeightMode::kF16;
+  if (dtype == "bf16") return model::WeightMode::kBf16;
+  return model::WeightMode::kInt8;
+}
 
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
                                                model::DecoderCheckpoint checkpoint) {
@@ -377,11 +398,12 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
       packed != nullptr && ref.dtype.empty() &&
       context.settings->SourceOf("dtype") == Source::kDefault)
     plan->dtype = packed::ArithmeticName(packed->preamble().arithmetic);
-  plan->mode = ModeOf(plan->dtype);
+  plan->mode = WeightModeOf(plan->dtype);
   RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->ReadModel());
   RETURN_IF_ERROR(plan->SizeMemory());
+  RETURN_IF_ERROR(plan->PlanDraft());
   RETURN_IF_ERROR(plan->Describe(ref));
   return std::unique_ptr<ModelPlan>(std::move(plan));
 }

@@ -128,6 +128,42 @@ TEST(OpenedModelTest, AFaultOfAnOptionNamesTheOptionAndNotTheFile) {
   EXPECT_TRUE(fault.message().starts_with(file.path())) << fault;
 }
 
+// --draft and --speculate, and what they say together.
+TEST(OpenedModelTest, ADraftIsLoadedWhereItProposesAndRefusedWhereItsTokensAreOthers) {
+  const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
+  gguf::testing::CheckpointSpec spec;
+  spec.layers = 1;
+  const gguf::testing::TempFile small(gguf::testing::MakeCheckpoint(spec).Build());
+  spec.vocabulary = 400;
+  const gguf::testing::TempFile more(gguf::testing::MakeCheckpoint(spec).Build());
+  const ModelRef ref{"tiny", file.path()};
+  const auto open = [&](const std::map<std::string, std::string>& flags) {
+    const Settings settings = SettingsOf(flags);
+    LocalInference inference(settings, nullptr);
+    const Result<OpenedModel> opened = inference.Open(ref);
+    if (!opened.ok()) return InModelFile(opened.status(), ref).ToString();
+    return opened->summary() + "|" + opened->notice();
+  };
+  const std::string both = open({{"draft", small.path()}});
+  EXPECT_NE(both.find("; draft llama F32 of "), std::string::npos) << both;
+  EXPECT_EQ(open({{"draft", small.path()}, {"speculate", "draft"}}), both);
+  const std::string off = open({{"draft", small.path()}, {"speculate", "ngram"}});
+  EXPECT_EQ(off.find("; draft"), std::string::npos);
+  EXPECT_NE(off.find("--draft is not loaded: --speculate ngram"), std::string::npos) << off;
+  EXPECT_NE(open({{"speculate", "draft"}}).find("--draft MODEL"), std::string::npos);
+  const std::string other = open({{"draft", more.path()}});
+  EXPECT_NE(other.find("same tokens"), std::string::npos) << other;
+  EXPECT_NE(other.find("the draft 400"), std::string::npos) << other;
+  EXPECT_NE(open({{"draft", "/nowhere/x.gguf"}}).find("model_not_found"), std::string::npos);
+
+  // And it answers.
+  const Settings settings = SettingsOf({{"draft", small.path()}});
+  LocalInference inference(settings, nullptr);
+  Result<OpenedModel> opened = inference.Open(ref);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_TRUE(inference.Load(*std::move(opened)).ok());
+}
+
 TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   Result<OpenedModel> opened = inference_.Open({"tiny", file.path()});

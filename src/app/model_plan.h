@@ -14,8 +14,12 @@
 #include "gateway/served_model.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
+#include "model/weights.h"
 
 namespace tutti::app {
+
+// Of tokens, where --context does not say.
+inline constexpr int kDefaultContextCap = 8192;
 
 class ModelPlan {
  public:
@@ -27,6 +31,9 @@ class ModelPlan {
   std::string summary, notice;  // as OpenedModel's
   bool generates = false;       // as OpenedModel's
 };
+
+// Of --dtype, or MODEL:dtype.
+model::WeightMode WeightModeOf(const std::string& dtype);
 
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,

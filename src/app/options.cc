@@ -41,8 +41,12 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"prefix-cache", kChoice, kModel, "on", "reuse the KV of equal prompt beginnings", 0, 0,
      "on|off"},
     {"speculate", kChoice, kModel, "off",
-     "propose tokens and check several at once, where that pays: copied from earlier in the text",
-     0, 0, "off|ngram"},
+     "propose tokens and check several at once, where that pays: copied from earlier in the text; "
+     "draft: by --draft as well",
+     0, 0, "off|ngram|draft"},
+    {"draft", kText, kModel, "",
+     "smaller model of the same tokens that proposes: file, folder or known name; alone it means "
+     "--speculate draft"},
     {"queue", kInt, kModel, "256", "accepted requests that hold no lane yet; one more is refused",
      0, 100000},
     {"prep", kInt, kModel, "12", "most requests rendered and tokenised at once; later ones wait", 1,

@@ -141,6 +141,23 @@ TEST_F(ModelBenchesTest, ProposedTokensChangeNoAnswerAndAreReported) {
   EXPECT_GT(proposed, 0u);
 }
 
+TEST_F(ModelBenchesTest, ADraftModelsProposalsAreReportedToo) {
+  SpeculationOptions options;
+  options.model = file_->path();
+  options.flags = SmallFlags();
+  options.flags["draft"] = file_->path();
+  options.new_tokens = 24;
+  options.passage_words = 6;
+  options.lanes = {2};
+  options.rounds = 1;
+  options.calibrate = false;
+  options.gated = false;
+  const auto report = BenchSpeculation(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  EXPECT_THAT(report->text, testing::HasSubstr("; draft llama"));
+}
+
 TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {
   StrategiesOptions options;
   options.model = file_->path();

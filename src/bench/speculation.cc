@@ -69,7 +69,7 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
   const int most = *std::max_element(options.lanes.begin(), options.lanes.end());
   for (const bool on : {false, true}) {
     Flags flags = options.flags;
-    flags["speculate"] = on ? "ngram" : "off";
+    flags["speculate"] = !on ? "off" : flags.contains("draft") ? "draft" : "ngram";
     flags["prefix-cache"] = "off";
     flags["lanes"] = std::to_string(most);
     ASSIGN_OR_RETURN(sessions[on], Session::Load(options.model, flags));
@@ -149,6 +149,7 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
   report.json = {{"schema", "tutti.bench.speculation.v1"},
                  {"machine", MachineJson(calibration.best())},
                  {"model", proposing.model_name()},
+                 {"draft", options.flags.contains("draft") ? options.flags.at("draft") : ""},
                  {"gen_tokens", options.new_tokens},
                  {"rounds", options.rounds},
                  {"rows", std::move(rows)},

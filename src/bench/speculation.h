@@ -1,5 +1,6 @@
 // `tutti bench speculation`: what proposed tokens bring and what they cost (U75 of docs/checks.md):
-// the same requests with and without, in turn, on one build and one model.
+// the same requests with and without, in turn, on one build and one model. Proposed is what is
+// copied, and with `draft` among the flags also what that model says.
 //
 // Three sets: `copy`, a passage that the model is led to repeat; `greedy` and `sampled`, the
 // continuation of unrelated words, with no more repetition than the model's own. Per set and number

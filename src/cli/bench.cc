@@ -155,8 +155,9 @@ class BenchCommand final : public Command {
             "Proposed tokens against none, on texts that repeat and texts that do not", [this] {
               speculation_.model = model_.model;
               speculation_.flags = model_.flags;
+              if (!draft_.empty()) speculation_.flags["draft"] = draft_;
               const bench::SpeculationOptions stated;
-              speculation_.gated = speculation_.new_tokens == stated.new_tokens &&
+              speculation_.gated = draft_.empty() && speculation_.new_tokens == stated.new_tokens &&
                                    speculation_.lanes == stated.lanes;
               return bench::BenchSpeculation(speculation_, Progress());
             });
@@ -166,6 +167,10 @@ class BenchCommand final : public Command {
               "output tokens of each request [96]");
     AddNumber(*command, "--rounds", speculation_.rounds, 1, 1000, "alternating runs [5]");
     AddNumbers(*command, "--lanes", speculation_.lanes, 1, 1024, "requests together [1,8]");
+    command
+        ->add_option("--draft", draft_,
+                     "a smaller model of the same tokens that proposes too; judged by no gate")
+        ->check(ModelName());
   }
 
   void DeclareConcurrency() {
@@ -441,6 +446,7 @@ class BenchCommand final : public Command {
   bench::ForwardOptions forward_;
   bench::StrategiesOptions strategies_;
   bench::SpeculationOptions speculation_;
+  std::string draft_;
   int requests_ = 0, tokens_ = 30;
   bench::ConcurrencyOptions concurrency_;
   bench::ServeOptions serve_;

@@ -1,9 +1,13 @@
 """One configuration key changed: with proposed tokens every answer is the same, to the last number (U75)."""
 import concurrent.futures
+import os
 import random
+import subprocess
+import tempfile
 import unittest
 
-from harness import MODEL, Server, amount
+import tiny_model
+from harness import MODEL, STEP_S, Server, amount, default_model
 
 PROMPTS = amount(8, 40, 100)
 PASSAGE = ("The harbour master keeps a list of ships: Aurora, 12 crates of lemons; Borealis, 7 crates of glass; "
@@ -38,25 +42,51 @@ def bodies():
 
 class Speculation(unittest.TestCase):
 
-    def answers(self, how, clients):
-        server = Server("--speculate", how)
-        self.addCleanup(server.stop)
-        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
-            answers = list(pool.map(lambda body: server.post_json("/v1/completions", body), bodies()))
-        server.wait_idle()
-        proposed = server.metric("tutti_spec_draft_tokens_total")
-        accepted = sum(server.metric("tutti_spec_accepted_tokens_total", position=i) for i in range(7))
+    def answers(self, clients, *options):
+        server = Server(*options)
+        try:
+            with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+                answers = list(pool.map(lambda body: server.post_json("/v1/completions", body), bodies()))
+            server.wait_idle()
+            proposed = server.metric("tutti_spec_draft_tokens_total")
+            accepted = sum(server.metric("tutti_spec_accepted_tokens_total", position=i) for i in range(7))
+        finally:
+            server.stop()
         return [(a["choices"], a["usage"]["completion_tokens"]) for a in answers], proposed, accepted
 
     def test_the_same_answers_with_and_without(self):
-        expected, proposed, _ = self.answers("off", 8)
+        expected, proposed, _ = self.answers(8, "--speculate", "off")
         self.assertEqual(proposed, 0)
-        for clients in (1, 8):
-            got, proposed, accepted = self.answers("ngram", clients)
+        folder = tempfile.TemporaryDirectory(prefix="tutti-draft-")
+        self.addCleanup(folder.cleanup)
+        small = os.path.join(folder.name, "small.gguf")
+        made = subprocess.run([os.environ["E2E_BINARY"], "quantize", default_model(), small, "--type", "q4_0"],
+                              capture_output=True, timeout=3 * STEP_S, stdin=subprocess.DEVNULL)
+        self.assertEqual(made.returncode, 0, made.stderr)
+        for options, clients in ((["--speculate", "ngram"], 1), (["--speculate", "ngram"], 8),
+                                 (["--draft", default_model()], 8), (["--draft", small], 1), (["--draft", small], 8)):
+            got, proposed, accepted = self.answers(clients, *options)
+            self.assertGreater(proposed, 0)
             self.assertLessEqual(accepted, proposed)
-            print(f"{clients} clients: {accepted:.0f} of {proposed:.0f} proposed tokens came true")
+            print(f"{os.path.basename(options[-1])}, {clients} clients: "
+                  f"{accepted:.0f} of {proposed:.0f} proposed tokens came true")
             for one, other, body in zip(got, expected, bodies()):
                 self.assertEqual(one, other, body)
+
+    def test_what_the_two_options_say_together(self):
+        refused = subprocess.run([os.environ["E2E_BINARY"], "serve", default_model(), "--port", "0", "--speculate", "draft"],
+                                 capture_output=True, timeout=STEP_S, stdin=subprocess.DEVNULL)
+        self.assertEqual(refused.returncode, 78, refused.stderr)
+        self.assertIn(b"--draft MODEL", refused.stderr)
+        # A model of other tokens: the generated one has some hundred.
+        folder = tempfile.TemporaryDirectory(prefix="tutti-draft-")
+        self.addCleanup(folder.cleanup)
+        other = os.path.join(folder.name, "other.gguf")
+        tiny_model.write(other)
+        refused = subprocess.run([os.environ["E2E_BINARY"], "serve", default_model(), "--port", "0", "--draft", other],
+                                 capture_output=True, timeout=STEP_S, stdin=subprocess.DEVNULL)
+        self.assertEqual(refused.returncode, 78, refused.stderr)
+        self.assertIn(b"same tokens", refused.stderr)
 
 
 if __name__ == "__main__":

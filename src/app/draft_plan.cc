@@ -1,0 +1,120 @@
+#include "app/draft_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "app/model_loader.h"
+#include "base/quote.h"
+#include "engine/policy/draft_gain.h"
+#include "gguf/file.h"
+#include "model/decoder.h"
+#include "model/tokenizer_metadata.h"
+
+namespace tutti::app {
+namespace {
+
+// Rows of one step: of eight sequences that read the little they have not seen, or of a prompt's
+// piece (engine/speculation.cc).
+constexpr int kDraftStepTokens = 160;
+// Its KV memory at most, as a part of the model's own.
+constexpr size_t kPartOfKv = 4;
+
+Result<model::DecoderCheckpoint> OpenDraftFiles(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return model::DecoderCheckpoint::Open(path);
+  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
+  return model::DecoderCheckpoint::FromGguf(std::move(file));
+}
+
+Status NotTheSame(const std::string& how) {
+  return InvalidArgument("invalid_value",
+                         "it must have the same tokens as the model it proposes for; " + how);
+}
+
+}  // namespace
+
+Result<Speculate> SpeculateFromSettings(const Settings& settings) {
+  const std::string& how = settings.Text("speculate");
+  const bool model = settings.IsSet("draft");
+  if (how == "draft" && !model) {
+    return InvalidArgument("invalid_value",
+                           "--speculate draft needs the model that proposes: --draft MODEL")
+        .WithParam("speculate");
+  }
+  if (how == "draft") return Speculate::kDraft;
+  if (model && settings.SourceOf("speculate") == Source::kDefault) return Speculate::kDraft;
+  return how == "ngram" ? Speculate::kNgram : Speculate::kOff;
+}
+
+Status CheckSameTokens(const tokenizer::Vocabulary& model, const tokenizer::Vocabulary& draft) {
+  if (model.size() != draft.size()) {
+    return NotTheSame(
+        fmt::format("the model knows {} tokens, the draft {}", model.size(), draft.size()));
+  }
+  for (TokenId id = 0; id < model.size(); ++id) {
+    if (model.Text(id) == draft.Text(id)) continue;
+    return NotTheSame(fmt::format("token {} is {} of the model and {} of the draft", id,
+                                  Quote(model.Text(id)), Quote(draft.Text(id))));
+  }
+  return OkStatus();
+}
+
+Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& host) {
+  DraftPlan plan;
+  ASSIGN_OR_RETURN(plan.ref_, ResolveModel(settings.Text("draft")));
+  const auto named = [&](Status status) {
+    return std::move(status).WithContext("--draft " + plan.ref_.path).WithParam("draft");
+  };
+  Result<model::DecoderCheckpoint> checkpoint = OpenDraftFiles(plan.ref_.path);
+  if (!checkpoint.ok()) return named(std::move(checkpoint).status());
+  plan.checkpoint_ = *std::move(checkpoint);
+  const model::ModelConfig& config = plan.checkpoint_.config;
+  auto tokens = tokenizer::Tokenizer::Create(std::move(plan.checkpoint_.tokenizer));
+  if (!tokens.ok()) return named(std::move(tokens).status());
+  if (Status same = CheckSameTokens(host.tokenizer->vocabulary(), (*tokens)->vocabulary());
+      !same.ok())
+    return named(std::move(same));
+  if (Status whole = model::CheckVocabulary(config, **tokens); !whole.ok())
+    return named(std::move(whole));
+  plan.mode_ = WeightModeOf(plan.ref_.dtype.empty() ? settings.Text("dtype") : plan.ref_.dtype);
+
+  runner::CpuRunnerOptions& run = plan.options_;
+  run.kernels = host.kernels;
+  run.kv_dtype = KvDtypeFromSettings(settings);
+  run.context = std::min(host.context, config.context_length);
+  run.max_step_tokens = kDraftStepTokens;
+  run.max_step_slices = engine::kMostDraftSequences;
+  const size_t block =
+      model::Decoder::KvBlockBytes(config, plan.mode_, *host.kernels, run.kv_dtype);
+  // As much as so many sequences may come to need that it proposes for at once.
+  const auto wanted = static_cast<size_t>((run.context + kBlockTokens - 1) / kBlockTokens) *
+                      static_cast<size_t>(std::min(host.lanes, engine::kMostDraftSequences));
+  const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;
+  const size_t blocks = std::max<size_t>(std::min(wanted, most), 1);
+  run.kv_bytes = blocks * block;
+  for (const model::StoredTensor& tensor : plan.checkpoint_.tensors->tensors())
+    plan.file_bytes_ += tensor.bytes;
+  plan.summary_ = fmt::format(
+      "{} {} of {} MiB, {} KV block{} of {}", config.architecture, plan.checkpoint_.MainType(),
+      (plan.file_bytes_ + (1 << 20) - 1) >> 20, blocks, blocks == 1 ? "" : "s",
+      model::KvFormatName(model::KvFormatOf(run.kv_dtype, plan.mode_, *host.kernels)));
+  return plan;
+}
+
+Result<std::unique_ptr<runner::CpuModelRunner>> DraftPlan::Load(
+    std::function<bool(size_t, size_t)> progress, std::shared_ptr<runner::ComputePool> pool) {
+  model::LoadOptions load;
+  load.mode = mode_;
+  load.threads = pool->workers();
+  load.progress = std::move(progress);
+  ASSIGN_OR_RETURN(std::shared_ptr<const model::Weights> weights,
+                   model::Weights::Load(checkpoint_, load));
+  RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
+  options_.pool = std::move(pool);
+  return runner::CpuModelRunner::Create(std::move(weights), options_);
+}
+
+}  // namespace tutti::app

@@ -1,0 +1,69 @@
+// DraftPlan: the second, smaller model that proposes tokens for a decoder (--draft): opened and
+// checked beside it, and how it becomes a runner of its own.
+//
+// Owned by the decoder's plan; one thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "app/model_plan.h"
+#include "app/model_registry.h"
+#include "app/settings.h"
+#include "base/status.h"
+#include "model/decoder_checkpoint.h"
+#include "model/weights.h"
+#include "runner/compute_pool.h"
+#include "runner/cpu_model_runner.h"
+#include "tokenizer/tokenizer.h"
+
+namespace tutti::app {
+
+enum class Speculate { kOff, kNgram, kDraft };
+
+// What --speculate and --draft say together: a model alone means that it proposes; where
+// --speculate says something else, the model is not loaded. Errors: invalid_value for draft without
+// a model.
+Result<Speculate> SpeculateFromSettings(const Settings& settings);
+
+// What it is planned beside.
+struct DraftHost {
+  const tokenizer::Tokenizer* tokenizer = nullptr;
+  const kernels::KernelTable* kernels = nullptr;
+  int context = 0;  // tokens of a sequence
+  int lanes = 0;
+};
+
+class DraftPlan {
+ public:
+  // Errors: of the model's name and files; invalid_value where its tokens are not the host's, with
+  // the first that differs.
+  static Result<DraftPlan> Open(const Settings& settings, const DraftHost& host);
+
+  // "llama Q4_0 of 80 MiB, 270 KV blocks of int8"
+  const std::string& summary() const { return summary_; }
+  // Bytes: its KV memory, and what its tensors take in the file.
+  size_t kv_bytes() const { return options_.kv_bytes; }
+  size_t file_bytes() const { return file_bytes_; }
+
+  // Reads and packs the weights; `progress` as ModelPlan::Load. Once.
+  Result<std::unique_ptr<runner::CpuModelRunner>> Load(std::function<bool(size_t, size_t)> progress,
+                                                       std::shared_ptr<runner::ComputePool> pool);
+
+ private:
+  DraftPlan() = default;
+
+  ModelRef ref_;
+  model::DecoderCheckpoint checkpoint_;
+  model::WeightMode mode_ = model::WeightMode::kInt8;
+  runner::CpuRunnerOptions options_;
+  std::string summary_;
+  size_t file_bytes_ = 0;
+};
+
+// OK where both hold the same tokens, by number and by spelling.
+Status CheckSameTokens(const tokenizer::Vocabulary& model, const tokenizer::Vocabulary& draft);
+
+}  // namespace tutti::app
