@@ -112,6 +112,9 @@ struct GenerateRequest {
   std::string cache_salt;                     // further partition of the prefix cache
   std::string cache_scope;  // whose kept answers it shares; empty: its tenant's alone
   bool use_prefix_cache = true;
+  // The answer as the caller expects it, or a text like it; may be empty. It makes the answer come
+  // sooner where it is right (SchedulerOptions::speculate), and changes nothing of it.
+  std::string prediction;
   std::optional<int> truncate_prompt_tokens;  // keep only the last so many tokens of the prompt
   // Of all prompts of the client's call, where it holds several: they are prepared one after the
   // other, so together they decide whether a door's thread may do it.
@@ -144,6 +147,9 @@ struct Usage {
   int completion_tokens = 0;  // over all choices
   // Nothing was computed for this request: an answer of the cache, with the counts of when it was.
   bool cached_response = false;
+  // Of a prediction, over all choices: tokens that came where it says, and the others. 0 and 0
+  // where there was none, or it was not looked at.
+  int accepted_prediction_tokens = 0, rejected_prediction_tokens = 0;
 };
 
 // Where the time of a request went. Zero where a stage was not reached.

@@ -86,6 +86,7 @@ Status ValidateRequest(const GenerateRequest& request) {
     return Bad("n", "n must be between 1 and " + std::to_string(kMaxChoices));
   if (request.request_id.size() > kMaxRequestIdBytes)
     return Bad("request_id", "request_id is longer than 128 bytes");
+  RETURN_IF_ERROR(CheckUtf8(request.prediction, "prediction"));
   if (request.truncate_prompt_tokens.has_value() && *request.truncate_prompt_tokens < 1) {
     return Bad("truncate_prompt_tokens", "truncate_prompt_tokens must be at least 1");
   }
@@ -179,7 +180,7 @@ size_t RequestBytes(const GenerateRequest& request) {
       s.allowed_token_ids.size() + s.banned_token_ids.size() + s.stop_token_ids.size();
   size_t bytes = PromptBytes(request.prompt) + ids * sizeof(TokenId) +
                  s.logit_bias.size() * sizeof(s.logit_bias[0]) + request.request_id.size() +
-                 request.tenant.size() + request.cache_salt.size();
+                 request.tenant.size() + request.cache_salt.size() + request.prediction.size();
   for (const std::string& stop : s.stop) bytes += stop.size();
   return bytes;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -355,6 +356,7 @@ void DecoderSlot::DeliverToken(Work& work, Choice& choice, Outcome& outcome, Tim
   work.stream->Append(std::move(event));
 
   ++work.usage.completion_tokens;
+  ++choice.delivered;
   ++statistics_.count().output_tokens;
   if (work.phase != Phase::kDecode) {
     work.phase = Phase::kDecode;
@@ -392,13 +394,21 @@ void DecoderSlot::EndChoice(Work& work, Choice& choice, api::FinishReason reason
   event.stop_reason = std::move(stop_reason);
   work.stream->Append(std::move(event));
   if (choice.sequence.choice == 0) work.finish_reason = reason;
-  Leave(choice, /*keep_tail_for_reuse=*/true);
+  Leave(work, choice, /*keep_tail_for_reuse=*/true);
   if (--work.live_choices == 0) EndRequest(work, OkStatus(), now);
 }
 
-void DecoderSlot::Leave(Choice& choice, bool keep_tail_for_reuse) {
+void DecoderSlot::Leave(Work& work, Choice& choice, bool keep_tail_for_reuse) {
   choice.ended = true;
   --live_choices_;
+  // A stop string may leave tokens of its step to nobody.
+  Sequence& s = choice.sequence;
+  DraftHits nobodys;
+  s.prediction.Advance(std::span<const TokenId>(s.tokens).first(
+                           static_cast<size_t>(s.prompt_tokens + choice.delivered)),
+                       nobodys);
+  work.usage.accepted_prediction_tokens += s.prediction.accepted();
+  work.usage.rejected_prediction_tokens += s.prediction.rejected();
   if (drafter_.has_value()) drafter_->Release(choice.sequence);
   scheduler_.Finish(choice.sequence, keep_tail_for_reuse);
 }
@@ -410,7 +420,7 @@ void DecoderSlot::EndRequest(Work& work, Status status, TimePoint now) {
     work.computed_tokens += s.computed;
     if (!choice->ended) {
       const bool failed = status.code() == StatusCode::kInternal;
-      Leave(*choice, /*keep_tail_for_reuse=*/!failed);
+      Leave(work, *choice, /*keep_tail_for_reuse=*/!failed);
     }
     by_sequence_[s.id] = nullptr;
     free_ids_.push_back(s.id);

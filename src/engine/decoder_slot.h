@@ -70,7 +70,7 @@ class DecoderSlot final : public Slot {
                  std::variant<std::monostate, TokenId, std::string> stop_reason, std::string rest,
                  TimePoint now);
   void EndRequest(Work& work, Status status, TimePoint now);
-  void Leave(Choice& choice, bool keep_tail_for_reuse);
+  void Leave(Work& work, Choice& choice, bool keep_tail_for_reuse);
   void PauseIfBehind(Work& work, TimePoint now);
   void SetPause(Choice& choice, unsigned bit, bool on);
   void WakeReaders();

@@ -74,8 +74,9 @@ Status Engine::Impl::CheckPrompt(const Request& request) const {
   if (prompt == 0) return InvalidArgument("empty_prompt", "the prompt has no tokens");
   if (request.n < 1 || request.n > api::kMaxChoices)
     return InvalidArgument("invalid_value", "n is out of range").WithParam("n");
-  for (const TokenId id : request.prompt) {
-    if (id < 0 || id >= limits.vocab_size) {
+  for (const std::vector<TokenId>* tokens : {&request.prompt, &request.prediction}) {
+    for (const TokenId id : *tokens) {
+      if (id >= 0 && id < limits.vocab_size) continue;
       return InvalidArgument("token_out_of_range", "token id " + std::to_string(id) +
                                                        " is outside the vocabulary of " +
                                                        std::to_string(limits.vocab_size));
@@ -168,6 +169,7 @@ bool Engine::RunOneStep() {
 TimePoint Engine::NextWork() const { return impl_->loop->next_work(); }
 
 int Engine::max_model_len() const { return impl_->decoder.max_model_len(); }
+bool Engine::proposes() const { return impl_->decoder.options().scheduler.speculate; }
 const RunnerLimits& Engine::limits() const { return impl_->decoder.limits(); }
 api::LoadSnapshot Engine::Load() const { return impl_->decoder.statistics().Load(); }
 EngineStats Engine::stats() const {

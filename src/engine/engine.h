@@ -97,6 +97,7 @@ class Engine {
 
   int max_model_len()
       const;  // prompt and output together: the runner's context, or less where KV is short
+  bool proposes() const;  // SchedulerOptions::speculate: whether Request::prediction is looked at
   const RunnerLimits& limits() const;
   api::LoadSnapshot Load() const;
   EngineStats stats() const;

@@ -40,7 +40,8 @@ struct Request {
   double tenant_weight = 1.0;  // > 0; of several at once the newest request's holds
   std::string cache_salt;      // further partition of prefix reuse
   bool use_prefix_cache = true;
-  bool score_only = false;  // compute the prompt's log-probabilities, draw nothing
+  std::vector<TokenId> prediction;  // the answer as the client expects it; may be empty
+  bool score_only = false;          // compute the prompt's log-probabilities, draw nothing
   // On-demand stepping: a choice draws its next token only while RequestControl::Grant() has
   // allowed more tokens than it drew. Waiting for a grant holds no lane and is not a slow reader.
   bool stepwise = false;

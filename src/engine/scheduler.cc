@@ -272,11 +272,7 @@ void Scheduler::PlanDrafts() {
   }
   speculation_.Choose(TokensLeft());
   for (int i = 0; i < decode_rows_; ++i) {
-    Sequence& s = *planned_[static_cast<size_t>(i)].sequence;
-    const int take = speculation_.Copied(i);
-    for (int j = 0; j < take; ++j)
-      s.tokens.push_back(s.tokens[static_cast<size_t>(s.lookup.source() + j)]);
-    AddDrafts(static_cast<size_t>(i), take);
+    AddDrafts(static_cast<size_t>(i), speculation_.AppendCopied(i));
   }
 }
 

@@ -16,6 +16,7 @@
 #include "base/types.h"
 #include "engine/draft_state.h"
 #include "engine/policy/order.h"
+#include "engine/predicted_text.h"
 #include "engine/prompt_lookup.h"
 #include "engine/request.h"
 #include "kv/block_table.h"
@@ -58,7 +59,8 @@ struct Sequence {
   int copy_tokens = 0;  // ... how many of its slots are ours
   sampling::RowState sampler;
   PromptLookup lookup;  // where the text may be copied from; finds nothing where it was not begun
-  DraftState draft;     // what a second model knows of it
+  PredictedText prediction;  // what the client expects; as the above
+  DraftState draft;          // what a second model knows of it
 
   // --- the scheduler's ---
   int preemptions = 0;

@@ -26,6 +26,7 @@ Speculation::Speculation() {
   wishes_.reserve(kMostDraftSequences);
   rows_.reserve(kMostDraftSequences);
   room_.reserve(kMostDraftSequences);
+  predicted_.reserve(kMostDraftSequences);
   asks_.reserve(kMostDraftSequences);
 }
 
@@ -33,6 +34,7 @@ void Speculation::Begin() {
   wishes_.clear();
   rows_.clear();
   room_.clear();
+  predicted_.clear();
   asks_.clear();
 }
 
@@ -41,6 +43,7 @@ void Speculation::Add(Sequence& s, int room) {
   room_.push_back(room);
   DraftWish& wish = wishes_.emplace_back();
   s.lookup.Advance(s.tokens, copied_);
+  s.prediction.Advance(s.tokens, copied_);
   const auto fill = [&](DraftSource source, const DraftHits& own, int agreed,
                         const DraftHits& others) {
     wish.source = source;
@@ -51,8 +54,15 @@ void Speculation::Add(Sequence& s, int room) {
       wish.chance[static_cast<size_t>(j)] = chance;
     }
   };
-  const bool copies = s.lookup.source() >= 0;
-  if (copies) fill(DraftSource::kCopied, s.lookup.hits(), s.lookup.agreed(), copied_);
+  const std::span<const TokenId> expected = s.prediction.next();
+  predicted_.push_back(!expected.empty());
+  const bool copies = s.lookup.source() >= 0 || !expected.empty();
+  if (!expected.empty()) {
+    fill(DraftSource::kCopied, s.prediction.hits(), s.prediction.agreed(), copied_);
+    wish.available = std::min(room, static_cast<int>(expected.size()));
+  } else if (copies) {
+    fill(DraftSource::kCopied, s.lookup.hits(), s.lookup.agreed(), copied_);
+  }
   if (!s.draft.on) return;
   s.draft.Settle(s.tokens);
   if (s.draft.Backlog(s.tokens) > kLittleToRead) return;
@@ -78,9 +88,17 @@ void Speculation::Choose(int rows_left) {
   if (asks_.empty()) LookAgain(rows_left);
 }
 
-int Speculation::Copied(int i) const {
+int Speculation::AppendCopied(int i) {
   const DraftWish& wish = wishes_[static_cast<size_t>(i)];
-  return wish.source == DraftSource::kCopied ? wish.take : 0;
+  if (wish.source != DraftSource::kCopied) return 0;
+  Sequence& s = *rows_[static_cast<size_t>(i)];
+  const std::span<const TokenId> expected = s.prediction.next();
+  for (int j = 0; j < wish.take; ++j) {
+    s.tokens.push_back(predicted_[static_cast<size_t>(i)]
+                           ? expected[static_cast<size_t>(j)]
+                           : s.tokens[static_cast<size_t>(s.lookup.source() + j)]);
+  }
+  return wish.take;
 }
 
 int Speculation::ReadAtOnce() const {

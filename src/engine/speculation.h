@@ -28,8 +28,8 @@ class Speculation {
   void Add(Sequence& sequence, int room);
   // At most `rows_left` proposals in all.
   void Choose(int rows_left);
-  // Tokens to copy for row `i`, from lookup.source() on.
-  int Copied(int i) const;
+  // Puts what row `i` copies behind the tokens of its sequence; so many.
+  int AppendCopied(int i);
   // What the model is to do beside this step; whoever runs it writes the proposals in.
   std::span<DraftAsk> asks() { return asks_; }
 
@@ -56,6 +56,7 @@ class Speculation {
   std::vector<DraftWish> wishes_;
   std::vector<Sequence*> rows_;
   std::vector<int> room_;
+  std::vector<bool> predicted_;  // what a row copies is of the prediction
   std::vector<DraftAsk> asks_;
 };
 

@@ -33,6 +33,7 @@ std::unique_ptr<Work> MakeWork(Ticket ticket, Request request,
     // A step at a time is drawn on demand: the next grant may never come.
     if (speculate && !r.stepwise && output > 1) {
       s.lookup.Begin(s.target_tokens, r.prompt);
+      s.prediction.Begin(r.prediction, prompt);
       s.draft.on = draft;
       if (draft) s.draft.blocks.reserve(static_cast<size_t>(BlocksFor(s.target_tokens)));
     }

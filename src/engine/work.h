@@ -30,6 +30,7 @@ struct Choice {
   Sequence sequence;
   TextOutput text;
   bool ended = false;
+  int delivered = 0;  // tokens, of which the stream tells
   unsigned pause = 0;
   TimePoint last_token{};
 };

@@ -53,6 +53,7 @@ class Simulation {
     MakeOptions();
     MakeClients();
     MakeEngine();
+    MakePredictions();
     Loop();
     if (report_.failure.empty()) CheckEnd();
     report_.requests = static_cast<int>(clients_.size());
@@ -317,6 +318,28 @@ class Simulation {
     }
   }
 
+  std::vector<TokenId> SoloOf(const Request& r, int choice) {
+    sampling::RowState state;
+    state.params = &r.sampling;
+    state.seed = r.seed;
+    state.stream = static_cast<uint32_t>(choice);
+    std::vector<TokenId> ends = r.sampling.stop_token_ids;
+    if (!r.sampling.ignore_eos) ends.push_back(kEnd);
+    return runner_->Solo(r.prompt, state, r.score_only ? 0 : *r.sampling.max_tokens, ends);
+  }
+
+  // Some clients say what they expect: what comes, with some of it wrong.
+  void MakePredictions() {
+    for (Client& c : clients_) {
+      if (!random_.Chance(0.2)) continue;
+      c.request.prediction = SoloOf(c.request, 0);
+      const double wrong = random_.Chance(0.3) ? 0 : random_.Uniform() * 0.3;
+      for (TokenId& token : c.request.prediction) {
+        if (random_.Chance(wrong)) token = static_cast<TokenId>(random_.Below(kVocab));
+      }
+    }
+  }
+
   void CheckClient(Client& c, const api::StreamEvent& end) {
     const Request& r = c.request;
     const Status& status = c.stream->status();
@@ -324,14 +347,9 @@ class Simulation {
     int completion = 0;
     for (int i = 0; i < r.n; ++i) {
       const auto choice = static_cast<size_t>(i);
-      sampling::RowState state;
-      state.params = &r.sampling;
-      state.seed = r.seed;
-      state.stream = static_cast<uint32_t>(i);
       std::vector<TokenId> ends = r.sampling.stop_token_ids;
       if (!r.sampling.ignore_eos) ends.push_back(kEnd);
-      const std::vector<TokenId> solo =
-          runner_->Solo(r.prompt, state, r.score_only ? 0 : *r.sampling.max_tokens, ends);
+      const std::vector<TokenId> solo = SoloOf(r, i);
       const std::vector<TokenId>& got = c.tokens[choice];
       completion += static_cast<int>(got.size());
       if (ok && got != solo) Fail("the output differs from the solo output");

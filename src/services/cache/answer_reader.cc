@@ -103,6 +103,7 @@ void AnswerReader::Copy(const api::StreamEvent& event) {
     if (seat_.shared != nullptr) desk_->Complete(seat_.shared);
     api::Usage usage = event.usage;
     usage.cached_response = free;
+    if (free) usage.accepted_prediction_tokens = usage.rejected_prediction_tokens = 0;
     return End(answer().log()->status(), usage, free ? api::Timings() : event.timings);
   }
   api::StreamEvent copy = event;
