@@ -84,7 +84,8 @@ Result<Gateway::Stepwise> Gateway::Accept(api::GenerateRequest request,
     if (model->metrics != nullptr) model->metrics->RequestRejected(status.reason());
     return status;
   };
-  const size_t work = std::max(api::PromptBytes(request.prompt), request.call_bytes);
+  const size_t work =
+      std::max(api::PromptBytes(request.prompt), request.call_bytes) + request.prediction.size();
   Result<std::shared_ptr<Pending>> queued = Queue(std::move(model), std::move(request));
   if (!queued.ok()) return reject(queued.status());
   const std::shared_ptr<Pending> pending = *std::move(queued);
@@ -206,6 +207,12 @@ Status Gateway::PrepareOrThrow(Pending& pending) {
   out.cache_salt = std::move(in.cache_salt);
   out.use_prefix_cache = in.use_prefix_cache;
   out.score_only = in.score_only;
+  if (pending.model->engine->proposes() && !in.prediction.empty()) {
+    // As text: what a client writes never becomes a control token, here as in its messages.
+    out.prediction = pending.model->tokenizer->Encode(in.prediction, {.add_special = false});
+    const auto most = static_cast<size_t>(pending.model->engine->max_model_len());
+    if (out.prediction.size() > most) out.prediction.resize(most);
+  }
   out.stepwise = pending.stepwise;
   out.prepare = clock_.Now() - begin;
   RETURN_IF_ERROR(

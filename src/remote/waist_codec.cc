@@ -192,6 +192,7 @@ void ToWire(const api::GenerateRequest& request, TimePoint now, v1::WireGenerate
     wire->set_truncate_prompt_tokens(*request.truncate_prompt_tokens);
   wire->set_call_bytes(request.call_bytes);
   wire->set_score_only(request.score_only);
+  wire->set_prediction(request.prediction);
 }
 
 api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
@@ -207,6 +208,7 @@ api::GenerateRequest FromWire(const v1::WireGenerate& wire, TimePoint now) {
     request.truncate_prompt_tokens = wire.truncate_prompt_tokens();
   request.call_bytes = wire.call_bytes();
   request.score_only = wire.score_only();
+  request.prediction = wire.prediction();
   return request;
 }
 
@@ -299,6 +301,8 @@ void ToWire(const api::StreamEvent& event, v1::WireEvent* wire) {
   usage->set_cached_tokens(event.usage.cached_tokens);
   usage->set_completion_tokens(event.usage.completion_tokens);
   usage->set_cached_response(event.usage.cached_response);
+  usage->set_accepted_prediction_tokens(event.usage.accepted_prediction_tokens);
+  usage->set_rejected_prediction_tokens(event.usage.rejected_prediction_tokens);
   v1::WireTimings* timings = wire->mutable_timings();
   timings->set_prepare(event.timings.prepare.count());
   timings->set_queue(event.timings.queue.count());
@@ -322,8 +326,12 @@ api::StreamEvent FromWire(const v1::WireEvent& wire) {
   event.finish_reason = EnumOf(wire.finish_reason(), api::FinishReason::kLength);
   if (wire.has_stop_token()) event.stop_reason = wire.stop_token();
   if (wire.has_stop_string()) event.stop_reason = wire.stop_string();
-  event.usage = {wire.usage().prompt_tokens(), wire.usage().cached_tokens(),
-                 wire.usage().completion_tokens(), wire.usage().cached_response()};
+  event.usage = {wire.usage().prompt_tokens(),
+                 wire.usage().cached_tokens(),
+                 wire.usage().completion_tokens(),
+                 wire.usage().cached_response(),
+                 wire.usage().accepted_prediction_tokens(),
+                 wire.usage().rejected_prediction_tokens()};
   event.timings = {Duration(wire.timings().prepare()), Duration(wire.timings().queue()),
                    Duration(wire.timings().prefill()), Duration(wire.timings().decode())};
   return event;

@@ -56,6 +56,7 @@ api::GenerateRequest FullRequest() {
   request.truncate_prompt_tokens = 77;
   request.call_bytes = 123;
   request.score_only = true;
+  request.prediction = "as it will be";
   return request;
 }
 
@@ -177,6 +178,22 @@ TEST(WaistCodec, EventsKeepBytesLogprobsAndWhatEndedThem) {
   EXPECT_EQ(back.logprobs->top[0].logprob, -1.f);
   EXPECT_EQ(back.finish_reason, api::FinishReason::kLength);
   EXPECT_EQ(std::get<std::string>(back.stop_reason), "END");
+}
+
+TEST(WaistCodec, ThePredictionOfARequestAndTheCountsOfItsUsageCross) {
+  api::GenerateRequest request;
+  request.prediction = "as it \xff will be";
+  v1::WireGenerate asked;
+  ToWire(request, {}, &asked);
+  EXPECT_EQ(FromWire(asked, {}).prediction, request.prediction);
+  api::StreamEvent event;
+  event.kind = api::StreamEvent::Kind::kEnd;
+  event.usage.accepted_prediction_tokens = 3;
+  event.usage.rejected_prediction_tokens = 4;
+  v1::WireEvent told;
+  ToWire(event, &told);
+  EXPECT_EQ(FromWire(told).usage.accepted_prediction_tokens, 3);
+  EXPECT_EQ(FromWire(told).usage.rejected_prediction_tokens, 4);
 }
 
 TEST(WaistCodec, StatusesKeepWhatDoorsTell) {

@@ -30,7 +30,29 @@ std::shared_ptr<const model::Weights> Generated(uint64_t seed, uint32_t layers) 
   return *model::Weights::Load(**file, {});
 }
 
+// A runner whose steps are told to have taken no time, so that it is always worth asking.
+class Priceless final : public engine::ModelRunner {
+ public:
+  explicit Priceless(std::unique_ptr<CpuModelRunner> runner) : runner_(std::move(runner)) {}
+  engine::RunnerLimits limits() const override { return runner_->limits(); }
+  void Launch(const engine::StepPlan& plan) override {
+    ++steps;
+    runner_->Launch(plan);
+  }
+  engine::StepResult Collect() override {
+    engine::StepResult result = runner_->Collect();
+    result.forward = Duration(1);
+    return result;
+  }
+  void Recycle(engine::StepResult used) override { runner_->Recycle(std::move(used)); }
+  int steps = 0;
+
+ private:
+  const std::unique_ptr<CpuModelRunner> runner_;
+};
+
 struct Answers {
+  int passes = 0;  // of the draft
   std::vector<std::vector<TokenId>> tokens;
   engine::EngineStats stats;
 };
@@ -49,11 +71,11 @@ Answers Ask(const std::shared_ptr<const model::Weights>& weights,
             const std::shared_ptr<const model::Weights>& drafts) {
   CpuRunnerOptions options = Options();
   const auto runner = *CpuModelRunner::Create(weights, options);
-  std::unique_ptr<CpuModelRunner> draft;
+  std::unique_ptr<Priceless> draft;
   if (drafts != nullptr) {
     options.max_step_tokens = 160;
     options.max_step_slices = engine::kMostDraftSequences;
-    draft = *CpuModelRunner::Create(drafts, options);
+    draft = std::make_unique<Priceless>(*CpuModelRunner::Create(drafts, options));
   }
   const engine::testing::FakeTokenText text;
   const SteadyClock clock;
@@ -88,6 +110,7 @@ Answers Ask(const std::shared_ptr<const model::Weights>& weights,
     }
   }
   answers.stats = engine.stats();
+  if (draft != nullptr) answers.passes = draft->steps;
   return answers;
 }
 
@@ -140,7 +163,9 @@ TEST(DraftModelTest, WithItsOwnWeightsAndWithOthersAllAnswersAreTheSame) {
   EXPECT_EQ(plain.tokens, other.tokens);
   for (const std::vector<TokenId>& tokens : plain.tokens)
     EXPECT_TRUE(tokens.empty() || tokens.size() == 120);
-  EXPECT_GT(same.stats.draft_tokens, 0u);
+  // How often it is asked depends on what rows cost on this machine.
+  EXPECT_GT(same.passes, 50);
+  EXPECT_GT(same.stats.accepted_tokens, 0u);
 }
 
 }  // namespace

@@ -168,7 +168,12 @@ void WriteUsage(const api::Usage& usage, JsonWriter* json) {
       .BeginObject()
       .Member("cached_tokens", usage.cached_tokens)
       .EndObject();
-  json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", 0).EndObject();
+  json->Key("completion_tokens_details").BeginObject().Member("reasoning_tokens", 0);
+  if (usage.accepted_prediction_tokens + usage.rejected_prediction_tokens > 0) {
+    json->Member("accepted_prediction_tokens", usage.accepted_prediction_tokens)
+        .Member("rejected_prediction_tokens", usage.rejected_prediction_tokens);
+  }
+  json->EndObject();
   if (usage.cached_response) json->Member("cached_response", true);
   json->EndObject();
 }
@@ -215,6 +220,8 @@ void AddUsage(const api::Usage& more, api::Usage* sum) {
   sum->prompt_tokens += more.prompt_tokens;
   sum->cached_tokens += more.cached_tokens;
   sum->completion_tokens += more.completion_tokens;
+  sum->accepted_prediction_tokens += more.accepted_prediction_tokens;
+  sum->rejected_prediction_tokens += more.rejected_prediction_tokens;
 }
 
 void AddTimings(const api::Timings& more, api::Timings* sum) {

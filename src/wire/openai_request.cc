@@ -68,6 +68,20 @@ Result<api::ChatMessage> ReadMessage(const Json& value, const std::string& path,
   return message;
 }
 
+// {"type": "content", "content": text}: the answer as the client expects it.
+Result<std::string> ReadPrediction(const Json& value, bool strict, IgnoredFields* ignored) {
+  ASSIGN_OR_RETURN(const CheckedObject object,
+                   CheckedObject::Check(kPrediction, value, "prediction", strict, ignored));
+  if (*object.Text("type") != "content")
+    return BadValue("prediction.type", "prediction.type must be \"content\"");
+  const Json* content = object.Find("content");
+  if (content == nullptr) {
+    return InvalidArgument("missing_required_parameter", "prediction.content is missing")
+        .WithParam("prediction.content");
+  }
+  return ReadContent(*content, "prediction.content", strict, ignored);
+}
+
 Status ReadLengths(Dialect dialect, const CheckedObject& object, GenerationCall* call,
                    api::SamplingParams* params, bool* score_only) {
   std::optional<int64_t> most = object.Int("max_tokens");
@@ -258,6 +272,9 @@ Result<api::GenerateRequest> ReadBesidePrompts(Dialect dialect, const CheckedObj
   base.use_prefix_cache = object.Text("cache").value_or("auto") != "bypass";
   if (const std::optional<int64_t> cut = object.Int("truncate_prompt_tokens"); cut.has_value()) {
     base.truncate_prompt_tokens = static_cast<int>(*cut);
+  }
+  if (const Json* prediction = object.Find("prediction"); prediction != nullptr) {
+    ASSIGN_OR_RETURN(base.prediction, ReadPrediction(*prediction, options.strict, ignored));
   }
   return base;
 }

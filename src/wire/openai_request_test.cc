@@ -95,6 +95,25 @@ TEST(ChatRequest, PartsAreJoinedWithALineBreakAndRolesMapped) {
   EXPECT_EQ(messages[4].content, "");
 }
 
+TEST(ChatRequest, APredictionIsATextOrItsPartsAndOfChatsAlone) {
+  EXPECT_EQ(Chat("").value().requests.front().prediction, "");
+  EXPECT_EQ(Chat(R"("prediction":null)").value().requests.front().prediction, "");
+  EXPECT_EQ(Chat(R"("prediction":{"type":"content","content":"int a;"})")
+                .value()
+                .requests.front()
+                .prediction,
+            "int a;");
+  EXPECT_EQ(
+      Chat(
+          R"("prediction":{"type":"content","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]})")
+          .value()
+          .requests.front()
+          .prediction,
+      "a\nb");
+  const Status completions = Text(R"("prediction":{"type":"content","content":"x"})").status();
+  EXPECT_TRUE(completions.ok()) << "not in that table: ignored, and named in a header";
+}
+
 struct BadCase {
   const char* more;
   const char* messages;
@@ -180,6 +199,17 @@ TEST(ChatRequest, HostileMessagesAndFieldsAreRefusedByName) {
       {R"("request_id":"a b")", user, "invalid_value", "request_id"},
       {R"("deadline_ms":0)", user, "invalid_value", "deadline_ms"},
       {R"("service_tier":"gold")", user, "invalid_value", "service_tier"},
+      {R"("prediction":"text")", user, "invalid_value", "prediction"},
+      {R"("prediction":{})", user, "missing_required_parameter", "prediction.type"},
+      {R"("prediction":{"type":"diff","content":"x"})", user, "invalid_value", "prediction.type"},
+      {R"("prediction":{"type":"content"})", user, "missing_required_parameter",
+       "prediction.content"},
+      {R"("prediction":{"type":"content","content":7})", user, "invalid_value",
+       "prediction.content"},
+      {R"("prediction":{"type":"content","content":[]})", user, "invalid_value",
+       "prediction.content"},
+      {R"("prediction":{"type":"content","content":[{"type":"image_url"}]})", user,
+       "unsupported_parameter", "prediction.content[0]"},
   };
   for (const BadCase& bad : cases) {
     const Status status = Chat(bad.more, bad.messages).status();

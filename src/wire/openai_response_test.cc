@@ -164,6 +164,20 @@ TEST(ChatStream, UsageIsNullInChunksAndComesOnceWithEmptyChoices) {
           "\n\ndata: [DONE]\n\n");
 }
 
+TEST(ChatStream, UsageTellsWhatCameOfAPrediction) {
+  GenerationCall call = Call(Dialect::kChat, true);
+  call.include_usage = true;
+  api::Usage usage{5, 4, 1};
+  usage.accepted_prediction_tokens = 7;
+  usage.rejected_prediction_tokens = 2;
+  const std::string out = Feed(call, {Started(5, 4), Token("x"), ChoiceEnd(), End(usage)});
+  EXPECT_NE(
+      out.find(
+          R"("reasoning_tokens":0,"accepted_prediction_tokens":7,"rejected_prediction_tokens":2})"),
+      std::string::npos)
+      << out;
+}
+
 TEST(ChatStream, ContinuousUsageRunsAlong) {
   GenerationCall call = Call(Dialect::kChat, true);
   call.include_usage = call.continuous_usage = true;

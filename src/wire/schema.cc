@@ -77,6 +77,8 @@ std::vector<FieldSpec> GenerationRows() {
       Int("best_of", kText, 1, api::kMaxChoices),
       Refused("best_of", kChat | kGenerate, {"1"}),
 
+      Row("prediction", kChat, FieldType::kAny),
+
       // --- what comes back ---
       Flag("stream", kAnyGeneration),
       Row("stream_options", kChat | kText, FieldType::kAny),
@@ -141,7 +143,7 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("documents", kPrompted | kTurn, {"[]"}),
       Refused("audio", kChat | kGenerate | kTurn),
       Refused("modalities", kChat | kGenerate | kTurn, {"[\"text\"]"}),
-      Refused("prediction", kChat | kGenerate | kTurn),
+      Refused("prediction", kGenerate | kTurn, {}, "/v1/chat/completions has it"),
       Refused("web_search_options", kChat | kGenerate | kTurn),
       Refused("store", kAnyGeneration, {"false"}, "nothing is stored"),
       Refused("background", kAnyGeneration, {"false"}),
@@ -177,7 +179,7 @@ std::vector<FieldSpec> GenerationRows() {
 
       // --- messages ---
       Required(Choice("role", kMessage, "system|developer|user|assistant|tool")),
-      Row("content", kMessage, FieldType::kAny),
+      Row("content", kMessage | kPrediction, FieldType::kAny),
       Text("name", kMessage, 1, kNameBytes),
       Text("tool_call_id", kMessage, 1, kNameBytes),
       Refused("tool_calls", kMessage, {"[]"}, kToolsHint),
@@ -186,7 +188,7 @@ std::vector<FieldSpec> GenerationRows() {
       Refused("refusal", kMessage, {"\"\""}),
       WithoutEffect(Text("reasoning_content", kMessage, 0, kTextBytes)),
       WithoutEffect(Text("reasoning", kMessage, 0, kTextBytes)),
-      Required(Text("type", kPart, 1, kNameBytes)),
+      Required(Text("type", kPart | kPrediction, 1, kNameBytes)),
       Text("text", kPart, 0, kTextBytes),
 
       // --- tokenizer routes ---

@@ -67,7 +67,8 @@ enum Scope : uint64_t {
   kBatchLine = uint64_t{1} << 40,              // a line of its input
   kChatMessage = uint64_t{1} << 41,            // WebSocket, /v1/ws: a message of a session
   kChatControl = uint64_t{1} << 42,            // its other frames
-  kLastScope = kChatControl,
+  kPrediction = uint64_t{1} << 43,             // a chat's prediction
+  kLastScope = kPrediction,
   kSocketCreate = kResponses | kSocketEnvelope,
   kAnyGeneration = kChat | kText | kGenerate,
   kSessionTurn = kMqttMessage | kChatMessage,  // likewise, of a session, as chats have them
