@@ -109,6 +109,7 @@ Result<std::unique_ptr<runner::CpuModelRunner>> DraftPlan::Load(
   model::LoadOptions load;
   load.mode = mode_;
   load.threads = pool->workers();
+  load.bf16_pairs = options_.kernels->gemm.bf16_pairs;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(std::shared_ptr<const model::Weights> weights,
                    model::Weights::Load(checkpoint_, load));
