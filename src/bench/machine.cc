@@ -85,8 +85,8 @@ Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTa
     const double ops = 2 * static_cast<double>(tensor.shape.elements());
     const bool head = embedding || tensor.name == "output.weight";
     const bool quantised = tensor::IsQuantized(tensor.dtype);
-    const bool bf16 = kernels.gemm.bf16_pairs && (tensor.dtype == tensor::DType::kF16 ||
-                                                  tensor.dtype == tensor::DType::kBF16);
+    const bool bf16 = kernels.gemm.bf16_pairs &&
+                      (tensor.dtype == tensor::DType::kF16 || tensor.dtype == tensor::DType::kBF16);
     if (quantised) {
       (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
     } else if (bf16) {
