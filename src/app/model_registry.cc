@@ -16,6 +16,7 @@ struct KnownModel {
   std::string_view file;  // or folder, in the cache
 };
 constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4_1.gguf"},
+                                       {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf"},
                                        {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
 
 bool IsKnown(std::string_view name) {
