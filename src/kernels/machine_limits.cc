@@ -17,7 +17,7 @@ constexpr size_t kSliceBytes = size_t{8} << 20;
 constexpr double kSecondsPerLimit = 0.035;
 constexpr double kBurstSeconds = 0.0005;
 
-const PeakKernels& PeaksFor(Isa isa) {
+PeakKernels PeaksFor(Isa isa) {
   switch (isa) {
     case Isa::kScalar:
       return ScalarPeakKernels();
@@ -29,7 +29,7 @@ const PeakKernels& PeaksFor(Isa isa) {
     case Isa::kAvx512Vnni:
       return Avx512VnniPeakKernels();
     case Isa::kAvx512Bf16:
-      return Avx512Bf16PeakKernels();
+      return {Avx512VnniPeakKernels().int8, Avx512VnniPeakKernels().float32, Avx512Bf16Peak};
 #elif defined(__aarch64__)
     case Isa::kNeonDot:
       return NeonDotPeakKernels();
@@ -124,7 +124,7 @@ int64_t RoundsFor(Kernel kernel) {
 
 MachineLimits MeasureMachineLimits(Isa isa, int threads) {
   CHECK_GE(threads, 1);
-  const PeakKernels& peaks = PeaksFor(isa);
+  const PeakKernels peaks = PeaksFor(isa);
   MachineLimits out{};
   out.isa = isa;
   out.threads = threads;

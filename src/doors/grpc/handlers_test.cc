@@ -35,8 +35,10 @@ TEST_F(GrpcDoorTest, CallsBeyondTheHandlersWaitTheirTurnWithoutAThread) {
   for (int i = 0; i < 6; ++i) {
     calls.push_back(client_->Start(kTutti + "Generate"));
     ASSERT_TRUE(calls.back()->Write(request));
+    if (i == 1) {  // the server may take calls that come together in another order
+      ASSERT_NE(inference_.Generation(1), nullptr);
+    }
   }
-  ASSERT_NE(inference_.Generation(1), nullptr);
   usleep(50'000);
   EXPECT_EQ(inference_.generations(), 2u);
   EXPECT_EQ(Check("minilm"), 1);  // what is not prepared does not wait

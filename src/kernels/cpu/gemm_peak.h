@@ -18,8 +18,10 @@ const PeakKernels& ScalarPeakKernels();
 const PeakKernels& Avx2PeakKernels();
 const PeakKernels& AvxVnniPeakKernels();
 const PeakKernels& Avx512VnniPeakKernels();
-const PeakKernels& Avx512Bf16PeakKernels();
 const PeakKernels& NeonDotPeakKernels();
 const PeakKernels& I8mmPeakKernels();
+
+// What AVX512_BF16 adds to the loops of AVX-512 VNNI.
+double Avx512Bf16Peak(int64_t rounds);
 
 }  // namespace tutti::kernels

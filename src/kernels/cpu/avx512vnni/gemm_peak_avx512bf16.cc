@@ -9,7 +9,9 @@ namespace {
 
 constexpr int kSums = 12;
 
-double Bf16Peak(int64_t rounds) {
+}  // namespace
+
+double Avx512Bf16Peak(int64_t rounds) {
   const __m512bh half = reinterpret_cast<__m512bh>(_mm512_set1_epi32(0x3f003f00));
   __m512 sum[kSums];
   TUTTI_UNROLL(12)
@@ -23,14 +25,6 @@ double Bf16Peak(int64_t rounds) {
     }
   }
   return 2.0 * 32 * kSums * static_cast<double>(rounds);
-}
-
-}  // namespace
-
-const PeakKernels& Avx512Bf16PeakKernels() {
-  static const PeakKernels peaks = {Avx512VnniPeakKernels().int8, Avx512VnniPeakKernels().float32,
-                                    Bf16Peak};
-  return peaks;
 }
 
 }  // namespace tutti::kernels
