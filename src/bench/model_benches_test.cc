@@ -281,6 +281,21 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
 
   options.window = 1000;
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
+
+  // Gemma's perplexity was that of a text it had never seen the like of.
+  gguf::testing::CheckpointSpec spec;
+  spec.add_bos = true;
+  const gguf::testing::TempFile with_bos(gguf::testing::MakeCheckpoint(spec).Build());
+  options.model = with_bos.path();
+  options.against.clear();
+  options.window = 89;  // the last token has a window of its own
+  const auto begun = BenchPerplexity(options, nullptr);
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_TRUE(begun->json.at("bos").as_bool());
+  EXPECT_FALSE(report->json.at("bos").as_bool());
+  EXPECT_EQ(begun->json.at("tokens_scored").as_uint64(), 90u);
+  options.window = 256;  // and one more is beyond the context
+  EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "invalid_value");
   options.text = page.path() + "none";
   EXPECT_EQ(BenchPerplexity(options, nullptr).status().reason(), "model_path");
 }

@@ -25,6 +25,7 @@ struct Place {
 struct Scored {
   std::string name, summary;
   std::vector<TokenId> tokens;  // of the text
+  std::vector<TokenId> begin;   // what each window begins with: BOS, or nothing
   std::vector<Place> places;    // those that were scored, in order
   double seconds = 0;
   double Perplexity() const {
@@ -66,38 +67,59 @@ Status ScoreWindow(api::Inference& inference, std::vector<TokenId> window, Score
   return Internal(fmt::format("{} of {} tokens of a window were scored", scored, expected));
 }
 
+Result<std::vector<TokenId>> Tokenize(api::Inference& inference, const std::string& text,
+                                      bool add_special) {
+  api::TokenizeRequest request;
+  request.prompt =
+      api::TextPrompt{.text = text, .add_special = add_special, .parse_special = false};
+  ASSIGN_OR_RETURN(api::TokenizeResult tokenized, inference.Tokenize(request));
+  return std::move(tokenized.tokens);
+}
+
+// The token that the model's texts begin with, if they do. A model that always saw it foretells
+// nothing sensible without it (Gemma).
+Result<std::vector<TokenId>> BeginOfTexts(api::Inference& inference) {
+  ASSIGN_OR_RETURN(const std::vector<TokenId> plain, Tokenize(inference, "a", false));
+  ASSIGN_OR_RETURN(const std::vector<TokenId> whole, Tokenize(inference, "a", true));
+  if (whole.size() > plain.size() && std::equal(plain.begin(), plain.end(), whole.begin() + 1)) {
+    return std::vector<TokenId>{whole.front()};
+  }
+  return std::vector<TokenId>{};
+}
+
 Result<Scored> Score(const PerplexityOptions& options, const std::string& model, const Flags& given,
                      const std::string& text) {
   Flags flags = given;
   flags["prefix-cache"] = "off";
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session,
                    Session::Load(model, flags, Session::Stepping::kOwnThread));
-  if (options.window > session->context()) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("a window of {} tokens is longer than the context of {}",
-                                       options.window, session->context()));
-  }
   Scored out;
   out.name = session->model_name();
   out.summary = session->summary();
   api::Inference& inference = session->gateway();
-  api::TokenizeRequest request;
-  request.prompt = api::TextPrompt{.text = text, .add_special = false, .parse_special = false};
-  ASSIGN_OR_RETURN(api::TokenizeResult tokenized, inference.Tokenize(request));
-  out.tokens = std::move(tokenized.tokens);
+  ASSIGN_OR_RETURN(out.begin, BeginOfTexts(inference));
+  const int longest = options.window + static_cast<int>(out.begin.size());
+  if (longest > session->context()) {
+    return InvalidArgument("invalid_value",
+                           fmt::format("a window of {} tokens is longer than the context of {}",
+                                       longest, session->context()));
+  }
+  ASSIGN_OR_RETURN(out.tokens, Tokenize(inference, text, false));
   out.tokens.resize(std::min(out.tokens.size(), static_cast<size_t>(options.tokens)));
   const SteadyClock clock;
   const TimePoint start = clock.Now();
   const size_t step = static_cast<size_t>(options.window);
-  for (size_t at = 0; at + 1 < out.tokens.size(); at += step) {
+  const size_t unscored = out.begin.empty() ? 1 : 0;  // of each window: its first
+  for (size_t at = 0; at + unscored < out.tokens.size(); at += step) {
     const auto first = out.tokens.begin() + static_cast<std::ptrdiff_t>(at);
     const size_t many = std::min(step, out.tokens.size() - at);
-    RETURN_IF_ERROR(ScoreWindow(
-        inference, std::vector<TokenId>(first, first + static_cast<std::ptrdiff_t>(many)), &out));
+    std::vector<TokenId> window = out.begin;
+    window.insert(window.end(), first, first + static_cast<std::ptrdiff_t>(many));
+    RETURN_IF_ERROR(ScoreWindow(inference, std::move(window), &out));
   }
   out.seconds = ToSeconds(clock.Now() - start);
   if (!out.places.empty()) return out;
-  return InvalidArgument("invalid_value", "the text has fewer than two tokens");
+  return InvalidArgument("invalid_value", "the text has too few tokens to score one");
 }
 
 // `against`: a dtype of the same model, or a model.
@@ -117,8 +139,9 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
   };
   const auto tell = [&](const Scored& scored) {
     say(scored.summary);
-    say(fmt::format("perplexity {:.4f} of {} tokens in windows of {}, {:.1f} s",
-                    scored.Perplexity(), scored.places.size(), options.window, scored.seconds));
+    say(fmt::format("perplexity {:.4f} of {} tokens in windows of {}{}, {:.1f} s",
+                    scored.Perplexity(), scored.places.size(), options.window,
+                    scored.begin.empty() ? "" : " behind BOS", scored.seconds));
   };
   Scored other;
   if (!options.against.empty()) {
@@ -140,11 +163,12 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
                  {"summary", mine.summary},
                  {"text", options.text},
                  {"window", options.window},
+                 {"bos", !mine.begin.empty()},
                  {"tokens_scored", mine.places.size()},
                  {"perplexity", mine.Perplexity()},
                  {"seconds", mine.seconds}};
   if (!options.against.empty()) {
-    if (mine.tokens != other.tokens) {
+    if (mine.tokens != other.tokens || mine.begin != other.begin) {
       return InvalidArgument("invalid_value",
                              "the two models read the text as different tokens: they cannot be "
                              "compared place by place");

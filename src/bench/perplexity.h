@@ -2,10 +2,12 @@
 // same model in another form foretells.
 //
 // The text's tokens are cut into windows that do not overlap; every token of a window but its first
-// is scored by what stands before it there. Perplexity = exp(-mean natural log-probability).
-// Against a second model: the ratio of the perplexities, the mean of |difference of
-// log-probabilities|, and in how many places both hold the same token the most probable. The second
-// model is loaded first and let go before the other, so that memory holds one at a time.
+// is scored by what stands before it there. Where the model's texts begin with a token of their own
+// (BOS), so does every window, and all tokens of the text are scored. Perplexity = exp(-mean
+// natural log-probability). Against a second model: the ratio of the perplexities, the mean of
+// |difference of log-probabilities|, and in how many places both hold the same token the most
+// probable. The second model is loaded first and let go before the other, so that memory holds one
+// at a time.
 #pragma once
 
 #include <functional>

@@ -100,7 +100,7 @@ uint32_t AddVocabulary(const CheckpointSpec& spec, Writer* writer) {
       .U32("tokenizer.ggml.eos_token_id", kImEnd)
       .U32("tokenizer.ggml.unknown_token_id", kEndOfText)
       .U32("tokenizer.ggml.padding_token_id", kImEnd)
-      .Bool("tokenizer.ggml.add_bos_token", false)
+      .Bool("tokenizer.ggml.add_bos_token", spec.add_bos)
       .Bool("tokenizer.ggml.add_space_prefix", false)
       .String("tokenizer.chat_template", kChatTemplate);
   return static_cast<uint32_t>(tokens.size());

@@ -42,6 +42,7 @@ struct CheckpointSpec {
   RopeScaling rope = RopeScaling::kNone;
   float rope_base = 10000.0f;
   std::string pre_tokenizer = "smollm";
+  bool add_bos = false;  // texts begin with kImStart
 };
 
 inline constexpr int32_t kEndOfText = 0;  // <|endoftext|>
