@@ -268,6 +268,18 @@ TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   EXPECT_GT(against.at("mean_abs_delta_logprob").as_double(), 0);
   EXPECT_LT(against.at("mean_abs_delta_logprob").as_double(), 0.2);
 
+  // What the cache costs is measured beside the other's own, not beside the same loss.
+  options.flags["kv-dtype"] = "fp16";
+  const auto halves = BenchPerplexity(options, nullptr);
+  ASSERT_TRUE(halves.ok()) << halves.status();
+  const auto summary_of = [](const boost::json::value& of) {
+    return std::string(of.at("summary").as_string());
+  };
+  EXPECT_THAT(summary_of(report->json.at("against")), testing::EndsWith("of fp32"));
+  EXPECT_EQ(summary_of(halves->json.at("against")), summary_of(report->json.at("against")));
+  EXPECT_NE(summary_of(halves->json), summary_of(report->json));
+  options.flags.erase("kv-dtype");
+
   // Gates; a file against itself differs nowhere.
   options.against = file_->path();
   options.most_ratio = 1.0;

@@ -146,6 +146,8 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
   Scored other;
   if (!options.against.empty()) {
     Flags flags = options.flags;
+    // The cache of its own arithmetic: what --kv-dtype costs is part of what is measured.
+    flags.erase("kv-dtype");
     const bool same_model = IsDType(options.against);
     if (same_model) {
       flags["dtype"] = options.against;

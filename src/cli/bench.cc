@@ -399,7 +399,7 @@ class BenchCommand final : public Command {
         ->type_name("FILE");
     command->add_option("--against", perplexity_.against,
                         "a dtype of the same model (f32), or another model, with or without a "
-                        "dtype (OTHER.gguf:f32)");
+                        "dtype (OTHER.gguf:f32); its cache is of its dtype's default");
     AddNumber(*command, "--window", perplexity_.window, 2, 1 << 20,
               "tokens that are read together [512]");
     AddNumber(*command, "--tokens", perplexity_.tokens, 2, 1 << 24, "of the text, at most [10000]");
