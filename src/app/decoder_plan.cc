@@ -197,6 +197,7 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   load.mode = mode;
   load.threads = device->threads();
   load.bf16_pairs = table->gemm.bf16_pairs;
+  load.fuse = context.fuse;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
   if (context.settings->IsSet("cache.redis")) {
@@ -400,6 +401,9 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
     plan->dtype = packed::ArithmeticName(packed->preamble().arithmetic);
   plan->mode = WeightModeOf(plan->dtype);
   RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));
+  if (!context.fuse && plan->checkpoint.packed != nullptr)
+    return InvalidArgument("invalid_value",
+                           "a packed file's matrices are joined already: take what it was made of");
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
   RETURN_IF_ERROR(plan->ReadModel());
   RETURN_IF_ERROR(plan->SizeMemory());

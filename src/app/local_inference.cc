@@ -25,9 +25,12 @@ void LocalInference::Expect(size_t models) {
   expected_ = models;
 }
 
-Result<OpenedModel> LocalInference::Open(const ModelRef& ref) const {
-  return OpenedModel::Open(
-      ref, {.settings = &settings_, .clock = &clock_, .metrics = metrics_, .version = kVersion});
+Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {
+  return OpenedModel::Open(ref, {.settings = &settings_,
+                                 .clock = &clock_,
+                                 .metrics = metrics_,
+                                 .version = kVersion,
+                                 .fuse = fuse});
 }
 
 Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t)> progress,

@@ -29,8 +29,9 @@ class LocalInference final : public Backend {
 
   // So many models are to be served: started() and ready() wait for all. One, where nobody says.
   void Expect(size_t models);
-  // Reads the header of a model file and checks the options against it; see OpenedModel.
-  Result<OpenedModel> Open(const ModelRef& ref) const;
+  // Reads the header of a model file and checks the options against it; see OpenedModel. `fuse`: as
+  // LoadContext's.
+  Result<OpenedModel> Open(const ModelRef& ref, bool fuse = true) const;
   // Loads an opened model and serves it beside those that were loaded before, on the same threads.
   // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.

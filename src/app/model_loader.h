@@ -25,6 +25,7 @@ struct LoadContext {
   const Clock* clock = nullptr;
   telemetry::MetricsRegistry* metrics = nullptr;  // null: no metrics (library, run)
   std::string version;
+  bool fuse = true;  // false: one operation at a time, to measure what fusion brings
 };
 
 // A model file that was found good as far as its header tells, and what it will need. Cheap: no

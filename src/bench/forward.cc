@@ -10,6 +10,8 @@
 namespace tutti::bench {
 namespace {
 
+constexpr int kManyRows = 512;  // of a prompt's step
+
 void AddSpread(boost::json::object& row, const std::string& key, const Spread& spread) {
   row[key] = spread.median;
   row[key + "_min"] = spread.min;
@@ -18,12 +20,24 @@ void AddSpread(boost::json::object& row, const std::string& key, const Spread& s
 
 struct Samples {
   std::vector<double> prefill_s, decode_s, ttft_s;
+  std::vector<double> apart_prefill_s, apart_decode_s;  // one operation at a time
   void Add(const Session::TwoPhases& run) {
     prefill_s.push_back(run.prefill_s);
     decode_s.push_back(run.decode_s);
     std::vector<double> first;
     for (const ServedRequest& request : run.requests) first.push_back(request.first_token_s);
     ttft_s.push_back(Percentile(first, 50));
+  }
+  void AddApart(const Session::TwoPhases& run) {
+    apart_prefill_s.push_back(run.prefill_s);
+    apart_decode_s.push_back(run.decode_s);
+  }
+  void Append(const Samples& other) {
+    for (const auto seconds : {&Samples::prefill_s, &Samples::decode_s, &Samples::ttft_s,
+                               &Samples::apart_prefill_s, &Samples::apart_decode_s}) {
+      (this->*seconds)
+          .insert((this->*seconds).end(), (other.*seconds).begin(), (other.*seconds).end());
+    }
   }
 };
 
@@ -44,6 +58,11 @@ Result<Report> BenchForward(const ForwardOptions& options,
   flags["strategy"] = "continuous";
   flags["lanes"] = std::to_string(most);
   ASSIGN_OR_RETURN(const std::unique_ptr<Session> session, Session::Load(options.model, flags));
+  std::unique_ptr<Session> apart;
+  if (options.fusion) {
+    ASSIGN_OR_RETURN(apart, Session::Load(options.model, flags, Session::Stepping::kByHand,
+                                          Session::Passes::kOneOperationAtATime));
+  }
   const auto prompts =
       RandomPrompts(session->vocabulary(), most, options.prompt_tokens, options.seed);
   Calibration calibration(session->kernels().isa, session->threads(), options.calibrate);
@@ -54,6 +73,14 @@ Result<Report> BenchForward(const ForwardOptions& options,
     if (progress) progress(line);
   };
   say(session->summary());
+  // A mixture's are not known before its router chose.
+  if (session->regions_per_layer(1) > 0) {
+    say(fmt::format("parallel regions per layer: {} at 1 row, {} at {} rows{}",
+                    session->regions_per_layer(1), session->regions_per_layer(kManyRows), kManyRows,
+                    apart == nullptr ? ""
+                                     : fmt::format("; {} one operation at a time",
+                                                   apart->regions_per_layer(1))));
+  }
   say(fmt::format("{:>5} {:>22} {:>22} {:>9} {:>8} {:>8}", "batch", "prefill tok/s (range)",
                   "decode tok/s (range)", "TTFT ms", "prefill", "decode"));
   boost::json::array rows;
@@ -62,6 +89,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
     const std::vector<std::vector<TokenId>> mine(prompts.begin(), prompts.begin() + batch);
     Samples good, slowed;
     bool equal = true;
+    int64_t same_apart = 0, compared = 0;
     // The first run warms caches and pages and is not counted.
     for (int run = 0; run < 1 + 2 * options.repeats; ++run) {
       const bool before = run == 0 || calibration.AtFullSpeed();
@@ -71,15 +99,24 @@ Result<Report> BenchForward(const ForwardOptions& options,
         if (expected[i].empty()) expected[i] = phases.requests[i].output;
         equal = equal && expected[i] == phases.requests[i].output;
       }
-      if (run > 0) (before && calibration.AtFullSpeed() ? good : slowed).Add(phases);
+      Session::TwoPhases in_turn;
+      if (apart != nullptr) {
+        ASSIGN_OR_RETURN(in_turn, apart->PrefillThenDecode(mine, options.new_tokens));
+        for (size_t i = 0; i < mine.size(); ++i)
+          same_apart += expected[i] == in_turn.requests[i].output ? 1 : 0;
+        compared += std::ssize(mine);
+      }
+      if (run > 0) {
+        Samples& samples = before && calibration.AtFullSpeed() ? good : slowed;
+        samples.Add(phases);
+        if (apart != nullptr) samples.AddApart(in_turn);
+      }
       if (std::ssize(good.prefill_s) >= options.repeats) break;
     }
     const bool steady = std::ssize(good.prefill_s) >= options.repeats;
     Samples& used = good;
     if (!steady) {  // better all of them, marked, than few of an unknown kind
-      used.prefill_s.insert(used.prefill_s.end(), slowed.prefill_s.begin(), slowed.prefill_s.end());
-      used.decode_s.insert(used.decode_s.end(), slowed.decode_s.begin(), slowed.decode_s.end());
-      used.ttft_s.insert(used.ttft_s.end(), slowed.ttft_s.begin(), slowed.ttft_s.end());
+      used.Append(slowed);
     }
     if (!equal)
       report.failures.push_back(
@@ -110,12 +147,35 @@ Result<Report> BenchForward(const ForwardOptions& options,
     row["ttft_ms"] = ttft_s * 1e3;
     row["fraction_of_limit"] = decode_fraction;
     row["prefill_fraction_of_limit"] = prefill_fraction;
-    rows.push_back(std::move(row));
+    row["regions_per_layer"] = session->regions_per_layer(batch);
     say(fmt::format(
         "{:>5} {:>8.0f} ({:.0f}-{:.0f}) {:>8.0f} ({:.0f}-{:.0f}) {:>9.1f} {:>7.0f}% {:>7.0f}%{}",
         batch, prefill.median, prefill.min, prefill.max, decode.median, decode.min, decode.max,
         ttft_s * 1e3, 100 * prefill_fraction, 100 * decode_fraction,
         steady ? "" : "  (machine unsteady)"));
+    if (apart != nullptr) {
+      const double prefill_ratio = SpreadOf(used.apart_prefill_s).median / prefill_s.median;
+      const double decode_ratio = SpreadOf(used.apart_decode_s).median / decode_s.median;
+      say(
+          fmt::format("      fused: {:.2f} x the prefill and {:.2f} x the decode of one operation "
+                      "at a time; {} of {} outputs equal",
+                      prefill_ratio, decode_ratio, same_apart, compared));
+      row["fusion"] = {{"prefill_ratio", prefill_ratio},
+                       {"decode_ratio", decode_ratio},
+                       {"regions_per_layer", apart->regions_per_layer(batch)},
+                       {"outputs", compared},
+                       {"outputs_equal", same_apart}};
+      if (same_apart != compared)
+        report.failures.push_back(
+            fmt::format("{} of {} outputs at batch {} differ from those of one operation at a time",
+                        compared - same_apart, compared, batch));
+      if (batch == 1 && decode_ratio < options.least_fusion)
+        report.failures.push_back(
+            fmt::format("fusion brings {:.2f} x the decode of one sequence, at least {} was asked "
+                        "for",
+                        decode_ratio, options.least_fusion));
+    }
+    rows.push_back(std::move(row));
   }
   say(MachineLine(calibration.best()));
   report.json = {{"schema", "tutti.bench.engine.v1"},

@@ -48,7 +48,8 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
       BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->failures.empty());
-  EXPECT_EQ(lines.size(), 5u);  // model, head, two rows, machine
+  ASSERT_EQ(lines.size(), 6u);  // model, regions, head, two rows, machine
+  EXPECT_EQ(lines[1], "parallel regions per layer: 6 at 1 row, 9 at 512 rows");
   EXPECT_EQ(report->json.at("schema"), "tutti.bench.engine.v1");
   const auto& rows = report->json.at("rows").as_array();
   ASSERT_EQ(rows.size(), 2u);
@@ -64,6 +65,36 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
     EXPECT_GT(row.at("fraction_of_limit").as_double(), 0);
     EXPECT_LT(row.at("fraction_of_limit").as_double(), 15);  // others may run while it measures
   }
+}
+
+TEST_F(ModelBenchesTest, TheEngineBenchComparesFusedLayersWithOneOperationAtATime) {
+  ForwardOptions options;
+  options.model = file_->path();
+  options.flags = SmallFlags();
+  options.flags["dtype"] = "f32";
+  options.prompt_tokens = 20;
+  options.new_tokens = 6;
+  options.batches = {1, 3};
+  options.repeats = 1;
+  options.calibrate = false;
+  options.fusion = true;
+  const auto report = BenchForward(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_THAT(report->failures, testing::IsEmpty());
+  EXPECT_THAT(report->text, testing::HasSubstr("18 one operation at a time"));
+  for (const boost::json::value& row : report->json.at("rows").as_array()) {
+    const boost::json::value& fusion = row.at("fusion");
+    EXPECT_GT(fusion.at("decode_ratio").as_double(), 0);
+    EXPECT_GT(fusion.at("outputs").as_int64(), 0);
+    EXPECT_EQ(fusion.at("outputs_equal"), fusion.at("outputs"));
+    EXPECT_LT(row.at("regions_per_layer").as_int64(), fusion.at("regions_per_layer").as_int64());
+  }
+  options.batches = {1};
+  options.least_fusion = 1e6;
+  const auto short_of_it = BenchForward(options, nullptr);
+  ASSERT_TRUE(short_of_it.ok()) << short_of_it.status();
+  EXPECT_THAT(short_of_it->failures,
+              testing::ElementsAre(testing::HasSubstr("at least 1000000 was asked for")));
 }
 
 TEST_F(ModelBenchesTest, TwoPhasesPrefillEverythingOnceAndThenDecodeAllTogether) {

@@ -9,6 +9,7 @@
 
 #include "base/random.h"
 #include "engine/engine.h"
+#include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
 
 namespace tutti::bench {
@@ -16,7 +17,7 @@ namespace tutti::bench {
 Session::Session(app::Settings settings) : settings_(std::move(settings)) {}
 
 Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags,
-                                               Stepping stepping) {
+                                               Stepping stepping, Passes passes) {
   app::Settings::Inputs inputs;
   inputs.flags = flags;
   inputs.environment = app::TuttiEnvironment();
@@ -31,15 +32,24 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   }
   ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
   session->threads_ = app::ThreadsFromSettings(session->settings_);
+  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
+                   model::DecoderCheckpoint::OpenAny(ref.path));
+  session->config_ = checkpoint.config;
+  session->passes_ = passes;
   ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_,
                                                  app::KvDtypeFromSettings(session->settings_)));
   session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
-  ASSIGN_OR_RETURN(app::OpenedModel opened, session->inference_->Open(ref));
+  ASSIGN_OR_RETURN(app::OpenedModel opened,
+                   session->inference_->Open(ref, passes == Passes::kFused));
   session->summary_ = opened.summary();
   RETURN_IF_ERROR(
       session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
   ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));
   return session;
+}
+
+int Session::regions_per_layer(int rows) const {
+  return model::Decoder::RegionsPerLayer(config_, passes_ == Passes::kFused, threads_, rows);
 }
 
 struct Session::Running {

@@ -15,6 +15,7 @@
 #include "app/local_inference.h"
 #include "bench/machine.h"
 #include "gateway/gateway.h"
+#include "model/config.h"
 
 namespace tutti::bench {
 
@@ -32,8 +33,10 @@ class Session {
     kByHand,     // by Serve() and PrefillThenDecode(), on the calling thread
     kOwnThread,  // by the engine's thread, for requests that come through gateway()
   };
+  enum class Passes { kFused, kOneOperationAtATime };  // the second as the measure of the first
   static Result<std::unique_ptr<Session>> Load(const std::string& model, const Flags& flags,
-                                               Stepping stepping = Stepping::kByHand);
+                                               Stepping stepping = Stepping::kByHand,
+                                               Passes passes = Passes::kFused);
 
   // All at once, each `new_tokens` long whatever the model says. Above temperature 0 request i
   // draws with seed i. By hand only.
@@ -62,6 +65,8 @@ class Session {
   const std::string& model_name() const { return served_->info.id; }
   const std::string& summary() const { return summary_; }
   const ModelCost& cost() const { return cost_; }
+  // As model::Decoder::RegionsPerLayer.
+  int regions_per_layer(int rows) const;
 
  private:
   struct Running;  // requests that were submitted and not yet ended
@@ -77,6 +82,8 @@ class Session {
   int threads_ = 1;
   std::string summary_;
   ModelCost cost_;
+  model::ModelConfig config_;
+  Passes passes_ = Passes::kFused;
 };
 
 // `count` prompts of `tokens` pseudo-random ids (from low to high tokens if `most` is larger).

@@ -33,6 +33,7 @@ namespace tutti::cli {
 namespace {
 
 constexpr uint64_t kMostSeed = std::numeric_limits<uint64_t>::max();
+constexpr double kLeastFusion = 1.1;  // x one operation at a time, at one sequence
 
 // Options of the model side that every bench in this process takes; the bench itself sets the
 // others.
@@ -114,6 +115,7 @@ class BenchCommand final : public Command {
     CLI::App* command = Add("engine", "Prefill and decode straight in the engine, no HTTP", [this] {
       forward_.model = model_.model;
       forward_.flags = model_.flags;
+      forward_.least_fusion = forward_.fusion ? kLeastFusion : 0;
       return bench::BenchForward(forward_, Progress());
     });
     command->footer(
@@ -126,6 +128,9 @@ class BenchCommand final : public Command {
     AddNumbers(*command, "--batch", forward_.batches, 1, 1024, "sequences together [1,4,8,16,32]");
     AddNumber(*command, "--repeat", forward_.repeats, 1, 1000, "runs of each batch [3]");
     AddNumber(*command, "--seed", forward_.seed, uint64_t{0}, kMostSeed, "of the prompts [1]");
+    command->add_flag("--fusion", forward_.fusion,
+                      "beside the layers one operation at a time: the same tokens, and at batch 1 "
+                      "1.1 x the decode, or it fails");
   }
 
   void DeclareStrategies() {

@@ -18,6 +18,9 @@ using kernels::Epilogue;
 // than the barrier after which it could read what the others converted, and the lines of a register
 // tile's scales are not written by two cores in turn.
 constexpr int kOwnCopyFloats = 9216;
+bool EachConverts(int workers, int rows, int cols) {
+  return workers > 1 && rows * cols <= kOwnCopyFloats;
+}
 // Keys and values asked for ahead of a layer's attention, 256 KiB: a part of an L2.
 constexpr int32_t kAheadLines = 4096;
 // A worker's share of a product is cut into pieces for the others to help with: as many as still
@@ -270,12 +273,13 @@ void Decoder::FinalRow(int row, float* out) const {
   for (int i = 0; i < config.width; ++i) out[i] *= back;
 }
 
-int Decoder::regions_per_layer(int rows) const {
-  if (!weights_->fused()) return 18;
+int Decoder::RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows) {
+  if (config.experts != 0) return 0;
+  if (!fused) return 18;
   int regions = 6;  // qkv, rope, attention, output, gate and up, down
-  if (!OwnCopy(rows, weights_->config().width)) regions += 2;
-  if (!OwnCopy(rows, weights_->config().q_rows())) regions += 1;
-  if (weights_->config().norm_after) regions += 2;
+  if (!EachConverts(workers, rows, config.width)) regions += 2;
+  if (!EachConverts(workers, rows, config.q_rows())) regions += 1;
+  if (config.norm_after) regions += 2;
   return regions;
 }
 
@@ -357,9 +361,8 @@ void Decoder::Embed(const DecoderBatch& batch, Team& team) {
   });
 }
 
-// Whether every worker converts rows x cols activations for itself.
 bool Decoder::OwnCopy(int rows, int cols) const {
-  return workers_.size() > 1 && rows * cols <= kOwnCopyFloats;
+  return EachConverts(static_cast<int>(workers_.size()), rows, cols);
 }
 
 // Activations for `consumer`: complete, or pending until the worker's first piece of the consumer's

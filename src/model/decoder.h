@@ -88,8 +88,9 @@ class Decoder {
   // The output head for some rows of the last RunLayers(). Every worker calls it; complete when it
   // returns.
   void RunHead(const HeadBatch& batch, Team& team);
-  // Parallel regions (phases, each waited for) of one layer for a step of so many rows.
-  int regions_per_layer(int rows) const;
+  // Parallel regions (phases, each waited for) of one layer for a step of so many rows on so many
+  // workers. 0 for a mixture: its count depends on which experts the rows choose.
+  static int RegionsPerLayer(const ModelConfig& config, bool fused, int workers, int rows);
 
   // In a phase after RunHead: greatest logit of its i-th row and the token, kernels::kNoArgmax if
   // no logit is a number.

@@ -469,16 +469,47 @@ TEST_P(FusionTest, FusedAndUnfusedPassesAgree) {
   }
 }
 
+// Phases that a step of `rows` rows takes on two workers, in a model of so many layers.
+uint64_t PhasesOfStep(Isa isa, uint32_t layers, bool fuse, int rows) {
+  CheckpointSpec spec = SmallSpec();
+  spec.layers = layers;
+  const auto weights = LoadSpec(spec, {.fuse = fuse});
+  CpuRunnerOptions options = SmallOptions(*weights);
+  options.kernels = &kernels::KernelsFor(isa);
+  options.pool = std::make_shared<ComputePool>(ComputePoolOptions{.workers = 2});
+  const auto runner = *CpuModelRunner::Create(weights, options);
+  const auto phase = [&] {
+    uint64_t at = 0;
+    options.pool->Run([&](model::Team& team) {
+      if (team.worker() == 0) at = team.position().phase;
+    });
+    return at;
+  };
+  DirectDriver driver(*runner);
+  const int sequence = driver.NewSequence();
+  const uint64_t before = phase();
+  EXPECT_TRUE(driver.Prefill(sequence, Prompt(rows), rows).ok());
+  return phase() - before;
+}
+
+// What is told of a layer's regions is what a step takes: counted as the difference of one layer
+// more.
 TEST_P(FusionTest, FusionTakesFewerParallelRegions) {
-  const auto fused = LoadSpec(SmallSpec()), unfused = LoadSpec(SmallSpec(), {.fuse = false});
-  const kernels::KernelTable& table = kernels::KernelsFor(GetParam());
-  const model::Decoder::Options options{.workers = 2, .max_rows = 512, .context = 64};
-  const auto a = *model::Decoder::Create(fused, table, options),
-             b = *model::Decoder::Create(unfused, table, options);
-  std::printf("parallel regions per layer: fused %d (1 row) %d (512 rows), unfused %d\n",
-              a->regions_per_layer(1), a->regions_per_layer(512), b->regions_per_layer(1));
-  EXPECT_LT(a->regions_per_layer(512), b->regions_per_layer(512));
-  EXPECT_LT(a->regions_per_layer(1), a->regions_per_layer(512));
+  const model::ModelConfig config = LoadSpec(SmallSpec())->config();
+  for (const int rows : {1, 100}) {
+    int regions[2];
+    for (const bool fuse : {false, true}) {
+      regions[fuse] = model::Decoder::RegionsPerLayer(config, fuse, 2, rows);
+      EXPECT_EQ(PhasesOfStep(GetParam(), 3, fuse, rows) - PhasesOfStep(GetParam(), 2, fuse, rows),
+                static_cast<uint64_t>(regions[fuse]))
+          << rows << " rows, " << (fuse ? "fused" : "one operation at a time");
+    }
+    std::printf("parallel regions per layer at %d rows: %d, one operation at a time %d\n", rows,
+                regions[true], regions[false]);
+    EXPECT_LT(regions[true], regions[false]);
+  }
+  EXPECT_LT(model::Decoder::RegionsPerLayer(config, true, 2, 1),
+            model::Decoder::RegionsPerLayer(config, true, 2, 100));
 }
 
 INSTANTIATE_TEST_SUITE_P(EveryIsa, FusionTest, testing::ValuesIn(kernels::DetectIsas()),
