@@ -186,10 +186,6 @@ class DecoderPlan final : public ModelPlan {
   std::optional<DraftPlan> draft;
 };
 
-const std::string& DTypeOf(const Settings& settings, const ModelRef& ref) {
-  return ref.dtype.empty() ? settings.Text("dtype") : ref.dtype;
-}
-
 Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) {
   auto instance = std::make_shared<DecoderInstance>();
@@ -380,6 +376,14 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
 
 }  // namespace
 
+std::string DTypeOf(const Settings& settings, const ModelRef& ref,
+                    const model::DecoderCheckpoint& checkpoint) {
+  if (!ref.dtype.empty()) return ref.dtype;
+  if (checkpoint.packed != nullptr && settings.SourceOf("dtype") == Source::kDefault)
+    return std::string(packed::ArithmeticName(checkpoint.packed->preamble().arithmetic));
+  return settings.Text("dtype");
+}
+
 model::WeightMode WeightModeOf(const std::string& dtype) {
   if (dtype == "f32") return model::WeightMode::kF32;
   if (dtype == "f16") return model::WeightMode::kF16;
@@ -393,12 +397,7 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->generates = true;
   plan->context = context;
   plan->checkpoint = std::move(checkpoint);
-  plan->dtype = DTypeOf(*context.settings, ref);
-  // A packed file knows for what; whoever asks for another arithmetic is told at once.
-  if (const auto& packed = plan->checkpoint.packed;
-      packed != nullptr && ref.dtype.empty() &&
-      context.settings->SourceOf("dtype") == Source::kDefault)
-    plan->dtype = packed::ArithmeticName(packed->preamble().arithmetic);
+  plan->dtype = DTypeOf(*context.settings, ref, plan->checkpoint);
   plan->mode = WeightModeOf(plan->dtype);
   RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));
   if (!context.fuse && plan->checkpoint.packed != nullptr)

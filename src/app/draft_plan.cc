@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "app/model_loader.h"
+#include "app/model_plan.h"
 #include "base/quote.h"
 #include "engine/policy/draft_gain.h"
-#include "gguf/file.h"
 #include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 
@@ -21,13 +20,6 @@ namespace {
 constexpr int kDraftStepTokens = 160;
 // Its KV memory at most, as a part of the model's own.
 constexpr size_t kPartOfKv = 4;
-
-Result<model::DecoderCheckpoint> OpenDraftFiles(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return model::DecoderCheckpoint::Open(path);
-  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-  return model::DecoderCheckpoint::FromGguf(std::move(file));
-}
 
 Status NotTheSame(const std::string& how) {
   return InvalidArgument("invalid_value",
@@ -68,7 +60,7 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   const auto named = [&](Status status) {
     return std::move(status).WithContext("--draft " + plan.ref_.path).WithParam("draft");
   };
-  Result<model::DecoderCheckpoint> checkpoint = OpenDraftFiles(plan.ref_.path);
+  Result<model::DecoderCheckpoint> checkpoint = model::DecoderCheckpoint::OpenAny(plan.ref_.path);
   if (!checkpoint.ok()) return named(std::move(checkpoint).status());
   plan.checkpoint_ = *std::move(checkpoint);
   const model::ModelConfig& config = plan.checkpoint_.config;
@@ -79,7 +71,9 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
     return named(std::move(same));
   if (Status whole = model::CheckVocabulary(config, **tokens); !whole.ok())
     return named(std::move(whole));
-  plan.mode_ = WeightModeOf(plan.ref_.dtype.empty() ? settings.Text("dtype") : plan.ref_.dtype);
+  plan.mode_ = WeightModeOf(DTypeOf(settings, plan.ref_, plan.checkpoint_));
+  if (Status fits = model::Weights::CheckPacked(plan.checkpoint_, plan.mode_); !fits.ok())
+    return named(std::move(fits));
 
   runner::CpuRunnerOptions& run = plan.options_;
   run.kernels = host.kernels;

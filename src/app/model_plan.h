@@ -32,7 +32,9 @@ class ModelPlan {
   bool generates = false;       // as OpenedModel's
 };
 
-// Of --dtype, or MODEL:dtype.
+// What a decoder is computed in: MODEL:dtype, else --dtype, else what a packed file was made for.
+std::string DTypeOf(const Settings& settings, const ModelRef& ref,
+                    const model::DecoderCheckpoint& checkpoint);
 model::WeightMode WeightModeOf(const std::string& dtype);
 
 // Errors: as OpenedModel::Open.

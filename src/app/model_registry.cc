@@ -117,9 +117,9 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
       const std::string model = ref.path.substr(0, colon);
       if (IsKnown(model) || std::filesystem::exists(model, error)) {
-        return InvalidArgument("invalid_value", "no arithmetic is called " +
-                                                    ref.path.substr(colon + 1, 64) +
-                                                    "; MODEL:int8, MODEL:f32 or MODEL:bf16");
+        return InvalidArgument("invalid_value",
+                               "no arithmetic is called " + ref.path.substr(colon + 1, 64) +
+                                   "; MODEL:int8, MODEL:f32, MODEL:f16 or MODEL:bf16");
       }
     }
     std::string message = "no file " + ref.path.substr(0, 256);

@@ -11,7 +11,7 @@ namespace tutti::app {
 
 struct ModelRef {
   std::string served_name;  // what clients call it
-  std::string path;         // of the GGUF file, or of the folder of an encoder
+  std::string path;         // of a GGUF or packed file, or of a model's folder
   std::string dtype = "";   // NAME=MODEL:dtype; empty: as --dtype says
 };
 

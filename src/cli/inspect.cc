@@ -1,5 +1,5 @@
-// `tutti inspect`: metadata and tensor table of a model file, with a verdict. Folders:
-// inspect_encoder.h.
+// `tutti inspect`: metadata and tensor table of a GGUF that generates, with a verdict. Encoders:
+// inspect_encoder.h; folders and packed files of decoders: inspect_decoder.h.
 #include <boost/json.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -21,6 +21,7 @@
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_choice.h"
+#include "model/encoder_gguf.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "packed/file.h"
@@ -71,7 +72,7 @@ Status CheckMeaning(const std::string& path) {
   return model::Weights::Load(*file, {}).status();
 }
 
-// "ok: llama, 134515008 parameters in 92 MiB, 23760 bytes of KV cache per token".
+// "ok: llama, 134515008 parameters in 92 MiB, 12240 bytes of KV cache per token".
 std::string Summary(const std::string& path, const gguf::Description& description) {
   uint64_t bytes = 0;
   for (const gguf::TypeTotal& type : description.types) bytes += type.bytes;
@@ -86,6 +87,15 @@ std::string Summary(const std::string& path, const gguf::Description& descriptio
   return text + ": " + config->architecture + ", " + std::to_string(description.parameters) +
          " parameters in " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(kv) +
          " bytes of KV cache per token";
+}
+
+// A folder that generates nothing, or an encoder's GGUF.
+bool IsEncoder(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return !model::HoldsDecoder(path);
+  if (packed::IsPacked(path)) return false;
+  const auto file = gguf::File::Open(path);
+  return file.ok() && model::HoldsEncoder((*file)->header());
 }
 
 class InspectCommand final : public Command {
@@ -110,10 +120,8 @@ class InspectCommand final : public Command {
   int Run() override {
     const Result<app::ModelRef> ref = app::ResolveModel(file_);
     if (!ref.ok()) return Fail(ref.status());
-    if (memory_) return InspectMemory(ref->path, json_);
-    std::error_code error;
-    if (std::filesystem::is_directory(ref->path, error)) {
-      if (model::HoldsDecoder(ref->path)) return InspectDecoder(ref->path, json_);
+    if (memory_) return InspectMemory(*ref, json_);
+    if (IsEncoder(ref->path)) {
       std::optional<model::EncoderDType> dtype;
       if (!ref->dtype.empty()) {
         Result<model::EncoderDType> parsed = model::ParseEncoderDType(ref->dtype);
@@ -122,6 +130,14 @@ class InspectCommand final : public Command {
       }
       return InspectEncoder(ref->path, dtype, json_);
     }
+    if (!ref->dtype.empty()) {
+      return FailConfig(InvalidArgument(
+          "invalid_value", "MODEL:" + ref->dtype +
+                               " matters to encoders and with --memory: what a file that generates "
+                               "says of itself is the same in any arithmetic"));
+    }
+    std::error_code error;
+    if (std::filesystem::is_directory(ref->path, error)) return InspectDecoder(ref->path, json_);
     if (packed::IsPacked(ref->path)) return InspectDecoder(ref->path, json_);
     gguf::Description description = gguf::Describe(ref->path);
     if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);

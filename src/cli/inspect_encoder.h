@@ -1,5 +1,5 @@
-// `tutti inspect` of a folder with an encoder: what its files say, what is wrong with them, and how
-// it would be served.
+// `tutti inspect` of an encoder, a folder or a GGUF: what its files say, what is wrong with them,
+// and how it would be served.
 #pragma once
 
 #include <optional>

@@ -7,6 +7,7 @@
 
 #include "app/draft_plan.h"
 #include "app/model_loader.h"
+#include "app/model_plan.h"
 #include "app/settings.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
@@ -35,16 +36,17 @@ struct MemoryFacts {
   }
 };
 
-Result<MemoryFacts> Measure(const std::string& path) {
+Result<MemoryFacts> Measure(const app::ModelRef& ref) {
   app::Settings::Inputs inputs;
   inputs.environment = app::TuttiEnvironment();
   ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
   ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::OpenAny(path));
+                   model::DecoderCheckpoint::OpenAny(ref.path));
   model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
-  if (checkpoint.packed != nullptr)
-    load.mode = model::ModeOf(checkpoint.packed->preamble().arithmetic);
+  load.mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
+  load.bf16_pairs = table->gemm.bf16_pairs;
+  RETURN_IF_ERROR(model::Weights::CheckPacked(checkpoint, load.mode));
   ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
   const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
   const size_t block =
@@ -75,8 +77,8 @@ double MiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-int InspectMemory(const std::string& path, bool json) {
-  const Result<MemoryFacts> facts = Measure(path);
+int InspectMemory(const app::ModelRef& ref, bool json) {
+  const Result<MemoryFacts> facts = Measure(ref);
   if (!facts.ok()) return Fail(facts.status());
   if (json) {
     std::printf("%s\n",

@@ -84,6 +84,10 @@ class PackCommand final : public Command {
 
   Result<std::shared_ptr<const gguf::File>> OpenInput() const {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(in_));
+    if (!ref.dtype.empty() && ref.dtype != dtype_) {
+      return InvalidArgument("invalid_value",
+                             "MODEL:" + ref.dtype + " is packed with --dtype " + ref.dtype);
+    }
     std::error_code error;
     if (std::filesystem::equivalent(ref.path, out_, error))
       return InvalidArgument("output_path", "MODEL and OUT are the same file");

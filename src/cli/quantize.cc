@@ -125,6 +125,11 @@ class QuantizeCommand final : public Command {
  private:
   Status OpenInput() {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(in_));
+    if (!ref.dtype.empty()) {
+      return InvalidArgument(
+          "invalid_value",
+          "IN:" + ref.dtype + " says what a model is served in; what is written is --type");
+    }
     std::error_code error;
     const bool folder = std::filesystem::is_directory(ref.path, error);
     if (folder && !model::HoldsDecoder(ref.path)) {

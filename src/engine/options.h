@@ -38,7 +38,8 @@ struct SchedulerOptions {
   Duration batch_step = std::chrono::milliseconds(15);
   bool prefix_cache = true;
   // Steps compute tokens that were not drawn yet but are likely to be, where that pays: copied from
-  // what followed the same tokens earlier in the text. Changes no answer.
+  // what followed the same tokens earlier in the text, from an answer that the client foretold, or
+  // proposed by a second model. Changes no answer. A server turns it on when asked to.
   bool speculate = true;
   int max_overtakes = 16;  // admissions past a sequence that does not fit, before all wait for it
   int max_preemptions =

@@ -88,6 +88,7 @@ Status ReadYarn(const HyperParameters& metadata, ModelConfig& config) {
   const bool whole = metadata.Spelled("rope.scaling.attn_factor").ends_with("attention_factor");
   ASSIGN_OR_RETURN(const double stated, metadata.FloatOr("rope.scaling.attn_factor",
                                                          whole ? magnitude : 1.0, 1e-3, 1e3));
+  config.rope_yarn = true;
   config.rope_magnitude = whole ? stated : stated * magnitude;
   config.rope_freq_factors =
       kernels::YarnFreqFactors(config.rope_dims, config.rope_freq_base, yarn);

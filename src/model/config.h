@@ -69,6 +69,7 @@ struct ModelConfig {
   double rope_linear_factor = 1.0;       // positions are divided by it
   std::vector<float> rope_freq_factors;  // rope_dims/2 divisors of the frequencies, or empty
   double rope_magnitude = 1.0;           // cosine and sine are multiplied by it (YaRN)
+  bool rope_yarn = false;                // the factors are YaRN's, which files tell by keys alone
 
   // Traits: llama's as they stand here.
   bool qkv_bias = false;     // queries, keys and values have biases

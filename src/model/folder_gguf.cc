@@ -169,7 +169,7 @@ class Layout {
   // Llama 3's scaling is a tensor there.
   void AddRopeFactors(std::vector<WholeTensor>& tensors) const {
     const ModelConfig& config = checkpoint_.config;
-    if (config.rope_freq_factors.empty() || config.rope_magnitude != 1.0) return;
+    if (config.rope_freq_factors.empty() || config.rope_yarn) return;
     if (checkpoint_.tensors->Find("rope_freqs.weight") != nullptr) return;
     WholeTensor factors;
     factors.name = "rope_freqs.weight";

@@ -340,7 +340,7 @@ class WeightsLoader {
 
   const DecoderCheckpoint& checkpoint_;
   const LoadOptions& options_;
-  // Packed files are the same for all machines: 16-bit weights lie as floats there.
+  // Packed files are the same for all machines: 16-bit weights lie as F16 or BF16 there.
   const bool bf16_pairs_ = options_.bf16_pairs && checkpoint_.packed == nullptr;
   WeightArena arena_;
   std::unique_ptr<Weights> weights_;

@@ -2,7 +2,7 @@
 //
 // It is written without a name where the file system can do that (O_TMPFILE), so that a process
 // that is killed leaves nothing behind; elsewhere under a name of its own beside the real one.
-// KeepAs brings it to the disk before it gets its name. Not thread-safe.
+// Keep brings it to the disk before it gets its name. Not thread-safe.
 #pragma once
 
 #include <cstddef>
