@@ -56,7 +56,9 @@ Status CheckSameTokens(const tokenizer::Vocabulary& model, const tokenizer::Voca
 
 Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& host) {
   DraftPlan plan;
-  ASSIGN_OR_RETURN(plan.ref_, ResolveModel(settings.Text("draft")));
+  Result<ModelRef> ref = ResolveModel(settings.Text("draft"));
+  if (!ref.ok()) return std::move(ref).status().WithContext("--draft").WithParam("draft");
+  plan.ref_ = *std::move(ref);
   const auto named = [&](Status status) {
     return std::move(status).WithContext("--draft " + plan.ref_.path).WithParam("draft");
   };

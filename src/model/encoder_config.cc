@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "model/config.h"
+#include "model/families/family.h"
 #include "model/json_file.h"
 
 namespace tutti::model {
@@ -53,8 +54,9 @@ Status CheckArchitecture(const JsonFile& file, EncoderConfig& config) {
   constexpr std::array<std::string_view, 3> kKnown = {"bert", "roberta", "xlm-roberta"};
   if (std::find(kKnown.begin(), kKnown.end(), config.architecture) == kKnown.end()) {
     return file.Refuse("model_type", fmt::format("{} is no encoder known here (bert, roberta, "
-                                                 "xlm-roberta, nomic_bert)",
-                                                 Quote(config.architecture)));
+                                                 "xlm-roberta, nomic_bert), nor a model that "
+                                                 "generates ({})",
+                                                 Quote(config.architecture), KnownModelTypes()));
   }
   RETURN_IF_ERROR(CheckOnly(file, "hidden_act", "gelu"));
   return CheckOnly(file, "position_embedding_type", "absolute");
