@@ -12,10 +12,10 @@ from harness import MODEL, STEP_S, Server, judged
 POOL = 96 << 20
 
 
-def told():
+def told(**settings):
     done = subprocess.run([os.environ["E2E_BINARY"], "inspect", MODEL, "--memory", "--json"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=STEP_S,
-                          env=dict(os.environ, TUTTI_KV_CACHE_BYTES=str(POOL)))
+                          env=dict(os.environ, TUTTI_KV_CACHE_BYTES=str(POOL), **settings))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -45,6 +45,10 @@ class Memory(unittest.TestCase):
             self.assertLessEqual(peak, facts["peak_bytes"])
         # Two seconds are asked for; ten times as many beside other work.
         self.assertLess(ready, 20)
+
+    def test_what_is_told_is_of_the_arithmetic_that_would_be_served(self):
+        """That of int8 once was, whatever was set."""
+        self.assertGreater(told(TUTTI_DTYPE="f32")["weights_bytes"], 4 * told()["weights_bytes"])
 
 
 if __name__ == "__main__":

@@ -51,6 +51,7 @@ class Quantize(unittest.TestCase):
                 ([default_model(), self.path("x.gguf"), "--type", "Q9"], 78, b"invalid_value"),
                 ([self.path("none.gguf"), self.path("x.gguf"), "--type", "Q8_0"], 1, b"model_"),
                 ([there, self.path("x.gguf"), "--type", "Q8_0"], 1, b"gguf_"),
+                ([default_model() + ":f16", self.path("x.gguf"), "--type", "Q8_0"], 78, b"invalid_value"),
                 ([self.folder, self.path("x.gguf"), "--type", "Q8_0"], 1, b"model_path"),
                 ([there, there, "--type", "Q8_0", "--force"], 1, b"output_path"),
                 ([default_model(), self.path("none/x.gguf"), "--type", "Q8_0"], 1, b"output_path")):

@@ -7,6 +7,7 @@ import os
 import re
 import resource
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -89,6 +90,14 @@ class Refusals(unittest.TestCase):
             port = str(taken.getsockname()[1])
             self.assertIn("MQTT: cannot listen on 127.0.0.1 port " + port, self.refused(
                 "serve", MODEL, "--port", "0", "--grpc-port", "0", "--mqtt-port", port))
+
+    def test_an_encoders_gguf_is_inspected_as_one(self):
+        """It was called a model of an unknown architecture."""
+        with tempfile.TemporaryDirectory() as folder:
+            bert = os.path.join(folder, "bert.gguf")
+            with open(bert, "wb") as out:
+                out.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + tiny_model.key("general.architecture", 8, tiny_model.text("bert")))
+            self.assertIn("bert.block_count", self.refused("inspect", bert))
 
     def test_an_arithmetic_that_nobody_knows_is_named(self):
         self.assertIn("no arithmetic is called f8", self.refused("run", MODEL + ":f8", "-p", "Hi"))
