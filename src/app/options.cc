@@ -252,6 +252,8 @@ constexpr std::array kOptions = std::to_array<OptionSpec>({
     {"cache.redis_secret_file", kText, kProcess, "",
      "file of at least 32 random bytes, the same for all of these servers: answers in that Redis "
      "are signed with them"},
+    {"cache.redis_wait_ms", kInt, kProcess, "5",
+     "how long a request waits for that Redis at most before it is computed", 1, 1000},
     {"cache.semantic.mode", kChoice, kServer, "off",
      "give questions in other words the answer that was kept: shadow only measures, auto answers "
      "once enough was right",
