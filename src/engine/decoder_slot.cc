@@ -36,6 +36,13 @@ std::shared_ptr<QueueLedger> MakeLedger(const EngineOptions& options, const Runn
   return ledger;
 }
 
+// A pass of the second model against a step of the model: both read all of their weights.
+double DraftPass(const RunnerLimits& limits, const ModelRunner* draft) {
+  if (draft == nullptr || limits.weight_bytes == 0) return 0;
+  return static_cast<double>(draft->limits().weight_bytes) /
+         static_cast<double>(limits.weight_bytes);
+}
+
 }  // namespace
 
 DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies& dependencies,
@@ -47,7 +54,7 @@ DecoderSlot::DecoderSlot(const EngineOptions& options, const EngineDependencies&
       mailbox_(std::make_shared<Mailbox>(std::move(signal))),
       ledger_(MakeLedger(options, limits_, dependencies.memory_level)),
       pool_(limits_.kv_blocks, RandomlyKeyed(options.prefix_hash_bits)),
-      scheduler_(options.scheduler, limits_, &pool_),
+      scheduler_(options.scheduler, limits_, &pool_, DraftPass(limits_, dependencies.draft)),
       statistics_(mailbox_, ledger_, limits_.kv_blocks) {
   deps_.runner->GiveUpWhen(&mailbox_->urgent());
   if (deps_.draft != nullptr && options.scheduler.speculate) drafter_.emplace(deps_.draft);

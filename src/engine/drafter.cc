@@ -52,6 +52,11 @@ void Drafter::Release(Sequence& s) {
   std::erase(holders_, &s);
 }
 
+void Drafter::SwitchOff(Sequence& s) {
+  Release(s);
+  s.draft.on = false;
+}
+
 bool Drafter::Grow(Sequence& s, int tokens) {
   DraftState& draft = s.draft;
   const int missing = BlocksFor(tokens) - static_cast<int>(draft.blocks.size());
@@ -60,8 +65,7 @@ bool Drafter::Grow(Sequence& s, int tokens) {
   while (fits && free_blocks() < missing && EvictOne()) {
   }
   if (!fits || free_blocks() < missing) {
-    Release(s);
-    draft.on = false;  // as long as others hold what is missing it would be read for nothing
+    SwitchOff(s);  // as long as others hold what is missing it would be read for nothing
     return false;
   }
   if (draft.blocks.empty()) holders_.push_back(&s);
@@ -114,14 +118,12 @@ void Drafter::Read(std::span<DraftAsk> asks, DraftTimes& times) {
     const auto tokens = std::span<const TokenId>(s.tokens).subspan(
         static_cast<size_t>(s.draft.known), static_cast<size_t>(count));
     AddSlice(s, tokens, s.draft.known, /*sample=*/false);
-    if (RunPlan(times.reading)) {
-      times.rows_read += count;
-      if (result_.slices[0].status.ok()) {
-        s.draft.known = s.draft.confirmed = s.draft.known + count;
-      } else {
-        Release(s);
-        s.draft.on = false;
-      }
+    const bool ran = RunPlan(times.reading);
+    if (ran) times.rows_read += count;
+    if (ran && result_.slices[0].status.ok()) {
+      s.draft.known = s.draft.confirmed = s.draft.known + count;
+    } else {
+      SwitchOff(s);
     }
     runner_.Recycle(std::move(result_));
   }
@@ -152,15 +154,14 @@ void Drafter::Propose(std::span<DraftAsk> asks, DraftTimes& times) {
     if (pass == 0) times.sequences = static_cast<int>(planned_.size());
     const bool ran = RunPlan(times.proposing);
     ++times.passes;
-    for (size_t i = 0; ran && i < planned_.size(); ++i) {
+    for (size_t i = 0; i < planned_.size(); ++i) {
       DraftAsk& ask = *planned_[i];
       DraftState& draft = ask.sequence->draft;
-      const SliceResult& slice = result_.slices[i];
-      if (!slice.status.ok() || slice.token < 0) {
-        Release(*ask.sequence);
-        draft.on = false;
+      if (!ran || !result_.slices[i].status.ok() || result_.slices[i].token < 0) {
+        SwitchOff(*ask.sequence);
         continue;
       }
+      const SliceResult& slice = result_.slices[i];
       // All but the last proposal are computed.
       draft.confirmed = static_cast<int>(ask.sequence->tokens.size());
       draft.known = draft.confirmed + pass;

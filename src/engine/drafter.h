@@ -52,11 +52,12 @@ class Drafter {
  private:
   void Read(std::span<DraftAsk> asks, DraftTimes& times);
   void Propose(std::span<DraftAsk> asks, DraftTimes& times);
+  void SwitchOff(Sequence& sequence);  // and Release
   // Blocks for the first `tokens` tokens; from sequences that have no part in this run if need be.
   bool Grow(Sequence& sequence, int tokens);
   bool EvictOne();
   void AddSlice(const Sequence& sequence, std::span<const TokenId> tokens, int start, bool sample);
-  // Runs the plan. False when the step failed as a whole: nothing of it counts.
+  // Runs the plan. False when the step failed as a whole: of it only the time counts.
   bool RunPlan(Duration& took);
 
   ModelRunner& runner_;

@@ -100,6 +100,48 @@ double TimeOf(const std::optional<DraftSetup>& draft, int requests, uint64_t* pr
   return ToSeconds(h->now()) * 1e3;
 }
 
+// What its size tells is known before anything is measured: one as large as the model costs a
+// server's first request nothing, and one of a tenth is asked from the start.
+TEST(DraftModel, OneAsLargeAsTheModelIsNotReadAPromptToFindThatOut) {
+  FakeModelOptions model = Says();
+  model.limits.weight_bytes = 1000;
+  const auto steps_of_draft = [&](size_t bytes, double* ms) {
+    DraftSetup draft{Says()};
+    draft.model.limits.weight_bytes = bytes;
+    if (bytes == 1000) draft.timing = TimingModel();
+    auto h = Beside(Lanes(1), model, draft);
+    h->MustSubmit(TestRequest(TestPrompt(1, 700), 200));
+    EXPECT_TRUE(h->RunToEnd());
+    ExpectSolo(*h);
+    *ms = ToSeconds(h->now()) * 1e3;
+    return h->draft().steps();
+  };
+  auto alone = Beside(Lanes(1), model, std::nullopt);
+  alone->MustSubmit(TestRequest(TestPrompt(1, 700), 200));
+  ASSERT_TRUE(alone->RunToEnd());
+  const double without = ToSeconds(alone->now()) * 1e3;
+  double same = 0, tenth = 0;
+  EXPECT_EQ(steps_of_draft(1000, &same), 0u);
+  EXPECT_LT(same, 1.001 * without);
+  EXPECT_GT(steps_of_draft(100, &tenth), 50u);
+  EXPECT_LT(tenth, 0.8 * without);
+}
+
+TEST(DraftModel, OneThatFailsIsAskedOnceForASequenceAndNoMore) {
+  auto h = Beside(Lanes(2), Says(), DraftSetup{Says()});
+  int asked = 0;
+  h->draft().fault = [&](const StepPlan&, const SequenceSlice* slice) {
+    if (slice != nullptr) return OkStatus();
+    ++asked;
+    return Internal("no");
+  };
+  for (int i = 0; i < 6; ++i) h->MustSubmit(TestRequest(TestPrompt(i, 50), 300));
+  ASSERT_TRUE(h->RunToEnd());
+  ExpectSolo(*h);
+  EXPECT_GT(asked, 0);
+  EXPECT_LE(asked, 6);
+}
+
 // The same file as its own draft is right each time and takes as long: it must come out as off.
 TEST(DraftModel, OneThatCostsAsMuchAsTheModelSwitchesItselfOff) {
   DraftSetup same{Says()};

@@ -37,8 +37,8 @@ void DropDrafts(Sequence& s, int drafts) {
 }  // namespace
 
 Scheduler::Scheduler(const SchedulerOptions& options, const RunnerLimits& limits,
-                     kv::KvBlockPool* pool)
-    : options_(options), limits_(limits), pool_(*pool), memory_(pool) {
+                     kv::KvBlockPool* pool, double draft_pass)
+    : options_(options), limits_(limits), pool_(*pool), memory_(pool), speculation_(draft_pass) {
   const auto lanes = static_cast<size_t>(LaneLimit(options));
   running_.reserve(lanes);
   plan_.slices.reserve(lanes);

@@ -74,8 +74,9 @@ struct Preempted {
 
 class Scheduler {
  public:
-  // `pool` outlives the scheduler.
-  Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool);
+  // `pool` outlives the scheduler. `draft_pass`: see Speculation.
+  Scheduler(const SchedulerOptions& options, const RunnerLimits& limits, kv::KvBlockPool* pool,
+            double draft_pass = 0);
 
   // Takes a new sequence in. It waits for a lane, or, with `paused`, for Resume().
   void Add(Sequence& sequence, bool paused);

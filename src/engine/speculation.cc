@@ -22,7 +22,7 @@ constexpr int kForgetAfter = 16;
 
 }  // namespace
 
-Speculation::Speculation() {
+Speculation::Speculation(double pass) : passes_(pass) {
   wishes_.reserve(kMostDraftSequences);
   rows_.reserve(kMostDraftSequences);
   room_.reserve(kMostDraftSequences);
@@ -101,16 +101,18 @@ int Speculation::AppendCopied(int i) {
   return wish.take;
 }
 
-int Speculation::ReadAtOnce() const {
-  if (passes_.Row() <= 0) return 2 * kReadAtLeast;
-  return static_cast<int>(std::clamp(static_cast<double>(kReadingTime.count()) / passes_.Row(),
+int Speculation::ReadAtOnce(double step_ns) const {
+  const double row = passes_.Row(step_ns);
+  if (row <= 0) return 2 * kReadAtLeast;
+  return static_cast<int>(std::clamp(static_cast<double>(kReadingTime.count()) / row,
                                      double{kReadAtLeast}, double{kReadAtMost}));
 }
 
 void Speculation::AskToRead(int row) {
   Sequence& s = *rows_[static_cast<size_t>(row)];
+  const int at_once = ReadAtOnce(cost_.Without(static_cast<int>(rows_.size())));
   asks_.push_back(
-      {.sequence = &s, .row = row, .catch_up = std::min(s.draft.Backlog(s.tokens), ReadAtOnce())});
+      {.sequence = &s, .row = row, .catch_up = std::min(s.draft.Backlog(s.tokens), at_once)});
 }
 
 void Speculation::ChooseReading() {
@@ -129,7 +131,7 @@ void Speculation::ChooseReading() {
     if (gain < kReadingPays) return;
     const int ahead = std::min(s.target_tokens - static_cast<int>(s.tokens.size()), kLookAhead);
     const double saved = without / sequences * (1 - 1 / gain) * ahead;
-    if (s.draft.Backlog(s.tokens) * passes_.Row() >= saved) continue;
+    if (s.draft.Backlog(s.tokens) * passes_.Row(without) >= saved) continue;
     return AskToRead(i);  // one in a step
   }
 }
@@ -147,12 +149,14 @@ void Speculation::LookAgain(int rows_left) {
       nearest = i;
   }
   const int most = std::min(rows_left - drafts, kMostDraftRows - sequences - drafts);
-  if (nearest < 0 || most < kLookTokens || cost_.Without(sequences) == 0) return;
+  const double without = cost_.Without(sequences);
+  if (nearest < 0 || most < kLookTokens || without == 0) return;
   Sequence& s = *rows_[static_cast<size_t>(nearest)];
   const int backlog = s.draft.Backlog(s.tokens);
   if (look_steps_ == 0) {
-    if (backlog * passes_.Row() + kLookSteps * kLookTokens * passes_.Pass(1) > allowance_ns_)
-      return;
+    const double looking =
+        backlog * passes_.Row(without) + kLookSteps * kLookTokens * passes_.Pass(1, without);
+    if (looking > allowance_ns_) return;
     look_steps_ = kLookSteps;
   }
   if (backlog > kLittleToRead) return AskToRead(nearest);

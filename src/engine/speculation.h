@@ -20,7 +20,9 @@ namespace tutti::engine {
 
 class Speculation {
  public:
-  Speculation();
+  // `pass`: what a pass of the second model is expected to take, as a multiple of a step of the
+  // model itself; 0: nobody knows, and it is tried.
+  explicit Speculation(double pass = 0);
 
   // --- one step: its decode rows in order, then a choice over all of them ---
   void Begin();
@@ -43,7 +45,7 @@ class Speculation {
  private:
   void ChooseReading();  // who is caught up with, where that pays
   void LookAgain(int rows_left);
-  int ReadAtOnce() const;  // tokens
+  int ReadAtOnce(double step_ns) const;  // tokens
   void AskToRead(int row);
 
   DraftCost cost_;

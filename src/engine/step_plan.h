@@ -11,7 +11,7 @@
 
 #include "base/status.h"
 #include "base/types.h"
-#include "engine/policy/draft_gain.h"
+#include "engine/draft_limits.h"
 #include "kv/types.h"
 #include "sampling/sampler.h"
 

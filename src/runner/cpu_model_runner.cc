@@ -61,6 +61,7 @@ Result<std::unique_ptr<CpuModelRunner>> CpuModelRunner::Create(
   limits.max_step_slices = options.max_step_slices;
   limits.context = options.context;
   limits.vocab_size = weights->config().vocab_size;
+  limits.weight_bytes = weights->bytes();
 
   model::Decoder::Options decoder_options;
   decoder_options.workers = options.pool->workers();

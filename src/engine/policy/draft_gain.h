@@ -8,16 +8,9 @@
 #include <span>
 
 #include "base/clock.h"
+#include "engine/draft_limits.h"
 
 namespace tutti::engine {
-
-// Tokens proposed for one sequence in a step, at most.
-inline constexpr int kMostDrafts = 7;
-// Rows of a step that has proposals: sequences x (1 + proposals of each), at most. Beyond, a row
-// more costs what a row costs, whatever the machine.
-inline constexpr int kMostDraftRows = 16;
-// Sequences in such a step.
-inline constexpr int kMostDraftSequences = kMostDraftRows / 2;
 
 // Where the tokens come from that a step proposes for a sequence.
 enum class DraftSource : uint8_t {
@@ -67,20 +60,25 @@ class DraftCost {
   int since_with_ = 0, since_without_ = 0;
 };
 
-// Measured times of the second model: of a pass that draws a token for each of some sequences, and
-// of reading tokens that it has not seen.
+// Times of the second model: of a pass that draws a token for each of some sequences, and of
+// reading tokens that it has not seen. Before the first of a kind was measured, what its size lets
+// expect: one that is as large as the model is not read a prompt only to be found out.
 class PassCost {
  public:
+  // `expected`: a pass as a multiple of the model's own step, such as the ratio of their weights;
+  // 0: nobody knows, and it is tried.
+  explicit PassCost(double expected = 0) : expected_(expected) {}
   // `sequences` in [1, kMostDraftSequences]; others are ignored.
   void ObservePasses(int sequences, int passes, Duration took);
   void ObserveCatchUp(int rows, Duration took);
   // Nanoseconds of one pass; where none of so many sequences was measured, of the nearest number
-  // that was, and 0 before any was: it is tried.
-  double Pass(int sequences) const;
-  // Nanoseconds of one token; 0 before any was read.
-  double Row() const { return row_ns_; }
+  // that was. `step`: of a step of the model itself without proposals.
+  double Pass(int sequences, double step) const;
+  // Nanoseconds of one token of a prompt.
+  double Row(double step) const;
 
  private:
+  double expected_;
   std::array<double, kMostDraftSequences + 1> ns_{};
   double row_ns_ = 0;
 };
