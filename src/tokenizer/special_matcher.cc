@@ -1,5 +1,7 @@
 #include "tokenizer/special_matcher.h"
 
+#include <algorithm>
+#include <array>
 #include <string>
 
 namespace tutti::tokenizer {
@@ -8,9 +10,26 @@ namespace {
 constexpr size_t kMaxSpecialNodes = size_t{1}
                                     << 21;  // characters of all spellings that no other shares
 
+// Elements of HTML that vocabularies hold whole (Gemma's `<b>`, `</td>`, ...). They are text that
+// people write, and no model's turns are told by them. Not `<s>`, which other models begin with.
+constexpr std::array<std::string_view, 46> kHtmlElements = {
+    "a",     "b",      "blockquote", "body",   "br",  "caption", "code",  "col", "dd",    "div",
+    "dl",    "dt",     "em",         "footer", "h1",  "h2",      "h3",    "h4",  "h5",    "h6",
+    "head",  "header", "hr",         "html",   "i",   "iframe",  "img",   "li",  "ol",    "p",
+    "pre",   "span",   "strong",     "sub",    "sup", "table",   "tbody", "td",  "tfoot", "th",
+    "thead", "title",  "tr",         "tt",     "u",   "ul"};
+
+bool IsHtmlElement(std::string_view spelling) {
+  spelling.remove_prefix(1);
+  spelling.remove_suffix(1);
+  if (spelling.starts_with('/')) spelling.remove_prefix(1);
+  return std::ranges::binary_search(kHtmlElements, spelling);
+}
+
 bool IsMarkup(std::string_view spelling) {
-  return spelling.size() > 2 && ((spelling.front() == '<' && spelling.back() == '>') ||
-                                 (spelling.front() == '[' && spelling.back() == ']'));
+  if (spelling.size() > 2 && spelling.front() == '<' && spelling.back() == '>')
+    return !IsHtmlElement(spelling);
+  return spelling.size() > 2 && spelling.front() == '[' && spelling.back() == ']';
 }
 
 }  // namespace

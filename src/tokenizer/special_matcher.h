@@ -5,7 +5,8 @@
 //   structure: control and unknown tokens, and user-defined ones that are spelled as markup
 //   ("<...>", "[...]").
 //              Found only inside trusted text, so that nobody can type a turn.
-//   words:     the other user-defined tokens (runs of spaces and the like). Found everywhere.
+//   words:     the other user-defined tokens (runs of spaces, elements of HTML and the like). Found
+//              everywhere.
 #pragma once
 
 #include <array>

@@ -53,6 +53,19 @@ TEST(TokenizerTest, UserDefinedWordsAreCutOutOfAnyTextAndMarkupOnlyOfTrusted) {
   EXPECT_THAT(Texts(*t, t->Encode("<tool>", kUserText)), ElementsAre("<", "t", "o", "o", "l", ">"));
 }
 
+// Gemma has them as tokens; whoever sends HTML has it read as the model learnt it.
+TEST(TokenizerTest, ElementsOfHtmlAreWords) {
+  TokenizerSpec spec = ByteLevelSpec();
+  for (const char* text : {"<b>", "</b>", "<td>", "<s>", "<bx>"})
+    AddToken(spec, text, TokenType::kUserDefined);
+  AddToken(spec, "<p>", TokenType::kControl);
+  const auto t = MustCreate(std::move(spec));
+  EXPECT_THAT(Texts(*t, t->Encode("<td><b>x</b>", kUserText)),
+              ElementsAre("<td>", "<b>", "x", "</b>"));
+  for (const char* text : {"<s>", "<bx>", "<p>"})
+    EXPECT_GT(t->Encode(text, kUserText).size(), 2u) << text;
+}
+
 TEST(TokenizerTest, TheLongestSpellingWinsAtEachPlace) {
   TokenizerSpec spec = ByteLevelSpec();
   AddToken(spec, "<|end|><|end|>", TokenType::kControl);
