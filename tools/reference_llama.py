@@ -20,6 +20,11 @@ writes, for tests/golden and the runner's tests (all token ids, so that no token
 
 writes hidden.bin: u32 prompts, u32 width; then for each prompt of greedy.txt, in order, width x float32: its last token's
 row behind the last norm, which is what a decoder's vector of a text is. Little-endian.
+
+  reference_llama.py long --model FILE.gguf --out tests/golden
+
+writes long.txt: the first tokens of logprobs.txt as one text as long as the model's context; for every 8th of them a line
+"POSITION LOGPROB TOP", as in logprobs.txt but given all before it; then "perplexity P" of all of them.
 """
 import argparse
 import math
@@ -211,15 +216,36 @@ def write_hidden(model, prompts_path, path):
     print(f"{len(prompts)} rows of {model.dim}")
 
 
+def write_long(model, logprobs_path, path):
+    with open(logprobs_path) as file:
+        ids = [int(line.split()[0]) for line in file][:model.context]
+    assert len(ids) == model.context, len(ids)
+    cache, hidden = model.new_cache(), []
+    for begin in range(0, len(ids), WINDOW):
+        hidden.append(model.forward(ids[begin:begin + WINDOW], cache))
+    hidden, total = np.concatenate(hidden), 0.0
+    with open(path, "w") as out:
+        for begin in range(0, len(ids) - 1, WINDOW):
+            logprobs = log_softmax(model.logits(hidden[begin:begin + WINDOW]))
+            for i in range(begin + 1, min(begin + WINDOW, len(ids) - 1) + 1):
+                value = logprobs[i - 1 - begin, ids[i]]
+                total += value
+                if i % 8 == 0:
+                    out.write(f"{i} {value:.5f} {int(np.argmax(logprobs[i - 1 - begin]))}\n")
+        out.write(f"perplexity {math.exp(-total / (len(ids) - 1)):.6f}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("command", choices=["golden", "hidden"])
+    parser.add_argument("command", choices=["golden", "hidden", "long"])
     parser.add_argument("--model", required=True)
     parser.add_argument("--out", default="tests/golden")
     args = parser.parse_args()
     model = Model(args.model)
     if args.command == "hidden":
         return write_hidden(model, os.path.join(args.out, "greedy.txt"), os.path.join(args.out, "hidden.bin"))
+    if args.command == "long":
+        return write_long(model, os.path.join(args.out, "logprobs.txt"), os.path.join(args.out, "long.txt"))
     tok = make_tokenizer(model)
     write_greedy(model, tok, os.path.join(args.out, "greedy.txt"))
     perplexity, count = write_logprobs(model, tok, os.path.join(args.out, "text.txt"),

@@ -72,4 +72,20 @@ std::vector<ScoredToken> ReadScoredText() {
   return out;
 }
 
+LongReference ReadLongReference() {
+  LongReference out;
+  std::ifstream in = OpenGolden("long.txt");
+  for (std::string first; in >> first;) {
+    if (first == "perplexity") {
+      in >> out.perplexity;
+      break;
+    }
+    LongReference::Scored& scored = out.scored.emplace_back();
+    scored.position = std::atoi(first.c_str());
+    in >> scored.logprob >> scored.top;
+  }
+  EXPECT_GT(out.perplexity, 1);
+  return out;
+}
+
 }  // namespace tutti::parity

@@ -32,4 +32,16 @@ struct ScoredToken {
 inline constexpr int kWindow = 512;
 std::vector<ScoredToken> ReadScoredText();
 
+// The first tokens of the scored text as one text of the model's whole context.
+struct LongReference {
+  struct Scored {
+    int position = 0;        // in the text
+    float logprob = 0;       // of the token there, given all before it
+    TokenId top = kNoToken;  // the most probable one there
+  };
+  std::vector<Scored> scored;  // every 8th token
+  double perplexity = 0;       // of all tokens but the first
+};
+LongReference ReadLongReference();
+
 }  // namespace tutti::parity
