@@ -1,6 +1,7 @@
 #include "kernels/pack.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -473,6 +474,27 @@ Result<OwnedMatrix> PackMatrix(const PackSpec& spec) {
   RETURN_IF_ERROR(PackPanels(spec, 0, PanelCount(out.view), data));
   out.view.data = data;
   return out;
+}
+
+void PairUpPanels(const PackedMatrix& matrix, int32_t panel_begin, int32_t panel_end,
+                  uint8_t* data) {
+  const bool half = matrix.format == WeightFormat::kF16;
+  CHECK(half || matrix.format == WeightFormat::kBf16);
+  constexpr size_t kBlock = size_t{kQuantBlock} * kPanelRows;  // values of 16 bits
+  const size_t panel_bytes = PanelBytes(matrix);
+  std::array<uint16_t, kBlock> from{}, to{};
+  for (size_t at = static_cast<size_t>(panel_begin) * panel_bytes;
+       at < static_cast<size_t>(panel_end) * panel_bytes; at += sizeof from) {
+    std::memcpy(from.data(), data + at, sizeof from);
+    for (size_t k = 0; k < kQuantBlock; ++k) {
+      for (int row = 0; row < kPanelRows; ++row) {
+        const uint16_t bits = from[HalfIndex(matrix.format, row, k)];
+        to[HalfIndex(WeightFormat::kBf16Pairs, row, k)] =
+            half ? tensor::FloatToBFloat(tensor::HalfToFloat(bits)) : bits;
+      }
+    }
+    std::memcpy(data + at, to.data(), sizeof to);
+  }
 }
 
 void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {

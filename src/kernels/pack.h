@@ -78,6 +78,11 @@ size_t PackedBytes(const PackedMatrix& matrix);
 // aligned). The spec must have passed CheckPack.
 Status PackPanels(const PackSpec& spec, int32_t panel_begin, int32_t panel_end, uint8_t* out);
 
+// Turns packed panels of F16 or BF16 (`matrix.format`), [panel_begin, panel_end) of those at
+// `data`, into BF16x2, in place: what packing the same weights as BF16x2 gives, byte for byte.
+void PairUpPanels(const PackedMatrix& matrix, int32_t panel_begin, int32_t panel_end,
+                  uint8_t* data);
+
 // A packed matrix with its memory.
 struct OwnedMatrix {
   AlignedBuffer memory;

@@ -38,7 +38,8 @@ Result<DecoderCheckpoint> OpenedFrom(const std::vector<std::byte>& bytes) {
 }
 
 // The panels, vectors and places of another load, and the model's own description.
-void ExpectSameModel(const gguf::testing::CheckpointSpec& spec, WeightMode mode) {
+void ExpectSameModel(const gguf::testing::CheckpointSpec& spec, WeightMode mode,
+                     bool bf16_pairs = false) {
   const auto file = SourceOf(spec);
   const auto packed = PackModel(*file, {.mode = mode, .threads = 2});
   ASSERT_TRUE(packed.ok()) << packed.status();
@@ -46,16 +47,19 @@ void ExpectSameModel(const gguf::testing::CheckpointSpec& spec, WeightMode mode)
   const auto checkpoint = OpenedFrom(bytes);
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
   size_t told = 0;
-  const auto read = Weights::Load(
-      *checkpoint, {.mode = mode, .threads = 3, .progress = [&](size_t done, size_t total) {
-                      EXPECT_LE(done, total);
-                      told = done;
-                      return true;
-                    }});
+  const auto read = Weights::Load(*checkpoint, {.mode = mode,
+                                                .threads = 3,
+                                                .bf16_pairs = bf16_pairs,
+                                                .progress = [&](size_t done, size_t total) {
+                                                  EXPECT_LE(done, total);
+                                                  told = done;
+                                                  return true;
+                                                }});
   ASSERT_TRUE(read.ok()) << read.status();
-  const auto made = Weights::Load(*file, {.mode = mode});
+  const auto made = Weights::Load(*file, {.mode = mode, .bf16_pairs = bf16_pairs});
   ASSERT_TRUE(made.ok()) << made.status();
   EXPECT_EQ(told, (*made)->bytes());
+  EXPECT_EQ((*read)->bf16_pairs(), (*made)->bf16_pairs());
   ASSERT_EQ((*read)->bytes(), (*made)->bytes());
   EXPECT_EQ(std::memcmp((*read)->data(), (*made)->data(), (*made)->bytes()), 0);
   const auto offset = [](const Weights& weights, const void* at) {
@@ -67,6 +71,7 @@ void ExpectSameModel(const gguf::testing::CheckpointSpec& spec, WeightMode mode)
     EXPECT_EQ(offset(**read, one.attn_norm), offset(**made, other.attn_norm));
     ASSERT_EQ(one.qkv.parts.size(), other.qkv.parts.size());
     EXPECT_EQ(offset(**read, one.qkv.parts[0].data), offset(**made, other.qkv.parts[0].data));
+    EXPECT_EQ(one.gate_up.parts[0].format, other.gate_up.parts[0].format);
     EXPECT_EQ(offset(**read, one.down.parts[0].data), offset(**made, other.down.parts[0].data));
   }
   EXPECT_EQ(offset(**read, (*read)->output_norm()), offset(**made, (*made)->output_norm()));
@@ -86,6 +91,21 @@ TEST(PackModelTest, ReadingGivesTheBytesThatPackingGives) {
   for (const WeightMode mode : {WeightMode::kF32, WeightMode::kF16, WeightMode::kBf16}) {
     SCOPED_TRACE(static_cast<int>(mode));
     ExpectSameModel(spec, mode);
+  }
+}
+
+// The file is the same for all machines; where bfloat16 is multiplied, so are the weights of it.
+TEST(PackModelTest, SixteenBitsBecomePairsWhereTheProcessorMultipliesThem) {
+  gguf::testing::CheckpointSpec spec;
+  for (const bool tied : {true, false}) {
+    spec.tied = tied;
+    for (const DType type : {DType::kF16, DType::kBF16, DType::kQ4_1, DType::kF32}) {
+      spec.type = type;
+      for (const WeightMode mode : {WeightMode::kInt8, WeightMode::kBf16, WeightMode::kF16}) {
+        SCOPED_TRACE(::testing::Message() << tensor::Name(type) << " " << static_cast<int>(mode));
+        ExpectSameModel(spec, mode, /*bf16_pairs=*/true);
+      }
+    }
   }
 }
 

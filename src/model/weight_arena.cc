@@ -113,7 +113,15 @@ Result<kernels::AlignedBuffer> WeightArena::ReadPacked(
   RETURN_IF_ERROR(RunOn(
       threads, [&](const Progress* told) { ReadPieces(file, told); }, progress));
   RETURN_IF_ERROR(file.CheckUnchanged());
+  next_ = 0;
+  RETURN_IF_ERROR(RunOn(
+      threads, [&](const Progress*) { PairUp(); }, nullptr));
   return Finish();
+}
+
+void WeightArena::HoldInPairs(size_t number) {
+  matrices_[number].in_pairs = true;
+  matrices_[number].packed.format = kernels::WeightFormat::kBf16Pairs;
 }
 
 Result<kernels::AlignedBuffer> WeightArena::Finish() {
@@ -210,6 +218,17 @@ void WeightArena::ReadPieces(const packed::File& file, const Progress* progress)
     const std::span<std::byte> out(arena_.data() + i * packed::kPieceBytes, file.PieceBytes(i));
     if (Status status = file.ReadPiece(i, out); !status.ok()) return Fail(std::move(status));
     if (!Tell(out.size(), progress)) return;
+  }
+}
+
+void WeightArena::PairUp() {
+  for (size_t i = next_.fetch_add(1); i < matrices_.size(); i = next_.fetch_add(1)) {
+    const MatrixJob& job = matrices_[i];
+    if (!job.in_pairs) continue;
+    kernels::PackedMatrix as_read = job.packed;
+    as_read.format = job.format;
+    kernels::PairUpPanels(as_read, 0, kernels::PanelCount(as_read),
+                          reinterpret_cast<uint8_t*>(arena_.data() + job.offset));
   }
 }
 

@@ -51,6 +51,10 @@ class WeightArena {
   // is set by Build.
   void PlanVector(Tensors tensors, const float** target, size_t padded = 0, float scale = 1);
 
+  // Matrix `number`, planned as F16 or BF16, is read from a packed checkpoint as such and held as
+  // BF16x2. With ReadPacked only.
+  void HoldInPairs(size_t number);
+
   // `threads` pack, the calling one included. `progress` is called on the calling thread with the
   // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
   // model_nonfinite, insufficient memory.
@@ -72,6 +76,7 @@ class WeightArena {
     kernels::PackedMatrix packed;
     size_t offset;  // in the arena
     std::optional<Balance> balance;
+    bool in_pairs = false;      // HoldInPairs; `format` is the file's, packed.format the arena's
     size_t factors_offset = 0;  // in the arena, of balance->input_factors
   };
   struct VectorJob {
@@ -92,6 +97,7 @@ class WeightArena {
                const Progress& progress);
   void Pack(const std::vector<size_t>& order, const Progress* progress);
   void ReadPieces(const packed::File& file, const Progress* progress);
+  void PairUp();
   // That `bytes` more are in the arena; false ends the work.
   bool Tell(size_t bytes, const Progress* progress);
   Result<kernels::AlignedBuffer> Finish();

@@ -121,13 +121,16 @@ class WeightsLoader {
                                });
   }
 
+  static bool IsSixteenBits(WeightFormat format) {
+    return format == WeightFormat::kF16 || format == WeightFormat::kBf16;
+  }
+
   // Of a matrix that has its activations to itself, or shares them with matrices of its type.
   WeightFormat FormatOf(const StoredTensor& tensor) const {
     switch (options_.mode) {
       case WeightMode::kInt8: {
         const WeightFormat native = kernels::NativeFormat(tensor.dtype);
-        const bool sixteen = native == WeightFormat::kF16 || native == WeightFormat::kBf16;
-        return sixteen && bf16_pairs_ ? WeightFormat::kBf16Pairs : native;
+        return IsSixteenBits(native) && bf16_pairs_ ? WeightFormat::kBf16Pairs : native;
       }
       case WeightMode::kF32:
         return WeightFormat::kF32;
@@ -143,7 +146,22 @@ class WeightsLoader {
   // Beside matrices of other types: activations are quantised in one way only.
   WeightFormat FormatAmongOthers(const StoredTensor& tensor) const {
     const WeightFormat format = FormatOf(tensor);
-    return format == WeightFormat::kBf16Pairs ? kernels::NativeFormat(tensor.dtype) : format;
+    if (format != WeightFormat::kBf16Pairs) return format;
+    return options_.mode == WeightMode::kBf16 ? WeightFormat::kBf16
+                                              : kernels::NativeFormat(tensor.dtype);
+  }
+
+  // A matrix that has its activations to itself, or shares them with none of another format. Packed
+  // files are the same for all machines: 16-bit weights lie as F16 or BF16 there, and become pairs
+  // where they are read.
+  Result<size_t> PlanOwn(const WeightArena::Tensors& tensors, bool gate_up = false) {
+    const WeightFormat format = FormatOf(*tensors[0]);
+    ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(tensors, format, gate_up));
+    const bool as_it_lies = options_.mode == WeightMode::kF16;
+    if (checkpoint_.packed != nullptr && options_.bf16_pairs && IsSixteenBits(format) &&
+        !as_it_lies)
+      arena_.HoldInPairs(matrix);
+    return matrix;
   }
 
   // Matrices that share their input, as few parts as their types allow.
@@ -156,12 +174,16 @@ class WeightsLoader {
       return t->shape.rows() % kernels::kPanelRows == 0;
     };
     if (std::all_of(tensors.begin(), tensors.end(), same_format)) {
-      ASSIGN_OR_RETURN(const size_t matrix, arena_.PlanMatrix(tensors, FormatOf(*tensors[0])));
+      ASSIGN_OR_RETURN(const size_t matrix, PlanOwn(tensors));
       link.matrices.push_back(matrix);
     } else if (std::all_of(tensors.begin(), tensors.end(), whole_panels)) {
+      const bool may_pair = std::all_of(tensors.begin(), tensors.end(), [this](const auto* t) {
+        return IsSixteenBits(FormatOf(*t));
+      });
       for (const StoredTensor* tensor : tensors) {
-        ASSIGN_OR_RETURN(const size_t matrix,
-                         arena_.PlanMatrix({tensor}, FormatAmongOthers(*tensor)));
+        ASSIGN_OR_RETURN(
+            const size_t matrix,
+            may_pair ? PlanOwn({tensor}) : arena_.PlanMatrix({tensor}, FormatAmongOthers(*tensor)));
         link.matrices.push_back(matrix);
       }
     } else {
@@ -178,7 +200,7 @@ class WeightsLoader {
     const bool same = FormatOf(*gate) == FormatOf(*up);
     ASSIGN_OR_RETURN(
         const size_t matrix,
-        arena_.PlanMatrix({gate, up}, same ? FormatOf(*gate) : WeightFormat::kF32, true));
+        same ? PlanOwn({gate, up}, true) : arena_.PlanMatrix({gate, up}, WeightFormat::kF32, true));
     links_.push_back({out, {matrix}});
     return OkStatus();
   }
@@ -340,7 +362,6 @@ class WeightsLoader {
 
   const DecoderCheckpoint& checkpoint_;
   const LoadOptions& options_;
-  // Packed files are the same for all machines: 16-bit weights lie as F16 or BF16 there.
   const bool bf16_pairs_ = options_.bf16_pairs && checkpoint_.packed == nullptr;
   WeightArena arena_;
   std::unique_ptr<Weights> weights_;
