@@ -62,7 +62,8 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   const auto named = [&](Status status) {
     return std::move(status).WithContext("--draft " + plan.ref_.path).WithParam("draft");
   };
-  Result<model::DecoderCheckpoint> checkpoint = model::DecoderCheckpoint::OpenAny(plan.ref_.path);
+  Result<model::DecoderCheckpoint> checkpoint =
+      model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(plan.ref_.path));
   if (!checkpoint.ok()) return named(std::move(checkpoint).status());
   plan.checkpoint_ = *std::move(checkpoint);
   const model::ModelConfig& config = plan.checkpoint_.config;

@@ -1,14 +1,11 @@
 #include "app/model_loader.h"
 
-#include <filesystem>
 #include <optional>
 #include <utility>
 
 #include "app/model_plan.h"
 #include "base/cpus.h"
-#include "gguf/file.h"
-#include "model/encoder_gguf.h"
-#include "packed/file.h"
+#include "model/model_files.h"
 
 namespace tutti::app {
 
@@ -43,35 +40,19 @@ const std::string& OpenedModel::notice() const { return plan_->notice; }
 bool OpenedModel::generates() const { return plan_->generates; }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
-  std::error_code error;
-  if (std::filesystem::is_directory(ref.path, error)) {
-    if (model::HoldsDecoder(ref.path)) {
-      ASSIGN_OR_RETURN(auto decoder, model::DecoderCheckpoint::Open(ref.path));
-      ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(decoder)));
-      return OpenedModel(std::move(plan));
-    }
-    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::Open(ref.path));
+  const model::ModelFiles files = model::ModelFiles::At(ref.path);
+  if (files.holds == model::ModelFiles::Holds::kEncoder) {
+    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::FromFiles(files));
     ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
     return OpenedModel(std::move(plan));
   }
-  if (packed::IsPacked(ref.path)) {
-    ASSIGN_OR_RETURN(auto packed, model::DecoderCheckpoint::OpenAny(ref.path));
-    ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(packed)));
-    return OpenedModel(std::move(plan));
-  }
-  ASSIGN_OR_RETURN(std::shared_ptr<const gguf::File> file, gguf::File::Open(ref.path));
-  if (model::HoldsEncoder(file->header())) {
-    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::FromGguf(std::move(file)));
-    ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
-    return OpenedModel(std::move(plan));
-  }
-  if (file->tensors().empty()) {
+  if (files.gguf != nullptr && files.gguf->tensors().empty()) {
     return InvalidArgument(
         "model_tensor_missing",
         "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
   }
-  ASSIGN_OR_RETURN(auto decoder, model::DecoderCheckpoint::FromGguf(std::move(file)));
-  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(decoder)));
+  ASSIGN_OR_RETURN(auto checkpoint, model::DecoderCheckpoint::FromFiles(files));
+  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(checkpoint)));
   return OpenedModel(std::move(plan));
 }
 

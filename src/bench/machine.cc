@@ -75,7 +75,7 @@ bool Calibration::AtFullSpeed() {
 Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels,
                                 model::KvDtype kv_dtype) {
   ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::OpenAny(path));
+                   model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(path)));
   const model::ModelConfig& config = checkpoint.config;
   ModelCost cost;
   for (const model::StoredTensor& tensor : checkpoint.tensors->tensors()) {

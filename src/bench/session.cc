@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
 #include <thread>
 
 #include "base/random.h"
@@ -24,8 +22,8 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   ASSIGN_OR_RETURN(app::Settings settings, app::Settings::Resolve(inputs));
   std::unique_ptr<Session> session(new Session(std::move(settings)));
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-  std::error_code error;
-  if (std::filesystem::exists(ref.path + "/config.json", error) && !model::HoldsDecoder(ref.path)) {
+  const model::ModelFiles files = model::ModelFiles::At(ref.path);
+  if (files.holds == model::ModelFiles::Holds::kEncoder) {
     return InvalidArgument("invalid_value", ref.path +
                                                 " generates no text: it is an encoder, which "
                                                 "`tutti bench encode` measures");
@@ -33,7 +31,7 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
   session->threads_ = app::ThreadsFromSettings(session->settings_);
   ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::OpenAny(ref.path));
+                   model::DecoderCheckpoint::FromFiles(files));
   session->config_ = checkpoint.config;
   session->passes_ = passes;
   ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_,

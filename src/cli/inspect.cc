@@ -2,7 +2,6 @@
 // inspect_encoder.h; folders and packed files of decoders: inspect_decoder.h.
 #include <boost/json.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,12 +18,10 @@
 #include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder.h"
-#include "model/decoder_checkpoint.h"
 #include "model/encoder_choice.h"
-#include "model/encoder_gguf.h"
+#include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
-#include "packed/file.h"
 #include "tensor/dtype.h"
 #include "tokenizer/chat_template.h"
 #include "tokenizer/tokenizer.h"
@@ -59,8 +56,9 @@ std::string ComputedAs(const std::string& type) {
 
 // What the container cannot judge: whether tokenizer, template and hyper-parameters make sense
 // together.
-Status CheckMeaning(const std::string& path) {
-  ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
+Status CheckMeaning(const model::ModelFiles& files) {
+  RETURN_IF_ERROR(files.fault);
+  const auto& file = files.gguf;
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
   ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   if (!tokenizer->chat_template().empty()) {
@@ -73,13 +71,12 @@ Status CheckMeaning(const std::string& path) {
 }
 
 // "ok: llama, 134515008 parameters in 92 MiB, 12240 bytes of KV cache per token".
-std::string Summary(const std::string& path, const gguf::Description& description) {
+std::string Summary(const gguf::File& file, const gguf::Description& description) {
   uint64_t bytes = 0;
   for (const gguf::TypeTotal& type : description.types) bytes += type.bytes;
   std::string text = "ok";
-  const auto file = gguf::File::Open(path);
-  if (!file.ok() || description.tensors.empty()) return text + ": a vocabulary without weights";
-  const auto config = model::ReadModelConfig(**file);
+  if (description.tensors.empty()) return text + ": a vocabulary without weights";
+  const auto config = model::ReadModelConfig(file);
   const auto kernels = kernels::SelectKernels();
   if (!config.ok() || !kernels.ok()) return text;
   const size_t kv =
@@ -87,15 +84,6 @@ std::string Summary(const std::string& path, const gguf::Description& descriptio
   return text + ": " + config->architecture + ", " + std::to_string(description.parameters) +
          " parameters in " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(kv) +
          " bytes of KV cache per token";
-}
-
-// A folder that generates nothing, or an encoder's GGUF.
-bool IsEncoder(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return !model::HoldsDecoder(path);
-  if (packed::IsPacked(path)) return false;
-  const auto file = gguf::File::Open(path);
-  return file.ok() && model::HoldsEncoder((*file)->header());
 }
 
 class InspectCommand final : public Command {
@@ -121,14 +109,17 @@ class InspectCommand final : public Command {
     const Result<app::ModelRef> ref = app::ResolveModel(file_);
     if (!ref.ok()) return Fail(ref.status());
     if (memory_) return InspectMemory(*ref, json_);
-    if (IsEncoder(ref->path)) {
+    const model::ModelFiles files = model::ModelFiles::At(ref->path);
+    const bool folder = files.form == model::ModelFiles::Form::kFolder;
+    // A folder of nothing is told the fault as an encoder's is.
+    if (files.holds == model::ModelFiles::Holds::kEncoder || (folder && !files.fault.ok())) {
       std::optional<model::EncoderDType> dtype;
       if (!ref->dtype.empty()) {
         Result<model::EncoderDType> parsed = model::ParseEncoderDType(ref->dtype);
         if (!parsed.ok()) return FailConfig(parsed.status());
         dtype = *parsed;
       }
-      return InspectEncoder(ref->path, dtype, json_);
+      return InspectEncoder(files, dtype, json_);
     }
     if (!ref->dtype.empty()) {
       return FailConfig(InvalidArgument(
@@ -136,16 +127,14 @@ class InspectCommand final : public Command {
                                " matters to encoders and with --memory: what a file that generates "
                                "says of itself is the same in any arithmetic"));
     }
-    std::error_code error;
-    if (std::filesystem::is_directory(ref->path, error)) return InspectDecoder(ref->path, json_);
-    if (packed::IsPacked(ref->path)) return InspectDecoder(ref->path, json_);
+    if (files.form != model::ModelFiles::Form::kGguf) return InspectDecoder(files, json_);
     gguf::Description description = gguf::Describe(ref->path);
-    if (description.verdict.ok()) description.verdict = CheckMeaning(ref->path);
+    if (description.verdict.ok()) description.verdict = CheckMeaning(files);
     if (json_) {
       PrintAsJson(description);
     } else {
       // Of a file that is no GGUF there is nothing to show but why.
-      if (description.verdict.ok()) std::printf("%s\n", Summary(ref->path, description).c_str());
+      if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       if (description.version != 0) PrintText(description);
       if (!description.verdict.ok())
         std::fprintf(stderr, "tutti: %s\n", Verdict(description).c_str());

@@ -28,8 +28,8 @@ struct DecoderFacts {
 };
 
 // Everything that loading looks at.
-Result<DecoderFacts> CheckDecoder(const std::string& path) {
-  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::OpenAny(path));
+Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
+  ASSIGN_OR_RETURN(model::DecoderCheckpoint checkpoint, model::DecoderCheckpoint::FromFiles(files));
   ASSIGN_OR_RETURN(const auto tokenizer,
                    tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   if (!tokenizer->chat_template().empty())
@@ -60,8 +60,8 @@ Result<DecoderFacts> CheckDecoder(const std::string& path) {
 
 }  // namespace
 
-int InspectDecoder(const std::string& path, bool json) {
-  const Result<DecoderFacts> facts = CheckDecoder(path);
+int InspectDecoder(const model::ModelFiles& files, bool json) {
+  const Result<DecoderFacts> facts = CheckDecoder(files);
   const std::string verdict =
       facts.ok() ? "ok" : facts.status().reason() + ": " + facts.status().message();
   if (json) {

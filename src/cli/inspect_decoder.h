@@ -2,11 +2,11 @@
 // with them.
 #pragma once
 
-#include <string>
+#include "model/model_files.h"
 
 namespace tutti::cli {
 
 // Prints the model and its verdict; the exit status.
-int InspectDecoder(const std::string& path, bool json);
+int InspectDecoder(const model::ModelFiles& files, bool json);
 
 }  // namespace tutti::cli

@@ -5,14 +5,12 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "cli/exit_status.h"
-#include "gguf/file.h"
 #include "kernels/kernels.h"
 #include "model/encoder_checkpoint.h"
 #include "model/encoder_choice.h"
@@ -28,15 +26,10 @@ struct Inspection {
 };
 
 // Everything that loading looks at: structure, meaning, and that the numbers are numbers.
-Result<Inspection> Inspect(const std::string& path, std::optional<model::EncoderDType> dtype) {
+Result<Inspection> Inspect(const model::ModelFiles& files,
+                           std::optional<model::EncoderDType> dtype) {
   Inspection found;
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    ASSIGN_OR_RETURN(found.checkpoint, model::EncoderCheckpoint::Open(path));
-  } else {
-    ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-    ASSIGN_OR_RETURN(found.checkpoint, model::EncoderCheckpoint::FromGguf(std::move(file)));
-  }
+  ASSIGN_OR_RETURN(found.checkpoint, model::EncoderCheckpoint::FromFiles(files));
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, kernels::SelectKernels());
   ASSIGN_OR_RETURN(found.choice, model::ChooseEncoderWeights(
                                      found.checkpoint.config, *found.checkpoint.tensors,
@@ -137,8 +130,9 @@ boost::json::object ToJson(const Inspection& found) {
 
 }  // namespace
 
-int InspectEncoder(const std::string& path, std::optional<model::EncoderDType> dtype, bool json) {
-  const Result<Inspection> found = Inspect(path, dtype);
+int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderDType> dtype,
+                   bool json) {
+  const Result<Inspection> found = Inspect(files, dtype);
   if (!found.ok()) {
     const std::string verdict = found.status().reason() + ": " + found.status().message();
     if (json) {

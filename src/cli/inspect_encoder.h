@@ -3,13 +3,14 @@
 #pragma once
 
 #include <optional>
-#include <string>
 
 #include "model/encoder_weights.h"
+#include "model/model_files.h"
 
 namespace tutti::cli {
 
 // Prints the model and its verdict; the exit status. `dtype`: as asked for, or the default.
-int InspectEncoder(const std::string& path, std::optional<model::EncoderDType> dtype, bool json);
+int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderDType> dtype,
+                   bool json);
 
 }  // namespace tutti::cli

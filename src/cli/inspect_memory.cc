@@ -42,7 +42,7 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref) {
   ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
   ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::OpenAny(ref.path));
+                   model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path)));
   model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
   load.mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
   load.bf16_pairs = table->gemm.bf16_pairs;

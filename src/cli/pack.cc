@@ -12,11 +12,10 @@
 #include "base/quote.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/model_source.h"
 #include "cli/number_option.h"
 #include "gguf/file.h"
-#include "model/decoder_checkpoint.h"
 #include "model/encoder_gguf.h"
-#include "model/folder_gguf.h"
 #include "model/pack_model.h"
 #include "packed/file.h"
 #include "quantize/output_file.h"
@@ -88,31 +87,19 @@ class PackCommand final : public Command {
       return InvalidArgument("invalid_value",
                              "MODEL:" + ref.dtype + " is packed with --dtype " + ref.dtype);
     }
-    std::error_code error;
-    if (std::filesystem::equivalent(ref.path, out_, error))
-      return InvalidArgument("output_path", "MODEL and OUT are the same file");
+    constexpr std::string_view kNotEncoders = "encoders are not packed";
+    ASSIGN_OR_RETURN(auto file, OpenSource(ref, in_, out_, kNotEncoders));
+    if (model::HoldsEncoder(file->header())) {
+      return InvalidArgument(
+          "model_path", fmt::format("{} generates no text; {}", Quote(in_, 255), kNotEncoders));
+    }
     // Before the weights are packed for nothing.
+    std::error_code error;
     if (!force_ && std::filesystem::exists(out_, error)) {
       return InvalidArgument("output_exists",
                              Quote(out_, 255) + " is there already; --force replaces it");
     }
-    const bool folder = std::filesystem::is_directory(ref.path, error);
-    if (!folder && packed::IsPacked(ref.path)) {
-      return InvalidArgument("model_path", Quote(in_, 255) +
-                                               " is packed already; what is packed "
-                                               "is the model it was made of");
-    }
-    if (folder && !model::HoldsDecoder(ref.path)) return NoDecoder();
-    Result<std::shared_ptr<const gguf::File>> file =
-        folder ? model::OpenFolderAsGguf(ref.path) : gguf::File::Open(ref.path);
-    if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
-    if (model::HoldsEncoder((*file)->header())) return NoDecoder();
     return file;
-  }
-
-  Status NoDecoder() const {
-    return InvalidArgument("model_path",
-                           Quote(in_, 255) + " generates no text: encoders are not packed");
   }
 
   std::string in_, out_, dtype_ = "int8";

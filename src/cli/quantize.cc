@@ -1,11 +1,9 @@
 // `tutti quantize`: a model file in another form, and what became of each tensor.
 #include <fmt/format.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <string>
@@ -16,12 +14,10 @@
 #include "base/quote.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
+#include "cli/model_source.h"
 #include "cli/number_option.h"
 #include "cli/text_table.h"
 #include "gguf/file.h"
-#include "model/decoder_checkpoint.h"
-#include "model/folder_gguf.h"
-#include "packed/file.h"
 #include "quantize/requantize.h"
 #include "wire/json.h"
 
@@ -130,26 +126,8 @@ class QuantizeCommand final : public Command {
           "invalid_value",
           "IN:" + ref.dtype + " says what a model is served in; what is written is --type");
     }
-    std::error_code error;
-    const bool folder = std::filesystem::is_directory(ref.path, error);
-    if (folder && !model::HoldsDecoder(ref.path)) {
-      return InvalidArgument("model_path",
-                             Quote(in_, 255) +
-                                 " is a folder that holds no model which generates text. "
-                                 "Encoders are quantised at load: --dtype int8");
-    }
-    if (std::filesystem::equivalent(ref.path, out_, error)) {
-      return InvalidArgument("output_path", "IN and OUT are the same file");
-    }
-    if (!folder && packed::IsPacked(ref.path)) {
-      return InvalidArgument("model_path", Quote(in_, 255) +
-                                               " is packed; what is quantised is the model it "
-                                               "was made of");
-    }
-    Result<std::shared_ptr<const gguf::File>> file =
-        folder ? model::OpenFolderAsGguf(ref.path) : gguf::File::Open(ref.path);
-    if (!file.ok()) return std::move(file).status().WithContext(Quote(in_, 255));
-    file_ = *std::move(file);
+    ASSIGN_OR_RETURN(file_,
+                     OpenSource(ref, in_, out_, "encoders are quantised at load: --dtype int8"));
     return OkStatus();
   }
 

@@ -1,6 +1,5 @@
 // `tutti tokenize`: standard input to tokens.
 #include <cstdio>
-#include <filesystem>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -10,11 +9,10 @@
 #include "base/log.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
-#include "gguf/file.h"
 #include "model/decoder_checkpoint.h"
 #include "model/encoder_checkpoint.h"
+#include "model/model_files.h"
 #include "model/tokenizer_metadata.h"
-#include "packed/file.h"
 #include "tokenizer/tokenizer.h"
 
 namespace tutti::cli {
@@ -63,22 +61,19 @@ class TokenizeCommand final : public Command {
 
  private:
   static Result<std::shared_ptr<const tokenizer::Tokenizer>> Load(const std::string& path) {
-    std::error_code error;
-    if (std::filesystem::is_directory(path, error)) {
-      if (model::HoldsDecoder(path)) {
-        ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::Open(path));
-        return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
-      }
-      ASSIGN_OR_RETURN(const model::EncoderCheckpoint folder, model::EncoderCheckpoint::Open(path));
-      return folder.tokenizer;
+    const model::ModelFiles files = model::ModelFiles::At(path);
+    RETURN_IF_ERROR(files.fault);
+    if (files.gguf != nullptr) {  // of any architecture, known or not
+      ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec,
+                       model::ReadTokenizerSpec(files.gguf->header()));
+      return tokenizer::Tokenizer::Create(std::move(spec));
     }
-    if (packed::IsPacked(path)) {
-      ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::OpenAny(path));
-      return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
+    if (files.holds == model::ModelFiles::Holds::kEncoder) {
+      ASSIGN_OR_RETURN(const auto encoder, model::EncoderCheckpoint::FromFiles(files));
+      return encoder.tokenizer;
     }
-    ASSIGN_OR_RETURN(const auto file, gguf::File::Open(path));
-    ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, model::ReadTokenizerSpec(file->header()));
-    return tokenizer::Tokenizer::Create(std::move(spec));
+    ASSIGN_OR_RETURN(model::DecoderCheckpoint decoder, model::DecoderCheckpoint::FromFiles(files));
+    return tokenizer::Tokenizer::Create(std::move(decoder.tokenizer));
   }
 
   std::string model_;

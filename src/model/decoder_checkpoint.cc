@@ -3,12 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <iterator>
 #include <map>
 #include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -138,15 +136,19 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromPacked(std::shared_ptr<const pa
   return checkpoint;
 }
 
-Result<DecoderCheckpoint> DecoderCheckpoint::OpenAny(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) return Open(path);
-  if (packed::IsPacked(path)) {
-    ASSIGN_OR_RETURN(auto file, packed::File::Open(path));
-    return FromPacked(std::move(file));
+Result<DecoderCheckpoint> DecoderCheckpoint::FromFiles(const ModelFiles& files) {
+  RETURN_IF_ERROR(files.fault);
+  switch (files.form) {
+    case ModelFiles::Form::kFolder:
+      return Open(files.path);
+    case ModelFiles::Form::kPacked: {
+      ASSIGN_OR_RETURN(auto file, packed::File::Open(files.path));
+      return FromPacked(std::move(file));
+    }
+    case ModelFiles::Form::kGguf:
+      break;
   }
-  ASSIGN_OR_RETURN(auto file, gguf::File::Open(path));
-  return FromGguf(std::move(file));
+  return FromGguf(files.gguf);
 }
 
 Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
@@ -189,24 +191,6 @@ std::string DecoderCheckpoint::MainType() const {
     if (best.empty() || total > bytes[best]) best = name;
   }
   return best;
-}
-
-bool HoldsDecoder(const std::string& path) {
-  const auto folder = files::Folder::Open(path, "");
-  if (!folder.ok()) return false;
-  const auto config = TextOrNothing(*folder, "config.json");
-  if (!config.ok()) return false;
-  const auto file = JsonFile::Parse(*config, "config.json");
-  if (!file.ok()) return false;
-  const auto type = file->StringOr("model_type", "");
-  if (type.ok() && FamilyOfModelType(*type) != nullptr) return true;
-  const boost::json::value* classes = file->Find("architectures");
-  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
-  return list != nullptr && std::any_of(list->begin(), list->end(), [](const auto& name) {
-           const boost::json::string* text = name.if_string();
-           return text != nullptr &&
-                  std::string_view(text->data(), text->size()).ends_with("ForCausalLM");
-         });
 }
 
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(const gguf::File& file) {

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/config.h"
+#include "model/model_files.h"
 #include "model/tensor_store.h"
 #include "packed/file.h"
 #include "tokenizer/tokenizer_spec.h"
@@ -33,8 +34,9 @@ struct DecoderCheckpoint {
   // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
   // st_*, tokenizer_*.
   static Result<DecoderCheckpoint> Open(const std::string& path, const std::string& root = "");
-  // Whichever of a folder, a GGUF and a packed checkpoint is there. Errors: of all of them.
-  static Result<DecoderCheckpoint> OpenAny(const std::string& path);
+  // Whichever of a folder, a GGUF and a packed checkpoint is there. Errors: `files.fault`, and of
+  // all of them; what holds an encoder is refused as a decoder that is not known.
+  static Result<DecoderCheckpoint> FromFiles(const ModelFiles& files);
   // Errors: as ReadModelConfig and ReadTokenizerSpec; gguf_shape.
   static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
   static Result<DecoderCheckpoint> FromPacked(std::shared_ptr<const packed::File> file);
@@ -50,9 +52,5 @@ struct DecoderCheckpoint {
   // The type most bytes of the tensors are in: "Q4_1", "BF16".
   std::string MainType() const;
 };
-
-// Whether the folder's config.json is a decoder's: of a known family, or of one that says it
-// generates. False too where nothing can be read.
-bool HoldsDecoder(const std::string& path);
 
 }  // namespace tutti::model

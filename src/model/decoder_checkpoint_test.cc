@@ -128,7 +128,6 @@ TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
   DecoderFolder folder("whole");
   auto checkpoint = folder.Open();
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
-  EXPECT_TRUE(HoldsDecoder(folder.path()));
   EXPECT_EQ(checkpoint->config.architecture, "llama");
   EXPECT_EQ(checkpoint->config.rope_mode, kernels::RopeMode::kHalf);
   EXPECT_TRUE(checkpoint->config.tied_head);
@@ -273,17 +272,6 @@ TEST(DecoderCheckpointTest, WhatIsNotServedIsRefusedByItsKey) {
     EXPECT_FALSE(status.ok()) << part;
     EXPECT_THAT(status.message(), HasSubstr(part));
   }
-}
-
-TEST(DecoderCheckpointTest, AFolderOfAnotherKindIsNoDecoder) {
-  DecoderFolder folder("other");
-  folder.Put("config.json", R"({"model_type":"bert","architectures":["BertModel"]})");
-  EXPECT_FALSE(HoldsDecoder(folder.path()));
-  folder.Put("config.json", R"({"model_type":"mamba","architectures":["MambaForCausalLM"]})");
-  EXPECT_TRUE(HoldsDecoder(folder.path()));  // and is refused as one
-  folder.Put("config.json", "[");
-  EXPECT_FALSE(HoldsDecoder(folder.path()));
-  EXPECT_FALSE(HoldsDecoder("/nonexistent"));
 }
 
 }  // namespace

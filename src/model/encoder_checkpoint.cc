@@ -102,4 +102,12 @@ Result<EncoderCheckpoint> EncoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   return checkpoint;
 }
 
+Result<EncoderCheckpoint> EncoderCheckpoint::FromFiles(const ModelFiles& files) {
+  RETURN_IF_ERROR(files.fault);
+  if (files.form == ModelFiles::Form::kFolder) return Open(files.path);
+  if (files.holds != ModelFiles::Holds::kEncoder)
+    return InvalidArgument("model_path", "the file holds no encoder");
+  return FromGguf(files.gguf);
+}
+
 }  // namespace tutti::model

@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "gguf/file.h"
 #include "model/encoder_config.h"
+#include "model/model_files.h"
 #include "model/tensor_store.h"
 #include "tokenizer/tokenizer.h"
 
@@ -30,6 +31,10 @@ struct EncoderCheckpoint {
   // The same of a file for which HoldsEncoder() (encoder_gguf.h) is true. Errors: model_hparam,
   // model_tensor_missing, gguf_*, tokenizer_*.
   static Result<EncoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
+
+  // Whichever of the two is there. Errors: `files.fault`, and of both; model_path for what holds a
+  // decoder in one file.
+  static Result<EncoderCheckpoint> FromFiles(const ModelFiles& files);
 };
 
 }  // namespace tutti::model

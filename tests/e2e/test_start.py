@@ -98,6 +98,7 @@ class Refusals(unittest.TestCase):
             with open(bert, "wb") as out:
                 out.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + tiny_model.key("general.architecture", 8, tiny_model.text("bert")))
             self.assertIn("bert.block_count", self.refused("inspect", bert))
+            self.assertIn("it is an encoder, which `tutti bench encode` measures", self.refused("bench", "engine", bert))
 
     def test_an_arithmetic_that_nobody_knows_is_named(self):
         self.assertIn("no arithmetic is called f8", self.refused("run", MODEL + ":f8", "-p", "Hi"))

@@ -1,0 +1,77 @@
+#include "model/model_files.h"
+
+#include <algorithm>
+#include <boost/json.hpp>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "files/folder.h"
+#include "model/config.h"
+#include "model/encoder_config.h"
+#include "model/encoder_gguf.h"
+#include "model/families/family.h"
+#include "model/folder_text.h"
+#include "model/json_file.h"
+#include "packed/file.h"
+
+namespace tutti::model {
+namespace {
+
+// config.json is a decoder's: of a known family, or of one that says it generates.
+bool IsOfDecoder(const JsonFile& config) {
+  const auto type = config.StringOr("model_type", "");
+  if (type.ok() && FamilyOfModelType(*type) != nullptr) return true;
+  const boost::json::value* classes = config.Find("architectures");
+  const boost::json::array* list = classes == nullptr ? nullptr : classes->if_array();
+  return list != nullptr && std::any_of(list->begin(), list->end(), [](const auto& name) {
+           const boost::json::string* text = name.if_string();
+           return text != nullptr &&
+                  std::string_view(text->data(), text->size()).ends_with("ForCausalLM");
+         });
+}
+
+Result<ModelFiles::Holds> InFolder(const std::string& path) {
+  ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path));
+  ASSIGN_OR_RETURN(const std::optional<std::string> text,
+                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+  if (!text || text->empty())
+    return InvalidArgument("model_not_found", "the folder has no config.json");
+  ASSIGN_OR_RETURN(const JsonFile config, JsonFile::Parse(*text, "config.json"));
+  return IsOfDecoder(config) ? ModelFiles::Holds::kDecoder : ModelFiles::Holds::kEncoder;
+}
+
+}  // namespace
+
+ModelFiles ModelFiles::At(const std::string& path) {
+  ModelFiles found;
+  found.path = path;
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    found.form = Form::kFolder;
+    const Result<Holds> holds = InFolder(path);
+    if (holds.ok()) {
+      found.holds = *holds;
+    } else {
+      found.fault = holds.status();
+    }
+    return found;
+  }
+  if (packed::IsPacked(path)) {
+    found.form = Form::kPacked;
+    found.holds = Holds::kDecoder;
+    return found;
+  }
+  auto file = gguf::File::Open(path);
+  if (!file.ok()) {
+    found.fault = std::move(file).status();
+    return found;
+  }
+  found.gguf = *std::move(file);
+  found.holds = HoldsEncoder(found.gguf->header()) ? Holds::kEncoder : Holds::kDecoder;
+  return found;
+}
+
+}  // namespace tutti::model

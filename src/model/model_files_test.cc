@@ -1,0 +1,134 @@
+#include "model/model_files.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "gguf/testing/checkpoint.h"
+#include "model/decoder_checkpoint.h"
+#include "model/encoder_checkpoint.h"
+#include "model/pack_model.h"
+#include "safetensors/testing/writer.h"
+#include "temp_folder.h"
+
+namespace tutti::model {
+namespace {
+
+using Form = ModelFiles::Form;
+using Holds = ModelFiles::Holds;
+using gguf::testing::TempFile;
+
+gguf::testing::CheckpointSpec Small(bool tensors = true) {
+  gguf::testing::CheckpointSpec spec;
+  spec.layers = 1;
+  spec.tensors = tensors;
+  return spec;
+}
+
+class ModelFilesTest : public ::testing::Test {
+ protected:
+  // A folder of this config.json alone.
+  std::string FolderOf(const std::string& name, std::string_view config) const {
+    const std::string path = folder_.File(name);
+    std::filesystem::create_directories(path);
+    safetensors::testing::WriteFile(path + "/config.json", config);
+    return path;
+  }
+  static void ExpectSound(const std::string& path, Form form, Holds holds) {
+    const ModelFiles files = ModelFiles::At(path);
+    EXPECT_EQ(files.path, path);
+    EXPECT_EQ(files.form, form) << path;
+    EXPECT_EQ(files.holds, holds) << path;
+    EXPECT_TRUE(files.fault.ok()) << files.fault;
+    EXPECT_EQ(files.gguf != nullptr, form == Form::kGguf) << path;
+  }
+  // Whoever opens it is told the same.
+  static void ExpectNothing(const std::string& path, Form form, std::string_view reason) {
+    const ModelFiles files = ModelFiles::At(path);
+    EXPECT_EQ(files.form, form) << path;
+    EXPECT_EQ(files.holds, Holds::kNothing) << path;
+    EXPECT_EQ(files.fault.reason(), reason) << path;
+    EXPECT_EQ(files.gguf, nullptr) << path;
+    EXPECT_EQ(DecoderCheckpoint::FromFiles(files).status().reason(), reason) << path;
+    EXPECT_EQ(EncoderCheckpoint::FromFiles(files).status().reason(), reason) << path;
+  }
+
+  support::TempFolder folder_;
+};
+
+TEST_F(ModelFilesTest, AFolderIsADecodersByItsFamilyOrByWhatItSaysOfItself) {
+  ExpectSound(FolderOf("llama", R"({"model_type":"llama"})"), Form::kFolder, Holds::kDecoder);
+  // And is refused as one by whoever opens it.
+  ExpectSound(FolderOf("mamba", R"({"model_type":"mamba","architectures":["MambaForCausalLM"]})"),
+              Form::kFolder, Holds::kDecoder);
+}
+
+TEST_F(ModelFilesTest, AFolderOfAnythingElseIsAnEncoders) {
+  ExpectSound(FolderOf("bert", R"({"model_type":"bert","architectures":["BertModel"]})"),
+              Form::kFolder, Holds::kEncoder);
+  ExpectSound(FolderOf("unknown", "{}"), Form::kFolder, Holds::kEncoder);
+}
+
+TEST_F(ModelFilesTest, AGgufIsAnEncodersByItsArchitecture) {
+  const TempFile decoder(gguf::testing::MakeCheckpoint(Small()).Build());
+  ExpectSound(decoder.path(), Form::kGguf, Holds::kDecoder);
+  EXPECT_TRUE(DecoderCheckpoint::FromFiles(ModelFiles::At(decoder.path())).ok());
+  EXPECT_EQ(EncoderCheckpoint::FromFiles(ModelFiles::At(decoder.path())).status().reason(),
+            "model_path");
+  const TempFile vocabulary(gguf::testing::MakeCheckpoint(Small(false)).Build());
+  ExpectSound(vocabulary.path(), Form::kGguf, Holds::kDecoder);
+  for (const char* architecture : {"bert", "nomic-bert"}) {
+    gguf::testing::Writer writer;
+    writer.String("general.architecture", architecture);
+    const TempFile encoder(writer.Build());
+    ExpectSound(encoder.path(), Form::kGguf, Holds::kEncoder);
+    EXPECT_EQ(EncoderCheckpoint::FromFiles(ModelFiles::At(encoder.path())).status().reason(),
+              "model_hparam");
+  }
+}
+
+TEST_F(ModelFilesTest, APackedFileIsADecodersWhateverItIsCalled) {
+  auto source =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(Small()).Build()));
+  ASSERT_TRUE(source.ok()) << source.status();
+  const auto packed = PackModel(**source, {});
+  ASSERT_TRUE(packed.ok()) << packed.status();
+  std::vector<std::byte> bytes = packed->front;
+  bytes.insert(bytes.end(), packed->weights->data(),
+               packed->weights->data() + packed->weights->bytes());
+  const TempFile file(bytes, ".gguf");
+  ExpectSound(file.path(), Form::kPacked, Holds::kDecoder);
+  const auto checkpoint = DecoderCheckpoint::FromFiles(ModelFiles::At(file.path()));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_NE(checkpoint->packed, nullptr);
+  EXPECT_EQ(EncoderCheckpoint::FromFiles(ModelFiles::At(file.path())).status().reason(),
+            "model_path");
+}
+
+TEST_F(ModelFilesTest, WhatIsNoneOfThemHasAFault) {
+  ExpectNothing(folder_.File("missing"), Form::kGguf, "model_not_found");
+  ExpectNothing(folder_.path(), Form::kFolder, "model_not_found");
+  ExpectNothing(FolderOf("empty", ""), Form::kFolder, "model_not_found");
+  ExpectNothing(FolderOf("torn", "["), Form::kFolder, "model_hparam");
+  ExpectNothing(FolderOf("large", std::string((1 << 20) + 1, ' ')), Form::kFolder, "model_hparam");
+  const std::string linked = folder_.File("linked");
+  std::filesystem::create_directories(linked);
+  std::filesystem::create_symlink("../bert.json", linked + "/config.json");
+  safetensors::testing::WriteFile(folder_.File("bert.json"), R"({"model_type":"bert"})");
+  ExpectNothing(linked, Form::kFolder, "model_path");
+  const std::string text = folder_.File("notes.gguf");
+  safetensors::testing::WriteFile(text, "not a model at all, but long enough to be looked at");
+  ExpectNothing(text, Form::kGguf, "gguf_magic");
+  const std::string nothing = folder_.File("nothing.gguf");
+  safetensors::testing::WriteFile(nothing, "");
+  ExpectNothing(nothing, Form::kGguf, "gguf_truncated");
+  const std::string pipe = folder_.File("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);  // nobody waits for its writer
+  ExpectNothing(pipe, Form::kGguf, "model_path");
+}
+
+}  // namespace
+}  // namespace tutti::model
