@@ -1,15 +1,13 @@
 #include "quantize/output_file.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <random>
 #include <system_error>
 #include <utility>
 
@@ -40,9 +38,13 @@ std::string FolderOf(const std::string& path) {
   return folder.empty() ? "." : folder;
 }
 
-// A name of its own beside `path`, for a moment or until Keep.
+// A name of its own beside `path`, told from others' files of such names.
+constexpr const char* kMark = ".tutti-";
+constexpr const char* kPart = ".part";
+
 std::string TemporaryName(const std::string& path) {
-  return fmt::format("{}.part-{}", path, getpid());
+  std::random_device random;
+  return fmt::format("{}{}{:08x}{:08x}{}", path, kMark, random(), random(), kPart);
 }
 
 Status CheckRoom(int fd, const std::string& path, uint64_t bytes) {
@@ -68,65 +70,33 @@ Result<OutputFile> OutputFile::Create(const std::string& path, bool replace, uin
     }
     if (!replace) return Exists(path);
   }
-  const mode_t mode = 0644;
-  std::string temporary;
-  int fd = open(FolderOf(path).c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
-  if (fd < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-    temporary = TemporaryName(path);
-    fd = open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-  }
-  if (fd < 0) return FileError(path, errno);
-  OutputFile out(fd, path, std::move(temporary), replace);
-  RETURN_IF_ERROR(CheckRoom(fd, path, bytes));
-  return Result<OutputFile>(std::move(out));
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, "")),
-      replace_(other.replace_),
-      bytes_(other.bytes_) {}
-
-OutputFile::~OutputFile() {
-  if (fd_ >= 0) close(fd_);
-  if (!temporary_.empty()) unlink(temporary_.c_str());
+  RemoveAbandoned(FolderOf(path), std::filesystem::path(path).filename().string() + kMark, kPart);
+  std::optional<NewFile> file =
+      NewFile::Create(TemporaryName(path), NewFile::Meanwhile::kNameless, 0644);
+  if (!file) return FileError(path, errno);
+  RETURN_IF_ERROR(CheckRoom(file->descriptor(), path, bytes));
+  return OutputFile(*std::move(file), path, replace);
 }
 
 Status OutputFile::Append(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return FileError(path_, written < 0 ? errno : EIO);
-    bytes = bytes.subspan(static_cast<size_t>(written));
-    bytes_ += static_cast<uint64_t>(written);
-  }
-  return OkStatus();
+  return file_.Append(bytes) ? OkStatus() : FileError(path_, errno);
 }
 
 Status OutputFile::Keep() {
-  if (fsync(fd_) != 0) return FileError(path_, errno);
-  if (temporary_.empty()) {
-    const std::string self = fmt::format("/proc/self/fd/{}", fd_);
-    // A link never replaces: under its own name where nothing may be replaced, else by a detour.
-    const std::string name = replace_ ? TemporaryName(path_) : path_;
-    if (linkat(AT_FDCWD, self.c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-      return errno == EEXIST ? Exists(name) : FileError(path_, errno);
-    }
-    if (replace_) temporary_ = name;
+  switch (file_.KeepAs(path_, replace_)) {
+    case NewFile::Kept::kYes:
+      return OkStatus();
+    case NewFile::Kept::kNot:
+      return errno == EEXIST ? Exists(path_) : FileError(path_, errno);
+    case NewFile::Kept::kNotFlushed:
+      break;
   }
-  if (!temporary_.empty()) {
-    const bool done = replace_ ? rename(temporary_.c_str(), path_.c_str()) == 0
-                               : link(temporary_.c_str(), path_.c_str()) == 0;
-    if (!done) return errno == EEXIST ? Exists(path_) : FileError(path_, errno);
-    if (!replace_) unlink(temporary_.c_str());
-    temporary_.clear();
-  }
-  const int folder = open(FolderOf(path_).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0) return OkStatus();  // a folder that may be written but not read
-  const int error = fsync(folder) == 0 ? 0 : errno;
-  close(folder);
-  return error == 0 || error == EINVAL ? OkStatus() : FileError(path_, error);
+  // A folder that may be written but not read, or of a file system that flushes no folders.
+  if (errno == EACCES || errno == EINVAL) return OkStatus();
+  return Unavailable("output_unflushed",
+                     fmt::format("{} is there and whole, but the disk did not take its name: {}; a "
+                                 "loss of power now may lose it",
+                                 Quote(path_, kNameBytes), std::generic_category().message(errno)));
 }
 
 }  // namespace tutti::quantize

@@ -1,15 +1,17 @@
-// OutputFile: a file that appears whole under its name, or not at all.
+// OutputFile: the file that a user asked for, which appears whole under its name, or not at all
+// (base/new_file.h), with what went wrong in words. Not thread-safe.
 //
-// It is written without a name where the file system can do that (O_TMPFILE), so that a process
-// that is killed leaves nothing behind; elsewhere under a name of its own beside the real one.
-// Keep brings it to the disk before it gets its name. Not thread-safe.
+// A process that is killed leaves nothing where the file system knows files without a name; what it
+// leaves elsewhere, NAME.tutti-*.part, goes when NAME is made the next time.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <utility>
 
+#include "base/new_file.h"
 #include "base/status.h"
 
 namespace tutti::quantize {
@@ -21,27 +23,22 @@ class OutputFile {
   // storage_full when the disk has less than `bytes` left.
   static Result<OutputFile> Create(const std::string& path, bool replace, uint64_t bytes);
 
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
-  ~OutputFile();  // what was not kept is gone
-
   // Errors: storage_full, output_path.
   Status Append(std::span<const std::byte> bytes);
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return file_.bytes(); }
 
-  // To the disk, then under its name, then the name to the disk. Once, at the end; on an error
-  // there is no file. Errors: as above; output_exists also when another process was faster.
+  // To the disk, then under its name, then the name to the disk. Once, at the end. Errors: as
+  // above; output_exists also when another process was faster; output_unflushed when the file is
+  // there, and a loss of power may still take it. After the others there is no file.
   Status Keep();
 
  private:
-  OutputFile(int fd, std::string path, std::string temporary, bool replace)
-      : fd_(fd), path_(std::move(path)), temporary_(std::move(temporary)), replace_(replace) {}
+  OutputFile(NewFile file, std::string path, bool replace)
+      : file_(std::move(file)), path_(std::move(path)), replace_(replace) {}
 
-  int fd_ = -1;
+  NewFile file_;
   std::string path_;
-  std::string temporary_;  // its name meanwhile; empty while it has none
   bool replace_ = false;
-  uint64_t bytes_ = 0;
 };
 
 }  // namespace tutti::quantize

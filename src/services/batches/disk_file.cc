@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
-#include <filesystem>
+#include <optional>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -26,35 +26,18 @@ int64_t LeftForTheStore(int64_t total_bytes) {
 }
 
 Result<DiskFile> DiskFile::Create(const std::string& path) {
-  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return DiskError(errno);
-  return DiskFile(fd, path);
-}
-
-DiskFile::DiskFile(DiskFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      path_(std::exchange(other.path_, "")),
-      bytes_(other.bytes_) {}
-
-DiskFile::~DiskFile() {
-  if (fd_ >= 0) close(fd_);
-  if (!path_.empty()) unlink(path_.c_str());
+  std::optional<NewFile> file = NewFile::Create(path, NewFile::Meanwhile::kNamed, 0600);
+  if (!file) return DiskError(errno);
+  return DiskFile(*std::move(file));
 }
 
 Status DiskFile::Append(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return DiskError(written < 0 ? errno : EIO);
-    bytes.remove_prefix(static_cast<size_t>(written));
-    bytes_ += written;
-  }
-  return OkStatus();
+  return file_.Append(std::as_bytes(std::span(bytes))) ? OkStatus() : DiskError(errno);
 }
 
 Status DiskFile::CheckRoom() const {
   struct statvfs disk {};
-  if (fstatvfs(fd_, &disk) != 0) return DiskError(errno);
+  if (fstatvfs(file_.descriptor(), &disk) != 0) return DiskError(errno);
   const auto block = static_cast<int64_t>(disk.f_frsize);
   if (static_cast<int64_t>(disk.f_bavail) * block <
       LeftForTheStore(static_cast<int64_t>(disk.f_blocks) * block))
@@ -63,12 +46,11 @@ Status DiskFile::CheckRoom() const {
 }
 
 Status DiskFile::KeepAs(const std::string& path) {
-  if (fsync(fd_) != 0) return DiskError(errno);
-  if (rename(path_.c_str(), path.c_str()) != 0) return DiskError(errno);
-  path_ = path;  // until its name is durable too
-  RETURN_IF_ERROR(FlushFolder(std::filesystem::path(path).parent_path().string()));
-  path_.clear();
-  return OkStatus();
+  const NewFile::Kept kept = file_.KeepAs(path, true);
+  if (kept == NewFile::Kept::kYes) return OkStatus();
+  const int error = errno;
+  if (kept == NewFile::Kept::kNotFlushed) unlink(path.c_str());  // until its name is durable too
+  return DiskError(error);
 }
 
 Result<std::shared_ptr<const DiskReader>> DiskReader::Open(const std::string& path) {
@@ -95,12 +77,7 @@ Result<std::string> DiskReader::Read(int64_t offset, int64_t most) const {
 }
 
 Status FlushFolder(const std::string& folder) {
-  const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return DiskError(errno);
-  const bool flushed = fsync(fd) == 0;
-  const int error = errno;
-  close(fd);
-  return flushed ? OkStatus() : DiskError(error);
+  return tutti::FlushFolder(folder) ? OkStatus() : DiskError(errno);
 }
 
 }  // namespace tutti::batches

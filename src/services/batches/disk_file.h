@@ -1,5 +1,5 @@
-// DiskFile: a file that is written once, from its beginning to its end, and then kept under another
-// name, whole and flushed, or not at all.
+// DiskFile: a client's file or one for a client, written once and then kept under another name,
+// whole and flushed, or not at all (base/new_file.h); what was not kept is gone with the object.
 //
 // One thread at a time. Errors of all: storage_full (no room, or no more than a quota leaves),
 // storage_error.
@@ -9,7 +9,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/new_file.h"
 #include "base/status.h"
 
 namespace tutti::batches {
@@ -25,23 +27,17 @@ class DiskFile {
  public:
   // Under a name that nothing has.
   static Result<DiskFile> Create(const std::string& path);
-  ~DiskFile();  // what was not kept is removed
-  DiskFile(DiskFile&& other) noexcept;
-  DiskFile& operator=(DiskFile&&) = delete;
-
   Status Append(std::string_view bytes);
   // Whether as much is left for the store as is to be.
   Status CheckRoom() const;
-  int64_t bytes() const { return bytes_; }
+  int64_t bytes() const { return static_cast<int64_t>(file_.bytes()); }
   // It outlives the machine under `path`, in the same folder. Once, at its end.
   Status KeepAs(const std::string& path);
 
  private:
-  DiskFile(int fd, std::string path) : fd_(fd), path_(std::move(path)) {}
+  explicit DiskFile(NewFile file) : file_(std::move(file)) {}
 
-  int fd_;
-  std::string path_;  // empty once it is kept
-  int64_t bytes_ = 0;
+  NewFile file_;
 };
 
 // One that is there, for reading at any place. Any thread.
@@ -60,7 +56,7 @@ class DiskReader {
   const int fd_;
 };
 
-// What stands in `folder` by name now stands there after a loss of power too.
+// As tutti::FlushFolder.
 Status FlushFolder(const std::string& folder);
 
 }  // namespace tutti::batches
