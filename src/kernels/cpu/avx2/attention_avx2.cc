@@ -154,112 +154,50 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   if (first < head_dim) AddValues<2, kRows>(p, keep, tile.v + first, keys, head_dim, o + first);
 }
 
-// Narrow formats are widened tile by tile.
-template <KvFormat kFormat>
-struct TileForm {
-  static constexpr bool kWidened = kFormat != KvFormat::kF32;
-  static constexpr int kTileRows = 3;
-  using Block = Tile;
-
-  static size_t QueryBytes(int32_t head_dim) {
-    return static_cast<size_t>(head_dim) * sizeof(float);
+TUTTI_INLINE void Widen(const std::byte* halves, int32_t count, float* out) {
+  const uint16_t* from = reinterpret_cast<const uint16_t*>(halves);
+  for (int32_t i = 0; i < count; i += 16) {
+    const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
+    _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
+    _mm256_storeu_ps(out + i + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
   }
-  static size_t BlockBytes(int32_t head_dim) {
-    return kWidened ? 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float) : 0;
-  }
+}
 
-  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
-                           float* q_scale) {
-    float* out = reinterpret_cast<float*>(dst);
-    for (int32_t d = 0; d < head_dim; ++d) out[d] = q[d] * scale;
-    *q_scale = 1.0f;
-  }
+// 16 bytes: 8 pairs. The first and the second of each.
+TUTTI_INLINE void WidenPairs(const std::byte* pairs, __m256* first, __m256* second) {
+  const __m256i x = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs)));
+  *first = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16));
+  *second = _mm256_cvtepi32_ps(_mm256_srai_epi32(x, 16));
+}
 
-  static TUTTI_INLINE void Widen(const std::byte* halves, int32_t count, float* out) {
-    const uint16_t* from = reinterpret_cast<const uint16_t*>(halves);
-    for (int32_t i = 0; i < count; i += 16) {
-      const __m256i x = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + i));
-      _mm256_storeu_ps(out + i, _mm256_cvtph_ps(_mm256_castsi256_si128(x)));
-      _mm256_storeu_ps(out + i + 8, _mm256_cvtph_ps(_mm256_extracti128_si256(x, 1)));
+void WidenInt8(const std::byte* head, const KvLayout& layout, int32_t keys, float* k, float* v) {
+  const int32_t dims = layout.head_dim;
+  __m256 a, b;
+  const float* scales = reinterpret_cast<const float*>(head + layout.k_scale_offset);
+  __m256 scale[4];
+  for (int i = 0; i < 4; ++i) scale[i] = _mm256_loadu_ps(scales + 8 * i);
+  const std::byte* from = head;
+  for (int32_t d = 0; d < dims; d += 2, k += 2 * kBlockTokens) {
+    for (int i = 0; i < 4; ++i, from += 16) {
+      WidenPairs(from, &a, &b);
+      _mm256_storeu_ps(k + 8 * i, _mm256_mul_ps(a, scale[i]));
+      _mm256_storeu_ps(k + kBlockTokens + 8 * i, _mm256_mul_ps(b, scale[i]));
     }
   }
-
-  // 16 bytes: 8 pairs. The first and the second of each.
-  static TUTTI_INLINE void WidenPairs(const std::byte* pairs, __m256* first, __m256* second) {
-    const __m256i x =
-        _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pairs)));
-    *first = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(x, 16), 16));
-    *second = _mm256_cvtepi32_ps(_mm256_srai_epi32(x, 16));
-  }
-
-  static void WidenInt8(const std::byte* head, const KvLayout& layout, int32_t keys, float* k,
-                        float* v) {
-    const int32_t dims = layout.head_dim;
-    __m256 a, b;
-    const float* scales = reinterpret_cast<const float*>(head + layout.k_scale_offset);
-    __m256 scale[4];
-    for (int i = 0; i < 4; ++i) scale[i] = _mm256_loadu_ps(scales + 8 * i);
-    const std::byte* from = head;
-    for (int32_t d = 0; d < dims; d += 2, k += 2 * kBlockTokens) {
-      for (int i = 0; i < 4; ++i, from += 16) {
-        WidenPairs(from, &a, &b);
-        _mm256_storeu_ps(k + 8 * i, _mm256_mul_ps(a, scale[i]));
-        _mm256_storeu_ps(k + kBlockTokens + 8 * i, _mm256_mul_ps(b, scale[i]));
-      }
-    }
-    scales = reinterpret_cast<const float*>(head + layout.v_scale_offset);
-    from = head + layout.v_offset;
-    for (int32_t t = 0; t < keys; t += 2, v += 2 * dims) {
-      const __m256 even = _mm256_set1_ps(scales[t]);
-      const __m256 odd = _mm256_set1_ps(scales[t + 1]);
-      for (int32_t d = 0; d < dims; d += 8, from += 16) {
-        WidenPairs(from, &a, &b);
-        _mm256_storeu_ps(v + d, _mm256_mul_ps(a, even));
-        _mm256_storeu_ps(v + dims + d, _mm256_mul_ps(b, odd));  // of no use where keys is odd
-      }
+  scales = reinterpret_cast<const float*>(head + layout.v_scale_offset);
+  from = head + layout.v_offset;
+  for (int32_t t = 0; t < keys; t += 2, v += 2 * dims) {
+    const __m256 even = _mm256_set1_ps(scales[t]);
+    const __m256 odd = _mm256_set1_ps(scales[t + 1]);
+    for (int32_t d = 0; d < dims; d += 8, from += 16) {
+      WidenPairs(from, &a, &b);
+      _mm256_storeu_ps(v + d, _mm256_mul_ps(a, even));
+      _mm256_storeu_ps(v + dims + d, _mm256_mul_ps(b, odd));  // of no use where keys is odd
     }
   }
+}
 
-  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
-                         std::byte* scratch) {
-    if (!kWidened) {
-      return {reinterpret_cast<const float*>(head),
-              reinterpret_cast<const float*>(head + layout.v_offset)};
-    }
-    float* wide = reinterpret_cast<float*>(scratch);
-    const int32_t count = layout.head_dim * kBlockTokens;
-    if (kFormat == KvFormat::kI8) {
-      WidenInt8(head, layout, keys, wide, wide + count);
-      return {wide, wide + count};
-    }
-    Widen(head, count, wide);
-    Widen(head + layout.v_offset, keys * layout.head_dim, wide + count);
-    return {wide, wide + count};
-  }
-
-  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
-                                const Block& block, int32_t base, bool masked,
-                                const std::byte* next) {
-    if (row < kTileRows)
-      Prefetch(next,
-               static_cast<size_t>(states.head_dim) * kBlockTokens * 2 * KvValueBytes(kFormat));
-    switch (count) {
-      case 1:
-        return RowsByTile<1>(states, row, block, base, masked);
-      case 2:
-        return RowsByTile<2>(states, row, block, base, masked);
-      default:
-        return RowsByTile<3>(states, row, block, base, masked);
-    }
-  }
-
-  static TUTTI_INLINE void Prefetch(const std::byte* next, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64)
-      _mm_prefetch(reinterpret_cast<const char*>(next + i), _MM_HINT_T1);
-  }
-
-  static float Exp2(float x) { return _mm256_cvtss_f32(Exp2Vector(_mm256_set1_ps(x))); }
-};
+inline float Exp2Float(float x) { return _mm256_cvtss_f32(Exp2Vector(_mm256_set1_ps(x))); }
 
 void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
@@ -294,22 +232,7 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
 }
 
 #include "kernels/cpu/attention_append.inc"
-
-size_t ScratchBytes(const AttentionShape& shape) {
-  return FormScratchBytes<TileForm<KvFormat::kF16>>(shape.head_dim);
-}
-
-void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
-             std::byte* scratch) {
-  switch (args.layout.format) {
-    case KvFormat::kF32:
-      return RunItemForm<TileForm<KvFormat::kF32>>(args, work, index, scratch);
-    case KvFormat::kI8:
-      return RunItemForm<TileForm<KvFormat::kI8>>(args, work, index, scratch);
-    default:
-      return RunItemForm<TileForm<KvFormat::kF16>>(args, work, index, scratch);
-  }
-}
+#include "kernels/cpu/attention_tiles.inc"
 
 }  // namespace
 

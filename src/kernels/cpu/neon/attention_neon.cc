@@ -179,115 +179,55 @@ __attribute__((noinline)) void RowsByTile(const RowStates& states, int32_t row, 
   if (first < head_dim) AddValues<4, kRows>(p, keep, tile.v + first, keys, head_dim, o + first);
 }
 
-// Narrow formats are widened tile by tile.
-template <KvFormat kFormat>
-struct TileForm {
-  static constexpr bool kWidened = kFormat != KvFormat::kF32;
-  static constexpr int kTileRows = 3;
-  using Block = Tile;
-
-  static size_t QueryBytes(int32_t head_dim) {
-    return static_cast<size_t>(head_dim) * sizeof(float);
+TUTTI_INLINE void Widen(const std::byte* halves, int32_t count, float* out) {
+  const uint16_t* from = reinterpret_cast<const uint16_t*>(halves);
+  for (int32_t i = 0; i < count; i += 8) {
+    const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(from + i));
+    vst1q_f32(out + i, vcvt_f32_f16(vget_low_f16(x)));
+    vst1q_f32(out + i + 4, vcvt_f32_f16(vget_high_f16(x)));
   }
-  static size_t BlockBytes(int32_t head_dim) {
-    return kWidened ? 2 * static_cast<size_t>(head_dim) * kBlockTokens * sizeof(float) : 0;
-  }
+}
 
-  static void PrepareQuery(const float* q, int32_t head_dim, float scale, std::byte* dst,
-                           float* q_scale) {
-    float* out = reinterpret_cast<float*>(dst);
-    for (int32_t d = 0; d < head_dim; ++d) out[d] = q[d] * scale;
-    *q_scale = 1.0f;
-  }
+// Eight int8 to two vectors of floats.
+TUTTI_INLINE void WidenEight(int8x8_t x, float32x4_t (&out)[2]) {
+  const int16x8_t words = vmovl_s8(x);
+  out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
+  out[1] = vcvtq_f32_s32(vmovl_s16(vget_high_s16(words)));
+}
 
-  static TUTTI_INLINE void Widen(const std::byte* halves, int32_t count, float* out) {
-    const uint16_t* from = reinterpret_cast<const uint16_t*>(halves);
-    for (int32_t i = 0; i < count; i += 8) {
-      const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(from + i));
-      vst1q_f32(out + i, vcvt_f32_f16(vget_low_f16(x)));
-      vst1q_f32(out + i + 4, vcvt_f32_f16(vget_high_f16(x)));
-    }
-  }
-
-  // Eight int8 to two vectors of floats.
-  static TUTTI_INLINE void WidenEight(int8x8_t x, float32x4_t (&out)[2]) {
-    const int16x8_t words = vmovl_s8(x);
-    out[0] = vcvtq_f32_s32(vmovl_s16(vget_low_s16(words)));
-    out[1] = vcvtq_f32_s32(vmovl_s16(vget_high_s16(words)));
-  }
-
-  static void WidenInt8(const std::byte* head, const KvLayout& layout, int32_t keys, float* k,
-                        float* v) {
-    const int32_t dims = layout.head_dim;
-    const float* scales = reinterpret_cast<const float*>(head + layout.k_scale_offset);
-    const int8_t* from = reinterpret_cast<const int8_t*>(head);
-    float32x4_t wide[2];
-    for (int32_t d = 0; d < dims; d += 2, k += 2 * kBlockTokens) {
-      for (int32_t t = 0; t < kBlockTokens; t += 8, from += 16) {
-        const int8x8x2_t pairs = vld2_s8(from);
-        TUTTI_UNROLL(2)
-        for (int i = 0; i < 2; ++i) {
-          WidenEight(pairs.val[i], wide);
-          float* to = k + i * kBlockTokens + t;
-          vst1q_f32(to, vmulq_f32(wide[0], vld1q_f32(scales + t)));
-          vst1q_f32(to + 4, vmulq_f32(wide[1], vld1q_f32(scales + t + 4)));
-        }
-      }
-    }
-    scales = reinterpret_cast<const float*>(head + layout.v_scale_offset);
-    from = reinterpret_cast<const int8_t*>(head + layout.v_offset);
-    for (int32_t t = 0; t < keys; t += 2, v += 2 * dims) {
-      for (int32_t d = 0; d < dims; d += 8, from += 16) {
-        const int8x8x2_t pairs = vld2_s8(from);
-        TUTTI_UNROLL(2)
-        for (int i = 0; i < 2; ++i) {  // the second is of no use where keys is odd
-          WidenEight(pairs.val[i], wide);
-          vst1q_f32(v + i * dims + d, vmulq_n_f32(wide[0], scales[t + i]));
-          vst1q_f32(v + i * dims + d + 4, vmulq_n_f32(wide[1], scales[t + i]));
-        }
+void WidenInt8(const std::byte* head, const KvLayout& layout, int32_t keys, float* k, float* v) {
+  const int32_t dims = layout.head_dim;
+  const float* scales = reinterpret_cast<const float*>(head + layout.k_scale_offset);
+  const int8_t* from = reinterpret_cast<const int8_t*>(head);
+  float32x4_t wide[2];
+  for (int32_t d = 0; d < dims; d += 2, k += 2 * kBlockTokens) {
+    for (int32_t t = 0; t < kBlockTokens; t += 8, from += 16) {
+      const int8x8x2_t pairs = vld2_s8(from);
+      TUTTI_UNROLL(2)
+      for (int i = 0; i < 2; ++i) {
+        WidenEight(pairs.val[i], wide);
+        float* to = k + i * kBlockTokens + t;
+        vst1q_f32(to, vmulq_f32(wide[0], vld1q_f32(scales + t)));
+        vst1q_f32(to + 4, vmulq_f32(wide[1], vld1q_f32(scales + t + 4)));
       }
     }
   }
-
-  static Block LoadBlock(const std::byte* head, const KvLayout& layout, int32_t keys,
-                         std::byte* scratch) {
-    if (!kWidened) {
-      return {reinterpret_cast<const float*>(head),
-              reinterpret_cast<const float*>(head + layout.v_offset)};
-    }
-    float* wide = reinterpret_cast<float*>(scratch);
-    const int32_t count = layout.head_dim * kBlockTokens;
-    if (kFormat == KvFormat::kI8) {
-      WidenInt8(head, layout, keys, wide, wide + count);
-      return {wide, wide + count};
-    }
-    Widen(head, count, wide);
-    Widen(head + layout.v_offset, keys * layout.head_dim, wide + count);
-    return {wide, wide + count};
-  }
-
-  static TUTTI_INLINE void Rows(const RowStates& states, int32_t row, int32_t count,
-                                const Block& block, int32_t base, bool masked,
-                                const std::byte* next) {
-    if (row < kTileRows)
-      Prefetch(next,
-               static_cast<size_t>(states.head_dim) * kBlockTokens * 2 * KvValueBytes(kFormat));
-    switch (count) {
-      case 1:
-        return RowsByTile<1>(states, row, block, base, masked);
-      case 2:
-        return RowsByTile<2>(states, row, block, base, masked);
-      default:
-        return RowsByTile<3>(states, row, block, base, masked);
+  scales = reinterpret_cast<const float*>(head + layout.v_scale_offset);
+  from = reinterpret_cast<const int8_t*>(head + layout.v_offset);
+  for (int32_t t = 0; t < keys; t += 2, v += 2 * dims) {
+    for (int32_t d = 0; d < dims; d += 8, from += 16) {
+      const int8x8x2_t pairs = vld2_s8(from);
+      TUTTI_UNROLL(2)
+      for (int i = 0; i < 2; ++i) {  // the second is of no use where keys is odd
+        WidenEight(pairs.val[i], wide);
+        vst1q_f32(v + i * dims + d, vmulq_n_f32(wide[0], scales[t + i]));
+        vst1q_f32(v + i * dims + d + 4, vmulq_n_f32(wide[1], scales[t + i]));
+      }
     }
   }
+}
 
-  static TUTTI_INLINE void Prefetch(const std::byte* next, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
-  }
-
-  static float Exp2(float x) { return vgetq_lane_f32(Exp2Vector(vdupq_n_f32(x)), 0); }
-};
+inline float Exp2Float(float x) { return vgetq_lane_f32(Exp2Vector(vdupq_n_f32(x)), 0); }
 
 void AppendHalf(const KvLayout& layout, std::byte* head, int32_t slot, const float* k,
                 const float* v) {
@@ -318,22 +258,7 @@ float Quantise(const float* x, int32_t head_dim, int8_t* out) {
 }
 
 #include "kernels/cpu/attention_append.inc"
-
-size_t ScratchBytes(const AttentionShape& shape) {
-  return FormScratchBytes<TileForm<KvFormat::kF16>>(shape.head_dim);
-}
-
-void RunItem(const AttentionArgs& args, const AttentionWork& work, int32_t index,
-             std::byte* scratch) {
-  switch (args.layout.format) {
-    case KvFormat::kF32:
-      return RunItemForm<TileForm<KvFormat::kF32>>(args, work, index, scratch);
-    case KvFormat::kI8:
-      return RunItemForm<TileForm<KvFormat::kI8>>(args, work, index, scratch);
-    default:
-      return RunItemForm<TileForm<KvFormat::kF16>>(args, work, index, scratch);
-  }
-}
+#include "kernels/cpu/attention_tiles.inc"
 
 }  // namespace
 
