@@ -1,10 +1,9 @@
 #include "app/model_registry.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <iterator>
 #include <system_error>
+#include <vector>
 
 #include "app/options.h"
 
@@ -19,16 +18,55 @@ constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4
                                        {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf"},
                                        {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
 
-bool IsKnown(std::string_view name) {
-  return std::any_of(std::begin(kKnownModels), std::end(kKnownModels),
-                     [&](const KnownModel& known) { return known.name == name; });
+std::string LowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return lower;
+}
+
+// Null where none has the name. The case of letters does not tell models apart; a file that is
+// there under the very name is meant before a model whose name has other letters.
+const KnownModel* FindKnown(std::string_view name) {
+  const auto named = [](std::string_view wanted) -> const KnownModel* {
+    for (const KnownModel& known : kKnownModels) {
+      if (known.name == wanted) return &known;
+    }
+    return nullptr;
+  };
+  const KnownModel* const exact = named(name);
+  std::error_code ignored;
+  if (exact != nullptr || std::filesystem::exists(name, ignored)) return exact;
+  return named(LowerCase(name));
+}
+
+std::vector<std::string> KnownModelNames() {
+  std::vector<std::string> names;
+  for (const KnownModel& known : kKnownModels) names.emplace_back(known.name);
+  return names;
 }
 
 std::string KnownNames() {
   std::string names;
-  for (const KnownModel& known : kKnownModels)
-    names += (names.empty() ? "" : ", ") + std::string(known.name);
+  for (const std::string& name : KnownModelNames()) names += (names.empty() ? "" : ", ") + name;
   return names;
+}
+
+// What to say of a name that is neither a file's nor a known model's.
+std::string NoSuchModel(const std::string& path) {
+  std::string message = "no file " + path.substr(0, 256);
+  if (path.find('/') != std::string::npos || path.ends_with(".gguf")) return message;
+  const std::string meant = Suggestion(LowerCase(path.substr(0, 256)), KnownModelNames());
+  return message + ", and no known model of that name; " +
+         (meant.empty() ? "" : "did you mean " + meant + "? ") + "known: " + KnownNames();
+}
+
+// A known model that is not in the cache.
+std::string NotFetched(const KnownModel& known, const std::string& path) {
+  return "no model " + std::string(known.name) + ": " + path + " is missing; put " +
+         std::string(known.file) + " there (`make models" +
+         (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
+         "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
+         "or give the path of a .gguf file or of a model's folder as MODEL";
 }
 
 // Of a name that says nothing.
@@ -93,20 +131,14 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
                            "the model's name is empty in NAME=MODEL:DTYPE; " + NamesInstead());
   }
   std::error_code error;
-  for (const KnownModel& known : kKnownModels) {
-    if (argument != known.name) continue;
+  if (const KnownModel* const known = FindKnown(argument); known != nullptr) {
     const std::string override =
-        known.name == kDefaultModel ? Environment("TUTTI_MODEL_FILE") : std::string();
-    ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known.file) : override;
-    if (ref.served_name.empty()) ref.served_name = std::string(known.name);
+        known->name == kDefaultModel ? Environment("TUTTI_MODEL_FILE") : std::string();
+    ref.path = override.empty() ? ModelCacheFolder() + "/" + std::string(known->file) : override;
+    if (ref.served_name.empty()) ref.served_name = std::string(known->name);
     if (!std::filesystem::exists(ref.path, error)) {
       if (error) return CannotLook(ref.path, error);
-      return NotFound("model_not_found",
-                      "no model " + std::string(known.name) + ": " + ref.path +
-                          " is missing; put " + std::string(known.file) + " there (`make models" +
-                          (known.name == kDefaultModel ? "" : " NAME=" + std::string(known.name)) +
-                          "` in the source tree fetches it), let TUTTI_CACHE name another folder, "
-                          "or give the path of a .gguf file or of a model's folder as MODEL");
+      return NotFound("model_not_found", NotFetched(*known, ref.path));
     }
     return ref;
   }
@@ -116,17 +148,13 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     if (error) return CannotLook(ref.path, error);
     if (const size_t colon = ref.path.rfind(':'); colon != std::string::npos) {
       const std::string model = ref.path.substr(0, colon);
-      if (IsKnown(model) || std::filesystem::exists(model, error)) {
+      if (FindKnown(model) != nullptr || std::filesystem::exists(model, error)) {
         return InvalidArgument("invalid_value",
                                "no arithmetic is called " + ref.path.substr(colon + 1, 64) +
                                    "; MODEL:int8, MODEL:f32, MODEL:f16 or MODEL:bf16");
       }
     }
-    std::string message = "no file " + ref.path.substr(0, 256);
-    if (ref.path.find('/') == std::string::npos && !ref.path.ends_with(".gguf")) {
-      message += ", and no known model of that name; known: " + KnownNames();
-    }
-    return NotFound("model_not_found", message);
+    return NotFound("model_not_found", NoSuchModel(ref.path));
   }
   return ref;
 }

@@ -1,5 +1,6 @@
 #include "app/settings.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -406,7 +407,7 @@ TEST(Settings, ATablesNameOfFiftyThousandPartsIsRefused) {
   inputs.file = WriteToml(header + "]\n");
   const auto refused = Settings::Resolve(inputs);
   EXPECT_EQ(refused.status().reason(), "invalid_value");
-  EXPECT_THAT(refused.status().message(), HasSubstr("nested too deeply"));
+  EXPECT_THAT(refused.status().message(), ::testing::HasSubstr("nested too deeply"));
 }
 
 TEST(Settings, WhatIsNoRegularFileIsRefused) {

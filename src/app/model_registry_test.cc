@@ -1,0 +1,76 @@
+#include "app/model_registry.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "temp_folder.h"
+
+namespace tutti::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A cache of its own that holds an empty file of the default model.
+class ModelRegistryTest : public ::testing::Test {
+ protected:
+  ModelRegistryTest() {
+    std::filesystem::create_directories(folder_.path() + "/models");
+    std::ofstream(folder_.path() + "/models/SmolLM2-135M-Instruct.Q4_1.gguf") << "x";
+    setenv("TUTTI_CACHE", folder_.path().c_str(), 1);
+  }
+  ~ModelRegistryTest() override { unsetenv("TUTTI_CACHE"); }
+
+  static std::string Refusal(const std::string& argument) {
+    const Result<ModelRef> ref = ResolveModel(argument);
+    return ref.ok() ? "taken: " + ref->path : ref.status().ToString();
+  }
+
+  support::TempFolder folder_;
+};
+
+// `tutti run smollm2-135m-Instruct` was refused, though the file is called so.
+TEST_F(ModelRegistryTest, AKnownModelIsFoundInAnyCaseOfItsLetters) {
+  for (const char* const name : {"smollm2-135m-instruct", "smollm2-135m-Instruct",
+                                 "SmolLM2-135M-Instruct", "SMOLLM2-135M-INSTRUCT"}) {
+    const Result<ModelRef> ref = ResolveModel(name);
+    ASSERT_TRUE(ref.ok()) << ref.status();
+    EXPECT_EQ(ref->served_name, kDefaultModel);
+    EXPECT_THAT(ref->path, HasSubstr("SmolLM2-135M-Instruct.Q4_1.gguf"));
+  }
+  const Result<ModelRef> named = ResolveModel("Chat=SmolLM2-135M-Instruct:f32");
+  ASSERT_TRUE(named.ok()) << named.status();
+  EXPECT_EQ(named->served_name, "Chat") << "what clients ask for is as it was typed";
+  EXPECT_EQ(named->dtype, "f32");
+  EXPECT_THAT(Refusal("Gemma3-270M"), HasSubstr("`make models NAME=gemma3-270m`"));
+}
+
+TEST_F(ModelRegistryTest, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
+  EXPECT_THAT(Refusal("smollm2-135m-instrukt"), HasSubstr("did you mean smollm2-135m-instruct?"));
+  EXPECT_THAT(Refusal("SmolLM-135M-Instruct"), HasSubstr("did you mean smollm2-135m-instruct?"));
+  EXPECT_THAT(Refusal("gemma-270m"), HasSubstr("did you mean gemma3-270m?"));
+  EXPECT_THAT(Refusal("all-MiniLM-L6"), HasSubstr("did you mean all-minilm-l6-v2?"));
+  for (const char* const none : {"qwen", "./smollm2-135m-instrukt", "smollm2-135m-instrukt.gguf"}) {
+    EXPECT_THAT(Refusal(none), HasSubstr("no file")) << none;
+    EXPECT_THAT(Refusal(none), Not(HasSubstr("did you mean"))) << none;
+  }
+  EXPECT_THAT(Refusal("qwen"), HasSubstr("known: smollm2-135m-instruct, gemma3-270m, "));
+}
+
+TEST_F(ModelRegistryTest, AFileThatIsThereIsMeantBeforeAModelOfOtherLetters) {
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder_.path());
+  std::ofstream("SmolLM2-135M-Instruct") << "x";
+  const Result<ModelRef> ref = ResolveModel("SmolLM2-135M-Instruct");
+  std::filesystem::current_path(before);
+  ASSERT_TRUE(ref.ok()) << ref.status();
+  EXPECT_EQ(ref->path, "SmolLM2-135M-Instruct");
+}
+
+}  // namespace
+}  // namespace tutti::app
