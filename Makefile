@@ -20,7 +20,7 @@ build: deps  ## build build/release/tutti and the library
 	@tools/build.sh $(PRESET) tutti tutti_shared
 	@echo "built build/$(PRESET)/tutti"
 
-models: deps  ## fetch the default model once (98 MB), or NAME=all-minilm-l6-v2 (91 MB), checked by SHA-256
+models: deps  ## fetch the default model once (98 MB), or NAME=all-minilm-l6-v2 (91 MB), or NAME=gemma3-270m (253 MB, its terms are shown first); by SHA-256
 	@tools/fetch_model.sh $(NAME)
 
 test-models: deps  # those that the suite needs
