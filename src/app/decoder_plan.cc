@@ -81,36 +81,6 @@ engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
   return options;
 }
 
-// The context a sequence may use, and what to tell the operator about it: what was asked for, else
-// the model's own up to 8192. More than the model's is refused; more than the KV cache holds is
-// refused where it was asked for, else lowered with a notice.
-Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
-                          size_t block_bytes, std::string& notice) {
-  const auto asked = settings.OptionalInt("context");
-  const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
-  if (wanted > model_context) {
-    return InvalidArgument(
-               "invalid_value",
-               fmt::format("--context {} is more than the {} tokens the model was made for", wanted,
-                           model_context))
-        .WithParam("context");
-  }
-  if (wanted <= pool_tokens) return static_cast<int>(wanted);
-  const int64_t needed =
-      (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
-  if (asked.has_value() || pool_tokens == 0) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and "
-                                       "--kv-cache-bytes {} holds "
-                                       "{} tokens; raise it or lower --context",
-                                       wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
-        .WithParam("context");
-  }
-  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
-                       wanted, pool_tokens, settings.Text("kv-cache-bytes"));
-  return static_cast<int>(pool_tokens);
-}
-
 // A pool that was asked for must fit before the weights are packed. The default is not judged: its
 // pages are taken as they are used.
 Status CheckKvFits(const Settings& settings) {
@@ -127,6 +97,10 @@ Status CheckKvFits(const Settings& settings) {
       .WithParam("kv-cache-bytes");
 }
 
+void Add(std::string& notice, const std::string& text) {
+  notice += (notice.empty() || text.empty() ? "" : "; ") + text;
+}
+
 // Types that no kernel computes with: what they become, and what that costs.
 void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
   std::map<tensor::DType, int> found;
@@ -134,10 +108,10 @@ void NoteTranscoded(const model::TensorStore& tensors, std::string& notice) {
     if (tensor::IsTranscoded(tensor.dtype) && tensor.shape.rows() > 1) ++found[tensor.dtype];
   }
   for (const auto& [type, count] : found) {
-    notice += fmt::format("{}{} tensors of type {} are computed as {} ({})",
-                          notice.empty() ? "" : "; ", count, tensor::Name(type),
-                          kernels::WeightFormatName(kernels::NativeFormat(type)),
-                          kernels::PackingLoss(type));
+    Add(notice,
+        fmt::format("{} tensors of type {} are computed as {} ({})", count, tensor::Name(type),
+                    kernels::WeightFormatName(kernels::NativeFormat(type)),
+                    kernels::PackingLoss(type)));
   }
 }
 
@@ -296,6 +270,7 @@ Status DecoderPlan::ReadModel() {
   gateway::ServedModel& served = *served_model;
   ASSIGN_OR_RETURN(served.tokenizer, tokenizer::Tokenizer::Create(std::move(checkpoint.tokenizer)));
   ASSIGN_OR_RETURN(served.chat_template, CompileTemplate(*served.tokenizer));
+  chats = served.chat_template.has_value();
   return model::CheckVocabulary(config, *served.tokenizer);
 }
 
@@ -308,6 +283,7 @@ Status DecoderPlan::SizeMemory() {
   ASSIGN_OR_RETURN(run.context, ChooseContext(settings, config.context_length,
                                               kv_blocks * kBlockTokens, block_bytes, notice));
   RETURN_IF_ERROR(CheckKvFits(settings));
+  most_tokens = run.context;
   engine_options = EngineOptionsFrom(settings);
   const engine::SchedulerOptions& scheduler = engine_options.scheduler;
   run.kernels = table;
@@ -329,8 +305,7 @@ Status DecoderPlan::PlanDraft() {
                                                        .context = runner_options.context,
                                                        .lanes = engine_options.scheduler.lanes}));
   } else if (settings.IsSet("draft")) {
-    if (!notice.empty()) notice += "; ";
-    notice += "--draft is not loaded: --speculate " + settings.Text("speculate");
+    Add(notice, "--draft is not loaded: --speculate " + settings.Text("speculate"));
   }
   return OkStatus();
 }
@@ -344,8 +319,9 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
   served.info.max_model_len = runner_options.context;
   served.info.vocab_size = config.vocab_size;
   served.info.architecture = config.architecture;
-  served.info.quantisation = checkpoint.MainType();
+  served.info.quantisation = checkpoint.TypeName();
   if (mode == model::WeightMode::kInt8) NoteTranscoded(*checkpoint.tensors, notice);
+  Add(notice, UnreadNotice(ref, checkpoint.unread_bytes));
   served.info.digest = checkpoint.digest;
   if (context.metrics != nullptr) {
     served.metrics = std::make_shared<telemetry::ServingMetrics>(
@@ -375,6 +351,33 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
 }
 
 }  // namespace
+
+Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
+                          size_t block_bytes, std::string& notice) {
+  const auto asked = settings.OptionalInt("context");
+  const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
+  if (wanted > model_context) {
+    return InvalidArgument(
+               "invalid_value",
+               fmt::format("--context {} is more than the {} tokens the model was made for", wanted,
+                           model_context))
+        .WithParam("context");
+  }
+  if (wanted <= pool_tokens) return static_cast<int>(wanted);
+  const int64_t needed =
+      (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
+  if (asked.has_value() || pool_tokens == 0) {
+    return InvalidArgument("invalid_value",
+                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and "
+                                       "--kv-cache-bytes {} holds "
+                                       "{} tokens; raise it or lower --context",
+                                       wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
+        .WithParam("context");
+  }
+  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
+                       wanted, pool_tokens, settings.Text("kv-cache-bytes"));
+  return static_cast<int>(pool_tokens);
+}
 
 std::string DTypeOf(const Settings& settings, const ModelRef& ref,
                     const model::DecoderCheckpoint& checkpoint) {

@@ -59,9 +59,7 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   Result<ModelRef> ref = ResolveModel(settings.Text("draft"));
   if (!ref.ok()) return std::move(ref).status().WithContext("--draft").WithParam("draft");
   plan.ref_ = *std::move(ref);
-  const auto named = [&](Status status) {
-    return std::move(status).WithContext("--draft " + plan.ref_.path).WithParam("draft");
-  };
+  const auto named = [&](Status status) { return plan.Named(std::move(status)); };
   Result<model::DecoderCheckpoint> checkpoint =
       model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(plan.ref_.path));
   if (!checkpoint.ok()) return named(std::move(checkpoint).status());
@@ -95,10 +93,14 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   for (const model::StoredTensor& tensor : plan.checkpoint_.tensors->tensors())
     plan.file_bytes_ += tensor.bytes;
   plan.summary_ = fmt::format(
-      "{} {} of {} MiB, {} KV block{} of {}", config.architecture, plan.checkpoint_.MainType(),
+      "{} {} of {} MiB, {} KV block{} of {}", config.architecture, plan.checkpoint_.TypeName(),
       (plan.file_bytes_ + (1 << 20) - 1) >> 20, blocks, blocks == 1 ? "" : "s",
       model::KvFormatName(model::KvFormatOf(run.kv_dtype, plan.mode_, *host.kernels)));
   return plan;
+}
+
+Status DraftPlan::Named(Status status) const {
+  return std::move(status).WithContext("--draft " + ref_.path).WithParam("draft");
 }
 
 Result<std::unique_ptr<runner::CpuModelRunner>> DraftPlan::Load(
@@ -108,11 +110,12 @@ Result<std::unique_ptr<runner::CpuModelRunner>> DraftPlan::Load(
   load.threads = pool->workers();
   load.bf16_pairs = options_.kernels->gemm.bf16_pairs;
   load.progress = std::move(progress);
-  ASSIGN_OR_RETURN(std::shared_ptr<const model::Weights> weights,
-                   model::Weights::Load(checkpoint_, load));
-  RETURN_IF_ERROR(checkpoint_.tensors->CheckUnchanged());
+  auto weights = model::Weights::Load(checkpoint_, load);
+  if (!weights.ok()) return Named(std::move(weights).status());
+  if (Status same = checkpoint_.tensors->CheckUnchanged(); !same.ok())
+    return Named(std::move(same));
   options_.pool = std::move(pool);
-  return runner::CpuModelRunner::Create(std::move(weights), options_);
+  return runner::CpuModelRunner::Create(*std::move(weights), options_);
 }
 
 }  // namespace tutti::app

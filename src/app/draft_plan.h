@@ -54,6 +54,7 @@ class DraftPlan {
 
  private:
   DraftPlan() = default;
+  Status Named(Status status) const;  // of the option and the file
 
   ModelRef ref_;
   model::DecoderCheckpoint checkpoint_;

@@ -56,6 +56,8 @@ class EncoderPlan final : public ModelPlan {
     options_.batch_tokens = std::max(options_.batch_tokens, config.max_tokens);
     Describe();
     summary = Summary(asked);
+    most_tokens = config.max_tokens;
+    notice = UnreadNotice(ref_, checkpoint_.unread_bytes);
     return OkStatus();
   }
 

@@ -29,6 +29,10 @@ class ProgressLine {
   int shown_ = -1;
 };
 
+void Tell(const std::string& notice) {
+  if (!notice.empty()) std::fprintf(stderr, "tutti: %s\n", notice.c_str());
+}
+
 }  // namespace
 
 Status CheckModelNames(const std::vector<ModelRef>& models) {
@@ -45,11 +49,18 @@ Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
                                          const std::vector<ModelRef>& models) {
   std::vector<OpenedModel> opened;
   for (const ModelRef& model : models) {
-    Result<OpenedModel> one = inference.Open(model);
-    if (!one.ok()) return InModelFile(std::move(one).status(), model);
-    if (!one->notice().empty()) std::fprintf(stderr, "tutti: %s\n", one->notice().c_str());
-    opened.push_back(*std::move(one));
+    ASSIGN_OR_RETURN(OpenedModel one, inference.Open(model));
+    Tell(one.notice());
+    opened.push_back(std::move(one));
   }
+  Tell(inference.notice());
+  return opened;
+}
+
+Result<OpenedModel> OpenOne(const LocalInference& inference, const ModelRef& ref, bool fuse) {
+  ASSIGN_OR_RETURN(OpenedModel opened, inference.Open(ref, fuse));
+  Tell(opened.notice());
+  Tell(inference.notice());
   return opened;
 }
 
@@ -77,7 +88,7 @@ void Loading::Main() {
   for (size_t i = 0; i < models_.size() && !abandoned(); ++i) {
     const Status status = LoadOne(std::move(opened_[i]));
     if (abandoned()) return;
-    if (!status.ok()) return Fail(InModelFile(status, models_[i]));
+    if (!status.ok()) return Fail(status);
     events_.served(models_[i]);
   }
   if (!abandoned()) events_.all_served();

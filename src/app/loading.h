@@ -22,6 +22,9 @@ Status CheckModelNames(const std::vector<ModelRef>& models);
 Result<std::vector<OpenedModel>> OpenAll(const LocalInference& inference,
                                          const std::vector<ModelRef>& models);
 
+// One model of a command in the terminal, likewise. `fuse`: as LoadContext's.
+Result<OpenedModel> OpenOne(const LocalInference& inference, const ModelRef& ref, bool fuse = true);
+
 class Loading {
  public:
   struct Events {  // on the thread that loads

@@ -32,6 +32,8 @@ class LocalInference final : public Backend {
   // Reads the header of a model file and checks the options against it; see OpenedModel. `fuse`: as
   // LoadContext's.
   Result<OpenedModel> Open(const ModelRef& ref, bool fuse = true) const;
+  // What the operator should know of the options, whatever the model: ThreadsNotice(), or "".
+  std::string notice() const { return ThreadsNotice(settings_); }
   // Loads an opened model and serves it beside those that were loaded before, on the same threads.
   // `progress` as for OpenedModel::Load(). `step_by_hand`: the engine gets no thread; its owner
   // calls RunOneStep(). Memory or threads that the system refuses are errors too.

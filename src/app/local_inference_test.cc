@@ -8,6 +8,7 @@
 #include <chrono>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -119,13 +120,12 @@ TEST(OpenedModelTest, AFaultOfAnOptionNamesTheOptionAndNotTheFile) {
   const ModelRef ref{"tiny", file.path()};
   const Settings settings = SettingsOf({{"isa", "scalar"}, {"context", "1048576"}});
   LocalInference inference(settings, nullptr);
-  const Result<OpenedModel> opened = inference.Open(ref);
-  ASSERT_FALSE(opened.ok());
-  const Status option = InModelFile(opened.status(), ref);
+  const Status option = inference.Open(ref).status();
   EXPECT_EQ(option.message().find(file.path()), std::string::npos) << option;
   EXPECT_NE(option.message().find("--context"), std::string::npos) << option;
-  const Status fault = InModelFile(InvalidArgument("gguf_magic", "no GGUF"), ref);
-  EXPECT_TRUE(fault.message().starts_with(file.path())) << fault;
+  const gguf::testing::TempFile other(std::as_bytes(std::span("no GGUF at all")));
+  const Status fault = inference.Open({"other", other.path()}).status();
+  EXPECT_TRUE(fault.message().starts_with(other.path() + ": ")) << fault;
 }
 
 // --draft and --speculate, and what they say together.
@@ -141,7 +141,7 @@ TEST(OpenedModelTest, ADraftIsLoadedWhereItProposesAndRefusedWhereItsTokensAreOt
     const Settings settings = SettingsOf(flags);
     LocalInference inference(settings, nullptr);
     const Result<OpenedModel> opened = inference.Open(ref);
-    if (!opened.ok()) return InModelFile(opened.status(), ref).ToString();
+    if (!opened.ok()) return opened.status().ToString();
     return opened->summary() + "|" + opened->notice();
   };
   const std::string both = open({{"draft", small.path()}});

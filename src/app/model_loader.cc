@@ -1,5 +1,7 @@
 #include "app/model_loader.h"
 
+#include <fmt/format.h>
+
 #include <optional>
 #include <utility>
 
@@ -9,13 +11,41 @@
 
 namespace tutti::app {
 
-Status InModelFile(Status status, const ModelRef& ref) {
+namespace {
+
+// A fault names the model file, unless it is an option's: that one says so itself.
+Status InModelFile(Status status, const std::string& path) {
   return FindOption(status.param()) != nullptr ? std::move(status)
-                                               : std::move(status).WithContext(ref.path);
+                                               : std::move(status).WithContext(path);
 }
+
+Result<std::unique_ptr<ModelPlan>> PlanOf(const ModelRef& ref, const LoadContext& context) {
+  const model::ModelFiles files = model::ModelFiles::At(ref.path);
+  if (files.holds == model::ModelFiles::Holds::kEncoder) {
+    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::FromFiles(files));
+    return PlanEncoder(ref, context, std::move(checkpoint));
+  }
+  if (files.gguf != nullptr && files.gguf->tensors().empty()) {
+    return InvalidArgument(
+        "model_tensor_missing",
+        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
+  }
+  ASSIGN_OR_RETURN(auto checkpoint, model::DecoderCheckpoint::FromFiles(files));
+  return PlanDecoder(ref, context, std::move(checkpoint));
+}
+
+}  // namespace
 
 int ThreadsFromSettings(const Settings& settings) {
   return static_cast<int>(settings.OptionalInt("threads").value_or(UsableCores()));
+}
+
+std::string ThreadsNotice(const Settings& settings) {
+  const int threads = ThreadsFromSettings(settings), cores = UsableCores();
+  if (threads <= cores) return "";
+  return fmt::format(
+      "--threads {} is more than the {} core{} this process may use: slower, as a rule", threads,
+      cores, cores == 1 ? "" : "s");
 }
 
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings) {
@@ -38,22 +68,15 @@ OpenedModel::OpenedModel(OpenedModel&&) noexcept = default;
 const std::string& OpenedModel::summary() const { return plan_->summary; }
 const std::string& OpenedModel::notice() const { return plan_->notice; }
 bool OpenedModel::generates() const { return plan_->generates; }
+bool OpenedModel::chats() const { return plan_->chats; }
+int OpenedModel::most_tokens() const { return plan_->most_tokens; }
 
 Result<OpenedModel> OpenedModel::Open(const ModelRef& ref, const LoadContext& context) {
-  const model::ModelFiles files = model::ModelFiles::At(ref.path);
-  if (files.holds == model::ModelFiles::Holds::kEncoder) {
-    ASSIGN_OR_RETURN(auto checkpoint, model::EncoderCheckpoint::FromFiles(files));
-    ASSIGN_OR_RETURN(auto plan, PlanEncoder(ref, context, std::move(checkpoint)));
-    return OpenedModel(std::move(plan));
-  }
-  if (files.gguf != nullptr && files.gguf->tensors().empty()) {
-    return InvalidArgument(
-        "model_tensor_missing",
-        "the file holds a vocabulary and no weights: good for `tokenize` and `inspect` only");
-  }
-  ASSIGN_OR_RETURN(auto checkpoint, model::DecoderCheckpoint::FromFiles(files));
-  ASSIGN_OR_RETURN(auto plan, PlanDecoder(ref, context, std::move(checkpoint)));
-  return OpenedModel(std::move(plan));
+  Result<std::unique_ptr<ModelPlan>> plan = PlanOf(ref, context);
+  if (!plan.ok()) return InModelFile(std::move(plan).status(), ref.path);
+  OpenedModel opened(*std::move(plan));
+  opened.path_ = ref.path;
+  return opened;
 }
 
 Status MustGenerate(const OpenedModel& model, const ModelRef& ref) {
@@ -64,9 +87,28 @@ Status MustGenerate(const OpenedModel& model, const ModelRef& ref) {
       .WithParam("model");
 }
 
+Status MustChat(const OpenedModel& model, const ModelRef& ref) {
+  RETURN_IF_ERROR(MustGenerate(model, ref));
+  if (model.chats()) return OkStatus();
+  return InvalidArgument("invalid_value",
+                         "model " + ref.served_name +
+                             " has no chat template: it continues texts and was not trained to "
+                             "answer (`tutti run " +
+                             ref.path + " --raw -p TEXT`)")
+      .WithParam("model");
+}
+
+std::string UnreadNotice(const ModelRef& ref, uint64_t bytes) {
+  if (bytes == 0) return "";
+  return fmt::format("{}: {} byte{} behind the last tensor {} not read", ref.path, bytes,
+                     bytes == 1 ? "" : "s", bytes == 1 ? "is" : "are");
+}
+
 Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) && {
-  return plan_->Load(std::move(progress), std::move(device));
+  auto served = plan_->Load(std::move(progress), std::move(device));
+  if (!served.ok()) return InModelFile(std::move(served).status(), path_);
+  return served;
 }
 
 }  // namespace tutti::app

@@ -33,8 +33,9 @@ struct LoadContext {
 // first.
 class OpenedModel {
  public:
-  // Errors: those of the file (gguf_*, model_*, tokenizer_*), invalid_value for options that do not
-  // fit the model or the machine, with the numbers.
+  // Errors, here and of Load(): those of the file (gguf_*, model_*, tokenizer_*), which name it and
+  // of several the one at fault; invalid_value for options that do not fit the model or the
+  // machine, with the numbers.
   static Result<OpenedModel> Open(const ModelRef& ref, const LoadContext& context);
   ~OpenedModel();
   OpenedModel(OpenedModel&&) noexcept;
@@ -42,8 +43,10 @@ class OpenedModel {
   // "llama Q4_1 on avx512vnni, 2 threads, 8 lanes, context 8192, 1412 KV blocks of fp16"
   const std::string& summary() const;
   const std::string& notice()
-      const;               // what the operator should know ("context lowered to ..."), or empty
-  bool generates() const;  // text; an encoder does not
+      const;                // what the operator should know ("context lowered to ..."), or empty
+  bool generates() const;   // text; an encoder does not
+  bool chats() const;       // it has a chat template
+  int most_tokens() const;  // tokens of one sequence, of an encoder of one text
 
   // Reads and packs the weights and starts the engine; blocking, seconds. `progress`: bytes packed
   // so far and in all, on the calling thread; false abandons the load (cancelled). Nothing runs
@@ -54,6 +57,7 @@ class OpenedModel {
  private:
   explicit OpenedModel(std::unique_ptr<ModelPlan> plan);
   std::unique_ptr<ModelPlan> plan_;
+  std::string path_;
 };
 
 // The table that --isa names, or the best one; invalid_value lists what this machine has.
@@ -62,15 +66,17 @@ Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings
 // What --kv-dtype says.
 model::KvDtype KvDtypeFromSettings(const Settings& settings);
 
-// A fault of opening or loading names the model file, unless it is an option's: that one says so
-// itself.
-Status InModelFile(Status status, const ModelRef& ref);
-
 // For who needs text from the model: an encoder is refused before its weights are read
 // (invalid_value).
 Status MustGenerate(const OpenedModel& model, const ModelRef& ref);
+// For who asks it questions: one without a chat template is refused likewise, with the command that
+// continues texts.
+Status MustChat(const OpenedModel& model, const ModelRef& ref);
 
 // Compute threads: --threads, or the cores this process may use.
 int ThreadsFromSettings(const Settings& settings);
+
+// What is to be told of more threads than cores, or "": they wait for each other in every step.
+std::string ThreadsNotice(const Settings& settings);
 
 }  // namespace tutti::app

@@ -4,6 +4,7 @@
 // Owned by an OpenedModel; one thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,12 +31,24 @@ class ModelPlan {
 
   std::string summary, notice;  // as OpenedModel's
   bool generates = false;       // as OpenedModel's
+  bool chats = false;           // as OpenedModel's
+  int most_tokens = 0;          // as OpenedModel's
 };
 
 // What a decoder is computed in: MODEL:dtype, else --dtype, else what a packed file was made for.
 std::string DTypeOf(const Settings& settings, const ModelRef& ref,
                     const model::DecoderCheckpoint& checkpoint);
 model::WeightMode WeightModeOf(const std::string& dtype);
+
+// Of so many bytes behind the last tensor of the file; "" of none.
+std::string UnreadNotice(const ModelRef& ref, uint64_t bytes);
+
+// The context a sequence may use, and what to tell the operator about it: what was asked for, else
+// the model's own up to kDefaultContextCap. Errors: invalid_value for more than the model's, and
+// for more than the KV cache holds (`pool_tokens`, in blocks of `block_bytes`) where it was asked
+// for; else that is lowered, with a notice.
+Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
+                          size_t block_bytes, std::string& notice);
 
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,

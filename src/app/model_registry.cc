@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/options.h"
+#include "tensor/type_spelling.h"
 
 namespace tutti::app {
 namespace {
@@ -60,6 +61,23 @@ std::string NoSuchModel(const std::string& path) {
          (meant.empty() ? "" : "did you mean " + meant + "? ") + "known: " + KnownNames();
 }
 
+// One of the files of a model's folder in place of the folder: an easy slip, as the weights of many
+// models are one file. "" for any other path.
+std::string FolderInstead(const std::string& path) {
+  std::error_code ignored;
+  const std::filesystem::path file = path;
+  const std::string name = file.filename().string();
+  if (!std::filesystem::is_regular_file(file, ignored) ||
+      (!name.ends_with(".safetensors") && !name.ends_with(".safetensors.index.json") &&
+       name != "config.json"))
+    return "";
+  const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+  const bool whole = std::filesystem::exists(folder + "/config.json", ignored);
+  return path.substr(0, 256) + " is one file of a model's folder: give " +
+         (whole ? "the folder, " + folder.substr(0, 256)
+                : "a folder that holds it beside config.json and tokenizer.json");
+}
+
 // A known model that is not in the cache.
 std::string NotFetched(const KnownModel& known, const std::string& path) {
   return "no model " + std::string(known.name) + ": " + path + " is missing; put " +
@@ -78,10 +96,10 @@ std::string NamesInstead() {
 std::string TakeDType(std::string_view& argument) {
   const size_t colon = argument.rfind(':');
   if (colon == std::string_view::npos) return "";
-  const std::string_view dtype = argument.substr(colon + 1);
+  const std::string dtype = tensor::CommonSpelling(argument.substr(colon + 1));
   if (dtype != "f32" && dtype != "bf16" && dtype != "f16" && dtype != "int8") return "";
   argument = argument.substr(0, colon);
-  return std::string(dtype);
+  return dtype;
 }
 
 std::string Environment(const char* name) {
@@ -156,6 +174,8 @@ Result<ModelRef> ResolveModel(std::string_view argument) {
     }
     return NotFound("model_not_found", NoSuchModel(ref.path));
   }
+  if (std::string instead = FolderInstead(ref.path); !instead.empty())
+    return InvalidArgument("model_path", std::move(instead));
   return ref;
 }
 

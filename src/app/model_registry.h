@@ -20,7 +20,8 @@ inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
 // "", all of it, is the default model; what stands on a command line is not (cli::ModelName()).
 // Of a known model's name the case of letters does not matter. Errors: invalid_value for NAME= and
 // :f32, which name none; model_not_found, with the name that was meant, or with the command that
-// fetches a known model which is not in the cache; model_path for a path that is no file.
+// fetches a known model which is not in the cache; model_path for a path that is no file,
+// or is one of the files of a model's folder.
 Result<ModelRef> ResolveModel(std::string_view argument);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models

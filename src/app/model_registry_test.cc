@@ -62,6 +62,25 @@ TEST_F(ModelRegistryTest, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
   EXPECT_THAT(Refusal("qwen"), HasSubstr("known: smollm2-135m-instruct, gemma3-270m, "));
 }
 
+TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {
+  const std::string model = folder_.File("model");
+  std::filesystem::create_directory(model);
+  for (const char* const name :
+       {"model.safetensors", "model-00001-of-00002.safetensors", "model.safetensors.index.json"}) {
+    std::ofstream(model + "/" + name) << "x";
+    EXPECT_THAT(Refusal(model + "/" + name),
+                HasSubstr("give a folder that holds it beside config.json and tokenizer.json"));
+  }
+  std::ofstream(model + "/config.json") << "{}";
+  for (const char* const name : {"model.safetensors", "config.json"}) {
+    EXPECT_THAT(
+        Refusal(model + "/" + name),
+        HasSubstr(name + std::string(" is one file of a model's folder: give the folder, ") +
+                  model));
+  }
+  EXPECT_TRUE(ResolveModel(model).ok());
+}
+
 TEST_F(ModelRegistryTest, AFileThatIsThereIsMeantBeforeAModelOfOtherLetters) {
   const std::filesystem::path before = std::filesystem::current_path();
   std::filesystem::current_path(folder_.path());

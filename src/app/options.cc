@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "services/admission/policy.h"
+#include "tensor/type_spelling.h"
 
 namespace tutti::app {
 namespace {
@@ -377,6 +378,18 @@ Status CheckRange(const OptionSpec& option, double value, std::string_view text)
   return legal ? OkStatus() : OutOfRange(option, text);
 }
 
+// The choice in the table's spelling, or "".
+std::string_view ChoiceMeant(const OptionSpec& option, std::string_view text) {
+  const std::string wanted = tensor::CommonSpelling(text);
+  std::string_view rest = option.choices;
+  while (!rest.empty()) {
+    const size_t bar = std::min(rest.find('|'), rest.size());
+    if (tensor::CommonSpelling(rest.substr(0, bar)) == wanted) return rest.substr(0, bar);
+    rest.remove_prefix(std::min(bar + 1, rest.size()));
+  }
+  return "";
+}
+
 // Whether from_chars read all of `text`, be it as a number too large for its type.
 bool IsNumber(std::string_view text, std::from_chars_result read) {
   return read.ptr == text.data() + text.size() && read.ec != std::errc::invalid_argument;
@@ -427,15 +440,9 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       if (!value.ok()) return Bad(option, value.status().message());
       return CheckRange(option, static_cast<double>(*value), text);
     }
-    case kChoice: {
-      std::string_view rest = option.choices;
-      while (!rest.empty()) {
-        const size_t bar = std::min(rest.find('|'), rest.size());
-        if (rest.substr(0, bar) == text) return OkStatus();
-        rest.remove_prefix(std::min(bar + 1, rest.size()));
-      }
+    case kChoice:
+      if (!ChoiceMeant(option, text).empty()) return OkStatus();
       return Bad(option, "must be one of " + std::string(option.choices) + ", not " + Quote(text));
-    }
     case kHosts:
       for (const std::string& host : SplitHosts(text)) {
         if (!IsHostName(host)) {
@@ -461,6 +468,11 @@ Status CheckOptionValue(const OptionSpec& option, std::string_view text) {
       return OkStatus();
   }
   return OkStatus();
+}
+
+std::string PlainOptionValue(const OptionSpec& option, std::string_view text) {
+  const std::string_view choice = option.type == kChoice ? ChoiceMeant(option, text) : "";
+  return std::string(choice.empty() ? text : choice);
 }
 
 std::vector<std::string> SplitHosts(std::string_view text) {

@@ -17,7 +17,8 @@ enum class OptionType {
   kInt,      // decimal, within [min, max]
   kSize,     // bytes: 512MiB, 1GiB, 1073741824; within [min, max]
   kNumber,   // decimal fraction, within [min, max], or between them
-  kChoice,   // one of `choices`, separated by '|'
+  kChoice,   // one of `choices`, separated by '|'; in any case, and FP16 is f16
+             // (tensor/type_spelling.h)
   kText,     // anything without control characters; empty = unset
   kOrigin,   // scheme://host[:port] as browsers send it, or *; empty = unset
   kHosts,    // names or addresses without port, separated by commas; empty = unset
@@ -52,6 +53,9 @@ std::string EnvironmentName(const OptionSpec& option);  // "TUTTI_SCHED_ITL_TARG
 
 // OK when `text` is a legal value; otherwise says what would be. Never echoes more than 64 bytes.
 Status CheckOptionValue(const OptionSpec& option, std::string_view text);
+
+// A legal value as all who read it know it: a choice in the spelling of `choices`, else `text`.
+std::string PlainOptionValue(const OptionSpec& option, std::string_view text);
 
 // "a, B" -> {"a", "b"}: the names of a legal kHosts value, in lower case.
 std::vector<std::string> SplitHosts(std::string_view text);

@@ -280,7 +280,7 @@ Result<Settings> Settings::Resolve(const Inputs& inputs) {
                           const std::string& where) -> Status {
     if (Status status = CheckOptionValue(option, text); !status.ok())
       return std::move(status).WithContext(where);
-    settings.values_[option.key] = {text, source};
+    settings.values_[option.key] = {PlainOptionValue(option, text), source};
     return OkStatus();
   };
 

@@ -67,6 +67,26 @@ TEST(Settings, DefaultsAreLegalValues) {
   }
 }
 
+// --kv-dtype took fp16 alone, --dtype f16 alone, and quantize what is written in capitals, too.
+TEST(Settings, ATypeIsTakenInEverySpellingByEveryOption) {
+  for (const char* const half : {"fp16", "f16", "FP16", "F16", "float16"}) {
+    Settings::Inputs inputs;
+    inputs.flags = {{"kv-dtype", half}, {"dtype", half}};
+    const Result<Settings> settings = Settings::Resolve(inputs);
+    ASSERT_TRUE(settings.ok()) << settings.status();
+    EXPECT_EQ(settings->Text("kv-dtype"), "fp16") << half;
+    EXPECT_EQ(settings->Text("dtype"), "f16") << half;
+  }
+  Settings::Inputs inputs;
+  inputs.environment = {{"TUTTI_KV_DTYPE", "F32"}, {"TUTTI_DTYPE", "BF16"}};
+  EXPECT_EQ(Settings::Resolve(inputs)->Text("kv-dtype"), "fp32");
+  EXPECT_EQ(Settings::Resolve(inputs)->Text("dtype"), "bf16");
+  inputs.environment = {{"TUTTI_KV_DTYPE", "q8_0"}};
+  EXPECT_NE(Settings::Resolve(inputs).status().message().find(
+                "--kv-dtype must be one of fp16|int8|fp32, not \"q8_0\""),
+            std::string::npos);
+}
+
 TEST(Settings, TablesAndDocumentedAliasesNameTheSameOption) {
   Settings::Inputs inputs;
   inputs.file = WriteToml(

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/grpc_loopback.h"
+#include "app/loading.h"
 #include "app/local_inference.h"
 #include "app/model_loader.h"
 #include "app/model_registry.h"
@@ -104,9 +105,8 @@ class LoadedTarget final : public GrpcTarget {
 
   Status Load(const std::string& model) {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-    Result<app::OpenedModel> opened = inference_.Open(ref);
-    if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
-    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
+    RETURN_IF_ERROR(inference_.Load(std::move(opened)));
     ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
     ASSIGN_OR_RETURN(door_, app::GrpcLoopback::Start(inference_));
     ASSIGN_OR_RETURN(target_, GrpcEncodeTarget(door_->address(), "", ""));

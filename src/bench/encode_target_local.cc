@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "app/blocking_waker.h"
+#include "app/loading.h"
 #include "app/local_inference.h"
 #include "app/model_loader.h"
 #include "app/model_registry.h"
@@ -38,9 +39,8 @@ class LocalTarget final : public EncodeTarget {
 
   Status Load(const std::string& model) {
     ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-    Result<app::OpenedModel> opened = inference_.Open(ref);
-    if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
-    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
+    RETURN_IF_ERROR(inference_.Load(std::move(opened)));
     ASSIGN_OR_RETURN(const auto served, inference_.gateway().Find(""));
     summary_ = served->summary;
     return OkStatus();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/blocking_waker.h"
+#include "app/loading.h"
 #include "app/local_inference.h"
 #include "app/model_registry.h"
 #include "base/mutex.h"
@@ -145,9 +146,8 @@ std::string Row(const char* name, const Half& half) {
 
 Status LoadModel(app::LocalInference& inference, const std::string& model) {
   ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-  Result<app::OpenedModel> opened = inference.Open(ref);
-  if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
-  return inference.Load(*std::move(opened));
+  ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference, ref));
+  return inference.Load(std::move(opened));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "base/quote.h"
+#include "tensor/type_spelling.h"
 
 namespace tutti::bench {
 namespace {
@@ -40,6 +41,11 @@ Result<std::string> ReadText(const std::string& path) {
   if (!file) return InvalidArgument("model_path", "cannot read the text " + Quote(path, 255));
   std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   RETURN_IF_ERROR(api::CheckUtf8(text, "the text"));
+  if (text.empty()) {
+    return InvalidArgument(
+        "invalid_value",
+        Quote(path, 255) + " is empty: a text of a few thousand words tells a perplexity");
+  }
   return text;
 }
 
@@ -119,11 +125,15 @@ Result<Scored> Score(const PerplexityOptions& options, const std::string& model,
   }
   out.seconds = ToSeconds(clock.Now() - start);
   if (!out.places.empty()) return out;
-  return InvalidArgument("invalid_value", "the text has too few tokens to score one");
+  return InvalidArgument(
+      "invalid_value",
+      fmt::format("the text has {} token{}: too few to score one; give a longer one",
+                  out.tokens.size(), out.tokens.size() == 1 ? "" : "s"));
 }
 
 // `against`: a dtype of the same model, or a model.
-bool IsDType(const std::string& name) {
+bool IsDType(const std::string& given) {
+  const std::string name = tensor::CommonSpelling(given);
   return name == "f32" || name == "f16" || name == "bf16" || name == "int8";
 }
 
@@ -143,6 +153,8 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
                     scored.Perplexity(), scored.places.size(), options.window,
                     scored.begin.empty() ? "" : " behind BOS", scored.seconds));
   };
+  // Of both before the first is read: minutes may lie between them.
+  RETURN_IF_ERROR(Session::Check(options.model, options.flags, options.window));
   Scored other;
   if (!options.against.empty()) {
     Flags flags = options.flags;
@@ -154,8 +166,9 @@ Result<Report> BenchPerplexity(const PerplexityOptions& options,
     } else {
       flags.erase("dtype");
     }
-    ASSIGN_OR_RETURN(other,
-                     Score(options, same_model ? options.model : options.against, flags, text));
+    const std::string& model = same_model ? options.model : options.against;
+    RETURN_IF_ERROR(Session::Check(model, flags, options.window));
+    ASSIGN_OR_RETURN(other, Score(options, model, flags, text));
     tell(other);
   }
   ASSIGN_OR_RETURN(const Scored mine, Score(options, options.model, options.flags, text));

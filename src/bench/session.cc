@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <thread>
 
+#include "app/loading.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "model/decoder.h"
@@ -14,32 +15,58 @@ namespace tutti::bench {
 
 Session::Session(app::Settings settings) : settings_(std::move(settings)) {}
 
-Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags,
-                                               Stepping stepping, Passes passes) {
+namespace {
+
+Result<app::Settings> SettingsOf(const Flags& flags) {
   app::Settings::Inputs inputs;
   inputs.flags = flags;
   inputs.environment = app::TuttiEnvironment();
-  ASSIGN_OR_RETURN(app::Settings settings, app::Settings::Resolve(inputs));
-  std::unique_ptr<Session> session(new Session(std::move(settings)));
-  ASSIGN_OR_RETURN(const app::ModelRef ref, app::ResolveModel(model));
-  const model::ModelFiles files = model::ModelFiles::At(ref.path);
-  if (files.holds == model::ModelFiles::Holds::kEncoder) {
+  return app::Settings::Resolve(inputs);
+}
+
+// A model that generates. Errors: as app::ResolveModel; invalid_value for an encoder.
+Result<app::ModelRef> DecoderRef(const std::string& model) {
+  ASSIGN_OR_RETURN(app::ModelRef ref, app::ResolveModel(model));
+  if (model::ModelFiles::At(ref.path).holds == model::ModelFiles::Holds::kEncoder) {
     return InvalidArgument("invalid_value", ref.path +
                                                 " generates no text: it is an encoder, which "
                                                 "`tutti bench encode` measures");
   }
+  return ref;
+}
+
+}  // namespace
+
+Status Session::Check(const std::string& model, const Flags& flags, int tokens) {
+  ASSIGN_OR_RETURN(const app::Settings settings, SettingsOf(flags));
+  ASSIGN_OR_RETURN(const app::ModelRef ref, DecoderRef(model));
+  const app::LocalInference inference(settings, nullptr);
+  ASSIGN_OR_RETURN(const app::OpenedModel opened, inference.Open(ref));
+  if (tokens <= opened.most_tokens()) return OkStatus();
+  return InvalidArgument(
+      "invalid_value",
+      fmt::format("{} tokens of one sequence are more than the context of {} of {}", tokens,
+                  opened.most_tokens(), ref.path));
+}
+
+Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const Flags& flags,
+                                               Stepping stepping, Passes passes) {
+  ASSIGN_OR_RETURN(app::Settings settings, SettingsOf(flags));
+  std::unique_ptr<Session> session(new Session(std::move(settings)));
+  ASSIGN_OR_RETURN(const app::ModelRef ref, DecoderRef(model));
+  // First, as its faults name the file.
+  session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
+  ASSIGN_OR_RETURN(app::OpenedModel opened,
+                   app::OpenOne(*session->inference_, ref, passes == Passes::kFused));
+  session->summary_ = opened.summary();
   ASSIGN_OR_RETURN(session->kernels_, app::KernelsFromSettings(session->settings_));
   session->threads_ = app::ThreadsFromSettings(session->settings_);
   ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::FromFiles(files));
+                   model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path)));
   session->config_ = checkpoint.config;
   session->passes_ = passes;
   ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_,
                                                  app::KvDtypeFromSettings(session->settings_)));
-  session->inference_ = std::make_unique<app::LocalInference>(session->settings_, nullptr);
-  ASSIGN_OR_RETURN(app::OpenedModel opened,
-                   session->inference_->Open(ref, passes == Passes::kFused));
-  session->summary_ = opened.summary();
   RETURN_IF_ERROR(
       session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
   ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));

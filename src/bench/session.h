@@ -38,6 +38,10 @@ class Session {
                                                Stepping stepping = Stepping::kByHand,
                                                Passes passes = Passes::kFused);
 
+  // What can be told without reading the weights: files, options, and whether a sequence may have
+  // so many tokens. For benches that would come to it late.
+  static Status Check(const std::string& model, const Flags& flags, int tokens = 0);
+
   // All at once, each `new_tokens` long whatever the model says. Above temperature 0 request i
   // draws with seed i. By hand only.
   Result<std::vector<ServedRequest>> Serve(const std::vector<std::vector<TokenId>>& prompts,

@@ -66,13 +66,18 @@ Result<Round> RunRound(Session& session, const std::vector<std::vector<TokenId>>
 Result<Report> BenchSpeculation(const SpeculationOptions& options,
                                 const std::function<void(const std::string&)>& progress) {
   std::array<std::unique_ptr<Session>, 2> sessions;
+  std::array<Flags, 2> all;
   const int most = *std::max_element(options.lanes.begin(), options.lanes.end());
   for (const bool on : {false, true}) {
     Flags flags = options.flags;
     flags["speculate"] = !on ? "off" : flags.contains("draft") ? "draft" : "ngram";
     flags["prefix-cache"] = "off";
     flags["lanes"] = std::to_string(most);
-    ASSIGN_OR_RETURN(sessions[on], Session::Load(options.model, flags));
+    all[on] = flags;
+  }
+  for (const Flags& flags : all) RETURN_IF_ERROR(Session::Check(options.model, flags));
+  for (const bool on : {false, true}) {
+    ASSIGN_OR_RETURN(sessions[on], Session::Load(options.model, all[on]));
   }
   Session& proposing = *sessions[1];
   Calibration calibration(proposing.kernels().isa, proposing.threads(), options.calibrate);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
@@ -99,7 +100,7 @@ class BenchCommand final : public Command {
         [this] { return Progress(); });
   }
 
-  int Run() override { return run_(); }
+  int Run() override { return CanWrite() ? run_() : Unwritable(); }
 
  private:
   CLI::App* Add(const char* name, const char* help, std::function<Result<bench::Report>()> run) {
@@ -430,6 +431,21 @@ class BenchCommand final : public Command {
     };
   }
 
+  // Asked before, not after minutes of measuring. Leaves what is there, and nothing where nothing
+  // is.
+  bool CanWrite() const {
+    if (json_.empty() || json_ == "-") return true;
+    std::error_code ignored;
+    const bool there = std::filesystem::exists(json_, ignored);
+    const bool can = std::ofstream(json_, std::ios::app).good();
+    if (can && !there) std::filesystem::remove(json_, ignored);
+    return can;
+  }
+
+  int Unwritable() const {
+    return Fail(InvalidArgument("invalid_value", "--json: cannot write " + json_));
+  }
+
   int Finish(const Result<bench::Report>& report) const {
     if (!report.ok()) return Fail(report.status());
     if (!json_.empty()) {
@@ -437,7 +453,7 @@ class BenchCommand final : public Command {
       if (json_ == "-") {
         std::fputs(text.c_str(), stdout);
       } else if (std::ofstream file(json_); !(file << text).flush()) {
-        return Fail(InvalidArgument("invalid_value", "cannot write " + json_));
+        return Unwritable();
       }
     }
     for (const std::string& failure : report->failures)

@@ -234,6 +234,11 @@ void SettingsOptions::AddOnly(CLI::App& command, std::initializer_list<std::stri
   }
 }
 
+void SettingsOptions::NeedBeside(CLI::Option& other) {
+  config_option_->needs(&other);
+  for (const auto& [key, option] : options_) option->needs(&other);
+}
+
 void SettingsOptions::ExcludeBeside(CLI::Option& other) {
   other.excludes(config_option_);
   other.excludes(print_option_);

@@ -26,6 +26,8 @@ class SettingsOptions {
   // 78).
   // `usual`: what this command has instead of the table's default, as flags.
   Result<app::Settings> Resolve(const std::map<std::string, std::string>& usual = {}) const;
+  // None of them without `other`.
+  void NeedBeside(CLI::Option& other);
   // Beside `other` none of them may be given.
   void ExcludeBeside(CLI::Option& other);
   bool print_config() const { return print_config_; }

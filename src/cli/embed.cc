@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "app/blocking_waker.h"
+#include "app/loading.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
@@ -65,8 +66,8 @@ class EmbedCommand final : public Command {
     if (!ref.ok()) return Fail(ref.status());
     name_ = ref->served_name;
     app::LocalInference inference(*settings, nullptr);
-    Result<app::OpenedModel> opened = inference.Open(*ref);
-    if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
+    Result<app::OpenedModel> opened = app::OpenOne(inference, *ref);
+    if (!opened.ok()) return Fail(opened.status());
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
     if (texts_.empty() && isatty(STDIN_FILENO) == 1)
       std::fputs("tutti: ready for texts, one in each line; Ctrl-D ends\n", stderr);

@@ -70,20 +70,21 @@ Status CheckMeaning(const model::ModelFiles& files) {
   return model::Weights::Load(*file, {}).status();
 }
 
-// "ok: llama, 134515008 parameters in 92 MiB, 12240 bytes of KV cache per token".
+// "ok: llama, 134515008 parameters in 92 MiB as Q4_1, 12240 bytes of KV cache per token".
 std::string Summary(const gguf::File& file, const gguf::Description& description) {
   uint64_t bytes = 0;
   for (const gguf::TypeTotal& type : description.types) bytes += type.bytes;
   std::string text = "ok";
   if (description.tensors.empty()) return text + ": a vocabulary without weights";
-  const auto config = model::ReadModelConfig(file);
+  const auto checkpoint = model::DecoderCheckpoint::FromGguf(file);
   const auto kernels = kernels::SelectKernels();
-  if (!config.ok() || !kernels.ok()) return text;
+  if (!checkpoint.ok() || !kernels.ok()) return text;
+  const model::ModelConfig& config = checkpoint->config;
   const size_t kv =
-      model::Decoder::KvBlockBytes(*config, model::WeightMode::kInt8, **kernels) / kBlockTokens;
-  return text + ": " + config->architecture + ", " + std::to_string(description.parameters) +
-         " parameters in " + std::to_string(bytes >> 20) + " MiB, " + std::to_string(kv) +
-         " bytes of KV cache per token";
+      model::Decoder::KvBlockBytes(config, model::WeightMode::kInt8, **kernels) / kBlockTokens;
+  return text + ": " + config.architecture + ", " + std::to_string(description.parameters) +
+         " parameters in " + std::to_string(bytes >> 20) + " MiB as " + TypeText(*checkpoint) +
+         ", " + std::to_string(kv) + " bytes of KV cache per token";
 }
 
 class InspectCommand final : public Command {
@@ -97,18 +98,27 @@ class InspectCommand final : public Command {
         "  tutti inspect all-minilm-l6-v2       which arithmetic it is served in, and why\n"
         "  tutti inspect all-minilm-l6-v2:bf16\n"
         "  tutti inspect model.gguf --json | python3 -m json.tool\n"
-        "  tutti inspect model.gguf --memory    weights, KV cache, and the most that is used");
+        "  tutti inspect model.gguf --memory    weights, KV cache, and the most that is used\n"
+        "  tutti inspect model.gguf --memory --context 4096 --kv-dtype fp16 --kv-cache-bytes 4GiB");
     app_->add_option("FILE", file_, "a .gguf or packed file, a model's folder or a known model")
         ->check(ModelName())
         ->required();
     app_->add_flag("--json", json_, "one JSON object");
-    app_->add_flag("--memory", memory_, "what serving a generating model takes, instead");
+    CLI::Option* const memory =
+        app_->add_flag("--memory", memory_, "what serving a generating model takes, instead");
+    options_.AddOnly(*app_, {"dtype", "kv-dtype", "kv-cache-bytes", "context", "lanes", "speculate",
+                             "draft", "threads", "isa"});
+    options_.NeedBeside(*memory);
   }
 
   int Run() override {
     const Result<app::ModelRef> ref = app::ResolveModel(file_);
     if (!ref.ok()) return Fail(ref.status());
-    if (memory_) return InspectMemory(*ref, json_);
+    if (memory_) {
+      const Result<app::Settings> settings = options_.Resolve();
+      if (!settings.ok()) return FailConfig(settings.status());
+      return InspectMemory(*ref, *settings, json_);
+    }
     const model::ModelFiles files = model::ModelFiles::At(ref->path);
     const bool folder = files.form == model::ModelFiles::Form::kFolder;
     // A folder of nothing is told the fault as an encoder's is.
@@ -137,7 +147,8 @@ class InspectCommand final : public Command {
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       if (description.version != 0) PrintText(description);
       if (!description.verdict.ok())
-        std::fprintf(stderr, "tutti: %s\n", Verdict(description).c_str());
+        std::fprintf(stderr, "tutti: %s: %s: %s\n", description.verdict.reason().c_str(),
+                     ref->path.c_str(), description.verdict.message().c_str());
     }
     return description.verdict.ok() ? kExitOk : kExitFailed;
   }
@@ -148,6 +159,10 @@ class InspectCommand final : public Command {
   }
 
   static void PrintText(const gguf::Description& d) {
+    if (d.unread_bytes > 0) {
+      std::printf("warning: %llu bytes behind the last tensor are no part of the model\n",
+                  static_cast<unsigned long long>(d.unread_bytes));
+    }
     std::printf("GGUF version %u, %llu bytes, alignment %llu, %llu parameters\n\n", d.version,
                 static_cast<unsigned long long>(d.file_bytes),
                 static_cast<unsigned long long>(d.alignment),
@@ -199,6 +214,8 @@ class InspectCommand final : public Command {
                                   {"file_bytes", d.file_bytes},
                                   {"alignment", d.alignment},
                                   {"parameters", d.parameters},
+                                  {"file_type", d.file_type},
+                                  {"unread_bytes", d.unread_bytes},
                                   {"metadata", std::move(metadata)},
                                   {"types", std::move(types)},
                                   {"tensors", std::move(tensors)}};
@@ -206,6 +223,7 @@ class InspectCommand final : public Command {
     if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());
   }
 
+  SettingsOptions options_;
   std::string file_;
   bool json_ = false;
   bool memory_ = false;

@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kDecoderSchema = "tutti.inspect.decoder.v1";
 
 struct DecoderFacts {
-  std::string architecture, type, digest;
+  std::string architecture, type, type_text, digest;
   std::string packed_for;  // of a packed checkpoint: its arithmetic
   int layers = 0, width = 0, vocabulary = 0, context = 0, experts = 0;
   uint64_t parameters = 0;
@@ -42,7 +42,8 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
   const model::ModelConfig& config = checkpoint.config;
   DecoderFacts facts;
   facts.architecture = config.architecture;
-  facts.type = checkpoint.MainType();
+  facts.type = checkpoint.TypeName();
+  facts.type_text = TypeText(checkpoint);
   facts.digest = checkpoint.digest;
   facts.layers = config.layers;
   facts.width = config.width;
@@ -59,6 +60,11 @@ Result<DecoderFacts> CheckDecoder(const model::ModelFiles& files) {
 }
 
 }  // namespace
+
+std::string TypeText(const model::DecoderCheckpoint& checkpoint) {
+  const std::string name = checkpoint.TypeName(), shares = checkpoint.TypeShares();
+  return name == shares ? name : name + " (" + shares + ")";
+}
 
 int InspectDecoder(const model::ModelFiles& files, bool json) {
   const Result<DecoderFacts> facts = CheckDecoder(files);
@@ -84,14 +90,15 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
   } else if (facts.ok()) {
     std::printf("ok: %s, %llu parameters in %zu MiB as %s, %zu bytes of KV cache per token\n",
                 facts->architecture.c_str(), static_cast<unsigned long long>(facts->parameters),
-                facts->bytes >> 20, facts->type.c_str(), facts->kv_token_bytes);
+                facts->bytes >> 20, facts->type_text.c_str(), facts->kv_token_bytes);
     if (!facts->packed_for.empty())
       std::printf("packed for %s: a start reads the weights as they are\n",
                   facts->packed_for.c_str());
     std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
                 facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
   } else {
-    std::fprintf(stderr, "tutti: %s\n", verdict.c_str());
+    std::fprintf(stderr, "tutti: %s: %s: %s\n", facts.status().reason().c_str(), path.c_str(),
+                 facts.status().message().c_str());
   }
   return facts.ok() ? kExitOk : kExitFailed;
 }

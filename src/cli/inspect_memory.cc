@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <boost/json.hpp>
 #include <cstdio>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "app/draft_plan.h"
@@ -29,25 +31,32 @@ struct MemoryFacts {
   size_t kv_pool = 0;   // --kv-cache-bytes, in whole blocks
   size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
+  int context = 0, lanes = 0;  // of one sequence; sequences that run together
+  std::string notice;          // of a context that was lowered
   size_t draft = 0;  // weights, as in the file, and KV memory of the model that proposes tokens
+  size_t together() const {
+    return kv_token * static_cast<size_t>(context) * static_cast<size_t>(lanes);
+  }
   // Row N09: with the program itself, scratch, and the packing of the largest tensors.
   size_t peak() const {
     return weights + weights / 5 + kv_pool + draft + draft / 5 + (size_t{64} << 20);
   }
 };
 
-Result<MemoryFacts> Measure(const app::ModelRef& ref) {
-  app::Settings::Inputs inputs;
-  inputs.environment = app::TuttiEnvironment();
-  ASSIGN_OR_RETURN(const app::Settings settings, app::Settings::Resolve(inputs));
+Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& settings) {
   ASSIGN_OR_RETURN(const kernels::KernelTable* const table, app::KernelsFromSettings(settings));
-  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path)));
+  const auto in_file = [&](Status status) { return std::move(status).WithContext(ref.path); };
+  auto opened = model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path));
+  if (!opened.ok()) return in_file(std::move(opened).status());
+  const model::DecoderCheckpoint& checkpoint = *opened;
   model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
   load.mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
   load.bf16_pairs = table->gemm.bf16_pairs;
-  RETURN_IF_ERROR(model::Weights::CheckPacked(checkpoint, load.mode));
-  ASSIGN_OR_RETURN(const auto weights, model::Weights::Load(checkpoint, load));
+  if (Status fits = model::Weights::CheckPacked(checkpoint, load.mode); !fits.ok())
+    return in_file(std::move(fits));
+  auto loaded = model::Weights::Load(checkpoint, load);
+  if (!loaded.ok()) return in_file(std::move(loaded).status());
+  const std::shared_ptr<const model::Weights> weights = *std::move(loaded);
   const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
   const size_t block =
       model::Decoder::KvBlockBytes(weights->config(), weights->mode(), *table, dtype);
@@ -56,18 +65,20 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref) {
   facts.kv_pool = static_cast<size_t>(settings.Int("kv-cache-bytes")) / block * block;
   facts.kv_token = block / kBlockTokens;
   facts.kv_dtype = model::KvFormatName(model::KvFormatOf(dtype, weights->mode(), *table));
+  facts.lanes = static_cast<int>(settings.Int("lanes"));
+  ASSIGN_OR_RETURN(facts.context,
+                   app::ChooseContext(settings, weights->config().context_length,
+                                      static_cast<int64_t>(facts.kv_pool / facts.kv_token), block,
+                                      facts.notice));
   ASSIGN_OR_RETURN(const app::Speculate how, app::SpeculateFromSettings(settings));
   if (how == app::Speculate::kDraft) {
     tokenizer::TokenizerSpec tokens = checkpoint.tokenizer;
     ASSIGN_OR_RETURN(const auto tokenizer, tokenizer::Tokenizer::Create(std::move(tokens)));
-    const int64_t context = settings.OptionalInt("context").value_or(app::kDefaultContextCap);
-    ASSIGN_OR_RETURN(
-        const app::DraftPlan plan,
-        app::DraftPlan::Open(settings, {.tokenizer = tokenizer.get(),
-                                        .kernels = table,
-                                        .context = std::min(static_cast<int>(context),
-                                                            weights->config().context_length),
-                                        .lanes = static_cast<int>(settings.Int("lanes"))}));
+    ASSIGN_OR_RETURN(const app::DraftPlan plan,
+                     app::DraftPlan::Open(settings, {.tokenizer = tokenizer.get(),
+                                                     .kernels = table,
+                                                     .context = facts.context,
+                                                     .lanes = facts.lanes}));
     facts.draft = plan.file_bytes() + plan.kv_bytes();
   }
   return facts;
@@ -77,8 +88,8 @@ double MiB(size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 }  // namespace
 
-int InspectMemory(const app::ModelRef& ref, bool json) {
-  const Result<MemoryFacts> facts = Measure(ref);
+int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json) {
+  const Result<MemoryFacts> facts = Measure(ref, settings);
   if (!facts.ok()) return Fail(facts.status());
   if (json) {
     std::printf("%s\n",
@@ -88,17 +99,24 @@ int InspectMemory(const app::ModelRef& ref, bool json) {
                                                     {"kv_token_bytes", facts->kv_token},
                                                     {"kv_dtype", facts->kv_dtype},
                                                     {"kv_tokens", facts->kv_pool / facts->kv_token},
+                                                    {"context", facts->context},
+                                                    {"lanes", facts->lanes},
                                                     {"draft_bytes", facts->draft},
                                                     {"peak_bytes", facts->peak()}})
                     .c_str());
     return kExitOk;
   }
+  if (!facts->notice.empty()) std::fprintf(stderr, "tutti: %s\n", facts->notice.c_str());
   std::printf("weights   %9.1f MiB, packed\n", MiB(facts->weights));
   std::printf("KV cache  %9.1f MiB, %zu tokens of %zu bytes in %s (--kv-cache-bytes, --kv-dtype)\n",
               MiB(facts->kv_pool), facts->kv_pool / facts->kv_token, facts->kv_token,
               std::string(facts->kv_dtype).c_str());
+  // Sequences that do not fit together wait, or begin again: nothing more is taken.
+  std::printf("          %9.1f MiB of it, were all %d lanes at the context of %d tokens%s\n",
+              MiB(facts->together()), facts->lanes, facts->context,
+              facts->together() > facts->kv_pool ? ": more than it holds" : "");
   if (facts->draft > 0)
-    std::printf("draft     %9.1f MiB, weights and KV cache (TUTTI_DRAFT)\n", MiB(facts->draft));
+    std::printf("draft     %9.1f MiB, weights and KV cache (--draft)\n", MiB(facts->draft));
   std::printf("at most   %9.1f MiB while it loads and serves: 1.2 x weights + cache + 64 MiB\n",
               MiB(facts->peak()));
   return kExitOk;

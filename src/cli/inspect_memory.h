@@ -2,12 +2,12 @@
 #pragma once
 
 #include "app/model_registry.h"
+#include "app/settings.h"
 
 namespace tutti::cli {
 
-// Prints it for the settings of the environment and the defaults, in the arithmetic that `ref` says
-// if it does; the exit status. `ref`: a GGUF, a packed file or a folder. Reads and packs the
-// weights.
-int InspectMemory(const app::ModelRef& ref, bool json);
+// Prints it for these settings, in the arithmetic that `ref` says if it does; the exit status.
+// `ref`: a GGUF, a packed file or a folder. Reads and packs the weights.
+int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json);
 
 }  // namespace tutti::cli

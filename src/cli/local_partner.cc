@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "app/blocking_waker.h"
+#include "app/loading.h"
 #include "app/local_dialog.h"
 #include "app/local_inference.h"
 #include "cli/chat_partner.h"
@@ -15,11 +16,10 @@ class LocalPartner final : public ChatPartner {
       : sampling_(sampling), inference_(settings, nullptr) {}
 
   Status Load(const app::ModelRef& ref, const std::optional<KeptDialog>& kept) {
-    Result<app::OpenedModel> opened = inference_.Open(ref);
-    if (!opened.ok()) return app::InModelFile(std::move(opened).status(), ref);
-    RETURN_IF_ERROR(app::MustGenerate(*opened, ref));
-    introduction_ = ref.served_name + ": " + opened->summary();
-    RETURN_IF_ERROR(inference_.Load(*std::move(opened)));
+    ASSIGN_OR_RETURN(app::OpenedModel opened, app::OpenOne(inference_, ref));
+    RETURN_IF_ERROR(app::MustChat(opened, ref));
+    introduction_ = ref.served_name + ": " + opened.summary();
+    RETURN_IF_ERROR(inference_.Load(std::move(opened)));
     if (!kept.has_value()) return OkStatus();
     ASSIGN_OR_RETURN(dialog_, app::LocalDialog::Open(inference_, {.folder = kept->folder,
                                                                   .session = kept->session,

@@ -1,12 +1,11 @@
 #include "cli/model_source.h"
 
-#include <fmt/format.h>
-
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/quote.h"
+#include "cli/no_decoder.h"
 #include "model/folder_gguf.h"
 #include "model/model_files.h"
 
@@ -33,13 +32,8 @@ Result<std::shared_ptr<const gguf::File>> OpenSource(const app::ModelRef& ref,
     case ModelFiles::Form::kFolder:
       break;
   }
-  if (files.holds != ModelFiles::Holds::kDecoder) {
-    const std::string why = files.fault.ok() ? "" : " (" + files.fault.message() + ")";
-    return InvalidArgument("model_path",
-                           fmt::format("{} is a folder that holds no model which generates text{}; "
-                                       "{}",
-                                       quoted, why, encoders));
-  }
+  if (files.holds != ModelFiles::Holds::kDecoder)
+    return NoDecoder(ref.path, name, std::string(encoders));
   auto file = model::OpenFolderAsGguf(ref.path);
   if (!file.ok()) return std::move(file).status().WithContext(quoted);
   return file;

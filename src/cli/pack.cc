@@ -19,6 +19,7 @@
 #include "model/pack_model.h"
 #include "packed/file.h"
 #include "quantize/output_file.h"
+#include "tensor/type_spelling.h"
 
 namespace tutti::cli {
 namespace {
@@ -50,7 +51,7 @@ class PackCommand final : public Command {
         ->required();
     app_->add_option("OUT", out_, "the file to write")->required();
     app_->add_option("--dtype", dtype_, "what it is computed in, as of `tutti serve` (int8)")
-        ->check(CLI::IsMember({"int8", "bf16", "f16", "f32"}));
+        ->transform(CLI::IsMember({"int8", "bf16", "f16", "f32"}, tensor::CommonSpelling));
     app_->add_flag("--force", force_, "replace OUT where it is there");
     AddNumber(*app_, "--threads", threads_, 1, 1024,
               "that pack (default: the cores this process may use)");
@@ -72,7 +73,9 @@ class PackCommand final : public Command {
     model::LoadOptions options;
     options.mode = *ModeNamed(dtype_);
     options.threads = threads_ > 0 ? threads_ : UsableCores();
-    ASSIGN_OR_RETURN(const model::PackedModel model, model::PackModel(*file, options));
+    Result<model::PackedModel> packed = model::PackModel(*file, options);
+    if (!packed.ok()) return std::move(packed).status().WithContext(Quote(in_, 255));
+    const model::PackedModel model = *std::move(packed);
     ASSIGN_OR_RETURN(quantize::OutputFile out,
                      quantize::OutputFile::Create(out_, force_, model.file_bytes()));
     RETURN_IF_ERROR(out.Append(model.front));

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -18,6 +19,8 @@
 #include "cli/number_option.h"
 #include "cli/text_table.h"
 #include "gguf/file.h"
+#include "model/config.h"
+#include "model/encoder_gguf.h"
 #include "quantize/requantize.h"
 #include "wire/json.h"
 
@@ -111,6 +114,7 @@ class QuantizeCommand final : public Command {
     const Clock::time_point begin = Clock::now();
     const Status opened = OpenInput();
     if (!opened.ok()) return Fail(opened);
+    if (const Status warned = Warn(*type); !warned.ok()) return Fail(warned);
     const Result<quantize::RequantizeReport> report = Write(*type);
     if (!report.ok()) return Fail(report.status());
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -131,6 +135,41 @@ class QuantizeCommand final : public Command {
     return OkStatus();
   }
 
+  // What whoever asked for it may not have meant, a line each. Errors: those of the plan.
+  Status Warn(const quantize::FileType& type) const {
+    ASSIGN_OR_RETURN(const quantize::RequantizeReport plan, quantize::PlanRequantize(*file_, type));
+    const auto again = std::find_if(plan.tensors.begin(), plan.tensors.end(),
+                                    [](const quantize::TensorOutcome& tensor) {
+                                      const tensor::DType from = tensor.plan.from->dtype();
+                                      return tensor::IsQuantized(from) && from != tensor.plan.to;
+                                    });
+    // A key more in the metadata is no growth.
+    const bool larger = plan.bytes_after > plan.bytes_before + plan.bytes_before / 100;
+    if (again != plan.tensors.end()) {
+      std::fprintf(stderr,
+                   "tutti: warning: %s is quantised already (%s): what it lost stays lost%s; take "
+                   "a file of floats (F16, BF16, F32) where there is one\n",
+                   Quote(in_, 255).c_str(),
+                   std::string(tensor::Name(again->plan.from->dtype())).c_str(),
+                   larger ? fmt::format(", and {:.1f} MiB become {:.1f}", MiB(plan.bytes_before),
+                                        MiB(plan.bytes_after))
+                                .c_str()
+                          : "");
+    } else if (larger && !plan.tensors.empty()) {
+      std::fprintf(stderr, "tutti: warning: %s grows from %.1f to %.1f MiB and gains nothing\n",
+                   Quote(in_, 255).c_str(), MiB(plan.bytes_before), MiB(plan.bytes_after));
+    }
+    const bool encoder = model::HoldsEncoder(file_->header());
+    const Status served = encoder ? OkStatus() : model::ReadModelConfig(*file_).status();
+    if (!served.ok() && !plan.tensors.empty()) {
+      std::fprintf(stderr,
+                   "tutti: warning: what is written will not be served by tutti, as %s is not: "
+                   "%s\n",
+                   Quote(in_, 255).c_str(), served.message().c_str());
+    }
+    return OkStatus();
+  }
+
   Result<quantize::RequantizeReport> Write(const quantize::FileType& type) {
     if (dry_run_) return quantize::PlanRequantize(*file_, type);
     ProgressLine line;
@@ -140,6 +179,9 @@ class QuantizeCommand final : public Command {
     options.progress = [&line](uint64_t done, uint64_t total) { return line(done, total); };
     Result<quantize::RequantizeReport> report = quantize::Requantize(*file_, type, out_, options);
     line.End();
+    if (!report.ok() && !report.status().reason().starts_with("output_") &&
+        report.status().reason() != "storage_full")
+      return std::move(report).status().WithContext(Quote(in_, 255));
     return report;
   }
 

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "app/blocking_waker.h"
+#include "app/loading.h"
 #include "app/local_inference.h"
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
@@ -57,9 +58,10 @@ class RunCommand final : public Command {
       if (const int status = ReadPrompt(); status != kExitOk) return status;
     }
     app::LocalInference inference(*settings, nullptr);
-    Result<app::OpenedModel> opened = inference.Open(*ref);
-    if (!opened.ok()) return Fail(app::InModelFile(std::move(opened).status(), *ref));
-    if (const Status status = app::MustGenerate(*opened, *ref); !status.ok()) return Fail(status);
+    Result<app::OpenedModel> opened = app::OpenOne(inference, *ref);
+    if (!opened.ok()) return Fail(opened.status());
+    const Status fits = raw_ ? app::MustGenerate(*opened, *ref) : app::MustChat(*opened, *ref);
+    if (!fits.ok()) return Fail(fits);
     if (const Status status = inference.Load(*std::move(opened)); !status.ok()) return Fail(status);
     return Answer(inference.gateway());
   }

@@ -38,8 +38,8 @@ class TokenizeCommand final : public Command {
   int Run() override {
     const Result<app::ModelRef> ref = app::ResolveModel(model_);
     if (!ref.ok()) return Fail(ref.status());
-    const auto tokenizer = Load(ref->path);
-    if (!tokenizer.ok()) return Fail(tokenizer.status());
+    auto tokenizer = Load(ref->path);
+    if (!tokenizer.ok()) return Fail(std::move(tokenizer).status().WithContext(ref->path));
     const std::string text{std::istreambuf_iterator<char>(std::cin),
                            std::istreambuf_iterator<char>()};
     if (const Status status = api::CheckUtf8(text, "standard input"); !status.ok())

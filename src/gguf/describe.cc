@@ -8,6 +8,7 @@
 #include "base/quote.h"
 #include "files/source.h"
 #include "gguf/file.h"
+#include "gguf/file_type.h"
 
 namespace tutti::gguf {
 namespace {
@@ -58,6 +59,8 @@ void Fill(const Header& header, const DescribeOptions& options, Description* out
   out->version = header.version();
   out->alignment = header.alignment();
   out->data_offset = header.data_offset();
+  out->unread_bytes = header.unread_bytes();
+  out->file_type = FileTypeName(header);
   for (size_t i = 0; i < header.entry_count(); ++i) {
     out->metadata.push_back(Line(header.entry(i), options.max_value_bytes));
   }

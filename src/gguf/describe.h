@@ -40,7 +40,9 @@ struct Description {
   uint32_t version = 0;
   uint64_t alignment = 0;
   uint64_t data_offset = 0;
-  uint64_t parameters = 0;  // elements of all tensors
+  uint64_t parameters = 0;    // elements of all tensors
+  uint64_t unread_bytes = 0;  // as Header's
+  std::string file_type;      // "Q4_K_M", of general.file_type; empty where it says none
   std::vector<MetadataLine> metadata;
   std::vector<TensorLine> tensors;
   std::vector<TypeTotal> types;  // by bytes, largest first

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <utility>
 
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
@@ -46,6 +47,29 @@ TEST(Describe, ListsMetadataTensorsAndTotals) {
   EXPECT_EQ(description.types[0].type, "Q8_0");
   EXPECT_EQ(description.types[0].tensors, 2u);
   EXPECT_EQ(description.types[0].bytes, 9u * 34);
+}
+
+// A Q4_K_M file was introduced as one of Q5_0, its commonest type.
+TEST(Describe, AFileSaysOfWhichTypeItIs) {
+  for (const auto& [number, name] :
+       {std::pair(15u, "Q4_K_M"), {0u, "F32"}, {32u, "BF16"}, {1023u, ""}}) {
+    Writer writer;
+    writer.U32("general.file_type", number);
+    writer.Tensor("t", DType::kQ5_0, {64, 4}, std::vector<float>(256));
+    const TempFile temp(writer.Build());
+    EXPECT_EQ(Describe(temp.path()).file_type, name);
+  }
+}
+
+TEST(Describe, WhatLiesBehindTheLastTensorIsCounted) {
+  Writer writer;
+  writer.Tensor("t", DType::kF32, {9}, std::vector<float>(9));
+  Bytes bytes = writer.Build();
+  EXPECT_EQ(Describe(TempFile(bytes).path()).unread_bytes, 0u);
+  bytes.resize(bytes.size() + 5000);
+  const Description found = Describe(TempFile(bytes).path());
+  EXPECT_TRUE(found.verdict.ok()) << found.verdict;
+  EXPECT_EQ(found.unread_bytes, 5000u);
 }
 
 TEST(Describe, ShowsWhatABrokenFileStillTells) {

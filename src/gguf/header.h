@@ -66,6 +66,8 @@ class Header {
     return data_offset_;
   }  // of the data area; the header's padded length
   uint64_t file_bytes() const { return file_bytes_; }
+  // Behind the last tensor and its padding: no part of the model. 0 without tensors.
+  uint64_t unread_bytes() const { return unread_bytes_; }
 
   size_t entry_count() const { return entries_.size(); }
   Entry entry(size_t i) const;                            // in file order
@@ -93,6 +95,7 @@ class Header {
   uint64_t alignment_ = kDefaultAlignment;
   uint64_t data_offset_ = 0;
   uint64_t file_bytes_ = 0;
+  uint64_t unread_bytes_ = 0;
   std::vector<EntryRecord> entries_;
   std::vector<uint32_t> keys_sorted_;  // indices into entries_, by key
   std::vector<TensorInfo> tensors_;

@@ -192,6 +192,8 @@ Status Parser::CheckLayout() {
     info.file_offset = data + offset;
     expected = static_cast<uint64_t>(AlignUp(offset + info.bytes, alignment));
   }
+  if (!tensors.empty() && header_.file_bytes() > data + expected)
+    header_.unread_bytes_ = header_.file_bytes() - (data + expected);
   return OkStatus();
 }
 

@@ -200,11 +200,12 @@ void WriteBlock(WeightFormat format, int row, const RowBlock& in, uint8_t* block
   if (HasMinimum(format)) StoreHalf(tail + 64 + 2 * row, in.m);
 }
 
-Status NonFinite(const PackRow& row) {
-  return InvalidArgument("model_nonfinite",
-                         "row " + std::to_string(row.row) + " of part " +
-                             std::to_string(row.source) +
-                             " has a scale or weight that is infinite or not a number");
+Status NonFinite(const PackSpec& spec, const PackRow& row) {
+  const auto source = static_cast<size_t>(row.source);
+  return InvalidArgument(
+      "model_nonfinite",
+      (source < spec.names.size() ? spec.names[source] : "part " + std::to_string(source)) +
+          ", row " + std::to_string(row.row) + ": a scale or weight is infinite or not a number");
 }
 
 // Types that become Q8_0 by way of floats.
@@ -223,7 +224,7 @@ Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, std:
   for (int32_t b = 0; b < spec.cols / kQuantBlock; ++b) {
     const RowBlock block =
         requantize ? QuantizeQ8(x.data() + b * kQuantBlock) : ReadBlock(source.dtype, data, b);
-    if (!IsFiniteHalf(block.d) || !IsFiniteHalf(block.m)) return NonFinite(from);
+    if (!IsFiniteHalf(block.d) || !IsFiniteHalf(block.m)) return NonFinite(spec, from);
     WriteBlock(spec.format, row, block, panel + static_cast<size_t>(b) * block_bytes);
   }
   return OkStatus();
@@ -236,7 +237,7 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
   if (spec.format == WeightFormat::kF32) {
     tensor::DequantizeRow(source.dtype, data, x.data(), spec.cols);
     for (size_t k = 0; k < x.size(); ++k) {
-      if (!std::isfinite(x[k])) return NonFinite(from);
+      if (!std::isfinite(x[k])) return NonFinite(spec, from);
       std::memcpy(panel + (k * kPanelRows + static_cast<size_t>(row)) * 4, &x[k], 4);
     }
     return OkStatus();
@@ -252,7 +253,7 @@ Status PackFloatRow(const PackSpec& spec, const PackRow& from, int row, std::vec
     } else {
       bits = half ? tensor::FloatToHalf(x[k]) : tensor::FloatToBFloat(x[k]);
     }
-    if ((bits & exponent) == exponent) return NonFinite(from);
+    if ((bits & exponent) == exponent) return NonFinite(spec, from);
     StoreHalf(panel + HalfIndex(spec.format, row, k) * 2, bits);
   }
   return OkStatus();
@@ -265,7 +266,7 @@ Status PackRowScaled(const PackSpec& spec, const PackRow& from, int row, std::ve
   tensor::DequantizeRow(source.dtype, source.row(from.row), x.data(), spec.cols);
   float max = 0.0f;
   for (float value : x) {
-    if (!std::isfinite(value)) return NonFinite(from);
+    if (!std::isfinite(value)) return NonFinite(spec, from);
     max = std::max(max, std::fabs(value));
   }
   const float step = max / 127.0f;

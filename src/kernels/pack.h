@@ -27,6 +27,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -57,6 +58,7 @@ struct PackSpec {
   std::vector<PackRow> rows;  // N entries, in packed order
   int32_t cols = 0;           // K
   WeightFormat format = WeightFormat::kF32;
+  std::vector<std::string> names = {};  // of the sources, for messages; none: they are numbered
 };
 
 // All rows of the sources one after another (Q, K, V; or one matrix as it is).

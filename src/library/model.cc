@@ -139,7 +139,7 @@ Result<std::shared_ptr<Model::State>> LoadState(const std::string& model,
   const NoSignalsHere scope;
   auto state = std::make_shared<Model::State>(std::move(settings));
   Result<app::OpenedModel> opened = state->inference.Open(ref);
-  if (!opened.ok()) return InOptionSpelling(app::InModelFile(std::move(opened).status(), ref));
+  if (!opened.ok()) return InOptionSpelling(opened.status());
   state->info.summary = opened->summary();
   // What the callback throws must not pass through the loader, which has threads of its own then.
   std::exception_ptr thrown;

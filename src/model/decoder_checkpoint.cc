@@ -12,6 +12,7 @@
 
 #include "base/quote.h"
 #include "files/digest.h"
+#include "gguf/file_type.h"
 #include "model/config_parameters.h"
 #include "model/decoder_tensors.h"
 #include "model/encoder_config.h"
@@ -54,7 +55,19 @@ Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<Tenso
   auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kGguf);
   RETURN_IF_ERROR(tensors->Split(checkpoint.config));
   checkpoint.tensors = std::move(tensors);
+  checkpoint.file_type = gguf::FileTypeName(file.header());
+  checkpoint.unread_bytes = file.header().unread_bytes();
   return checkpoint;
+}
+
+std::vector<std::pair<std::string, uint64_t>> BytesByType(const TensorStore& tensors) {
+  std::map<std::string, uint64_t> bytes;
+  for (const StoredTensor& tensor : tensors.tensors())
+    bytes[std::string(tensor::Name(tensor.dtype))] += tensor.bytes;
+  std::vector<std::pair<std::string, uint64_t>> sorted(bytes.begin(), bytes.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  return sorted;
 }
 
 Result<std::string> TextOrNothing(const files::Folder& folder, const std::string& name) {
@@ -183,14 +196,21 @@ Result<std::string> DecoderCheckpoint::ContentDigest() const {
 }
 
 std::string DecoderCheckpoint::MainType() const {
-  std::map<std::string, uint64_t> bytes;
-  for (const StoredTensor& tensor : tensors->tensors())
-    bytes[std::string(tensor::Name(tensor.dtype))] += tensor.bytes;
-  std::string best;
-  for (const auto& [name, total] : bytes) {
-    if (best.empty() || total > bytes[best]) best = name;
+  const auto types = BytesByType(*tensors);
+  return types.empty() ? "" : types.front().first;
+}
+
+std::string DecoderCheckpoint::TypeShares() const {
+  const auto types = BytesByType(*tensors);
+  uint64_t whole = 0;
+  for (const auto& [name, bytes] : types) whole += bytes;
+  std::string shares;
+  for (const auto& [name, bytes] : types) {
+    const double percent = 100.0 * static_cast<double>(bytes) / static_cast<double>(whole);
+    if (percent < 0.5) continue;
+    shares += fmt::format("{}{} {:.0f} %", shares.empty() ? "" : ", ", name, percent);
   }
-  return best;
+  return shares.find(',') == std::string::npos ? MainType() : shares;
 }
 
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(const gguf::File& file) {

@@ -5,7 +5,9 @@
 
 #include <boost/json.hpp>
 #include <filesystem>
+#include <fstream>
 #include <functional>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -123,6 +125,25 @@ class DecoderFolder {
 
   const std::string path_;
 };
+
+// "part 1 has a weight that is not a number", of which of seven files?
+TEST(DecoderCheckpointTest, ANumberThatIsNoneIsToldWithItsTensorAndItsShard) {
+  DecoderFolder folder("spoiled");
+  const std::string shard = "model-00002-of-00002.safetensors";
+  ASSERT_TRUE(folder.Open().ok());
+  {
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    std::fstream file(folder.path() + "/" + shard, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-4, std::ios::end);
+    file.write(reinterpret_cast<const char*>(&nan), sizeof nan);
+  }
+  const auto checkpoint = DecoderCheckpoint::Open(folder.path());
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const Status status = Weights::Load(*checkpoint, {}).status();
+  EXPECT_EQ(status.reason(), "model_nonfinite");
+  EXPECT_NE(status.message().find("tensor blk.0."), std::string::npos) << status;
+  EXPECT_NE(status.message().find(" of " + shard), std::string::npos) << status;
+}
 
 TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
   DecoderFolder folder("whole");

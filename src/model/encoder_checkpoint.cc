@@ -97,6 +97,7 @@ Result<EncoderCheckpoint> EncoderCheckpoint::FromGguf(std::shared_ptr<const gguf
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, ReadTokenizerSpec(file->header()));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, tokenizer::Tokenizer::Create(std::move(spec)));
   ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
+  checkpoint.unread_bytes = file->header().unread_bytes();
   checkpoint.tensors = MakeEncoderStore(std::move(file));
   RETURN_IF_ERROR(CheckTokenizer(checkpoint));
   return checkpoint;

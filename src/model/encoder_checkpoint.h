@@ -22,6 +22,7 @@ struct EncoderCheckpoint {
   std::unique_ptr<TensorStore> tensors;
   std::shared_ptr<const tokenizer::Tokenizer> tokenizer;
   std::string digest;  // of the tensor files' headers, hex: names the model without reading it all
+  uint64_t unread_bytes = 0;  // of a GGUF: as gguf::Header's
 
   // Reads config.json, modules.json and what it names, tokenizer.json, tokenizer_config.json and
   // the headers of model.safetensors or its shards. `root` as in files::Folder. Errors:

@@ -15,6 +15,7 @@
 #include "model/check_texts.h"
 #include "model/encoder.h"
 #include "model/team.h"
+#include "tensor/type_spelling.h"
 
 namespace tutti::model {
 namespace {
@@ -203,7 +204,7 @@ Result<EncoderDType> ParseEncoderDType(std::string_view name) {
   constexpr std::array<EncoderDType, 3> kAll = {EncoderDType::kF32, EncoderDType::kBf16,
                                                 EncoderDType::kInt8};
   for (const EncoderDType dtype : kAll) {
-    if (name == EncoderDTypeName(dtype)) return dtype;
+    if (tensor::CommonSpelling(name) == EncoderDTypeName(dtype)) return dtype;
   }
   return InvalidArgument("invalid_value",
                          "an encoder's dtype is f32, bf16 or int8; f16 is for decoders");

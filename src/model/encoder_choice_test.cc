@@ -121,7 +121,9 @@ TEST(EncoderChoice, TypesAreKnownByName) {
   EXPECT_EQ(*ParseEncoderDType("f32"), EncoderDType::kF32);
   EXPECT_EQ(*ParseEncoderDType("bf16"), EncoderDType::kBf16);
   EXPECT_EQ(*ParseEncoderDType("int8"), EncoderDType::kInt8);
-  for (const char* name : {"", "fp8", "INT8", "q4_1"})
+  EXPECT_EQ(*ParseEncoderDType("INT8"), EncoderDType::kInt8);
+  EXPECT_EQ(*ParseEncoderDType("FP32"), EncoderDType::kF32);
+  for (const char* name : {"", "fp8", "int4", "q4_1"})
     EXPECT_EQ(ParseEncoderDType(name).status().reason(), "invalid_value") << name;
 }
 

@@ -27,6 +27,12 @@ struct StoredTensor {
   size_t bytes = 0;
   size_t index = 0;        // in TensorStore::tensors()
   std::string unreadable;  // why its values are nothing a model multiplies with; empty if they are
+  std::string file = "";   // of several: the one it lies in, relative to the folder
+
+  // "tensor blk.0.ffn_up.weight", and of several files which: for messages.
+  std::string Named() const {
+    return "tensor " + name + (file.empty() ? std::string() : " of " + file);
+  }
 };
 
 class TensorStore {

@@ -26,10 +26,16 @@ class SafetensorsStore final : public TensorStore {
  public:
   explicit SafetensorsStore(std::shared_ptr<const safetensors::Checkpoint> checkpoint)
       : checkpoint_(std::move(checkpoint)) {
+    std::map<const safetensors::File*, std::string_view> paths;
+    if (checkpoint_->shards().size() > 1) {
+      for (const safetensors::Checkpoint::Shard& shard : checkpoint_->shards())
+        paths.emplace(shard.file.get(), shard.path);
+    }
     for (const safetensors::Checkpoint::Tensor& found : checkpoint_->tensors()) {
       const safetensors::TensorInfo& info = *found.info;
       by_name_.emplace(info.name, tensors_.size());
       StoredTensor tensor{info.name, {}, {}, static_cast<size_t>(info.bytes), tensors_.size(), ""};
+      if (!paths.empty()) tensor.file = paths.at(found.file);
       const auto dtype = FloatType(info.dtype);
       const auto shape = info.shape.ContiguousFirst();
       if (dtype && shape) {
@@ -51,16 +57,25 @@ class SafetensorsStore final : public TensorStore {
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
     const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];
-    return found.file->Read(*found.info, offset, out);
+    Status status = found.file->Read(*found.info, offset, out);
+    return status.ok() ? status : InFile(std::move(status), tensor);
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
     const safetensors::Checkpoint::Tensor& found = checkpoint_->tensors()[tensor.index];
-    return found.file->ReadFloats(*found.info);
+    Result<std::vector<float>> floats = found.file->ReadFloats(*found.info);
+    if (!floats.ok()) return InFile(std::move(floats).status(), tensor);
+    return floats;
   }
   Status CheckUnchanged() const override { return checkpoint_->CheckUnchanged(); }
   std::string_view shape_code() const override { return "st_shape"; }
 
  private:
+  // A fault of one of several files says which.
+  Status InFile(Status status, const StoredTensor& tensor) const {
+    const std::string& file = tensors_[tensor.index].file;
+    return file.empty() ? std::move(status) : std::move(status).WithContext(file);
+  }
+
   const std::shared_ptr<const safetensors::Checkpoint> checkpoint_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string_view, size_t> by_name_;  // names of the files' headers

@@ -33,11 +33,11 @@ Result<const StoredTensor*> WeightArena::Expect(const std::string& name,
   }
   if (!found->unreadable.empty()) {
     return InvalidArgument(std::string(store_.shape_code()),
-                           fmt::format("tensor {} {}", name, found->unreadable));
+                           fmt::format("{} {}", found->Named(), found->unreadable));
   }
   if (found->shape != shape) {
     return InvalidArgument(std::string(store_.shape_code()),
-                           fmt::format("tensor {} is {}, the hyper-parameters ask for {}", name,
+                           fmt::format("{} is {}, the hyper-parameters ask for {}", found->Named(),
                                        found->shape.ToString(), shape.ToString()));
   }
   expected_.insert(found->index);
@@ -54,14 +54,20 @@ Status WeightArena::RefuseOthers(const std::string& architecture,
   return OkStatus();
 }
 
+kernels::PackSpec WeightArena::SpecOf(const MatrixJob& job, std::vector<tensor::TensorView> views) {
+  kernels::PackSpec spec = job.gate_up ? kernels::InterleaveGateUp(views[0], views[1], job.format)
+                                       : kernels::ConcatenateRows(std::move(views), job.format);
+  for (const StoredTensor* tensor : job.tensors) spec.names.push_back(tensor->Named());
+  return spec;
+}
+
 kernels::PackSpec WeightArena::MakeSpec(const MatrixJob& job,
                                         const std::vector<const std::byte*>& data) {
   std::vector<tensor::TensorView> views;
   for (size_t i = 0; i < job.tensors.size(); ++i) {
     views.push_back({job.tensors[i]->dtype, job.tensors[i]->shape, data[i]});
   }
-  if (job.gate_up) return kernels::InterleaveGateUp(views[0], views[1], job.format);
-  return kernels::ConcatenateRows(std::move(views), job.format);
+  return SpecOf(job, std::move(views));
 }
 
 Result<size_t> WeightArena::PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up,
@@ -143,9 +149,8 @@ Status WeightArena::LoadVectors() {
       ASSIGN_OR_RETURN(const std::vector<float> values, store_.ReadFloats(*tensor));
       const auto finite = [](float value) { return std::isfinite(value); };
       if (!std::all_of(values.begin(), values.end(), finite)) {
-        return InvalidArgument(
-            "model_nonfinite",
-            fmt::format("tensor {} holds a value that is not finite", tensor->name));
+        return InvalidArgument("model_nonfinite",
+                               fmt::format("{} holds a value that is not finite", tensor->Named()));
       }
       for (const float value : values) *out++ = value * job.scale;
     }
@@ -173,10 +178,7 @@ Status WeightArena::PackBalanced(const MatrixJob& job) {
   auto* inverse = reinterpret_cast<float*>(arena_.data() + job.factors_offset);
   for (size_t k = 0; k < cols; ++k) inverse[k] = 1 / factors[k];
   *job.balance->input_factors = inverse;
-  const kernels::PackSpec spec = job.gate_up
-                                     ? kernels::InterleaveGateUp(views[0], views[1], job.format)
-                                     : kernels::ConcatenateRows(std::move(views), job.format);
-  return kernels::PackPanels(spec, 0, kernels::PanelCount(job.packed),
+  return kernels::PackPanels(SpecOf(job, std::move(views)), 0, kernels::PanelCount(job.packed),
                              reinterpret_cast<uint8_t*>(arena_.data() + job.offset));
 }
 
@@ -192,12 +194,7 @@ Status WeightArena::PackOne(const MatrixJob& job, std::vector<std::byte>& buffer
     at += RoundUpToLine(tensor->bytes);
   }
   auto* out = reinterpret_cast<uint8_t*>(arena_.data() + job.offset);
-  Status status = kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
-  if (status.ok()) return status;
-  std::string names;
-  for (const StoredTensor* tensor : job.tensors)
-    names.append(names.empty() ? "" : ", ").append(tensor->name);
-  return std::move(status).WithContext(names);
+  return kernels::PackPanels(MakeSpec(job, data), 0, kernels::PanelCount(job.packed), out);
 }
 
 // Takes matrices one by one, the largest first, until none is left or somebody failed.

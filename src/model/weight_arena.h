@@ -86,6 +86,8 @@ class WeightArena {
     size_t offset;
     float scale;
   };
+  // With the names of the job's tensors.
+  static kernels::PackSpec SpecOf(const MatrixJob& job, std::vector<tensor::TensorView> views);
   static kernels::PackSpec MakeSpec(const MatrixJob& job,
                                     const std::vector<const std::byte*>& data);
   Status PackBalanced(const MatrixJob& job);

@@ -1,7 +1,6 @@
 #include "quantize/file_type.h"
 
-#include <algorithm>
-#include <cctype>
+#include "tensor/type_spelling.h"
 
 namespace tutti::quantize {
 namespace {
@@ -22,19 +21,13 @@ constexpr FileType kFileTypes[] = {
     {"Q4_0", 2, DType::kQ4_0, false, "4.5 bits: the smallest"},
 };
 
-bool SameButForCase(std::string_view a, std::string_view b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](char x, char y) {
-    return std::toupper(static_cast<unsigned char>(x)) == y;
-  });
-}
-
 }  // namespace
 
 std::span<const FileType> FileTypes() { return kFileTypes; }
 
 std::optional<FileType> FileTypeByName(std::string_view name) {
   for (const FileType& type : kFileTypes) {
-    if (SameButForCase(name, type.name)) return type;
+    if (tensor::CommonSpelling(name) == tensor::CommonSpelling(type.name)) return type;
   }
   return std::nullopt;
 }

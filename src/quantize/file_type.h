@@ -24,7 +24,7 @@ struct FileType {
 // From many bits to few.
 std::span<const FileType> FileTypes();
 
-// By name, in capitals or not.
+// By name, in capitals or not, FP16 for F16.
 std::optional<FileType> FileTypeByName(std::string_view name);
 
 // "F32, F16, ...", for messages.

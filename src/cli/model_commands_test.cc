@@ -1,0 +1,290 @@
+// What the commands that take a model say of files, options and names that are not what was meant.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cli/command_line.h"
+#include "cli/exit_status.h"
+#include "gguf/file.h"
+#include "gguf/testing/checkpoint.h"
+#include "gguf/testing/writer.h"
+#include "temp_folder.h"
+
+namespace tutti::cli {
+namespace {
+
+using gguf::testing::Bytes;
+using gguf::testing::CheckpointSpec;
+using gguf::testing::MakeCheckpoint;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+struct Said {
+  int status = 0;
+  std::string out, err;
+};
+
+Said Tutti(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "tutti");
+  std::vector<char*> argv;
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  ::testing::internal::CaptureStdout();
+  ::testing::internal::CaptureStderr();
+  Said said;
+  said.status = Main(static_cast<int>(arguments.size()), argv.data());
+  said.out = ::testing::internal::GetCapturedStdout();
+  said.err = ::testing::internal::GetCapturedStderr();
+  return said;
+}
+
+class ModelCommandsTest : public ::testing::Test {
+ protected:
+  // One layer, so that each command takes some hundredths of a second.
+  static CheckpointSpec Small() {
+    CheckpointSpec spec;
+    spec.layers = 1;
+    return spec;
+  }
+
+  std::string Put(const std::string& name, const Bytes& bytes) const {
+    std::ofstream file(folder_.File(name), std::ios::binary);
+    file.write(reinterpret_cast<const char*>(bytes.data()),
+               static_cast<std::streamsize>(bytes.size()));
+    return folder_.File(name);
+  }
+  std::string Put(const std::string& name, const CheckpointSpec& spec) const {
+    return Put(name, MakeCheckpoint(spec).Build());
+  }
+
+  // `text` becomes `other`, of the same length, wherever it stands.
+  static void Replace(Bytes& bytes, std::string_view text, std::string_view other) {
+    ASSERT_EQ(text.size(), other.size());
+    const auto* pattern = reinterpret_cast<const std::byte*>(text.data());
+    int found = 0;
+    for (auto at = bytes.begin();; ++found) {
+      at = std::search(at, bytes.end(), pattern, pattern + text.size());
+      if (at == bytes.end()) break;
+      std::memcpy(&*at, other.data(), other.size());
+    }
+    ASSERT_GT(found, 0);
+  }
+
+  static Said Run(const std::string& model, const std::string& dtype = "int8",
+                  const std::string& cache = "8MiB", const std::string& threads = "1") {
+    return Tutti({"run", model, "--raw", "-p", "Hi", "-n", "1", "--dtype", dtype,
+                  "--kv-cache-bytes", cache, "--threads", threads});
+  }
+
+  support::TempFolder folder_;
+};
+
+TEST_F(ModelCommandsTest, AFaultOfAFileNamesTheFileAndTheTensor) {
+  // Not a number in a row of a matrix that is packed together with another.
+  const std::string nan = Put("nan.gguf", Small());
+  {
+    const auto file = gguf::File::Open(nan).value();
+    const gguf::TensorInfo* tensor = file->FindTensor("blk.0.ffn_up.weight");
+    ASSERT_NE(tensor, nullptr);
+    const float value = std::numeric_limits<float>::quiet_NaN();
+    std::fstream bytes(nan, std::ios::binary | std::ios::in | std::ios::out);
+    bytes.seekp(static_cast<std::streamoff>(tensor->file_offset + 3 * 256 * sizeof(float)));
+    bytes.write(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  const std::string place = nan + ": tensor blk.0.ffn_up.weight, row 3: ";
+  EXPECT_THAT(Run(nan).err, StartsWith("tutti: model_nonfinite: " + place));
+  EXPECT_THAT(Tutti({"inspect", nan, "--memory"}).err,
+              StartsWith("tutti: model_nonfinite: " + place));
+  EXPECT_THAT(Tutti({"inspect", nan}).err, StartsWith("tutti: model_nonfinite: " + nan));
+  EXPECT_THAT(Tutti({"pack", nan, folder_.File("nan.tutti")}).err, HasSubstr(nan));
+  EXPECT_THAT(Tutti({"quantize", nan, folder_.File("q.gguf"), "--type", "q8_0"}).err,
+              HasSubstr(nan));
+  EXPECT_THAT(Tutti({"bench", "engine", nan, "--prompt", "4", "--gen", "1", "--batch", "1"}).err,
+              HasSubstr(place));
+
+  Bytes bytes = MakeCheckpoint(Small()).Build();
+  Replace(bytes, "blk.0.ffn_up.weight", "blk.0.ffn_xx.weight");
+  const std::string missing = Put("missing.gguf", bytes);
+  for (const Said& said : {Run(missing), Tutti({"inspect", missing}),
+                           Tutti({"bench", "engine", missing, "--batch", "1"})}) {
+    EXPECT_EQ(said.status, kExitFailed);
+    EXPECT_THAT(said.err, StartsWith("tutti: model_tensor_missing: " + missing + ": "));
+    EXPECT_THAT(said.err, HasSubstr("blk.0.ffn_up.weight"));
+  }
+
+  const std::string none = Put("none.gguf", Bytes(64, std::byte{'x'}));
+  const std::string text = Tutti({"tokenize", none}).err;
+  EXPECT_THAT(text, StartsWith("tutti: gguf_magic: " + none + ": "));
+}
+
+TEST_F(ModelCommandsTest, APackedFileThatIsDamagedIsNamed) {
+  const std::string packed = folder_.File("m.tutti");
+  ASSERT_EQ(Tutti({"pack", Put("m.gguf", Small()), packed, "--dtype", "FP32"}).status, kExitOk);
+  ASSERT_EQ(Run(packed, "F32").status, kExitOk) << "in any spelling";
+  {
+    std::fstream file(packed, std::ios::binary | std::ios::in | std::ios::out);
+    file.seekp(-1000, std::ios::end);
+    file.put('\x55');
+    file.put('\x2a');
+  }
+  for (const Said& said : {Run(packed, "f32"), Tutti({"inspect", packed})}) {
+    EXPECT_EQ(said.status, kExitFailed);
+    EXPECT_THAT(said.err, StartsWith("tutti: packed_checksum: " + packed + ": "));
+  }
+}
+
+// A Q4_K_M file was introduced by its commonest type.
+TEST_F(ModelCommandsTest, AFileIsIntroducedByItsTypeAndItsMixture) {
+  CheckpointSpec spec = Small();
+  spec.type = tensor::DType::kQ5_0;
+  spec.embedding_type = tensor::DType::kQ8_0;
+  gguf::testing::Writer writer = MakeCheckpoint(spec);
+  writer.U32("general.file_type", 15);
+  const std::string mixed = Put("mixed.gguf", writer.Build());
+  const Said said = Tutti({"inspect", mixed});
+  EXPECT_EQ(said.status, kExitOk) << said.err;
+  EXPECT_THAT(said.out, StartsWith("ok: llama, "));
+  EXPECT_THAT(said.out, HasSubstr(" MiB as Q4_K_M (Q5_0 "));
+  EXPECT_THAT(said.out, HasSubstr(" %, Q8_0 "));
+  EXPECT_THAT(Tutti({"inspect", mixed, "--json"}).out, HasSubstr("\"file_type\":\"Q4_K_M\""));
+  const std::string packed = folder_.File("mixed.tutti");
+  ASSERT_EQ(Tutti({"pack", mixed, packed}).status, kExitOk);
+  EXPECT_THAT(Tutti({"inspect", packed}).out, HasSubstr(" MiB as Q4_K_M (Q5_0 "));
+}
+
+TEST_F(ModelCommandsTest, WhatWasChangedOrNotReadIsToldInALineEach) {
+  Bytes bytes = MakeCheckpoint(Small()).Build();
+  EXPECT_EQ(Run(Put("plain.gguf", bytes)).err, "tutti: cut after 1 tokens\n");
+  bytes.resize(bytes.size() + 5000);
+  const std::string longer = Put("longer.gguf", bytes);
+  const Said junk = Run(longer);
+  EXPECT_EQ(junk.status, kExitOk);
+  EXPECT_THAT(junk.err,
+              HasSubstr("tutti: " + longer + ": 5000 bytes behind the last tensor are not read\n"));
+  const Said inspected = Tutti({"inspect", longer});
+  EXPECT_EQ(inspected.status, kExitOk);
+  EXPECT_THAT(inspected.out, HasSubstr("warning: 5000 bytes behind the last tensor"));
+  EXPECT_THAT(Tutti({"inspect", longer, "--json"}).out, HasSubstr("\"unread_bytes\":5000"));
+
+  CheckpointSpec wide = Small();
+  wide.layers = 3;
+  const Said lowered = Run(Put("wide.gguf", wide), "f32", "1MiB");
+  EXPECT_EQ(lowered.status, kExitOk) << lowered.err;
+  EXPECT_THAT(lowered.err, HasSubstr("tutti: context lowered from 2048 to "));
+  EXPECT_THAT(Run(folder_.File("plain.gguf"), "int8", "8MiB", "900").err,
+              HasSubstr("tutti: --threads 900 is more than the "));
+}
+
+TEST_F(ModelCommandsTest, AModelWithoutAChatTemplateIsAnsweredWithRaw) {
+  Bytes bytes = MakeCheckpoint(Small()).Build();
+  Replace(bytes, "tokenizer.chat_template", "tokenizer.chat_tomplate");
+  const std::string base = Put("base.gguf", bytes);
+  const std::string hint = "`tutti run " + base + " --raw -p TEXT`";
+  const Said run = Tutti({"run", base, "-p", "Hi", "--kv-cache-bytes", "8MiB"});
+  EXPECT_EQ(run.status, kExitConfig);
+  EXPECT_THAT(run.err, HasSubstr(hint));
+  EXPECT_THAT(Tutti({"chat", base, "--kv-cache-bytes", "8MiB"}).err, HasSubstr(hint));
+  EXPECT_EQ(Run(base).status, kExitOk);
+}
+
+// Its settings came from the environment alone.
+TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
+  const std::string model = Put("m.gguf", Small());
+  const auto memory = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"inspect", model, "--memory", "--threads", "1"});
+    return Tutti(more);
+  };
+  const Said half = memory(
+      {"--kv-cache-bytes", "16MiB", "--kv-dtype", "F16", "--context", "512", "--lanes", "4"});
+  EXPECT_EQ(half.status, kExitOk) << half.err;
+  EXPECT_THAT(half.out, HasSubstr("KV cache       16.0 MiB"));
+  EXPECT_THAT(half.out, HasSubstr(" in fp16 "));
+  EXPECT_THAT(half.out, HasSubstr("all 4 lanes at the context of 512 tokens"));
+  const std::string draft = Put("draft.gguf", Small());
+  const Said both = memory({"--kv-cache-bytes", "16MiB", "--draft", draft, "--dtype", "f32"});
+  EXPECT_THAT(both.out, HasSubstr("draft "));
+  EXPECT_THAT(both.out, HasSubstr(" in fp32 "));
+  EXPECT_THAT(memory({"--kv-cache-bytes", "1MiB", "--dtype", "f32"}).err,
+              HasSubstr("context lowered from 2048 to "));
+  EXPECT_THAT(memory({"--kv-cache-bytes", "1MiB", "--context", "2048", "--dtype", "f32"}).err,
+              HasSubstr("a context of 2048 tokens needs "));
+  const Said alone = Tutti({"inspect", model, "--kv-dtype", "fp16"});
+  EXPECT_EQ(alone.status, kExitUsage);
+  EXPECT_THAT(alone.err, HasSubstr("--memory"));
+}
+
+TEST_F(ModelCommandsTest, QuantizeWarnsOfWhatCannotGainAndRefusesWhatItCannotRead) {
+  CheckpointSpec spec = Small();
+  spec.type = tensor::DType::kQ4_0;
+  const std::string small = Put("q4.gguf", spec);
+  const auto quantize = [&](const std::string& in, const std::string& type) {
+    return Tutti({"quantize", in, folder_.File("out.gguf"), "--type", type, "--dry-run"});
+  };
+  const Said again = quantize(small, "Q8_0");
+  EXPECT_EQ(again.status, kExitOk);
+  EXPECT_THAT(again.err, HasSubstr("is quantised already (Q4_0): what it lost stays lost, and "));
+  EXPECT_EQ(quantize(small, "q4_0").err.find("gains nothing"), std::string::npos);
+
+  spec.type = tensor::DType::kF16;
+  const std::string half = Put("f16.gguf", spec);
+  EXPECT_THAT(quantize(half, "FP32").err, HasSubstr(" MiB and gains nothing"));
+  EXPECT_EQ(quantize(half, "fp16").err, "");
+  EXPECT_EQ(quantize(half, "Q8_0").err, "");
+  EXPECT_THAT(quantize(half, "Q9").err, HasSubstr("it must be one of F32, BF16, F16, Q8_0"));
+
+  Bytes bytes = MakeCheckpoint(spec).Build();
+  Replace(bytes, "llama", "lhama");
+  const Said foreign = quantize(Put("lhama.gguf", bytes), "Q8_0");
+  EXPECT_EQ(foreign.status, kExitOk) << "other programs may read it";
+  EXPECT_THAT(foreign.err, HasSubstr("will not be served by tutti"));
+  EXPECT_THAT(foreign.err, HasSubstr("\"lhama\""));
+  EXPECT_THAT(foreign.err, HasSubstr("qwen3"));
+
+  std::filesystem::create_directory(folder_.File("empty"));
+  const Said empty = quantize(folder_.File("empty"), "Q8_0");
+  EXPECT_EQ(empty.status, kExitFailed);
+  EXPECT_THAT(empty.err, HasSubstr("no config.json"));
+  EXPECT_THAT(empty.err, Not(HasSubstr("Encoders")));
+}
+
+TEST_F(ModelCommandsTest, ABenchSaysBeforeItReadsWeightsWhatItWouldSayBehindThem) {
+  const std::string model = Put("m.gguf", Small());
+  const std::string text = folder_.File("text.txt");
+  std::ofstream(text) << "";
+  const auto perplexity = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"bench", "perplexity", model, "--text", text});
+    return Tutti(more);
+  };
+  EXPECT_THAT(perplexity({}).err, HasSubstr(text + "\" is empty"));
+  std::ofstream(text) << "A text of some words.";
+  const Said window = perplexity({"--window", "4000"});
+  EXPECT_THAT(window.err,
+              HasSubstr("4000 tokens of one sequence are more than the context of 2048"));
+  const Said other = perplexity({"--against", folder_.File("none.gguf"), "--window", "8"});
+  EXPECT_THAT(other.err, HasSubstr("no file "));
+  const Said late = perplexity({"--window", "8", "--json", folder_.File("none/figures.json")});
+  EXPECT_THAT(late.err, HasSubstr("--json: cannot write "));
+  const Said engine = Tutti({"bench", "engine", model, "--prompt", "4000", "--batch", "1"});
+  EXPECT_THAT(engine.err, HasSubstr("are more than the context of 2048"));
+  const Said draft = Tutti({"bench", "speculation", model, "--draft", "nothing"});
+  EXPECT_THAT(draft.err, HasSubstr("--draft: no file nothing"));
+  for (const Said& said : {window, other, late, engine, draft}) {
+    EXPECT_NE(said.status, kExitOk);
+    EXPECT_EQ(said.out, "") << "no model was measured before";
+  }
+  const std::string figures = folder_.File("figures.json");
+  EXPECT_NE(perplexity({"--window", "4000", "--json", figures}).status, kExitOk);
+  EXPECT_FALSE(std::filesystem::exists(figures)) << "what failed leaves no file";
+}
+
+}  // namespace
+}  // namespace tutti::cli
