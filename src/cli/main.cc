@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -24,6 +25,10 @@ void HoldStandardStreams() {
 // allocator takes the first large block that is freed for a habit, and a few prompts of many
 // megabytes made it keep hundreds.
 void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
+
+// A write beyond the process's limit of file sizes (`ulimit -f`) fails as on a full disk, instead of
+// ending the process.
+void OutlastFileSizeLimit() { std::signal(SIGXFSZ, SIG_IGN); }
 
 bool NobodyReadsOutput() {
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
@@ -51,6 +56,7 @@ int CheckOutput() {
 int main(int argc, char** argv) {
   HoldStandardStreams();
   ReturnLargeBlocks();
+  OutlastFileSizeLimit();
   tutti::PreferShortTurns();  // and all threads but those that compute
   try {
     const int status = tutti::cli::Main(argc, argv);

@@ -63,7 +63,10 @@ Result<OutputFile> OutputFile::Create(const std::string& path, bool replace, uin
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode)) return FileError(path, EISDIR);
-    // A rename would put a file in the place of a device or socket.
+    // A rename would put a file in the place of a device or socket, or of a link to one
+    // (/dev/stdout).
+    struct stat target {};
+    if (S_ISLNK(found.st_mode) && stat(path.c_str(), &target) == 0) found.st_mode = target.st_mode;
     if (!S_ISREG(found.st_mode) && !S_ISLNK(found.st_mode)) {
       return InvalidArgument("output_path",
                              fmt::format("{} is no regular file", Quote(path, kNameBytes)));

@@ -62,11 +62,18 @@ class Quantize(unittest.TestCase):
         with open(there) as file:
             self.assertEqual(file.read(), "mine")
 
+    def test_a_link_to_a_device_stays_one(self):
+        link = self.path("device.gguf")
+        os.symlink("/dev/null", link)
+        done = quantize(default_model(), link, "--type", "Q8_0", "--force")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn(b"no regular file", done.stderr)
+        self.assertTrue(os.path.islink(link))
+
     def test_a_disk_that_fills_and_a_kill_leave_nothing(self):
         def little():
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
-        done = quantize(default_model(), self.path("x.gguf"), "--type", "Q4_K_M", preexec_fn=little, restore_signals=False)
+        done = quantize(default_model(), self.path("x.gguf"), "--type", "Q4_K_M", preexec_fn=little)
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn(b"storage_full", done.stderr)
         self.assertEqual(os.listdir(self.folder), [])
