@@ -15,9 +15,15 @@
 namespace tutti::app {
 namespace {
 
-// Rows of one step: of eight sequences that read the little they have not seen, or of a prompt's
-// piece (engine/speculation.cc).
-constexpr int kDraftStepTokens = 160;
+// Of one sequence on its way to a proposal: the little that it has not seen (kLittleToRead of
+// engine/speculation.cc) and the token that was just drawn.
+constexpr int kUnseenTokens = 16 + 1;
+// Of a prompt, at once (kReadAtMost there).
+constexpr int kPieceTokens = 128;
+// Rows of one step. In a smaller one a sequence would be left out, in a larger one nothing is
+// gained.
+constexpr int kDraftStepTokens =
+    std::max(engine::kMostDraftSequences * kUnseenTokens, kPieceTokens);
 // Its KV memory at most, as a part of the model's own.
 constexpr size_t kPartOfKv = 4;
 
