@@ -113,7 +113,8 @@ Status PadTokens(int vocab_size, tokenizer::TokenizerSpec& spec) {
         fmt::format("the tokenizer has {} tokens, the model {}", spec.tokens.size(), vocab_size));
   }
   while (spec.tokens.size() < wanted) {
-    spec.tokens.push_back(fmt::format("[unused row {}]", spec.tokens.size()));
+    // As the public converters to GGUF call them.
+    spec.tokens.push_back(fmt::format("[PAD{}]", spec.tokens.size()));
     spec.token_types.push_back(static_cast<int32_t>(tokenizer::TokenType::kUnused));
     if (!spec.scores.empty()) spec.scores.push_back(0);
   }

@@ -149,6 +149,7 @@ TEST(DecoderCheckpointTest, AShardedFolderHasConfigurationTokenizerAndWeights) {
   DecoderFolder folder("whole");
   auto checkpoint = folder.Open();
   ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  EXPECT_EQ(checkpoint->tokenizer.tokens.back(), "[PAD319]");
   EXPECT_EQ(checkpoint->config.architecture, "llama");
   EXPECT_EQ(checkpoint->config.rope_mode, kernels::RopeMode::kHalf);
   EXPECT_TRUE(checkpoint->config.tied_head);
