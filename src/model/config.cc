@@ -71,7 +71,7 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
 }
 
 // A GGUF's factor of magnitude multiplies YaRN's own, a folder's takes its place.
-Status ReadYarn(const HyperParameters& metadata, ModelConfig& config) {
+Status ReadYarn(Form form, const HyperParameters& metadata, ModelConfig& config) {
   kernels::YarnParams yarn;
   ASSIGN_OR_RETURN(yarn.factor, metadata.Float("rope.scaling.factor", 1.0, 1e6));
   ASSIGN_OR_RETURN(const int64_t original, metadata.IntOr("rope.scaling.original_context_length",
@@ -84,8 +84,7 @@ Status ReadYarn(const HyperParameters& metadata, ModelConfig& config) {
                               metadata.Spelled("rope.scaling.mscale")));
   }
   const double magnitude = 0.1 * std::log(yarn.factor) + 1.0;
-  // config_parameters.cc spells the key of folders, where the factor is whole.
-  const bool whole = metadata.Spelled("rope.scaling.attn_factor").ends_with("attention_factor");
+  const bool whole = form == Form::kTransformers;
   ASSIGN_OR_RETURN(const double stated, metadata.FloatOr("rope.scaling.attn_factor",
                                                          whole ? magnitude : 1.0, 1e-3, 1e3));
   config.rope_yarn = true;
@@ -95,7 +94,7 @@ Status ReadYarn(const HyperParameters& metadata, ModelConfig& config) {
   return OkStatus();
 }
 
-Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
+Status ReadRopeScaling(Form form, const HyperParameters& metadata, ModelConfig& config) {
   constexpr double kMaxFactor = 1e6;
   ASSIGN_OR_RETURN(const std::string type, metadata.StringOr("rope.scaling.type", "none"));
   if (type == "none" || type == "default") {
@@ -119,7 +118,7 @@ Status ReadRopeScaling(const HyperParameters& metadata, ModelConfig& config) {
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
   } else if (type == "yarn") {
-    return ReadYarn(metadata, config);
+    return ReadYarn(form, metadata, config);
   } else {
     return Refuse(fmt::format(
         "rope scaling of type {} is not supported (none, linear, llama3, yarn are)", Quote(type)));
@@ -167,7 +166,7 @@ Status ReadRope(const Family& family, Form form, const HyperParameters& metadata
                      : form == Form::kGguf ? family.gguf_rope
                                            : kernels::RopeMode::kHalf;
   ASSIGN_OR_RETURN(config.rope_freq_base, metadata.FloatOr("rope.freq_base", 10000.0, 1.0, 1e12));
-  return ReadRopeScaling(metadata, config);
+  return ReadRopeScaling(form, metadata, config);
 }
 
 // Features that other families add: computing without them would give another model's answers.

@@ -79,19 +79,15 @@ std::tuple<int, int, std::string_view> PlaceInFile(std::string_view name) {
 }
 
 // What is one tensor in a GGUF of the architecture: its name, and which part this one is.
-std::pair<std::string, int> WholeOf(const ModelConfig& config, const std::string& name) {
+std::pair<std::string, int> WholeOf(const Family& family, const ModelConfig& config,
+                                    const std::string& name) {
   const auto in = InLayer(name);
   if (!in) return {name, 0};
   const auto whole = [&](std::string_view rest, int part) {
     return std::pair(fmt::format("blk.{}.{}", in->first, rest), part);
   };
-  if (config.architecture == "phi3") {
-    if (in->second == "attn_q.weight") return whole("attn_qkv.weight", 0);
-    if (in->second == "attn_k.weight") return whole("attn_qkv.weight", 1);
-    if (in->second == "attn_v.weight") return whole("attn_qkv.weight", 2);
-    if (in->second == "ffn_gate.weight") return whole("ffn_up.weight", 0);
-    if (in->second == "ffn_up.weight") return whole("ffn_up.weight", 1);
-  }
+  for (const JoinedTensor& joined : family.gguf_joined)
+    if (in->second == joined.part) return whole(joined.whole, joined.place);
   for (const std::string_view kind : {"ffn_gate.", "ffn_up.", "ffn_down."}) {
     if (config.experts == 0 || !in->second.starts_with(kind)) continue;
     int expert = 0;
@@ -104,7 +100,8 @@ std::pair<std::string, int> WholeOf(const ModelConfig& config, const std::string
 
 class Layout {
  public:
-  explicit Layout(const DecoderCheckpoint& checkpoint) : checkpoint_(checkpoint) {}
+  explicit Layout(const DecoderCheckpoint& checkpoint)
+      : checkpoint_(checkpoint), family_(*FamilyOfArchitecture(checkpoint.config.architecture)) {}
 
   Result<std::vector<WholeTensor>> Make() {
     const ModelConfig& config = checkpoint_.config;
@@ -112,7 +109,7 @@ class Layout {
     for (const StoredTensor& tensor : checkpoint_.tensors->tensors()) {
       if (tensor.name.ends_with(".rotary_emb.inv_freq")) continue;
       if (config.tied_head && tensor.name == "output.weight") continue;
-      const auto [name, part] = WholeOf(config, tensor.name);
+      const auto [name, part] = WholeOf(family_, config, tensor.name);
       wholes[name].emplace(part, Piece{&tensor, OrderOf(tensor.name)});
     }
     std::vector<WholeTensor> tensors;
@@ -129,11 +126,10 @@ class Layout {
  private:
   RowOrder OrderOf(std::string_view name) const {
     const ModelConfig& config = checkpoint_.config;
-    const Family* family = FamilyOfArchitecture(config.architecture);
     const auto in = InLayer(name);
     const bool turns =
         in && (in->second.starts_with("attn_q.") || in->second.starts_with("attn_k."));
-    if (!turns || family->gguf_rope == kernels::RopeMode::kHalf) return {};
+    if (!turns || family_.gguf_rope == kernels::RopeMode::kHalf) return {};
     return {config.head_dim, config.rope_dims};
   }
 
@@ -180,13 +176,17 @@ class Layout {
   }
 
   const DecoderCheckpoint& checkpoint_;
+  const Family& family_;  // of a GGUF
 };
 
 // The pairs of the architecture.
 class KeyWriter {
  public:
   KeyWriter(const ModelConfig& config, const HyperParameters& keys, gguf::HeaderWriter& out)
-      : config_(config), keys_(keys), out_(out) {}
+      : config_(config),
+        family_(*FamilyOfArchitecture(config.architecture)),
+        keys_(keys),
+        out_(out) {}
 
   Status Write() {
     PutInt("block_count", config_.layers);
@@ -232,13 +232,13 @@ class KeyWriter {
   void PutExperts() {
     PutInt("expert_count", config_.experts);
     PutInt("expert_used_count", config_.experts_used);
-    if (config_.architecture != "llama") PutInt("expert_feed_forward_length", config_.feed_forward);
+    if (family_.expert_width_key) PutInt("expert_feed_forward_length", config_.feed_forward);
     if (!config_.expert_weights_sum_to_1) out_.Bool(Named("expert_weights_norm"), false);
   }
 
   // Multipliers and caps, which the family has read already.
   Status PutFamilyKeys() {
-    for (const std::string_view key : FamilyOfArchitecture(config_.architecture)->keys) {
+    for (const std::string_view key : family_.keys) {
       if (key.starts_with("expert_") || key == "attention.sliding_window") continue;
       RETURN_IF_ERROR(CopyFloat(key));
     }
@@ -267,6 +267,7 @@ class KeyWriter {
   }
 
   const ModelConfig& config_;
+  const Family& family_;
   const HyperParameters& keys_;
   gguf::HeaderWriter& out_;
 };

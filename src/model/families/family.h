@@ -25,6 +25,15 @@ struct RenamedTensor {
   std::string_view gguf;
 };
 
+// A matrix of a layer that is part of a larger one in the family's GGUF: {"attn_k.weight",
+// "attn_qkv.weight", 1} is the second. Readers take such matrices apart by their shape
+// (decoder_tensors.cc); this is for who writes one (folder_gguf.cc).
+struct JoinedTensor {
+  std::string_view part;
+  std::string_view whole;
+  int place;
+};
+
 // What a family's reader is given: keys and tensors under GGUF's names.
 struct FamilySource {
   Form form;
@@ -39,6 +48,9 @@ struct Family {
   // Keys with a meaning here: every other of RefuseUnsupported's list (config.cc) is refused.
   std::span<const std::string_view> keys = {};
   std::span<const RenamedTensor> tensors = {};  // before the common names (decoder_tensors.cc)
+  std::span<const JoinedTensor> gguf_joined = {};
+  // The width of experts has a key of its own, expert_feed_forward_length.
+  bool expert_width_key = false;
   bool norms_less_one = false;  // transformers' files hold weights of norms less 1, GGUF whole ones
   // Sets the traits; `config` has shape and rope already. Errors: model_hparam.
   Status (*describe)(const FamilySource& source, ModelConfig& config) = nullptr;

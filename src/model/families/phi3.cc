@@ -11,6 +11,11 @@ constexpr RenamedTensor kPhi3Tensors[] = {
     {"self_attn.qkv_proj.", "attn_qkv."},
     {"mlp.gate_up_proj.", "ffn_up."},
 };
+constexpr JoinedTensor kPhi3Joined[] = {
+    {"attn_q.weight", "attn_qkv.weight", 0}, {"attn_k.weight", "attn_qkv.weight", 1},
+    {"attn_v.weight", "attn_qkv.weight", 2}, {"ffn_gate.weight", "ffn_up.weight", 0},
+    {"ffn_up.weight", "ffn_up.weight", 1},
+};
 
 Status DescribePhi3(const FamilySource& source, ModelConfig& config) {
   RETURN_IF_ERROR(RefuseUnlessActivation(source, "silu"));
@@ -23,6 +28,7 @@ const Family kPhi3 = {.architecture = "phi3",
                       .model_type = "phi3",
                       .keys = kPhi3Keys,
                       .tensors = kPhi3Tensors,
+                      .gguf_joined = kPhi3Joined,
                       .describe = &DescribePhi3};
 
 }  // namespace tutti::model

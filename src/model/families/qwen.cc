@@ -57,6 +57,7 @@ const Family kQwen3 = {.architecture = "qwen3", .model_type = "qwen3", .describe
 const Family kQwen3Moe = {.architecture = "qwen3moe",
                           .model_type = "qwen3_moe",
                           .keys = kQwenMoeKeys,
+                          .expert_width_key = true,
                           .describe = &DescribeQwen3Moe};
 
 }  // namespace tutti::model
