@@ -7,10 +7,9 @@
 #include <fstream>
 
 #include "base/cpus.h"
+#include "kernels/pack.h"
 #include "model/config.h"
 #include "model/decoder.h"
-#include "model/decoder_checkpoint.h"
-#include "tensor/dtype.h"
 
 namespace tutti::bench {
 namespace {
@@ -72,33 +71,39 @@ bool Calibration::AtFullSpeed() {
   return full;
 }
 
-Result<ModelCost> ModelCost::Of(const std::string& path, const kernels::KernelTable& kernels,
-                                model::KvDtype kv_dtype) {
-  ASSIGN_OR_RETURN(const model::DecoderCheckpoint checkpoint,
-                   model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(path)));
-  const model::ModelConfig& config = checkpoint.config;
+ModelCost ModelCost::Of(const model::Weights& weights, const kernels::KernelTable& kernels,
+                        model::KvDtype kv_dtype) {
+  const model::ModelConfig& config = weights.config();
   ModelCost cost;
-  for (const model::StoredTensor& tensor : checkpoint.tensors->tensors()) {
-    if (tensor.shape.dims < 2) continue;
-    const bool embedding = tensor.name == "token_embd.weight";
-    if (embedding && !config.tied_head) continue;  // only single rows of it are read
-    const double ops = 2 * static_cast<double>(tensor.shape.elements());
-    const bool head = embedding || tensor.name == "output.weight";
-    const bool quantised = tensor::IsQuantized(tensor.dtype);
-    const bool bf16 = kernels.gemm.bf16_pairs &&
-                      (tensor.dtype == tensor::DType::kF16 || tensor.dtype == tensor::DType::kBF16);
-    if (quantised) {
-      (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
-    } else if (bf16) {
-      (head ? cost.head_bf16_ops : cost.body_bf16_ops) += ops;
-    } else {
-      (head ? cost.head_float_ops : cost.body_float_ops) += ops;
+  const auto add = [&cost](const model::Projection& projection, double share, bool head) {
+    for (const kernels::PackedMatrix& matrix : projection.parts) {
+      const double ops = share * 2 * matrix.used_rows * matrix.cols;
+      if (matrix.format == kernels::WeightFormat::kBf16Pairs) {
+        (head ? cost.head_bf16_ops : cost.body_bf16_ops) += ops;
+      } else if (kernels::IsQuantized(matrix.format)) {
+        (head ? cost.head_int8_ops : cost.body_int8_ops) += ops;
+      } else {
+        (head ? cost.head_float_ops : cost.body_float_ops) += ops;
+      }
+      cost.weight_bytes += share * static_cast<double>(kernels::PackedBytes(matrix));
     }
-    cost.weight_bytes += static_cast<double>(tensor.bytes);
+  };
+  for (int i = 0; i < config.layers; ++i) {
+    const model::LayerWeights& layer = weights.layer(i);
+    for (const model::Projection* projection :
+         {&layer.qkv, &layer.q, &layer.k, &layer.v, &layer.attn_output, &layer.gate_up, &layer.gate,
+          &layer.up, &layer.down, &layer.router})
+      add(*projection, 1, false);
+    const double share = config.experts == 0 ? 0 : 1.0 * config.experts_used / config.experts;
+    for (const model::ExpertWeights& expert : layer.experts) {
+      add(expert.gate_up, share, false);
+      add(expert.down, share, false);
+    }
   }
-  cost.kv_bytes_per_token = static_cast<double>(model::Decoder::KvBlockBytes(
-                                config, model::WeightMode::kInt8, kernels, kv_dtype)) /
-                            kBlockTokens;
+  add(weights.head(), 1, true);
+  cost.kv_bytes_per_token =
+      static_cast<double>(model::Decoder::KvBlockBytes(config, weights.mode(), kernels, kv_dtype)) /
+      kBlockTokens;
   cost.attention_ops_per_key =
       4.0 * config.q_rows() * config.layers;  // multiply and add, scores and values
   return cost;

@@ -6,14 +6,15 @@
 #include <boost/json/object.hpp>
 #include <string>
 
-#include "base/status.h"
 #include "kernels/kernels.h"
 #include "kernels/machine_limits.h"
 #include "model/kv_dtype.h"
+#include "model/weights.h"
 
 namespace tutti::bench {
 
-// {"cpu", "cores", "threads", "isa", "read_gb_s", "int8_gops", "f32_gflops"}
+// {"cpu", "cores", "threads", "isa", "read_gb_s", "int8_gops", "f32_gflops", "bf16_gflops"}: the
+// last is 0 where the instruction set has no bfloat16.
 boost::json::object MachineJson(const kernels::MachineLimits& limits);
 std::string MachineLine(const kernels::MachineLimits& limits);  // the same for people
 
@@ -34,8 +35,8 @@ class Calibration {
   kernels::MachineLimits best_;
 };
 
-// What a forward pass must at least read and multiply, from a model file. Matrices count in the
-// size the file has them in; a tied embedding counts once, as the head.
+// What a forward pass must at least read and multiply. Matrices count as they lie in memory, which
+// is not always as the file has them; of a mixture so many experts count as one row goes to.
 struct ModelCost {
   double weight_bytes = 0;    // of all matrices, the head included
   double body_int8_ops = 0;   // of one row through the layers, quantised matrices
@@ -47,8 +48,9 @@ struct ModelCost {
   double kv_bytes_per_token = 0;     // of the cache, all layers
   double attention_ops_per_key = 0;  // of one query row and one visible key, all layers and heads
 
-  static Result<ModelCost> Of(const std::string& path, const kernels::KernelTable& kernels,
-                              model::KvDtype kv_dtype = model::KvDtype::kByWeights);
+  // Of weights that were loaded or only planned.
+  static ModelCost Of(const model::Weights& weights, const kernels::KernelTable& kernels,
+                      model::KvDtype kv_dtype = model::KvDtype::kByWeights);
 
   // Least seconds of a step at the machine's limits: the larger of (bytes read / read rate) and
   // (operations / peaks). Norms, sampling and barriers count as free.

@@ -4,6 +4,8 @@
 
 #include <boost/json/array.hpp>
 #include <boost/json/value.hpp>
+#include <cmath>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -13,6 +15,7 @@
 #include "bench/perplexity.h"
 #include "bench/speculation.h"
 #include "bench/strategies.h"
+#include "gguf/file.h"
 #include "gguf/testing/checkpoint.h"
 #include "gguf/testing/writer.h"
 
@@ -236,14 +239,18 @@ TEST_F(ModelBenchesTest, ModelsThatCannotBeLoadedAreErrors) {
 TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
   const auto kernels = kernels::SelectKernels();
   ASSERT_TRUE(kernels.ok());
-  const auto cost = ModelCost::Of(file_->path(), **kernels);
-  ASSERT_TRUE(cost.ok()) << cost.status();
+  const auto checkpoint = model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(file_->path()));
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto planned = model::Weights::Plan(*checkpoint, {});
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const std::optional cost = ModelCost::Of(**planned, **kernels);
   // 2 layers of width 256, 4 heads and 2 KV heads of 64, feed-forward 512: weights by hand.
   const double layer = 256.0 * 256 * 2 + 2 * 128.0 * 256 + 3 * 256.0 * 512;
   EXPECT_DOUBLE_EQ(cost->body_int8_ops, 2 * 2 * layer);
   EXPECT_DOUBLE_EQ(cost->attention_ops_per_key, 4.0 * 256 * 2);
-  EXPECT_DOUBLE_EQ(cost->weight_bytes,
-                   (2 * layer + cost->head_int8_ops / 2) * 20 / 32);  // Q4_1: 20 bytes per 32
+  // Q4_1: 20 bytes per 32. The head's rows fill whole panels in memory.
+  const double head_rows = std::ceil(cost->head_int8_ops / 2 / 256 / 32) * 32;
+  EXPECT_DOUBLE_EQ(cost->weight_bytes, (2 * layer + head_rows * 256) * 20 / 32);
 
   const kernels::MachineLimits limits{(*kernels)->isa, 1, 1e9, 1e12, 1e11, 0};
   EXPECT_NEAR(cost->DecodeSeconds(limits, 1, 0), cost->weight_bytes / 1e9,
@@ -260,6 +267,39 @@ TEST_F(ModelBenchesTest, AModelsCostCountsWhatAStepReadsAndMultiplies) {
   EXPECT_NEAR(
       BlockingLimitSeconds(*cost, slow, shape, 10) / ContinuousLimitSeconds(*cost, slow, shape, 10),
       1, 0.01);
+}
+
+// Weights of 16 bits were once counted as pairs of bfloat16 whatever was computed, and all others
+// in the size that the file has them in: the limit came out too high.
+TEST(ModelCostTest, CountsWeightsAsTheyLieInMemory) {
+  gguf::testing::CheckpointSpec spec;
+  spec.type = tensor::DType::kF16;
+  const auto file =
+      gguf::File::FromSource(gguf::MemorySource(gguf::testing::MakeCheckpoint(spec).Build()));
+  ASSERT_TRUE(file.ok()) << file.status();
+  const auto checkpoint = model::DecoderCheckpoint::FromGguf(**file);
+  ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+  const auto kernels = kernels::SelectKernels();
+  ASSERT_TRUE(kernels.ok());
+  const auto cost = [&](model::WeightMode mode, bool bf16_pairs) {
+    const auto planned =
+        model::Weights::Plan(*checkpoint, {.mode = mode, .bf16_pairs = bf16_pairs});
+    EXPECT_TRUE(planned.ok()) << planned.status();
+    return ModelCost::Of(**planned, **kernels);
+  };
+  const double body = 2 * (256.0 * 256 * 2 + 2 * 128.0 * 256 + 3 * 256.0 * 512);
+  const ModelCost pairs = cost(model::WeightMode::kInt8, true);
+  EXPECT_DOUBLE_EQ(pairs.body_bf16_ops, 2 * body);
+  EXPECT_DOUBLE_EQ(pairs.body_float_ops, 0);
+  const ModelCost floats = cost(model::WeightMode::kF16, true);  // as packed files are, too
+  EXPECT_DOUBLE_EQ(floats.body_float_ops, 2 * body);
+  EXPECT_DOUBLE_EQ(floats.body_bf16_ops, 0);
+  EXPECT_DOUBLE_EQ(floats.head_bf16_ops, 0);
+  EXPECT_GE(pairs.weight_bytes, 2 * (body + pairs.head_bf16_ops / 2));
+  EXPECT_DOUBLE_EQ(floats.weight_bytes, pairs.weight_bytes);
+  EXPECT_DOUBLE_EQ(cost(model::WeightMode::kF32, true).weight_bytes, 2 * pairs.weight_bytes);
+  EXPECT_DOUBLE_EQ(cost(model::WeightMode::kF32, true).body_float_ops, 2 * body);
+  EXPECT_DOUBLE_EQ(cost(model::WeightMode::kInt8, false).body_float_ops, 2 * body);
 }
 
 TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {

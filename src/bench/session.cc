@@ -6,10 +6,13 @@
 #include <thread>
 
 #include "app/loading.h"
+#include "app/model_plan.h"
 #include "base/random.h"
 #include "engine/engine.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
+#include "model/model_files.h"
+#include "model/weights.h"
 
 namespace tutti::bench {
 
@@ -65,8 +68,12 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
                    model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path)));
   session->config_ = checkpoint.config;
   session->passes_ = passes;
-  ASSIGN_OR_RETURN(session->cost_, ModelCost::Of(ref.path, *session->kernels_,
-                                                 app::KvDtypeFromSettings(session->settings_)));
+  model::LoadOptions load;
+  load.mode = app::WeightModeOf(app::DTypeOf(session->settings_, ref, checkpoint));
+  load.bf16_pairs = session->kernels_->gemm.bf16_pairs;
+  ASSIGN_OR_RETURN(const auto planned, model::Weights::Plan(checkpoint, load));
+  session->cost_ =
+      ModelCost::Of(*planned, *session->kernels_, app::KvDtypeFromSettings(session->settings_));
   RETURN_IF_ERROR(
       session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
   ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));

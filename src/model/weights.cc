@@ -82,7 +82,8 @@ class WeightsLoader {
     return RefuseOthers();
   }
 
-  Result<std::shared_ptr<const Weights>> Load() {
+  // All but the values.
+  Status Lay() {
     weights_->config_ = checkpoint_.config;
     if (!options_.fuse && weights_->config_.experts != 0) {
       return InvalidArgument("model_hparam",
@@ -92,11 +93,22 @@ class WeightsLoader {
     weights_->fused_ = options_.fuse;
     RETURN_IF_ERROR(Plan());
     RETURN_IF_ERROR(RefuseOthers());
+    if (checkpoint_.packed == nullptr) return OkStatus();
+    CHECK(options_.fuse) << "a packed checkpoint is fused";
+    return Weights::CheckPacked(checkpoint_, options_.mode);
+  }
+
+  Result<std::shared_ptr<const Weights>> PlanOnly() {
+    RETURN_IF_ERROR(Lay());
+    Link();
+    return std::shared_ptr<const Weights>(std::move(weights_));
+  }
+
+  Result<std::shared_ptr<const Weights>> Load() {
+    RETURN_IF_ERROR(Lay());
     if (checkpoint_.packed == nullptr) {
       ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
     } else {
-      CHECK(options_.fuse) << "a packed checkpoint is fused";
-      RETURN_IF_ERROR(Weights::CheckPacked(checkpoint_, options_.mode));
       ASSIGN_OR_RETURN(weights_->arena_,
                        arena_.ReadPacked(*checkpoint_.packed, options_.threads, options_.progress));
     }
@@ -396,6 +408,11 @@ Result<std::shared_ptr<const Weights>> Weights::Load(const DecoderCheckpoint& ch
                                                      const LoadOptions& options) {
   CHECK_GE(options.threads, 1);
   return WeightsLoader(checkpoint, options).Load();
+}
+
+Result<std::shared_ptr<const Weights>> Weights::Plan(const DecoderCheckpoint& checkpoint,
+                                                     const LoadOptions& options) {
+  return WeightsLoader(checkpoint, options).PlanOnly();
 }
 
 Result<std::shared_ptr<const Weights>> Weights::Load(const gguf::File& file,

@@ -92,20 +92,29 @@ struct LoadOptions {
 
 class Weights {
  public:
-  // The same of a decoder in any form; the tensors are not needed afterwards. Of a packed one the
-  // arena is read as it was packed: the mode must be the file's (packed_dtype) and `fuse` true.
+  // A decoder in any form; the tensors are not needed afterwards. Of a packed one the arena is read
+  // as it was packed: the mode must be the file's and `fuse` true. Errors: as of a GGUF below with
+  // the code of the form's shapes; packed_layout, packed_dtype, packed_checksum, packed_header,
+  // packed_truncated.
   static Result<std::shared_ptr<const Weights>> Load(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options);
 
   // Reads, checks and packs every tensor. The file must have exactly the tensors of the
   // architecture. Errors: model_tensor_missing, gguf_shape (a tensor of another shape than the
   // hyper-parameters say), model_hparam (a tensor that does not belong, a width the kernels cannot
-  // run), model_nonfinite, gguf_quant, insufficient memory.
+  // run), model_nonfinite, gguf_quant, internal_error (memory or threads that cannot be had),
+  // cancelled by `progress`, and those of reading.
   static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
                                                      const LoadOptions& options);
 
-  // What Load would refuse before it reads a value: tensors that are missing, of other shapes, or
-  // do not belong.
+  // What Load would make, without a value of it: the shape and format of every matrix, no data, and
+  // bytes() 0. Reads no tensor. Errors: as Load, but for those of values and memory.
+  static Result<std::shared_ptr<const Weights>> Plan(const DecoderCheckpoint& checkpoint,
+                                                     const LoadOptions& options);
+
+  // What Load would refuse before it reads a value: tensors that are missing
+  // (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
+  // (model_hparam).
   static Status Check(const DecoderCheckpoint& checkpoint);
   // Whether a packed checkpoint's weights are for this program and `mode`; of others nothing.
   // Errors: packed_layout, packed_dtype.
