@@ -7,21 +7,19 @@
 #include <optional>
 #include <vector>
 
+#include "app/decoder_instance.h"
 #include "app/draft_plan.h"
-#include "app/encode_options.h"
+#include "app/engine_options.h"
+#include "app/kv_memory.h"
 #include "app/model_plan.h"
-#include "app/system_memory.h"
-#include "engine/encoder_engine.h"
 #include "engine/engine.h"
 #include "gateway/engine_metrics.h"
-#include "gateway/tokenizer_text.h"
 #include "kernels/pack.h"
 #include "model/decoder.h"
 #include "model/decoder_checkpoint.h"
 #include "model/tokenizer_metadata.h"
 #include "model/weights.h"
 #include "packed/format.h"
-#include "runner/cpu_decoder_embedder.h"
 #include "runner/cpu_model_runner.h"
 #include "tensor/dtype.h"
 #include "tensor/transcoded.h"
@@ -29,23 +27,6 @@
 
 namespace tutti::app {
 namespace {
-
-// Everything one served model is made of, destroyed from the bottom up: the engine first, then what
-// it drives.
-struct DecoderInstance {
-  std::shared_ptr<Device> device;
-  std::shared_ptr<const model::Weights> weights;
-  std::unique_ptr<runner::CpuModelRunner> runner, draft;
-  std::unique_ptr<gateway::TokenizerText> text;
-  std::shared_ptr<telemetry::ServingMetrics> metrics;
-  std::unique_ptr<gateway::EngineMetrics> observer;
-  std::unique_ptr<engine::Engine> engine;
-  // Where it also gives vectors.
-  std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
-  std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
-  std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;
-  std::unique_ptr<engine::EncoderEngine> encoder;
-};
 
 telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instance,
                                                    const Clock& clock) {
@@ -55,46 +36,6 @@ telemetry::ServingMetrics::EngineGauges ReadGauges(const DecoderInstance& instan
     gauges.heartbeat_age_s = std::max(gauges.heartbeat_age_s, age_s);
   }
   return gauges;
-}
-
-engine::EngineOptions EngineOptionsFrom(const Settings& settings) {
-  engine::EngineOptions options;
-  engine::SchedulerOptions& s = options.scheduler;
-  const std::string& strategy = settings.Text("strategy");
-  s.strategy = strategy == "interleaved" ? engine::Strategy::kInterleaved
-               : strategy == "blocking"  ? engine::Strategy::kBlocking
-               : strategy == "static"    ? engine::Strategy::kStatic
-                                         : engine::Strategy::kContinuous;
-  s.admission = settings.Text("sched.admission") == "no_evict" ? engine::Admission::kNoEvict
-                                                               : engine::Admission::kPack;
-  s.lanes = static_cast<int>(settings.Int("lanes"));
-  if (const auto chunk = settings.OptionalInt("prefill-chunk")) {
-    s.prefill_chunk = s.prefill_chunk_alone = static_cast<int>(*chunk);
-  }
-  s.itl_target = FromSeconds(settings.Number("sched.itl_target_ms") / 1e3);
-  s.prefix_cache = settings.On("prefix-cache");
-  s.static_batch = static_cast<int>(settings.Int("sched.static_batch"));
-  s.static_wait = FromSeconds(settings.Number("sched.static_wait_ms") / 1e3);
-  options.queue.requests = static_cast<int>(settings.Int("queue"));
-  const double age_s = settings.Number("sched.queue_age_s");
-  options.queue.age = age_s > 0 ? FromSeconds(age_s) : Duration::max();
-  return options;
-}
-
-// A pool that was asked for must fit before the weights are packed. The default is not judged: its
-// pages are taken as they are used.
-Status CheckKvFits(const Settings& settings) {
-  if (settings.SourceOf("kv-cache-bytes") == Source::kDefault) return OkStatus();
-  const auto asked = static_cast<uint64_t>(settings.Int("kv-cache-bytes"));
-  const uint64_t available = AvailableMemory();
-  if (available == 0 || asked <= available) return OkStatus();
-  // Not a bad value: another machine, or this one later, has the memory.
-  return ResourceExhausted("out_of_memory",
-                           fmt::format("--kv-cache-bytes {} is more than the {:.1f} GiB of memory "
-                                       "that are free on this machine",
-                                       settings.Text("kv-cache-bytes"),
-                                       static_cast<double>(available) / (1 << 30)))
-      .WithParam("kv-cache-bytes");
 }
 
 void Add(std::string& notice, const std::string& text) {
@@ -141,10 +82,6 @@ class DecoderPlan final : public ModelPlan {
   Status PlanDraft();   // the model that proposes tokens, where there is one
   Status SizeMemory();  // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
-
-  // The last token's row as a vector of a text, normalised: what a decoder can give without having
-  // been trained for it.
-  Status AddVectors(const std::shared_ptr<DecoderInstance>& instance);
 
   LoadContext context;
   const kernels::KernelTable* table = nullptr;
@@ -201,7 +138,8 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
       &device->loop());
   instance->device = std::move(device);
   served.info.max_model_len = instance->engine->max_model_len();
-  if (context.settings->On("encode.decoders")) RETURN_IF_ERROR(AddVectors(instance));
+  if (context.settings->On("encode.decoders"))
+    RETURN_IF_ERROR(AddVectors(context, table, instance, served));
   if (served.metrics != nullptr) {
     served.metrics->SetEngineGauges(
         [weak = std::weak_ptr<DecoderInstance>(instance),
@@ -213,56 +151,6 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   }
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
-}
-
-Status DecoderPlan::AddVectors(const std::shared_ptr<DecoderInstance>& instance) {
-  engine::EncoderOptions options = EncodeOptionsFrom(*context.settings);
-  runner::DecoderEmbedderOptions run;
-  run.kernels = table;
-  run.pool = instance->device->pool();
-  run.max_items = options.batch_items;
-  run.max_tokens = options.batch_tokens;
-  run.max_item_tokens = std::min(run.max_item_tokens, served_model->info.max_model_len);
-  ASSIGN_OR_RETURN(instance->embedder, runner::CpuDecoderEmbedder::Create(instance->weights, run));
-  const engine::EncoderLimits limits = instance->embedder->limits();
-  options.batch_tokens = std::max(options.batch_tokens, limits.max_item_tokens);
-  if (context.metrics != nullptr) {
-    instance->encoder_metrics = std::make_shared<telemetry::EncoderMetrics>(
-        *context.metrics, telemetry::EncoderMetrics::Options{.model = served_model->info.id,
-                                                             .max_tokens = limits.max_item_tokens,
-                                                             .beside_decoder = true});
-    instance->encoder_observer =
-        std::make_unique<gateway::EncoderEngineMetrics>(*instance->encoder_metrics);
-  }
-  instance->encoder = std::make_unique<engine::EncoderEngine>(
-      options,
-      engine::EncoderDependencies{.runner = instance->embedder.get(),
-                                  .clock = context.clock,
-                                  .observer = instance->encoder_observer.get(),
-                                  .memory_level = &instance->device->memory_level()},
-      &instance->device->loop());
-  auto encoder = std::make_shared<gateway::ServedEncoder>();
-  encoder->engine = std::shared_ptr<engine::EncoderEngine>(instance, instance->encoder.get());
-  encoder->normalize = true;
-  encoder->max_tokens = limits.max_item_tokens;
-  encoder->metrics = instance->encoder_metrics;
-  if (instance->encoder_metrics != nullptr) {
-    instance->encoder_metrics->SetGauges(
-        [weak = std::weak_ptr<DecoderInstance>(instance), clock = context.clock] {
-          const std::shared_ptr<DecoderInstance> alive = weak.lock();
-          return alive == nullptr ? telemetry::EncoderMetrics::Gauges{}
-                                  : gateway::ReadGauges(*alive->encoder, *clock);
-        });
-  }
-  served_model->encoder = std::move(encoder);
-  api::EncoderInfo& info = served_model->info.encoder.emplace();
-  info.width = limits.width;
-  info.cuts = context.settings->Text("encode.dimensions") == "any";
-  info.pooling = model::PoolingName(run.pooling);
-  info.batch_items = options.batch_items;
-  info.batch_tokens = options.batch_tokens;
-  info.batch_window = options.window;
-  return OkStatus();
 }
 
 Status DecoderPlan::ReadModel() {
@@ -351,33 +239,6 @@ Status DecoderPlan::Describe(const ModelRef& ref) {
 }
 
 }  // namespace
-
-Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
-                          size_t block_bytes, std::string& notice) {
-  const auto asked = settings.OptionalInt("context");
-  const int64_t wanted = asked.value_or(std::min(model_context, kDefaultContextCap));
-  if (wanted > model_context) {
-    return InvalidArgument(
-               "invalid_value",
-               fmt::format("--context {} is more than the {} tokens the model was made for", wanted,
-                           model_context))
-        .WithParam("context");
-  }
-  if (wanted <= pool_tokens) return static_cast<int>(wanted);
-  const int64_t needed =
-      (wanted + kBlockTokens - 1) / kBlockTokens * static_cast<int64_t>(block_bytes);
-  if (asked.has_value() || pool_tokens == 0) {
-    return InvalidArgument("invalid_value",
-                           fmt::format("a context of {} tokens needs {} bytes of KV cache, and "
-                                       "--kv-cache-bytes {} holds "
-                                       "{} tokens; raise it or lower --context",
-                                       wanted, needed, settings.Int("kv-cache-bytes"), pool_tokens))
-        .WithParam("context");
-  }
-  notice = fmt::format("context lowered from {} to {} tokens: all that --kv-cache-bytes {} holds",
-                       wanted, pool_tokens, settings.Text("kv-cache-bytes"));
-  return static_cast<int>(pool_tokens);
-}
 
 std::string DTypeOf(const Settings& settings, const ModelRef& ref,
                     const model::DecoderCheckpoint& checkpoint) {

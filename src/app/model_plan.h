@@ -43,13 +43,6 @@ model::WeightMode WeightModeOf(const std::string& dtype);
 // Of so many bytes behind the last tensor of the file; "" of none.
 std::string UnreadNotice(const ModelRef& ref, uint64_t bytes);
 
-// The context a sequence may use, and what to tell the operator about it: what was asked for, else
-// the model's own up to kDefaultContextCap. Errors: invalid_value for more than the model's, and
-// for more than the KV cache holds (`pool_tokens`, in blocks of `block_bytes`) where it was asked
-// for; else that is lowered, with a notice.
-Result<int> ChooseContext(const Settings& settings, int model_context, int64_t pool_tokens,
-                          size_t block_bytes, std::string& notice);
-
 // Errors: as OpenedModel::Open.
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
                                                model::DecoderCheckpoint checkpoint);

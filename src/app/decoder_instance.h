@@ -1,0 +1,43 @@
+// DecoderInstance: everything one served decoder is made of. Made by its plan; alive as long as
+// anybody serves from it.
+#pragma once
+
+#include <memory>
+
+#include "app/device.h"
+#include "app/model_loader.h"
+#include "engine/encoder_engine.h"
+#include "engine/engine.h"
+#include "gateway/engine_metrics.h"
+#include "gateway/served_model.h"
+#include "gateway/tokenizer_text.h"
+#include "kernels/kernels.h"
+#include "model/weights.h"
+#include "runner/cpu_decoder_embedder.h"
+#include "runner/cpu_model_runner.h"
+
+namespace tutti::app {
+
+// Destroyed from the bottom up: the engines first, then what they drive.
+struct DecoderInstance {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<const model::Weights> weights;
+  std::unique_ptr<runner::CpuModelRunner> runner, draft;
+  std::unique_ptr<gateway::TokenizerText> text;
+  std::shared_ptr<telemetry::ServingMetrics> metrics;
+  std::unique_ptr<gateway::EngineMetrics> observer;
+  std::unique_ptr<engine::Engine> engine;
+  // Where it also gives vectors.
+  std::unique_ptr<runner::CpuDecoderEmbedder> embedder;
+  std::shared_ptr<telemetry::EncoderMetrics> encoder_metrics;
+  std::unique_ptr<gateway::EncoderEngineMetrics> encoder_observer;
+  std::unique_ptr<engine::EncoderEngine> encoder;
+};
+
+// It also gives vectors: the last token's row, normalised, which is what a decoder can give of a
+// text without having been trained for it. Before it is served. Errors: internal_error for memory
+// that cannot be had.
+Status AddVectors(const LoadContext& context, const kernels::KernelTable* table,
+                  const std::shared_ptr<DecoderInstance>& instance, gateway::ServedModel& served);
+
+}  // namespace tutti::app
