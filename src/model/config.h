@@ -101,13 +101,14 @@ struct ModelConfig {
   kernels::AttentionShape attention_shape() const;
 };
 
-// Reads and checks everything but the tensors' shapes. Errors: model_hparam with the key and the
+// Reads and checks everything but the tensors' shapes. Errors: as below, with the key and the
 // numbers; unsupported architectures and features are refused by name, because running without them
 // changes every answer.
 Result<ModelConfig> ReadModelConfig(const gguf::File& file);
 
 // The same of `keys` of `family`, whose tensors `store` gives under GGUF's names
-// (decoder_tensors.h).
+// (decoder_tensors.h). Errors: model_hparam; model_tensor_missing without token_embd.weight;
+// model_nonfinite and the store's shape code for rope_freqs.weight.
 Result<ModelConfig> ReadModelConfig(const Family& family, Form form, const HyperParameters& keys,
                                     const TensorStore& store);
 

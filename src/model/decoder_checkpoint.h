@@ -1,6 +1,7 @@
 // DecoderCheckpoint: a decoder's files, opened and checked as far as their headers tell; no weight
-// was read. A GGUF, or a folder as transformers writes it: config.json, model.safetensors or its
-// shards, tokenizer.json, tokenizer_config.json, generation_config.json, chat_template.jinja.
+// was read. A GGUF, a packed file (packed/format.h), or a folder as transformers writes it:
+// config.json, model.safetensors or its shards, tokenizer.json, tokenizer_config.json,
+// generation_config.json, chat_template.jinja.
 //
 // A value; any thread. The files are not trusted: each is bounded, and none is reached through a
 // link that leaves the folder.
@@ -30,7 +31,9 @@ struct DecoderCheckpoint {
   std::shared_ptr<const packed::File> packed;
   std::string file_type;      // of a GGUF that tells: as gguf::FileTypeName()
   uint64_t unread_bytes = 0;  // of a GGUF: as gguf::Header's
-  // As many tokens as the model; empty of the two below.
+  // Of a folder as many tokens as the model has; of a GGUF what it says (CheckVocabulary judges
+  // it). Empty where weights alone were asked for: of FromGguf(const gguf::File&) and
+  // FromTransformers.
   tokenizer::TokenizerSpec tokenizer;
 
   // Of a folder. `root` as in files::Folder. Errors: model_not_found, model_path, model_hparam,
@@ -39,17 +42,20 @@ struct DecoderCheckpoint {
   // Whichever of a folder, a GGUF and a packed checkpoint is there. Errors: `files.fault`, and of
   // all of them; what holds an encoder is refused as a decoder that is not known.
   static Result<DecoderCheckpoint> FromFiles(const ModelFiles& files);
-  // Errors: as ReadModelConfig and ReadTokenizerSpec; gguf_shape.
+  // Errors of both: model_hparam, model_tensor_missing, gguf_key, gguf_type, gguf_limit,
+  // gguf_shape, and those of reading (gguf_truncated, model_path).
   static Result<DecoderCheckpoint> FromGguf(std::shared_ptr<const gguf::File> file);
   static Result<DecoderCheckpoint> FromPacked(std::shared_ptr<const packed::File> file);
-  // The same of a file that the caller keeps until the weights are loaded.
+  // The same of a file that the caller keeps until the weights are loaded, without tokenizer and
+  // digest.
   static Result<DecoderCheckpoint> FromGguf(const gguf::File& file);
   // `config_json`: the text of config.json. Errors: model_hparam, model_tensor_missing, st_shape.
   static Result<DecoderCheckpoint> FromTransformers(std::string_view config_json,
                                                     std::unique_ptr<TensorStore> tensors);
 
   // SHA-256, hex, of the headers' digest and all weights: reads them. Of a packed checkpoint, of
-  // their checksums.
+  // their checksums. Errors: those of reading (gguf_truncated, st_offsets, packed_truncated,
+  // model_path).
   Result<std::string> ContentDigest() const;
   // The type most bytes of the tensors are in: "Q4_1", "BF16".
   std::string MainType() const;

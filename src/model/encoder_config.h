@@ -78,7 +78,8 @@ struct EncoderFiles {
 inline constexpr size_t kMaxConfigBytes = size_t{1} << 20;  // of each
 
 // The folder that holds the pooling module's config.json, relative to the checkpoint's
-// ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder.
+// ("1_Pooling"), or nothing if `modules` names none. Never leaves the checkpoint's folder. Errors:
+// model_hparam.
 Result<std::optional<std::string>> PoolingFolder(const std::string& modules);
 
 // model_hparam where the kernels cannot run a model of this width, feed_forward and heads.

@@ -40,7 +40,10 @@ class TensorStore {
   virtual ~TensorStore() = default;
   virtual std::span<const StoredTensor> tensors() const = 0;
   virtual const StoredTensor* Find(std::string_view name) const = 0;  // nullptr when absent
-  // Fills `out` with bytes of the tensor from `offset`; the range must lie in the tensor.
+  // Fills `out` with bytes of the tensor from `offset`; the range must lie in the tensor. Errors of
+  // these three: of a file that was cut or changed (gguf_truncated, st_offsets), of one that a
+  // device does not give (model_path); packed_header of the table of a packed file, whose tensors
+  // have no bytes.
   virtual Status Read(const StoredTensor& tensor, uint64_t offset,
                       std::span<std::byte> out) const = 0;
   // All its values, row after row.

@@ -44,7 +44,7 @@ class WeightArena {
 
   // A matrix of the tensors' rows, one tensor after another, or of two tensors whose rows are
   // interleaved for the gated epilogues. Returns its number. `balance` may be nullptr. Errors: of
-  // CheckPack.
+  // CheckPack (model_hparam, gguf_quant).
   Result<size_t> PlanMatrix(Tensors tensors, kernels::WeightFormat format, bool gate_up = false,
                             const Balance* balance = nullptr);
   // Floats of the tensors one after another, each times `scale`, then zeros up to `padded`; *target
@@ -57,12 +57,14 @@ class WeightArena {
 
   // `threads` pack, the calling one included. `progress` is called on the calling thread with the
   // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
-  // model_nonfinite, insufficient memory.
+  // model_nonfinite, gguf_quant, cancelled, internal_error for memory or threads that cannot be
+  // had.
   Result<kernels::AlignedBuffer> Build(int threads,
                                        const std::function<bool(size_t, size_t)>& progress);
   // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from.
-  // `threads` and `progress` as there. Errors: packed_*, packed_header when the file holds another
-  // number of bytes than was planned.
+  // `threads` and `progress` as there. Errors: packed_checksum, packed_truncated; packed_header
+  // when the file holds another number of bytes than was planned; cancelled, internal_error as
+  // there.
   Result<kernels::AlignedBuffer> ReadPacked(const packed::File& file, int threads,
                                             const std::function<bool(size_t, size_t)>& progress);
   // Its geometry once planned, its data after Build.

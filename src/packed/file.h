@@ -23,7 +23,8 @@ bool IsPacked(const std::string& path);
 
 class File {
  public:
-  // Errors: packed_* for the contents, gguf_* for the description's; model_path, model_not_found.
+  // Errors: packed_magic, packed_version, packed_checksum, packed_header, packed_truncated for the
+  // contents, gguf_* for the description's; model_path, model_not_found.
   static Result<std::shared_ptr<const File>> Open(const std::string& path);
   static Result<std::shared_ptr<const File>> FromSource(
       std::shared_ptr<const files::Source> source);
@@ -39,7 +40,7 @@ class File {
   uint64_t PieceBytes(uint64_t number) const;
 
   // SHA-256, hex, of all before the weights, their checksums among it: tells weights apart without
-  // reading them.
+  // reading them. Errors: packed_truncated, model_path.
   Result<std::string> ContentDigest() const;
   // packed_truncated when the file was written or cut since it was opened.
   Status CheckUnchanged() const { return source_->CheckUnchanged(); }

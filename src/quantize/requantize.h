@@ -43,9 +43,11 @@ struct RequantizeReport {
 // What Requantize would write: sizes and forms, no errors of numbers. Errors: as PlanTensors.
 Result<RequantizeReport> PlanRequantize(const gguf::File& file, const FileType& type);
 
-// Writes `path`. Errors: those of OutputFile; model_nonfinite for a weight that is no number or
-// beyond the range of its form; gguf_* when the source cannot be read or changes meanwhile;
-// cancelled. After any of them there is no file. `type` outlives the report's use of its names.
+// Writes `path`. Errors: those of PlanRequantize and OutputFile (output_exists, output_path,
+// storage_full, output_unflushed); model_tensor_missing for a vocabulary without weights;
+// model_nonfinite for a weight that is no number or beyond the range of its form; gguf_* when the
+// source cannot be read or changes meanwhile; cancelled. After any but output_unflushed there is no
+// file. `type` outlives the report's use of its names.
 Result<RequantizeReport> Requantize(const gguf::File& file, const FileType& type,
                                     const std::string& path, const RequantizeOptions& options);
 
