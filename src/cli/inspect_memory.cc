@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "app/draft_plan.h"
-#include "app/model_loader.h"
 #include "app/kv_memory.h"
+#include "app/model_loader.h"
 #include "app/model_plan.h"
 #include "app/settings.h"
 #include "cli/command_line.h"
