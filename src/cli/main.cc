@@ -26,8 +26,8 @@ void HoldStandardStreams() {
 // megabytes made it keep hundreds.
 void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
 
-// A write beyond the process's limit of file sizes (`ulimit -f`) fails as on a full disk, instead of
-// ending the process.
+// A write beyond the process's limit of file sizes (`ulimit -f`) fails as on a full disk, instead
+// of ending the process.
 void OutlastFileSizeLimit() { std::signal(SIGXFSZ, SIG_IGN); }
 
 bool NobodyReadsOutput() {
