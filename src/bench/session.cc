@@ -71,9 +71,10 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
   model::LoadOptions load;
   load.mode = app::WeightModeOf(app::DTypeOf(session->settings_, ref, checkpoint));
   load.bf16_pairs = session->kernels_->gemm.bf16_pairs;
-  ASSIGN_OR_RETURN(const auto planned, model::Weights::Plan(checkpoint, load));
+  const auto planned = model::Weights::Plan(checkpoint, load);
+  if (!planned.ok()) return Status(planned.status()).WithContext(ref.path);
   session->cost_ =
-      ModelCost::Of(*planned, *session->kernels_, app::KvDtypeFromSettings(session->settings_));
+      ModelCost::Of(**planned, *session->kernels_, app::KvDtypeFromSettings(session->settings_));
   RETURN_IF_ERROR(
       session->inference_->Load(std::move(opened), nullptr, stepping == Stepping::kByHand));
   ASSIGN_OR_RETURN(session->served_, session->inference_->gateway().Find(""));
