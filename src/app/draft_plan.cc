@@ -8,22 +8,18 @@
 #include "app/model_loader.h"
 #include "app/model_plan.h"
 #include "base/quote.h"
-#include "engine/policy/draft_gain.h"
+#include "engine/draft_limits.h"
 #include "model/decoder.h"
 #include "model/tokenizer_metadata.h"
 
 namespace tutti::app {
 namespace {
 
-// Of one sequence on its way to a proposal: the little that it has not seen (kLittleToRead of
-// engine/speculation.cc) and the token that was just drawn.
-constexpr int kUnseenTokens = 16 + 1;
-// Of a prompt, at once (kReadAtMost there).
-constexpr int kPieceTokens = 128;
-// Rows of one step. In a smaller one a sequence would be left out, in a larger one nothing is
+// Rows of one step: of sequences on their way to a proposal, with the token that was just drawn, or
+// a piece of a prompt. In a smaller one a sequence would be left out, in a larger one nothing is
 // gained.
-constexpr int kDraftStepTokens =
-    std::max(engine::kMostDraftSequences * kUnseenTokens, kPieceTokens);
+constexpr int kDraftStepTokens = std::max(
+    engine::kMostDraftSequences * (engine::kDraftLittleToRead + 1), engine::kDraftReadAtMost);
 // Its KV memory at most, as a part of the model's own.
 constexpr size_t kPartOfKv = 4;
 

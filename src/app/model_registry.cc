@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "app/options.h"
+#include "base/ascii.h"
 #include "tensor/type_spelling.h"
 
 namespace tutti::app {
@@ -19,12 +20,6 @@ constexpr KnownModel kKnownModels[] = {{kDefaultModel, "SmolLM2-135M-Instruct.Q4
                                        {"gemma3-270m", "gemma-3-270m-q4_k_m.gguf"},
                                        {"all-minilm-l6-v2", "all-minilm-l6-v2"}};
 
-std::string LowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
-  return lower;
-}
-
 // Null where none has the name. The case of letters does not tell models apart; a file that is
 // there under the very name is meant before a model whose name has other letters.
 const KnownModel* FindKnown(std::string_view name) {
@@ -37,7 +32,7 @@ const KnownModel* FindKnown(std::string_view name) {
   const KnownModel* const exact = named(name);
   std::error_code ignored;
   if (exact != nullptr || std::filesystem::exists(name, ignored)) return exact;
-  return named(LowerCase(name));
+  return named(AsciiLower(name));
 }
 
 std::vector<std::string> KnownModelNames() {
@@ -56,7 +51,8 @@ std::string KnownNames() {
 std::string NoSuchModel(const std::string& path) {
   std::string message = "no file " + path.substr(0, 256);
   if (path.find('/') != std::string::npos || path.ends_with(".gguf")) return message;
-  const std::string meant = Suggestion(LowerCase(path.substr(0, 256)), KnownModelNames());
+  const std::string meant =
+      Suggestion(AsciiLower(std::string_view(path).substr(0, 256)), KnownModelNames());
   return message + ", and no known model of that name; " +
          (meant.empty() ? "" : "did you mean " + meant + "? ") + "known: " + KnownNames();
 }

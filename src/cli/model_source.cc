@@ -5,11 +5,30 @@
 #include <utility>
 
 #include "base/quote.h"
-#include "cli/no_decoder.h"
+#include "model/encoder_checkpoint.h"
 #include "model/folder_gguf.h"
 #include "model/model_files.h"
 
 namespace tutti::cli {
+namespace {
+
+// Of the folder at `path` that holds no decoder: what it lacks, or what of it is not supported with
+// what is; of an encoder that can be served `encoders`.
+Status NoDecoder(const model::ModelFiles& files, const std::string& folder,
+                 std::string_view encoders) {
+  if (files.fault.reason() == "model_not_found") {
+    return InvalidArgument("model_path",
+                           folder +
+                               " has no config.json: a model's folder holds it beside "
+                               "tokenizer.json and the files of safetensors");
+  }
+  const Status encoder = model::EncoderCheckpoint::FromFiles(files).status();
+  return InvalidArgument("model_path", encoder.ok()
+                                           ? folder + " generates no text; " + std::string(encoders)
+                                           : folder + ": " + encoder.message());
+}
+
+}  // namespace
 
 Result<std::shared_ptr<const gguf::File>> OpenSource(const app::ModelRef& ref,
                                                      const std::string& name,
@@ -32,8 +51,7 @@ Result<std::shared_ptr<const gguf::File>> OpenSource(const app::ModelRef& ref,
     case ModelFiles::Form::kFolder:
       break;
   }
-  if (files.holds != ModelFiles::Holds::kDecoder)
-    return NoDecoder(ref.path, name, std::string(encoders));
+  if (files.holds != ModelFiles::Holds::kDecoder) return NoDecoder(files, quoted, encoders);
   auto file = model::OpenFolderAsGguf(ref.path);
   if (!file.ok()) return std::move(file).status().WithContext(quoted);
   return file;

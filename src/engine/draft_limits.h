@@ -1,4 +1,4 @@
-// How much may be proposed in one step: what a plan has room for, whoever proposes.
+// How much may be proposed in one step, and read for it: what plans have room for.
 #pragma once
 
 namespace tutti::engine {
@@ -10,5 +10,10 @@ inline constexpr int kMostDrafts = 7;
 inline constexpr int kMostDraftRows = 16;
 // Sequences in such a step.
 inline constexpr int kMostDraftSequences = kMostDraftRows / 2;
+
+// Tokens of a sequence that a second model reads on its way to a proposal without being asked
+// whether that pays, and of a prompt in one step at most.
+inline constexpr int kDraftLittleToRead = 16;
+inline constexpr int kDraftReadAtMost = 128;
 
 }  // namespace tutti::engine

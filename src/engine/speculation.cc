@@ -5,11 +5,10 @@
 namespace tutti::engine {
 namespace {
 
-// Tokens the model reads on its way to a proposal without being asked whether that pays.
-constexpr int kLittleToRead = 16;
-// Beyond those, in one step: as many as take so long, so that nobody waits for his next token.
+// Beyond kDraftLittleToRead, in one step: as many as take so long, so that nobody waits for his
+// next token.
 constexpr Duration kReadingTime = std::chrono::milliseconds(10);
-constexpr int kReadAtLeast = 16, kReadAtMost = 128;
+constexpr int kReadAtLeast = 16;
 // A text whose length nobody knows is taken to go on for so many tokens, if it may.
 constexpr int kLookAhead = 256;
 constexpr double kReadingPays = 1.05;  // gain from which on reading is thought of
@@ -65,7 +64,7 @@ void Speculation::Add(Sequence& s, int room) {
   }
   if (!s.draft.on) return;
   s.draft.Settle(s.tokens);
-  if (s.draft.Backlog(s.tokens) > kLittleToRead) return;
+  if (s.draft.Backlog(s.tokens) > kDraftLittleToRead) return;
   const double first = s.draft.hits.Chance(s.draft.streak, modelled_);
   if (!copies || (room > 0 && first > wish.chance[0]))
     fill(DraftSource::kModel, s.draft.hits, s.draft.streak, modelled_);
@@ -105,7 +104,7 @@ int Speculation::ReadAtOnce(double step_ns) const {
   const double row = passes_.Row(step_ns);
   if (row <= 0) return 2 * kReadAtLeast;
   return static_cast<int>(std::clamp(static_cast<double>(kReadingTime.count()) / row,
-                                     double{kReadAtLeast}, double{kReadAtMost}));
+                                     double{kReadAtLeast}, double{kDraftReadAtMost}));
 }
 
 void Speculation::AskToRead(int row) {
@@ -126,7 +125,7 @@ void Speculation::ChooseReading() {
   double gain = 0;
   for (int i = 0; i < sequences; ++i) {
     const Sequence& s = *rows_[static_cast<size_t>(i)];
-    if (!s.draft.on || s.draft.Backlog(s.tokens) <= kLittleToRead) continue;
+    if (!s.draft.on || s.draft.Backlog(s.tokens) <= kDraftLittleToRead) continue;
     if (gain == 0) gain = ModelGain(cost_, passes_, sequences, chance);
     if (gain < kReadingPays) return;
     const int ahead = std::min(s.target_tokens - static_cast<int>(s.tokens.size()), kLookAhead);
@@ -159,7 +158,7 @@ void Speculation::LookAgain(int rows_left) {
     if (looking > allowance_ns_) return;
     look_steps_ = kLookSteps;
   }
-  if (backlog > kLittleToRead) return AskToRead(nearest);
+  if (backlog > kDraftLittleToRead) return AskToRead(nearest);
   DraftWish& wish = wishes_[static_cast<size_t>(nearest)];
   if (wish.take > 0) return;  // it copies
   --look_steps_;

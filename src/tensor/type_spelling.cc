@@ -2,11 +2,12 @@
 
 #include <utility>
 
+#include "base/ascii.h"
+
 namespace tutti::tensor {
 
 std::string CommonSpelling(std::string_view name) {
-  std::string lower(name);
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  std::string lower = AsciiLower(name);
   constexpr std::pair<std::string_view, std::string_view> kSame[] = {
       {"fp16", "f16"},    {"fp32", "f32"},      {"float16", "f16"},
       {"float32", "f32"}, {"bfloat16", "bf16"},

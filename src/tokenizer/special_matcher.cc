@@ -19,6 +19,8 @@ constexpr std::array<std::string_view, 46> kHtmlElements = {
     "pre",   "span",   "strong",     "sub",    "sup", "table",   "tbody", "td",  "tfoot", "th",
     "thead", "title",  "tr",         "tt",     "u",   "ul"};
 
+static_assert(std::ranges::is_sorted(kHtmlElements));
+
 bool IsHtmlElement(std::string_view spelling) {
   spelling.remove_prefix(1);
   spelling.remove_suffix(1);
