@@ -57,6 +57,7 @@ Status ServeFront(const Settings& settings) {
   RETURN_IF_ERROR(service->Start());
   RETURN_IF_ERROR(models.Open(socket));
   if (broker) RETURN_IF_ERROR(models.OpenBroker(*broker, folder));
+  RETURN_IF_ERROR(service->memory().CheckRoom());
   service->memory().ModelsAreLoaded(0);
   const std::string also = broker ? " and through " + broker::ShownUrl(broker->access.url) : "";
   std::printf("tutti: waiting for workers at %s%s\n", socket.c_str(), also.c_str());

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/quote.h"
 #include "base/thread_name.h"
 
 namespace tutti::app {
@@ -30,7 +31,7 @@ class ProgressLine {
 };
 
 void Tell(const std::string& notice) {
-  if (!notice.empty()) std::fprintf(stderr, "tutti: %s\n", notice.c_str());
+  if (!notice.empty()) std::fprintf(stderr, "tutti: %s\n", Printable(notice).c_str());
 }
 
 }  // namespace
@@ -86,10 +87,10 @@ Status Loading::Wait() {
 void Loading::Main() {
   NameThread("tutti-loader");
   for (size_t i = 0; i < models_.size() && !abandoned(); ++i) {
-    const Status status = LoadOne(std::move(opened_[i]));
+    Status status = LoadOne(std::move(opened_[i]));
     if (abandoned()) return;
-    if (!status.ok()) return Fail(status);
-    events_.served(models_[i]);
+    if (status.ok()) status = events_.served(models_[i]);
+    if (!status.ok()) return Fail(std::move(status));
   }
   if (!abandoned()) events_.all_served();
 }

@@ -27,8 +27,8 @@ Result<OpenedModel> OpenOne(const LocalInference& inference, const ModelRef& ref
 
 class Loading {
  public:
-  struct Events {  // on the thread that loads
-    std::function<void(const ModelRef&)> served;
+  struct Events {                                   // on the thread that loads
+    std::function<Status(const ModelRef&)> served;  // its errors end it as those of a model do
     std::function<void()> all_served;
   };
 

@@ -38,7 +38,7 @@ Status LocalInference::Load(OpenedModel model, std::function<bool(size_t, size_t
   try {  // it may run on a thread of its own, which no exception may leave
     return LoadOrThrow(std::move(model), std::move(progress), step_by_hand);
   } catch (const std::bad_alloc&) {
-    return Internal("not enough memory to load the model");
+    return ResourceExhausted("out_of_memory", "not enough memory to load the model");
   } catch (const std::system_error& error) {
     return Internal(std::string("cannot start a thread: ") + error.what());
   }

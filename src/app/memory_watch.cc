@@ -1,5 +1,7 @@
 #include "app/memory_watch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -23,6 +25,19 @@ MemoryWatch::MemoryWatch(const api::HealthProbe& inner, int64_t limit, Ports por
       level_(level),
       clock_(clock),
       log_(log) {}
+
+Status MemoryWatch::CheckRoom() const {
+  if (limit_ <= 0) return OkStatus();
+  ports_.shrink();  // what only loading needed
+  const int64_t resident = ports_.resident();
+  const double share = static_cast<double>(resident - (limit_ - kLeastRoom)) / kLeastRoom;
+  if (api::LevelOf(share) != LoadLevel::kRed) return OkStatus();
+  return ResourceExhausted(
+      "out_of_memory",
+      fmt::format("{} MiB of memory are taken before the first request, of {} MiB that this "
+                  "process may take (--memory-limit-bytes, by default the machine's)",
+                  resident >> 20, limit_ >> 20));
+}
 
 void MemoryWatch::ModelsAreLoaded(int64_t later) {
   ports_.shrink();  // what only loading needed is none of theirs

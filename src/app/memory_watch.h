@@ -45,6 +45,9 @@ class MemoryWatch final : public api::HealthProbe {
   void Look();
 
   // --- any thread ---
+  // Errors: out_of_memory, where what is resident leaves nothing to answer with: nobody would ever
+  // be taken in.
+  Status CheckRoom() const;
   // The models are loaded, which hold what is resident now; `later` bytes more of them are not
   // touched yet. Before, the level is green.
   void ModelsAreLoaded(int64_t later);

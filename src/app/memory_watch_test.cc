@@ -160,6 +160,23 @@ TEST(MemoryWatch, IsGreenUntilTheModelsAreLoadedAndWhereNoLimitIsKnown) {
   EXPECT_EQ(level.load(), LoadLevel::kGreen);
 }
 
+// Such a server once started and answered nobody.
+TEST(MemoryWatch, RefusesAStartThatLeavesNoMemoryToAnswerWith) {
+  const AllWell inner;
+  ManualClock clock;
+  Logger log(LogLevel::kOff);
+  std::atomic<LoadLevel> level{LoadLevel::kGreen};
+  for (const auto& [limit, starts] :
+       {std::pair<int64_t, bool>{100, false}, {900, false}, {916, true}}) {
+    const MemoryWatch watch(inner, limit * kMiB,
+                            {.resident = [] { return 900 * kMiB; }, .shrink = [] {}}, level, clock,
+                            log);
+    const Status status = watch.CheckRoom();
+    EXPECT_EQ(status.ok(), starts) << limit;
+    EXPECT_EQ(status.reason(), starts ? "" : "out_of_memory") << limit;
+  }
+}
+
 TEST(MemoryWatch, ModelsThatLeaveNothingDoNotMakeItRed) {
   const AllWell inner;
   ManualClock clock;

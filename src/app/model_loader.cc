@@ -107,8 +107,15 @@ std::string UnreadNotice(const ModelRef& ref, uint64_t bytes) {
 Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) && {
   auto served = plan_->Load(std::move(progress), std::move(device));
-  if (!served.ok()) return InModelFile(std::move(served).status(), path_);
-  return served;
+  if (served.ok()) return served;
+  Status status = std::move(served).status();
+  if (status.reason() == "out_of_memory" && plan_->generates) {
+    status = ResourceExhausted(
+        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes (`tutti "
+                                     "inspect --memory {}` tells what is taken)",
+                                     status.message(), path_));
+  }
+  return InModelFile(std::move(status), path_);
 }
 
 }  // namespace tutti::app

@@ -74,9 +74,11 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   Loading loading(inference, models, std::move(opened),
                   {.served =
                        [&](const ModelRef& model) {
+                         RETURN_IF_ERROR(service->memory().CheckRoom());
                          const auto served = inference.gateway().Find(model.served_name);
                          service->Announce(model.served_name,
                                            served.ok() ? (*served)->summary : "");
+                         return OkStatus();
                        },
                    .all_served =
                        [&] {

@@ -90,7 +90,8 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
                      inference.memory_level(), inference.clock(), log);
   std::atomic<bool> loaded{false};
   Loading loading(inference, models, std::move(opened),
-                  {.served = [](const ModelRef&) {}, .all_served = [&] { loaded.store(true); }});
+                  {.served = [&](const ModelRef&) { return memory.CheckRoom(); },
+                   .all_served = [&] { loaded.store(true); }});
   std::unique_ptr<remote::WorkerLink> link;
   Status opening;
   IdleMemory idle;

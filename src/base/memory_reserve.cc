@@ -1,20 +1,39 @@
 #include "base/memory_reserve.h"
 
-#include <memory>
+#include <pthread.h>
+
+#include <cstdlib>
+
+#include "base/check.h"
 
 namespace tutti {
 namespace {
 
 // Small enough to lie in the thread's own arena of the allocator, where its next blocks will.
 constexpr size_t kReserveBytes = 64 << 10;
-thread_local std::unique_ptr<char[]> reserve;
+
+// Not a thread_local with a destructor: to note that one takes memory, and the C library aborts
+// where there is none.
+pthread_key_t Key() {
+  static const pthread_key_t key = [] {
+    pthread_key_t made = 0;
+    CHECK(pthread_key_create(&made, std::free) == 0);
+    return made;
+  }();
+  return key;
+}
 
 }  // namespace
 
 void KeepMemoryReserve() noexcept {
-  if (reserve == nullptr) reserve.reset(new (std::nothrow) char[kReserveBytes]);
+  if (pthread_getspecific(Key()) != nullptr) return;
+  void* reserve = std::malloc(kReserveBytes);
+  if (pthread_setspecific(Key(), reserve) != 0) std::free(reserve);
 }
 
-void OpenMemoryReserve() noexcept { reserve.reset(); }
+void OpenMemoryReserve() noexcept {
+  std::free(pthread_getspecific(Key()));
+  (void)pthread_setspecific(Key(), nullptr);
+}
 
 }  // namespace tutti

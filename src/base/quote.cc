@@ -8,17 +8,18 @@
 
 namespace tutti {
 
-std::string Quote(std::string_view bytes, size_t max_bytes) {
-  std::string out = "\"";
-  const bool cut = bytes.size() > max_bytes;
-  if (cut) bytes = bytes.substr(0, max_bytes);
+namespace {
+
+// `quoted`: what stands between double quotes.
+std::string Escape(std::string_view bytes, bool quoted) {
+  std::string out;
   while (!bytes.empty()) {
     const CodePoint next = DecodeAt(bytes, 0);
     const std::string_view character = bytes.substr(0, next.length);
     // C1 controls (U+0080..U+009F) would reach a terminal as control codes.
     const bool control =
         next.code_point < 0x20 || (next.code_point >= 0x7F && next.code_point < 0xA0);
-    if (next.code_point == '"' || next.code_point == '\\') {
+    if (quoted && (next.code_point == '"' || next.code_point == '\\')) {
       out += '\\';
       out += character;
     } else if (next.code_point == '\n') {
@@ -30,8 +31,16 @@ std::string Quote(std::string_view bytes, size_t max_bytes) {
     }
     bytes.remove_prefix(next.length);
   }
-  out += cut ? "\"..." : "\"";
   return out;
 }
+
+}  // namespace
+
+std::string Quote(std::string_view bytes, size_t max_bytes) {
+  const bool cut = bytes.size() > max_bytes;
+  return '"' + Escape(cut ? bytes.substr(0, max_bytes) : bytes, true) + (cut ? "\"..." : "\"");
+}
+
+std::string Printable(std::string_view bytes) { return Escape(bytes, false); }
 
 }  // namespace tutti

@@ -11,6 +11,10 @@ TEST(Quote, EscapesWhatATerminalWouldObey) {
   EXPECT_EQ(Quote(std::string_view("\0x", 2)), R"("\x00x")");
 }
 
+TEST(Quote, ALineOfTextKeepsItsQuotes) {
+  EXPECT_EQ(Printable("a \"b\" \\ caf\xc3\xa9\x1b[2J\n"), "a \"b\" \\ caf\xc3\xa9\\x1b[2J\\n");
+}
+
 TEST(Quote, CutsLongTextAndSaysSo) {
   EXPECT_EQ(Quote(std::string(64, 'a')), "\"" + std::string(64, 'a') + "\"");
   EXPECT_EQ(Quote(std::string(65, 'a')), "\"" + std::string(64, 'a') + "\"...");

@@ -2,11 +2,14 @@
 
 #include <cstdio>
 
+#include "base/quote.h"
+
 namespace tutti::cli {
 namespace {
 
 void Print(const Status& status) {
-  std::fprintf(stderr, "tutti: %s: %s\n", status.reason().c_str(), status.message().c_str());
+  std::fprintf(stderr, "tutti: %s: %s\n", status.reason().c_str(),
+               Printable(status.message()).c_str());
 }
 
 }  // namespace

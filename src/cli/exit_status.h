@@ -10,7 +10,8 @@ inline constexpr int kExitFailed = 1;   // at run time, a refused model file inc
 inline constexpr int kExitUsage = 2;    // unknown option, missing argument
 inline constexpr int kExitConfig = 78;  // a bad value or key, wherever it was given
 
-// Prints "tutti: <why>" to standard error and returns the status that fits.
+// Prints "tutti: <why>" to standard error, in one line without control characters, and returns the
+// status that fits.
 int Fail(const Status& status);
 // The same for configuration, whatever the status' reason.
 int FailConfig(const Status& status);

@@ -147,8 +147,7 @@ class InspectCommand final : public Command {
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       if (description.version != 0) PrintText(description);
       if (!description.verdict.ok())
-        std::fprintf(stderr, "tutti: %s: %s: %s\n", description.verdict.reason().c_str(),
-                     ref->path.c_str(), description.verdict.message().c_str());
+        return Fail(std::move(description.verdict).WithContext(ref->path));
     }
     return description.verdict.ok() ? kExitOk : kExitFailed;
   }

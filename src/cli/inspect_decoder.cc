@@ -97,8 +97,7 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
     std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
                 facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
   } else {
-    std::fprintf(stderr, "tutti: %s: %s: %s\n", facts.status().reason().c_str(), files.path.c_str(),
-                 facts.status().message().c_str());
+    return Fail(std::move(facts).status().WithContext(files.path));
   }
   return facts.ok() ? kExitOk : kExitFailed;
 }

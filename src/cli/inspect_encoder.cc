@@ -141,9 +141,7 @@ int InspectEncoder(const model::ModelFiles& files, std::optional<model::EncoderD
                                                       {"verdict", verdict}})
                       .c_str());
     }
-    std::fprintf(stderr, "tutti: %s: %s: %s\n", found.status().reason().c_str(), files.path.c_str(),
-                 found.status().message().c_str());
-    return kExitFailed;
+    return Fail(std::move(found).status().WithContext(files.path));
   }
   if (json) {
     std::printf("%s\n", wire::PrintJson(ToJson(*found)).c_str());

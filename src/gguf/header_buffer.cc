@@ -15,7 +15,7 @@ constexpr uint64_t kFirstRead = 64 * 1024;
 Status HeaderBuffer::Resize(uint64_t bytes) {
   std::byte* moved = static_cast<std::byte*>(std::realloc(block_.get(), bytes));
   if (moved == nullptr) {
-    return ResourceExhausted("gguf_limit",
+    return ResourceExhausted("out_of_memory",
                              fmt::format("no memory for a header of {} bytes", bytes));
   }
   (void)block_.release();

@@ -32,8 +32,8 @@ Result<AlignedBuffer> AlignedBuffer::Allocate(size_t bytes) {
       return out;
     }
   }
-  return ResourceExhausted("internal_error",
-                           "cannot map " + std::to_string(bytes >> 20) + " MiB of memory");
+  return ResourceExhausted("out_of_memory",
+                           "no memory for " + std::to_string(bytes >> 20) + " MiB in one piece");
 }
 
 AlignedBuffer::~AlignedBuffer() {

@@ -2,7 +2,7 @@
 // kernel grants them.
 //
 // Owner: move-only value; unmapped when destroyed. Thread: as any value. Pages appear when first
-// touched, on the NUMA node of the toucher. Errors: kResourceExhausted with the size.
+// touched, on the NUMA node of the toucher. Errors: out_of_memory with the size.
 #pragma once
 
 #include <cstddef>

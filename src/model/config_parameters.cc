@@ -63,22 +63,30 @@ constexpr Alias kAliases[] = {
     {"rope.scaling.yarn_beta_slow", "rope_parameters.beta_slow"},
 };
 
+// What stands at `path` ("rope_scaling.factor"); nullptr where nothing is there, or null.
 const boost::json::value* Reach(const JsonFile& file, std::string_view path) {
-  const size_t dot = path.find('.');
-  const boost::json::value* value = file.Find(path.substr(0, dot));
-  for (size_t at = dot; value != nullptr && at != std::string_view::npos;) {
-    const size_t end = path.find('.', at + 1);
-    const boost::json::object* object = value->if_object();
-    if (object == nullptr) return nullptr;
-    value = object->if_contains(
-        path.substr(at + 1, end == std::string_view::npos ? end : end - at - 1));
-    if (value != nullptr && value->is_null()) value = nullptr;
-    at = end;
-  }
-  return value;
+  const size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return file.Find(path);
+  const boost::json::value* outer = Reach(file, path.substr(0, dot));
+  const boost::json::object* object = outer == nullptr ? nullptr : outer->if_object();
+  const boost::json::value* value =
+      object == nullptr ? nullptr : object->if_contains(path.substr(dot + 1));
+  return value == nullptr || value->is_null() ? nullptr : value;
 }
 
 }  // namespace
+
+Status ConfigParameters::CheckNesting() const {
+  for (const Alias& alias : kAliases) {
+    for (size_t dot = alias.spelled.find('.'); dot != std::string_view::npos;
+         dot = alias.spelled.find('.', dot + 1)) {
+      const std::string_view outer = alias.spelled.substr(0, dot);
+      const boost::json::value* value = Reach(file_, outer);
+      if (value != nullptr && !value->is_object()) return file_.Refuse(outer, "must be an object");
+    }
+  }
+  return OkStatus();
+}
 
 ConfigParameters::Found ConfigParameters::Find(std::string_view name) const {
   Found found;

@@ -17,6 +17,10 @@ class ConfigParameters final : public HyperParameters {
  public:
   explicit ConfigParameters(const JsonFile& file) : file_(file) {}
 
+  // Keys that lie in an object ("rope_scaling.factor") are read from an object: one of another kind
+  // would be passed over as if it were absent. Errors: model_hparam.
+  Status CheckNesting() const;
+
   bool Has(std::string_view name) const override { return Find(name).value != nullptr; }
   std::string Spelled(std::string_view name) const override;
   Result<int64_t> Int(std::string_view name, int64_t low, int64_t high) const override;

@@ -168,8 +168,10 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromFiles(const ModelFiles& files) 
 Result<DecoderCheckpoint> DecoderCheckpoint::Open(const std::string& path,
                                                   const std::string& root) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path, root));
-  ASSIGN_OR_RETURN(const std::string config, TextOrNothing(folder, "config.json"));
-  if (config.empty()) return InvalidArgument("model_not_found", "the folder has no config.json");
+  ASSIGN_OR_RETURN(const std::optional<std::string> read,
+                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+  if (!read) return InvalidArgument("model_not_found", "the folder has no config.json");
+  const std::string& config = *read;
   ASSIGN_OR_RETURN(auto files, safetensors::Checkpoint::Open(folder));
   ASSIGN_OR_RETURN(std::string digest, files->HeaderDigest());
   ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint,
@@ -230,6 +232,7 @@ Result<DecoderCheckpoint> DecoderCheckpoint::FromTransformers(std::string_view c
   if (file.Has("quantization_config"))
     return file.Refuse("quantization_config", "is not supported: the tensors must be floats");
   const ConfigParameters keys(file);
+  RETURN_IF_ERROR(keys.CheckNesting());
   auto tensors = std::make_shared<DecoderTensors>(std::move(store), *family, Form::kTransformers);
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.config,

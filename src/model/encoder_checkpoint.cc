@@ -24,10 +24,10 @@ Status ReadInto(const files::Folder& folder, const std::string& name, std::strin
 
 Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
   EncoderFiles files;
-  RETURN_IF_ERROR(ReadInto(folder, "config.json", files.config));
-  if (files.config.empty()) {
-    return InvalidArgument("model_not_found", "the folder has no config.json");
-  }
+  ASSIGN_OR_RETURN(std::optional<std::string> config,
+                   ReadIfThere(folder, "config.json", kMaxConfigBytes));
+  if (!config) return InvalidArgument("model_not_found", "the folder has no config.json");
+  files.config = *std::move(config);
   RETURN_IF_ERROR(ReadInto(folder, "modules.json", files.modules));
   ASSIGN_OR_RETURN(const std::optional<std::string> pooling, PoolingFolder(files.modules));
   if (pooling) {

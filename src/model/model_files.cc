@@ -37,8 +37,7 @@ Result<ModelFiles::Holds> InFolder(const std::string& path) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path));
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "config.json", kMaxConfigBytes));
-  if (!text || text->empty())
-    return InvalidArgument("model_not_found", "the folder has no config.json");
+  if (!text) return InvalidArgument("model_not_found", "the folder has no config.json");
   ASSIGN_OR_RETURN(const JsonFile config, JsonFile::Parse(*text, "config.json"));
   return IsOfDecoder(config) ? ModelFiles::Holds::kDecoder : ModelFiles::Holds::kEncoder;
 }

@@ -111,7 +111,7 @@ TEST_F(ModelFilesTest, APackedFileIsADecodersWhateverItIsCalled) {
 TEST_F(ModelFilesTest, WhatIsNoneOfThemHasAFault) {
   ExpectNothing(folder_.File("missing"), Form::kGguf, "model_not_found");
   ExpectNothing(folder_.path(), Form::kFolder, "model_not_found");
-  ExpectNothing(FolderOf("empty", ""), Form::kFolder, "model_not_found");
+  ExpectNothing(FolderOf("empty", ""), Form::kFolder, "model_hparam");
   ExpectNothing(FolderOf("torn", "["), Form::kFolder, "model_hparam");
   ExpectNothing(FolderOf("large", std::string((1 << 20) + 1, ' ')), Form::kFolder, "model_hparam");
   const std::string linked = folder_.File("linked");

@@ -261,7 +261,9 @@ Status WeightArena::RunOn(int threads, const std::function<void(const Progress*)
       Fail(Internal(std::string("cannot start a thread: ") + error.what()));
     }
   }
-  if (out_of_memory_.load()) return Internal("not enough memory to pack the weights");
+  if (out_of_memory_.load()) {
+    return ResourceExhausted("out_of_memory", "not enough memory to pack the weights");
+  }
   {
     const MutexLock lock(mutex_);
     if (!failure_.ok()) return failure_;

@@ -60,6 +60,11 @@ Status CheckRoom(int fd, const std::string& path, uint64_t bytes) {
 }  // namespace
 
 Result<OutputFile> OutputFile::Create(const std::string& path, bool replace, uint64_t bytes) {
+  if (path == "-") {
+    return InvalidArgument("output_path",
+                           "standard output cannot hold it: the header is written last (a file of "
+                           "that name is \"./-\")");
+  }
   struct stat found {};
   if (lstat(path.c_str(), &found) == 0) {
     if (S_ISDIR(found.st_mode)) return FileError(path, EISDIR);

@@ -89,6 +89,7 @@ TEST_F(OutputFileTest, RefusesWhatIsNoPlaceForAFile) {
   EXPECT_EQ(OutputFile::Create(folder_.File("none/out.gguf"), false, 1).status().reason(),
             "output_path");
   EXPECT_EQ(OutputFile::Create(folder_.path(), true, 1).status().reason(), "output_path");
+  EXPECT_EQ(OutputFile::Create("-", true, 1).status().reason(), "output_path");
   ASSERT_EQ(mkfifo(Path().c_str(), 0600), 0);
   EXPECT_EQ(OutputFile::Create(Path(), true, 1).status().reason(), "output_path");
 }

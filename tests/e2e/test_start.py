@@ -2,6 +2,7 @@
 largest requests later."""
 import collections
 import concurrent.futures
+import itertools
 import json
 import os
 import re
@@ -162,6 +163,40 @@ class TooLittleMemory(unittest.TestCase):
                 self.check(arguments, [*range(96, most, 64), 2 * most], stack_mib=64)
             # gRPC's library once waited for ever for a thread that it did not get.
             self.check([*serve, "--grpc-port", str(free_port())], [*range(96, 4500, 64), 9000], stack_mib=64)
+
+
+@unittest.skipUnless(judged("threads whose allocations fail", "a sanitizer has an allocator of its own"), "sanitized")
+class NoMemoryForAThread(unittest.TestCase):
+    """A thread that finds no memory for the first things it needs ends the start in one line, or not at all.
+
+    A start with little address space once ended in "terminate called after throwing an instance of 'std::bad_alloc'".
+    """
+    THREADS = 13  # of the program's own; the library of gRPC, which ends the process as it likes, starts others later
+
+    def test_each_thread_in_its_first_allocations(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model, library = os.path.join(folder, "tiny.gguf"), os.path.join(folder, "fail_allocation.so")
+            tiny_model.write(model)
+            subprocess.run(["c++", "-O2", "-fPIC", "-shared", "-ftls-model=initial-exec", "-o", library,
+                            os.path.join(os.path.dirname(os.path.abspath(__file__)), "fail_allocation.cc")], check=True)
+            failed = 0
+            for thread, allocation in itertools.product(range(1, self.THREADS), range(1, 5)):
+                process = subprocess.Popen(
+                    [os.environ["E2E_BINARY"], "serve", model, "--port", "0", "--threads", "2", "--store", "memory",
+                     "--kv-cache-bytes", "8MiB"], stdin=subprocess.DEVNULL, text=True, stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE, env={**os.environ, "LD_PRELOAD": library, "FAIL_THREAD": str(thread),
+                                                 "FAIL_ALLOCATION": str(allocation)})
+                watchdog = threading.Timer(STEP_S, process.kill)
+                watchdog.start()
+                if "serving" in process.stdout.readline():
+                    process.terminate()
+                errors = process.communicate()[1]
+                watchdog.cancel()
+                with self.subTest(thread=thread, allocation=allocation):
+                    self.assertIn(process.returncode, (0, 1), errors)
+                    self.assertLessEqual(sum(line.startswith("tutti: ") for line in errors.splitlines()), 1, errors)
+                    failed += "[failed]" in errors
+        self.assertGreater(failed, 20)
 
 
 @unittest.skipUnless(judged("requests with too little address space", "a sanitizer maps terabytes of its own"), "sanitized")
