@@ -8,7 +8,7 @@ ARGS ?=
 # so in `make check-asan`, as everything does.
 SANITIZED := mqtt_test|doors_mqtt_listener_test|doors_access_test|doors_counting_test|doors_sockets_test|doors_http_test|doors_grpc_test|kserve_test|kserve_json_test|client_grpc_test|base_test|client_test|files_test|telemetry_test|tensor_test|tokenizer_test|api_test|gguf_test|safetensors_test|kv_test|sampling_test|wire_test|engine_test|gateway_test|services_cache_test|services_calls_test|services_jobs_test|services_webhooks_test|remote_test|remote_letters_test|broker_test|redis_test
 
-.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
+.PHONY: help deps build models test-models serve test e2e check-asan check-tsan sim fuzz bench bench-peers bench-served bench-mqtt-peers bench-encoder-peers install ranks fmt tidy soak
 
 help:  ## this list
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 16
@@ -73,6 +73,9 @@ bench: models build  ## the strategy and concurrency benchmarks
 
 bench-peers: models build  ## llama.cpp, OpenVINO GenAI and Tutti side by side, in a throw-away folder
 	@tools/bench_peers.py $(ARGS)
+
+bench-served: models build  ## 32 clients over HTTP beside the engine alone, in turns
+	@tools/bench_served.py $(ARGS)
 
 bench-mqtt-peers: models build  ## ten chats over one MQTT broker: Tutti beside llama-server behind a bridge
 	@tools/install_deps.sh cmake/packages.txt
