@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/cpus.h"
+#include "base/quote.h"
 #include "base/random.h"
 #include "bench/machine.h"
 #include "kernels/aligned_buffer.h"
@@ -46,6 +47,26 @@ Result<double> NormSeconds(const kernels::KernelTable& table, int32_t rows, doub
   return best;
 }
 
+// Of `among`. Errors: invalid_value names those there are.
+Result<std::vector<kernels::WeightFormat>> FormatsNamed(
+    const std::vector<std::string>& names, const std::vector<kernels::WeightFormat>& among) {
+  std::vector<kernels::WeightFormat> formats;
+  for (const std::string& name : names) {
+    const auto found = std::find_if(among.begin(), among.end(), [&](kernels::WeightFormat format) {
+      return name == kernels::WeightFormatName(format);
+    });
+    if (found == among.end()) {
+      std::string known;
+      for (const kernels::WeightFormat format : among)
+        known += fmt::format("{}{}", known.empty() ? "" : ", ", kernels::WeightFormatName(format));
+      return InvalidArgument("invalid_value", fmt::format("no format {}: {}", Quote(name), known))
+          .WithParam("formats");
+    }
+    formats.push_back(*found);
+  }
+  return formats;
+}
+
 }  // namespace
 
 Result<Report> BenchKernels(const KernelsOptions& options,
@@ -73,6 +94,9 @@ Result<Report> BenchKernels(const KernelsOptions& options,
     gemm.rows = {1, 32};
     gemm.cold_bytes = size_t{1} << 20;
     gemm.seconds_per_point = 0.005;
+  }
+  if (!options.formats.empty()) {
+    ASSIGN_OR_RETURN(gemm.formats, FormatsNamed(options.formats, gemm.formats));
   }
   boost::json::array gemm_rows, attention_rows, norm_rows;
   say(fmt::format("{:<6} {:>11} {:>5} {:>10} {:>8} {:>7} {:>7} {:>7}", "GEMM", "N x K", "rows",

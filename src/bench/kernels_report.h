@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "bench/report.h"
@@ -12,9 +13,10 @@
 namespace tutti::bench {
 
 struct KernelsOptions {
-  std::string isa;     // empty: the best
-  int threads = 0;     // 0: the usable cores
-  bool quick = false;  // few points, little time: is everything there and right
+  std::string isa;                   // empty: the best
+  int threads = 0;                   // 0: the usable cores
+  std::vector<std::string> formats;  // of products, as WeightFormatName has them; none: all
+  bool quick = false;                // few points, little time: is everything there and right
 };
 
 Result<Report> BenchKernels(const KernelsOptions& options,

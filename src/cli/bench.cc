@@ -370,11 +370,17 @@ class BenchCommand final : public Command {
     CLI::App* command =
         Add("kernels", "Matrix products, attention and norms against the machine's limits",
             [this] { return bench::BenchKernels(kernels_, Progress()); });
-    command->footer("Example:\n  tutti bench kernels --isa avx2 --json kernels.json");
+    command->footer(
+        "Example:\n  tutti bench kernels --isa avx2 --json kernels.json\n"
+        "  tutti bench kernels --formats Q4_0,Q6");
     command->add_option("--isa", kernels_.isa,
                         "instruction set (default: the best this machine has)");
     AddNumber(*command, "--threads", kernels_.threads, 1, 1024,
               "default: the cores this process may use");
+    command
+        ->add_option("--formats", kernels_.formats,
+                     "only products of these, as the table calls them (default: all)")
+        ->delimiter(',');
     command->add_flag("--quick", kernels_.quick,
                       "a few points for a moment each: is all there and right");
   }

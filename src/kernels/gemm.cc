@@ -23,6 +23,8 @@ size_t BlockBytes(WeightFormat format) {
       return 512 + 128 + 64;
     case WeightFormat::kQ5_1:
       return 512 + 128 + 128;
+    case WeightFormat::kQ6:
+      return 512 + 256 + 128;
     case WeightFormat::kQ8_0:
       return 1024 + 64;
     case WeightFormat::kI8Row:
@@ -55,6 +57,8 @@ const char* WeightFormatName(WeightFormat format) {
       return "Q5_0";
     case WeightFormat::kQ5_1:
       return "Q5_1";
+    case WeightFormat::kQ6:
+      return "Q6";
     case WeightFormat::kQ8_0:
       return "Q8_0";
     case WeightFormat::kI8Row:
@@ -81,7 +85,7 @@ int32_t PanelCount(const PackedMatrix& matrix) { return matrix.rows / kPanelRows
 size_t QuantizedRowsBytes(int32_t rows, int32_t cols) {
   const size_t blocks = static_cast<size_t>(rows) * static_cast<size_t>(cols / kQuantBlock);
   const size_t in_int8 =
-      RoundUp(blocks * kQuantBlock, 64) + 5 * RoundUp(blocks * sizeof(float), 64);
+      RoundUp(blocks * kQuantBlock, 64) + 7 * RoundUp(blocks * sizeof(float), 64);
   return std::max(in_int8, blocks * kQuantBlock * sizeof(uint16_t));
 }
 
@@ -104,6 +108,7 @@ QuantizedRows MakeQuantizedRows(std::byte* memory, int32_t rows, int32_t cols, S
     out.s = reinterpret_cast<float*>(memory + 2 * part);
     out.minus8 = reinterpret_cast<int32_t*>(memory + 3 * part);
     out.minus16 = reinterpret_cast<int32_t*>(memory + 4 * part);
+    out.minus32 = reinterpret_cast<int32_t*>(memory + 5 * part);
   }
   return out;
 }

@@ -17,6 +17,8 @@
 //   quantised formats: i_b = sum of (w - offset) * q as integers (exact), f = fma(float(i_b), d_w *
 //   d_x, f), and for
 //                      formats with a minimum f = fma(m_w, s_x, f) right after it
+//   kQ6:               i_h = sum of (w - 32) * q over half h of the block; f = fma(fma(float(i_1),
+//   d_1, float(i_0) * d_0), d_x, f)
 //   kI8Row:            i = sum of w * q over all of K as integers (exact), f = float(i) * (d_w *
 //   d_x)
 //   kBf16Pairs:        x rounded to bfloat16, to nearest even; for pairs of k ascending f = fma(w,
@@ -48,6 +50,9 @@ enum class WeightFormat : uint8_t {
   kQ4_1,   // the same lines; fp16 d[32], fp16 m[32]. value d*q+m
   kQ5_0,   // 8 lines; 16 x 64-bit masks of the fifth bits, [g < 8][v]; fp16 d[32]. value d*(q-16)
   kQ5_1,   // 8 lines; 16 masks; fp16 d[32], fp16 m[32]. value d*q+m
+  kQ6,     // 8 lines: low nibbles as above; 4 lines of upper bits; fp16 d[2][32], of k < 16 and of
+           // the others. value d*(q-32). Line (p < 2, v) of upper bits: byte [l*4 + j] holds bits 4
+           // and 5 of k = 4g + j for g = p, p + 2, p + 4, p + 6, from its lowest bits up
   kQ8_0,   // 16 lines (g < 8) of q + 128; fp16 d[32]. value d*q
   kI8Row,  // 16 lines (g < 8) of q + 128; after the last block float d[32]: one scale per weight
            // row and one per activation row. value d*q
@@ -57,7 +62,7 @@ enum class WeightFormat : uint8_t {
   kF16,        // IEEE half [32 k][32 rows], widened exactly when read
   kBf16,       // bfloat16 [32 k][32 rows], widened exactly when read
 };
-// Bytes of one block of a panel: 576, 640, 704, 768, 1088, 1024, 2048, 4096, 2048, 2048.
+// Bytes of one block of a panel: 576, 640, 704, 768, 896, 1088, 1024, 2048, 4096, 2048, 2048.
 size_t BlockBytes(WeightFormat format);
 // K at most, where sums run over all of it: int32 holds 127 * 127 * K.
 inline constexpr int32_t kMaxRowScaledCols = 65536;
@@ -89,7 +94,7 @@ int32_t PanelCount(const PackedMatrix& matrix);
 // equal tiles of at most kMaxTile rows (TileCount, TileBegin); a tile that starts at row r0 with t
 // rows keeps block b of its row r at index i = r0 * (cols/32) + b * t + (r - r0): q[32*i ..], d[i],
 // s[i], minus*[i]. With ScalePer::kRow, d and minus128 have one element per row, at the row's
-// index, and s, minus8 and minus16 are null. With ScalePer::kNone, q holds bfloat16, two bytes a
+// index, and s and the other starts are null. With ScalePer::kNone, q holds bfloat16, two bytes a
 // value (q[64*i ..]), and all else is null. A view: memory of QuantizedRowsBytes() (enough for
 // each), 64-byte aligned, made by MakeQuantizedRows.
 struct QuantizedRows {
@@ -99,6 +104,7 @@ struct QuantizedRows {
   int32_t* minus8 = nullptr;    // -8 * sum(q): what integer sums of Q4_0 start from
   int32_t* minus16 = nullptr;   // -16 * sum(q): Q5_0
   int32_t* minus128 = nullptr;  // -128 * sum(q): Q8_0
+  int32_t* minus32 = nullptr;   // -32 * sum(q) of each half of the block, at 2*i and 2*i + 1: Q6
   int32_t rows = 0;             // M; the tiling follows from it
   int32_t cols = 0;             // K, a multiple of kQuantBlock
   ScalePer scale = ScalePer::kBlock;

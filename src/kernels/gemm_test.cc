@@ -26,8 +26,14 @@ using testing::QuantizedBuffer;
 using testing::RandomFloats;
 using testing::SameBits;
 
-constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1,
+constexpr DType kTypes[] = {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ6_K,
                             DType::kQ8_0, DType::kF32,  DType::kF16,  DType::kBF16};
+
+// `cols`, or the next width that rows of the type can have.
+int32_t WidthFor(DType dtype, int32_t cols) {
+  const int32_t block = dtype == DType::kQ6_K ? 256 : 32;
+  return (cols + block - 1) / block * block;
+}
 
 // One matrix of a type, ready to be multiplied.
 struct Weights {
@@ -89,6 +95,7 @@ TEST(Quantize, RoundsToTheNearestOf255Steps) {
           const float* source = x.data() + (begin + r) * cols + b * 32;
           float max = 0;
           int sum = 0;
+          int halves[2] = {0, 0};
           for (int k = 0; k < 32; ++k) max = std::max(max, std::fabs(source[k]));
           ASSERT_EQ(out.rows.d[i], max / 127.0f);
           for (int k = 0; k < 32; ++k) {
@@ -96,7 +103,10 @@ TEST(Quantize, RoundsToTheNearestOf255Steps) {
             ASSERT_LE(std::abs(q), 127);
             ASSERT_NEAR(static_cast<float>(q) * out.rows.d[i], source[k], max / 127 * 0.5001);
             sum += q;
+            halves[k / 16] += q;
           }
+          ASSERT_EQ(out.rows.minus32[2 * i], -32 * halves[0]);
+          ASSERT_EQ(out.rows.minus32[2 * i + 1], -32 * halves[1]);
           ASSERT_EQ(out.rows.s[i], out.rows.d[i] * static_cast<float>(sum));
           ASSERT_EQ(out.rows.minus8[i], -8 * sum);
           ASSERT_EQ(out.rows.minus16[i], -16 * sum);
@@ -185,7 +195,7 @@ TEST(Gemm, EqualsTheDefinitionWithinFloatRounding) {
   Random random(77);
   for (DType dtype : kTypes) {
     const int32_t n = static_cast<int32_t>(random.Between(1, 100));
-    const int32_t k = static_cast<int32_t>(random.Between(1, 20)) * 32;
+    const int32_t k = WidthFor(dtype, static_cast<int32_t>(random.Between(1, 20)) * 32);
     const int32_t m = static_cast<int32_t>(random.Between(1, 12));
     const Weights weights(dtype, n, k, 100);
     const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), 101, 2.0f);
@@ -194,7 +204,7 @@ TEST(Gemm, EqualsTheDefinitionWithinFloatRounding) {
       const std::vector<float>& got = call.Run();
       std::vector<float> row(static_cast<size_t>(k));
       for (int32_t i = 0; i < n; ++i) {
-        tensor::DequantizeRow(dtype, weights.file.view.row(i), row.data(), k);
+        UnpackRow(weights.packed.view, i, row.data());
         for (int32_t j = 0; j < m; ++j) {
           const int32_t t = [&] {
             int32_t tile = 0;
@@ -227,18 +237,26 @@ TEST(Gemm, EqualsTheDefinitionWithinFloatRounding) {
 
 // With powers of two for scales, every product is an integer: no rounding is allowed anywhere.
 TEST(Gemm, SumsIntegersExactly) {
-  for (DType dtype : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0}) {
+  for (DType dtype :
+       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ6_K, DType::kQ8_0}) {
     const int32_t k = 256;
     FileTensor file(dtype, 64, k, 55);
-    // d = 1 (and m = -3): the first and second half of every block.
-    const size_t block_bytes = tensor::RowBytes(dtype, 32);
+    // d = 1 (and m = -3): the first and second half of every block. Of Q6_K d = 1 and 16 scales of
+    // whole numbers, one of them the least there is.
+    const bool super = dtype == DType::kQ6_K;
+    const size_t block_bytes = tensor::RowBytes(dtype, super ? 256 : 32);
     Random random(56);
     for (size_t at = 0; at < file.bytes.size(); at += block_bytes) {
       for (size_t i = 0; i < block_bytes; ++i)
         file.bytes[at + i] = static_cast<std::byte>(random.Below(256));
       const uint16_t one = 0x3c00;
       const uint16_t minus_three = 0xc200;
-      std::memcpy(&file.bytes[at], &one, 2);
+      std::memcpy(&file.bytes[at + (super ? block_bytes - 2 : 0)], &one, 2);
+      if (super) {
+        for (size_t i = 192; i < 208; ++i)
+          file.bytes[at + i] = static_cast<std::byte>(random.Between(-3, 3));
+        file.bytes[at + 200] = std::byte{128};
+      }
       if (dtype == DType::kQ4_1 || dtype == DType::kQ5_1)
         std::memcpy(&file.bytes[at + 2], &minus_three, 2);
     }
@@ -274,7 +292,7 @@ TEST(Gemm, EveryInstructionSetAndPathGivesTheScalarBits) {
   for (DType dtype : kTypes) {
     for (int trial = 0; trial < 6; ++trial) {
       const int32_t n = static_cast<int32_t>(random.Between(1, 160));
-      const int32_t k = static_cast<int32_t>(random.Between(1, 24)) * 32;
+      const int32_t k = WidthFor(dtype, static_cast<int32_t>(random.Between(1, 24)) * 32);
       const int32_t m = static_cast<int32_t>(random.Between(1, 40));
       const Weights weights(dtype, n, k, random.Next());
       const std::vector<float> x = RandomFloats(static_cast<size_t>(m * k), random.Next(), 2.0f);
@@ -292,10 +310,10 @@ TEST(Gemm, EveryInstructionSetAndPathGivesTheScalarBits) {
 
 TEST(Gemm, ARowHasTheSameBitsAtEveryBatchSizeAndPlace) {
   const int32_t n = 96;
-  const int32_t k = 160;
   constexpr int32_t kMost = 70;
-  const std::vector<float> x = RandomFloats(static_cast<size_t>(kMost * k), 9, 2.0f);
   for (DType dtype : kTypes) {
+    const int32_t k = WidthFor(dtype, 160);
+    const std::vector<float> x = RandomFloats(static_cast<size_t>(kMost * k), 9, 2.0f);
     const Weights weights(dtype, n, k, 8);
     for (const GemmKernels* kernels : AllKernels()) {
       if (kernels == &ScalarGemmKernels())
@@ -415,8 +433,9 @@ TEST(Gemm, WorkersAtOnceGiveTheBitsOfOne) {
 }
 
 TEST(Gemm, AVeryWideMatrixIsUnpackedInChunksWithTheSameBits) {
-  const int32_t k = (2 * kChunkBlocksInt8 + 3) * 32;
-  for (DType dtype : {DType::kQ4_0, DType::kQ5_1, DType::kQ8_0, DType::kF16, DType::kBF16}) {
+  for (DType dtype :
+       {DType::kQ4_0, DType::kQ5_1, DType::kQ6_K, DType::kQ8_0, DType::kF16, DType::kBF16}) {
+    const int32_t k = WidthFor(dtype, (2 * kChunkBlocksInt8 + 3) * 32);
     const Weights weights(dtype, 40, k, 6);
     const std::vector<float> x = RandomFloats(static_cast<size_t>(10 * k), 7);
     const std::vector<float> want =

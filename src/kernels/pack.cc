@@ -21,9 +21,9 @@ using tensor::DType;
 // Thirty-two weights of one row in the form of the target format: value = d * (q - offset) or d * q
 // + m.
 struct RowBlock {
-  uint8_t q[32];  // as stored: nibble, five bits, or q + 128
+  uint8_t q[32];  // as stored: nibble, five or six bits, or q + 128
   uint16_t d;     // fp16
-  uint16_t m;     // fp16, formats with a minimum
+  uint16_t m;     // fp16: of formats with a minimum that, of kQ6 the scale of the second half
 };
 
 void SplitNibbles(const uint8_t* qs, uint8_t* q) {
@@ -68,10 +68,21 @@ RowBlock QuantizeQ8(const float* x) {
 
 // What is added to an integer where it is stored.
 int StoredOffset(WeightFormat format) {
-  return format == WeightFormat::kQ8_0 ? 128 : format == WeightFormat::kQ4_0 ? 8 : 16;
+  switch (format) {
+    case WeightFormat::kQ4_0:
+      return 8;
+    case WeightFormat::kQ6:
+      return 32;
+    case WeightFormat::kQ8_0:
+      return 128;
+    default:
+      return 16;
+  }
 }
 
-// Integers under one scale, which is rounded to fp16.
+// Integers that are kept, under one scale or one for each half, rounded to fp16.
+bool KeepsIntegers(DType dtype) { return tensor::HasOneScale(dtype) || dtype == DType::kQ3_K; }
+
 RowBlock KeepIntegers(DType dtype, const std::byte* row, int32_t block) {
   tensor::Block32 read;
   tensor::ReadBlock32(dtype, row, block, &read);
@@ -79,12 +90,13 @@ RowBlock KeepIntegers(DType dtype, const std::byte* row, int32_t block) {
   RowBlock out{};
   for (int i = 0; i < 32; ++i) out.q[i] = static_cast<uint8_t>(read.q[i] + offset);
   out.d = tensor::FloatToHalf(read.scale[0]);
+  if (!tensor::HasOneScale(dtype)) out.m = tensor::FloatToHalf(read.scale[1]);
   return out;
 }
 
 // Block `block` (of 32) of a row of a type whose integers are kept.
 RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
-  if (tensor::HasOneScale(dtype)) return KeepIntegers(dtype, row, block);
+  if (KeepsIntegers(dtype)) return KeepIntegers(dtype, row, block);
   RowBlock out{};
   switch (dtype) {
     case DType::kQ4_0: {
@@ -142,7 +154,22 @@ RowBlock ReadBlock(DType dtype, const std::byte* row, int32_t block) {
       out.m = tensor::FloatToHalf(-(dmin * static_cast<float>(mn[part])));
       return out;
     }
-    case DType::kQ6_K:
+    case DType::kQ6_K: {
+      const auto& b = reinterpret_cast<const tensor::BlockQ6_K*>(row)[block / 8];
+      const int half = block % 8 / 4;
+      const int part = block % 4;
+      const uint8_t* low = b.ql + half * 64 + part % 2 * 32;
+      const uint8_t* upper = b.qh + half * 32;
+      for (int i = 0; i < 32; ++i) {
+        out.q[i] = static_cast<uint8_t>(((low[i] >> (part / 2 * 4)) & 15) |
+                                        (((upper[i] >> (2 * part)) & 3) << 4));
+      }
+      const float d = tensor::HalfToFloat(b.d);
+      const int8_t* scales = b.scales + block % 8 * 2;
+      out.d = tensor::FloatToHalf(d * static_cast<float>(scales[0]));
+      out.m = tensor::FloatToHalf(d * static_cast<float>(scales[1]));
+      return out;
+    }
     case DType::kF32:
     case DType::kF16:
     case DType::kBF16:
@@ -173,6 +200,16 @@ constexpr size_t HalfIndex(WeightFormat format, int row, size_t k) {
 
 void StoreHalf(uint8_t* p, uint16_t half) { std::memcpy(p, &half, sizeof half); }
 
+// Where the upper bits of (row, k) of kQ6 lie behind the lines, and how far up.
+struct UpperBits {
+  int byte;
+  int shift;
+};
+constexpr UpperBits UpperBitsOf(int row, int k) {
+  const int group = k / 4;
+  return {group % 2 * 128 + LineIndex(row, k % 4), group / 2 * 2};
+}
+
 bool HasMinimum(WeightFormat format) {
   return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
 }
@@ -196,8 +233,15 @@ void WriteBlock(WeightFormat format, int row, const RowBlock& in, uint8_t* block
     }
     tail += 128;
   }
+  if (format == WeightFormat::kQ6) {
+    for (int k = 0; k < 32; ++k) {
+      const UpperBits at = UpperBitsOf(row, k);
+      tail[at.byte] = static_cast<uint8_t>(tail[at.byte] | ((in.q[k] >> 4) << at.shift));
+    }
+    tail += 256;
+  }
   StoreHalf(tail + 2 * row, in.d);
-  if (HasMinimum(format)) StoreHalf(tail + 64 + 2 * row, in.m);
+  if (HasMinimum(format) || format == WeightFormat::kQ6) StoreHalf(tail + 64 + 2 * row, in.m);
 }
 
 Status NonFinite(const PackSpec& spec, const PackRow& row) {
@@ -210,8 +254,7 @@ Status NonFinite(const PackSpec& spec, const PackRow& row) {
 
 // Types that become Q8_0 by way of floats.
 bool IsRequantized(DType dtype) {
-  return dtype == DType::kQ6_K || !tensor::IsQuantized(dtype) ||
-         (tensor::IsTranscoded(dtype) && !tensor::HasOneScale(dtype));
+  return !tensor::IsQuantized(dtype) || (tensor::IsTranscoded(dtype) && !KeepsIntegers(dtype));
 }
 
 Status PackQuantizedRow(const PackSpec& spec, const PackRow& from, int row, std::vector<float>& x,
@@ -314,10 +357,11 @@ WeightFormat NativeFormat(tensor::DType dtype) {
     case DType::kQ5_1:
     case DType::kQ5_K:
       return WeightFormat::kQ5_1;
-    case DType::kQ8_0:
     case DType::kQ6_K:
-    case DType::kQ2_K:
     case DType::kQ3_K:
+      return WeightFormat::kQ6;
+    case DType::kQ8_0:
+    case DType::kQ2_K:
     case DType::kIQ1_M:
     case DType::kIQ2_XXS:
     case DType::kIQ2_XS:
@@ -335,6 +379,8 @@ std::string_view PackingLoss(tensor::DType dtype) {
   switch (dtype) {
     case DType::kQ4_K:
     case DType::kQ5_K:
+    case DType::kQ6_K:
+    case DType::kQ3_K:
     case DType::kIQ1_S:
     case DType::kIQ2_XXS:
     case DType::kIQ3_XXS:
@@ -534,13 +580,18 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
       continue;
     }
     const bool eight = matrix.format == WeightFormat::kQ8_0;
+    const bool six = matrix.format == WeightFormat::kQ6;
     const bool five = matrix.format == WeightFormat::kQ5_0 || matrix.format == WeightFormat::kQ5_1;
     const uint8_t* masks = panel + 512;
-    const uint8_t* scales = eight ? panel + 1024 : masks + (five ? 128 : 0);
+    const uint8_t* scales = eight ? panel + 1024 : masks + (six ? 256 : five ? 128 : 0);
     const float d = tensor::HalfToFloat(half_at(scales + 2 * r));
     const float m =
-        HasMinimum(matrix.format) ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
-    const int offset = eight ? 128 : matrix.format == WeightFormat::kQ4_0 ? 8 : five ? 16 : 0;
+        HasMinimum(matrix.format) || six ? tensor::HalfToFloat(half_at(scales + 64 + 2 * r)) : 0.0f;
+    const int offset = eight                                  ? 128
+                       : matrix.format == WeightFormat::kQ4_0 ? 8
+                       : five                                 ? 16
+                       : six                                  ? 32
+                                                              : 0;
     for (int k = 0; k < 32; ++k) {
       const int index = LineIndex(r, k);
       int q;
@@ -549,9 +600,11 @@ void UnpackRow(const PackedMatrix& matrix, int32_t row, float* out) {
       } else {
         q = k < 16 ? panel[index] & 15 : panel[LineIndex(r, k - 16)] >> 4;
         if (five) q |= ((masks[index / 8] >> (index % 8)) & 1) << 4;
+        if (six) q |= ((masks[UpperBitsOf(r, k).byte] >> UpperBitsOf(r, k).shift) & 3) << 4;
       }
-      out[k] = HasMinimum(matrix.format) ? d * static_cast<float>(q) + m
-                                         : d * static_cast<float>(q - offset);
+      out[k] = HasMinimum(matrix.format)
+                   ? d * static_cast<float>(q) + m
+                   : (six && k >= 16 ? m : d) * static_cast<float>(q - offset);
     }
   }
 }

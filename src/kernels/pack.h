@@ -12,12 +12,13 @@
 //   Q4_K, Q5_K as Q4_1, Q5_1: scale and minimum of each 32 are rounded to fp16 once more, at most
 //   2^-11 of either:
 //     some fifty times below the format's own step.
-//   Q6_K as Q8_0: requantised per 32 with step max|w| / 127; at most half of that step off.
+//   Q6_K, Q3_K as Q6: the same integers, the scale of each 16 rounded to fp16.
 //   TQ1_0, TQ2_0 as Q4_0, IQ4_NL as Q8_0: the same numbers. MXFP4 as Q5_0: the same numbers where
 //   the scale, a power of two, is one of fp16.
 //   IQ1_S, IQ3_S as Q5_0, IQ2_XXS, IQ3_XXS, IQ4_XS as Q8_0: the same integers, the scale of each 32
 //   rounded to fp16.
-//   Q2_K, Q3_K, IQ1_M, IQ2_XS, IQ2_S as Q8_0: requantised as Q6_K is.
+//   Q2_K, IQ1_M, IQ2_XS, IQ2_S as Q8_0: requantised per 32 with step max|w| / 127; at most
+//   half of that step off.
 //   F32, F16, BF16 as Q8_0: the same rounding. Anything as F16 or BF16: to nearest
 //   even; what is beyond fp16 is an error. Anything as BF16x2: as BF16. Anything as F32:
 //   exactly w.

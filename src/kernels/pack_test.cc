@@ -95,11 +95,13 @@ TEST(Pack, SuperblockTypesStayWithinTheirDocumentedError) {
       for (size_t block = 0; block < want.size(); block += 32) {
         float max = 0;
         for (size_t i = block; i < block + 32; ++i) max = std::max(max, std::fabs(want[i]));
-        // Q6_K: half a step of max/127 (and the step's own rounding). Others: 2^-11 of scale * q
-        // and of the minimum, which are each at most twice the greatest weight here.
-        const float bound = dtype == DType::kQ6_K ? max / 127 * 0.51f : 4 * max * 0x1p-11f;
-        for (size_t i = block; i < block + 32; ++i)
+        // 2^-11 of the weight; with a minimum of scale * q and of the minimum, which are each at
+        // most twice the greatest weight here.
+        for (size_t i = block; i < block + 32; ++i) {
+          const float bound =
+              dtype == DType::kQ6_K ? std::fabs(want[i]) * 0x1p-11f : 4 * max * 0x1p-11f;
           ASSERT_NEAR(got[i], want[i], bound) << dtype << " row " << row;
+        }
       }
     }
   }

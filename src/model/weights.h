@@ -25,7 +25,7 @@ namespace tutti::model {
 
 // How the arena is laid out: the order of what is in it, the panels of every format. What changes
 // any of it raises the number, as packed checkpoints hold it (WeightsLayoutTest notices).
-inline constexpr uint32_t kWeightsLayout = 1;
+inline constexpr uint32_t kWeightsLayout = 2;
 
 // What the weights are computed in.
 enum class WeightMode {

@@ -193,6 +193,7 @@ Result<std::vector<GemmBenchRow>> MeasureGemm(const GemmKernels& kernels,
   for (const GemmShape& shape : options.shapes) {
     for (WeightFormat format : options.formats) {
       if (format == WeightFormat::kBf16Pairs && !kernels.bf16_pairs) continue;
+      if (shape.k % tensor::Info(FileType(format)).block_elements != 0) continue;
       ASSIGN_OR_RETURN(const WeightPool pool, MakePool(format, shape, options.cold_bytes));
       for (int32_t rows : options.rows) {
         ASSIGN_OR_RETURN(Operands op, MakeOperands(kernels, pool.first, rows, options));

@@ -21,7 +21,7 @@ struct TileArgs {
   const int8_t* q = nullptr;
   const float* d = nullptr;
   const float* s = nullptr;
-  const int32_t* start = nullptr;
+  const int32_t* start = nullptr;  // of kQ6 two for each d, of the halves of its block
 
   // Float formats: row m at x + m * x_stride.
   const float* x = nullptr;

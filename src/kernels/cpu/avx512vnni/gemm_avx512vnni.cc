@@ -25,6 +25,8 @@ inline int32_t UnpackFromRows(WeightFormat format) {
     case WeightFormat::kQ5_0:
     case WeightFormat::kQ5_1:
       return IsAmdProcessor() ? 96 : 48;
+    case WeightFormat::kQ6:
+      return IsAmdProcessor() ? 64 : 48;
     case WeightFormat::kF16:
     case WeightFormat::kBf16:
       return 48;
@@ -43,6 +45,8 @@ TileKernel DirectTile(WeightFormat format, int32_t rows) {
       return kTilesQ5_0[rows - 1];
     case WeightFormat::kQ5_1:
       return kTilesQ5_1[rows - 1];
+    case WeightFormat::kQ6:
+      return kTilesQ6[rows - 1];
     case WeightFormat::kQ8_0:
       return kTilesQ8_0[rows - 1];
     case WeightFormat::kI8Row:
@@ -61,6 +65,7 @@ TileKernel DirectTile(WeightFormat format, int32_t rows) {
 
 TileKernel UnpackedTile(WeightFormat format, int32_t rows) {
   if (format > WeightFormat::kQ8_0) return kTilesF32[rows - 1];
+  if (format == WeightFormat::kQ6) return kTilesUnpackedHalves[rows - 1];
   const bool has_min = format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
   return has_min ? kTilesUnpackedMin[rows - 1] : kTilesUnpacked[rows - 1];
 }
@@ -85,9 +90,11 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
   }
   const bool bytes = format == WeightFormat::kQ8_0;
   const bool five = format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1;
-  const bool has_min = format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
+  const bool six = format == WeightFormat::kQ6;
+  const bool two_scales = six || format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
   const __m512i low = _mm512_set1_epi8(15);
   const __m512i sixteen = _mm512_set1_epi8(16);
+  const __m512i upper = _mm512_set1_epi8(0x30);
   const uint8_t* w = blocks;
   for (int32_t b = 0; b < count; ++b, panel += 1024, scales += 64) {
     if (bytes) {
@@ -102,15 +109,22 @@ void UnpackPanel(WeightFormat format, const uint8_t* blocks, int32_t count, uint
           const __mmask64* masks = reinterpret_cast<const __mmask64*>(w + 512);
           first = _mm512_mask_add_epi8(first, masks[i], first, sixteen);
           second = _mm512_mask_add_epi8(second, masks[8 + i], second, sixteen);
+        } else if (six) {
+          // Groups i / 2 and i / 2 + 4: fields (i / 4) and (i / 4 + 2) of the line.
+          const __m512i line = _mm512_load_si512(w + 512 + i % 4 * 64);
+          const __m512i bits = i < 4 ? _mm512_slli_epi16(line, 4) : _mm512_slli_epi16(line, 2);
+          const __m512i more = i < 4 ? line : _mm512_srli_epi16(line, 2);
+          first = _mm512_or_si512(first, _mm512_and_si512(bits, upper));
+          second = _mm512_or_si512(second, _mm512_and_si512(more, upper));
         }
         _mm512_store_si512(panel + i * 64, first);
         _mm512_store_si512(panel + 512 + i * 64, second);
       }
-      w += five ? 640 : 512;
+      w += six ? 768 : five ? 640 : 512;
     }
     WidenScales(w, scales);
     w += 64;
-    if (has_min) {
+    if (two_scales) {
       WidenScales(w, scales + 32);
       w += 64;
     }

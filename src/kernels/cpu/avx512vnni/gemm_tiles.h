@@ -11,11 +11,13 @@ extern const TileKernel kTilesQ4_0[kMaxTile];
 extern const TileKernel kTilesQ4_1[kMaxTile];
 extern const TileKernel kTilesQ5_0[kMaxTile];
 extern const TileKernel kTilesQ5_1[kMaxTile];
+extern const TileKernel kTilesQ6[kMaxTile];
 extern const TileKernel kTilesQ8_0[kMaxTile];
 extern const TileKernel kTilesI8Row[kMaxTile];
 extern const TileKernel kTilesBf16Pairs[kMaxTile];  // needs AVX512_BF16
 extern const TileKernel kTilesUnpacked[kMaxTile];
 extern const TileKernel kTilesUnpackedMin[kMaxTile];
+extern const TileKernel kTilesUnpackedHalves[kMaxTile];
 extern const TileKernel kTilesF32[kMaxTile];
 extern const TileKernel kTilesF16[kMaxTile];
 extern const TileKernel kTilesBf16[kMaxTile];

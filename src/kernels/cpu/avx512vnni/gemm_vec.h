@@ -55,8 +55,12 @@ inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
   return static_cast<uint32_t>(_mm_cvtsi128_si32(max4));
 }
 // What fits no int32 converts to 0x80000000, whose low byte is 0.
-inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
-                              size_t stride) {
+inline int32_t SumFour(__m128i sum) {
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
+}
+inline void QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out, size_t stride,
+                           int32_t (&halves)[2]) {
   const __m512 s = _mm512_set1_ps(scale);
   __m256i sum8 = _mm256_setzero_si256();
   for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
@@ -67,10 +71,8 @@ inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), q);
     sum8 = _mm256_dpbusd_epi32(sum8, _mm256_set1_epi8(1), q);
   }
-  __m128i sum4 = _mm_add_epi32(_mm256_castsi256_si128(sum8), _mm256_extracti128_si256(sum8, 1));
-  sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0x4e));
-  sum4 = _mm_add_epi32(sum4, _mm_shuffle_epi32(sum4, 0xb1));
-  return _mm_cvtsi128_si32(sum4);
+  halves[0] = SumFour(_mm256_castsi256_si128(sum8));
+  halves[1] = SumFour(_mm256_extracti128_si256(sum8, 1));
 }
 inline float SquareRoot(float x) { return _mm_cvtss_f32(_mm_sqrt_ss(_mm_set_ss(x))); }
 

@@ -79,10 +79,10 @@ inline int32x4_t QuantizeFour(const float* x, float32x4_t s) {
   const uint32x4_t fits = vcaltq_f32(v, vdupq_n_f32(0x1p31f));
   return vandq_s32(vcvtnq_s32_f32(v), vreinterpretq_s32_u32(fits));
 }
-inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
-                              size_t stride) {
+inline void QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out, size_t stride,
+                           int32_t (&halves)[2]) {
   const float32x4_t s = vdupq_n_f32(scale);
-  int32x4_t sum = vdupq_n_s32(0);
+  int32x4_t sum[2] = {vdupq_n_s32(0), vdupq_n_s32(0)};
   for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
     TUTTI_UNROLL(2)
     for (int i = 0; i < 32; i += 16) {
@@ -92,10 +92,11 @@ inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_
                                           vmovn_s32(QuantizeFour(x + i + 12, s)));
       const int8x16_t q = vcombine_s8(vmovn_s16(low), vmovn_s16(high));
       vst1q_s8(out + i, q);
-      sum = vpadalq_s16(sum, vpaddlq_s8(q));
+      sum[i / 16] = vpadalq_s16(sum[i / 16], vpaddlq_s8(q));
     }
   }
-  return vaddvq_s32(sum);
+  halves[0] = vaddvq_s32(sum[0]);
+  halves[1] = vaddvq_s32(sum[1]);
 }
 inline float SquareRoot(float x) { return vget_lane_f32(vsqrt_f32(vdup_n_f32(x)), 0); }
 

@@ -21,8 +21,8 @@ inline bool FormatHasMinimum(WeightFormat format) {
   return format == WeightFormat::kQ4_1 || format == WeightFormat::kQ5_1;
 }
 
-// One block to lines of u8 [8][32 rows][4] and float scales d[32], m[32] (m only for formats that
-// have it).
+// One block to lines of u8 [8][32 rows][4] and float scales d[32], then m[32] or the d[32] of the
+// second half, where the format has it.
 void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* scales) {
   if (format == WeightFormat::kQ8_0) {
     std::memcpy(lines, w, 1024);
@@ -34,6 +34,16 @@ void UnpackBlock(WeightFormat format, const uint8_t* w, uint8_t* lines, float* s
     lines[512 + i] = w[i] >> 4;
   }
   const uint8_t* tail = w + 512;
+  if (format == WeightFormat::kQ6) {
+    for (int i = 0; i < 1024; ++i) {
+      const int g = i / 128;
+      const int upper = (tail[g % 2 * 128 + i % 128] >> (g / 2 * 2)) & 3;
+      lines[i] = static_cast<uint8_t>(lines[i] | (upper << 4));
+    }
+    WidenHalf32(tail + 256, scales);
+    WidenHalf32(tail + 320, scales + 32);
+    return;
+  }
   if (format == WeightFormat::kQ5_0 || format == WeightFormat::kQ5_1) {
     for (int i = 0; i < 1024; ++i) {
       const int fifth = (tail[i / 8] >> (i % 8)) & 1;
@@ -92,6 +102,18 @@ void MultiplyBlock(const uint8_t* lines, const float* scales, bool has_min, cons
   }
 }
 
+// The same of a block whose halves have scales, and starts, of their own.
+void MultiplyHalves(const uint8_t* lines, const float* scales, const int8_t* q, float d,
+                    const int32_t* start, float* f) {
+  for (int n = 0; n < 32; ++n) {
+    int32_t sum[2] = {start[0], start[1]};
+    for (int k = 0; k < 32; ++k) sum[k / 16] += lines[k / 4 * 128 + n * 4 + k % 4] * q[k];
+    const float block = std::fma(static_cast<float>(sum[1]), scales[32 + n],
+                                 static_cast<float>(sum[0]) * scales[n]);
+    f[n] = std::fma(block, d, f[n]);
+  }
+}
+
 void StartTile(const TileArgs& args) {
   if (args.accumulate) return;
   for (int32_t m = 0; m < args.rows; ++m) {
@@ -99,20 +121,27 @@ void StartTile(const TileArgs& args) {
   }
 }
 
-void MultiplyRows(const TileArgs& args, const uint8_t* lines, const float* scales, bool has_min,
-                  int32_t block) {
+void MultiplyRows(const TileArgs& args, const uint8_t* lines, const float* scales,
+                  WeightFormat format, int32_t block) {
   for (int32_t m = 0; m < args.rows; ++m) {
     const int32_t i = block * args.rows + m;
-    MultiplyBlock(lines, scales, has_min, args.q + i * 32, args.d[i], args.s[i], args.start[i],
-                  args.c + static_cast<size_t>(m) * args.c_stride);
+    const int8_t* q = args.q + i * 32;
+    float* c = args.c + static_cast<size_t>(m) * args.c_stride;
+    if (format == WeightFormat::kQ6) {
+      MultiplyHalves(lines, scales, q, args.d[i], args.start + 2 * i, c);
+    } else {
+      MultiplyBlock(lines, scales, FormatHasMinimum(format), q, args.d[i], args.s[i], args.start[i],
+                    c);
+    }
   }
 }
 
-template <bool kHasMin>
+// `kFormat`: that of the packed panel.
+template <WeightFormat kFormat>
 void TileUnpacked(const TileArgs& args) {
   StartTile(args);
   for (int32_t b = 0; b < args.blocks; ++b) {
-    MultiplyRows(args, args.w + b * 1024, args.scales + b * 64, kHasMin, b);
+    MultiplyRows(args, args.w + b * 1024, args.scales + b * 64, kFormat, b);
   }
 }
 
@@ -124,7 +153,7 @@ void TileDirect(const TileArgs& args) {
     uint8_t lines[1024];
     float scales[64];
     UnpackBlock(kFormat, args.w + static_cast<size_t>(b) * block_bytes, lines, scales);
-    MultiplyRows(args, lines, scales, FormatHasMinimum(kFormat), b);
+    MultiplyRows(args, lines, scales, kFormat, b);
   }
 }
 
@@ -201,6 +230,8 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
       return TileDirect<WeightFormat::kQ5_0>;
     case WeightFormat::kQ5_1:
       return TileDirect<WeightFormat::kQ5_1>;
+    case WeightFormat::kQ6:
+      return TileDirect<WeightFormat::kQ6>;
     case WeightFormat::kQ8_0:
       return TileDirect<WeightFormat::kQ8_0>;
     case WeightFormat::kI8Row:
@@ -219,7 +250,9 @@ TileKernel DirectTile(WeightFormat format, int32_t) {
 
 TileKernel UnpackedTile(WeightFormat format, int32_t) {
   if (format > WeightFormat::kQ8_0) return TileFloat<WeightFormat::kF32>;
-  return FormatHasMinimum(format) ? TileUnpacked<true> : TileUnpacked<false>;
+  if (format == WeightFormat::kQ6) return TileUnpacked<WeightFormat::kQ6>;
+  return FormatHasMinimum(format) ? TileUnpacked<WeightFormat::kQ4_1>
+                                  : TileUnpacked<WeightFormat::kQ4_0>;
 }
 
 void PrefetchRange(const uint8_t*, size_t) {}

@@ -76,17 +76,16 @@ inline uint32_t MaxMagnitude(const float* x, int32_t blocks) {
 }
 // out[i] = x[i] * scale to the nearest integer, ties to even; what fits no int32 (NaN too) becomes
 // 0. Block b (of 32) goes to out + b * stride. Returns the sum of all.
-inline int32_t QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out,
-                              size_t stride) {
-  int32_t sum = 0;
+inline void QuantizeBlocks(const float* x, float scale, int32_t blocks, int8_t* out, size_t stride,
+                           int32_t (&halves)[2]) {
+  halves[0] = halves[1] = 0;
   for (int32_t b = 0; b < blocks; ++b, x += 32, out += stride) {
     for (int i = 0; i < 32; ++i) {
       const float v = std::nearbyint(x[i] * scale);
       out[i] = std::fabs(v) < 0x1p31f ? static_cast<int8_t>(static_cast<int32_t>(v)) : int8_t{0};
-      sum += out[i];
+      halves[i / 16] += out[i];
     }
   }
-  return sum;
 }
 // 32 halves to floats.
 inline void WidenHalf32(const uint8_t* p, float* out) {
