@@ -142,6 +142,8 @@ TEST(DecoderCheckpointTest, ANumberThatIsNoneIsToldWithItsTensorAndItsShard) {
   const Status status = Weights::Load(*checkpoint, {}).status();
   EXPECT_EQ(status.reason(), "model_nonfinite");
   EXPECT_NE(status.message().find("tensor blk.0."), std::string::npos) << status;
+  EXPECT_NE(status.message().find(" (model.layers.0."), std::string::npos)
+      << "under the name that the file has for it too: " << status;
   EXPECT_NE(status.message().find(" of " + shard), std::string::npos) << status;
 }
 

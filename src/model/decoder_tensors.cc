@@ -67,7 +67,9 @@ DecoderTensors::DecoderTensors(std::unique_ptr<TensorStore> files, const Family&
   for (const StoredTensor& tensor : files_->tensors()) {
     places_.push_back({tensor.index, 0});
     tensors_.push_back(tensor);
-    if (form == Form::kTransformers) tensors_.back().name = GgufName(family, tensor.name);
+    if (form != Form::kTransformers) continue;
+    tensors_.back().name = GgufName(family, tensor.name);
+    if (tensors_.back().name != tensor.name) tensors_.back().in_file = tensor.name;
   }
   Index();
 }

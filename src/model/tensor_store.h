@@ -29,9 +29,13 @@ struct StoredTensor {
   std::string unreadable;  // why its values are nothing a model multiplies with; empty if they are
   std::string file = "";   // of several: the one it lies in, relative to the folder
 
-  // "tensor blk.0.ffn_up.weight", and of several files which: for messages.
+  std::string in_file = "";  // its name there, where that is another
+
+  // "tensor blk.0.ffn_up.weight (model.layers.0.mlp.up_proj.weight)", and of several files which:
+  // for messages.
   std::string Named() const {
-    return "tensor " + name + (file.empty() ? std::string() : " of " + file);
+    return "tensor " + name + (in_file.empty() ? std::string() : " (" + in_file + ")") +
+           (file.empty() ? std::string() : " of " + file);
   }
 };
 

@@ -42,8 +42,9 @@ class SafetensorsStore final : public TensorStore {
         tensor.dtype = *dtype;
         tensor.shape = *shape;
       } else {
-        tensor.unreadable = fmt::format("is {} {}, which no weights here are",
-                                        safetensors::Name(info.dtype), info.shape.ToString());
+        tensor.unreadable = fmt::format(
+            "is {} {}; weights {}", safetensors::Name(info.dtype), info.shape.ToString(),
+            dtype ? "have at most 4 dimensions" : "are F32, F16 or BF16");
       }
       tensors_.push_back(std::move(tensor));
     }
