@@ -1,5 +1,6 @@
 #include "app/model_registry.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
@@ -50,7 +51,13 @@ std::string KnownNames() {
 // What to say of a name that is neither a file's nor a known model's.
 std::string NoSuchModel(const std::string& path) {
   std::string message = "no file " + path.substr(0, 256);
-  if (path.find('/') != std::string::npos || path.ends_with(".gguf")) return message;
+  if (path.find("://") != std::string::npos)
+    return message + ": models are not fetched; give the path of a .gguf file or a model's folder";
+  if (path.find('/') != std::string::npos || path.ends_with(".gguf")) {
+    const bool name = std::count(path.begin(), path.end(), '/') == 1 && !path.starts_with('.') &&
+                      !path.starts_with('/') && !path.ends_with('/') && !path.ends_with(".gguf");
+    return message + (name ? "; of a model of a hub give the folder that it was fetched to" : "");
+  }
   const std::string meant =
       Suggestion(AsciiLower(std::string_view(path).substr(0, 256)), KnownModelNames());
   return message + ", and no known model of that name; " +
@@ -103,13 +110,21 @@ std::string Environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Of a file its name without the ending, of a folder its name.
+// Of a file its name without the ending, of a folder its name; of a snapshot in a hub's cache,
+// whose own is a hash, the model's: .../models--ORG--NAME/snapshots/HASH.
 std::string NameOf(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::is_directory(path, error))
     return std::filesystem::path(path).stem().string();
   const std::filesystem::path whole = std::filesystem::absolute(path, error).lexically_normal();
-  return (whole.has_filename() ? whole : whole.parent_path()).filename().string();
+  const std::filesystem::path folder = whole.has_filename() ? whole : whole.parent_path();
+  const std::filesystem::path above = folder.parent_path();
+  const std::string repository = above.parent_path().filename().string();
+  const size_t dashes = repository.rfind("--");
+  if (above.filename() == "snapshots" && repository.starts_with("models--") &&
+      dashes + 2 < repository.size())
+    return repository.substr(dashes + 2);
+  return folder.filename().string();
 }
 
 // Not missing, as far as anybody can tell: a folder above may not be looked into.

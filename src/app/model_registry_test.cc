@@ -62,6 +62,13 @@ TEST_F(ModelRegistryTest, AMistypedNameIsAnsweredWithTheOneThatWasMeant) {
   EXPECT_THAT(Refusal("qwen"), HasSubstr("known: smollm2-135m-instruct, gemma3-270m, "));
 }
 
+TEST_F(ModelRegistryTest, AnAddressOrAHubsNameIsAnsweredWithWhereModelsLie) {
+  EXPECT_THAT(Refusal("https://example.org/m.gguf"), HasSubstr("models are not fetched"));
+  EXPECT_THAT(Refusal("Org/Small-135M"), HasSubstr("give the folder that it was fetched to"));
+  for (const char* const path : {"models/m.gguf", "./Small-135M", "/Small-135M", "a/b/c", "a/"})
+    EXPECT_THAT(Refusal(path), ::testing::EndsWith(std::string("no file ") + path));
+}
+
 TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {
   const std::string model = folder_.File("model");
   std::filesystem::create_directory(model);
@@ -79,6 +86,19 @@ TEST_F(ModelRegistryTest, AFileOfSafetensorsItselfIsAnsweredWithItsFolder) {
                   model));
   }
   EXPECT_TRUE(ResolveModel(model).ok());
+}
+
+TEST_F(ModelRegistryTest, ASnapshotOfAHubCacheIsCalledAsItsModel) {
+  const auto served_as = [](const std::string& path) {
+    std::filesystem::create_directories(path);
+    return ResolveModel(path).value().served_name;
+  };
+  const std::string cache = folder_.File("hub");
+  EXPECT_EQ(served_as(cache + "/models--Org--Small-135M/snapshots/0a1b"), "Small-135M");
+  EXPECT_EQ(served_as(cache + "/models--Org--Small-135M/snapshots/0a1b/"), "Small-135M");
+  EXPECT_EQ(served_as(cache + "/models--gpt2/snapshots/0a1b"), "gpt2");
+  EXPECT_EQ(served_as(cache + "/models--/snapshots/0a1b"), "0a1b");
+  EXPECT_EQ(served_as(cache + "/mine/snapshots/0a1b"), "0a1b");
 }
 
 TEST_F(ModelRegistryTest, AFileThatIsThereIsMeantBeforeAModelOfOtherLetters) {

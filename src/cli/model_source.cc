@@ -16,12 +16,8 @@ namespace {
 // what is; of an encoder that can be served `encoders`.
 Status NoDecoder(const model::ModelFiles& files, const std::string& folder,
                  std::string_view encoders) {
-  if (files.fault.reason() == "model_not_found") {
-    return InvalidArgument("model_path",
-                           folder +
-                               " has no config.json: a model's folder holds it beside "
-                               "tokenizer.json and the files of safetensors");
-  }
+  if (files.fault.reason() == "model_not_found")
+    return InvalidArgument("model_path", folder + ": " + files.fault.message());
   const Status encoder = model::EncoderCheckpoint::FromFiles(files).status();
   return InvalidArgument("model_path", encoder.ok()
                                            ? folder + " generates no text; " + std::string(encoders)

@@ -4,6 +4,10 @@
 // directory even when another one takes its name meanwhile: a model of several files is never read
 // from two versions of its folder. Movable; its const members from any thread; closed with the
 // object, while sources opened through it live on.
+//
+// One layout is known by its shape: the cache that the huggingface_hub package keeps, where
+// NAME/snapshots/HASH holds links to files in NAME/blobs. Such links, and no others, are followed
+// out of the directory.
 #pragma once
 
 #include <memory>
@@ -32,8 +36,10 @@ class Folder {
                                                          std::string_view truncated) const;
 
  private:
-  explicit Folder(Descriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  Folder(Descriptor descriptor, Descriptor blobs)
+      : descriptor_(std::move(descriptor)), blobs_(std::move(blobs)) {}
   Descriptor descriptor_;
+  Descriptor blobs_;  // of a snapshot of such a cache; else closed
 };
 
 }  // namespace tutti::files

@@ -152,6 +152,47 @@ TEST_F(Paths, AFolderIsADirectoryBeneathItsRoot) {
   EXPECT_EQ(code(""), "model_path");
 }
 
+// Models lie so where the huggingface_hub package has fetched them, and were refused.
+TEST_F(Paths, ASnapshotOfAHubCacheIsReadThroughItsLinksToBlobs) {
+  Write(Path("hub/models--a--b/blobs/c0ffee"), kText);
+  Write(Path("hub/models--a--b/refs/main"), "abc");
+  const std::string snapshot = "hub/models--a--b/snapshots/abc/";
+  Write(Path(snapshot + "plain"), "plain");
+  std::filesystem::create_directories(Path(snapshot + "deep"));
+  Link("../../blobs/c0ffee", snapshot + "config.json");
+  Link("../../../blobs/c0ffee", snapshot + "deep/config.json");
+  Link("../../blobs/absent", snapshot + "unfinished");
+  Link("../../refs/main", snapshot + "ref");
+  Link("../../blobs/../refs/main", snapshot + "roundabout");
+  Link("../../../../outside/model.gguf", snapshot + "out");
+  Link(Path("hub/models--a--b/blobs/c0ffee"), snapshot + "absolute");
+  Link("../../../outside/model.gguf", "hub/models--a--b/blobs/out");
+  Link("../../blobs/out", snapshot + "blob-out");
+  const auto code = [](const Folder& folder, const std::string& path) {
+    const auto source = folder.OpenSource(path, kTruncated);
+    const auto by_hand = folder.OpenSourceByHand(path, kTruncated);
+    const std::string found = source.ok() ? "ok" : source.status().reason();
+    EXPECT_EQ(by_hand.ok() ? "ok" : by_hand.status().reason(), found) << path;
+    return found;
+  };
+  Link("models--a--b/snapshots/abc", "hub/latest");
+  for (const char* const name : {"hub/models--a--b/snapshots/abc", "hub/latest"}) {
+    const Folder folder = Folder::Open(Path(name)).value();
+    for (const char* const path : {"config.json", "deep/config.json", "plain"})
+      EXPECT_EQ(code(folder, path), "ok") << path;
+    EXPECT_EQ(code(folder, "unfinished"), "model_not_found");
+    for (const char* const path :
+         {"ref", "roundabout", "out", "absolute", "blob-out", "../../blobs/c0ffee"})
+      EXPECT_EQ(code(folder, path), "model_path") << path;
+    EXPECT_EQ(folder.OpenSource("config.json", kTruncated).value()->size(), kText.size());
+  }
+  // No folder of another shape reaches what lies beside it.
+  std::filesystem::rename(Path("hub/models--a--b/snapshots"), Path("hub/models--a--b/other"));
+  const Folder other = Folder::Open(Path("hub/models--a--b/other/abc")).value();
+  EXPECT_EQ(code(other, "config.json"), "model_path");
+  EXPECT_EQ(code(other, "plain"), "ok");
+}
+
 TEST_F(Paths, AFolderReplacedMeanwhileIsStillTheOneThatWasOpened) {
   Write(Path("root/second"), "old");
   const Folder folder = Folder::Open(Path("root")).value();

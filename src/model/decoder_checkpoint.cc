@@ -125,7 +125,7 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
                                                      const std::string& config, int vocab_size) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
-  if (!text) return InvalidArgument("tokenizer_invalid", "the folder has no tokenizer.json");
+  if (!text) return NoTokenizerJson(folder);
   ASSIGN_OR_RETURN(const std::string settings, TextOrNothing(folder, "tokenizer_config.json"));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, settings));
   ASSIGN_OR_RETURN(std::string chat, TextOrNothing(folder, "chat_template.jinja"));

@@ -260,6 +260,22 @@ TEST(FolderGgufTest, AFolderThatIsNoSuchModelIsRefusedAsALoadDoes) {
   EXPECT_EQ(OpenFolderAsGguf(folder.path()).status().reason(), "st_shape");
 }
 
+TEST(DecoderCheckpointTest, ATokenizerInAFormThatIsNotReadIsAnsweredWithWhatMakesTheOther) {
+  DecoderFolder folder("sentencepiece");
+  ASSERT_TRUE(folder.Open().ok());
+  std::filesystem::remove(folder.path() + "/tokenizer.json");
+  const auto answer = [&] {
+    const Status status = DecoderCheckpoint::Open(folder.path()).status();
+    EXPECT_EQ(status.reason(), "tokenizer_invalid");
+    return std::string(status.message());
+  };
+  EXPECT_EQ(answer(), "the folder has no tokenizer.json");
+  folder.Put("tokenizer.model", "x");
+  EXPECT_EQ(answer(),
+            "the folder has no tokenizer.json: tokenizer.model is not read; transformers' "
+            "AutoTokenizer makes a tokenizer.json of it");
+}
+
 TEST(DecoderCheckpointTest, TheDigestOfContentsTellsWeightsApart) {
   DecoderFolder first("first"), second("second");
   second.embedding = 0.25F;

@@ -47,9 +47,7 @@ Result<EncoderFiles> ReadFiles(const files::Folder& folder) {
 Result<std::shared_ptr<const tokenizer::Tokenizer>> ReadTokenizer(const files::Folder& folder) {
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "tokenizer.json", tokenizer::kMaxTokenizerJsonBytes));
-  if (!text) {
-    return InvalidArgument("tokenizer_invalid", "the folder has no tokenizer.json");
-  }
+  if (!text) return NoTokenizerJson(folder);
   std::string config;
   RETURN_IF_ERROR(ReadInto(folder, "tokenizer_config.json", config));
   ASSIGN_OR_RETURN(tokenizer::TokenizerSpec spec, tokenizer::SpecFromHuggingFace(*text, config));

@@ -17,4 +17,13 @@ Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, cons
   return std::optional<std::string>(*std::move(text));
 }
 
+Status NoTokenizerJson(const files::Folder& folder) {
+  const bool sentencepiece = folder.OpenSource("tokenizer.model", "tokenizer_invalid").ok();
+  return InvalidArgument("tokenizer_invalid",
+                         std::string("the folder has no tokenizer.json") +
+                             (sentencepiece ? ": tokenizer.model is not read; transformers' "
+                                              "AutoTokenizer makes a tokenizer.json of it"
+                                            : ""));
+}
+
 }  // namespace tutti::model

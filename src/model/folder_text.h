@@ -14,4 +14,7 @@ namespace tutti::model {
 Result<std::optional<std::string>> ReadIfThere(const files::Folder& folder, const std::string& name,
                                                uint64_t limit);
 
+// tokenizer_invalid: why the folder, which has no tokenizer.json, gives no tokenizer.
+Status NoTokenizerJson(const files::Folder& folder);
+
 }  // namespace tutti::model

@@ -1,13 +1,18 @@
 #include "model/model_files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <boost/json.hpp>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
+#include "base/quote.h"
 #include "files/folder.h"
 #include "model/config.h"
 #include "model/encoder_config.h"
@@ -33,11 +38,34 @@ bool IsOfDecoder(const JsonFile& config) {
          });
 }
 
+// Where models lie in another shape: what to give instead of the folder at `path`, as a sentence's
+// end. The first thousand names are looked at.
+std::string Instead(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  if (fs::exists(path + "/adapter_config.json", ignored))
+    return ": it holds an adapter, which must be merged into its model first";
+  const bool hub = fs::is_directory(path + "/snapshots", ignored);
+  std::vector<std::string> found;
+  int left = 1000;
+  for (fs::directory_iterator at(hub ? path + "/snapshots" : path, ignored), end;
+       !ignored && at != end && left > 0; at.increment(ignored), --left) {
+    const std::string name = at->path().filename().string();
+    if (hub || name.ends_with(".gguf")) found.push_back(hub ? "snapshots/" + name : name);
+  }
+  if (found.empty())
+    return ": a model's folder holds it beside tokenizer.json and the files of safetensors";
+  std::sort(found.begin(), found.end());
+  return (found.size() == 1 ? ": give " : fmt::format(": give one of the {} like ", found.size())) +
+         Quote(found.front(), 128) + " in it";
+}
+
 Result<ModelFiles::Holds> InFolder(const std::string& path) {
   ASSIGN_OR_RETURN(const files::Folder folder, files::Folder::Open(path));
   ASSIGN_OR_RETURN(const std::optional<std::string> text,
                    ReadIfThere(folder, "config.json", kMaxConfigBytes));
-  if (!text) return InvalidArgument("model_not_found", "the folder has no config.json");
+  if (!text)
+    return InvalidArgument("model_not_found", "the folder has no config.json" + Instead(path));
   ASSIGN_OR_RETURN(const JsonFile config, JsonFile::Parse(*text, "config.json"));
   return IsOfDecoder(config) ? ModelFiles::Holds::kDecoder : ModelFiles::Holds::kEncoder;
 }

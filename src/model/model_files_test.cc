@@ -108,6 +108,29 @@ TEST_F(ModelFilesTest, APackedFileIsADecodersWhateverItIsCalled) {
             "model_path");
 }
 
+TEST_F(ModelFilesTest, AFolderWithoutAModelIsAnsweredWithWhatToGiveInstead) {
+  const auto answer = [&](const std::string& name, std::initializer_list<const char*> files) {
+    for (const char* const file : files) {
+      const std::filesystem::path path = folder_.File(name) + "/" + file;
+      std::filesystem::create_directories(path.parent_path());
+      safetensors::testing::WriteFile(path.string(), "x");
+    }
+    const Status fault = ModelFiles::At(folder_.File(name)).fault;
+    EXPECT_EQ(fault.reason(), "model_not_found");
+    return std::string(fault.message());
+  };
+  const std::string none = "the folder has no config.json: ";
+  EXPECT_EQ(answer("other", {"notes.txt"}),
+            none + "a model's folder holds it beside tokenizer.json and the files of safetensors");
+  EXPECT_EQ(answer("adapter", {"adapter_config.json", "adapter_model.safetensors"}),
+            none + "it holds an adapter, which must be merged into its model first");
+  EXPECT_EQ(answer("file", {"m-q4.gguf", "README.md"}), none + "give \"m-q4.gguf\" in it");
+  EXPECT_EQ(answer("files", {"b.gguf", "a.gguf"}),
+            none + "give one of the 2 like \"a.gguf\" in it");
+  EXPECT_EQ(answer("models--a--b", {"snapshots/0a1b/config.json", "refs/main"}),
+            none + "give \"snapshots/0a1b\" in it");
+}
+
 TEST_F(ModelFilesTest, WhatIsNoneOfThemHasAFault) {
   ExpectNothing(folder_.File("missing"), Form::kGguf, "model_not_found");
   ExpectNothing(folder_.path(), Form::kFolder, "model_not_found");

@@ -65,8 +65,14 @@ std::shared_ptr<const Checkpoint> Checkpoint::Of(std::shared_ptr<const File> fil
 Result<std::shared_ptr<const Checkpoint>> Checkpoint::OpenIndexed(const files::Folder& folder) {
   Result<std::shared_ptr<const files::Source>> source = folder.OpenSource(kIndex, kTruncated);
   if (!source.ok() && source.status().reason() == "model_not_found") {
+    std::string instead;
+    for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+      if (!folder.OpenSource(name, kTruncated).ok()) continue;
+      instead = fmt::format(": {} is not read; save the model as safetensors", name);
+      break;
+    }
     return NotFound("model_not_found",
-                    fmt::format("the folder has neither {} nor {}", kSingle, kIndex));
+                    fmt::format("the folder has neither {} nor {}{}", kSingle, kIndex, instead));
   }
   if (!source.ok()) return InFile(std::move(source).status(), kIndex);
   Result<ShardIndex> parsed = ShardIndex::Parse(**source);

@@ -132,6 +132,11 @@ TEST_F(Folder, AFolderWithoutAModelIsNotFound) {
   std::filesystem::create_directory(folder_.File("model"));
   EXPECT_EQ(CodeOf(), "model_not_found");
   EXPECT_THAT(StatusOf().message(), HasSubstr("neither model.safetensors nor"));
+  WriteFile(Path("pytorch_model.bin"), std::string_view("PK"));
+  EXPECT_EQ(StatusOf().message(),
+            "the folder has neither model.safetensors nor model.safetensors.index.json: "
+            "pytorch_model.bin is not read; save the model as safetensors");
+  std::filesystem::remove(Path("pytorch_model.bin"));
   std::filesystem::remove(folder_.File("model"));
   WriteFile(folder_.File("model"), std::string_view("a file"));
   EXPECT_EQ(CodeOf(), "model_path");
