@@ -20,9 +20,12 @@ LocalInference::LocalInference(const Settings& settings, telemetry::MetricsRegis
 
 LocalInference::~LocalInference() = default;
 
-void LocalInference::Expect(size_t models) {
-  const MutexLock lock(mutex_);
-  expected_ = models;
+void LocalInference::Expect(std::vector<std::string> names) {
+  {
+    const MutexLock lock(mutex_);
+    expected_ = names.size();
+  }
+  gateway_.Expect(std::move(names));
 }
 
 Result<OpenedModel> LocalInference::Open(const ModelRef& ref, bool fuse) const {

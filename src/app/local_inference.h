@@ -27,8 +27,9 @@ class LocalInference final : public Backend {
   LocalInference(const Settings& settings, telemetry::MetricsRegistry* metrics);
   ~LocalInference() override;
 
-  // So many models are to be served: started() and ready() wait for all. One, where nobody says.
-  void Expect(size_t models);
+  // Models of these names are to be served: started() and ready() wait for all, and who asks for
+  // one that is still to come is told so. One of any name, where nobody says.
+  void Expect(std::vector<std::string> names);
   // Reads the header of a model file and checks the options against it; see OpenedModel. `fuse`: as
   // LoadContext's.
   Result<OpenedModel> Open(const ModelRef& ref, bool fuse = true) const;

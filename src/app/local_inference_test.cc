@@ -196,7 +196,7 @@ TEST_F(LocalInferenceTest, BeforeAModelIsLoadedRequestsAreToldToComeBack) {
 }
 
 TEST_F(LocalInferenceTest, ItIsReadyWhenAllModelsThatWereAnnouncedAreServed) {
-  inference_.Expect(2);
+  inference_.Expect({"one", "two"});
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   for (const char* const name : {"one", "two"}) {
     EXPECT_EQ(inference_.started().reason(), "model_loading") << name;

@@ -141,6 +141,12 @@ std::string ModelCacheFolder() {
   return cache + "/models";
 }
 
+std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
+  std::vector<std::string> names;
+  for (const ModelRef& model : models) names.push_back(model.served_name);
+  return names;
+}
+
 Result<ModelRef> ResolveModel(std::string_view argument) {
   ModelRef ref;
   const bool none = argument.empty();

@@ -4,6 +4,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -23,6 +24,9 @@ inline constexpr std::string_view kDefaultModel = "smollm2-135m-instruct";
 // fetches a known model which is not in the cache; model_path for a path that is no file,
 // or is one of the files of a model's folder.
 Result<ModelRef> ResolveModel(std::string_view argument);
+
+// What clients call them, in their order.
+std::vector<std::string> ServedNames(const std::vector<ModelRef>& models);
 
 // ${TUTTI_CACHE:-~/.cache/tutti}/models
 std::string ModelCacheFolder();

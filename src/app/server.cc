@@ -28,12 +28,6 @@ Status CheckTestModels(const std::vector<ModelRef>& models) {
   return OkStatus();
 }
 
-std::vector<std::string> ServedNames(const std::vector<ModelRef>& models) {
-  std::vector<std::string> names;
-  for (const ModelRef& model : models) names.push_back(model.served_name);
-  return names;
-}
-
 std::vector<ServedName> NamesOf(const std::vector<ModelRef>& models,
                                 const std::vector<OpenedModel>& opened) {
   std::vector<ServedName> names;
@@ -61,7 +55,7 @@ Status Serve(const Settings& settings, const std::vector<ModelRef>& models) {
   RETURN_IF_ERROR(CheckModelNames(models));
   RETURN_IF_ERROR(CheckSemanticModels(settings, ServedNames(models)));
   if (settings.On("kserve.test_models")) RETURN_IF_ERROR(CheckTestModels(models));
-  inference.Expect(models.size());
+  inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   RETURN_IF_ERROR(CheckProjectModels(settings.mqtt_projects(), NamesOf(models, opened)));
 

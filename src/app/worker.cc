@@ -76,7 +76,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   Logger log(level);
   LocalInference inference(settings, nullptr);
   ASSIGN_OR_RETURN(const Caches caches, Caches::Open(settings, inference));
-  inference.Expect(models.size());
+  inference.Expect(ServedNames(models));
   ASSIGN_OR_RETURN(std::vector<OpenedModel> opened, OpenAll(inference, models));
   const auto decoders = std::count_if(opened.begin(), opened.end(),
                                       [](const OpenedModel& model) { return model.generates(); });

@@ -42,8 +42,19 @@ struct Gateway::Pending {
 Gateway::Gateway(const GatewayOptions& options, const Clock& clock)
     : options_(options), clock_(clock), pool_(options.prep, options.prep_threads) {}
 
+void Gateway::Expect(std::vector<std::string> names) {
+  const MutexLock lock(mutex_);
+  expected_ = std::move(names);
+}
+
+bool Gateway::AwaitsModels() const {
+  const MutexLock lock(mutex_);
+  return !expected_.empty();
+}
+
 void Gateway::AddModel(std::shared_ptr<const ServedModel> model) {
   const MutexLock lock(mutex_);
+  std::erase(expected_, model->info.id);
   models_.push_back(std::move(model));
 }
 
@@ -59,6 +70,8 @@ Result<std::shared_ptr<const ServedModel>> Gateway::Find(const std::string& name
   for (const auto& model : models_) {
     if (model->Answers(wanted)) return model;
   }
+  if (std::find(expected_.begin(), expected_.end(), wanted) != expected_.end())
+    return Unavailable("model_loading", "model " + wanted + " is still being loaded");
   return api::ModelNotFound(name);
 }
 

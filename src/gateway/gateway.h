@@ -36,6 +36,9 @@ class Gateway final : public api::Inference {
   // `clock` outlives the gateway.
   Gateway(const GatewayOptions& options, const Clock& clock);
 
+  // Models of these names are being loaded: until each is added, who names it is told to come back
+  // (model_loading) instead of that it is not here.
+  void Expect(std::vector<std::string> names);
   // The model answers from now on. Requests that name none go where api::DefaultGenerator() says,
   // and encodings where api::EncoderFor() does.
   void AddModel(std::shared_ptr<const ServedModel> model);
@@ -84,6 +87,7 @@ class Gateway final : public api::Inference {
                                                   bool begins_inside);
   static uint64_t DrawSeed();
 
+  bool AwaitsModels() const;
   // The model of an encoding. Errors: as Find(); invalid_value where none gives what is asked for.
   Result<std::shared_ptr<const ServedModel>> FindEncoder(const api::EncodeRequest& request) const;
   struct PendingEncoding;
@@ -96,9 +100,10 @@ class Gateway final : public api::Inference {
   const Clock& clock_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<const ServedModel>> models_ GUARDED_BY(mutex_);
-  std::shared_ptr<api::AnswerCache> answers_;  // may be null
-  std::shared_ptr<api::EncodingCache> rows_;   // may be null
-  PrepPool pool_;                              // last: its jobs use everything above
+  std::vector<std::string> expected_ GUARDED_BY(mutex_);  // names of those that are to come
+  std::shared_ptr<api::AnswerCache> answers_;             // may be null
+  std::shared_ptr<api::EncodingCache> rows_;              // may be null
+  PrepPool pool_;                                         // last: its jobs use everything above
 };
 
 }  // namespace tutti::gateway

@@ -40,6 +40,8 @@ Result<std::shared_ptr<const ServedModel>> Gateway::FindEncoder(
   const std::vector<api::ModelInfo> models = Models();
   if (const api::ModelInfo* model = api::EncoderFor(models, request)) return Find(model->id);
   if (models.empty()) return Find("");  // says why there is none
+  if (AwaitsModels())
+    return Unavailable("model_loading", "models that may give this are still being loaded");
   if (request.output == api::EncodeOutput::kScores) {
     return InvalidArgument("invalid_value", "none of the models here gives such scores")
         .WithParam("model");

@@ -237,6 +237,28 @@ TEST_F(EncodeTest, TheNameDecidesAndWithoutOneTheFirstModelThatGivesIt) {
               HasSubstr("generates no text"));
 }
 
+// It was said not to be here as soon as another model was.
+TEST_F(EncodeTest, AModelThatIsStillBeingLoadedIsToBeAskedAgain) {
+  gateway_.Expect({"chat", "texts"});
+  auto decoder = std::make_shared<ServedModel>();
+  decoder->info.id = "chat";
+  gateway_.AddModel(decoder);
+  api::EncodeRequest request = Request({std::string("a")});
+  EXPECT_EQ(Run(request).status().reason(), "model_loading");
+  EXPECT_EQ(Run(request).status().message(), "model texts is still being loaded");
+  request.model = "";
+  EXPECT_EQ(Run(request).status().reason(), "model_loading");
+  request.model = "none";
+  EXPECT_EQ(Run(request).status().reason(), "model_not_found");
+  Serve();
+  request.model = "texts";
+  EXPECT_TRUE(Run(request).ok());
+  request.output = api::EncodeOutput::kScores;
+  request.model = "";
+  model_->info.encoder->labels.clear();
+  EXPECT_EQ(Run(request).status().reason(), "invalid_value") << "nothing is to come any more";
+}
+
 // A chat model that gives vectors too took the requests of an encoder that was served beside it.
 TEST_F(EncodeTest, WithoutANameAModelThatGeneratesTooIsNotTakenForAnEncoder) {
   auto embedder = std::make_shared<ServedEncoder>(*encoder_);
