@@ -146,6 +146,7 @@ class InspectCommand final : public Command {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       if (description.version != 0) PrintText(description);
+      std::fflush(stdout);  // the fault stands behind all of it, where both streams go to one file
       if (!description.verdict.ok())
         return Fail(std::move(description.verdict).WithContext(ref->path));
     }
@@ -219,6 +220,7 @@ class InspectCommand final : public Command {
                                   {"types", std::move(types)},
                                   {"tensors", std::move(tensors)}};
     std::printf("%s\n", wire::PrintJson(out).c_str());
+    std::fflush(stdout);
     if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());
   }
 

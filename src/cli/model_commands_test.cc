@@ -1,11 +1,15 @@
 // What the commands that take a model say of files, options and names that are not what was meant.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -24,6 +28,7 @@ namespace {
 using gguf::testing::Bytes;
 using gguf::testing::CheckpointSpec;
 using gguf::testing::MakeCheckpoint;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -159,6 +164,44 @@ TEST_F(ModelCommandsTest, AFileIsIntroducedByItsTypeAndItsMixture) {
   const std::string packed = folder_.File("mixed.tutti");
   ASSERT_EQ(Tutti({"pack", mixed, packed}).status, kExitOk);
   EXPECT_THAT(Tutti({"inspect", packed}).out, HasSubstr(" MiB as Q4_K_M (Q5_0 "));
+}
+
+// Where both streams went to one file, the remark stood within the answer and the fault within the
+// table.
+TEST_F(ModelCommandsTest, WhatIsSaidOfAResultStandsBehindIt) {
+  const auto together = [&](std::vector<std::string> arguments) {
+    const std::string path = folder_.File("said.txt");
+    std::fflush(stdout);
+    std::fflush(stderr);
+    const int file = open(path.c_str(), O_CREAT | O_TRUNC | O_APPEND | O_WRONLY, 0600);
+    const int out = dup(1), err = dup(2);
+    dup2(file, 1);
+    dup2(file, 2);
+    arguments.insert(arguments.begin(), "tutti");
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    Main(static_cast<int>(arguments.size()), argv.data());
+    std::fflush(stdout);
+    dup2(out, 1);
+    dup2(err, 2);
+    for (const int fd : {file, out, err}) close(fd);
+    std::ifstream said(path);
+    return std::string(std::istreambuf_iterator<char>(said), {});
+  };
+  Bytes bytes = MakeCheckpoint(Small()).Build();
+  const std::string whole = Put("whole.gguf", bytes);
+  EXPECT_THAT(together({"run", whole, "--raw", "-p", "Hi", "-n", "1", "--kv-cache-bytes", "8MiB"}),
+              EndsWith("\ntutti: cut after 1 tokens\n"));
+  bytes.resize(bytes.size() - 100);
+  const std::string cut = Put("cut.gguf", bytes);
+  for (const bool json : {false, true}) {
+    std::vector<std::string> arguments = {"inspect", cut};
+    if (json) arguments.emplace_back("--json");
+    const std::string said = together(arguments);
+    const size_t fault = said.find("gguf_tensor_extent: ", said.rfind('\n', said.size() - 2));
+    EXPECT_NE(fault, std::string::npos) << said;
+  }
 }
 
 TEST_F(ModelCommandsTest, WhatWasChangedOrNotReadIsToldInALineEach) {

@@ -141,6 +141,7 @@ class RunCommand final : public Command {
     if (const Status& status = generation->stream().status(); !status.ok()) return Fail(status);
     if (!json_) {
       std::fputc('\n', stdout);
+      std::fflush(stdout);  // before what follows, where both streams go to one file
       if (finish == api::FinishReason::kLength) {
         std::fprintf(stderr, "tutti: cut after %d tokens\n", usage.completion_tokens);
       }
