@@ -129,6 +129,8 @@ class FakeInference final : public Inference, public HealthProbe {
   void Add(FakeModel model) { models_.push_back(std::move(model)); }
   void PutFirst(FakeModel model) { models_.insert(models_.begin(), std::move(model)); }
 
+  std::string awaited;  // a model that is still being loaded, as Statistics() says
+
   // --- what happens with a new request before the call returns; an error refuses it ---
 
   // By default nothing: a generation is the test's to write.
@@ -259,7 +261,9 @@ class FakeInference final : public Inference, public HealthProbe {
     return models;
   }
   LoadSnapshot Load() const override { return {2, 3, 4, 5, 6}; }
-  Result<ModelStatistics> Statistics(const std::string&) const override {
+  Result<ModelStatistics> Statistics(const std::string& model) const override {
+    if (!awaited.empty() && model == awaited)
+      return Unavailable("model_loading", "it is still being loaded");
     return ModelStatistics{executions_.load(), 2 * executions_.load(), {}};
   }
 

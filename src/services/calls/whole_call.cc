@@ -267,7 +267,11 @@ Status CheckModel(const std::string& name, const api::CallerRef& caller,
   if (name.empty() || models.empty()) return OkStatus();
   const std::vector<api::ModelInfo> theirs =
       caller == nullptr ? models : api::ModelsFor(*caller, models);
-  return api::FindModel(theirs, name) == nullptr ? api::ModelNotFound(name) : OkStatus();
+  if (api::FindModel(theirs, name) != nullptr) return OkStatus();
+  // One that is still to come is waited for, as all are while none has come.
+  const bool to_come = api::FindModel(models, name) == nullptr &&
+                       inference.Statistics(name).status().reason() == "model_loading";
+  return to_come ? OkStatus() : api::ModelNotFound(name);
 }
 
 Result<std::unique_ptr<WholeCall>> WholeCall::Parse(CallKind kind, std::string_view body,

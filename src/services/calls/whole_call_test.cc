@@ -143,6 +143,15 @@ TEST_F(WholeCallTest, WhatTheRouteRefusesIsNoCall) {
       << "one that was not given to the caller";
 }
 
+// It was refused for good as soon as another model was there.
+TEST_F(WholeCallTest, ACallOfAModelThatIsStillBeingLoadedIsTaken) {
+  inference_.awaited = "late";
+  EXPECT_TRUE(Parse(CallKind::kText, R"({"model":"late","prompt":"x"})").ok());
+  EXPECT_TRUE(Parse(CallKind::kEmbeddings, R"({"model":"late","input":"x"})").ok());
+  EXPECT_EQ(Parse(CallKind::kText, R"({"model":"none","prompt":"x"})").status().reason(),
+            "model_not_found");
+}
+
 TEST_F(WholeCallTest, KindsAreKnownByName) {
   for (const CallKind kind : {CallKind::kChat, CallKind::kText, CallKind::kGenerate,
                               CallKind::kEmbeddings, CallKind::kRerank, CallKind::kScore})
