@@ -111,8 +111,9 @@ Result<std::shared_ptr<const gateway::ServedModel>> OpenedModel::Load(
   Status status = std::move(served).status();
   if (status.reason() == "out_of_memory" && plan_->generates) {
     status = ResourceExhausted(
-        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes (`tutti "
-                                     "inspect --memory {}` tells what is taken)",
+        "out_of_memory", fmt::format("{}; lower --kv-cache-bytes, --context or --lanes, or take "
+                                     "a model of fewer bits (`tutti inspect --memory {}` tells "
+                                     "what is taken)",
                                      status.message(), path_));
   }
   return InModelFile(std::move(status), path_);
