@@ -84,7 +84,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
                                                    apart->regions_per_layer(1))));
   }
   say(fmt::format("{:>5} {:>22} {:>22} {:>9} {:>8} {:>8}", "batch", "prefill tok/s (range)",
-                  "decode tok/s (range)", "TTFT ms", "prefill", "decode"));
+                  "decode tok/s (range)", "TTFT ms", "prefill%", "decode%"));
   boost::json::array rows;
   std::vector<std::vector<TokenId>> expected(static_cast<size_t>(most));
   for (const int batch : options.batches) {
@@ -180,6 +180,7 @@ Result<Report> BenchForward(const ForwardOptions& options,
     rows.push_back(std::move(row));
   }
   say(MachineLine(calibration.best()));
+  say("prefill%, decode%: of what these limits would give with this model at that batch");
   report.json = {{"schema", "tutti.bench.engine.v1"},
                  {"machine", MachineJson(calibration.best())},
                  {"model", session->model_name()},

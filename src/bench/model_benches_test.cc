@@ -51,7 +51,7 @@ TEST_F(ModelBenchesTest, TheEngineBenchReportsEveryBatchWithEqualAnswers) {
       BenchForward(options, [&](const std::string& line) { lines.push_back(line); });
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_TRUE(report->failures.empty());
-  ASSERT_EQ(lines.size(), 6u);  // model, regions, head, two rows, machine
+  ASSERT_EQ(lines.size(), 7u);  // model, regions, head, two rows, machine, what % means
   EXPECT_EQ(lines[1], "parallel regions per layer: 6 at 1 row, 9 at 512 rows");
   EXPECT_EQ(report->json.at("schema"), "tutti.bench.engine.v1");
   const auto& rows = report->json.at("rows").as_array();
@@ -186,10 +186,14 @@ TEST_F(ModelBenchesTest, ADraftModelsProposalsAreReportedToo) {
   options.rounds = 1;
   options.calibrate = false;
   options.gated = false;
+  testing::internal::CaptureStderr();
   const auto report = BenchSpeculation(options, nullptr);
+  const std::string said = testing::internal::GetCapturedStderr();
   ASSERT_TRUE(report.ok()) << report.status();
   EXPECT_THAT(report->failures, testing::IsEmpty());
   EXPECT_THAT(report->text, testing::HasSubstr("; draft llama"));
+  // It was said not to be loaded, of the half of the bench that has none.
+  EXPECT_THAT(said, testing::Not(testing::HasSubstr("--draft")));
 }
 
 TEST_F(ModelBenchesTest, AGateOutOfReachFailsTheStrategyBench) {

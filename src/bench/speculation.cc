@@ -70,6 +70,7 @@ Result<Report> BenchSpeculation(const SpeculationOptions& options,
   const int most = *std::max_element(options.lanes.begin(), options.lanes.end());
   for (const bool on : {false, true}) {
     Flags flags = options.flags;
+    if (!on) flags.erase("draft");
     flags["speculate"] = !on ? "off" : flags.contains("draft") ? "draft" : "ngram";
     flags["prefix-cache"] = "off";
     flags["lanes"] = std::to_string(most);
