@@ -78,9 +78,10 @@ class DecoderPlan final : public ModelPlan {
       std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) override;
 
   // The file and the options, one after the other; each may refuse.
-  Status ReadModel();   // tokenizer, template
-  Status PlanDraft();   // the model that proposes tokens, where there is one
-  Status SizeMemory();  // KV cache and context, the engine's and the runner's limits
+  Status CheckTensors() const;  // all are there that the model has, and as it needs them
+  Status ReadModel();           // tokenizer, template
+  Status PlanDraft();           // the model that proposes tokens, where there is one
+  Status SizeMemory();          // KV cache and context, the engine's and the runner's limits
   Status Describe(const ModelRef& ref);  // what clients, metrics and the operator are told
 
   LoadContext context;
@@ -100,10 +101,8 @@ class DecoderPlan final : public ModelPlan {
 Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<Device> device) {
   auto instance = std::make_shared<DecoderInstance>();
-  model::LoadOptions load;
-  load.mode = mode;
+  model::LoadOptions load = LoadOptionsFor(mode, *table);
   load.threads = device->threads();
-  load.bf16_pairs = table->gemm.bf16_pairs;
   load.fuse = context.fuse;
   load.progress = std::move(progress);
   ASSIGN_OR_RETURN(instance->weights, model::Weights::Load(checkpoint, load));
@@ -151,6 +150,12 @@ Result<std::shared_ptr<const gateway::ServedModel>> DecoderPlan::Load(
   }
   served.engine = std::shared_ptr<engine::Engine>(instance, instance->engine.get());
   return std::shared_ptr<const gateway::ServedModel>(std::move(served_model));
+}
+
+Status DecoderPlan::CheckTensors() const {
+  model::LoadOptions load = LoadOptionsFor(mode, *table);
+  load.fuse = context.fuse;
+  return model::Weights::Plan(checkpoint, load).status();
 }
 
 Status DecoderPlan::ReadModel() {
@@ -255,6 +260,10 @@ model::WeightMode WeightModeOf(const std::string& dtype) {
   return model::WeightMode::kInt8;
 }
 
+model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels) {
+  return {.mode = mode, .bf16_pairs = kernels.gemm.bf16_pairs};
+}
+
 Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadContext& context,
                                                model::DecoderCheckpoint checkpoint) {
   auto plan = std::make_unique<DecoderPlan>();
@@ -263,11 +272,11 @@ Result<std::unique_ptr<ModelPlan>> PlanDecoder(const ModelRef& ref, const LoadCo
   plan->checkpoint = std::move(checkpoint);
   plan->dtype = DTypeOf(*context.settings, ref, plan->checkpoint);
   plan->mode = WeightModeOf(plan->dtype);
-  RETURN_IF_ERROR(model::Weights::CheckPacked(plan->checkpoint, plan->mode));
   if (!context.fuse && plan->checkpoint.packed != nullptr)
     return InvalidArgument("invalid_value",
                            "a packed file's matrices are joined already: take what it was made of");
   ASSIGN_OR_RETURN(plan->table, KernelsFromSettings(*context.settings));
+  RETURN_IF_ERROR(plan->CheckTensors());
   RETURN_IF_ERROR(plan->ReadModel());
   RETURN_IF_ERROR(plan->SizeMemory());
   RETURN_IF_ERROR(plan->PlanDraft());

@@ -75,8 +75,10 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   if (Status whole = model::CheckVocabulary(config, **tokens); !whole.ok())
     return named(std::move(whole));
   plan.mode_ = WeightModeOf(DTypeOf(settings, plan.ref_, plan.checkpoint_));
-  if (Status fits = model::Weights::CheckPacked(plan.checkpoint_, plan.mode_); !fits.ok())
-    return named(std::move(fits));
+  const auto planned =
+      model::Weights::Plan(plan.checkpoint_, LoadOptionsFor(plan.mode_, *host.kernels));
+  if (!planned.ok()) return named(planned.status());
+  plan.weight_bytes_ = (*planned)->bytes();
 
   runner::CpuRunnerOptions& run = plan.options_;
   run.kernels = host.kernels;
@@ -92,11 +94,9 @@ Result<DraftPlan> DraftPlan::Open(const Settings& settings, const DraftHost& hos
   const auto most = static_cast<size_t>(settings.Int("kv-cache-bytes")) / kPartOfKv / block;
   const size_t blocks = std::max<size_t>(std::min(wanted, most), 1);
   run.kv_bytes = blocks * block;
-  for (const model::StoredTensor& tensor : plan.checkpoint_.tensors->tensors())
-    plan.file_bytes_ += tensor.bytes;
   plan.summary_ = fmt::format(
       "{} {} of {} MiB, {} KV block{} of {}", config.architecture, plan.checkpoint_.TypeName(),
-      (plan.file_bytes_ + (1 << 20) - 1) >> 20, blocks, blocks == 1 ? "" : "s",
+      (plan.weight_bytes_ + (1 << 20) - 1) >> 20, blocks, blocks == 1 ? "" : "s",
       model::KvFormatName(model::KvFormatOf(run.kv_dtype, plan.mode_, *host.kernels)));
   return plan;
 }
@@ -107,10 +107,8 @@ Status DraftPlan::Named(Status status) const {
 
 Result<std::unique_ptr<runner::CpuModelRunner>> DraftPlan::Load(
     std::function<bool(size_t, size_t)> progress, std::shared_ptr<runner::ComputePool> pool) {
-  model::LoadOptions load;
-  load.mode = mode_;
+  model::LoadOptions load = LoadOptionsFor(mode_, *options_.kernels);
   load.threads = pool->workers();
-  load.bf16_pairs = options_.kernels->gemm.bf16_pairs;
   load.progress = std::move(progress);
   auto weights = model::Weights::Load(checkpoint_, load);
   if (!weights.ok()) return Named(std::move(weights).status());

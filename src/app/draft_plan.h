@@ -39,14 +39,14 @@ struct DraftHost {
 class DraftPlan {
  public:
   // Errors: of the model's name and files; invalid_value where its tokens are not the host's, with
-  // the first that differs.
+  // the first that differs. No weight is read.
   static Result<DraftPlan> Open(const Settings& settings, const DraftHost& host);
 
   // "llama Q4_0 of 80 MiB, 270 KV blocks of int8"
   const std::string& summary() const { return summary_; }
-  // Bytes: its KV memory, and what its tensors take in the file.
+  // Bytes: of its KV memory, and of its weights as they are held.
   size_t kv_bytes() const { return options_.kv_bytes; }
-  size_t file_bytes() const { return file_bytes_; }
+  size_t weight_bytes() const { return weight_bytes_; }
 
   // Reads and packs the weights; `progress` as ModelPlan::Load. Once.
   Result<std::unique_ptr<runner::CpuModelRunner>> Load(std::function<bool(size_t, size_t)> progress,
@@ -61,7 +61,7 @@ class DraftPlan {
   model::WeightMode mode_ = model::WeightMode::kInt8;
   runner::CpuRunnerOptions options_;
   std::string summary_;
-  size_t file_bytes_ = 0;
+  size_t weight_bytes_ = 0;
 };
 
 // OK where both hold the same tokens, by number and by spelling.

@@ -164,6 +164,32 @@ TEST(OpenedModelTest, ADraftIsLoadedWhereItProposesAndRefusedWhereItsTokensAreOt
   EXPECT_TRUE(inference.Load(*std::move(opened)).ok());
 }
 
+// The port was opened, and of a second model the first one's weights were packed, before this was
+// told.
+TEST(OpenedModelTest, AModelWhoseTensorsAreNotItsArchitecturesIsRefusedBeforeAWeightIsRead) {
+  gguf::testing::Bytes bytes = gguf::testing::MakeCheckpoint({}).Build();
+  const gguf::testing::TempFile sound(bytes);
+  constexpr std::string_view kName = "blk.0.ffn_up.weight";
+  const auto* name = reinterpret_cast<const std::byte*>(kName.data());
+  const auto at = std::search(bytes.begin(), bytes.end(), name, name + kName.size());
+  ASSERT_NE(at, bytes.end());
+  *(at + 8) = std::byte{'x'};
+  const gguf::testing::TempFile broken(bytes);
+
+  const Settings settings = SettingsOf({});
+  LocalInference inference(settings, nullptr);
+  const Status alone = inference.Open({"tiny", broken.path()}).status();
+  EXPECT_EQ(alone.reason(), "model_tensor_missing") << alone;
+  EXPECT_NE(alone.message().find(kName), std::string::npos) << alone;
+  EXPECT_TRUE(alone.message().starts_with(broken.path() + ": ")) << alone;
+
+  const Settings with_draft = SettingsOf({{"draft", broken.path()}});
+  LocalInference both(with_draft, nullptr);
+  const Status draft = both.Open({"tiny", sound.path()}).status();
+  EXPECT_EQ(draft.reason(), "model_tensor_missing") << draft;
+  EXPECT_TRUE(draft.message().starts_with("--draft " + broken.path() + ": ")) << draft;
+}
+
 TEST_F(LocalInferenceTest, ALoadIsAbandonedWhenItsProgressSaysSo) {
   const gguf::testing::TempFile file(gguf::testing::MakeCheckpoint({}).Build());
   Result<OpenedModel> opened = inference_.Open({"tiny", file.path()});

@@ -39,6 +39,8 @@ class ModelPlan {
 std::string DTypeOf(const Settings& settings, const ModelRef& ref,
                     const model::DecoderCheckpoint& checkpoint);
 model::WeightMode WeightModeOf(const std::string& dtype);
+// How weights of that arithmetic are held for these kernels; on one thread, without progress.
+model::LoadOptions LoadOptionsFor(model::WeightMode mode, const kernels::KernelTable& kernels);
 
 // Of so many bytes behind the last tensor of the file; "" of none.
 std::string UnreadNotice(const ModelRef& ref, uint64_t bytes);

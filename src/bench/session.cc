@@ -68,10 +68,10 @@ Result<std::unique_ptr<Session>> Session::Load(const std::string& model, const F
                    model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path)));
   session->config_ = checkpoint.config;
   session->passes_ = passes;
-  model::LoadOptions load;
-  load.mode = app::WeightModeOf(app::DTypeOf(session->settings_, ref, checkpoint));
-  load.bf16_pairs = session->kernels_->gemm.bf16_pairs;
-  const auto planned = model::Weights::Plan(checkpoint, load);
+  const model::WeightMode mode =
+      app::WeightModeOf(app::DTypeOf(session->settings_, ref, checkpoint));
+  const auto planned =
+      model::Weights::Plan(checkpoint, app::LoadOptionsFor(mode, *session->kernels_));
   if (!planned.ok()) return Status(planned.status()).WithContext(ref.path);
   session->cost_ =
       ModelCost::Of(**planned, *session->kernels_, app::KvDtypeFromSettings(session->settings_));

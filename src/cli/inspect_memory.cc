@@ -32,15 +32,17 @@ struct MemoryFacts {
   size_t kv_pool = 0;   // --kv-cache-bytes, in whole blocks
   size_t kv_token = 0;  // of one token in all layers
   std::string_view kv_dtype;
-  int context = 0, lanes = 0;  // of one sequence; sequences that run together
-  std::string notice;          // of a context that was lowered
-  size_t draft = 0;  // weights, as in the file, and KV memory of the model that proposes tokens
+  int context = 0, lanes = 0;              // of one sequence; sequences that run together
+  std::string notice;                      // of a context that was lowered
+  size_t draft_weights = 0, draft_kv = 0;  // of the model that proposes tokens
   size_t together() const {
     return kv_token * static_cast<size_t>(context) * static_cast<size_t>(lanes);
   }
+  size_t draft() const { return draft_weights + draft_kv; }
   // Row N09: with the program itself, scratch, and the packing of the largest tensors.
   size_t peak() const {
-    return weights + weights / 5 + kv_pool + draft + draft / 5 + (size_t{64} << 20);
+    const size_t held = weights + draft_weights;
+    return held + held / 5 + kv_pool + draft_kv + (size_t{64} << 20);
   }
 };
 
@@ -50,14 +52,10 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
   auto opened = model::DecoderCheckpoint::FromFiles(model::ModelFiles::At(ref.path));
   if (!opened.ok()) return in_file(std::move(opened).status());
   const model::DecoderCheckpoint& checkpoint = *opened;
-  model::LoadOptions load{.threads = app::ThreadsFromSettings(settings)};
-  load.mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
-  load.bf16_pairs = table->gemm.bf16_pairs;
-  if (Status fits = model::Weights::CheckPacked(checkpoint, load.mode); !fits.ok())
-    return in_file(std::move(fits));
-  auto loaded = model::Weights::Load(checkpoint, load);
-  if (!loaded.ok()) return in_file(std::move(loaded).status());
-  const std::shared_ptr<const model::Weights> weights = *std::move(loaded);
+  const model::WeightMode mode = app::WeightModeOf(app::DTypeOf(settings, ref, checkpoint));
+  auto planned = model::Weights::Plan(checkpoint, app::LoadOptionsFor(mode, *table));
+  if (!planned.ok()) return in_file(std::move(planned).status());
+  const std::shared_ptr<const model::Weights> weights = *std::move(planned);
   const model::KvDtype dtype = app::KvDtypeFromSettings(settings);
   const size_t block =
       model::Decoder::KvBlockBytes(weights->config(), weights->mode(), *table, dtype);
@@ -80,7 +78,8 @@ Result<MemoryFacts> Measure(const app::ModelRef& ref, const app::Settings& setti
                                                      .kernels = table,
                                                      .context = facts.context,
                                                      .lanes = facts.lanes}));
-    facts.draft = plan.file_bytes() + plan.kv_bytes();
+    facts.draft_weights = plan.weight_bytes();
+    facts.draft_kv = plan.kv_bytes();
   }
   return facts;
 }
@@ -102,7 +101,7 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
                                                     {"kv_tokens", facts->kv_pool / facts->kv_token},
                                                     {"context", facts->context},
                                                     {"lanes", facts->lanes},
-                                                    {"draft_bytes", facts->draft},
+                                                    {"draft_bytes", facts->draft()},
                                                     {"peak_bytes", facts->peak()}})
                     .c_str());
     return kExitOk;
@@ -116,8 +115,8 @@ int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool 
   std::printf("          %9.1f MiB of it, were all %d lanes at the context of %d tokens%s\n",
               MiB(facts->together()), facts->lanes, facts->context,
               facts->together() > facts->kv_pool ? ": more than it holds" : "");
-  if (facts->draft > 0)
-    std::printf("draft     %9.1f MiB, weights and KV cache (--draft)\n", MiB(facts->draft));
+  if (facts->draft() > 0)
+    std::printf("draft     %9.1f MiB, weights and KV cache (--draft)\n", MiB(facts->draft()));
   std::printf("at most   %9.1f MiB while it loads and serves: 1.2 x weights + cache + 64 MiB\n",
               MiB(facts->peak()));
   return kExitOk;

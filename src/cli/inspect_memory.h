@@ -7,7 +7,7 @@
 namespace tutti::cli {
 
 // Prints it for these settings, in the arithmetic that `ref` says if it does; the exit status.
-// `ref`: a GGUF, a packed file or a folder. Reads and packs the weights.
+// `ref`: a GGUF, a packed file or a folder. Reads no weight: told where they would not fit, too.
 int InspectMemory(const app::ModelRef& ref, const app::Settings& settings, bool json);
 
 }  // namespace tutti::cli

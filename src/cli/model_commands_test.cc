@@ -107,8 +107,6 @@ TEST_F(ModelCommandsTest, AFaultOfAFileNamesTheFileAndTheTensor) {
   }
   const std::string place = nan + ": tensor blk.0.ffn_up.weight, row 3: ";
   EXPECT_THAT(Run(nan).err, StartsWith("tutti: model_nonfinite: " + place));
-  EXPECT_THAT(Tutti({"inspect", nan, "--memory"}).err,
-              StartsWith("tutti: model_nonfinite: " + place));
   EXPECT_THAT(Tutti({"inspect", nan}).err, StartsWith("tutti: model_nonfinite: " + nan));
   EXPECT_THAT(Tutti({"pack", nan, folder_.File("nan.tutti")}).err, HasSubstr(nan));
   EXPECT_THAT(Tutti({"quantize", nan, folder_.File("q.gguf"), "--type", "q8_0"}).err,
@@ -263,6 +261,39 @@ TEST_F(ModelCommandsTest, MemoryIsToldForTheOptionsOfServe) {
   const Said alone = Tutti({"inspect", model, "--kv-dtype", "fp16"});
   EXPECT_EQ(alone.status, kExitUsage);
   EXPECT_THAT(alone.err, HasSubstr("--memory"));
+}
+
+// Where the weights did not fit it said so, and no more: it read and packed them.
+TEST_F(ModelCommandsTest, MemoryIsToldWithoutAWeightBeingRead) {
+  const std::string sound = Put("sound.gguf", Small()), nan = Put("nan.gguf", Small());
+  std::fstream bytes(nan, std::ios::binary | std::ios::in | std::ios::out);
+  bytes.seekp(-4096, std::ios::end);  // in the last tensor
+  bytes.write("\xff\xff\xff\xff", 4);
+  bytes.close();
+  ASSERT_THAT(Tutti({"inspect", nan}).err, StartsWith("tutti: model_nonfinite: "));
+  const auto memory = [](const std::string& model) {
+    return Tutti({"inspect", model, "--memory", "--kv-cache-bytes", "16MiB", "--json"});
+  };
+  EXPECT_EQ(memory(nan).status, kExitOk) << memory(nan).err;
+  EXPECT_EQ(memory(nan).out, memory(sound).out);
+}
+
+// Its weights were counted as they lie in the file, which is an eighth where it is served in f32.
+TEST_F(ModelCommandsTest, MemoryOfASecondModelIsThatOfItsArithmetic) {
+  CheckpointSpec spec = Small();
+  const std::string model = Put("m.gguf", spec);
+  const auto memory = [&](const std::string& draft, const std::string& dtype) {
+    return Tutti({"inspect", model, "--memory", "--kv-cache-bytes", "16MiB", "--json", "--dtype",
+                  dtype, "--draft", draft})
+        .out;
+  };
+  const std::string floats = Put("floats.gguf", spec);
+  spec.type = tensor::DType::kQ4_0;
+  spec.embedding_type = tensor::DType::kQ4_0;
+  const std::string nibbles = Put("nibbles.gguf", spec);
+  EXPECT_THAT(memory(floats, "f32"), HasSubstr("\"draft_bytes\":"));
+  EXPECT_EQ(memory(nibbles, "f32"), memory(floats, "f32"));
+  EXPECT_NE(memory(nibbles, "int8"), memory(floats, "int8"));
 }
 
 TEST_F(ModelCommandsTest, QuantizeWarnsOfWhatCannotGainAndRefusesWhatItCannotRead) {

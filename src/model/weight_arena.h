@@ -57,16 +57,18 @@ class WeightArena {
 
   // `threads` pack, the calling one included. `progress` is called on the calling thread with the
   // bytes packed so far and in all; false abandons the load (cancelled). Errors: of reading,
-  // model_nonfinite, gguf_quant, cancelled, internal_error for memory or threads that cannot be
-  // had.
+  // model_nonfinite, gguf_quant, cancelled, out_of_memory, internal_error for threads that cannot
+  // be had.
   Result<kernels::AlignedBuffer> Build(int threads,
                                        const std::function<bool(size_t, size_t)>& progress);
   // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from.
   // `threads` and `progress` as there. Errors: packed_checksum, packed_truncated; packed_header
-  // when the file holds another number of bytes than was planned; cancelled, internal_error as
-  // there.
+  // when the file holds another number of bytes than was planned; cancelled, out_of_memory and
+  // internal_error as there.
   Result<kernels::AlignedBuffer> ReadPacked(const packed::File& file, int threads,
                                             const std::function<bool(size_t, size_t)>& progress);
+  // What the memory takes that Build allocates, of all that is planned so far.
+  size_t bytes() const { return bytes_; }
   // Its geometry once planned, its data after Build.
   const kernels::PackedMatrix& matrix(size_t number) const { return matrices_[number].packed; }
 

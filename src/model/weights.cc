@@ -67,6 +67,28 @@ kernels::ScalePer Projection::activation_scale() const {
   return kernels::ScalePer::kBlock;
 }
 
+namespace {
+
+// Whether a packed checkpoint's weights are for this program and `mode`.
+Status CheckPacked(const packed::Preamble& preamble, WeightMode mode) {
+  if (preamble.layout != kWeightsLayout) {
+    return InvalidArgument(
+        "packed_layout",
+        fmt::format("the weights were packed in layout {}, this program has layout {}: pack the "
+                    "model again with this program",
+                    preamble.layout, kWeightsLayout));
+  }
+  const packed::Arithmetic wanted = ArithmeticOf(mode);
+  if (preamble.arithmetic == wanted) return OkStatus();
+  return InvalidArgument(
+      "packed_dtype",
+      fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
+                  "model again with `tutti pack --dtype {1}`",
+                  packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
+}
+
+}  // namespace
+
 // The tensors of the architecture, and where each goes.
 class WeightsLoader {
  public:
@@ -93,9 +115,10 @@ class WeightsLoader {
     weights_->fused_ = options_.fuse;
     RETURN_IF_ERROR(Plan());
     RETURN_IF_ERROR(RefuseOthers());
+    weights_->bytes_ = arena_.bytes();
     if (checkpoint_.packed == nullptr) return OkStatus();
     CHECK(options_.fuse) << "a packed checkpoint is fused";
-    return Weights::CheckPacked(checkpoint_, options_.mode);
+    return CheckPacked(checkpoint_.packed->preamble(), options_.mode);
   }
 
   Result<std::shared_ptr<const Weights>> PlanOnly() {
@@ -383,25 +406,6 @@ class WeightsLoader {
 
 Status Weights::Check(const DecoderCheckpoint& checkpoint) {
   return WeightsLoader(checkpoint, {}).Check();
-}
-
-Status Weights::CheckPacked(const DecoderCheckpoint& checkpoint, WeightMode mode) {
-  if (checkpoint.packed == nullptr) return OkStatus();
-  const packed::Preamble& preamble = checkpoint.packed->preamble();
-  if (preamble.layout != kWeightsLayout) {
-    return InvalidArgument(
-        "packed_layout",
-        fmt::format("the weights were packed in layout {}, this program has layout {}: pack the "
-                    "model again with this program",
-                    preamble.layout, kWeightsLayout));
-  }
-  const packed::Arithmetic wanted = ArithmeticOf(mode);
-  if (preamble.arithmetic == wanted) return OkStatus();
-  return InvalidArgument(
-      "packed_dtype",
-      fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
-                  "model again with `tutti pack --dtype {1}`",
-                  packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
 }
 
 Result<std::shared_ptr<const Weights>> Weights::Load(const DecoderCheckpoint& checkpoint,

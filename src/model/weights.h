@@ -102,13 +102,14 @@ class Weights {
   // Reads, checks and packs every tensor. The file must have exactly the tensors of the
   // architecture. Errors: model_tensor_missing, gguf_shape (a tensor of another shape than the
   // hyper-parameters say), model_hparam (a tensor that does not belong, a width the kernels cannot
-  // run), model_nonfinite, gguf_quant, internal_error (memory or threads that cannot be had),
+  // run), model_nonfinite, gguf_quant, out_of_memory, internal_error (threads that cannot be had),
   // cancelled by `progress`, and those of reading.
   static Result<std::shared_ptr<const Weights>> Load(const gguf::File& file,
                                                      const LoadOptions& options);
 
-  // What Load would make, without a value of it: the shape and format of every matrix, no data, and
-  // bytes() 0. Reads no tensor. Errors: as Load, but for those of values and memory.
+  // What Load would make, without a value of it: bytes(), the shape and format of every matrix, no
+  // data. Reads no tensor, takes no memory for one. Errors: as Load, but for those of values and
+  // memory.
   static Result<std::shared_ptr<const Weights>> Plan(const DecoderCheckpoint& checkpoint,
                                                      const LoadOptions& options);
 
@@ -116,9 +117,6 @@ class Weights {
   // (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
   // (model_hparam).
   static Status Check(const DecoderCheckpoint& checkpoint);
-  // Whether a packed checkpoint's weights are for this program and `mode`; of others nothing.
-  // Errors: packed_layout, packed_dtype.
-  static Status CheckPacked(const DecoderCheckpoint& checkpoint, WeightMode mode);
 
   const ModelConfig& config() const { return config_; }
   WeightMode mode() const { return mode_; }
@@ -131,9 +129,9 @@ class Weights {
   const Projection& head() const { return head_; }  // [width] -> vocab_size; one part
   const kernels::PackedMatrix& embedding() const { return embedding_; }  // token -> row of width
 
-  // Of the arena, which is all the memory weights take.
-  size_t bytes() const { return arena_.size(); }
-  const std::byte* data() const { return arena_.data(); }
+  // Of the arena, which is all the memory weights take; of planned ones what it would have.
+  size_t bytes() const { return bytes_; }
+  const std::byte* data() const { return arena_.data(); }  // null where they were only planned
 
  private:
   friend class WeightsLoader;
@@ -147,6 +145,7 @@ class Weights {
   const float* output_norm_ = nullptr;
   Projection head_;
   kernels::PackedMatrix embedding_;
+  size_t bytes_ = 0;
   kernels::AlignedBuffer arena_;
 };
 

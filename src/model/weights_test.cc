@@ -187,6 +187,24 @@ TEST(WeightsTest, PagesAreReadOnlyAndStayTheSame) {
   EXPECT_DEATH(*reinterpret_cast<volatile char*>(last) = 1, "");
 }
 
+TEST(WeightsTest, APlanTakesWhatALoadTakes) {
+  for (const bool tied : {true, false}) {
+    CheckpointSpec spec = SmallSpec(DType::kQ5_1);
+    spec.tied = tied;
+    const auto file = Open(gguf::testing::MakeCheckpoint(spec));
+    const auto checkpoint = DecoderCheckpoint::FromGguf(*file);
+    ASSERT_TRUE(checkpoint.ok()) << checkpoint.status();
+    for (const WeightMode mode : {WeightMode::kInt8, WeightMode::kF32, WeightMode::kBf16}) {
+      const auto planned = Weights::Plan(*checkpoint, {.mode = mode, .bf16_pairs = true});
+      const auto loaded = Weights::Load(*checkpoint, {.mode = mode, .bf16_pairs = true});
+      ASSERT_TRUE(planned.ok() && loaded.ok()) << planned.status() << loaded.status();
+      EXPECT_GT((*planned)->bytes(), size_t{0});
+      EXPECT_EQ((*planned)->bytes(), (*loaded)->bytes());
+      EXPECT_EQ((*planned)->data(), nullptr);
+    }
+  }
+}
+
 TEST(WeightsTest, LoadingTwiceGivesTheSameBytes) {
   const Writer writer = gguf::testing::MakeCheckpoint(SmallSpec(DType::kQ5_1));
   const auto a = Load(writer, {.threads = 1}), b = Load(writer, {.threads = 4});
