@@ -1,8 +1,7 @@
 // MemoryWatch: the process's level of memory. Four times a second at most it compares what is
 // resident with what there is, says so to the doors of the models, to the log and to health probes,
-// and gives back what the allocator keeps before it comes to refusals. As Envoy's overload manager:
-// shrink at 95
-// %, refuse at 98 %, of all but interactive requests at 80 %.
+// and gives back what the allocator keeps before it comes to refusals. As Envoy's overload manager
+// does: at 95 % shrink, at 98 % refuse, at 80 % refuse all but interactive requests.
 //
 // The weights and the KV cache are not counted: they were planned, and do not go by themselves. The
 // shares are of what is left beside them; of the KV cache also as long as no request has touched

@@ -7,9 +7,8 @@
 // natural log-probability). Against a second model: the ratio of the perplexities, the mean of
 // |difference of log-probabilities|, and in how many places both hold the same token the most
 // probable. The second model keeps its cache in what its own arithmetic has by default (float32
-// beside f32), whatever the first is asked to. It is loaded first and let go before the other, so
-// that memory holds one
-// at a time.
+// beside f32), whatever the first is asked to. It is loaded first and let go before the other:
+// memory holds one at a time.
 #pragma once
 
 #include <functional>

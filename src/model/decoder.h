@@ -59,7 +59,7 @@ class Decoder {
     int context = 0;         // positions, <= config.context_length
     KvDtype kv_dtype = KvDtype::kByWeights;
   };
-  // Errors: internal_error when the memory for its scratch cannot be had.
+  // Errors: out_of_memory, of its scratch.
   static Result<std::unique_ptr<Decoder>> Create(std::shared_ptr<const Weights> weights,
                                                  const kernels::KernelTable& kernels,
                                                  const Options& options);

@@ -41,7 +41,7 @@ class Encoder {
     int max_rows = 1024;  // tokens of one batch
     int max_scored = 32;  // texts of one batch whose scores are wanted
   };
-  // Errors: internal_error when the memory for its scratch cannot be had.
+  // Errors: out_of_memory, of its scratch.
   static Result<std::unique_ptr<Encoder>> Create(std::shared_ptr<const EncoderWeights> weights,
                                                  const kernels::KernelTable& kernels,
                                                  const Options& options);

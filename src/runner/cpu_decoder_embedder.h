@@ -37,7 +37,7 @@ struct DecoderEmbedderOptions {
 
 class CpuDecoderEmbedder final : public engine::EncoderRunner {
  public:
-  // Errors: insufficient memory.
+  // Errors: out_of_memory.
   static Result<std::unique_ptr<CpuDecoderEmbedder>> Create(
       std::shared_ptr<const model::Weights> weights, const DecoderEmbedderOptions& options);
 

@@ -32,7 +32,7 @@ struct CpuEncoderOptions {
 
 class CpuEncoderRunner final : public engine::EncoderRunner {
  public:
-  // Errors: insufficient memory.
+  // Errors: out_of_memory.
   static Result<std::unique_ptr<CpuEncoderRunner>> Create(
       std::shared_ptr<const model::EncoderWeights> weights, const CpuEncoderOptions& options);
 

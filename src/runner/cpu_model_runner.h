@@ -44,7 +44,7 @@ struct CpuRunnerOptions {
 
 class CpuModelRunner final : public engine::ModelRunner {
  public:
-  // Errors: insufficient memory; invalid_value when kv_bytes holds no block or a limit is out of
+  // Errors: out_of_memory; invalid_value when kv_bytes holds no block or a limit is out of
   // range.
   static Result<std::unique_ptr<CpuModelRunner>> Create(
       std::shared_ptr<const model::Weights> weights, const CpuRunnerOptions& options);

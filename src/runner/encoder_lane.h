@@ -18,7 +18,7 @@ namespace tutti::runner {
 
 class EncoderLane {
  public:
-  // `max_rows`: tokens of one slice. Errors: insufficient memory.
+  // `max_rows`: tokens of one slice. Errors: out_of_memory.
   static Result<std::unique_ptr<EncoderLane>> Create(
       std::shared_ptr<const model::EncoderWeights> weights, const kernels::KernelTable& kernels,
       int max_items, int max_rows);
