@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <limits>
 #include <random>
@@ -28,7 +26,7 @@
 #include "cli/command_line.h"
 #include "cli/exit_status.h"
 #include "cli/number_option.h"
-#include "wire/json.h"
+#include "cli/report_file.h"
 
 namespace tutti::cli {
 namespace {
@@ -100,7 +98,11 @@ class BenchCommand final : public Command {
         [this] { return Progress(); });
   }
 
-  int Run() override { return CanWrite() ? run_() : Unwritable(); }
+  int Run() override {
+    const Status writable =
+        CheckReportFile(json_, {model_.model, perplexity_.text, perplexity_.against});
+    return writable.ok() ? run_() : Fail(writable);
+  }
 
  private:
   CLI::App* Add(const char* name, const char* help, std::function<Result<bench::Report>()> run) {
@@ -404,7 +406,9 @@ class BenchCommand final : public Command {
         "f32\n"
         "  tutti bench perplexity model-q8_0.gguf --text text.txt --against model-f16.gguf:f32 \\\n"
         "      --max-ratio 1.01 --min-agreement 98\n"
-        "A text is read as plain text, without BOS and special tokens.");
+        "A text is read as plain text: a control token that it spells is none. Where the model's "
+        "texts\n"
+        "begin with BOS, each window does.");
     model_.AddTo(*command, true);
     command->add_option("--text", perplexity_.text, "a file of UTF-8 text")
         ->required()
@@ -437,31 +441,10 @@ class BenchCommand final : public Command {
     };
   }
 
-  // Asked before, not after minutes of measuring. Leaves what is there, and nothing where nothing
-  // is.
-  bool CanWrite() const {
-    if (json_.empty() || json_ == "-") return true;
-    std::error_code ignored;
-    const bool there = std::filesystem::exists(json_, ignored);
-    const bool can = std::ofstream(json_, std::ios::app).good();
-    if (can && !there) std::filesystem::remove(json_, ignored);
-    return can;
-  }
-
-  int Unwritable() const {
-    return Fail(InvalidArgument("invalid_value", "--json: cannot write " + json_));
-  }
-
   int Finish(const Result<bench::Report>& report) const {
     if (!report.ok()) return Fail(report.status());
-    if (!json_.empty()) {
-      const std::string text = wire::PrintJson(report->json) + "\n";
-      if (json_ == "-") {
-        std::fputs(text.c_str(), stdout);
-      } else if (std::ofstream file(json_); !(file << text).flush()) {
-        return Unwritable();
-      }
-    }
+    if (const Status written = WriteReportFile(json_, report->json); !written.ok())
+      return Fail(written);
     for (const std::string& failure : report->failures)
       std::fprintf(stderr, "tutti bench: FAILED: %s\n", failure.c_str());
     return report->failures.empty() ? kExitOk : kExitFailed;

@@ -330,6 +330,28 @@ TEST_F(ModelCommandsTest, QuantizeWarnsOfWhatCannotGainAndRefusesWhatItCannotRea
   EXPECT_THAT(empty.err, Not(HasSubstr("Encoders")));
 }
 
+// The model that it was made of was gone.
+TEST_F(ModelCommandsTest, AReportTakesThePlaceOfNoModel) {
+  const std::string model = Put("m.gguf", Small()), out = folder_.File("out.gguf");
+  const auto size = std::filesystem::file_size(model);
+  std::filesystem::create_symlink(model, folder_.File("link"));
+  const auto quantize = [&](const std::string& report) {
+    return Tutti({"quantize", model, out, "--type", "Q8_0", "--json", report});
+  };
+  for (const std::string& report : {model, folder_.File("link"), out, folder_.File("./out.gguf")}) {
+    const Said said = quantize(report);
+    EXPECT_EQ(said.status, kExitConfig);
+    EXPECT_THAT(said.err, HasSubstr("--json: the report would take the place of "));
+  }
+  EXPECT_THAT(quantize(folder_.File("none/report.json")).err, HasSubstr("--json: cannot write "));
+  EXPECT_THAT(Tutti({"bench", "engine", model, "--batch", "1", "--json", model}).err,
+              HasSubstr("--json: the report would take the place of "));
+  EXPECT_FALSE(std::filesystem::exists(out)) << "nothing was made before";
+  EXPECT_EQ(std::filesystem::file_size(model), size);
+  EXPECT_EQ(quantize(folder_.File("report.json")).status, kExitOk);
+  EXPECT_GT(std::filesystem::file_size(folder_.File("report.json")), 100u);
+}
+
 TEST_F(ModelCommandsTest, ABenchSaysBeforeItReadsWeightsWhatItWouldSayBehindThem) {
   const std::string model = Put("m.gguf", Small());
   const std::string text = folder_.File("text.txt");

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <string>
 #include <vector>
@@ -17,12 +16,12 @@
 #include "cli/exit_status.h"
 #include "cli/model_source.h"
 #include "cli/number_option.h"
+#include "cli/report_file.h"
 #include "cli/text_table.h"
 #include "gguf/file.h"
 #include "model/config.h"
 #include "model/encoder_gguf.h"
 #include "quantize/requantize.h"
-#include "wire/json.h"
 
 namespace tutti::cli {
 namespace {
@@ -132,7 +131,7 @@ class QuantizeCommand final : public Command {
     }
     ASSIGN_OR_RETURN(file_,
                      OpenSource(ref, in_, out_, "encoders are quantised at load: --dtype int8"));
-    return OkStatus();
+    return CheckReportFile(json_, {ref.path, out_});
   }
 
   // What whoever asked for it may not have meant, a line each. Errors: those of the plan.
@@ -216,7 +215,6 @@ class QuantizeCommand final : public Command {
   }
 
   int WriteJson(const quantize::RequantizeReport& report, double seconds) const {
-    if (json_.empty()) return kExitOk;
     boost::json::array tensors;
     for (const quantize::TensorOutcome& tensor : report.tensors) {
       const quantize::TensorPlan& plan = tensor.plan;
@@ -247,13 +245,8 @@ class QuantizeCommand final : public Command {
                                   {"fell_back", report.fell_back},
                                   {"seconds", seconds},
                                   {"tensors", std::move(tensors)}};
-    const std::string text = wire::PrintJson(out) + "\n";
-    if (json_ == "-") {
-      std::fputs(text.c_str(), stdout);
-    } else if (std::ofstream file(json_); !(file << text).flush()) {
-      return Fail(InvalidArgument("output_path", "cannot write " + Quote(json_, 255)));
-    }
-    return kExitOk;
+    const Status written = WriteReportFile(json_, out);
+    return written.ok() ? kExitOk : Fail(written);
   }
 
   std::string in_, out_, type_, json_;
