@@ -92,7 +92,7 @@ class InspectCommand final : public Command {
   void Declare(CLI::App& parent) override {
     app_ = parent.add_subcommand("inspect", "Explain a model file and say whether it is sound");
     app_->footer(
-        "Exit status 1 and a line that begins with the fault's code if anything is wrong.\n"
+        "Exit status 1 and a line with the fault's code on standard error if anything is wrong.\n"
         "Examples:\n"
         "  tutti inspect model.gguf\n"
         "  tutti inspect all-minilm-l6-v2       which arithmetic it is served in, and why\n"
@@ -146,11 +146,10 @@ class InspectCommand final : public Command {
       // Of a file that is no GGUF there is nothing to show but why.
       if (description.verdict.ok()) std::printf("%s\n", Summary(*files.gguf, description).c_str());
       if (description.version != 0) PrintText(description);
-      std::fflush(stdout);  // the fault stands behind all of it, where both streams go to one file
-      if (!description.verdict.ok())
-        return Fail(std::move(description.verdict).WithContext(ref->path));
     }
-    return description.verdict.ok() ? kExitOk : kExitFailed;
+    if (description.verdict.ok()) return kExitOk;
+    std::fflush(stdout);  // the fault stands behind all of it, where both streams go to one file
+    return Fail(std::move(description.verdict).WithContext(ref->path));
   }
 
  private:
@@ -220,8 +219,6 @@ class InspectCommand final : public Command {
                                   {"types", std::move(types)},
                                   {"tensors", std::move(tensors)}};
     std::printf("%s\n", wire::PrintJson(out).c_str());
-    std::fflush(stdout);
-    if (!d.verdict.ok()) std::fprintf(stderr, "%s\n", Verdict(d).c_str());
   }
 
   SettingsOptions options_;

@@ -96,10 +96,8 @@ int InspectDecoder(const model::ModelFiles& files, bool json) {
                   facts->packed_for.c_str());
     std::printf("%d layers of %d, %d tokens, context %d\ndigest %s\n\nverdict: ok\n", facts->layers,
                 facts->width, facts->vocabulary, facts->context, facts->digest.c_str());
-  } else {
-    return Fail(std::move(facts).status().WithContext(files.path));
   }
-  return facts.ok() ? kExitOk : kExitFailed;
+  return facts.ok() ? kExitOk : Fail(Status(facts.status()).WithContext(files.path));
 }
 
 }  // namespace tutti::cli

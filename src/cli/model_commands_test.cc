@@ -145,6 +145,27 @@ TEST_F(ModelCommandsTest, APackedFileThatIsDamagedIsNamed) {
   }
 }
 
+// With --json a GGUF's fault had no path, and a packed file's stood nowhere but in the object.
+TEST_F(ModelCommandsTest, InspectTellsAFaultInOneWay) {
+  Bytes bytes = MakeCheckpoint(Small()).Build();
+  const std::string packed = folder_.File("m.tutti");
+  ASSERT_EQ(Tutti({"pack", Put("m.gguf", bytes), packed}).status, kExitOk);
+  std::filesystem::resize_file(packed, std::filesystem::file_size(packed) - 1);
+  Replace(bytes, "blk.0.ffn_up.weight", "blk.0.ffn_xx.weight");
+  const std::string missing = Put("missing.gguf", bytes), folder = folder_.File("folder");
+  std::filesystem::create_directory(folder);
+  for (const auto& [code, path] : {std::pair<std::string, std::string>{"packed_truncated", packed},
+                                   {"model_tensor_missing", missing},
+                                   {"model_not_found", folder}}) {
+    const Said said = Tutti({"inspect", path}), json = Tutti({"inspect", path, "--json"});
+    EXPECT_EQ(said.status, kExitFailed);
+    EXPECT_THAT(said.err, StartsWith("tutti: " + code + ": " + path + ": "));
+    EXPECT_EQ(json.status, kExitFailed);
+    EXPECT_EQ(json.err, said.err);
+    EXPECT_THAT(json.out, HasSubstr("\"verdict\":\"" + code + ": "));
+  }
+}
+
 // A Q4_K_M file was introduced by its commonest type.
 TEST_F(ModelCommandsTest, AFileIsIntroducedByItsTypeAndItsMixture) {
   CheckpointSpec spec = Small();
