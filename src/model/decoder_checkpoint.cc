@@ -26,28 +26,6 @@
 namespace tutti::model {
 namespace {
 
-// A GGUF's store that keeps the file.
-class KeptGguf final : public TensorStore {
- public:
-  explicit KeptGguf(std::shared_ptr<const gguf::File> file)
-      : file_(std::move(file)), base_(MakeTensorStore(*file_)) {}
-  std::span<const StoredTensor> tensors() const override { return base_->tensors(); }
-  const StoredTensor* Find(std::string_view name) const override { return base_->Find(name); }
-  Status Read(const StoredTensor& tensor, uint64_t offset,
-              std::span<std::byte> out) const override {
-    return base_->Read(tensor, offset, out);
-  }
-  Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
-    return base_->ReadFloats(tensor);
-  }
-  Status CheckUnchanged() const override { return base_->CheckUnchanged(); }
-  std::string_view shape_code() const override { return base_->shape_code(); }
-
- private:
-  const std::shared_ptr<const gguf::File> file_;
-  const std::unique_ptr<TensorStore> base_;
-};
-
 Result<DecoderCheckpoint> OverGguf(const gguf::File& file, std::unique_ptr<TensorStore> store) {
   DecoderCheckpoint checkpoint;
   ASSIGN_OR_RETURN(checkpoint.config, ReadModelConfig(file));
@@ -138,7 +116,7 @@ Result<tokenizer::TokenizerSpec> ReadFolderTokenizer(const files::Folder& folder
 }  // namespace
 
 Result<DecoderCheckpoint> DecoderCheckpoint::FromGguf(std::shared_ptr<const gguf::File> file) {
-  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, OverGguf(*file, std::make_unique<KeptGguf>(file)));
+  ASSIGN_OR_RETURN(DecoderCheckpoint checkpoint, OverGguf(*file, MakeTensorStore(file)));
   ASSIGN_OR_RETURN(checkpoint.tokenizer, ReadTokenizerSpec(file->header()));
   ASSIGN_OR_RETURN(checkpoint.digest, file->HeaderDigest());
   return checkpoint;

@@ -78,9 +78,9 @@ std::string_view ArchitectureOf(const gguf::Header& header) {
 // A GGUF store under other names.
 class RenamedStore final : public TensorStore {
  public:
-  explicit RenamedStore(std::shared_ptr<const gguf::File> file)
-      : file_(std::move(file)), base_(MakeTensorStore(*file_)) {
-    const std::string_view architecture = ArchitectureOf(file_->header());
+  explicit RenamedStore(const std::shared_ptr<const gguf::File>& file)
+      : base_(MakeTensorStore(file)) {
+    const std::string_view architecture = ArchitectureOf(file->header());
     for (const StoredTensor& tensor : base_->tensors()) {
       tensors_.push_back(tensor);
       tensors_.back().name = TransformersName(architecture, tensor.name);
@@ -104,7 +104,6 @@ class RenamedStore final : public TensorStore {
   std::string_view shape_code() const override { return base_->shape_code(); }
 
  private:
-  const std::shared_ptr<const gguf::File> file_;
   const std::unique_ptr<TensorStore> base_;
   std::vector<StoredTensor> tensors_;  // by the base's index
   std::map<std::string_view, size_t> by_name_;
@@ -191,8 +190,8 @@ std::string TransformersName(std::string_view architecture, std::string_view nam
                      name.substr(kBlock.size(), dot - kBlock.size()), renamed);
 }
 
-std::unique_ptr<TensorStore> MakeEncoderStore(std::shared_ptr<const gguf::File> file) {
-  return std::make_unique<RenamedStore>(std::move(file));
+std::unique_ptr<TensorStore> MakeEncoderStore(const std::shared_ptr<const gguf::File>& file) {
+  return std::make_unique<RenamedStore>(file);
 }
 
 Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file) {

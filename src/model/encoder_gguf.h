@@ -28,6 +28,6 @@ Result<EncoderConfig> ReadGgufEncoderConfig(const gguf::File& file);
 // "blk.3.attn_q.weight" -> "encoder.layer.3.attention.self.query.weight"; a name that is none of an
 // encoder's stays as it is.
 std::string TransformersName(std::string_view architecture, std::string_view name);
-std::unique_ptr<TensorStore> MakeEncoderStore(std::shared_ptr<const gguf::File> file);
+std::unique_ptr<TensorStore> MakeEncoderStore(const std::shared_ptr<const gguf::File>& file);
 
 }  // namespace tutti::model

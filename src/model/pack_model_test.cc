@@ -162,6 +162,7 @@ TEST(PackModelTest, WeightsOfAnotherSizeThanTheModelsAreRefused) {
   const auto less = OpenedFrom(bytes);
   ASSERT_TRUE(less.ok()) << less.status();
   EXPECT_EQ(Weights::Load(*less, {}).status().reason(), "packed_header");
+  EXPECT_EQ(Weights::Plan(*less, {}).status().reason(), "packed_header") << "before it is read";
 }
 
 TEST(PackModelTest, ADamagedPieceOrAnAbandonedLoadGivesNoWeights) {

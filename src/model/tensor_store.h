@@ -58,6 +58,7 @@ class TensorStore {
   virtual std::string_view shape_code() const = 0;
 };
 
+std::unique_ptr<TensorStore> MakeTensorStore(std::shared_ptr<const gguf::File> file);
 // `file` outlives the store.
 std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file);
 std::unique_ptr<TensorStore> MakeTensorStore(

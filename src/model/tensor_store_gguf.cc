@@ -8,8 +8,8 @@ namespace {
 
 class GgufStore final : public TensorStore {
  public:
-  explicit GgufStore(const gguf::File& file) : file_(file) {
-    for (const gguf::TensorInfo& info : file.tensors()) {
+  explicit GgufStore(std::shared_ptr<const gguf::File> file) : file_(std::move(file)) {
+    for (const gguf::TensorInfo& info : file_->tensors()) {
       by_name_.emplace(info.name, tensors_.size());
       tensors_.push_back({std::string(info.name), info.dtype(), info.shape,
                           static_cast<size_t>(info.bytes), tensors_.size(), ""});
@@ -23,28 +23,32 @@ class GgufStore final : public TensorStore {
   }
   Status Read(const StoredTensor& tensor, uint64_t offset,
               std::span<std::byte> out) const override {
-    return file_.Read(Info(tensor), offset, out);
+    return file_->Read(Info(tensor), offset, out);
   }
   Result<std::vector<float>> ReadFloats(const StoredTensor& tensor) const override {
-    return file_.ReadFloats(Info(tensor));
+    return file_->ReadFloats(Info(tensor));
   }
-  Status CheckUnchanged() const override { return file_.CheckUnchanged(); }
+  Status CheckUnchanged() const override { return file_->CheckUnchanged(); }
   std::string_view shape_code() const override { return "gguf_shape"; }
 
  private:
   const gguf::TensorInfo& Info(const StoredTensor& tensor) const {
-    return file_.tensors()[tensor.index];
+    return file_->tensors()[tensor.index];
   }
 
-  const gguf::File& file_;
+  const std::shared_ptr<const gguf::File> file_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string_view, size_t> by_name_;  // names of the file's header
 };
 
 }  // namespace
 
+std::unique_ptr<TensorStore> MakeTensorStore(std::shared_ptr<const gguf::File> file) {
+  return std::make_unique<GgufStore>(std::move(file));
+}
+
 std::unique_ptr<TensorStore> MakeTensorStore(const gguf::File& file) {
-  return std::make_unique<GgufStore>(file);
+  return MakeTensorStore(std::shared_ptr<const gguf::File>(std::shared_ptr<void>(), &file));
 }
 
 }  // namespace tutti::model

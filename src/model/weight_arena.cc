@@ -108,11 +108,7 @@ Result<kernels::AlignedBuffer> WeightArena::Build(
 
 Result<kernels::AlignedBuffer> WeightArena::ReadPacked(
     const packed::File& file, int threads, const std::function<bool(size_t, size_t)>& progress) {
-  if (file.preamble().weight_bytes != bytes_) {
-    return InvalidArgument("packed_header",
-                           fmt::format("the file holds {} bytes of weights, its model has {}",
-                                       file.preamble().weight_bytes, bytes_));
-  }
+  CHECK_EQ(file.preamble().weight_bytes, bytes_);
   ASSIGN_OR_RETURN(arena_, kernels::AlignedBuffer::Allocate(bytes_));
   for (const VectorJob& job : vectors_)
     *job.target = reinterpret_cast<const float*>(arena_.data() + job.offset);

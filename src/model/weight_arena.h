@@ -61,10 +61,9 @@ class WeightArena {
   // be had.
   Result<kernels::AlignedBuffer> Build(int threads,
                                        const std::function<bool(size_t, size_t)>& progress);
-  // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from.
-  // `threads` and `progress` as there. Errors: packed_checksum, packed_truncated; packed_header
-  // when the file holds another number of bytes than was planned; cancelled, out_of_memory and
-  // internal_error as there.
+  // Instead of Build: what Build made, from a packed checkpoint, which no tensor is read from. It
+  // holds bytes() of weights. `threads` and `progress` as there. Errors: packed_checksum,
+  // packed_truncated; cancelled, out_of_memory and internal_error as there.
   Result<kernels::AlignedBuffer> ReadPacked(const packed::File& file, int threads,
                                             const std::function<bool(size_t, size_t)>& progress);
   // What the memory takes that Build allocates, of all that is planned so far.

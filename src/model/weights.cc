@@ -69,8 +69,9 @@ kernels::ScalePer Projection::activation_scale() const {
 
 namespace {
 
-// Whether a packed checkpoint's weights are for this program and `mode`.
-Status CheckPacked(const packed::Preamble& preamble, WeightMode mode) {
+// Whether a packed checkpoint's weights are for this program and `mode`, and as many `bytes` as its
+// model has.
+Status CheckPacked(const packed::Preamble& preamble, WeightMode mode, size_t bytes) {
   if (preamble.layout != kWeightsLayout) {
     return InvalidArgument(
         "packed_layout",
@@ -79,12 +80,17 @@ Status CheckPacked(const packed::Preamble& preamble, WeightMode mode) {
                     preamble.layout, kWeightsLayout));
   }
   const packed::Arithmetic wanted = ArithmeticOf(mode);
-  if (preamble.arithmetic == wanted) return OkStatus();
-  return InvalidArgument(
-      "packed_dtype",
-      fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
-                  "model again with `tutti pack --dtype {1}`",
-                  packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
+  if (preamble.arithmetic != wanted) {
+    return InvalidArgument(
+        "packed_dtype",
+        fmt::format("the file was packed for --dtype {0}, not {1}: leave --dtype out, or pack the "
+                    "model again with `tutti pack --dtype {1}`",
+                    packed::ArithmeticName(preamble.arithmetic), packed::ArithmeticName(wanted)));
+  }
+  if (preamble.weight_bytes == bytes) return OkStatus();
+  return InvalidArgument("packed_header",
+                         fmt::format("the file holds {} bytes of weights, its model has {}",
+                                     preamble.weight_bytes, bytes));
 }
 
 }  // namespace
@@ -118,7 +124,7 @@ class WeightsLoader {
     weights_->bytes_ = arena_.bytes();
     if (checkpoint_.packed == nullptr) return OkStatus();
     CHECK(options_.fuse) << "a packed checkpoint is fused";
-    return CheckPacked(checkpoint_.packed->preamble(), options_.mode);
+    return CheckPacked(checkpoint_.packed->preamble(), options_.mode, arena_.bytes());
   }
 
   Result<std::shared_ptr<const Weights>> PlanOnly() {
