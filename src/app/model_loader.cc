@@ -48,11 +48,13 @@ std::string ThreadsNotice(const Settings& settings) {
       cores, cores == 1 ? "" : "s");
 }
 
+Result<const kernels::KernelTable*> KernelsNamed(const std::string& isa) {
+  if (isa.empty()) return kernels::SelectKernels();
+  return kernels::SelectKernels(isa == "avx512" ? "avx512vnni" : isa);
+}
+
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings) {
-  std::optional<std::string> forced;
-  if (settings.IsSet("isa"))
-    forced = settings.Text("isa") == "avx512" ? "avx512vnni" : settings.Text("isa");
-  return kernels::SelectKernels(forced);
+  return KernelsNamed(settings.IsSet("isa") ? settings.Text("isa") : "");
 }
 
 model::KvDtype KvDtypeFromSettings(const Settings& settings) {

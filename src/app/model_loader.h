@@ -60,7 +60,9 @@ class OpenedModel {
   std::string path_;
 };
 
-// The table that --isa names, or the best one; invalid_value lists what this machine has.
+// The table that --isa names, or for "" the best one; "avx512" is avx512vnni. Errors:
+// invalid_value, with what this machine has.
+Result<const kernels::KernelTable*> KernelsNamed(const std::string& isa);
 Result<const kernels::KernelTable*> KernelsFromSettings(const Settings& settings);
 
 // What --kv-dtype says.

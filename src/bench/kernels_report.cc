@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <boost/json/array.hpp>
 #include <chrono>
-#include <optional>
 
+#include "app/model_loader.h"
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "base/random.h"
@@ -71,9 +71,7 @@ Result<std::vector<kernels::WeightFormat>> FormatsNamed(
 
 Result<Report> BenchKernels(const KernelsOptions& options,
                             const std::function<void(const std::string&)>& progress) {
-  ASSIGN_OR_RETURN(
-      const kernels::KernelTable* table,
-      kernels::SelectKernels(options.isa.empty() ? std::nullopt : std::optional(options.isa)));
+  ASSIGN_OR_RETURN(const kernels::KernelTable* table, app::KernelsNamed(options.isa));
   const int threads = options.threads > 0 ? options.threads : UsableCores();
   Calibration calibration(table->isa, threads);
   for (int i = 0; i < (options.quick ? 0 : 3); ++i) calibration.AtFullSpeed();

@@ -13,7 +13,7 @@
 namespace tutti::bench {
 
 struct KernelsOptions {
-  std::string isa;                   // empty: the best
+  std::string isa;                   // as --isa of every command; empty: the best
   int threads = 0;                   // 0: the usable cores
   std::vector<std::string> formats;  // of products, as WeightFormatName has them; none: all
   bool quick = false;                // few points, little time: is everything there and right

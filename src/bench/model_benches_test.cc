@@ -319,6 +319,23 @@ TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
     EXPECT_GT(row.at("gops").as_double(), 0);
 }
 
+// One of them knew the name of no table that a server takes, avx512.
+TEST(KernelsReportTest, AnInstructionSetHasTheNamesThatAServerTakes) {
+  KernelsOptions options;
+  options.threads = 1;
+  options.quick = true;
+  options.isa = "avx512vnni";
+  const auto whole = BenchKernels(options, nullptr);
+  options.isa = "avx512";
+  const auto alias = BenchKernels(options, nullptr);
+  ASSERT_EQ(alias.ok(), whole.ok()) << alias.status() << whole.status();
+  if (alias.ok()) {
+    EXPECT_EQ(alias->json.at("machine").at("isa").as_string(), "avx512vnni");
+  } else {
+    EXPECT_EQ(alias.status(), whole.status()) << "not by its name";
+  }
+}
+
 TEST_F(ModelBenchesTest, PerplexityIsThatOfTheWindowsAndComparesTwoForms) {
   const std::string sentence = "The world is in the hand of another, and that is all. ";
   std::string text;
