@@ -50,6 +50,7 @@ class EncoderPlan final : public ModelPlan {
     if (!ref_.dtype.empty() || settings.SourceOf("dtype") != Source::kDefault) {
       ASSIGN_OR_RETURN(dtype_, model::ParseEncoderDType(asked));
     }
+    RETURN_IF_ERROR(model::EncoderWeights::Check(checkpoint_.config, *checkpoint_.tensors));
     ASSIGN_OR_RETURN(table_, KernelsFromSettings(settings));
     options_ = EncodeOptionsFrom(settings);
     const model::EncoderConfig& config = checkpoint_.config;

@@ -335,8 +335,11 @@ TEST(EncoderWeights, AMissingStrangeOrMisshapenTensorIsRefusedByName) {
     const auto bytes = checkpoint.writer.Build();
     auto file = *safetensors::File::FromSource(files::MemorySource(bytes, "st_offsets"));
     const auto store = MakeTensorStore(safetensors::Checkpoint::Of(file));
-    return EncoderWeights::Load(checkpoint.config, *store, {}).status();
+    const Status status = EncoderWeights::Load(checkpoint.config, *store, {}).status();
+    EXPECT_EQ(EncoderWeights::Check(checkpoint.config, *store), status) << "before it is read";
+    return status;
   };
+  EXPECT_TRUE(load(Generate()).ok());
   Checkpoint headless = Generate();
   headless.config.labels = {"yes"};
   EXPECT_EQ(load(headless).reason(), "model_tensor_missing");

@@ -63,19 +63,23 @@ class EncoderLoader {
     FindPrefix();
   }
 
-  Result<std::shared_ptr<const EncoderWeights>> Load() {
+  // All but the values.
+  Status Lay() {
     const EncoderConfig& c = weights_->config_;
     RETURN_IF_ERROR(PlanEmbeddings());
     weights_->layers_.resize(static_cast<size_t>(c.layers));
     for (int i = 0; i < c.layers; ++i) RETURN_IF_ERROR(PlanLayer(i));
     if (!c.labels.empty()) RETURN_IF_ERROR(PlanHead());
-    RETURN_IF_ERROR(
-        arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
-                            [this](std::string_view name) {
-                              if (name.substr(0, prefix_.size()) == prefix_)
-                                name.remove_prefix(prefix_.size());
-                              return IsOfAnotherTask(name);
-                            }));
+    return arena_.RefuseOthers(fmt::format("a {} model of {} layers", c.architecture, c.layers),
+                               [this](std::string_view name) {
+                                 if (name.substr(0, prefix_.size()) == prefix_)
+                                   name.remove_prefix(prefix_.size());
+                                 return IsOfAnotherTask(name);
+                               });
+  }
+
+  Result<std::shared_ptr<const EncoderWeights>> Load() {
+    RETURN_IF_ERROR(Lay());
     ASSIGN_OR_RETURN(weights_->arena_, arena_.Build(options_.threads, options_.progress));
     for (const auto& [linear, matrix] : links_) linear->weight = arena_.matrix(matrix);
     return std::shared_ptr<const EncoderWeights>(std::move(weights_));
@@ -258,6 +262,11 @@ Result<std::shared_ptr<const EncoderWeights>> EncoderWeights::Load(EncoderConfig
   CHECK(options.peaks == nullptr ||
         options.peaks->layers.size() == static_cast<size_t>(config.layers));
   return EncoderLoader(std::move(config), store, options).Load();
+}
+
+Status EncoderWeights::Check(const EncoderConfig& config, const TensorStore& store) {
+  const Options options;
+  return EncoderLoader(config, store, options).Lay();
 }
 
 }  // namespace tutti::model

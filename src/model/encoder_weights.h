@@ -84,6 +84,11 @@ class EncoderWeights {
                                                             const TensorStore& store,
                                                             const Options& options);
 
+  // What Load would refuse in any type before it reads a value: tensors that are missing
+  // (model_tensor_missing), of other shapes (gguf_shape, st_shape), or do not belong
+  // (model_hparam).
+  static Status Check(const EncoderConfig& config, const TensorStore& store);
+
   const EncoderConfig& config() const { return config_; }
   EncoderDType dtype() const { return dtype_; }
   const float* words() const { return words_; }          // [vocab_size][width]

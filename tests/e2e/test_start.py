@@ -7,6 +7,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import socket
 import struct
 import subprocess
@@ -100,6 +101,28 @@ class Refusals(unittest.TestCase):
                 out.write(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + tiny_model.key("general.architecture", 8, tiny_model.text("bert")))
             self.assertIn("bert.block_count", self.refused("inspect", bert))
             self.assertIn("it is an encoder, which `tutti bench encode` measures", self.refused("bench", "engine", bert))
+
+    def test_a_model_that_lacks_a_tensor_is_refused_before_a_port_opens(self):
+        """The doors were opened first, and of a second model the first one's weights were packed."""
+        with tempfile.TemporaryDirectory() as folder:
+            whole, part, encoder = (os.path.join(folder, name) for name in ("whole.gguf", "part.gguf", "encoder"))
+            tiny_model.write(whole)
+            with open(whole, "rb") as file, open(part, "wb") as out:
+                out.write(file.read().replace(b"blk.0.ffn_up.weight", b"blk.0.ffn_xx.weight"))
+            shutil.copytree(encoder_models.embedder_folder(), encoder)
+            with open(os.path.join(encoder, "config.json"), "r+") as file:
+                config = json.load(file)
+                config["num_hidden_layers"] += 1
+                file.seek(0)
+                json.dump(config, file)
+                file.truncate()
+            for arguments, missing in (([part], "blk.0.ffn_up.weight"), ([whole, "--draft", part], "blk.0.ffn_up.weight"),
+                                       ([encoder], "encoder.layer.6.")):
+                with self.subTest(arguments=arguments):
+                    errors = self.refused("serve", *arguments, "--port", "0", "--store", "memory", "--kv-cache-bytes", "8MiB")
+                    self.assertIn("tutti: model_tensor_missing: ", errors)
+                    self.assertIn(missing, errors)
+                    self.assertNotIn("listening", errors)
 
     def test_an_arithmetic_that_nobody_knows_is_named(self):
         self.assertIn("no arithmetic is called f8", self.refused("run", MODEL + ":f8", "-p", "Hi"))
