@@ -57,9 +57,11 @@ Status ReadShape(const HyperParameters& metadata, ModelConfig& config) {
     return Refuse(fmt::format("{} heads of {} exceed a width of {}", config.heads, config.head_dim,
                               kMaxWidth));
   }
-  for (const auto& [what, width] : {std::pair<const char*, int>{"embedding_length", config.width},
-                                    {"feed_forward_length", config.feed_forward},
-                                    {"head_count x key_length", config.q_rows()}}) {
+  const std::string heads_wide = fmt::format("{} x {}", metadata.Spelled("attention.head_count"),
+                                             metadata.Spelled("attention.key_length"));
+  for (const auto& [what, width] : {std::pair{metadata.Spelled("embedding_length"), config.width},
+                                    {metadata.Spelled("feed_forward_length"), config.feed_forward},
+                                    {heads_wide, config.q_rows()}}) {
     if (width % 32 != 0) {
       return Refuse(fmt::format("{} is {}, not a multiple of 32 as the kernels need", what, width));
     }
@@ -112,8 +114,9 @@ Status ReadRopeScaling(Form form, const HyperParameters& metadata, ModelConfig& 
     ASSIGN_OR_RETURN(const int64_t original,
                      metadata.IntOr("rope.scaling.original_context_length", 8192, 1, kMaxContext));
     if (high <= low) {
-      return Refuse(fmt::format("rope.scaling.high_freq_factor {} is not above low_freq_factor {}",
-                                high, low));
+      return Refuse(fmt::format("{} {} is not above {} {}",
+                                metadata.Spelled("rope.scaling.high_freq_factor"), high,
+                                metadata.Spelled("rope.scaling.low_freq_factor"), low));
     }
     config.rope_freq_factors = kernels::Llama3FreqFactors(
         config.rope_dims, config.rope_freq_base, factor, low, high, static_cast<double>(original));
