@@ -37,6 +37,12 @@ int WaitForSignal(const std::atomic<bool>& stop, Logger* log, const Look& look) 
   return 0;
 }
 
+// The process ends by itself so many seconds after now, with exit status 0 and a line that says so:
+// for a shutdown whose threads wait for what never comes. Takes no thread, which may be what is
+// lacking. The last call counts.
+void EndAtLatestIn(double seconds);
+inline constexpr double kLastResortS = 10;  // beyond the time that a shutdown has
+
 // While it lives, a second signal ends the process at once, whatever is being waited for.
 class SecondSignal {
  public:

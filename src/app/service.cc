@@ -154,6 +154,7 @@ void Service::Drain(int signal, const std::function<void()>& abandon) {
   const double limit_s = settings_.Number("drain_s");
   log_.Info("drain.begin",
             {{"signal", signal == SIGTERM ? "SIGTERM" : "SIGINT"}, {"limit_s", limit_s}});
+  EndAtLatestIn(limit_s + kLastResortS);
   const bool clean = DrainAndStop(limit_s, abandon);
   mqtt_->Stop();
   second.reset();

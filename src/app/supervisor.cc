@@ -12,6 +12,8 @@
 #include <cstring>
 #include <ctime>
 
+#include "app/lack_of_memory.h"
+
 namespace tutti::app {
 namespace {
 
@@ -81,6 +83,7 @@ int Supervise(const std::function<int()>& work) {
       if (child == 0) {
         prctl(PR_SET_PDEATHSIG, SIGTERM);
         if (getppid() != parent) return 128 + SIGTERM;  // it has died already
+        EndBySignalWithoutMemory();  // an exit is taken for a wish, and none follows it
       }
       return work();
     }

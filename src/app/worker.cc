@@ -134,6 +134,7 @@ Status RunWorker(const Settings& settings, const std::vector<ModelRef>& models) 
   const SecondSignal second;
   const double limit_s = settings.Number("drain_s");
   log.Info("drain.begin", {{"limit_s", limit_s}});
+  EndAtLatestIn(limit_s + kLastResortS);
   const bool clean = link == nullptr || link->Drain(FromSeconds(limit_s));
   link.reset();
   (void)inference.Drain(Duration::zero());

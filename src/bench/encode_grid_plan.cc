@@ -2,13 +2,12 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <utility>
 
 #include "app/options.h"
 #include "base/random.h"
+#include "base/text_file.h"
 #include "bench/encode_grid.h"
 
 namespace tutti::bench {
@@ -173,10 +172,10 @@ Result<GridPlan> ParseGridPlan(const std::string& text, const std::string& name)
   return plan;
 }
 
+constexpr uint64_t kMostPlanBytes = 1 << 20;
+
 Result<GridPlan> ReadGridPlan(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return NotFound("io_error", "cannot read " + path);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  ASSIGN_OR_RETURN(const std::string text, ReadTextFile(path, kMostPlanBytes, "io_error"));
   return ParseGridPlan(text, path);
 }
 

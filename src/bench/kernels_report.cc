@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "app/model_loader.h"
+#include "base/ascii.h"
 #include "base/cpus.h"
 #include "base/quote.h"
 #include "base/random.h"
@@ -53,7 +54,7 @@ Result<std::vector<kernels::WeightFormat>> FormatsNamed(
   std::vector<kernels::WeightFormat> formats;
   for (const std::string& name : names) {
     const auto found = std::find_if(among.begin(), among.end(), [&](kernels::WeightFormat format) {
-      return name == kernels::WeightFormatName(format);
+      return AsciiLower(name) == AsciiLower(kernels::WeightFormatName(format));
     });
     if (found == among.end()) {
       std::string known;
@@ -73,6 +74,19 @@ Result<Report> BenchKernels(const KernelsOptions& options,
                             const std::function<void(const std::string&)>& progress) {
   ASSIGN_OR_RETURN(const kernels::KernelTable* table, app::KernelsNamed(options.isa));
   const int threads = options.threads > 0 ? options.threads : UsableCores();
+  kernels::GemmBenchOptions gemm;
+  gemm.threads = threads;
+  if (options.quick) {
+    gemm.shapes = {{256, 256}};
+    gemm.rows = {1, 32};
+    gemm.cold_bytes = size_t{1} << 20;
+    gemm.seconds_per_point = 0.005;
+  }
+  if (!options.formats.empty()) {
+    ASSIGN_OR_RETURN(gemm.formats, FormatsNamed(options.formats, gemm.formats));
+  } else if (options.quick) {
+    gemm.formats = {kernels::WeightFormat::kQ4_1, kernels::WeightFormat::kQ8_0};
+  }
   Calibration calibration(table->isa, threads);
   for (int i = 0; i < (options.quick ? 0 : 3); ++i) calibration.AtFullSpeed();
   const kernels::MachineLimits& limits = calibration.best();
@@ -84,18 +98,6 @@ Result<Report> BenchKernels(const KernelsOptions& options,
   };
   say(MachineLine(limits));
 
-  kernels::GemmBenchOptions gemm;
-  gemm.threads = threads;
-  if (options.quick) {
-    gemm.formats = {kernels::WeightFormat::kQ4_1, kernels::WeightFormat::kQ8_0};
-    gemm.shapes = {{256, 256}};
-    gemm.rows = {1, 32};
-    gemm.cold_bytes = size_t{1} << 20;
-    gemm.seconds_per_point = 0.005;
-  }
-  if (!options.formats.empty()) {
-    ASSIGN_OR_RETURN(gemm.formats, FormatsNamed(options.formats, gemm.formats));
-  }
   boost::json::array gemm_rows, attention_rows, norm_rows;
   say(fmt::format("{:<6} {:>11} {:>5} {:>10} {:>8} {:>7} {:>7} {:>7}", "GEMM", "N x K", "rows",
                   "us", "GOPS", "GB/s", "% peak", "% read"));

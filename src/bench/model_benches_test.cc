@@ -319,6 +319,24 @@ TEST(KernelsReportTest, EveryKindOfKernelHasFigures) {
     EXPECT_GT(row.at("gops").as_double(), 0);
 }
 
+// With --quick it knew two of them, and an unknown one was refused after the machine was measured.
+TEST(KernelsReportTest, TheFormatsOfProductsAreChosenByTheirNames) {
+  KernelsOptions options;
+  options.threads = 1;
+  options.quick = true;
+  options.formats = {"q6", "Q4_0"};
+  const auto report = BenchKernels(options, nullptr);
+  ASSERT_TRUE(report.ok()) << report.status();
+  const auto& rows = report->json.at("gemm").as_array();
+  ASSERT_EQ(rows.size(), 4u);
+  EXPECT_EQ(rows[0].at("format").as_string(), "Q6");
+  EXPECT_EQ(rows[3].at("format").as_string(), "Q4_0");
+  options.formats = {"Q9"};
+  const Status refused = BenchKernels(options, nullptr).status();
+  EXPECT_EQ(refused.reason(), "invalid_value");
+  EXPECT_NE(refused.message().find("Q8_0"), std::string::npos) << refused.message();
+}
+
 // One of them knew the name of no table that a server takes, avx512.
 TEST(KernelsReportTest, AnInstructionSetHasTheNamesThatAServerTakes) {
   KernelsOptions options;

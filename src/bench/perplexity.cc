@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -13,6 +11,7 @@
 #include "api/validate.h"
 #include "app/blocking_waker.h"
 #include "base/quote.h"
+#include "base/text_file.h"
 #include "tensor/type_spelling.h"
 
 namespace tutti::bench {
@@ -36,10 +35,10 @@ struct Scored {
   }
 };
 
+constexpr uint64_t kMostTextBytes = uint64_t{64} << 20;
+
 Result<std::string> ReadText(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return InvalidArgument("model_path", "cannot read the text " + Quote(path, 255));
-  std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  ASSIGN_OR_RETURN(std::string text, ReadTextFile(path, kMostTextBytes, "model_path"));
   RETURN_IF_ERROR(api::CheckUtf8(text, "the text"));
   if (text.empty()) {
     return InvalidArgument(

@@ -1,19 +1,16 @@
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <malloc.h>
 #include <poll.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <new>
-#include <typeinfo>
 
+#include "app/lack_of_memory.h"
 #include "base/thread_turns.h"
 #include "cli/command_line.h"
 
@@ -34,27 +31,6 @@ void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 256 << 10); }
 // A write beyond the process's limit of file sizes (`ulimit -f`) fails as on a full disk, instead
 // of ending the process.
 void OutlastFileSizeLimit() { std::signal(SIGXFSZ, SIG_IGN); }
-
-constexpr char kNoMemory[] =
-    "tutti: out_of_memory: the system gives this process no more memory (`ulimit -v`, the limit of "
-    "its control group)\n";
-
-void TellNoMemory() { (void)!write(STDERR_FILENO, kNoMemory, sizeof kNoMemory - 1); }
-
-std::terminate_handler abort_with_a_trace = nullptr;
-
-// Memory that runs out on a thread of its own, in something too small to be refused to anybody.
-[[noreturn]] void EndOnTerminate() {
-  const std::type_info* thrown = abi::__cxa_current_exception_type();
-  if (thrown != nullptr && *thrown == typeid(std::bad_alloc)) {
-    static std::atomic_flag told;
-    while (told.test_and_set()) pause();  // another thread is about to end them all
-    TellNoMemory();
-    _exit(1);
-  }
-  abort_with_a_trace();
-  std::abort();
-}
 
 bool NobodyReadsOutput() {
   pollfd output = {STDOUT_FILENO, POLLOUT, 0};
@@ -83,13 +59,13 @@ int main(int argc, char** argv) {
   HoldStandardStreams();
   ReturnLargeBlocks();
   OutlastFileSizeLimit();
-  abort_with_a_trace = std::set_terminate(EndOnTerminate);
+  tutti::app::EndInOneLineWithoutMemory();
   tutti::PreferShortTurns();  // and all threads but those that compute
   try {
     const int status = tutti::cli::Main(argc, argv);
     return status != 0 ? status : CheckOutput();
   } catch (const std::bad_alloc&) {
-    TellNoMemory();
+    tutti::app::TellLackOfMemory();
     return 1;
   } catch (const std::exception& error) {  // of a library: no thread, no file descriptor
     std::fprintf(stderr, "tutti: the system refuses what is needed: %s\n", error.what());

@@ -14,18 +14,23 @@
 // in the batch, the tiling, the path, the range of panels or the number of workers. All tables give
 // the same bits as the scalar one. The arithmetic, per output, over the 32-wide blocks b of K in
 // ascending order:
-//   quantised formats: i_b = sum of (w - offset) * q as integers (exact), f = fma(float(i_b), d_w *
-//   d_x, f), and for
-//                      formats with a minimum f = fma(m_w, s_x, f) right after it
-//   kQ6:               i_h = sum of (w - 32) * q over half h of the block; f = fma(fma(float(i_1),
-//   d_1, float(i_0) * d_0), d_x, f)
-//   kI8Row:            i = sum of w * q over all of K as integers (exact), f = float(i) * (d_w *
-//   d_x)
-//   kBf16Pairs:        x rounded to bfloat16, to nearest even; for pairs of k ascending f = fma(w,
-//   x,
-//                      f) of the odd k, then of the even one; what is smaller than a normal float32
-//                      counts as zero (as `vdpbf16ps` does)
-//   float formats:     f = fma(w, x, f), k ascending
+//
+//   quantised formats:
+//     i_b = sum of (w - offset) * q as integers (exact)
+//     f = fma(float(i_b), d_w * d_x, f)
+//     with a minimum then f = fma(m_w, s_x, f)
+//   kQ6:
+//     i_h = sum of (w - 32) * q over half h of the block
+//     f = fma(fma(float(i_1), d_1, float(i_0) * d_0), d_x, f)
+//   kI8Row:
+//     i = sum of w * q over all of K as integers (exact)
+//     f = float(i) * (d_w * d_x)
+//   kBf16Pairs: x rounded to bfloat16, to nearest even; for pairs of k ascending
+//     f = fma(w, x, f) of the odd k, then of the even one
+//     what is smaller than a normal float32 counts as zero (as `vdpbf16ps` does)
+//   float formats:
+//     f = fma(w, x, f), k ascending
+//
 //   then bias (one add), then the epilogue.
 // Source of the layout and tile: interleaved rows as in BesTLA and ik_llama.cpp, broadcasts from
 // the load ports.

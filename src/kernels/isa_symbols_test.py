@@ -8,7 +8,8 @@ usage: isa_symbols_test.py OBJECT... (objects elsewhere than in cpu/<isa>/ are i
    AVX-VNNI objects hold vpdpbusd in its VEX form only (no machine here can run those; this is their check).
    Of Arm's: no dot product in scalar, no matrix product in neon, and each where it belongs.
 3. The int8 tiles of AVX-512 keep their accumulators in registers: 16 vpdpbusd per activation row, and no zmm goes to
-   or comes from the stack between the first and the last of a block.
+   or comes from the stack between the first and the last of a block. Of six-bit blocks, whose first half's results wait
+   for the second's, at most as many as a tile has rows.
 """
 import platform
 import re
@@ -16,6 +17,7 @@ import subprocess
 import sys
 
 
+MOST_ROWS = 8  # of activations, in a tile
 X86 = ("scalar", "avx2", "avxvnni", "avx512vnni")
 ARM = ("scalar", "neon", "i8mm")
 
@@ -61,7 +63,8 @@ def check_tiles(path, listing, faults):
             faults.append(f"{path}: {name}: {len(dots)} vpdpbusd")
             continue
         spills = [line for line in lines[dots[0]:dots[-1]] if "zmm" in line and re.search(r"%r[sb]p", line)]
-        if spills:
+        most = MOST_ROWS if "gemm_tiles_q6" in path else 0
+        if len(spills) > most:
             faults.append(f"{path}: {name}: {len(spills)} stack accesses in the block, as {spills[0]}")
     return tiles
 

@@ -6,6 +6,8 @@
 
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ssl/error.hpp>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace tutti::sockets {
@@ -49,6 +51,13 @@ std::shared_ptr<TlsContext> MakeTlsContext(TlsContext::method method) {
 Status UseCertificate(TlsContext& context, const CertificateFiles& files) {
   const std::string& cert = files.cert_file;
   const std::string& key = files.key_file;
+  for (const auto& [path, option] :
+       {std::pair(&cert, &files.cert_option), {&key, &files.key_option}}) {
+    std::error_code ignored;  // a pipe would be waited at for ever
+    if (std::filesystem::exists(*path, ignored) &&
+        !std::filesystem::is_regular_file(*path, ignored))
+      return Bad(*option, *path + " must be a regular file");
+  }
   boost::system::error_code ec;
   context.use_certificate_chain_file(cert, ec);
   if (ec) {

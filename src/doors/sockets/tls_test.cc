@@ -28,6 +28,10 @@ TEST(ServerTls, FilesThatDoNotFitAreNamed) {
   EXPECT_EQ(load(one.cert, one.key + ".none").param(), "tls-key");
   EXPECT_EQ(load(one.cert, other.key).param(), "tls-key");
   EXPECT_EQ(load(one.cert, other.key).reason(), "invalid_value");
+  const std::string fifo = folder.File("fifo");
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  EXPECT_EQ(load(fifo, one.key).param(), "tls-cert") << "once waited at for ever";
+  EXPECT_EQ(load(one.cert, fifo).param(), "tls-key");
   chmod(one.key.c_str(), 0644);
   EXPECT_EQ(load(one.cert, one.key).param(), "tls-key") << "others can read it";
   chmod(one.key.c_str(), 0600);
