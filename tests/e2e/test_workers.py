@@ -300,7 +300,7 @@ class Workers(unittest.TestCase):
 
     def test_jobs_outlive_their_worker_and_their_front(self):
         with World() as world:
-            jobs = [submit(world.front, chat(f"Job {i}", 64, ignore_eos=True))["id"] for i in range(12)]
+            jobs = [submit(world.front, chat(f"Job {i}", 192, ignore_eos=True))["id"] for i in range(12)]
             eventually(lambda: world.front.load()["running"] > 0)
             world.workers[0].kill_engine()
             done = [ended(world.front, job) for job in jobs]
