@@ -1,7 +1,5 @@
-// Quote: bytes of a file for a message or a terminal.
-//
-// Quote: in double quotes, with control characters and malformed UTF-8 escaped; what is longer than
-// `max_bytes` is cut and followed by "...". Pure; any thread.
+// Quote, Printable: bytes of a file for a message or a terminal, with control characters and
+// malformed UTF-8 escaped. Pure; any thread.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +8,9 @@
 
 namespace tutti {
 
-// The same without quotes around it, uncut, for a line of text: quotes and backslashes stay.
-std::string Printable(std::string_view bytes);
-
+// In double quotes; what is longer than `max_bytes` is cut and followed by "...".
 std::string Quote(std::string_view bytes, size_t max_bytes = 64);
+// Without quotes around it, uncut, for a line of text: its quotes and backslashes stay.
+std::string Printable(std::string_view bytes);
 
 }  // namespace tutti
