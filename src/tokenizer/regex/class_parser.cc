@@ -1,0 +1,260 @@
+#include "tokenizer/regex/class_parser.h"
+
+#include <utility>
+
+#include "tokenizer/regex/syntax.h"
+
+namespace tutti::tokenizer::regex {
+namespace {
+
+CodePoints Complement(CodePoints set) {
+  set.complement();
+  return set;
+}
+
+Result<std::optional<CodePoints>> TakeProperty(PatternReader& in, WordRule words) {
+  const size_t begin = in.position();
+  bool negative = in.PeekAt(1) == 'P';
+  in.Skip(2);
+  if (!in.Take('{')) return in.Refuse("a property without braces", begin, 3);
+  if (in.Take('^')) negative = !negative;
+  const size_t name = in.position();
+  while (!in.at_end() && in.Peek() != '}') in.Skip(1);
+  const size_t end = in.position();
+  const size_t length = end - begin + 1;
+  if (!in.Take('}')) return in.Refuse("an open property", begin, length);
+  PatternReader whole = in;
+  whole.Rewind(name);
+  std::optional<CodePoints> set = FindProperty(whole.rest().substr(0, end - name), words);
+  if (!set) return in.Refuse("an unknown property", begin, length);
+  if (negative) set->complement();
+  return set;
+}
+
+// One item of a bracket class: a character, which may begin or end a range, or a set.
+struct Item {
+  std::optional<char32_t> character;
+  CodePoints set;
+};
+
+class BracketParser {
+ public:
+  BracketParser(PatternReader& in, size_t depth) : in_(in), depth_(depth) {}
+
+  Result<BracketClass> Run() {
+    if (depth_ > kMaxNesting) return in_.TooDeep();
+    const size_t begin = in_.position() - 1;
+    BracketClass made;
+    made.negative = in_.Take('^');
+    std::optional<CodePoints> all_before;  // of the parts before the last &&
+    CodePoints part;
+    for (bool first = true;; first = false) {
+      if (in_.at_end()) return in_.Refuse("an open bracket", begin, 2);
+      // A bracket closed at once holds the closing bracket.
+      if (!first && in_.Take(']')) break;
+      if (in_.TakeAll("&&")) {
+        if (all_before) part.retainAll(*all_before);
+        all_before = std::exchange(part, CodePoints());
+        continue;
+      }
+      RETURN_IF_ERROR(AddNext(part));
+    }
+    if (all_before) part.retainAll(*all_before);
+    made.points = std::move(part);
+    return made;
+  }
+
+ private:
+  Status AddNext(CodePoints& part) {
+    const size_t begin = in_.position();
+    ASSIGN_OR_RETURN(Item item, TakeItem());
+    const bool range = in_.Peek() == '-' && in_.PeekAt(1) != ']' &&
+                       !(in_.PeekAt(1) == '&' && in_.PeekAt(2) == '&') &&
+                       !(in_.PeekAt(1) == '[' && IsPosix(1));
+    if (!item.character) {
+      part.addAll(item.set);
+      // Behind \d a hyphen is refused by Oniguruma as well; behind a nested bracket it is a
+      // character.
+      if (range && item_was_escape_)
+        return in_.Refuse("a range that begins with a class", begin, in_.position() - begin + 2);
+      return OkStatus();
+    }
+    const auto first = static_cast<UChar32>(*item.character);
+    const bool literal_hyphen = item_was_hyphen_ && after_range_;
+    after_range_ = false;
+    if (!range || literal_hyphen) {
+      part.add(first);
+      return OkStatus();
+    }
+    in_.Skip(1);
+    ASSIGN_OR_RETURN(const Item last, TakeItem());
+    if (!last.character || static_cast<UChar32>(*last.character) < first)
+      return in_.Refuse("a range without an end", begin, in_.position() - begin);
+    part.add(first, static_cast<UChar32>(*last.character));
+    after_range_ = true;
+    return OkStatus();
+  }
+
+  bool IsPosix(ptrdiff_t ahead) const {
+    if (in_.PeekAt(ahead) != '[' || in_.PeekAt(ahead + 1) != ':') return false;
+    const std::string_view rest = in_.rest().substr(static_cast<size_t>(ahead) + 2);
+    const size_t close = rest.find(":]");
+    return close != std::string_view::npos && close < rest.find(']');
+  }
+
+  Result<Item> TakeItem() {
+    const size_t begin = in_.position();
+    item_was_escape_ = item_was_hyphen_ = false;
+    if (in_.at_end()) return in_.Refuse("an open bracket", begin, 1);
+    if (IsPosix(0)) {
+      in_.Skip(2);
+      const bool negative = in_.Take('^');
+      const std::string_view name = in_.rest().substr(0, in_.rest().find(":]"));
+      std::optional<CodePoints> set = FindPosixClass(name);
+      in_.Skip(name.size() + 2);
+      if (!set) return in_.Refuse("an unknown class", begin, in_.position() - begin);
+      if (negative) set->complement();
+      item_was_escape_ = true;
+      return Item{std::nullopt, *std::move(set)};
+    }
+    if (in_.Take('[')) {
+      ASSIGN_OR_RETURN(BracketClass nested, ParseBrackets(in_, depth_ + 1));
+      if (nested.negative) nested.points.complement();
+      after_range_ = true;
+      return Item{std::nullopt, std::move(nested.points)};
+    }
+    if (in_.Peek() != '\\') {
+      item_was_hyphen_ = in_.Peek() == '-';
+      return Item{in_.TakeCodePoint(), {}};
+    }
+    ASSIGN_OR_RETURN(std::optional<CodePoints> set, TakeClassEscape(in_, WordRule::kBrackets));
+    if (set) {
+      item_was_escape_ = true;
+      return Item{std::nullopt, *std::move(set)};
+    }
+    ASSIGN_OR_RETURN(const char32_t c, TakeCharacterEscape(in_, /*in_brackets=*/true));
+    return Item{c, {}};
+  }
+
+  PatternReader& in_;
+  const size_t depth_;
+  bool item_was_escape_ = false;
+  bool item_was_hyphen_ = false;
+  bool after_range_ = false;  // a hyphen behind a range or a nested bracket is a character
+};
+
+}  // namespace
+
+Result<BracketClass> ParseBrackets(PatternReader& in, size_t depth) {
+  return BracketParser(in, depth).Run();
+}
+
+Result<std::optional<CodePoints>> TakeClassEscape(PatternReader& in, WordRule words) {
+  const auto found = [&](CodePoints set) {
+    in.Skip(2);
+    return std::optional<CodePoints>(std::move(set));
+  };
+  switch (in.PeekAt(1)) {
+    case 'w':
+      return found(WordCharacters(words));
+    case 'W':
+      return found(Complement(WordCharacters(words)));
+    case 's':
+      return found(SpaceCharacters());
+    case 'S':
+      return found(Complement(SpaceCharacters()));
+    case 'd':
+      return found(DecimalDigits());
+    case 'D':
+      return found(Complement(DecimalDigits()));
+    case 'h':
+      return found(HexDigits());
+    case 'H':
+      return found(Complement(HexDigits()));
+    case 'p':
+    case 'P':
+      return TakeProperty(in, words);
+    default:
+      return std::optional<CodePoints>();
+  }
+}
+
+Result<char32_t> TakeCharacterEscape(PatternReader& in, bool in_brackets) {
+  const size_t begin = in.position();
+  in.Skip(1);
+  if (in.at_end()) return in.Refuse("a backslash at its end", begin, 1);
+  const char c = in.Peek();
+  const auto refuse = [&](std::string_view what) {
+    return in.Refuse(what, begin, in.position() - begin);
+  };
+  const auto checked = [&](std::optional<char32_t> value) -> Result<char32_t> {
+    if (!value || *value > 0x10FFFF || (*value >= 0xD800 && *value <= 0xDFFF))
+      return refuse("an escape that is no character");
+    return *value;
+  };
+  if (static_cast<unsigned char>(c) >= 0x80) return in.TakeCodePoint();
+  in.Skip(1);
+  switch (c) {
+    case 't':
+      return U'\t';
+    case 'v':
+      return U'\v';
+    case 'n':
+      return U'\n';
+    case 'r':
+      return U'\r';
+    case 'f':
+      return U'\f';
+    case 'a':
+      return U'\a';
+    case 'e':
+      return U'\x1B';
+    case 'b':
+      if (in_brackets) return U'\b';
+      break;
+    case 'u':
+      return checked(in.TakeHex(4, 4));
+    case 'x': {
+      if (in.Take('{')) {
+        const std::optional<char32_t> value = in.TakeHex(1, 8);
+        if (!in.Take('}')) return refuse("an escape that is no character");
+        return checked(value);
+      }
+      const std::optional<char32_t> value = in.TakeHex(1, 2);
+      if (value && *value > 0x7F) return refuse("an escape of one byte of a character");
+      return checked(value);
+    }
+    case '0': {
+      char32_t value = 0;
+      for (int i = 0; i < 2 && in.Peek() >= '0' && in.Peek() <= '7'; ++i) {
+        value = value * 8 + static_cast<char32_t>(in.Peek() - '0');
+        in.Skip(1);
+      }
+      return value;
+    }
+    case 'c':
+    case 'C':
+    case 'M':
+      return refuse("a control character");
+    case 'G':
+      return refuse("the place where the search began");
+    case 'K':
+      return refuse("a start of the match that is kept");
+    case 'k':
+      return refuse("a back reference");
+    case 'g':
+      return refuse("a call of a group");
+    case 'X':
+    case 'y':
+    case 'Y':
+      return refuse("a text segment");
+    case 'o':
+      return refuse("an octal character");
+    default:
+      break;
+  }
+  if (c >= '1' && c <= '9') return refuse(in_brackets ? "an octal character" : "a back reference");
+  return static_cast<char32_t>(c);
+}
+
+}  // namespace tutti::tokenizer::regex
